@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_CACHE_H_
+#define UCX_IB_DMABUF_CACHE_CACHE_H_
+
+#include "provider.h"
+#include <functional>
+#include <memory>
+
+namespace ucx_ib_dmabuf {
+
+// A registration of a range with one NIC, in use by whoever got it.
+struct region {
+    uintptr_t address; // what is registered: the whole allocation or chunks
+    size_t length;
+    void *handle;      // the registrar's
+};
+
+struct cache_settings {
+    // Allocations larger than this many bytes are registered in chunks of
+    // this size, aligned to it. A power of two.
+    size_t chunk_size = size_t{4} << 30;
+    // Limits of what stays registered, over all NICs together.
+    size_t max_regions = SIZE_MAX;
+    // Bytes per GPU; SIZE_MAX: no limit. Asked once for each GPU.
+    std::function<size_t(int device)> max_bytes;
+    // Every hit is checked by identity: the events are not complete.
+    bool check_identity = false;
+};
+
+// Since the process started (or forked). Filled by cache::read_counters.
+struct cache_counters {
+    uint64_t hits            = 0;
+    uint64_t misses          = 0;
+    uint64_t host_lookups    = 0; // lookups of what is not device memory
+    uint64_t registrations   = 0;
+    uint64_t deregistrations = 0;
+    uint64_t exports         = 0;
+    uint64_t identity_checks = 0;
+    uint64_t identity_misses = 0; // a check found other memory: event missed
+    uint64_t invalidations   = 0; // regions that left because of an event
+    uint64_t evictions       = 0;
+    uint64_t failures        = 0;
+    uint64_t regions         = 0; // now
+    uint64_t registered_bytes = 0; // now
+};
+
+// Registrations of device memory with several NICs. Everything is thread-safe
+// unless it says otherwise. No lock is held while the exporter or a registrar
+// is called.
+class cache {
+public:
+    using nic_id = unsigned;
+
+    cache(exporter &memory, const cache_settings &settings);
+    ~cache(); // all NICs detached before
+    cache(const cache &)            = delete;
+    cache &operator=(const cache &) = delete;
+
+    // Adds a NIC; the registrar outlives its attachment.
+    nic_id attach(registrar &nic);
+    // Deregisters everything of that NIC. Nobody uses its regions any more.
+    void detach(nic_id nic);
+
+    // A region that covers the range, registered with the NIC; put it back
+    // with put(). UCS_ERR_NO_ELEM: not device memory. UCS_ERR_INVALID_PARAM:
+    // zero length, overflow, or more than one allocation. UCS_ERR_UNSUPPORTED:
+    // cannot be exported. UCS_ERR_NO_MEMORY, UCS_ERR_EXCEEDS_LIMIT: no room,
+    // even after eviction of what is idle. Other errors are the exporter's or
+    // the registrar's.
+    ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
+                     const region **out);
+    // Once for each get. May deregister, if the memory was released meanwhile.
+    void put(const region *used);
+
+    // The memory in the range is going away: its regions leave the index
+    // before this returns, and are deregistered now or by their last user.
+    // Takes [0, SIZE_MAX] for everything. Does not call the exporter.
+    void invalidate(uintptr_t address, size_t length);
+
+    // From now on every hit is checked by identity.
+    void check_identity();
+
+    void read_counters(cache_counters *out) const;
+
+private:
+    struct state;
+    std::unique_ptr<state> state_;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the set-up scripts: where built things are kept, how they are
+# keyed, and what is printed meanwhile.
+# shellcheck shell=bash
+
+set -euo pipefail
+
+SETUP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TOP_DIR=$(cd "$SETUP_DIR/../.." && pwd)
+CACHE_DIR=${UCX_IB_DMABUF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ucx-ib-dmabuf}
+
+say()  { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# key TEXT FILE...: a short name that changes with the text and the files.
+key() {
+    local text=$1
+    shift
+    { printf '%s\n' "$text"; cat "$@"; } | sha256sum | cut -c 1-16
+}
+
+# quietly LOG COMMAND...: run it with a line of progress now and then; show
+# the end of its log if it fails.
+quietly() {
+    local log=$1 pid since=$SECONDS told=$SECONDS
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >>"$log" 2>&1 </dev/null &
+    pid=$!
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.3
+        if ((SECONDS - told >= 20)); then
+            told=$SECONDS
+            say "  $((SECONDS - since)) s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)"
+        fi
+    done
+    if ! wait "$pid"; then
+        tail -n 30 "$log" >&2
+        fail "'$*' failed; the whole log is $log"
+    fi
+}
+
+# with_lock NAME COMMAND...: one at a time on this machine.
+with_lock() {
+    local name=$1
+    shift
+    mkdir -p "$CACHE_DIR"
+    (
+        flock 9
+        "$@"
+    ) 9>"$CACHE_DIR/$name.lock"
+}
+
+# apt_for SUITE TYPE DIR: an apt configuration of its own in DIR that knows
+# only that suite, from the mirror that this system uses; the system's package
+# sources stay as they are.
+apt_for() {
+    local suite=$1 type=$2 dir=$3 mirror
+    mirror=$(apt-get indextargets --format '$(REPO_URI) $(LABEL) $(CODENAME)' \
+                 'Created-By: Packages' 'Origin: Debian' |
+             awk '$2 == "Debian" && $3 !~ /-/ { print $1; exit }')
+    [ -n "$mirror" ] ||
+        fail "apt knows no Debian mirror: run 'apt-get update' first"
+    mkdir -p "$dir"/{lists/partial,cache/archives/partial}
+    echo "$type [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+         "$mirror $suite main" >"$dir/sources.list"
+    cat >"$dir/apt.conf" <<END
+Dir::Etc::SourceList "$dir/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "/dev/null";
+Dir::State::Lists "$dir/lists";
+Dir::Cache "$dir/cache";
+APT::Sandbox::User "root";
+APT::Get::List-Cleanup "false";
+Acquire::Languages "none";
+END
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Install the Debian packages that build and test the project. Without root,
+# say which are missing.
+# shellcheck source=test/setup/common.sh
+. "$(dirname "$0")/common.sh"
+
+packages=(
+    # build
+    gcc g++ make autoconf automake libtool m4 pkg-config dpkg-dev git
+    libibverbs-dev librdmacm-dev libnuma-dev libgtest-dev libbenchmark-dev
+    # UCX 1.13 and the lab's kernel
+    flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
+    # run
+    ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
+    python3-minimal
+    # checks of the sources, sanitizers and the fuzzer
+    clang clang-format clang-tidy libclang-rt-14-dev shellcheck
+)
+
+[ "$(uname -m)" = x86_64 ] ||
+    fail "this machine is $(uname -m); the lab's kernel runs on x86_64 only." \
+         "The plug-in itself can be built with ./configure && make"
+# shellcheck disable=SC1091
+[ -r /etc/os-release ] && . /etc/os-release
+[ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ] ||
+    fail "this is ${PRETTY_NAME:-an unknown system}; quickstart sets up" \
+         "Debian 12 only. The plug-in itself can be built elsewhere with" \
+         "./configure && make (see README.md)"
+
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null |
+        grep -q '^installed$' || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+    fail "these packages are missing: ${missing[*]}
+Install them as root: apt-get install ${missing[*]}"
+fi
+say "installing ${#missing[@]} packages: ${missing[*]}"
+log=$CACHE_DIR/log/packages.log
+quietly "$log" apt-get update
+export DEBIAN_FRONTEND=noninteractive
+quietly "$log" apt-get install -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Get Debian's source package of UCX and build it, once, with CUDA, verbs and
+# mlx5dv. Prints the folder, which holds src/ and prefix/.
+# usage: ucx.sh CUDA_DIR
+# shellcheck source=test/setup/common.sh
+. "$(dirname "$0")/common.sh"
+
+cuda=${1:?usage: ucx.sh CUDA_DIR}
+nvml=$TOP_DIR/test/cuda_sim/nvml
+id=$(key "$cuda $(gcc -dumpfullversion) $(dpkg-query -W libibverbs-dev)" \
+         "$0" "$nvml/nvml.h" \
+         "$SETUP_DIR/link_stub.c" "$cuda/include/cuda.h")
+dir=$CACHE_DIR/ucx/$id
+log=$CACHE_DIR/log/ucx-$id.log
+
+get_source() {
+    local apt=$CACHE_DIR/apt/bookworm
+    apt_for bookworm deb-src "$apt"
+    export APT_CONFIG=$apt/apt.conf
+    quietly "$log" apt-get update
+    cd "$work"
+    quietly "$log" apt-get source --download-only ucx
+    quietly "$log" dpkg-source --extract ucx_*.dsc src
+    unset APT_CONFIG
+}
+
+build() {
+    local work=$dir.partial version
+    [ -e "$dir/complete" ] && return
+    rm -rf "$dir" "$work"
+    mkdir -p "$work/link"
+    say "UCX: getting Debian's source package"
+    get_source
+    version=$(awk '/^Version:/ { print $2; exit }' "$work"/ucx_*.dsc)
+
+    local major name
+    major=$(awk '/#define CUDA_VERSION/ { print int($3 / 1000) }' \
+                "$cuda/include/cuda.h")
+    for name in cuda.so.1 "cudart.so.$major" nvidia-ml.so.1; do
+        gcc -shared -fPIC -Wl,-soname,"lib$name" \
+            -o "$work/link/lib${name%%.*}.so" "$SETUP_DIR/link_stub.c"
+    done
+
+    say "UCX $version: configuring and building, about 3 minutes on two cores"
+    mv "$work" "$dir"
+    cd "$dir/src"
+    ln -sfn debian.upstream debian
+    quietly "$log" ./autogen.sh
+    quietly "$log" env -u LIBRARY_PATH ./contrib/configure-release --prefix="$dir/prefix" --enable-mt \
+        --with-cuda="$cuda" --with-verbs --with-mlx5-dv --without-java \
+        --without-go --disable-doxygen-doc \
+        CPPFLAGS="-I$nvml" LDFLAGS="-L$dir/link"
+    # The test folder does not compile with CUDA 13, and is not needed.
+    local dirs="src/ucm src/ucs src/uct src/ucp src/tools/info src/tools/perf src/tools/profile"
+    quietly "$log" make -j"$(nproc)" SUBDIRS="$dirs"
+    quietly "$log" make SUBDIRS="$dirs" install
+    touch "$dir/complete"
+}
+
+with_lock ucx build
+# Builds from earlier states of the tree are of no use any more.
+find "$CACHE_DIR/ucx" -mindepth 1 -maxdepth 1 ! -name "$id" \
+     -mtime +7 -exec rm -rf {} +
+echo "$dir"

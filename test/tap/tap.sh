@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by test scripts: results in TAP.
+# shellcheck shell=bash
+
+tap_count=0
+tap_failed=0
+
+ok()   { tap_count=$((tap_count + 1)); echo "ok $tap_count - $*"; }
+nok()  { tap_count=$((tap_count + 1)); tap_failed=1; echo "not ok $tap_count - $*"; }
+skip() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1 # SKIP $2"; }
+note() { printf '%s\n' "$*" | sed 's/^/# /'; }
+
+# check NAME COMMAND...: passes if the command does; its output is shown if not.
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        ok "$name"
+    else
+        nok "$name"
+        note "status $? of: $*"
+        note "$output"
+    fi
+}
+
+# expect NAME PATTERN TEXT: passes if the text has a line that matches.
+expect() {
+    if grep -Eq -- "$2" <<<"$3"; then
+        ok "$1"
+    else
+        nok "$1"
+        note "no line matches: $2"
+        note "$3"
+    fi
+}
+
+done_testing() { echo "1..$tap_count"; exit "$tap_failed"; }
