@@ -1,1 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Preloaded in the lab; "-rpath" makes libtool build it shared though it is
+# never installed.
+check_LTLIBRARIES += test/lab/librxe_dmabuf.la
+test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c
+test_lab_librxe_dmabuf_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
+                                    -shared -rpath /nowhere
+test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl
+
+dist_check_SCRIPTS += \
+    test/lab/env \
+    test/lab/in-host \
+    test/lab/init \
+    test/lab/lab \
+    test/lab/lab-rsh \
+    test/lab/run-test
+
+EXTRA_DIST += \
+    test/lab/kernel/config.fragment \
+    test/lab/kernel/patches/0001-rxe-dmabuf.patch \
+    test/lab/kernel/patches/0002-rxe-lastwqe.patch \
+    test/lab/kernel/patches/0003-um-affinity.patch

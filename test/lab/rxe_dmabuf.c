@@ -1,0 +1,186 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A preload library for the lab: ibv_reg_dmabuf_mr() for soft-RoCE. The lab's
+ * kernel lets soft-RoCE import dma-bufs, but rdma-core's provider for it does
+ * not have the call, so this makes the request to the kernel directly, as
+ * other providers do. Real NICs are not affected by this file.
+ *
+ * It can also make registrations fail, for tests:
+ *   RXE_DMABUF_FAIL=ENOMEM        all of them, also capability probes (fd < 0)
+ *   RXE_DMABUF_FAIL=ENOMEM:2      the second only; probes are not counted
+ *   RXE_DMABUF_FAIL=ENOMEM:2-4    second to fourth
+ *   RXE_DMABUF_FAIL=ENOMEM:2-     all from the second on
+ * The error is a name or a number.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+/* What rdma-core keeps behind an ibv_mr (libibverbs/driver.h, not installed by
+ * it as an interface); providers free it in dereg_mr. */
+struct verbs_mr {
+    struct ibv_mr ibv_mr;
+    int mr_type; /* enum ibv_mr_type */
+    int access;
+};
+
+enum { MR_TYPE_DMABUF = 3, ATTRIBUTES = 9 };
+
+struct request {
+    struct ib_uverbs_ioctl_hdr header;
+    struct ib_uverbs_attr attrs[ATTRIBUTES];
+};
+
+static void add(struct request *request, int id, int length, uint64_t data)
+{
+    struct ib_uverbs_attr *attr = &request->attrs[request->header.num_attrs++];
+
+    attr->attr_id = id;
+    attr->len     = length;
+    attr->flags   = UVERBS_ATTR_F_MANDATORY;
+    attr->data    = data;
+}
+
+static int reg_in_kernel(struct ibv_pd *pd, uint64_t offset, size_t length,
+                         uint64_t iova, int fd, int access, struct ibv_mr *mr)
+{
+    struct request request;
+
+    memset(&request, 0, sizeof(request));
+    request.header.object_id = UVERBS_OBJECT_MR;
+    request.header.method_id = UVERBS_METHOD_REG_DMABUF_MR;
+    request.header.driver_id = RDMA_DRIVER_RXE;
+    request.header.length    = sizeof(request);
+
+    /* the handle comes first: it is read back from there */
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd->handle);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, length);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, iova);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_FD, 4, (unsigned)fd);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, 4, (unsigned)access);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4, (uintptr_t)&mr->lkey);
+    add(&request, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4, (uintptr_t)&mr->rkey);
+
+    if (ioctl(pd->context->cmd_fd, RDMA_VERBS_IOCTL, &request) < 0) {
+        return errno;
+    }
+
+    mr->handle = request.attrs[0].data;
+    return 0;
+}
+
+static int error_number(const char *text)
+{
+    int number;
+
+    for (number = 1; number < 134; ++number) {
+        const char *name = strerrorname_np(number);
+        if ((name != NULL) && (strcmp(name, text) == 0)) {
+            return number;
+        }
+    }
+
+    return atoi(text);
+}
+
+/* The error that this call is to fail with, or 0. */
+static int injected_error(int fd)
+{
+    static atomic_ulong count;
+    const char *text    = getenv("RXE_DMABUF_FAIL");
+    unsigned long first = 0;
+    unsigned long last  = 0;
+    char name[32], dash = 0;
+    unsigned long number;
+    int fields;
+
+    if (text == NULL) {
+        return 0;
+    }
+
+    fields = sscanf(text, "%31[^:]:%lu%c%lu", name, &first, &dash, &last);
+    if (fields == 1) {
+        return error_number(name);
+    } else if ((fields < 1) || (fd < 0)) {
+        return 0;
+    }
+
+    if (fields == 2) {
+        last = first;
+    } else if (fields == 3) {
+        last = -1ul;
+    }
+    number = atomic_fetch_add(&count, 1) + 1;
+    return (number >= first) && (number <= last) ? error_number(name) : 0;
+}
+
+typedef struct ibv_mr *(*reg_func_t)(struct ibv_pd *pd, uint64_t offset,
+                                     size_t length, uint64_t iova, int fd,
+                                     int access);
+
+/* Another kind of device: rdma-core's own function, if there is one. */
+static struct ibv_mr *reg_other(struct ibv_pd *pd, uint64_t offset,
+                                size_t length, uint64_t iova, int fd,
+                                int access)
+{
+    reg_func_t next = (reg_func_t)dlsym(RTLD_NEXT, "ibv_reg_dmabuf_mr");
+
+    if (next == NULL) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+
+    return next(pd, offset, length, iova, fd, access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+                                 size_t length, uint64_t iova, int fd,
+                                 int access)
+{
+    const char *device = ibv_get_device_name(pd->context->device);
+    struct verbs_mr *mr;
+    int error;
+
+    if (strncmp(device, "rxe", 3) != 0) {
+        return reg_other(pd, offset, length, iova, fd, access);
+    }
+
+    error = injected_error(fd);
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+
+    mr = calloc(1, sizeof(*mr));
+    if (mr == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+
+    error = reg_in_kernel(pd, offset, length, iova, fd, access, &mr->ibv_mr);
+    if (error != 0) {
+        free(mr);
+        errno = error;
+        return NULL;
+    }
+
+    mr->mr_type        = MR_TYPE_DMABUF;
+    mr->access         = access;
+    mr->ibv_mr.context = pd->context;
+    mr->ibv_mr.pd      = pd;
+    mr->ibv_mr.addr    = (void *)(uintptr_t)offset; /* as libibverbs does */
+    mr->ibv_mr.length  = length;
+    return &mr->ibv_mr;
+}
