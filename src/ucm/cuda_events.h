@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+
+#include <ucm/api/ucm.h>
+#include <ucs/type/status.h>
+
+/**
+ * CUDA release events for UCM.
+ *
+ * Announces, through ucm_event_dispatch(), the releases of CUDA memory that
+ * UCX's own CUDA module does not announce, before the driver call proceeds.
+ * docs/events.md lists what is hooked and how.
+ *
+ * Subscribe with
+ *     ucm_set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE
+ * | UCM_EVENT_FLAG_NO_INSTALL, priority, cb, arg) after cuda_events_install(),
+ * which has made UCX install its own hooks; without NO_INSTALL the subscription
+ * fails where UCX's hooks cannot be installed.
+ *
+ * Handlers run in the thread that releases the memory, before it enters the
+ * driver, perhaps in several threads at once, for memory that was never
+ * registered, and more than once for one release. A handler must not
+ * (un)subscribe.
+ */
+namespace ucx_ib_dmabuf {
+
+/**
+ * Install the hooks, once per process. Idempotent and thread-safe; a call that
+ * found no libcuda may be repeated after libcuda was loaded. Never loads
+ * libcuda, never calls cuInit, never creates a context.
+ *
+ * @return UCS_OK               Installed, perhaps not completely: see
+ *                              cuda_events_complete().
+ *         UCS_ERR_UNSUPPORTED  No libcuda in this process.
+ */
+ucs_status_t cuda_events_install();
+
+/**
+ * Whether every known way of releasing CUDA memory is hooked and verified.
+ * False before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none.
+ * Thread-safe and cheap (one atomic load).
+ */
+bool cuda_events_complete();
+
+/**
+ * What is missing and why, as text for one warning. Empty if complete.
+ * Thread-safe; may allocate memory.
+ */
+std::string cuda_events_missing();
+
+/**
+ * Whether a UCM_EVENT_MEM_TYPE_FREE says that any CUDA memory may be going: a
+ * context, a device or a graph's memory is being torn down and the ranges are
+ * not all known. HANDLE THIS: drop every region.
+ *
+ * Such an event has the address 0 and the size 0, that is 2^64 in a size_t.
+ * UCX's ucs_rcache takes that for the whole address space too; UCX's memory
+ * type cache ignores it, as it must: memory that lives on (another context's)
+ * would be taken for host memory if its type were forgotten.
+ */
+inline bool cuda_event_is_everything(const ucm_event_t &event)
+{
+    return (event.mem_type.address == nullptr) && (event.mem_type.size == 0);
+}
+
+} // namespace ucx_ib_dmabuf
