@@ -1,1 +1,49 @@
 # SPDX-License-Identifier: BSD-3-Clause
+mpi_lab_tests = \
+    test/mpi/messages.lab \
+    test/mpi/collectives.lab \
+    test/mpi/reuse.lab \
+    test/mpi/perftest.lab \
+    test/mpi/faults.lab \
+    test/mpi/variants.lab \
+    test/mpi/off.lab \
+    test/mpi/two_hosts.lab
+
+dist_check_SCRIPTS += \
+    $(mpi_lab_tests) \
+    test/mpi/demo \
+    test/mpi/demo.awk \
+    test/mpi/functions.sh
+
+mpi_common_sources = \
+    test/mpi/buffer.cc \
+    test/mpi/buffer.h \
+    test/mpi/driver.cc \
+    test/mpi/driver.h \
+    test/mpi/pattern.cc \
+    test/mpi/pattern.h
+
+if HAVE_MPI
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests
+LAB_TESTS      += $(mpi_lab_tests)
+endif
+
+mpi_cppflags = -I$(top_srcdir)/test $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+
+test_mpi_mpi_demo_SOURCES  = test/mpi/demo.cc $(mpi_common_sources)
+test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
+test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
+
+test_mpi_mpi_tests_SOURCES = \
+    test/mpi/collectives.cc \
+    test/mpi/devices.cc \
+    test/mpi/files.cc \
+    test/mpi/files.h \
+    test/mpi/job.h \
+    test/mpi/messages.cc \
+    test/mpi/patterns.cc \
+    test/mpi/reuse.cc \
+    test/mpi/tests.cc \
+    $(mpi_common_sources)
+test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)
+test_mpi_mpi_tests_LDADD    = $(MPI_LIBS) -ldl

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The demo's program: two ranks send each other messages from device to device
+// memory and from host to host memory, in turn, and check every byte. Rank 0
+// prints a line per size, which test/mpi/demo makes a table of:
+//   size SIZE device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
+//       ratio RATIO messages COUNT wrong COUNT
+// in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy.
+#include "buffer.h"
+#include "driver.h"
+#include "pattern.h"
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <mpi.h>
+#include <vector>
+
+using namespace ucx_ib_dmabuf::test;
+
+namespace {
+
+constexpr size_t largest      = 16 << 20;
+constexpr size_t window_bytes = 16 << 20;
+constexpr size_t window_count = 16;
+
+int rank;
+uint64_t next_number = 1; // of the next message; the same in both ranks
+
+struct figures {
+    std::vector<double> latency;   // microseconds, half a round trip
+    std::vector<double> bandwidth; // MB/s
+    uint64_t staged   = 0;         // bytes, in this rank
+    uint64_t messages = 0;         // received in this rank
+    uint64_t wrong    = 0;         // of these
+};
+
+// One kind of memory, used in the same way by both ranks.
+struct side {
+    explicit side(memory kind)
+        : outgoing(kind,
+                   window_count * 1024 + std::max(largest, window_bytes) * 2),
+          incoming(kind, outgoing.length())
+    {
+    }
+
+    void receive_is(size_t offset, size_t size, uint64_t number)
+    {
+        size_t difference = incoming.compare(offset, size, number);
+
+        ++result.messages;
+        if (difference != no_difference) {
+            ++result.wrong;
+            std::fprintf(stderr,
+                         "rank %d: message %lu of %zu bytes, %s memory: "
+                         "byte %zu is wrong\n",
+                         rank, static_cast<unsigned long>(number), size,
+                         name_of(incoming.kind()), difference);
+        }
+    }
+
+    buffer outgoing;
+    buffer incoming;
+    figures result;
+};
+
+uint64_t copied()
+{
+    return driver::get().copied_bytes();
+}
+
+// One message each way. The answer waits in a buffer of its own, so that no
+// filling or checking falls into the time measured.
+void ping_pong(side &at, size_t size, bool timed)
+{
+    const uint64_t ping = next_number++;
+    const uint64_t pong = next_number++;
+    const int peer      = 1 - rank;
+    const int count     = static_cast<int>(size);
+
+    at.outgoing.put(0, size, rank == 0 ? ping : pong);
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    const uint64_t copied_before = copied();
+    const double start           = MPI_Wtime();
+    if (rank == 0) {
+        MPI_Send(at.outgoing.at(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+    }
+    MPI_Recv(at.incoming.at(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+    if (rank == 1) {
+        MPI_Send(at.outgoing.at(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+    }
+    const double elapsed = MPI_Wtime() - start;
+    at.result.staged += copied() - copied_before;
+
+    at.receive_is(0, size, rank == 0 ? pong : ping);
+    if (timed) {
+        at.result.latency.push_back(elapsed * 1e6 / 2);
+    }
+}
+
+// A window of messages, all in flight at once, to the other rank. Returns its
+// bandwidth, in the sender.
+double send_window(side &at, size_t size, size_t count)
+{
+    const int peer = 1 - rank;
+    std::vector<MPI_Request> requests(count);
+
+    for (size_t i = 0; i < count; ++i) {
+        at.outgoing.put(i * size, size, next_number + i);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    const uint64_t copied_before = copied();
+    const double start           = MPI_Wtime();
+    for (size_t i = 0; i < count; ++i) {
+        MPI_Isend(at.outgoing.at(i * size), static_cast<int>(size), MPI_BYTE,
+                  peer, 0, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Waitall(static_cast<int>(count), requests.data(), MPI_STATUSES_IGNORE);
+    MPI_Recv(nullptr, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    const double elapsed = MPI_Wtime() - start;
+    at.result.staged += copied() - copied_before;
+    next_number += count;
+    return static_cast<double>(size * count) / elapsed / 1e6;
+}
+
+void receive_window(side &at, size_t size, size_t count)
+{
+    const int peer = 1 - rank;
+    std::vector<MPI_Request> requests(count);
+
+    const uint64_t copied_before = copied();
+    for (size_t i = 0; i < count; ++i) {
+        MPI_Irecv(at.incoming.at(i * size), static_cast<int>(size), MPI_BYTE,
+                  peer, 0, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Waitall(static_cast<int>(count), requests.data(), MPI_STATUSES_IGNORE);
+    MPI_Send(nullptr, 0, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+    at.result.staged += copied() - copied_before;
+
+    for (size_t i = 0; i < count; ++i) {
+        at.receive_is(i * size, size, next_number++);
+    }
+}
+
+// Rank 0 gets the bandwidth of a window in the given direction.
+double window(side &at, size_t size, int sender)
+{
+    const size_t count =
+        std::clamp<size_t>(window_bytes / size, 2, window_count);
+    double bandwidth = 0;
+
+    if (rank == sender) {
+        bandwidth = send_window(at, size, count);
+    } else {
+        receive_window(at, size, count);
+    }
+    MPI_Bcast(&bandwidth, 1, MPI_DOUBLE, sender, MPI_COMM_WORLD);
+    return bandwidth;
+}
+
+double median(std::vector<double> values)
+{
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+// What one rank counted, added up over both in rank 0.
+void add_up(figures *counted)
+{
+    std::array<uint64_t, 3> mine = {counted->staged, counted->messages,
+                                    counted->wrong};
+    std::array<uint64_t, 3> all  = {};
+
+    MPI_Reduce(mine.data(), all.data(), mine.size(), MPI_UINT64_T, MPI_SUM, 0,
+               MPI_COMM_WORLD);
+    counted->staged   = all[0];
+    counted->messages = all[1];
+    counted->wrong    = all[2];
+}
+
+// Device and host memory take turns, so that whatever else the machine does
+// at the time hits both; the ratio is the median over neighbouring windows.
+void measure(side &device, side &host, size_t size)
+{
+    const int round_trips = size >= (1 << 20) ? 3 : size >= 32768 ? 10 : 50;
+    const int windows     = size > (4 << 20) ? 4 : 6;
+    std::vector<double> ratios;
+
+    device.result = host.result = figures();
+    for (int i = 0; i <= round_trips; ++i) {
+        ping_pong(host, size, i > 0); // the first one connects and registers
+        ping_pong(device, size, i > 0);
+    }
+    for (int i = 0; i <= windows; ++i) {
+        for (int sender : {0, 1}) {
+            const double to_host   = window(host, size, sender);
+            const double to_device = window(device, size, sender);
+            if (i > 0) {
+                host.result.bandwidth.push_back(to_host);
+                device.result.bandwidth.push_back(to_device);
+                ratios.push_back(to_device / to_host);
+            }
+        }
+    }
+    add_up(&device.result);
+    add_up(&host.result);
+    if (rank == 0) {
+        std::printf("size %zu", size);
+        for (const side *at : {&device, &host}) {
+            std::printf(" %s %.1f %.1f %lu", name_of(at->incoming.kind()),
+                        median(at->result.latency),
+                        median(at->result.bandwidth),
+                        static_cast<unsigned long>(at->result.staged));
+        }
+        std::printf(" ratio %.3f messages %lu wrong %lu\n", median(ratios),
+                    static_cast<unsigned long>(device.result.messages +
+                                               host.result.messages),
+                    static_cast<unsigned long>(device.result.wrong +
+                                               host.result.wrong));
+        std::fflush(stdout);
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    int size;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 2 || !driver::get().available) {
+        std::fprintf(stderr, "mpi_demo needs two ranks and a libcuda\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    use_device(rank % count_devices());
+    {
+        side device(memory::device);
+        side host(memory::host);
+
+        for (size_t bytes :
+             {size_t{8}, size_t{512}, size_t{4} << 10, size_t{32} << 10,
+              size_t{256} << 10, size_t{1} << 20, size_t{4} << 20, largest}) {
+            measure(device, host, bytes);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Several GPUs in one process, and threads without a current context.
+#include "driver.h"
+#include "job.h"
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t length = 1 << 20;
+
+void send_one(job &in, buffer &outgoing, buffer &incoming)
+{
+    const uint64_t number = in.next_number();
+
+    if (in.rank == 0) {
+        outgoing.put(0, length, number);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    {
+        job::copies counted(in);
+        if (in.rank == 0) {
+            MPI_Send(outgoing.at(), length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        } else if (in.rank == 1) {
+            MPI_Recv(incoming.at(), length, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        }
+    }
+    if (in.rank == 1) {
+        in.expect_message(incoming, 0, length, number);
+    }
+}
+
+// Every GPU of rank 0 to every GPU of rank 1; the GPU whose context is current
+// is none of the message's in half of the cases.
+void run_two_devices(job &in, memory kind, memory)
+{
+    std::vector<std::unique_ptr<buffer>> buffers;
+    const int devices = count_devices();
+
+    in.expect(devices >= 2, "there is only one GPU");
+    for (int i = 0; i < devices; ++i) {
+        use_device(i);
+        buffers.push_back(std::make_unique<buffer>(kind, length, i));
+    }
+    for (int current = 0; current < devices; ++current) {
+        use_device(current);
+        for (auto &outgoing : buffers) {
+            for (auto &incoming : buffers) {
+                send_one(in, *outgoing, *incoming);
+            }
+        }
+    }
+    for (int i = 0; i < devices; ++i) {
+        use_device(i);
+        buffers[static_cast<size_t>(i)].reset();
+    }
+    use_device(in.rank % devices);
+}
+
+// Rank 0 sends and rank 1 receives, neither with a context.
+void run_no_context(job &in, memory, memory)
+{
+    buffer data(memory::device, length);
+    const uint64_t number = in.next_number();
+
+    if (in.rank == 0) {
+        data.put(0, length, number);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    TEST_MPI_CUDA(cuCtxSetCurrent, nullptr);
+    {
+        job::copies counted(in);
+        if (in.rank == 0) {
+            MPI_Send(data.at(), length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        } else if (in.rank == 1) {
+            MPI_Recv(data.at(), length, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        }
+    }
+    use_device(in.rank % count_devices());
+    if (in.rank == 1) {
+        in.expect_message(data, 0, length, number);
+    }
+}
+
+} // namespace
+
+void add_devices(std::vector<test_case> *cases)
+{
+    cases->push_back({"devices", "two GPUs in one process", run_two_devices,
+                      memory::device, memory::device});
+    cases->push_back({"devices", "two GPUs in one process, VMM memory",
+                      run_two_devices, memory::vmm, memory::vmm});
+    cases->push_back({"context", "no current context", run_no_context,
+                      memory::device, memory::device});
+}
+
+} // namespace ucx_ib_dmabuf::test

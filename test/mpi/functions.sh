@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the scripts of this folder that run inside the lab: how MPI and
+# ucx_perftest are run, and what the counters said afterwards.
+# shellcheck shell=bash disable=SC2154 # the environment of the tests
+
+# shellcheck source=test/tap/tap.sh
+. "$top_srcdir/test/tap/tap.sh"
+
+mpi_work=$(mktemp -d) || exit 1
+mpi_programs=$top_builddir/test/mpi
+lab_env=$top_srcdir/test/lab/env
+
+# The largest messages that UCX still copies; from here on it uses its
+# rendezvous (test/mpi/job.h).
+export UCX_RNDV_THRESH=65536
+export UCX_TLS=${UCX_TLS:-rc,cuda}
+
+# Each run leaves its counters here, a line of JSON per process.
+forget_counters() {
+    export UCX_IB_DMABUF_STATS=$mpi_work/plugin.json
+    export CUDA_SIM_STATS=$mpi_work/gpu.json
+    rm -f "$UCX_IB_DMABUF_STATS" "$CUDA_SIM_STATS"
+}
+
+# counter plugin|gpu NAME: the sum over all processes of the last run.
+counter() {
+    grep -Eo "\"$2\": *[0-9]+" "$mpi_work/$1.json" 2>/dev/null |
+        awk -F: '{ sum += $2 } END { printf "%d\n", sum }'
+}
+
+# with_mpi RANKS PROGRAM [ARGUMENT]...: its output is in $mpi_output, its
+# errors in $mpi_errors; returns its status.
+with_mpi() {
+    local ranks=$1 hosts=()
+    shift
+    forget_counters
+    [ "$LAB_HOSTS" = 2 ] && hosts=(--host "lab-a:$((ranks / 2))"
+                                   --host "lab-b:$((ranks / 2))")
+    mpi_output=$mpi_work/output mpi_errors=$mpi_work/errors
+    # Once more in each rank: the device is the one of the rank's host.
+    "$lab_env" mpirun -np "$ranks" "${hosts[@]}" --oversubscribe -x UCX_TLS \
+        env -u UCX_NET_DEVICES -u LD_PRELOAD "$lab_env" "$@" \
+        >"$mpi_output" 2>"$mpi_errors"
+}
+
+# run_cases RANKS none|some|any GROUP...: runs the groups of mpi_tests, passes
+# its results on, and fails if the program ended in any other way than it
+# should.
+run_cases() {
+    local ranks=$1 allowed=$2 status line count=0 seed=${MPI_TESTS_SEED:-$RANDOM}
+    shift 2
+    note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
+    with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
+    status=$?
+    while IFS= read -r line; do
+        case $line in
+        "ok - "*)     ok "${cases_prefix:-}${line#ok - }"; count=$((count + 1)) ;;
+        "not ok - "*) nok "${cases_prefix:-}${line#not ok - }"; count=$((count + 1)) ;;
+        *)            note "$line" ;;
+        esac
+    done <"$mpi_output"
+    if [ "$count" -lt 2 ] || [ "$status" -gt 1 ]; then
+        nok "${cases_prefix:-}mpi_tests ran to its end (status $status)"
+        note "$(tail -n 40 "$mpi_errors")"
+    fi
+}
+
+# expect_count NAME plugin|gpu COUNTER OPERATOR NUMBER
+expect_count() {
+    local value
+    value=$(counter "$2" "$3")
+    if [ "$value" "$4" "$5" ]; then
+        ok "$1 ($3: $value)"
+    else
+        nok "$1 ($3: $value, not $4 $5)"
+        note "$(cat "$mpi_work/$2.json" 2>&1)"
+    fi
+}
+
+# Nothing may be printed but what a test asks for.
+expect_silence() {
+    if [ -s "$mpi_errors" ]; then
+        nok "$1"
+        note "$(head -n 40 "$mpi_errors")"
+    else
+        ok "$1"
+    fi
+}

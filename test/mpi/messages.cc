@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Point to point: every pair of memory kinds, sizes and offsets that are odd,
+// blocking.
+#include "driver.h"
+#include "job.h"
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+// Beyond the largest message, so that an offset always fits.
+constexpr size_t room = 4096;
+
+const size_t small_sizes[] = {0, 1, 8, 1000, 4097, 8191};
+const size_t large_sizes[] = {rendezvous, rendezvous + 1, 262147,
+                              1 << 20,    (1 << 20) + 3,  (4 << 20) - 1};
+
+void send(const buffer &from, size_t offset, size_t length, int peer)
+{
+    MPI_Send(from.at(offset), static_cast<int>(length), MPI_BYTE, peer, 0,
+             MPI_COMM_WORLD);
+}
+
+void receive(const buffer &to, size_t offset, size_t length, int peer)
+{
+    MPI_Recv(to.at(offset), static_cast<int>(length), MPI_BYTE, peer, 0,
+             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+// A message there and one back. Rank 0 has the first kind of memory, rank 1
+// the second.
+void exchange(job &in, buffer &mine, size_t offset, size_t length)
+{
+    const uint64_t there = in.next_number();
+    const uint64_t back  = in.next_number();
+
+    if (in.rank == 0) {
+        mine.put(offset, length, there);
+    }
+    {
+        job::copies counted(in);
+        if (in.rank == 0) {
+            send(mine, offset, length, 1);
+        } else {
+            receive(mine, offset, length, 0);
+        }
+    }
+    if (in.rank == 1) {
+        in.expect_message(mine, offset, length, there);
+        mine.put(offset, length, back);
+    }
+    {
+        job::copies counted(in);
+        if (in.rank == 0) {
+            receive(mine, offset, length, 1);
+        } else {
+            send(mine, offset, length, 0);
+        }
+    }
+    if (in.rank == 0) {
+        in.expect_message(mine, offset, length, back);
+    }
+}
+
+memory mine_of(const job &in, memory first, memory second)
+{
+    return in.rank == 0 ? first : second;
+}
+
+// Small messages may be copied by UCX; what counts is that they arrive.
+void run_small(job &in, memory first, memory second)
+{
+    buffer mine(mine_of(in, first, second), 8192 + room);
+
+    if (in.rank > 1) {
+        return;
+    }
+    for (size_t length : small_sizes) {
+        for (size_t offset : {size_t{0}, size_t{13}}) {
+            exchange(in, mine, offset, length);
+        }
+    }
+}
+
+void run_large(job &in, memory first, memory second)
+{
+    buffer mine(mine_of(in, first, second), (4 << 20) + room);
+
+    if (in.rank > 1) {
+        return;
+    }
+    for (size_t length : large_sizes) {
+        for (size_t offset : {size_t{0}, size_t{4093}}) {
+            exchange(in, mine, offset, length);
+        }
+    }
+}
+
+// Many pieces of one allocation, at offsets that the ranks draw alike.
+void run_pieces(job &in, memory first, memory second)
+{
+    constexpr size_t length = 24 << 20;
+    buffer mine(mine_of(in, first, second), length);
+
+    for (int i = 0; i < 24; ++i) {
+        const size_t size   = rendezvous + in.random() % (512 << 10);
+        const size_t offset = in.random() % (length - size);
+        if (in.rank <= 1) {
+            exchange(in, mine, offset, size);
+        }
+    }
+}
+
+void add_pair(std::vector<test_case> *cases, memory first, memory second,
+              staging expected)
+{
+    const std::string pair =
+        std::string(name_of(first)) + " to " + name_of(second);
+
+    cases->push_back({"messages", "small messages, " + pair + " and back",
+                      run_small, first, second, staging::any});
+    cases->push_back({"messages", "large messages, " + pair + " and back",
+                      run_large, first, second, expected});
+}
+
+} // namespace
+
+void add_messages(std::vector<test_case> *cases)
+{
+    const memory host = memory::host, device = memory::device;
+
+    cases->push_back({"host", "small messages between host memory", run_small,
+                      host, host, staging::never});
+    cases->push_back({"host", "large messages between host memory", run_large,
+                      host, host, staging::never});
+    add_pair(cases, host, host, staging::never);
+    add_pair(cases, host, device, staging::follows);
+    add_pair(cases, device, host, staging::follows);
+    add_pair(cases, device, device, staging::follows);
+    cases->push_back({"messages", "pieces of one large allocation", run_pieces,
+                      device, device, staging::follows});
+    for (memory kind : {memory::vmm, memory::pool}) {
+        cases->push_back(
+            {"kinds",
+             std::string("large messages, ") + name_of(kind) + " memory",
+             run_large, kind, kind, staging::follows});
+    }
+    // These are not the GPU's alone, and UCX may move them as it likes.
+    for (memory kind : {memory::managed, memory::pinned}) {
+        cases->push_back(
+            {"kinds",
+             std::string("large messages, ") + name_of(kind) + " memory",
+             run_large, kind, kind, staging::any});
+    }
+}
+
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_MPI_PATTERN_H_
+#define UCX_IB_DMABUF_TEST_MPI_PATTERN_H_
+
+#include <cstddef>
+#include <cstdint>
+
+// What the messages say: every byte depends on the number of the message, on
+// its length and on the byte's place in it, so that a byte of another message,
+// of another place or of an earlier use of the buffer is seen.
+namespace ucx_ib_dmabuf::test {
+
+constexpr size_t no_difference = SIZE_MAX;
+
+void fill_pattern(void *data, size_t length, uint64_t number);
+
+// Position of the first byte that is not the message's, or no_difference.
+size_t find_difference(const void *data, size_t length, uint64_t number);
+
+} // namespace ucx_ib_dmabuf::test
+
+#endif

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The other ways of sending from one rank to another: windows of messages in
+// flight, both directions at once, persistent requests, datatypes, messages
+// that come before they are expected.
+#include "job.h"
+#include <array>
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+struct piece {
+    size_t offset;
+    size_t length;
+    uint64_t number; // of the message from rank 0; rank 1's is the next
+};
+
+constexpr size_t spacing = (1 << 20) + 4096;
+
+// Messages of mixed sizes side by side in one buffer.
+std::vector<piece> draw_pieces(job &in, size_t count)
+{
+    std::vector<piece> pieces;
+
+    for (size_t i = 0; i < count; ++i) {
+        const size_t length = rendezvous + in.random() % (1 << 20) * (i % 2);
+        const size_t offset = i * spacing + in.random() % 64;
+        pieces.push_back(
+            {offset, std::min<size_t>(length, 1 << 20), in.next_number()});
+        in.next_number();
+    }
+    return pieces;
+}
+
+void put_all(const job &in, buffer &outgoing, const std::vector<piece> &pieces)
+{
+    for (const piece &one : pieces) {
+        outgoing.put(one.offset, one.length,
+                     one.number + static_cast<uint64_t>(in.rank));
+    }
+}
+
+void expect_all(job &in, const buffer &incoming,
+                const std::vector<piece> &pieces)
+{
+    for (const piece &one : pieces) {
+        in.expect_message(incoming, one.offset, one.length,
+                          one.number + static_cast<uint64_t>(1 - in.rank));
+    }
+}
+
+int count_of(const piece &one)
+{
+    return static_cast<int>(one.length);
+}
+
+// A window in each direction at the same time.
+void run_window(job &in, memory first, memory second)
+{
+    constexpr size_t count = 8;
+    const memory kind      = in.rank == 0 ? first : second;
+    buffer outgoing(kind, count * spacing), incoming(kind, count * spacing);
+
+    for (int round = 0; round < 3; ++round) {
+        const auto pieces = draw_pieces(in, count);
+        const int peer    = 1 - in.rank;
+        std::array<MPI_Request, 2 * count> requests;
+
+        put_all(in, outgoing, pieces);
+        MPI_Barrier(MPI_COMM_WORLD);
+        {
+            job::copies counted(in);
+            for (size_t i = 0; i < count; ++i) {
+                const piece &one = pieces[i];
+                MPI_Irecv(incoming.at(one.offset), count_of(one), MPI_BYTE,
+                          peer, static_cast<int>(i), MPI_COMM_WORLD,
+                          &requests[2 * i]);
+                MPI_Isend(outgoing.at(one.offset), count_of(one), MPI_BYTE,
+                          peer, static_cast<int>(i), MPI_COMM_WORLD,
+                          &requests[2 * i + 1]);
+            }
+            MPI_Waitall(requests.size(), requests.data(), MPI_STATUSES_IGNORE);
+        }
+        expect_all(in, incoming, pieces);
+    }
+}
+
+void run_sendrecv(job &in, memory first, memory second)
+{
+    const memory kind = in.rank == 0 ? first : second;
+    buffer outgoing(kind, 4 * spacing), incoming(kind, 4 * spacing);
+    const auto pieces = draw_pieces(in, 4);
+
+    put_all(in, outgoing, pieces);
+    for (const piece &one : pieces) {
+        job::copies counted(in);
+        MPI_Sendrecv(outgoing.at(one.offset), count_of(one), MPI_BYTE,
+                     1 - in.rank, 0, incoming.at(one.offset), count_of(one),
+                     MPI_BYTE, 1 - in.rank, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    expect_all(in, incoming, pieces);
+}
+
+// The same two requests, started again and again with other bytes.
+void run_persistent(job &in, memory first, memory second)
+{
+    const memory kind = in.rank == 0 ? first : second;
+    buffer outgoing(kind, spacing), incoming(kind, spacing);
+    const int peer = 1 - in.rank;
+    MPI_Request requests[2];
+
+    MPI_Send_init(outgoing.at(5), 1 << 20, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                  &requests[0]);
+    MPI_Recv_init(incoming.at(5), 1 << 20, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                  &requests[1]);
+    for (int round = 0; round < 4; ++round) {
+        const std::vector<piece> pieces = {{5, 1 << 20, in.next_number()}};
+        in.next_number();
+        put_all(in, outgoing, pieces);
+        {
+            job::copies counted(in);
+            MPI_Startall(2, requests);
+            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        }
+        expect_all(in, incoming, pieces);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
+// A derived datatype without holes. (One with holes is packed by Open MPI,
+// with the CPU, unless Open MPI is built with CUDA.)
+void run_datatype(job &in, memory first, memory second)
+{
+    const memory kind = in.rank == 0 ? first : second;
+    buffer outgoing(kind, spacing), incoming(kind, spacing);
+    const std::vector<piece> pieces = {{16, 3 * 100003, in.next_number()}};
+    MPI_Datatype triple;
+
+    in.next_number();
+    MPI_Type_contiguous(3, MPI_BYTE, &triple);
+    MPI_Type_commit(&triple);
+    put_all(in, outgoing, pieces);
+    {
+        job::copies counted(in);
+        MPI_Sendrecv(outgoing.at(16), 100003, triple, 1 - in.rank, 0,
+                     incoming.at(16), 100003, triple, 1 - in.rank, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    expect_all(in, incoming, pieces);
+    MPI_Type_free(&triple);
+}
+
+// Rank 1 learns of the messages before it says where they go.
+void run_unexpected(job &in, memory first, memory second)
+{
+    const memory kind = in.rank == 0 ? first : second;
+    buffer data(kind, 4 * spacing);
+    const auto pieces = draw_pieces(in, 4);
+    std::array<MPI_Request, 4> requests;
+
+    if (in.rank == 0) {
+        put_all(in, data, pieces);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    {
+        job::copies counted(in);
+        for (int i = 0; i < 4; ++i) {
+            const piece &one = pieces[static_cast<size_t>(i)];
+            if (in.rank == 0) {
+                MPI_Isend(data.at(one.offset), count_of(one), MPI_BYTE, 1, i,
+                          MPI_COMM_WORLD, &requests[static_cast<size_t>(i)]);
+            } else {
+                MPI_Status status;
+                int count = 0;
+                MPI_Probe(0, i, MPI_COMM_WORLD, &status);
+                MPI_Get_count(&status, MPI_BYTE, &count);
+                in.expect(count == count_of(one),
+                          "MPI_Probe gave another length");
+                MPI_Irecv(data.at(one.offset), count, MPI_BYTE, 0, i,
+                          MPI_COMM_WORLD, &requests[static_cast<size_t>(i)]);
+            }
+        }
+        MPI_Waitall(requests.size(), requests.data(), MPI_STATUSES_IGNORE);
+    }
+    if (in.rank == 1) {
+        expect_all(in, data, pieces);
+    }
+}
+
+struct way {
+    const char *name;
+    void (*run)(job &, memory, memory);
+};
+
+// These take two ranks.
+template <void (*run)(job &, memory, memory)>
+void with_two(job &in, memory first, memory second)
+{
+    if (in.rank < 2 && in.size == 2) {
+        run(in, first, second);
+    } else {
+        in.expect(false, "this case takes two ranks");
+    }
+}
+
+} // namespace
+
+void add_patterns(std::vector<test_case> *cases)
+{
+    const memory host = memory::host, device = memory::device;
+    const way ways[] = {
+        {"windows of messages in flight", with_two<run_window>},
+        {"MPI_Sendrecv", with_two<run_sendrecv>},
+        {"persistent requests", with_two<run_persistent>},
+        {"a contiguous datatype", with_two<run_datatype>},
+        {"messages before they are expected", with_two<run_unexpected>},
+    };
+
+    for (const way &one : ways) {
+        const std::string name = one.name;
+        cases->push_back({"patterns", name + ", device to device", one.run,
+                          device, device, staging::follows});
+        cases->push_back({"patterns", name + ", host and device", one.run, host,
+                          device, staging::follows});
+        cases->push_back({"host", name + ", host to host", one.run, host, host,
+                          staging::never});
+    }
+}
+
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory that is released and allocated again at the same address between two
+// messages. A registration that outlived its memory would send the old bytes,
+// or receive into memory that nobody sees.
+#include "driver.h"
+#include "job.h"
+#include "pattern.h"
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t message_length = (1 << 20) + 7;
+constexpr size_t length         = 4 << 20; // of the memory
+constexpr int rounds            = 5;
+
+CUdeviceptr as_pointer(const uint8_t *data)
+{
+    return reinterpret_cast<CUdeviceptr>(data);
+}
+
+uint8_t *as_data(CUdeviceptr pointer)
+{
+    return reinterpret_cast<uint8_t *>(pointer);
+}
+
+// A way to get memory and to give it back.
+struct source {
+    virtual ~source()                   = default;
+    virtual uint8_t *allocate()         = 0;
+    virtual void release(uint8_t *data) = 0;
+};
+
+struct by_malloc : source {
+    uint8_t *allocate() override
+    {
+        CUdeviceptr pointer;
+        TEST_MPI_CUDA(cuMemAlloc, &pointer, length);
+        return as_data(pointer);
+    }
+    void release(uint8_t *data) override
+    {
+        TEST_MPI_CUDA(cuMemFree, as_pointer(data));
+    }
+};
+
+struct by_pitch : by_malloc {
+    uint8_t *allocate() override
+    {
+        CUdeviceptr pointer;
+        size_t pitch;
+        TEST_MPI_CUDA(cuMemAllocPitch, &pointer, &pitch, 64 << 10,
+                      length / (64 << 10), 16);
+        return as_data(pointer);
+    }
+};
+
+// A pool may give the same memory out again; trimmed, it cannot.
+template <bool trim>
+struct by_pool : source {
+    uint8_t *allocate() override
+    {
+        CUdeviceptr pointer;
+        TEST_MPI_CUDA(cuMemAllocAsync, &pointer, length, nullptr);
+        TEST_MPI_CUDA(cuStreamSynchronize, nullptr);
+        return as_data(pointer);
+    }
+    void release(uint8_t *data) override
+    {
+        TEST_MPI_CUDA(cuMemFreeAsync, as_pointer(data), nullptr);
+        TEST_MPI_CUDA(cuStreamSynchronize, nullptr);
+        if (trim) {
+            CUmemoryPool pool;
+            TEST_MPI_CUDA(cuDeviceGetDefaultMemPool, &pool, 0);
+            TEST_MPI_CUDA(cuMemPoolTrimTo, pool, 0);
+        }
+    }
+};
+
+// Another handle in the same place; the reservation stays, or goes as well.
+template <bool keep>
+struct by_mapping : source {
+    ~by_mapping() override
+    {
+        if (place_) {
+            TEST_MPI_CUDA(cuMemAddressFree, place_, length);
+        }
+    }
+    uint8_t *allocate() override
+    {
+        CUmemAllocationProp properties = {};
+        CUmemAccessDesc access         = {};
+
+        properties.type          = CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.allocFlags.gpuDirectRDMACapable = 1;
+        access.location                            = properties.location;
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        if (!place_) {
+            TEST_MPI_CUDA(cuMemAddressReserve, &place_, length, 0, wanted_, 0);
+        }
+        TEST_MPI_CUDA(cuMemCreate, &handle_, length, &properties, 0);
+        TEST_MPI_CUDA(cuMemMap, place_, length, 0, handle_, 0);
+        TEST_MPI_CUDA(cuMemSetAccess, place_, length, &access, 1);
+        wanted_ = place_;
+        return as_data(place_);
+    }
+    void release(uint8_t *) override
+    {
+        TEST_MPI_CUDA(cuMemUnmap, place_, length);
+        TEST_MPI_CUDA(cuMemRelease, handle_);
+        if (!keep) {
+            TEST_MPI_CUDA(cuMemAddressFree, place_, length);
+            place_ = 0;
+        }
+    }
+
+    CUdeviceptr place_                   = 0;
+    CUdeviceptr wanted_                  = 0;
+    CUmemGenericAllocationHandle handle_ = 0;
+};
+
+// Everything on the second GPU goes at once. (On the first one, UCX's own
+// streams would go as well.)
+struct by_context : by_malloc {
+    by_context() { use_device(1); }
+    ~by_context() override { use_device(0); }
+    void release(uint8_t *) override
+    {
+        TEST_MPI_CUDA(cuDevicePrimaryCtxReset, 1);
+        use_device(1);
+    }
+};
+
+// Memory at the wanted address; what came instead is kept meanwhile.
+uint8_t *allocate_again(source &from, const uint8_t *wanted)
+{
+    std::vector<uint8_t *> others;
+    uint8_t *data = from.allocate();
+
+    while (data != wanted && others.size() < 64) {
+        others.push_back(data);
+        data = from.allocate();
+    }
+    for (uint8_t *other : others) {
+        from.release(other);
+    }
+    return data;
+}
+
+// One message in a direction that changes every round.
+void send_round(job &in, uint8_t *data, int round)
+{
+    const uint64_t number = in.next_number();
+    const uint64_t blank  = in.next_number();
+    const bool sends      = (in.rank + round) % 2 == 0;
+
+    put_message(memory::device, data + 1, message_length,
+                sends ? number : blank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    {
+        job::copies counted(in);
+        if (sends) {
+            MPI_Send(data + 1, message_length, MPI_BYTE, 1 - in.rank, 0,
+                     MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(data + 1, message_length, MPI_BYTE, 1 - in.rank, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
+    const size_t wrong =
+        compare_message(memory::device, data + 1, message_length, number);
+    in.expect(wrong == no_difference, "round " + std::to_string(round) +
+                                          ": byte " + std::to_string(wrong) +
+                                          " is not of this message");
+}
+
+template <class kind>
+void run(job &in, memory, memory)
+{
+    kind from;
+    uint8_t *data = from.allocate();
+
+    for (int round = 0; round < rounds; ++round) {
+        // Twice in the same direction each: both ends have used the memory
+        // before it goes.
+        send_round(in, data, round);
+        send_round(in, data, round + 1);
+        from.release(data);
+        uint8_t *again = allocate_again(from, data);
+        in.expect(again == data, "the memory came back at another address");
+        data = again;
+    }
+    from.release(data);
+}
+
+// Allocations of all kinds and sizes come and go at random between messages
+// of random parts of them.
+void run_storm(job &in, memory, memory)
+{
+    const memory kinds[] = {memory::device, memory::device, memory::pool,
+                            memory::vmm};
+    std::unique_ptr<buffer> slots[6];
+
+    for (int i = 0; i < 150; ++i) {
+        auto &slot           = slots[in.random() % 6];
+        const memory kind    = kinds[in.random() % 4];
+        const size_t size    = (2 * rendezvous) << in.random() % 4;
+        const bool renew     = in.random() % 2 || !slot;
+        const int sender     = static_cast<int>(in.random() % 2);
+        const uint64_t start = in.random(), number = in.next_number();
+
+        if (renew) {
+            slot.reset();
+            slot = std::make_unique<buffer>(kind, size);
+        }
+        const size_t count  = rendezvous + start % (slot->length() / 2);
+        const size_t offset = start % (slot->length() - count + 1);
+        if (in.rank == sender) {
+            slot->put(offset, count, number);
+        }
+        {
+            job::copies counted(in);
+            if (in.rank == sender) {
+                MPI_Send(slot->at(offset), static_cast<int>(count), MPI_BYTE,
+                         1 - sender, 0, MPI_COMM_WORLD);
+            } else {
+                MPI_Recv(slot->at(offset), static_cast<int>(count), MPI_BYTE,
+                         sender, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            }
+        }
+        in.expect_message(*slot, offset, count, number);
+    }
+}
+
+} // namespace
+
+void add_reuse(std::vector<test_case> *cases)
+{
+    const auto add = [cases](const char *group, const char *name,
+                             void (*body)(job &, memory, memory)) {
+        cases->push_back(
+            {group, std::string("memory used again: ") + name, body});
+    };
+
+    add("reuse", "cuMemFree", run<by_malloc>);
+    add("reuse", "cuMemAllocPitch", run<by_pitch>);
+    add("reuse", "cuMemFreeAsync", run<by_pool<false>>);
+    add("reuse", "cuMemFreeAsync and a trimmed pool", run<by_pool<true>>);
+    add("reuse", "another handle at a VMM address", run<by_mapping<true>>);
+    add("reuse", "a VMM address reserved again", run<by_mapping<false>>);
+    add("reuse", "cuDevicePrimaryCtxReset", run<by_context>);
+    add("storm", "storm of allocations", run_storm);
+}
+
+} // namespace ucx_ib_dmabuf::test

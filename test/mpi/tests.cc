@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Runs groups of test cases in an MPI job; rank 0 prints a line "ok - NAME" or
+// "not ok - NAME: REASON" for each.
+// usage: mpi_tests none|some|any SEED GROUP...
+// The first argument is what UCX may copy of large messages of device memory:
+// none of their bytes (the plug-in registers them), some of them (it must
+// have copied), or any number.
+#include "driver.h"
+#include "files.h"
+#include "job.h"
+#include "pattern.h"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+
+void job::expect(bool condition, const std::string &otherwise)
+{
+    if (!condition && failure.empty()) {
+        failure = otherwise;
+    }
+}
+
+void job::expect_message(const buffer &in, size_t offset, size_t length,
+                         uint64_t number)
+{
+    const size_t position = in.compare(offset, length, number);
+
+    expect(position == no_difference,
+           "message " + std::to_string(number) + " of " +
+               std::to_string(length) + " bytes, " + name_of(in.kind()) +
+               " memory: byte " + std::to_string(position) + " is wrong");
+}
+
+job::copies::copies(job &counted_for)
+    : job_(counted_for), before_(driver::get().copied_bytes())
+{
+}
+
+job::copies::~copies()
+{
+    job_.staged += driver::get().copied_bytes() - before_;
+}
+
+namespace {
+
+// The first failure of the lowest rank that has one, in rank 0.
+std::string first_failure(const job &of)
+{
+    char text[256] = {};
+    std::vector<char> all(sizeof(text) * static_cast<size_t>(of.size));
+
+    std::snprintf(text, sizeof(text), "%s", of.failure.c_str());
+    MPI_Gather(text, sizeof(text), MPI_CHAR, all.data(), sizeof(text), MPI_CHAR,
+               0, MPI_COMM_WORLD);
+    for (int i = 0; of.rank == 0 && i < of.size; ++i) {
+        const char *one = &all[sizeof(text) * static_cast<size_t>(i)];
+        if (one[0] != '\0') {
+            return "rank " + std::to_string(i) + ": " + one;
+        }
+    }
+    return {};
+}
+
+std::string judge_staging(const char *allowed, staging expected,
+                          uint64_t staged)
+{
+    if (expected == staging::any || !std::strcmp(allowed, "any")) {
+        return {};
+    }
+    if (expected == staging::never || !std::strcmp(allowed, "none")) {
+        return staged == 0 ? std::string()
+                           : std::to_string(staged) + " bytes were staged";
+    }
+    return staged > 0 ? std::string() : "no bytes were staged";
+}
+
+// Runs one case; false in rank 0 if it failed.
+bool run_case(job &in, const test_case &one, const char *allowed)
+{
+    uint64_t staged = 0;
+
+    in.failure.clear();
+    in.staged = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    one.run(in, one.first, one.second);
+    in.expect(count_dmabuf_files() == 0, "an fd of a dma-buf is left open");
+
+    MPI_Reduce(&in.staged, &staged, 1, MPI_UINT64_T, MPI_SUM, 0,
+               MPI_COMM_WORLD);
+    std::string reason = first_failure(in);
+    if (reason.empty()) {
+        reason = judge_staging(allowed, one.expected, staged);
+    }
+    if (in.rank == 0) {
+        std::printf("%s - %s%s%s\n", reason.empty() ? "ok" : "not ok",
+                    one.name.c_str(), reason.empty() ? "" : ": ",
+                    reason.c_str());
+        std::fflush(stdout);
+    }
+    return reason.empty();
+}
+
+// Everything that UCX opens on first use, so that the files open afterwards
+// are comparable: connections to all ranks, streams, caches.
+void warm_up(job &in)
+{
+    std::vector<memory> kinds = {memory::host};
+
+    if (driver::get().available) {
+        kinds.push_back(memory::device);
+    }
+    for (memory kind : kinds) {
+        buffer data(kind, 1 << 20);
+        for (size_t length : {size_t{8}, data.length()}) {
+            for (int root = 0; root < in.size; ++root) {
+                MPI_Bcast(data.at(), static_cast<int>(length), MPI_BYTE, root,
+                          MPI_COMM_WORLD);
+            }
+        }
+    }
+}
+
+int run_groups(job &in, int argc, char **argv)
+{
+    std::vector<test_case> cases;
+    bool passed = true;
+
+    add_messages(&cases);
+    add_patterns(&cases);
+    add_collectives(&cases);
+    add_reuse(&cases);
+    add_devices(&cases);
+    for (int i = 3; i < argc; ++i) {
+        for (const test_case &one : cases) {
+            if (!std::strcmp(one.group, argv[i])) {
+                passed &= run_case(in, one, argv[1]);
+            }
+        }
+    }
+    return passed ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    job in;
+    int status;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &in.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &in.size);
+    if (argc < 4) {
+        std::fprintf(stderr, "usage: mpi_tests none|some|any SEED GROUP...\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    in.random.seed(std::strtoull(argv[2], nullptr, 0));
+    if (count_devices() > 0) {
+        use_device(in.rank % count_devices());
+    }
+    warm_up(in);
+    const size_t files = count_files();
+    status             = run_groups(in, argc, argv);
+
+    in.failure.clear();
+    in.expect(count_files() <= files,
+              std::to_string(count_files()) + " files are open, " +
+                  std::to_string(files) + " were at the start");
+    const std::string reason = first_failure(in);
+    if (in.rank == 0) {
+        std::printf("%s - no file is left open%s%s\n",
+                    reason.empty() ? "ok" : "not ok",
+                    reason.empty() ? "" : ": ", reason.c_str());
+        status |= !reason.empty();
+    }
+    MPI_Finalize();
+    return in.rank == 0 ? status : 0;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::main(argc, argv);
+}
