@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bar1.h"
+#include <cstdint>
+#include <dlfcn.h>
+#include <ucs/debug/log_def.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// NVML has no header in many installations; its ABI is fixed (NVML API
+// reference): bytes in all, free, used.
+struct bar1_memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+
+struct nvml {
+    int (*init)();
+    int (*shutdown)();
+    int (*by_pci_bus_id)(const char *, void **);
+    int (*bar1)(void *, bar1_memory *);
+};
+
+template <typename T>
+bool find(void *library, const char *name, T *entry)
+{
+    *entry = reinterpret_cast<T>(dlsym(library, name));
+    return *entry != nullptr;
+}
+
+bool ask(void *library, const char *bus_id, bar1_memory *memory)
+{
+    nvml entry{};
+    void *handle = nullptr;
+
+    if (!find(library, "nvmlInit_v2", &entry.init) ||
+        !find(library, "nvmlShutdown", &entry.shutdown) ||
+        !find(library, "nvmlDeviceGetHandleByPciBusId_v2",
+              &entry.by_pci_bus_id) ||
+        !find(library, "nvmlDeviceGetBAR1MemoryInfo", &entry.bar1) ||
+        (entry.init() != 0)) {
+        return false;
+    }
+    bool known = (entry.by_pci_bus_id(bus_id, &handle) == 0) &&
+                 (entry.bar1(handle, memory) == 0);
+    entry.shutdown();
+    return known;
+}
+
+// GPUs with a coherent link do not need BAR1.
+bool is_coherent(const driver &cuda, CUdevice device)
+{
+    int coherent = 0;
+    cuda.device_get_attribute(
+        &coherent,
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+        device);
+    return coherent != 0;
+}
+
+} // namespace
+
+size_t cuda_bar1_budget(const driver &cuda, int device)
+{
+    bar1_memory memory{};
+    char bus_id[32] = "";
+    CUdevice handle = 0;
+
+    if ((cuda.device_get(&handle, device) != CUDA_SUCCESS) ||
+        is_coherent(cuda, handle) ||
+        (cuda.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
+         CUDA_SUCCESS)) {
+        return SIZE_MAX;
+    }
+
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) {
+        ucs_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
+        return SIZE_MAX;
+    }
+    bool known = ask(library, bus_id, &memory);
+    dlclose(library);
+    if (!known || (memory.total == 0)) {
+        ucs_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
+        return SIZE_MAX;
+    }
+    ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device,
+              memory.total);
+    return static_cast<size_t>(memory.total / 10 * 9);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CUDA_DRIVER_H_
+#define UCX_IB_DMABUF_CUDA_DRIVER_H_
+
+#include <cuda.h>
+#include <string>
+#include <ucs/type/status.h>
+
+namespace ucx_ib_dmabuf {
+
+// The entry points of the CUDA driver that the plug-in calls. libcuda is opened
+// at run time, so that the plug-in loads on machines without it.
+struct driver {
+    decltype(&::cuInit) init;
+    decltype(&::cuGetErrorName) get_error_name;
+    decltype(&::cuDeviceGetCount) device_get_count;
+    decltype(&::cuDeviceGet) device_get;
+    decltype(&::cuDeviceGetName) device_get_name;
+    decltype(&::cuDeviceGetAttribute) device_get_attribute;
+    decltype(&::cuDeviceGetPCIBusId) device_get_pci_bus_id;
+    decltype(&::cuDevicePrimaryCtxRetain) primary_ctx_retain;
+    decltype(&::cuDevicePrimaryCtxRelease) primary_ctx_release;
+    decltype(&::cuCtxPushCurrent) ctx_push_current;
+    decltype(&::cuCtxPopCurrent) ctx_pop_current;
+    decltype(&::cuPointerGetAttribute) pointer_get_attribute;
+    decltype(&::cuPointerGetAttributes) pointer_get_attributes;
+    decltype(&::cuMemGetAddressRange) mem_get_address_range;
+    decltype(&::cuMemcpyDtoH) memcpy_dtoh;
+    decltype(&::cuMemcpyHtoD) memcpy_htod;
+    // Since CUDA 11.7; null in older drivers.
+    decltype(&::cuMemGetHandleForAddressRange) get_handle_for_address_range;
+
+    // Opens libcuda.so.1 and initialises the driver, the first time. Null if
+    // there is no libcuda, no driver or no GPU; tried again each time then,
+    // for libraries that are opened late. Never released. Thread-safe.
+    static const driver *get();
+
+    // "CUDA_ERROR_NOT_SUPPORTED (801)"
+    std::string error(CUresult result) const;
+};
+
+// The status that UCX gets for an error of the driver.
+ucs_status_t to_status(CUresult result);
+
+} // namespace ucx_ib_dmabuf
+
+#endif

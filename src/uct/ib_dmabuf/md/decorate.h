@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_MD_DECORATE_H_
+#define UCX_IB_DMABUF_MD_DECORATE_H_
+
+namespace ucx_ib_dmabuf {
+
+// From now on every memory domain that uct_ib opens takes CUDA memory, where
+// device and GPU can. There is one implementation for each generation of UCX.
+void decorate_uct_ib();
+
+} // namespace ucx_ib_dmabuf
+
+#endif

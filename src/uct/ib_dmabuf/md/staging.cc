@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "staging.h"
+#include "../cuda/copy.h"
+#include "../verbs/dmabuf_mr.h"
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ucs/debug/log_def.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+
+staging_buffer::staging_buffer(const driver &cuda, uintptr_t address,
+                               size_t length)
+    : cuda_(cuda), address_(address), length_(length)
+{
+}
+
+std::unique_ptr<staging_buffer>
+staging_buffer::create(const driver &cuda, ibv_pd *pd, uintptr_t address,
+                       size_t length, int access)
+{
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    std::unique_ptr<staging_buffer> buffer(
+        new staging_buffer(cuda, address, length));
+
+    if (posix_memalign(&buffer->memory_, page, length + page) != 0) {
+        buffer->memory_ = nullptr;
+        ucs_error("ib_dmabuf: no %zu bytes of host memory to stage a message",
+                  length);
+        return nullptr;
+    }
+    // Address and iova must agree in their page offset (ibv_reg_mr_iova(3)).
+    buffer->bytes_ = static_cast<char *>(buffer->memory_) + address % page;
+    if (cuda_copy_to_host(cuda, buffer->bytes_, address, length) != UCS_OK) {
+        return nullptr;
+    }
+    buffer->mr_ = ibv_reg_mr_iova(pd, buffer->bytes_, length, address, access);
+    if (buffer->mr_ == nullptr) {
+        ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
+                  "failed: %s",
+                  length, strerror(errno));
+        return nullptr;
+    }
+    return buffer;
+}
+
+staging_buffer::~staging_buffer()
+{
+    if (mr_ != nullptr) {
+        verbs_dereg_mr(mr_);
+    }
+    free(memory_);
+}
+
+void staging_buffer::finish()
+{
+    // A failure is logged as an error there; UCX has no way to fail here.
+    cuda_copy_from_host(cuda_, address_, bytes_, length_);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// UCX 1.13: a registration gets no memory type, and has no other way back than
+// its status; handles begin with uct_ib_mem_t.
+#include "../report.h"
+#include "../verbs/dmabuf_mr.h"
+#include "decorate.h"
+#include "nic.h"
+#include "plugin.h"
+#include "ucx_1_13.h"
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <ucs/debug/log_def.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+uct_component_md_open_func_t original_md_open;
+
+// A memory domain of uct_ib's with our operations in place of its own.
+struct decorated {
+    uct_md_ops_t ops; // first: the domain points to it
+    const uct_md_ops_t *original;
+    plugin *shared;
+    nic device;
+    cache::nic_id id;
+    bool peer_memory; // uct_ib itself can register GPU memory
+
+    static decorated &of(uct_md_h md)
+    {
+        return *reinterpret_cast<decorated *>(md->ops);
+    }
+};
+
+ucs_status_t md_query(uct_md_h md, uct_md_attr_t *attr)
+{
+    ucs_status_t status = decorated::of(md).original->query(md, attr);
+
+    if (status == UCS_OK) {
+        attr->cap.reg_mem_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
+    }
+    return status;
+}
+
+// UCP registers for one operation with UCT_MD_MEM_ACCESS_RMA, and for longer
+// with atomic access too (ucp_mem_map_params2uct_flags). The two exceptions,
+// pools of GPU fragments and the new protocols' cache, are off by default.
+bool is_one_operation(unsigned flags)
+{
+    static const bool has_exceptions = [] {
+        const char *fragments = getenv("UCX_RNDV_FRAG_MEM_TYPE");
+        const char *protocols = getenv("UCX_PROTO_ENABLE");
+        return ((fragments != nullptr) && (strcmp(fragments, "cuda") == 0)) ||
+               ((protocols != nullptr) && (strchr("yY1", protocols[0])));
+    }();
+
+    return !has_exceptions && !(flags & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
+}
+
+// A device registration failed, and was reported. UCP has another way if it
+// asked to hide errors; else the message would fail.
+ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
+                           unsigned flags, ucs_status_t failure,
+                           uct_mem_h *memh_p)
+{
+    decorated &self = decorated::of(md);
+
+    if (self.peer_memory) {
+        return self.original->mem_reg(md, address, length, flags, memh_p);
+    }
+    if ((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) || !is_one_operation(flags)) {
+        return failure;
+    }
+
+    memh *staged = self.device.stage(self.shared->cuda(),
+                                     reinterpret_cast<uintptr_t>(address),
+                                     length);
+    if (staged == nullptr) {
+        return failure;
+    }
+    self.shared->count_staged(length);
+    ucs_debug("ib_dmabuf: staging %zu bytes at %p: %s", length, address,
+              ucs_status_string(failure));
+    *memh_p = staged->to_uct();
+    return UCS_OK;
+}
+
+ucs_status_t reg_device(decorated &self, void *address, size_t length,
+                        uct_mem_h *memh_p)
+{
+    const region *found = nullptr;
+    ucs_status_t status = self.shared->registrations().get(
+        self.id, reinterpret_cast<uintptr_t>(address), length, &found);
+
+    if (status == UCS_OK) {
+        auto *handle = static_cast<memh *>(found->handle);
+        handle->used.store(found, std::memory_order_relaxed);
+        *memh_p = handle->to_uct();
+    }
+    return status;
+}
+
+ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
+                        unsigned flags, uct_mem_h *memh_p)
+{
+    decorated &self = decorated::of(md);
+    ucs_status_t status;
+
+    if (self.shared->may_be_device(address, length)) {
+        status = reg_device(self, address, length, memh_p);
+        if (status == UCS_OK) {
+            return UCS_OK;
+        }
+        if (status != UCS_ERR_NO_ELEM) {
+            return reg_otherwise(md, address, length, flags, status, memh_p);
+        }
+        return self.original->mem_reg(md, address, length, flags, memh_p);
+    }
+
+    status = self.original->mem_reg(md, address, length, flags, memh_p);
+    // GPU memory of which UCX saw no allocation, after all?
+    if ((status != UCS_OK) &&
+        (reg_device(self, address, length, memh_p) == UCS_OK)) {
+        status = UCS_OK;
+    }
+    return status;
+}
+
+void release(decorated &self, memh *handle)
+{
+    if (handle->staged) {
+        handle->staged->finish();
+        memh::destroy(handle);
+    } else {
+        self.shared->registrations().put(
+            handle->used.load(std::memory_order_relaxed));
+    }
+}
+
+ucs_status_t md_mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params)
+{
+    decorated &self = decorated::of(md);
+
+    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
+        !memh::is_ours(params->memh)) {
+        return self.original->mem_dereg(md, params);
+    }
+
+    memh *handle                 = memh::from_uct(params->memh);
+    uct_completion_t *completion = nullptr;
+    if ((params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) &&
+        (params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE) &&
+        (params->field_mask & UCT_MD_MEM_DEREG_FIELD_COMPLETION)) {
+        completion = params->comp;
+    }
+
+    if (completion == nullptr) {
+        release(self, handle);
+    } else if (handle->staged) {
+        release(self, handle);
+        uct_invoke_completion(completion, UCS_OK);
+    } else {
+        // The keys die with the region, once its last user has put it back.
+        const region *used = handle->used.load(std::memory_order_relaxed);
+        self.device.notify_invalidated(handle, completion);
+        self.shared->registrations().invalidate(used->address, used->length);
+        release(self, handle);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h uct_memh,
+                          const uct_md_mkey_pack_params_t *params,
+                          void *rkey_buffer)
+{
+    if (!memh::is_ours(uct_memh)) {
+        return decorated::of(md).original->mkey_pack(md, uct_memh, params,
+                                                     rkey_buffer);
+    }
+    // Atomics use the same key.
+    uct_ib_md_pack_rkey(memh::from_uct(uct_memh)->rkey(), UCT_IB_INVALID_MKEY,
+                        rkey_buffer);
+    return UCS_OK;
+}
+
+void md_close(uct_md_h md)
+{
+    decorated *self              = &decorated::of(md);
+    const uct_md_ops_t *original = self->original;
+
+    self->shared->registrations().detach(self->id);
+    md->ops = const_cast<uct_md_ops_t *>(original);
+    delete self;
+    original->close(md);
+}
+
+void decorate(uct_ib_md_t *md)
+{
+    std::string why;
+    plugin *shared = plugin::get();
+
+    if (shared == nullptr) {
+        return;
+    }
+    if (!verbs_can_register_dmabuf(md->pd, &why)) {
+        warn_once("no dma-bufs: " + why,
+                  why + ". Messages in GPU memory that use it are staged "
+                        "through host memory");
+        return;
+    }
+
+    const bool peer_memory =
+        (md->reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+    auto *self = new (std::nothrow)
+        decorated{*md->super.ops, md->super.ops,      shared,
+                  nic(md),        cache::nic_id(), peer_memory};
+    if (self == nullptr) {
+        return;
+    }
+    self->id            = shared->registrations().attach(self->device);
+    self->ops.query     = md_query;
+    self->ops.mem_reg   = md_mem_reg;
+    self->ops.mem_dereg = md_mem_dereg;
+    self->ops.mkey_pack = md_mkey_pack;
+    self->ops.close     = md_close;
+    md->super.ops       = &self->ops;
+    ucs_debug("ib_dmabuf: %s takes CUDA memory",
+              uct_ib_device_name(&md->dev));
+}
+
+ucs_status_t md_open(uct_component_t *component, const char *name,
+                     const uct_md_config_t *config, uct_md_h *md_p)
+{
+    ucs_status_t status = original_md_open(component, name, config, md_p);
+
+    if (status == UCS_OK) {
+        decorate(ucs_derived_of(*md_p, uct_ib_md_t));
+    }
+    return status;
+}
+
+} // namespace
+
+void decorate_uct_ib()
+{
+    original_md_open          = uct_ib_component.md_open;
+    uct_ib_component.md_open = md_open;
+}
+
+} // namespace ucx_ib_dmabuf

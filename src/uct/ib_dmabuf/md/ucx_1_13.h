@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_MD_UCX_1_13_H_
+#define UCX_IB_DMABUF_MD_UCX_1_13_H_
+
+// UCX 1.13's internal headers, which are C. What they include of C++ comes
+// before.
+#include <infiniband/verbs.h>
+#include <limits>
+
+#include <config.h> // UCX's
+extern "C" {
+#include <uct/ib/base/ib_md.h>
+}
+
+#endif

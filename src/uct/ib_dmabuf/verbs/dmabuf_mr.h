@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_VERBS_DMABUF_MR_H_
+#define UCX_IB_DMABUF_VERBS_DMABUF_MR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <infiniband/verbs.h>
+#include <string>
+#include <ucs/type/status.h>
+
+namespace ucx_ib_dmabuf {
+
+// Whether device, provider and kernel register dma-bufs. Asked by trying: an fd
+// that is none is refused with EBADF by those that do, with EOPNOTSUPP or
+// EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)). If not, `why`
+// tells cause and remedy.
+bool verbs_can_register_dmabuf(ibv_pd *pd, std::string *why);
+
+// Registers `length` bytes that begin at `offset` in the dma-buf, for the NIC
+// to reach at [iova, iova + length). `access` as in ibv_reg_dmabuf_mr(3). The
+// fd may be closed afterwards. The caller owns *mr. A failure is logged with
+// its cause; UCS_ERR_NO_MEMORY if there is no room. Thread-safe.
+ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, size_t offset,
+                                 uintptr_t iova, size_t length, int access,
+                                 ibv_mr **mr);
+
+// Logs an error that the provider gives.
+void verbs_dereg_mr(ibv_mr *mr);
+
+} // namespace ucx_ib_dmabuf
+
+#endif
