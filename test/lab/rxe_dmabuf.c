@@ -14,6 +14,8 @@
  * The error is a name or a number.
  */
 #include <dlfcn.h>
+#include <config.h>
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
