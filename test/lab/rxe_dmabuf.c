@@ -14,7 +14,9 @@
  * The error is a name or a number.
  */
 #include <dlfcn.h>
-#include <config.h>
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 
 #include <errno.h>
 #include <stdatomic.h>
