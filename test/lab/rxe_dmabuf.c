@@ -13,11 +13,11 @@
  *   RXE_DMABUF_FAIL=ENOMEM:2-     all from the second on
  * The error is a name or a number.
  */
-#include <dlfcn.h>
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
