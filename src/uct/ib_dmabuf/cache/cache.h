@@ -12,7 +12,7 @@ namespace ucx_ib_dmabuf {
 struct region {
     uintptr_t address; // what is registered: the whole allocation or chunks
     size_t length;
-    void *handle;      // the registrar's
+    void *handle; // the registrar's
 };
 
 struct cache_settings {
@@ -29,18 +29,18 @@ struct cache_settings {
 
 // Since the process started (or forked). Filled by cache::read_counters.
 struct cache_counters {
-    uint64_t hits            = 0;
-    uint64_t misses          = 0;
-    uint64_t host_lookups    = 0; // lookups of what is not device memory
-    uint64_t registrations   = 0;
-    uint64_t deregistrations = 0;
-    uint64_t exports         = 0;
-    uint64_t identity_checks = 0;
-    uint64_t identity_misses = 0; // a check found other memory: event missed
-    uint64_t invalidations   = 0; // regions that left because of an event
-    uint64_t evictions       = 0;
-    uint64_t failures        = 0;
-    uint64_t regions         = 0; // now
+    uint64_t hits             = 0;
+    uint64_t misses           = 0;
+    uint64_t host_lookups     = 0; // lookups of what is not device memory
+    uint64_t registrations    = 0;
+    uint64_t deregistrations  = 0;
+    uint64_t exports          = 0;
+    uint64_t identity_checks  = 0;
+    uint64_t identity_misses  = 0; // a check found other memory: event missed
+    uint64_t invalidations    = 0; // regions that left because of an event
+    uint64_t evictions        = 0;
+    uint64_t failures         = 0;
+    uint64_t regions          = 0; // now
     uint64_t registered_bytes = 0; // now
 };
 

@@ -12,11 +12,11 @@ namespace ucx_ib_dmabuf {
 
 // One allocation, or one contiguous run of VMM segments.
 struct extent {
-    uintptr_t base = 0;      // first byte
-    size_t size    = 0;      // bytes
-    uint64_t identity = 0;   // never the same for two allocations of a process
-    int device        = -1;  // CUDA ordinal
-    int memory_type   = 0;   // ucs_memory_type_t
+    uintptr_t base    = 0;  // first byte
+    size_t size       = 0;  // bytes
+    uint64_t identity = 0;  // never the same for two allocations of a process
+    int device        = -1; // CUDA ordinal
+    int memory_type   = 0;  // ucs_memory_type_t
     bool exportable   = false;
 };
 
@@ -56,7 +56,7 @@ public:
     // stays the caller's. The handle is opaque to the cache.
     virtual ucs_status_t reg(int fd, size_t offset, uintptr_t address,
                              size_t length, void **handle) = 0;
-    virtual void dereg(void *handle) = 0;
+    virtual void dereg(void *handle)                       = 0;
 };
 
 } // namespace ucx_ib_dmabuf

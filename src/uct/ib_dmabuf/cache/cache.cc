@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cache.h"
+#include "engine.h"
+
+namespace ucx_ib_dmabuf {
+
+struct cache::state : engine {
+    using engine::engine;
+};
+
+cache::cache(exporter &memory, const cache_settings &settings)
+    : state_(new state(memory, settings))
+{
+}
+
+cache::~cache() = default;
+
+cache::nic_id cache::attach(registrar &nic)
+{
+    return state_->attach(nic);
+}
+
+void cache::detach(nic_id nic)
+{
+    state_->detach(nic);
+}
+
+ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
+                        const region **out)
+{
+    return state_->get(nic, address, length, out);
+}
+
+void cache::put(const region *used)
+{
+    if (used != nullptr) {
+        // Regions are only ever made as entries, which are not const.
+        state_->put(static_cast<entry *>(const_cast<region *>(used)));
+    }
+}
+
+void cache::invalidate(uintptr_t address, size_t length)
+{
+    if (length != 0) {
+        state_->invalidate(make_span(address, length));
+    }
+}
+
+void cache::check_identity()
+{
+    state_->check_identity();
+}
+
+void cache::read_counters(cache_counters *out) const
+{
+    state_->read_counters(out);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
+#define UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
+
+#include "span.h"
+#include <array>
+#include <atomic>
+
+namespace ucx_ib_dmabuf {
+
+// The latest releases of memory. Whoever asks the exporter what is at an
+// address notes the time before, and afterwards learns whether the answer may
+// be outdated. Notes need no lock; everything else is under the cache's lock.
+class release_log {
+public:
+    uint64_t now() const { return count_.load(std::memory_order_acquire); }
+
+    void add(span released)
+    {
+        uint64_t count             = count_.load(std::memory_order_relaxed);
+        recent_[count % max_known] = released;
+        count_.store(count + 1, std::memory_order_release);
+    }
+
+    // Whether memory in the range may have been released after that time. Says
+    // yes when too much has been released since to know.
+    bool released_since(uint64_t time, span range) const
+    {
+        uint64_t count = count_.load(std::memory_order_relaxed);
+        if (count - time > max_known) {
+            return true;
+        }
+        for (; time < count; ++time) {
+            if (recent_[time % max_known].overlaps(range)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+private:
+    static constexpr uint64_t max_known = 256;
+
+    std::atomic<uint64_t> count_{0};
+    std::array<span, max_known> recent_;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

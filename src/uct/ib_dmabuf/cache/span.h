@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_SPAN_H_
+#define UCX_IB_DMABUF_CACHE_SPAN_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ucx_ib_dmabuf {
+
+// The bytes [lo, hi). The last byte of the address space is never in one.
+struct span {
+    uintptr_t lo = 0;
+    uintptr_t hi = 0;
+
+    size_t size() const { return hi - lo; }
+    bool empty() const { return hi <= lo; }
+    bool covers(span other) const { return lo <= other.lo && other.hi <= hi; }
+    bool overlaps(span other) const { return lo < other.hi && other.lo < hi; }
+    bool operator==(const span &) const = default;
+};
+
+// Cut off where it would leave the address space.
+inline span make_span(uintptr_t address, size_t length)
+{
+    return {address, address + std::min(length, UINTPTR_MAX - address)};
+}
+
+inline span intersection(span a, span b)
+{
+    return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
+}
+
+inline span hull(span a, span b)
+{
+    return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+}
+
+// The smallest aligned span around it; the unit is a power of two.
+inline span aligned(span bytes, size_t unit)
+{
+    uintptr_t mask = unit - 1;
+    uintptr_t hi   = bytes.hi > UINTPTR_MAX - mask ? UINTPTR_MAX & ~mask
+                                                   : (bytes.hi + mask) & ~mask;
+    return {bytes.lo & ~mask, hi};
+}
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fakes.h"
+#include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace fakes {
+
+using ucx_ib_dmabuf::extent;
+
+std::atomic<uint64_t> complaints{0};
+
+void complain(const char *what)
+{
+    if (complaints++ < 20) {
+        fprintf(stderr, "fake hardware: %s\n", what);
+    }
+}
+
+size_t open_fds()
+{
+    size_t count = 0;
+    DIR *dir     = opendir("/proc/self/fd");
+    while (dir != nullptr && readdir(dir) != nullptr) {
+        ++count;
+    }
+    if (dir != nullptr) {
+        closedir(dir);
+    }
+    return count;
+}
+
+void faults::fail_call(uint64_t n, ucs_status_t status)
+{
+    status_ = status;
+    at_     = calls_ + n;
+}
+
+void faults::clear()
+{
+    at_     = 0;
+    always_ = UCS_OK;
+}
+
+ucs_status_t faults::next()
+{
+    uint64_t call = ++calls_;
+    if (always_ != UCS_OK) {
+        return static_cast<ucs_status_t>(always_.load());
+    }
+    return call == at_ ? static_cast<ucs_status_t>(status_.load()) : UCS_OK;
+}
+
+uint64_t gpu::alloc(uintptr_t base, size_t size, int device, bool exportable,
+                    bool vmm)
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto after = blocks_.lower_bound(base);
+    if ((after != blocks_.end() && after->first < base + size) ||
+        find(base) != blocks_.end()) {
+        complain("allocated twice");
+    }
+    blocks_[base] = {size, ++last_id_, device, exportable, vmm};
+    return last_id_;
+}
+
+void gpu::free(uintptr_t base)
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    if (blocks_.erase(base) == 0) {
+        complain("freed what is not allocated");
+    }
+}
+
+bool gpu::allocated(uintptr_t base) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    return blocks_.count(base) != 0;
+}
+
+size_t gpu::size_at(uintptr_t base) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto it = blocks_.find(base);
+    return it == blocks_.end() ? 0 : it->second.size;
+}
+
+gpu::blocks::const_iterator gpu::find(uintptr_t address) const
+{
+    auto it = blocks_.upper_bound(address);
+    if (it == blocks_.begin()) {
+        return blocks_.end();
+    }
+    --it;
+    return address - it->first < it->second.size ? it : blocks_.end();
+}
+
+uint64_t gpu::id_at(uintptr_t address) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto it = find(address);
+    return it == blocks_.end() ? 0 : it->second.id;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a ^ (b * 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;
+    return x ^ (x >> 31);
+}
+
+bool gpu::extent_at(uintptr_t address, extent *out) const
+{
+    auto it = find(address);
+    if (it == blocks_.end()) {
+        return false;
+    }
+    const block &here = it->second;
+    *out              = {.base        = it->first,
+                         .size        = here.size,
+                         .identity    = here.id,
+                         .device      = here.device,
+                         .memory_type = 2,
+                         .exportable  = here.exportable};
+    if (!here.vmm) {
+        return true;
+    }
+    auto same = [&](const block &b) {
+        return b.vmm && b.device == here.device &&
+               b.exportable == here.exportable;
+    };
+    auto first = it, last = std::next(it);
+    while (first != blocks_.begin()) {
+        auto before = std::prev(first);
+        if (!same(before->second) ||
+            before->first + before->second.size != first->first) {
+            break;
+        }
+        first = before;
+    }
+    uintptr_t end = it->first + here.size;
+    for (; last != blocks_.end() && same(last->second) && last->first == end;
+         ++last) {
+        end += last->second.size;
+    }
+    out->base     = first->first;
+    out->size     = end - first->first;
+    out->identity = 0;
+    for (; first != last; ++first) {
+        out->identity = mix(out->identity + 1, first->second.id);
+    }
+    return true;
+}
+
+ucs_status_t gpu::describe(uintptr_t address, size_t length, extent *out)
+{
+    ucs_status_t status = describe_faults.next();
+    if (status != UCS_OK) {
+        return status;
+    }
+    {
+        std::lock_guard<std::mutex> locked(lock_);
+        extent found;
+        if (!extent_at(address, &found)) {
+            return UCS_ERR_NO_ELEM;
+        }
+        if (length > found.base + found.size - address) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+        *out = found;
+    }
+    if (after_describe) {
+        after_describe();
+    }
+    return UCS_OK;
+}
+
+bool gpu::is_current(uintptr_t address, size_t length, uint64_t identity)
+{
+    ++identity_calls;
+    std::lock_guard<std::mutex> locked(lock_);
+    extent found;
+    return extent_at(address, &found) && found.identity == identity &&
+           length <= found.base + found.size - address;
+}
+
+ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
+                               size_t *offset)
+{
+    if (address % page_ != 0 || length % page_ != 0 || length == 0) {
+        complain("unaligned export");
+    }
+    ucs_status_t status = export_faults.next();
+    if (status != UCS_OK) {
+        return status;
+    }
+    std::unique_lock<std::mutex> locked(lock_);
+    std::vector<piece> pieces;
+    auto it = blocks_.upper_bound(address);
+    if (it != blocks_.begin()) {
+        --it;
+    }
+    for (; it != blocks_.end() && it->first < address + length; ++it) {
+        if (it->first + it->second.size > address) {
+            pieces.push_back({it->first, it->second.size, it->second.id});
+        }
+    }
+    if (pieces.empty()) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+    *offset = 0;
+    *fd     = -1;
+    if (real_fds) {
+        *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    exported_[*fd] = std::move(pieces);
+    locked.unlock();
+    if (during_export) {
+        during_export();
+    }
+    return UCS_OK;
+}
+
+std::vector<piece> gpu::contents(int fd) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto it = exported_.find(fd);
+    if (it == exported_.end() || (real_fds && fcntl(fd, F_GETFD) == -1)) {
+        complain("registered something that is no open dma-buf");
+        return {};
+    }
+    return it->second;
+}
+
+uint64_t registration::id_at(uintptr_t at) const
+{
+    for (const piece &p : pieces) {
+        if (at >= address && at - address < length && at >= p.base &&
+            at - p.base < p.size) {
+            return p.id;
+        }
+    }
+    return 0;
+}
+
+ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
+                      void **handle)
+{
+    if (during_reg) {
+        during_reg();
+    }
+    ucs_status_t status = reg_faults.next();
+    if (status != UCS_OK) {
+        return status;
+    }
+    auto *made = new registration{address, length, memory_.contents(fd), true};
+    std::lock_guard<std::mutex> locked(lock_);
+    if (bytes_ + length > max_bytes_) {
+        delete made;
+        return UCS_ERR_NO_MEMORY;
+    }
+    all_.push_back(made);
+    ++live_;
+    ++registered;
+    bytes_ += length;
+    if (bytes_ > max_seen_) {
+        max_seen_ = bytes_.load();
+    }
+    *handle = made;
+    return UCS_OK;
+}
+
+void nic::dereg(void *handle)
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto *gone = static_cast<registration *>(handle);
+    if (!gone->live) {
+        complain("deregistered twice");
+        return;
+    }
+    gone->live = false;
+    gone->pieces.clear();
+    gone->pieces.shrink_to_fit();
+    --live_;
+    ++deregistered;
+    bytes_ -= gone->length;
+}
+
+nic::~nic()
+{
+    for (registration *each : all_) {
+        if (each->live) {
+            complain("still registered at the end");
+        }
+        delete each;
+    }
+}
+
+} // namespace fakes

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_CACHE_FAKES_H_
+#define UCX_IB_DMABUF_TEST_CACHE_FAKES_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <uct/ib_dmabuf/cache/provider.h>
+#include <vector>
+
+// A GPU and NICs that exist only as tables: what is simulated here is what the
+// cache is told, nothing is mapped. File descriptors are real, so that one that
+// isn't closed is seen. Everything is thread-safe. A call that the real thing
+// would punish (an unaligned export, a handle given back twice) is a complaint.
+namespace fakes {
+
+// A step that can fail: counts the calls of all fakes that share it.
+class faults {
+public:
+    // The n-th call from now on (from 1) fails with the status.
+    void fail_call(uint64_t n, ucs_status_t status = UCS_ERR_IO_ERROR);
+    // Every call does, or none.
+    void fail_all(ucs_status_t status) { always_ = status; }
+    void clear();
+    ucs_status_t next();
+    uint64_t calls() const { return calls_; }
+
+private:
+    std::atomic<uint64_t> calls_{0}, at_{0};
+    std::atomic<int> status_{UCS_OK}, always_{UCS_OK};
+};
+
+struct piece { // of an allocation, or a VMM segment
+    uintptr_t base;
+    size_t size;
+    uint64_t id;
+};
+
+class gpu : public ucx_ib_dmabuf::exporter {
+public:
+    explicit gpu(size_t page = 4096) : page_(page) {}
+
+    // Returns the identity. VMM segments that touch are one extent.
+    uint64_t alloc(uintptr_t base, size_t size, int device = 0,
+                   bool exportable = true, bool vmm = false);
+    void free(uintptr_t base);
+    bool allocated(uintptr_t base) const;
+    size_t size_at(uintptr_t base) const;
+    // The id of the memory there; 0: none.
+    uint64_t id_at(uintptr_t address) const;
+
+    ucs_status_t describe(uintptr_t address, size_t length,
+                          ucx_ib_dmabuf::extent *out) override;
+    bool is_current(uintptr_t address, size_t length,
+                    uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
+                              size_t *offset) override;
+    size_t granularity() const override { return page_; }
+
+    // What the dma-buf is of; empty if it isn't one of ours or was closed.
+    std::vector<piece> contents(int fd) const;
+
+    faults describe_faults, export_faults;
+    std::atomic<uint64_t> identity_calls{0};
+    // Called in the middle of export_range, unlocked: something happens then.
+    std::function<void()> during_export;
+    std::function<void()> after_describe;
+    bool real_fds = true;
+
+private:
+    struct block {
+        size_t size;
+        uint64_t id;
+        int device;
+        bool exportable, vmm;
+    };
+    using blocks = std::map<uintptr_t, block>;
+
+    blocks::const_iterator find(uintptr_t address) const;
+    bool extent_at(uintptr_t address, ucx_ib_dmabuf::extent *out) const;
+
+    const size_t page_;
+    mutable std::mutex lock_;
+    blocks blocks_;
+    std::map<int, std::vector<piece>> exported_;
+    uint64_t last_id_ = 0;
+};
+
+// What a NIC has registered.
+struct registration {
+    uintptr_t address;
+    size_t length;
+    std::vector<piece> pieces;
+    bool live;
+
+    // The id of the memory that the NIC reaches at the address.
+    uint64_t id_at(uintptr_t at) const;
+};
+
+class nic : public ucx_ib_dmabuf::registrar {
+public:
+    explicit nic(gpu &memory, size_t max_bytes = SIZE_MAX)
+        : memory_(memory), max_bytes_(max_bytes)
+    {
+    }
+    ~nic() override;
+
+    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+                     void **handle) override;
+    void dereg(void *handle) override;
+
+    size_t live() const { return live_; }
+    size_t bytes() const { return bytes_; }
+    size_t max_seen_bytes() const { return max_seen_; }
+
+    faults reg_faults;
+    std::function<void()> during_reg;
+    std::atomic<uint64_t> registered{0}, deregistered{0};
+
+private:
+    gpu &memory_;
+    const size_t max_bytes_;
+    mutable std::mutex lock_;
+    std::vector<registration *> all_;
+    std::atomic<size_t> live_{0}, bytes_{0}, max_seen_{0};
+};
+
+// What went wrong in any fake, since the start; 0 is what a test wants.
+extern std::atomic<uint64_t> complaints;
+void complain(const char *what);
+
+size_t open_fds();
+
+} // namespace fakes
+
+#endif

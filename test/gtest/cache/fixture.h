@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
+#define UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
+
+#include "fakes.h"
+#include <climits>
+#include <gtest/gtest.h>
+#include <uct/ib_dmabuf/cache/cache.h>
+
+using ucx_ib_dmabuf::region;
+
+constexpr size_t MiB = size_t{1} << 20;
+
+// One fake GPU, one fake NIC, one cache; at the end nothing is left registered
+// or open, and the fakes have nothing to complain about.
+class cache_test : public testing::Test {
+public:
+    cache_test() : fds_(fakes::open_fds()), complaints_(fakes::complaints)
+    {
+        restart();
+    }
+
+    ~cache_test() override
+    {
+        cache.reset();
+        EXPECT_EQ(nic.live(), 0u);
+        EXPECT_EQ(nic.registered, nic.deregistered);
+        EXPECT_EQ(fakes::open_fds(), fds_);
+        EXPECT_EQ(fakes::complaints, complaints_);
+    }
+
+protected:
+    void restart()
+    {
+        cache.reset();
+        cache = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
+        id    = cache->attach(nic);
+    }
+
+    // The status of a get, which must leave nothing behind.
+    ucs_status_t get(uintptr_t address, size_t length)
+    {
+        ucs_status_t status = cache->get(id, address, length, &out);
+        if (status == UCS_OK) {
+            check(out, address, length);
+            cache->put(out);
+        }
+        return status;
+    }
+
+    void use(uintptr_t address, size_t length)
+    {
+        EXPECT_EQ(get(address, length), UCS_OK);
+    }
+
+    const region *hold(uintptr_t address, size_t length)
+    {
+        const region *got = nullptr;
+        EXPECT_EQ(cache->get(id, address, length, &got), UCS_OK);
+        if (got != nullptr) {
+            check(got, address, length);
+        }
+        return got;
+    }
+
+    // The NIC reaches what is at the address now.
+    void check(const region *got, uintptr_t address, size_t length)
+    {
+        auto *what = static_cast<fakes::registration *>(got->handle);
+        ASSERT_TRUE(what->live);
+        EXPECT_LE(got->address, address);
+        EXPECT_GE(got->address + got->length, address + length);
+        EXPECT_EQ(what->id_at(address), gpu.id_at(address));
+        EXPECT_EQ(what->id_at(address + length - 1),
+                  gpu.id_at(address + length - 1));
+    }
+
+    // With the event that goes before it.
+    void release(uintptr_t base)
+    {
+        cache->invalidate(base, gpu.size_at(base));
+        gpu.free(base);
+    }
+
+    ucx_ib_dmabuf::cache_counters counters()
+    {
+        ucx_ib_dmabuf::cache_counters result;
+        cache->read_counters(&result);
+        return result;
+    }
+
+    fakes::gpu gpu;
+    fakes::nic nic{gpu};
+    ucx_ib_dmabuf::cache_settings settings;
+    std::unique_ptr<ucx_ib_dmabuf::cache> cache;
+    ucx_ib_dmabuf::cache::nic_id id = 0;
+    const region *out               = nullptr;
+
+private:
+    const size_t fds_;
+    const uint64_t complaints_;
+};
+
+#endif
