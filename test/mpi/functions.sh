@@ -37,9 +37,11 @@ with_mpi() {
     [ "$LAB_HOSTS" = 2 ] && hosts=(--host "lab-a:$((ranks / 2))"
                                    --host "lab-b:$((ranks / 2))")
     mpi_output=$mpi_work/output mpi_errors=$mpi_work/errors
-    # Once more in each rank: the device is the one of the rank's host.
+    # Once more in each rank: the device is the one of the rank's host. UCX
+    # would warn of the build's variables, which it takes for its own.
     "$lab_env" mpirun -np "$ranks" "${hosts[@]}" --oversubscribe -x UCX_TLS \
-        env -u UCX_NET_DEVICES -u LD_PRELOAD "$lab_env" "$@" \
+        env -u UCX_NET_DEVICES -u LD_PRELOAD "$lab_env" \
+        env -u UCX_PREFIX -u UCX_SRC "$@" \
         >"$mpi_output" 2>"$mpi_errors"
 }
 
@@ -56,7 +58,7 @@ run_cases() {
         case $line in
         "ok - "*)     ok "${cases_prefix:-}${line#ok - }"; count=$((count + 1)) ;;
         "not ok - "*) nok "${cases_prefix:-}${line#not ok - }"; count=$((count + 1)) ;;
-        *)            note "$line" ;;
+        *)            echo "$line" >>"$mpi_errors" ;; # UCX's warnings
         esac
     done <"$mpi_output"
     if [ "$count" -lt 2 ] || [ "$status" -gt 1 ]; then
@@ -65,11 +67,11 @@ run_cases() {
     fi
 }
 
-# expect_count NAME plugin|gpu COUNTER OPERATOR NUMBER
+# expect_count NAME plugin|gpu COUNTER OPERATOR NUMBER, e.g. hits -gt 0
 expect_count() {
     local value
     value=$(counter "$2" "$3")
-    if [ "$value" "$4" "$5" ]; then
+    if test "$value" "$4" "$5"; then
         ok "$1 ($3: $value)"
     else
         nok "$1 ($3: $value, not $4 $5)"

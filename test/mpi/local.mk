@@ -15,6 +15,8 @@ dist_check_SCRIPTS += \
     test/mpi/demo.awk \
     test/mpi/functions.sh
 
+EXTRA_DIST += docs/demo.md
+
 mpi_common_sources = \
     test/mpi/buffer.cc \
     test/mpi/buffer.h \

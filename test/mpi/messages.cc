@@ -97,6 +97,19 @@ void run_large(job &in, memory first, memory second)
     }
 }
 
+// A little of everything, where it is not messages that are tested.
+void run_brief(job &in, memory first, memory second)
+{
+    buffer mine(mine_of(in, first, second), (2 << 20) + room);
+
+    if (in.rank > 1) {
+        return;
+    }
+    for (size_t length : {size_t{8}, size_t{4097}, (size_t{2} << 20) - 3}) {
+        exchange(in, mine, 1, length);
+    }
+}
+
 // Many pieces of one allocation, at offsets that the ranks draw alike.
 void run_pieces(job &in, memory first, memory second)
 {
@@ -138,6 +151,10 @@ void add_messages(std::vector<test_case> *cases)
     add_pair(cases, host, device, staging::follows);
     add_pair(cases, device, host, staging::follows);
     add_pair(cases, device, device, staging::follows);
+    cases->push_back({"brief", "messages from device to device", run_brief,
+                      device, device, staging::follows});
+    cases->push_back({"brief", "messages from host to device and back",
+                      run_brief, host, device, staging::follows});
     cases->push_back({"messages", "pieces of one large allocation", run_pieces,
                       device, device, staging::follows});
     for (memory kind : {memory::vmm, memory::pool}) {
