@@ -20,3 +20,6 @@ EXTRA_DIST += \
     test/lab/kernel/patches/0001-rxe-dmabuf.patch \
     test/lab/kernel/patches/0002-rxe-lastwqe.patch \
     test/lab/kernel/patches/0003-um-affinity.patch
+
+TAP_TESTS  += test/lab/lab.tap
+EXTRA_DIST += test/lab/lab.tap
