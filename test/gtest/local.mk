@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include test/gtest/cache/local.mk
+include test/gtest/cuda/local.mk
+include test/gtest/md/local.mk

@@ -85,8 +85,7 @@ size_t cuda_bar1_budget(const driver &cuda, int device)
         ucs_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
         return SIZE_MAX;
     }
-    ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device,
-              memory.total);
+    ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device, memory.total);
     return static_cast<size_t>(memory.total / 10 * 9);
 }
 

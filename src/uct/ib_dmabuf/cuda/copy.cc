@@ -84,8 +84,8 @@ ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
 
 } // namespace
 
-ucs_status_t cuda_copy_to_host(const driver &cuda, void *host,
-                               uintptr_t device, size_t length)
+ucs_status_t cuda_copy_to_host(const driver &cuda, void *host, uintptr_t device,
+                               size_t length)
 {
     return copy(cuda, device, length, "cuMemcpyDtoH",
                 [&] { return cuda.memcpy_dtoh(host, device, length); });

@@ -11,8 +11,8 @@ namespace ucx_ib_dmabuf {
 // Copies in the context that owns the GPU memory, or in its GPU's primary one;
 // the thread's current context is as before afterwards. Return when the bytes
 // are there. Failures are logged.
-ucs_status_t cuda_copy_to_host(const driver &cuda, void *host,
-                               uintptr_t device, size_t length);
+ucs_status_t cuda_copy_to_host(const driver &cuda, void *host, uintptr_t device,
+                               size_t length);
 ucs_status_t cuda_copy_from_host(const driver &cuda, uintptr_t device,
                                  const void *host, size_t length);
 

@@ -43,8 +43,8 @@ cuda_memory::kind kind_of(const attributes &found)
     if (found.managed) {
         return cuda_memory::kind::managed;
     }
-    return (found.type == CU_MEMORYTYPE_DEVICE) ? cuda_memory::kind::device :
-                                                  cuda_memory::kind::host;
+    return (found.type == CU_MEMORYTYPE_DEVICE) ? cuda_memory::kind::device
+                                                : cuda_memory::kind::host;
 }
 
 uint64_t combine(uint64_t hash, uint64_t identity)
@@ -53,8 +53,7 @@ uint64_t combine(uint64_t hash, uint64_t identity)
 }
 
 // The first segment that holds the address.
-ucs_status_t segment_at(const driver &cuda, uintptr_t address,
-                        cuda_memory *out)
+ucs_status_t segment_at(const driver &cuda, uintptr_t address, cuda_memory *out)
 {
     attributes found;
     CUdeviceptr base = 0;
@@ -69,15 +68,19 @@ ucs_status_t segment_at(const driver &cuda, uintptr_t address,
                   cuda.error(result).c_str());
         return UCS_ERR_NO_ELEM;
     }
-    *out = {static_cast<uintptr_t>(base), size, found.identity, found.device,
-            kind_of(found), found.rdma_capable != 0};
+    *out = {static_cast<uintptr_t>(base),
+            size,
+            found.identity,
+            found.device,
+            kind_of(found),
+            found.rdma_capable != 0};
     return UCS_OK;
 }
 
 } // namespace
 
-ucs_status_t cuda_describe(const driver &cuda, uintptr_t address,
-                           size_t length, cuda_memory *out)
+ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
+                           cuda_memory *out)
 {
     const uintptr_t end = address + length;
     cuda_memory whole;
@@ -101,7 +104,7 @@ ucs_status_t cuda_describe(const driver &cuda, uintptr_t address,
             (next.base != whole.base + whole.size)) {
             return UCS_ERR_INVALID_PARAM;
         }
-        whole.size        += next.size;
+        whole.size += next.size;
         whole.identity     = combine(whole.identity, next.identity);
         whole.rdma_capable = whole.rdma_capable && next.rdma_capable;
     }
@@ -114,7 +117,7 @@ bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
 {
     unsigned long long found = 0;
     CUresult result          = cuda.pointer_get_attribute(
-        &found, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+                 &found, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
 
     if (result != CUDA_SUCCESS) {
         return false;

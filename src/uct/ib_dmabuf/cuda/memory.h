@@ -30,8 +30,8 @@ struct cuda_memory {
 
 // UCS_ERR_NO_ELEM: not CUDA memory. UCS_ERR_INVALID_PARAM: the range goes over
 // into something else than further VMM segments of the same GPU.
-ucs_status_t cuda_describe(const driver &cuda, uintptr_t address,
-                           size_t length, cuda_memory *out);
+ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
+                           cuda_memory *out);
 
 // Whether the range, as cuda_describe() gave it or a part of one allocation,
 // still has this identity. One driver call for ordinary allocations.

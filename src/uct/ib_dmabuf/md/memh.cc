@@ -20,8 +20,8 @@ memh *memh::create(const uct_ib_md_t *md, uint32_t lkey, uint32_t rkey)
     }
 
     memh *handle = new (memory) memh;
-    handle->ib_  = reinterpret_cast<uct_ib_mem_t *>(
-        static_cast<char *>(memory) + header_size);
+    handle->ib_ = reinterpret_cast<uct_ib_mem_t *>(static_cast<char *>(memory) +
+                                                   header_size);
     handle->ib_->lkey          = lkey;
     handle->ib_->rkey          = rkey;
     handle->ib_->atomic_rkey   = UCT_IB_INVALID_MKEY;

@@ -64,8 +64,7 @@ memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
     if (!buffer) {
         return nullptr;
     }
-    memh *created =
-        memh::create(md_, buffer->mr()->lkey, buffer->mr()->rkey);
+    memh *created = memh::create(md_, buffer->mr()->lkey, buffer->mr()->rkey);
     if (created != nullptr) {
         created->staged = std::move(buffer);
     }

@@ -24,13 +24,12 @@ cache_settings cache_settings_of(const settings &from, const driver &cuda)
 {
     cache_settings result;
 
-    result.chunk_size  = from.chunk_size;
-    result.max_regions = (from.max_regions == UCS_ULUNITS_INF) ?
-                             SIZE_MAX :
-                             from.max_regions;
-    result.max_bytes   = [limit = from.max_size, &cuda](int device) {
-        return (limit == UCS_MEMUNITS_AUTO) ? cuda_bar1_budget(cuda, device) :
-                                              limit;
+    result.chunk_size = from.chunk_size;
+    result.max_regions =
+        (from.max_regions == UCS_ULUNITS_INF) ? SIZE_MAX : from.max_regions;
+    result.max_bytes = [limit = from.max_size, &cuda](int device) {
+        return (limit == UCS_MEMUNITS_AUTO) ? cuda_bar1_budget(cuda, device)
+                                            : limit;
     };
     result.check_identity = (from.check_identity == UCS_CONFIG_ON);
     return result;
@@ -122,20 +121,20 @@ void plugin::watch_events(const settings &from)
     // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
     // is wanted even where UCX cannot install its own.
     const bool installed = (cuda_events_install() == UCS_OK);
-    ucs_status_t status =
-        ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
-                              on_event, &cache_);
-    events_complete_     = (status == UCS_OK) && installed &&
-                       cuda_events_complete();
+    ucs_status_t status  = ucm_set_event_handler(
+         events | UCM_EVENT_FLAG_NO_INSTALL, priority, on_event, &cache_);
+    events_complete_ =
+        (status == UCS_OK) && installed && cuda_events_complete();
     if (events_complete_ || (from.check_identity == UCS_CONFIG_OFF)) {
         return;
     }
     cache_.check_identity();
-    warn_once("events", format("not every release of CUDA memory can be seen "
-                               "(%s): each use of a registration asks the CUDA "
-                               "driver whether its memory is still there, which "
-                               "is correct but slower",
-                               cuda_events_missing().c_str()));
+    warn_once("events",
+              format("not every release of CUDA memory can be seen "
+                     "(%s): each use of a registration asks the CUDA "
+                     "driver whether its memory is still there, which "
+                     "is correct but slower",
+                     cuda_events_missing().c_str()));
 }
 
 bool plugin::may_be_device(const void *address, size_t length) const

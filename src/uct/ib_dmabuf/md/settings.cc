@@ -23,7 +23,8 @@ ucs_config_field_t settings_table[] = {
      offsetof(settings, chunk_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MAX_SIZE", "auto",
-     "How much memory of each GPU may be registered at a time. \"auto\" is 90 %\n"
+     "How much memory of each GPU may be registered at a time. \"auto\" is 90 "
+     "%\n"
      "of the GPU's BAR1 as NVML tells it, and no limit where GPU and host\n"
      "share a coherent link.",
      offsetof(settings, max_size), UCS_CONFIG_TYPE_MEMUNITS},
@@ -34,7 +35,8 @@ ucs_config_field_t settings_table[] = {
 
     {"CHECK_IDENTITY", "auto",
      "Ask the CUDA driver at each use of a registration whether the memory is\n"
-     "still the same. \"auto\" does so where not every way of releasing memory\n"
+     "still the same. \"auto\" does so where not every way of releasing "
+     "memory\n"
      "could be hooked; \"off\" trusts the hooks all the same.",
      offsetof(settings, check_identity), UCS_CONFIG_TYPE_ON_OFF_AUTO},
 

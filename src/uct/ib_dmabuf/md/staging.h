@@ -19,8 +19,7 @@ class staging_buffer {
 public:
     // Null if there is no memory for it; logged.
     static std::unique_ptr<staging_buffer> create(const driver &cuda,
-                                                  ibv_pd *pd,
-                                                  uintptr_t address,
+                                                  ibv_pd *pd, uintptr_t address,
                                                   size_t length, int access);
     ~staging_buffer();
     staging_buffer(const staging_buffer &)            = delete;

@@ -73,9 +73,8 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
         return failure;
     }
 
-    memh *staged = self.device.stage(self.shared->cuda(),
-                                     reinterpret_cast<uintptr_t>(address),
-                                     length);
+    memh *staged = self.device.stage(
+        self.shared->cuda(), reinterpret_cast<uintptr_t>(address), length);
     if (staged == nullptr) {
         return failure;
     }
@@ -213,7 +212,7 @@ void decorate(uct_ib_md_t *md)
     const bool peer_memory =
         (md->reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
     auto *self = new (std::nothrow)
-        decorated{*md->super.ops, md->super.ops,      shared,
+        decorated{*md->super.ops, md->super.ops,   shared,
                   nic(md),        cache::nic_id(), peer_memory};
     if (self == nullptr) {
         return;
@@ -225,8 +224,7 @@ void decorate(uct_ib_md_t *md)
     self->ops.mkey_pack = md_mkey_pack;
     self->ops.close     = md_close;
     md->super.ops       = &self->ops;
-    ucs_debug("ib_dmabuf: %s takes CUDA memory",
-              uct_ib_device_name(&md->dev));
+    ucs_debug("ib_dmabuf: %s takes CUDA memory", uct_ib_device_name(&md->dev));
 }
 
 ucs_status_t md_open(uct_component_t *component, const char *name,
@@ -244,7 +242,7 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
 
 void decorate_uct_ib()
 {
-    original_md_open          = uct_ib_component.md_open;
+    original_md_open         = uct_ib_component.md_open;
     uct_ib_component.md_open = md_open;
 }
 

@@ -93,8 +93,7 @@ ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, size_t offset,
         return status_of(error);
     }
     ucs_debug("ib_dmabuf: %s: registered 0x%zx..0x%zx lkey 0x%x rkey 0x%x",
-              device_name(pd), iova, iova + length, result->lkey,
-              result->rkey);
+              device_name(pd), iova, iova + length, result->lkey, result->rkey);
     *mr = result;
     return UCS_OK;
 }

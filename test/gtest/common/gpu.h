@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_COMMON_GPU_H_
+#define TEST_GTEST_COMMON_GPU_H_
+
+#include "../../cuda_sim/cuda_sim.h"
+#include <cstddef>
+#include <cstdint>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// The driver as a program of a user sees it: the simulated libcuda here, a
+// real one would do for all but sim(). The tests link with no libcuda.
+namespace gpu {
+
+template <typename T>
+T *entry(const char *name)
+{
+    static void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void *found = (library == nullptr) ? nullptr : dlsym(library, name);
+
+    if (found == nullptr) {
+        throw std::runtime_error(std::string("libcuda.so.1 has no ") + name);
+    }
+    return reinterpret_cast<T *>(found);
+}
+
+// GPU_CALL(cuMemFree, address): fails loudly.
+#define GPU_STRING_(_name) #_name
+#define GPU_STRING(_name)  GPU_STRING_(_name)
+#define GPU_CALL(_name, ...)                                                   \
+    gpu::check(gpu::entry<decltype(_name)>(GPU_STRING(_name))(__VA_ARGS__),    \
+               GPU_STRING(_name))
+
+inline void check(CUresult result, const char *name)
+{
+    if (result != CUDA_SUCCESS) {
+        throw std::runtime_error(std::string(name) + ": CUDA error " +
+                                 std::to_string(static_cast<int>(result)));
+    }
+}
+
+// Makes a GPU's primary context current in this thread.
+inline void use(int ordinal = 0)
+{
+    CUdevice device   = 0;
+    CUcontext context = nullptr;
+
+    GPU_CALL(cuInit, 0);
+    GPU_CALL(cuDeviceGet, &device, ordinal);
+    GPU_CALL(cuDevicePrimaryCtxRetain, &context, device);
+    GPU_CALL(cuCtxSetCurrent, context);
+}
+
+// cuMemAlloc'ed memory of the current context.
+class buffer {
+public:
+    explicit buffer(size_t size) : size_(size)
+    {
+        GPU_CALL(cuMemAlloc, &address_, size);
+    }
+    ~buffer() { release(); }
+    buffer(const buffer &)            = delete;
+    buffer &operator=(const buffer &) = delete;
+
+    void release()
+    {
+        if (address_ != 0) {
+            entry<decltype(cuMemFree)>(GPU_STRING(cuMemFree))(address_);
+            address_ = 0;
+        }
+    }
+    uintptr_t address() const { return address_; }
+    void *pointer() const { return reinterpret_cast<void *>(address_); }
+    size_t size() const { return size_; }
+
+private:
+    CUdeviceptr address_ = 0;
+    size_t size_;
+};
+
+// A reserved range with one mapped VMM segment after the other.
+class segments {
+public:
+    segments(unsigned count, int ordinal = 0, bool rdma_capable = true)
+    {
+        CUmemAllocationProp prop{};
+        prop.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
+        prop.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+        prop.location.id                     = ordinal;
+        prop.allocFlags.gpuDirectRDMACapable = rdma_capable;
+        GPU_CALL(cuMemGetAllocationGranularity, &step_, &prop,
+                 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+        GPU_CALL(cuMemAddressReserve, &address_, count * step_, step_, 0, 0);
+        for (unsigned i = 0; i < count; ++i) {
+            CUmemGenericAllocationHandle handle = 0;
+            GPU_CALL(cuMemCreate, &handle, step_, &prop, 0);
+            GPU_CALL(cuMemMap, address_ + i * step_, step_, 0, handle, 0);
+            handles_.push_back(handle);
+        }
+        CUmemAccessDesc access{};
+        access.location = prop.location;
+        access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        GPU_CALL(cuMemSetAccess, address_, count * step_, &access, 1);
+    }
+    ~segments()
+    {
+        for (unsigned i = 0; i < handles_.size(); ++i) {
+            entry<decltype(cuMemUnmap)>("cuMemUnmap")(address_ + i * step_,
+                                                      step_);
+            entry<decltype(cuMemRelease)>("cuMemRelease")(handles_[i]);
+        }
+        entry<decltype(cuMemAddressFree)>("cuMemAddressFree")(
+            address_, handles_.size() * step_);
+    }
+    segments(const segments &)            = delete;
+    segments &operator=(const segments &) = delete;
+
+    uintptr_t address() const { return address_; }
+    size_t step() const { return step_; }
+    size_t size() const { return handles_.size() * step_; }
+
+private:
+    CUdeviceptr address_ = 0;
+    size_t step_         = 0;
+    std::vector<CUmemGenericAllocationHandle> handles_;
+};
+
+// Failures on demand, until the end of the scope.
+class scoped_fail {
+public:
+    explicit scoped_fail(const std::string &spec)
+    {
+        if (entry<decltype(cuda_sim_set_fail)>("cuda_sim_set_fail")(
+                spec.c_str()) != 0) {
+            throw std::runtime_error("wrong: " + spec);
+        }
+    }
+    ~scoped_fail()
+    {
+        entry<decltype(cuda_sim_set_fail)>("cuda_sim_set_fail")(nullptr);
+    }
+    scoped_fail(const scoped_fail &)            = delete;
+    scoped_fail &operator=(const scoped_fail &) = delete;
+};
+
+} // namespace gpu
+
+#endif

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-3-Clause
+if HAVE_GTEST
+check_PROGRAMS += test/gtest/cuda/test_cuda
+UNIT_TESTS     += test/gtest/cuda/test_cuda
+endif
+test_gtest_cuda_test_cuda_SOURCES = \
+    test/gtest/cuda/test_cuda.cc \
+    test/gtest/common/fds.h \
+    test/gtest/common/gpu.h
+test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_cuda_test_cuda_LDADD   = libib_dmabuf_cuda.la -lgtest_main \
+                                    $(GTEST_LIBS) -lucs -ldl

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Detection and export, against the simulated GPU.
+#include "../../../src/uct/ib_dmabuf/cuda/bar1.h"
+#include "../../../src/uct/ib_dmabuf/cuda/copy.h"
+#include "../../../src/uct/ib_dmabuf/cuda/export.h"
+#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../common/fds.h"
+#include "../common/gpu.h"
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <thread>
+#include <unistd.h>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+constexpr size_t page = 4096;
+constexpr size_t mib  = 1 << 20;
+
+class test_cuda : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        gpu::use();
+        cuda_ = driver::get();
+        ASSERT_NE(nullptr, cuda_);
+    }
+
+    ucs_status_t describe(uintptr_t address, size_t length)
+    {
+        return cuda_describe(*cuda_, address, length, &found_);
+    }
+
+    const driver *cuda_ = nullptr;
+    cuda_memory found_{};
+};
+
+TEST_F(test_cuda, whole_allocation_is_found_from_inside)
+{
+    gpu::buffer buffer(4 * mib);
+
+    ASSERT_EQ(UCS_OK, describe(buffer.address() + 12345, 678));
+    EXPECT_EQ(buffer.address(), found_.base);
+    EXPECT_EQ(buffer.size(), found_.size);
+    EXPECT_EQ(0, found_.device);
+    EXPECT_EQ(cuda_memory::kind::device, found_.type);
+    EXPECT_TRUE(found_.rdma_capable);
+}
+
+TEST_F(test_cuda, host_memory_is_no_cuda_memory)
+{
+    int on_stack = 0;
+
+    EXPECT_EQ(UCS_ERR_NO_ELEM,
+              describe(reinterpret_cast<uintptr_t>(&on_stack), 4));
+    EXPECT_EQ(UCS_ERR_NO_ELEM, describe(page, 1));
+}
+
+TEST_F(test_cuda, pinned_host_and_managed_memory_are_told_apart)
+{
+    CUdeviceptr managed = 0;
+    void *host          = nullptr;
+
+    GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
+    GPU_CALL(cuMemAllocHost, &host, mib);
+    ASSERT_EQ(UCS_OK, describe(managed, mib));
+    EXPECT_EQ(cuda_memory::kind::managed, found_.type);
+    ASSERT_EQ(UCS_OK, describe(reinterpret_cast<uintptr_t>(host), mib));
+    EXPECT_EQ(cuda_memory::kind::host, found_.type);
+    GPU_CALL(cuMemFree, managed);
+    GPU_CALL(cuMemFreeHost, host);
+}
+
+TEST_F(test_cuda, released_memory_is_no_cuda_memory)
+{
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t address = buffer.address();
+
+    buffer.release();
+    EXPECT_EQ(UCS_ERR_NO_ELEM, describe(address, 1));
+}
+
+TEST_F(test_cuda, identity_tells_memory_at_the_same_address_apart)
+{
+    auto first              = std::make_unique<gpu::buffer>(4 * mib);
+    const uintptr_t address = first->address();
+
+    ASSERT_EQ(UCS_OK, describe(address, mib));
+    const cuda_memory before = found_;
+    EXPECT_TRUE(cuda_is_current(*cuda_, address, mib, before.identity));
+    first.reset();
+    EXPECT_FALSE(cuda_is_current(*cuda_, address, mib, before.identity));
+
+    gpu::buffer second(4 * mib);
+    ASSERT_EQ(address, second.address()) << "the driver reuses addresses";
+    EXPECT_FALSE(cuda_is_current(*cuda_, address, mib, before.identity));
+    ASSERT_EQ(UCS_OK, describe(address, mib));
+    EXPECT_NE(before.identity, found_.identity);
+}
+
+TEST_F(test_cuda, ranges_beyond_the_allocation_are_refused)
+{
+    gpu::buffer buffer(4 * mib);
+
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(buffer.address(), SIZE_MAX));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(buffer.address(), 0));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              describe(buffer.address(), size_t{1} << 40));
+}
+
+TEST_F(test_cuda, several_segments_are_one_range)
+{
+    gpu::segments memory(3);
+
+    ASSERT_EQ(UCS_OK, describe(memory.address() + 100, memory.step()));
+    EXPECT_EQ(memory.address(), found_.base);
+    EXPECT_EQ(2 * memory.step(), found_.size);
+    EXPECT_TRUE(
+        cuda_is_current(*cuda_, found_.base, found_.size, found_.identity));
+    ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+    EXPECT_EQ(memory.size(), found_.size);
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              describe(memory.address(), memory.size() + 1));
+}
+
+TEST_F(test_cuda, a_remapped_segment_changes_the_identity)
+{
+    gpu::segments memory(2);
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp prop{};
+
+    prop.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.allocFlags.gpuDirectRDMACapable = 1;
+    ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+    const cuda_memory before = found_;
+
+    GPU_CALL(cuMemUnmap, memory.address() + memory.step(), memory.step());
+    EXPECT_FALSE(
+        cuda_is_current(*cuda_, before.base, before.size, before.identity));
+    GPU_CALL(cuMemCreate, &handle, memory.step(), &prop, 0);
+    GPU_CALL(cuMemMap, memory.address() + memory.step(), memory.step(), 0,
+             handle, 0);
+    EXPECT_FALSE(
+        cuda_is_current(*cuda_, before.base, before.size, before.identity));
+    GPU_CALL(cuMemRelease, handle);
+}
+
+TEST_F(test_cuda, memory_made_without_rdma_is_known)
+{
+    gpu::segments memory(1, 0, false);
+
+    ASSERT_EQ(UCS_OK, describe(memory.address(), 1));
+    EXPECT_FALSE(found_.rdma_capable);
+}
+
+TEST_F(test_cuda, the_second_gpu_is_known)
+{
+    gpu::use(1);
+    gpu::buffer buffer(2 * mib);
+    gpu::use(0);
+
+    ASSERT_EQ(UCS_OK, describe(buffer.address(), 1));
+    EXPECT_EQ(1, found_.device);
+}
+
+TEST_F(test_cuda, no_current_context_is_needed)
+{
+    gpu::buffer buffer(4 * mib);
+
+    std::thread([&] {
+        cuda_memory found{};
+        int fd = -1;
+        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, buffer.address(), 1, &found));
+        EXPECT_TRUE(
+            cuda_is_current(*cuda_, buffer.address(), 1, found.identity));
+        EXPECT_EQ(UCS_OK,
+                  cuda_export_dmabuf(*cuda_, buffer.address(), mib, &fd));
+        close(fd);
+    }).join();
+}
+
+TEST_F(test_cuda, exports_are_close_on_exec)
+{
+    gpu::buffer buffer(4 * mib);
+    int fd = -1;
+
+    ASSERT_EQ(UCS_OK, cuda_export_dmabuf(*cuda_, buffer.address() + page,
+                                         2 * mib, &fd));
+    EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    close(fd);
+}
+
+TEST_F(test_cuda, exports_of_what_cannot_be_exported_fail)
+{
+    gpu::buffer buffer(4 * mib);
+    CUdeviceptr managed = 0;
+    const int before    = count_fds();
+    int fd              = -2;
+
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              cuda_export_dmabuf(*cuda_, buffer.address() + 1, mib, &fd));
+    EXPECT_NE(UCS_OK,
+              cuda_export_dmabuf(*cuda_, buffer.address(), mib + 1, &fd));
+    GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
+    EXPECT_NE(UCS_OK, cuda_export_dmabuf(*cuda_, managed, mib, &fd));
+    GPU_CALL(cuMemFree, managed);
+    EXPECT_EQ(-2, fd) << "outputs are set only on success";
+    EXPECT_EQ(before, count_fds());
+}
+
+TEST_F(test_cuda, errors_of_the_driver_become_statuses)
+{
+    gpu::buffer buffer(4 * mib);
+    const struct {
+        CUresult error;
+        ucs_status_t status;
+    } cases[] = {
+        {CUDA_ERROR_NOT_SUPPORTED, UCS_ERR_UNSUPPORTED},
+        {CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
+        {CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
+        {CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
+    };
+
+    for (const auto &one : cases) {
+        gpu::scoped_fail fail("cuMemGetHandleForAddressRange=" +
+                              std::to_string(static_cast<int>(one.error)));
+        int fd = -1;
+        EXPECT_EQ(one.status,
+                  cuda_export_dmabuf(*cuda_, buffer.address(), mib, &fd));
+    }
+}
+
+TEST_F(test_cuda, gpus_without_dma_bufs_are_reported)
+{
+    std::string why;
+    EXPECT_TRUE(cuda_can_export(*cuda_, &why));
+
+    gpu::scoped_fail fail("cuDeviceGetAttribute=801");
+    EXPECT_FALSE(cuda_can_export(*cuda_, &why));
+    EXPECT_NE(std::string::npos, why.find("dma-buf")) << why;
+}
+
+TEST_F(test_cuda, copies_need_no_current_context)
+{
+    gpu::buffer buffer(mib);
+    gpu::segments memory(1);
+
+    for (uintptr_t address : {buffer.address(), memory.address()}) {
+        std::thread([&] {
+            std::vector<char> out(1000, 'x');
+            std::vector<char> in(1000);
+            EXPECT_EQ(UCS_OK, cuda_copy_from_host(*cuda_, address + 5,
+                                                  out.data(), out.size()));
+            EXPECT_EQ(UCS_OK, cuda_copy_to_host(*cuda_, in.data(), address + 5,
+                                                in.size()));
+            EXPECT_EQ(out, in);
+        }).join();
+    }
+}
+
+TEST_F(test_cuda, copies_from_released_memory_fail)
+{
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t address = buffer.address();
+    char byte               = 0;
+
+    buffer.release();
+    EXPECT_NE(UCS_OK, cuda_copy_to_host(*cuda_, &byte, address, 1));
+}
+
+TEST_F(test_cuda, bar1_limits_what_is_registered)
+{
+    EXPECT_GT(cuda_bar1_budget(*cuda_, 0), mib);
+    EXPECT_EQ(SIZE_MAX, cuda_bar1_budget(*cuda_, 99)) << "no such GPU";
+}
+
+} // namespace

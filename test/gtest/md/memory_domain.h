@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_MD_MEMORY_DOMAIN_H_
+#define TEST_GTEST_MD_MEMORY_DOMAIN_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <uct/api/uct.h>
+
+// The memory domain of the lab's first device, opened through UCT.
+class memory_domain {
+public:
+    memory_domain()
+    {
+        const uct_component_h component = find_ib();
+        uct_md_config_t *config         = nullptr;
+
+        check(uct_md_config_read(component, nullptr, nullptr, &config));
+        ucs_status_t status = uct_md_open(component, "rxe0", config, &md_);
+        uct_config_release(config);
+        check(status);
+        check(uct_md_query(md_, &attr_));
+    }
+    ~memory_domain() { uct_md_close(md_); }
+    memory_domain(const memory_domain &)            = delete;
+    memory_domain &operator=(const memory_domain &) = delete;
+
+    const uct_md_attr_t &attr() const { return attr_; }
+
+    ucs_status_t reg(void *address, size_t length, unsigned flags,
+                     uct_mem_h *memh)
+    {
+        return uct_md_mem_reg(md_, address, length, flags, memh);
+    }
+    void dereg(uct_mem_h memh) { check(uct_md_mem_dereg(md_, memh)); }
+
+    uint64_t pack(uct_mem_h memh)
+    {
+        uint64_t key = 0;
+
+        if (attr_.rkey_packed_size != sizeof(key)) {
+            throw std::runtime_error("packed keys have another size");
+        }
+        check(uct_md_mkey_pack(md_, memh, &key));
+        return key;
+    }
+
+private:
+    static void check(ucs_status_t status)
+    {
+        if (status != UCS_OK) {
+            throw std::runtime_error(ucs_status_string(status));
+        }
+    }
+
+    static uct_component_h find_ib()
+    {
+        uct_component_h *all  = nullptr;
+        uct_component_h found = nullptr;
+        unsigned count        = 0;
+
+        check(uct_query_components(&all, &count));
+        for (unsigned i = 0; i < count; ++i) {
+            uct_component_attr_t attr{};
+            attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+            check(uct_component_query(all[i], &attr));
+            if (strcmp(attr.name, "ib") == 0) {
+                found = all[i];
+            }
+        }
+        uct_release_component_list(all);
+        if (found == nullptr) {
+            throw std::runtime_error("UCX has no component ib");
+        }
+        return found;
+    }
+
+    uct_md_h md_ = nullptr;
+    uct_md_attr_t attr_{};
+};
+
+// What uct_ib's transports read from a handle (uct_ib_mem_t).
+struct memory_keys {
+    uint32_t lkey;
+    uint32_t rkey;
+};
+
+inline memory_keys keys_of(uct_mem_h memh)
+{
+    return *static_cast<const memory_keys *>(memh);
+}
+
+// How many memory regions the kernel has, whoever made them.
+inline int count_regions()
+{
+    FILE *pipe =
+        popen("env -u LD_PRELOAD rdma resource show mr 2>/dev/null", "r");
+    char line[512];
+    int count = 0;
+
+    while (fgets(line, sizeof(line), pipe) != nullptr) {
+        ++count;
+    }
+    if (pclose(pipe) != 0) {
+        throw std::runtime_error("'rdma resource show mr' failed");
+    }
+    return count;
+}
+
+#endif
