@@ -25,6 +25,14 @@ uint8_t *as_data(CUdeviceptr pointer)
     return reinterpret_cast<uint8_t *>(pointer);
 }
 
+int current_device()
+{
+    CUdevice device;
+
+    TEST_MPI_CUDA(cuCtxGetDevice, &device);
+    return device;
+}
+
 // A way to get memory and to give it back.
 struct source {
     virtual ~source()                   = default;
@@ -72,7 +80,7 @@ struct by_pool : source {
         TEST_MPI_CUDA(cuStreamSynchronize, nullptr);
         if (trim) {
             CUmemoryPool pool;
-            TEST_MPI_CUDA(cuDeviceGetDefaultMemPool, &pool, 0);
+            TEST_MPI_CUDA(cuDeviceGetDefaultMemPool, &pool, current_device());
             TEST_MPI_CUDA(cuMemPoolTrimTo, pool, 0);
         }
     }
@@ -94,6 +102,7 @@ struct by_mapping : source {
 
         properties.type          = CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location.id   = current_device();
         properties.allocFlags.gpuDirectRDMACapable = 1;
         access.location                            = properties.location;
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -121,16 +130,19 @@ struct by_mapping : source {
     CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// Everything on the second GPU goes at once. (On the first one, UCX's own
-// streams would go as well.)
+// Everything on a GPU goes at once. It is the other GPU: on this one UCX's own
+// streams would go as well.
 struct by_context : by_malloc {
-    by_context() { use_device(1); }
-    ~by_context() override { use_device(0); }
+    by_context() { use_device(other_); }
+    ~by_context() override { use_device(first_); }
     void release(uint8_t *) override
     {
-        TEST_MPI_CUDA(cuDevicePrimaryCtxReset, 1);
-        use_device(1);
+        TEST_MPI_CUDA(cuDevicePrimaryCtxReset, other_);
+        use_device(other_);
     }
+
+    const int first_ = current_device();
+    const int other_ = (first_ + 1) % count_devices();
 };
 
 // Memory at the wanted address; what came instead is kept meanwhile.
