@@ -7,22 +7,39 @@
 
 // The calls of the CUDA Driver API that the MPI programs make. CUDA's header
 // maps a name like cuMemAlloc to the newest version; so do the members here.
-#define TEST_MPI_DRIVER_CALLS(_call)                                           \
-    _call(cuInit) _call(cuDeviceGetCount) _call(cuDeviceGet)                   \
-        _call(cuDevicePrimaryCtxRetain) _call(cuDevicePrimaryCtxRelease)       \
-            _call(cuDevicePrimaryCtxReset) _call(cuCtxSetCurrent) _call(       \
-                cuCtxSynchronize) _call(cuMemAlloc) _call(cuMemAllocPitch)     \
-                _call(cuMemAllocManaged) _call(cuMemHostAlloc) _call(          \
-                    cuMemFreeHost) _call(cuMemFree) _call(cuMemAllocAsync)     \
-                    _call(cuMemFreeAsync) _call(cuDeviceGetDefaultMemPool)     \
-                        _call(cuMemPoolTrimTo) _call(cuStreamSynchronize)      \
-                            _call(cuMemAddressReserve) _call(cuMemAddressFree) \
-                                _call(cuMemCreate) _call(cuMemRelease)         \
-                                    _call(cuMemMap) _call(cuMemUnmap)          \
-                                        _call(cuMemSetAccess) _call(           \
-                                            cuMemGetAllocationGranularity)     \
-                                            _call(cuMemcpyHtoD)                \
-                                                _call(cuMemcpyDtoH)
+// clang-format off
+#define TEST_MPI_DRIVER_CALLS(_call)                                    \
+    _call(cuInit)                                                       \
+    _call(cuDeviceGetCount)                                             \
+    _call(cuDeviceGet)                                                  \
+    _call(cuDevicePrimaryCtxRetain)                                     \
+    _call(cuDevicePrimaryCtxRelease)                                    \
+    _call(cuDevicePrimaryCtxReset)                                      \
+    _call(cuCtxGetDevice)                                               \
+    _call(cuCtxSetCurrent)                                              \
+    _call(cuCtxSynchronize)                                             \
+    _call(cuMemAlloc)                                                   \
+    _call(cuMemAllocPitch)                                              \
+    _call(cuMemAllocManaged)                                            \
+    _call(cuMemHostAlloc)                                               \
+    _call(cuMemFreeHost)                                                \
+    _call(cuMemFree)                                                    \
+    _call(cuMemAllocAsync)                                              \
+    _call(cuMemFreeAsync)                                               \
+    _call(cuDeviceGetDefaultMemPool)                                    \
+    _call(cuMemPoolTrimTo)                                              \
+    _call(cuStreamSynchronize)                                          \
+    _call(cuMemAddressReserve)                                          \
+    _call(cuMemAddressFree)                                             \
+    _call(cuMemCreate)                                                  \
+    _call(cuMemRelease)                                                 \
+    _call(cuMemMap)                                                     \
+    _call(cuMemUnmap)                                                   \
+    _call(cuMemSetAccess)                                               \
+    _call(cuMemGetAllocationGranularity)                                \
+    _call(cuMemcpyHtoD)                                                 \
+    _call(cuMemcpyDtoH)
+// clang-format on
 
 namespace ucx_ib_dmabuf::test {
 
