@@ -32,24 +32,33 @@ function bytes(n) {
     return n " B"
 }
 
+function row(size, latencies, bandwidths, copies) {
+    printf "%9s | %-19s| %-36s | %s\n", size, latencies, bandwidths, copies
+}
+
 function line() {
-    printf "----------+--------------------+--------------------------------------+---------------------\n"
+    printf "----------+--------------------+--------------------------------"
+    printf "------+--------------------\n"
 }
 
 function table(  i, size) {
     printf "\n"
-    printf "          | latency, us        | bandwidth, MB/s                      | staged by copies\n"
-    printf "          | device to device   | device to device   host to  device/  | device to device\n"
-    printf "     size |     with   without |     with  without     host     host  |     with    without\n"
+    row("", "latency, us", "bandwidth, MB/s", "staged by copies")
+    row("", "device to device", "device to device   host to   device/",
+        "device to device")
+    row("size", "   with   without", "    with  without     host      host",
+        "   with    without")
     line()
     for (i = 1; i <= count; ++i) {
         size = sizes[i]
-        printf "%9s | %8.1f  %8.1f | %8.1f %8.1f %8.1f     %s  | %8s   %8s\n",
-               bytes(size), latency["with", size], latency["without", size],
-               bandwidth["with", size], bandwidth["without", size],
-               host_bandwidth["with", size],
-               sprintf("%.2f", ratio["with", size]),
-               bytes(staged["with", size]), bytes(staged["without", size])
+        row(bytes(size),
+            sprintf("%8.1f  %8.1f", latency["with", size],
+                    latency["without", size]),
+            sprintf("%8.1f %8.1f %8.1f     %.3f", bandwidth["with", size],
+                    bandwidth["without", size], host_bandwidth["with", size],
+                    ratio["with", size]),
+            sprintf("%8s   %8s", bytes(staged["with", size]),
+                    bytes(staged["without", size])))
     }
     line()
 }
@@ -60,13 +69,14 @@ function summary(  i, text) {
                             counters["with", names[i]])
     }
     gsub(/_/, " ", text)
-    printf "Checked: every byte of %d messages, %d of them wrong.\n", messages, wrong
-    printf "The plug-in's counters: %s.\n", text
-    printf "\n"
-    printf "Simulated: the GPU (its memory is the host's, out of the CPU's reach).\n"
-    printf "Real:      UCX, Open MPI, rdma-core, the kernel's RDMA stack, the dma-bufs.\n"
-    printf "Soft-RoCE moves the data with the CPU: what counts here are the bytes staged\n"
-    printf "and the ratio of device to host, not how fast it is.\n\n"
+    print "Checked: every byte of " messages " messages; wrong: " wrong "."
+    print "The plug-in counted: " text "."
+    print ""
+    print "Simulated: the GPU. Its memory is the host's, out of the CPU's reach."
+    print "Real: UCX, Open MPI, rdma-core, the kernel's RDMA stack, the dma-bufs."
+    print "Soft-RoCE moves the data with the CPU: what counts here are the bytes"
+    print "staged and the ratio of device to host, not how fast it is."
+    print ""
 }
 
 function promise(kept, text) {
@@ -86,36 +96,55 @@ function judge(  i, size, copied, copied_without, lowest) {
         if (ratio["with", size] < lowest)
             lowest = ratio["with", size]
     }
-    promise(count > 0 && messages > 0 && wrong == 0, "every message arrived unaltered")
-    promise(counters["with", "registrations"] > 0, "the plug-in registered device memory")
-    promise(copied == 0, "from 1 MiB on, with the plug-in: 0 bytes staged" \
-            (copied ? ", but it were " bytes(copied) : ""))
-    promise(copied_without > 0, "from 1 MiB on, without it: " bytes(copied_without) " staged")
+    promise(count > 0 && messages > 0 && wrong == 0,
+            "every message arrived unaltered")
+    promise(counters["with", "registrations"] > 0,
+            "the plug-in registered device memory")
+    promise(copied == 0, "from 1 MiB on, with the plug-in: " \
+                         (copied ? bytes(copied) : "0 bytes") " staged")
+    promise(copied_without > 0, "from 1 MiB on, without it: " \
+                                bytes(copied_without) " staged")
     promise(lowest >= 0.95 && lowest < 10,
-            sprintf("from 1 MiB on, device to device is at least 0.95 of host to host (lowest: %.3f)", lowest))
+            sprintf("from 1 MiB on, device to device reaches 0.95 of host to " \
+                    "host (lowest: %.3f)", lowest))
+}
+
+function pair(name, value) {
+    return "\"" name "\": " value
+}
+
+function object(first, second, third) {
+    return "{" first ", " second (third == "" ? "" : ", " third) "}"
 }
 
 function figures(name, size) {
-    return sprintf("{\"latency_us\":%s,\"bandwidth_mb_s\":%s,\"staged_bytes\":%s}",
-                   latency[name, size], bandwidth[name, size], staged[name, size])
+    return object(pair("latency_us", latency[name, size]),
+                  pair("bandwidth_mb_s", bandwidth[name, size]),
+                  pair("staged_bytes", staged[name, size]))
 }
 
-function write_json(  i, size) {
-    printf "{\"sizes\":[" >json
+function write_json(  i, size, sizes_text, counters_text) {
     for (i = 1; i <= count; ++i) {
         size = sizes[i]
-        printf "%s\n {\"size\":%s,\"with\":%s,\"without\":%s,", (i > 1 ? "," : ""),
-               size, figures("with", size), figures("without", size) >json
-        printf "\"host\":{\"latency_us\":%s,\"bandwidth_mb_s\":%s},\"device_to_host_ratio\":%s}",
-               host_latency["with", size], host_bandwidth["with", size],
-               ratio["with", size] >json
+        sizes_text = sizes_text (i > 1 ? ",\n  {" : "\n  {") \
+            pair("size", size) ",\n   " \
+            pair("with", figures("with", size)) ",\n   " \
+            pair("without", figures("without", size)) ",\n   " \
+            pair("host", object(pair("latency_us", host_latency["with", size]),
+                                pair("bandwidth_mb_s",
+                                     host_bandwidth["with", size]))) ",\n   " \
+            pair("device_to_host_ratio", ratio["with", size]) "}"
     }
-    printf "],\n \"messages\":%d,\"wrong\":%d,\n \"counters\":{", messages, wrong >json
     for (i = 1; i <= name_count; ++i)
-        printf "%s\"%s\":%s", (i > 1 ? "," : ""), names[i],
-               counters["with", names[i]] >json
-    printf "},\n \"simulated\":[\"GPU\"],\"real\":[\"UCX\",\"Open MPI\",\"rdma-core\",\"kernel RDMA stack\",\"dma-buf\"]," >json
-    printf "\n \"passed\":%s}\n", broken ? "false" : "true" >json
+        counters_text = counters_text (i > 1 ? ", " : "") \
+            pair(names[i], counters["with", names[i]])
+    print "{" pair("sizes", "[" sizes_text "]") "," >json
+    print " " pair("messages", messages + 0) ", " pair("wrong", wrong + 0) "," >json
+    print " " pair("counters", "{" counters_text "}") "," >json
+    print " " pair("simulated", "[\"GPU\"]") "," >json
+    print " " pair("real", "[\"UCX\", \"Open MPI\", \"rdma-core\", " \
+                            "\"kernel RDMA stack\", \"dma-buf\"]") "," >json
+    print " " pair("passed", broken ? "false" : "true") "}" >json
 }
 
 END {

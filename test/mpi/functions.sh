@@ -49,20 +49,23 @@ with_mpi() {
 # its results on, and fails if the program ended in any other way than it
 # should.
 run_cases() {
-    local ranks=$1 allowed=$2 status line count=0 seed=${MPI_TESTS_SEED:-$RANDOM}
+    local ranks=$1 allowed=$2 seed=${MPI_TESTS_SEED:-$RANDOM} status line
+    local count=0 prefix=${cases_prefix:-}
     shift 2
     note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
     with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
     status=$?
     while IFS= read -r line; do
         case $line in
-        "ok - "*)     ok "${cases_prefix:-}${line#ok - }"; count=$((count + 1)) ;;
-        "not ok - "*) nok "${cases_prefix:-}${line#not ok - }"; count=$((count + 1)) ;;
-        *)            echo "$line" >>"$mpi_errors" ;; # UCX's warnings
+        "ok - "*)     ok "$prefix${line#ok - }" ;;
+        "not ok - "*) nok "$prefix${line#not ok - }" ;;
+        *)            echo "$line" >>"$mpi_errors" # UCX's warnings
+                      continue ;;
         esac
+        count=$((count + 1))
     done <"$mpi_output"
     if [ "$count" -lt 2 ] || [ "$status" -gt 1 ]; then
-        nok "${cases_prefix:-}mpi_tests ran to its end (status $status)"
+        nok "${prefix}mpi_tests ran to its end (status $status)"
         note "$(tail -n 40 "$mpi_errors")"
     fi
 }
