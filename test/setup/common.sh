@@ -6,6 +6,7 @@
 set -euo pipefail
 
 SETUP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck disable=SC2034 # for those who source this
 TOP_DIR=$(cd "$SETUP_DIR/../.." && pwd)
 CACHE_DIR=${UCX_IB_DMABUF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ucx-ib-dmabuf}
 
@@ -25,7 +26,8 @@ quietly() {
     local log=$1 pid since=$SECONDS told=$SECONDS
     shift
     mkdir -p "$(dirname "$log")"
-    "$@" >>"$log" 2>&1 </dev/null &
+    # a shell's background command would outlive ^C
+    setpriv --pdeathsig TERM "$@" >>"$log" 2>&1 </dev/null &
     pid=$!
     while kill -0 "$pid" 2>/dev/null; do
         sleep 0.3
@@ -36,7 +38,8 @@ quietly() {
     done
     if ! wait "$pid"; then
         tail -n 30 "$log" >&2
-        fail "'$*' failed; the whole log is $log"
+        fail "failed: $*
+The whole log: $log"
     fi
 }
 
@@ -46,7 +49,7 @@ with_lock() {
     shift
     mkdir -p "$CACHE_DIR"
     (
-        flock 9
+        flock --nonblock 9 || { say "waiting for another set-up of $name"; flock 9; }
         "$@"
     ) 9>"$CACHE_DIR/$name.lock"
 }
@@ -56,6 +59,7 @@ with_lock() {
 # sources stay as they are.
 apt_for() {
     local suite=$1 type=$2 dir=$3 mirror
+    # shellcheck disable=SC2016 # apt's own placeholders
     mirror=$(apt-get indextargets --format '$(REPO_URI) $(LABEL) $(CODENAME)' \
                  'Created-By: Packages' 'Origin: Debian' |
              awk '$2 == "Debian" && $3 !~ /-/ { print $1; exit }')

@@ -13,7 +13,8 @@ log=$CACHE_DIR/log/kernel-$id.log
 
 # All linux-source-N.M from 7.2 up that sid has, newest first.
 candidates() {
-    apt-cache search --names-only '^linux-source-[0-9]+\.[0-9]+$' |
+    apt-cache search --names-only '^linux-source-[0-9]+\.[0-9]+$' \
+        2>>"$log" |
         awk '{ sub("linux-source-", "", $1); print $1 }' | sort -rV |
         awk -F. '$1 > 7 || ($1 == 7 && $2 >= 2)'
 }
@@ -45,7 +46,8 @@ get_source() {
             quietly "$log" apt-get download "linux-source-$version"
         patched_source "$version" && {
             unset APT_CONFIG
-            basename linux-source-"$version"_*.deb _all.deb >version
+            set -- linux-source-"$version"_*.deb
+            echo "${1%_all.deb}" >version
             return
         }
     done

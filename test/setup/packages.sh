@@ -21,8 +21,8 @@ packages=(
 [ "$(uname -m)" = x86_64 ] ||
     fail "this machine is $(uname -m); the lab's kernel runs on x86_64 only." \
          "The plug-in itself can be built with ./configure && make"
-# shellcheck disable=SC1091
-[ -r /etc/os-release ] && . /etc/os-release
+# shellcheck source=/dev/null
+. "${UCX_IB_DMABUF_OS_RELEASE:-/etc/os-release}" 2>/dev/null || :
 [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ] ||
     fail "this is ${PRETTY_NAME:-an unknown system}; quickstart sets up" \
          "Debian 12 only. The plug-in itself can be built elsewhere with" \
