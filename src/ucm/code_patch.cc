@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucm/code_patch.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+
+#include "ucm/prologue_x86_64.h"
+
+extern "C" {
+#include <ucm/bistro/bistro.h>
+}
+
+namespace ucx_ib_dmabuf {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr size_t JUMP_NEAR     = 5;  // e9 disp32
+constexpr size_t JUMP_INDIRECT = 14; // ff 25 00000000, address
+constexpr size_t MOVED_CODE    = 64;
+constexpr size_t ARENA_SIZE    = 64 * 1024;
+constexpr uintptr_t REACH      = uintptr_t(1) << 30;
+
+uint8_t *write_jump(uint8_t *at, const void *target)
+{
+    static const uint8_t opcode[6] = {0xff, 0x25};
+    memcpy(at, opcode, sizeof(opcode));
+    memcpy(at + sizeof(opcode), &target, sizeof(target));
+    return at + JUMP_INDIRECT;
+}
+
+// Executable memory near the code that is patched, so that a jump of 5 bytes
+// reaches it and moved code reaches what it refers to. Never released: threads
+// may be in it until the process ends.
+class Arena {
+public:
+    uint8_t *reserve(const void *near, size_t size)
+    {
+        if ((start_ == nullptr) || (used_ + size > ARENA_SIZE) ||
+            !reaches(start_, near)) {
+            start_ = map(near);
+            used_  = 0;
+        }
+        return (start_ == nullptr) ? nullptr : start_ + used_;
+    }
+
+    void commit(size_t size) { used_ += (size + 15) & ~size_t(15); }
+
+private:
+    static bool reaches(const void *from, const void *to)
+    {
+        const auto a = uintptr_t(from), b = uintptr_t(to);
+        return ((a > b) ? a - b : b - a) < REACH;
+    }
+
+    static uint8_t *map(const void *near)
+    {
+        const uintptr_t page = uintptr_t(near) & ~uintptr_t(0xffff);
+        for (uintptr_t step = 1 << 20; step < REACH; step *= 2) {
+            for (uintptr_t hint : {page - step, page + step}) {
+                void *memory = mmap(reinterpret_cast<void *>(hint), ARENA_SIZE,
+                                    PROT_READ | PROT_WRITE | PROT_EXEC,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                if (memory == MAP_FAILED) {
+                    return nullptr; // executable memory is forbidden
+                }
+                if (reaches(memory, near)) {
+                    return static_cast<uint8_t *>(memory);
+                }
+                munmap(memory, ARENA_SIZE);
+            }
+        }
+        return nullptr;
+    }
+
+    uint8_t *start_ = nullptr;
+    size_t used_    = 0;
+};
+
+} // namespace
+
+const char *patch_function(void *function, void *hook, const char *name,
+                           std::atomic<void *> &original)
+{
+    static Arena arena;
+    const size_t size = JUMP_INDIRECT + MOVED_CODE + JUMP_INDIRECT;
+    PrologueCopy copy;
+
+    uint8_t *stub = arena.reserve(function, size);
+    if (stub == nullptr) {
+        return "no executable memory near it";
+    }
+    uint8_t *moved    = write_jump(stub, hook);
+    const auto *code  = static_cast<const uint8_t *>(function);
+    const char *error = copy_prologue(code, JUMP_NEAR, moved, MOVED_CODE, copy);
+    if (error != nullptr) {
+        return error;
+    }
+    write_jump(moved + copy.to_length, code + copy.from_length);
+
+    original.store(moved, std::memory_order_release);
+    arena.commit(size);
+    if (ucm_bistro_patch(function, stub, name, nullptr, nullptr) != UCS_OK) {
+        return "its code cannot be written";
+    }
+    return nullptr;
+}
+
+const void *patched_target(const void *function)
+{
+    const auto *p      = static_cast<const uint8_t *>(function);
+    const void *target = nullptr;
+
+    for (int hops = 0; hops < 4; ++hops) {
+        if (p[0] == 0xe9) {
+            int32_t displacement;
+            memcpy(&displacement, p + 1, sizeof(displacement));
+            target = p + JUMP_NEAR + displacement;
+        } else if ((p[0] == 0x48) && (p[1] == 0xb8) && (p[10] == 0xff) &&
+                   (p[11] == 0xe0)) { // mov $address, %rax; jmp *%rax
+            memcpy(&target, p + 2, sizeof(target));
+        } else if ((hops > 0) && (p[0] == 0xff) && (p[1] == 0x25)) {
+            memcpy(&target, p + 6, sizeof(target));
+        } else {
+            break;
+        }
+        p = static_cast<const uint8_t *>(target);
+    }
+    return target;
+}
+
+#else
+
+const char *patch_function(void *, void *, const char *, std::atomic<void *> &)
+{
+    // UCM 1.13 has no way back to the patched function on other processors.
+    return "functions cannot be patched on this processor";
+}
+
+const void *patched_target(const void *)
+{
+    return nullptr;
+}
+
+#endif
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucm/libraries.h"
+
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <link.h>
+#include <string>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// The versions of CUDA that brought new variants of entry points. Asking for
+// more than the driver has is answered with an error, and skipped.
+constexpr int VERSIONS[] = {2000,  3020,  4000,  4010,  6000,  6050,
+                            7000,  8000,  9000,  10000, 10020, 11000,
+                            11020, 11030, 11040, 11070, 12000, 12030,
+                            12040, 12050, 12080, 13000, 13010};
+
+void add(Addresses &addresses, void *address)
+{
+    if ((address != nullptr) && (std::find(addresses.begin(), addresses.end(),
+                                           address) == addresses.end())) {
+        addresses.push_back(address);
+    }
+}
+
+const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return (slash == nullptr) ? path : slash + 1;
+}
+
+void *open_loaded(const char *path)
+{
+    return dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+} // namespace
+
+DriverLibrary::DriverLibrary()
+{
+    handle_ = open_loaded("libcuda.so.1");
+    if (handle_ == nullptr) {
+        handle_ = open_loaded("libcuda.so");
+    }
+    if (handle_ == nullptr) {
+        return;
+    }
+    get_proc_       = symbol("cuGetProcAddress_v2");
+    get_proc_is_v2_ = get_proc_ != nullptr;
+    if (!get_proc_is_v2_) {
+        get_proc_ = symbol("cuGetProcAddress");
+    }
+}
+
+void *DriverLibrary::symbol(const char *name) const
+{
+    return dlsym(handle_, name);
+}
+
+void *DriverLibrary::ask(const char *entry, int version, Streams streams) const
+{
+    using GetProc    = int (*)(const char *, void **, int, uint64_t);
+    using GetProcV2  = int (*)(const char *, void **, int, uint64_t, int *);
+    const auto flags = uint64_t(streams);
+    void *address    = nullptr;
+    int found        = 0;
+
+    const int result =
+        get_proc_is_v2_ ? reinterpret_cast<GetProcV2>(get_proc_)(
+                              entry, &address, version, flags, &found)
+                        : reinterpret_cast<GetProc>(get_proc_)(entry, &address,
+                                                               version, flags);
+    return (result == CUDA_OK) ? address : nullptr;
+}
+
+Addresses DriverLibrary::addresses(const HookedFunction &function) const
+{
+    Addresses result;
+
+    add(result, symbol(function.symbol));
+    if ((get_proc_ != nullptr) && (function.entry != nullptr)) {
+        for (const int version : VERSIONS) {
+            add(result, ask(function.entry, version, function.streams));
+        }
+    }
+    return result;
+}
+
+std::vector<void *> runtime_libraries()
+{
+    std::vector<std::string> paths;
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, size_t, void *arg) {
+            if (strncmp(base_name(info->dlpi_name), "libcudart", 9) == 0) {
+                static_cast<std::vector<std::string> *>(arg)->push_back(
+                    info->dlpi_name);
+            }
+            return 0;
+        },
+        &paths);
+
+    std::vector<void *> handles{RTLD_DEFAULT};
+    for (const std::string &path : paths) {
+        if (void *handle = open_loaded(path.c_str())) {
+            handles.push_back(handle);
+        }
+    }
+    return handles;
+}
+
+Addresses runtime_addresses(const std::vector<void *> &libraries,
+                            const char *symbol)
+{
+    Addresses result;
+    for (void *library : libraries) {
+        add(result, dlsym(library, symbol));
+    }
+    return result;
+}
+
+bool is_in_ucm(const void *address)
+{
+    Dl_info info;
+    return (address != nullptr) && (dladdr(address, &info) != 0) &&
+           (strncmp(base_name(info.dli_fname), "libucm", 6) == 0);
+}
+
+void pin_this_library()
+{
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void *>(&pin_this_library), &info) != 0) {
+        open_loaded(info.dli_fname);
+    }
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucm/range_table.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace ucx_ib_dmabuf {
+
+void RangeTable::insert(uint64_t base, const Allocation &allocation)
+{
+    Shard &part = shard(base);
+    std::lock_guard<std::mutex> guard(part.lock);
+    part.entries.insert_or_assign(base, allocation);
+}
+
+size_t RangeTable::size(uint64_t base)
+{
+    Shard &part = shard(base);
+    std::lock_guard<std::mutex> guard(part.lock);
+    const auto entry = part.entries.find(base);
+    return ((entry != part.entries.end()) && entry->second.exact)
+               ? entry->second.size
+               : 0;
+}
+
+size_t RangeTable::remove(uint64_t base)
+{
+    Shard &part = shard(base);
+    std::lock_guard<std::mutex> guard(part.lock);
+    const auto entry = part.entries.find(base);
+    if (entry == part.entries.end()) {
+        return 0;
+    }
+    const size_t size = entry->second.exact ? entry->second.size : 0;
+    part.entries.erase(entry);
+    return size;
+}
+
+size_t RangeTable::retire(uint64_t base)
+{
+    Shard &part = shard(base);
+    std::lock_guard<std::mutex> guard(part.lock);
+    const auto entry = part.entries.find(base);
+    if (entry == part.entries.end()) {
+        return 0;
+    }
+    entry->second.retired = true;
+    return entry->second.exact ? entry->second.size : 0;
+}
+
+std::vector<RangeTable::Range> RangeTable::take_retired(uint64_t owner)
+{
+    std::vector<Range> result, in_use;
+    for (Shard &part : shards_) {
+        std::lock_guard<std::mutex> guard(part.lock);
+        for (auto i = part.entries.begin(); i != part.entries.end();) {
+            const Allocation &entry = i->second;
+            if (entry.retired &&
+                ((entry.owner == owner) || (entry.owner == 0))) {
+                result.push_back({i->first, entry.size});
+                i = part.entries.erase(i);
+            } else {
+                if (!entry.retired) {
+                    in_use.push_back({i->first, entry.size});
+                }
+                ++i;
+            }
+        }
+    }
+    remove_overlapping(result, std::move(in_use));
+    return result;
+}
+
+std::vector<RangeTable::Range> RangeTable::snapshot()
+{
+    std::vector<Range> result;
+    for (Shard &part : shards_) {
+        std::lock_guard<std::mutex> guard(part.lock);
+        for (const auto &[base, entry] : part.entries) {
+            result.push_back({base, entry.size});
+        }
+    }
+    return result;
+}
+
+void RangeTable::remove_overlapping(std::vector<Range> &ranges,
+                                    std::vector<Range> others)
+{
+    const auto by_base = [](const Range &a, const Range &b) {
+        return a.base < b.base;
+    };
+    std::sort(others.begin(), others.end(), by_base);
+
+    std::erase_if(ranges, [&](const Range &range) {
+        // The last one that starts before the range ends. Those before it end
+        // before it starts: allocations in use do not overlap.
+        const auto next =
+            std::lower_bound(others.begin(), others.end(),
+                             Range{range.base + range.size, 0}, by_base);
+        if (next == others.begin()) {
+            return false;
+        }
+        const Range &last = *std::prev(next);
+        return last.base + last.size > range.base;
+    });
+}
+
+void RangeTable::reset_after_fork()
+{
+    // Another thread of the parent may have held a lock or been inside a map:
+    // start afresh and leak what is there.
+    for (Shard &part : shards_) {
+        new (&part) Shard();
+    }
+}
+
+} // namespace ucx_ib_dmabuf

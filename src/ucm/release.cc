@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucm/release.h"
+
+#include <mutex>
+#include <pthread.h>
+#include <utility>
+
+extern "C" {
+#include <ucm/event/event.h>
+}
+
+namespace ucx_ib_dmabuf {
+
+DriverCalls driver_calls;
+thread_local HookThread hook_thread;
+
+namespace {
+
+// CU_POINTER_ATTRIBUTE_MEMORY_TYPE: known for every kind of CUDA memory.
+constexpr int ATTRIBUTE_MEMORY_TYPE = 2;
+
+std::atomic<bool> graph_memory{false};
+
+// Never destroyed: memory is released until the very end of the process.
+RangeTable &ranges()
+{
+    static RangeTable *table = new RangeTable;
+    return *table;
+}
+
+void dispatch(ucm_event_type_t type, uint64_t address, size_t size,
+              ucs_memory_type_t memory_type)
+{
+    ucm_event_t event;
+    event.mem_type.address  = reinterpret_cast<void *>(address);
+    event.mem_type.size     = size;
+    event.mem_type.mem_type = memory_type;
+
+    // The handlers may free memory of their own: their hooks must work.
+    const bool nested      = hook_thread.announcing;
+    hook_thread.announcing = true;
+    ucm_event_enter();
+    ucm_event_dispatch(type, &event);
+    ucm_event_leave();
+    hook_thread.announcing = nested;
+}
+
+void dispatch_free(uint64_t address, size_t size,
+                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA)
+{
+    dispatch(UCM_EVENT_MEM_TYPE_FREE, address, size, type);
+}
+
+// UCS_MEMORY_TYPE_LAST is UCM's way to say that UCX shall ask the driver.
+void dispatch_allocation(uint64_t address, size_t size)
+{
+    dispatch(UCM_EVENT_MEM_TYPE_ALLOC, address, size, UCS_MEMORY_TYPE_LAST);
+}
+
+// 0 if the driver does not know an allocation that starts there.
+size_t size_from_driver(uint64_t address)
+{
+    const auto query =
+        driver_calls.address_range.load(std::memory_order_acquire);
+    uint64_t base = 0;
+    size_t size   = 0;
+    if ((query == nullptr) || (query(&base, &size, address) != CUDA_OK) ||
+        (base != address)) {
+        return 0;
+    }
+    return size;
+}
+
+void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
+{
+    if (hook_thread.announcing) {
+        return; // ours: the table is up to date
+    }
+    const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
+    if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
+        // Not exact: UCX announces pitched memory without its padding.
+        ranges().insert(base, {event->mem_type.size, 0, false, false});
+    } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
+        ranges().remove(base);
+    }
+}
+
+} // namespace
+
+void Release::pointer(uint64_t address, ucs_memory_type_t type)
+{
+    if (!outermost_ || (address == 0)) {
+        return;
+    }
+    base_       = address;
+    size_       = ranges().remove(address);
+    was_listed_ = size_ != 0;
+    if (size_ == 0) {
+        size_ = size_from_driver(address);
+    }
+    // Like UCM: an address of unknown length is announced as one byte, which is
+    // enough to find what was registered there.
+    dispatch_free(address, (size_ != 0) ? size_ : 1, type);
+}
+
+void Release::to_pool(uint64_t address)
+{
+    if (!outermost_ || (address == 0)) {
+        return;
+    }
+    base_ = address;
+    size_ = ranges().retire(address);
+    if (size_ == 0) {
+        size_ = size_from_driver(address);
+    } else {
+        was_listed_ = true;
+    }
+    dispatch_free(address, (size_ != 0) ? size_ : 1);
+}
+
+void Release::range(uint64_t address, size_t size)
+{
+    if (!outermost_ || (size == 0)) {
+        return;
+    }
+    base_ = address;
+    size_ = size;
+    dispatch_free(address, size);
+}
+
+void Release::owned(uint64_t owner)
+{
+    if (!outermost_) {
+        return;
+    }
+    for (const RangeTable::Range &range : ranges().take_retired(owner)) {
+        dispatch_free(range.base, range.size);
+    }
+}
+
+void Release::everything()
+{
+    if (outermost_) {
+        announce_everything();
+        swept_ = true;
+    }
+}
+
+void Release::finish(CudaResult result)
+{
+    if (result == CUDA_OK) {
+        announce_vanished();
+    } else if (size_ != 0) {
+        // The driver refused: the memory is still there, and UCX would take it
+        // for host memory.
+        if (was_listed_) {
+            ranges().insert(base_, {size_});
+        }
+        dispatch_allocation(base_, size_);
+    }
+}
+
+void announce_vanished()
+{
+    const auto query =
+        driver_calls.pointer_attribute.load(std::memory_order_acquire);
+    if (query == nullptr) {
+        return;
+    }
+    std::vector<RangeTable::Range> vanished, alive;
+    for (const RangeTable::Range &range : ranges().snapshot()) {
+        int type = 0;
+        // Any other error (a driver that is shutting down) says nothing.
+        const bool gone = query(&type, ATTRIBUTE_MEMORY_TYPE, range.base) ==
+                          CUDA_INVALID_VALUE;
+        (gone ? vanished : alive).push_back(range);
+    }
+    for (const RangeTable::Range &range : vanished) {
+        ranges().remove(range.base);
+    }
+    RangeTable::remove_overlapping(vanished, std::move(alive));
+    for (const RangeTable::Range &range : vanished) {
+        dispatch_free(range.base, range.size);
+    }
+}
+
+void announce_everything()
+{
+    dispatch_free(0, 0);
+}
+
+void announce_allocation(uint64_t address, size_t size, uint64_t owner,
+                         Kept kept)
+{
+    if (address == 0) {
+        return;
+    }
+    if (size == 0) {
+        size = size_from_driver(address);
+        if (size == 0) {
+            return;
+        }
+    }
+    if (kept == Kept::LISTED) {
+        ranges().insert(address, {size, owner});
+    } else if (kept == Kept::OWNED) {
+        if (ranges().size(address) == size) {
+            return; // asked for again: nothing is new
+        }
+        ranges().insert(address, {size, owner, true});
+    }
+    dispatch_allocation(address, size);
+}
+
+void note_graph_memory()
+{
+    graph_memory.store(true, std::memory_order_relaxed);
+}
+
+bool graph_memory_noted()
+{
+    return graph_memory.load(std::memory_order_relaxed);
+}
+
+void follow_ucx_events()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
+        const int priority = 0;
+
+        pthread_atfork(nullptr, nullptr, [] {
+            hook_thread = {};
+            ranges().reset_after_fork();
+        });
+        ranges();
+        // This also makes UCX install its hooks. Where it cannot, it refuses
+        // the handler; ours are the only events then.
+        if (ucm_set_event_handler(events, priority, on_ucx_event, nullptr) !=
+            UCS_OK) {
+            ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
+                                  on_ucx_event, nullptr);
+        }
+    });
+}
+
+} // namespace ucx_ib_dmabuf
