@@ -21,5 +21,15 @@ EXTRA_DIST += \
     test/lab/kernel/patches/0002-rxe-lastwqe.patch \
     test/lab/kernel/patches/0003-um-affinity.patch
 
+if HAVE_GTEST
+check_PROGRAMS += test/lab/test_verbs_dmabuf
+test_lab_test_verbs_dmabuf_SOURCES = \
+    test/lab/soft_roce.cc \
+    test/lab/soft_roce.h \
+    test/lab/test_verbs_dmabuf.cc
+test_lab_test_verbs_dmabuf_LDADD = -lgtest_main $(GTEST_LIBS) $(VERBS_LIBS)
+LAB_TESTS += test/lab/verbs.lab
+endif
+
 TAP_TESTS  += test/lab/lab.tap
-EXTRA_DIST += test/lab/lab.tap
+EXTRA_DIST += test/lab/lab.tap test/lab/verbs.lab

@@ -11,7 +11,7 @@
  *   RXE_DMABUF_FAIL=ENOMEM:2      the second only; probes are not counted
  *   RXE_DMABUF_FAIL=ENOMEM:2-4    second to fourth
  *   RXE_DMABUF_FAIL=ENOMEM:2-     all from the second on
- * The error is a name or a number.
+ * The error is a name or a number. Counting starts anew when the text changes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,10 +99,27 @@ static int error_number(const char *text)
     return atoi(text);
 }
 
+/* How many registrations there were since RXE_DMABUF_FAIL was last changed. */
+static unsigned long count_registration(const char *text)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static char counted[64];
+    static unsigned long count;
+    unsigned long number;
+
+    pthread_mutex_lock(&mutex);
+    if (strncmp(counted, text, sizeof(counted) - 1) != 0) {
+        strncpy(counted, text, sizeof(counted) - 1);
+        count = 0;
+    }
+    number = ++count;
+    pthread_mutex_unlock(&mutex);
+    return number;
+}
+
 /* The error that this call is to fail with, or 0. */
 static int injected_error(int fd)
 {
-    static atomic_ulong count;
     const char *text    = getenv("RXE_DMABUF_FAIL");
     unsigned long first = 0;
     unsigned long last  = 0;
@@ -126,7 +143,7 @@ static int injected_error(int fd)
     } else if (fields == 3) {
         last = -1ul;
     }
-    number = atomic_fetch_add(&count, 1) + 1;
+    number = count_registration(text);
     return (number >= first) && (number <= last) ? error_number(name) : 0;
 }
 

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/*
+ * The lab's NIC, soft-RoCE with our kernel patch and preload library, imports
+ * dma-bufs and answers mistakes as real NICs' drivers do (mlx5, bnxt_re and
+ * others go through the same checks of the kernel's RDMA core).
+ */
+#include "soft_roce.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <iostream>
+#include <random>
+#include <string>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t PAGE = 4096;
+constexpr size_t SIZE = 256 * PAGE;
+
+class test_verbs_dmabuf : public testing::Test {
+protected:
+    test_verbs_dmabuf() : m_host(SIZE), m_host_mr(m_nic.reg(m_host))
+    {
+        std::cout << "seed " << m_seed << std::endl;
+        fill(m_host.data(), SIZE);
+        fill(m_buffer.bytes(), SIZE);
+    }
+
+    void fill(uint8_t *bytes, size_t length)
+    {
+        for (size_t i = 0; i < length; ++i) {
+            bytes[i] = static_cast<uint8_t>(m_random());
+        }
+    }
+
+    size_t random(size_t below) { return m_random() % below; }
+
+    std::vector<uint8_t> contents()
+    {
+        return {m_buffer.bytes(), m_buffer.bytes() + SIZE};
+    }
+
+    ibv_wc_status write(size_t host_offset, uint64_t remote, uint32_t rkey,
+                        size_t length)
+    {
+        return m_nic.transfer(IBV_WR_RDMA_WRITE, m_host.data() + host_offset,
+                              m_host_mr->lkey, remote, rkey, length);
+    }
+
+    ibv_wc_status read(size_t host_offset, uint64_t remote, uint32_t rkey,
+                       size_t length)
+    {
+        return m_nic.transfer(IBV_WR_RDMA_READ, m_host.data() + host_offset,
+                              m_host_mr->lkey, remote, rkey, length);
+    }
+
+    unsigned m_seed = std::random_device()();
+    std::mt19937 m_random{m_seed};
+    nic m_nic;
+    dma_buf m_buffer{SIZE};
+    std::vector<uint8_t> m_host;
+    region m_host_mr;
+};
+
+TEST_F(test_verbs_dmabuf, writes_put_each_byte_where_it_belongs)
+{
+    constexpr uint64_t IOVA = 0x7fff00000000;
+    region mr               = m_nic.reg(m_buffer.fd(), 0, SIZE, IOVA);
+
+    for (int i = 0; i < 20; ++i) {
+        size_t length               = 1 + random(SIZE);
+        size_t from                 = random(SIZE - length + 1);
+        size_t to                   = random(SIZE - length + 1);
+        std::vector<uint8_t> wanted = contents();
+        std::copy_n(m_host.begin() + from, length, wanted.begin() + to);
+        ASSERT_EQ(write(from, IOVA + to, mr->rkey, length), IBV_WC_SUCCESS);
+        ASSERT_TRUE(contents() == wanted)
+            << length << " bytes from " << from << " to " << to;
+    }
+}
+
+TEST_F(test_verbs_dmabuf, reads_get_each_byte_from_where_it_is)
+{
+    constexpr uint64_t IOVA = 0x7fff00000000;
+    region mr               = m_nic.reg(m_buffer.fd(), 0, SIZE, IOVA);
+
+    for (int i = 0; i < 20; ++i) {
+        size_t length               = 1 + random(SIZE);
+        size_t from                 = random(SIZE - length + 1);
+        size_t to                   = random(SIZE - length + 1);
+        std::vector<uint8_t> wanted = m_host;
+        std::copy_n(m_buffer.bytes() + from, length, wanted.begin() + to);
+        ASSERT_EQ(read(to, IOVA + from, mr->rkey, length), IBV_WC_SUCCESS);
+        ASSERT_TRUE(m_host == wanted)
+            << length << " bytes from " << from << " to " << to;
+    }
+}
+
+TEST_F(test_verbs_dmabuf, is_also_a_local_buffer)
+{
+    constexpr uint64_t IOVA     = 0x7fff00000000;
+    region mr                   = m_nic.reg(m_buffer.fd(), 0, SIZE, IOVA);
+    std::vector<uint8_t> wanted = m_host;
+    constexpr size_t LENGTH     = 100003;
+
+    std::copy_n(m_buffer.bytes() + 4099, LENGTH, wanted.begin() + 17);
+    ASSERT_EQ(m_nic.transfer(IBV_WR_RDMA_WRITE,
+                             reinterpret_cast<void *>(IOVA + 4099), mr->lkey,
+                             reinterpret_cast<uintptr_t>(m_host.data()) + 17,
+                             m_host_mr->rkey, LENGTH),
+              IBV_WC_SUCCESS);
+    EXPECT_TRUE(m_host == wanted);
+}
+
+TEST_F(test_verbs_dmabuf, honours_offset_length_and_iova)
+{
+    constexpr size_t OFFSET = 3 * PAGE + 512;
+    constexpr size_t LENGTH = 2 * PAGE + 100;
+    constexpr uint64_t IOVA = 77 * PAGE + 512;
+    region mr               = m_nic.reg(m_buffer.fd(), OFFSET, LENGTH, IOVA);
+    std::vector<uint8_t> wanted = contents();
+
+    EXPECT_EQ(mr->length, LENGTH);
+    std::copy_n(m_host.begin(), LENGTH, wanted.begin() + OFFSET);
+    ASSERT_EQ(write(0, IOVA, mr->rkey, LENGTH), IBV_WC_SUCCESS);
+    EXPECT_TRUE(contents() == wanted);
+
+    EXPECT_EQ(write(0, IOVA - 1, mr->rkey, 1), IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(write(0, IOVA + LENGTH, mr->rkey, 1), IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(write(0, IOVA, mr->rkey, LENGTH + 1), IBV_WC_REM_ACCESS_ERR);
+    EXPECT_TRUE(contents() == wanted);
+}
+
+TEST_F(test_verbs_dmabuf, honours_access_flags)
+{
+    std::vector<uint8_t> before = contents();
+    region mr = m_nic.reg(m_buffer.fd(), 0, SIZE, 0, IBV_ACCESS_REMOTE_READ);
+
+    EXPECT_EQ(write(0, 0, mr->rkey, 64), IBV_WC_REM_ACCESS_ERR);
+    EXPECT_TRUE(contents() == before);
+    EXPECT_EQ(read(0, 0, mr->rkey, 64), IBV_WC_SUCCESS);
+}
+
+/* The trap that the plug-in's cache is there for: as on a GPU, the memory stays
+ * reachable when its owner has let go of it. */
+TEST_F(test_verbs_dmabuf, keeps_the_memory_until_deregistered)
+{
+    region mr                   = m_nic.reg(m_buffer.fd(), 0, SIZE, 0);
+    std::vector<uint8_t> wanted = contents();
+
+    m_buffer.release();
+    ASSERT_EQ(read(0, 0, mr->rkey, SIZE), IBV_WC_SUCCESS);
+    EXPECT_TRUE(m_host == wanted);
+
+    uint32_t rkey = mr->rkey;
+    mr.reset();
+    EXPECT_EQ(read(0, 0, rkey, 64), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(test_verbs_dmabuf, the_fd_may_be_closed_at_once_and_is_not_kept)
+{
+    int fd = fcntl(m_buffer.fd(), F_DUPFD_CLOEXEC, 0);
+    ASSERT_GE(fd, 0);
+    region mr = m_nic.reg(fd, 0, SIZE, 0);
+    close(fd);
+    EXPECT_EQ(write(0, 0, mr->rkey, SIZE), IBV_WC_SUCCESS);
+    EXPECT_TRUE(contents() == m_host);
+}
+
+TEST_F(test_verbs_dmabuf, several_regions_of_one_buffer_are_independent)
+{
+    region first  = m_nic.reg(m_buffer.fd(), 0, SIZE, 0);
+    region second = m_nic.reg(m_buffer.fd(), PAGE, PAGE, PAGE);
+
+    EXPECT_NE(first->rkey, second->rkey);
+    first.reset();
+    EXPECT_EQ(write(0, PAGE, second->rkey, PAGE), IBV_WC_SUCCESS);
+}
+
+struct mistake {
+    const char *name;
+    int fd; /* an fd, or one of the two below */
+    uint64_t offset;
+    size_t length;
+    uint64_t iova;
+    int access;
+    int error;
+};
+
+constexpr int DMA_BUF        = -100;
+constexpr int MEMORY         = -101;
+constexpr mistake MISTAKES[] = {
+    {"none", DMA_BUF, 0, SIZE, 0, ALL_ACCESS, 0},
+    {"relaxed_ordering", DMA_BUF, 0, SIZE, 0,
+     ALL_ACCESS | IBV_ACCESS_RELAXED_ORDERING, 0},
+    {"probe_with_fd_minus_1", -1, 0, PAGE, 0, ALL_ACCESS, EBADF},
+    {"closed_fd", 999, 0, PAGE, 0, ALL_ACCESS, EBADF},
+    {"not_a_dma_buf", MEMORY, 0, PAGE, 0, ALL_ACCESS, EINVAL},
+    {"beyond_the_end", DMA_BUF, PAGE, SIZE, PAGE, ALL_ACCESS, EINVAL},
+    {"starts_beyond_the_end", DMA_BUF, SIZE, 1, SIZE, ALL_ACCESS, EINVAL},
+    {"offset_overflows", DMA_BUF, UINT64_MAX - PAGE + 1, SIZE, 0, ALL_ACCESS,
+     EINVAL},
+    {"iova_on_another_page_offset", DMA_BUF, 100, PAGE, 0, ALL_ACCESS, EINVAL},
+    {"no_length", DMA_BUF, 0, 0, 0, ALL_ACCESS, EINVAL},
+    {"remote_write_without_local", DMA_BUF, 0, PAGE, 0, IBV_ACCESS_REMOTE_WRITE,
+     EINVAL},
+    {"on_demand", DMA_BUF, 0, PAGE, 0, ALL_ACCESS | IBV_ACCESS_ON_DEMAND,
+     EINVAL},
+    {"memory_windows", DMA_BUF, 0, PAGE, 0, ALL_ACCESS | IBV_ACCESS_MW_BIND,
+     EINVAL},
+};
+
+class test_verbs_dmabuf_mistakes : public test_verbs_dmabuf,
+                                   public testing::WithParamInterface<mistake> {
+};
+
+TEST_P(test_verbs_dmabuf_mistakes, answer)
+{
+    const mistake &m = GetParam();
+    int fd           = (m.fd == DMA_BUF)  ? m_buffer.fd()
+                       : (m.fd == MEMORY) ? m_buffer.memory_fd()
+                                          : m.fd;
+
+    EXPECT_EQ(m_nic.reg_errno(fd, m.offset, m.length, m.iova, m.access),
+              m.error);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, test_verbs_dmabuf_mistakes,
+                         testing::ValuesIn(MISTAKES), [](const auto &test) {
+                             return std::string(test.param.name);
+                         });
+
+TEST_F(test_verbs_dmabuf, failures_can_be_injected)
+{
+    const auto outcome = [&](int fd) {
+        return m_nic.reg_errno(fd, 0, PAGE, 0);
+    };
+
+    setenv("RXE_DMABUF_FAIL", "EOPNOTSUPP", 1);
+    EXPECT_EQ(outcome(-1), EOPNOTSUPP);
+    EXPECT_EQ(outcome(m_buffer.fd()), EOPNOTSUPP);
+
+    setenv("RXE_DMABUF_FAIL", "ENOMEM:2-3", 1);
+    EXPECT_EQ(outcome(-1), EBADF);
+    EXPECT_EQ(outcome(m_buffer.fd()), 0);
+    EXPECT_EQ(outcome(m_buffer.fd()), ENOMEM);
+    EXPECT_EQ(outcome(m_buffer.fd()), ENOMEM);
+    EXPECT_EQ(outcome(m_buffer.fd()), 0);
+
+    setenv("RXE_DMABUF_FAIL", "524:2-", 1);
+    EXPECT_EQ(outcome(m_buffer.fd()), 0);
+    EXPECT_EQ(outcome(m_buffer.fd()), 524);
+    EXPECT_EQ(outcome(m_buffer.fd()), 524);
+
+    setenv("RXE_DMABUF_FAIL", "EIO:1", 1);
+    EXPECT_EQ(outcome(m_buffer.fd()), EIO);
+    EXPECT_EQ(outcome(m_buffer.fd()), 0);
+    unsetenv("RXE_DMABUF_FAIL");
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test
