@@ -1,1 +1,117 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# The simulated GPU: libcuda, libcudart, libnvidia-ml. Never installed.
+check_LTLIBRARIES += \
+    test/cuda_sim/libcuda.la \
+    test/cuda_sim/libcudart.la \
+    test/cuda_sim/libnvidia-ml.la
+
+noinst_HEADERS += \
+    test/cuda_sim/cuda_sim.h \
+    test/cuda_sim/nvml/nvml.h
+EXTRA_DIST += \
+    test/cuda_sim/driver/cuda.map \
+    test/cuda_sim/runtime/cudart.map.in
+
+# The rpath makes libtool build shared libraries; nothing is installed there.
+CUDA_SIM_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nonexistent \
+    -Wl,--no-undefined
+CUDA_SIM_CPPFLAGS = $(CUDA_CPPFLAGS)
+CUDA_SIM_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+
+test_cuda_sim_libcuda_la_SOURCES = \
+    test/cuda_sim/driver/allocate.cc \
+    test/cuda_sim/driver/bar1.cc \
+    test/cuda_sim/driver/bar1.h \
+    test/cuda_sim/driver/calls.cc \
+    test/cuda_sim/driver/calls.h \
+    test/cuda_sim/driver/context.cc \
+    test/cuda_sim/driver/context.h \
+    test/cuda_sim/driver/copy.cc \
+    test/cuda_sim/driver/device.cc \
+    test/cuda_sim/driver/dmabuf.cc \
+    test/cuda_sim/driver/dmabuf.h \
+    test/cuda_sim/driver/error.cc \
+    test/cuda_sim/driver/ipc.cc \
+    test/cuda_sim/driver/memory.cc \
+    test/cuda_sim/driver/memory.h \
+    test/cuda_sim/driver/physical.cc \
+    test/cuda_sim/driver/physical.h \
+    test/cuda_sim/driver/pointer.cc \
+    test/cuda_sim/driver/pool.cc \
+    test/cuda_sim/driver/proc_address.cc \
+    test/cuda_sim/driver/ranges.cc \
+    test/cuda_sim/driver/ranges.h \
+    test/cuda_sim/driver/settings.cc \
+    test/cuda_sim/driver/settings.h \
+    test/cuda_sim/driver/space.cc \
+    test/cuda_sim/driver/space.h \
+    test/cuda_sim/driver/stream.cc \
+    test/cuda_sim/driver/stream.h \
+    test/cuda_sim/driver/vmm.cc \
+    test/cuda_sim/entry.h
+test_cuda_sim_libcuda_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
+test_cuda_sim_libcuda_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+# Like the real one, it stays once it is loaded.
+test_cuda_sim_libcuda_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
+    -version-info 1:0:0 -Wl,-z,nodelete \
+    -Wl,--version-script=$(top_srcdir)/test/cuda_sim/driver/cuda.map
+test_cuda_sim_libcuda_la_LIBADD = -lpthread -ldl
+EXTRA_test_cuda_sim_libcuda_la_DEPENDENCIES = test/cuda_sim/driver/cuda.map
+
+# The runtime's name and the version of its symbols have CUDA's major version.
+CUDART_MAJOR = $(shell awk '/^.define CUDA_VERSION/ { print int($$3 / 1000) }' \
+    $(CUDA_DIR)/include/cuda.h)
+
+test_cuda_sim_libcudart_la_SOURCES = \
+    test/cuda_sim/entry.h \
+    test/cuda_sim/runtime/device.cc \
+    test/cuda_sim/runtime/driver.cc \
+    test/cuda_sim/runtime/memory.cc \
+    test/cuda_sim/runtime/runtime.h \
+    test/cuda_sim/runtime/stream.cc
+test_cuda_sim_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
+test_cuda_sim_libcudart_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
+    -version-info $(CUDART_MAJOR):0:0 \
+    -Wl,--version-script=test/cuda_sim/cudart.map
+test_cuda_sim_libcudart_la_LIBADD = -ldl
+EXTRA_test_cuda_sim_libcudart_la_DEPENDENCIES = test/cuda_sim/cudart.map
+
+test/cuda_sim/cudart.map: $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in
+	$(AM_V_GEN)$(MKDIR_P) test/cuda_sim && sed 's/@MAJOR@/$(CUDART_MAJOR)/' \
+	    $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in > $@.tmp && \
+	mv $@.tmp $@
+
+test_cuda_sim_libnvidia_ml_la_SOURCES = \
+    test/cuda_sim/driver/bar1.cc \
+    test/cuda_sim/driver/settings.cc \
+    test/cuda_sim/nvml/nvml.cc
+test_cuda_sim_libnvidia_ml_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
+test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_libnvidia_ml_la_LDFLAGS  = $(CUDA_SIM_LDFLAGS) \
+    -version-info 1:0:0
+
+# The three under the names by which programs find them, in a folder of their
+# own: "make cuda-sim" makes it, and "make check".
+CUDA_SIM_STAMP = test/cuda_sim/lib/stamp
+check_DATA = $(CUDA_SIM_STAMP)
+
+.PHONY: cuda-sim
+cuda-sim: $(CUDA_SIM_STAMP)
+
+# A library is replaced by renaming: programs that run keep the one they have.
+$(CUDA_SIM_STAMP): test/cuda_sim/libcuda.la test/cuda_sim/libcudart.la \
+                   test/cuda_sim/libnvidia-ml.la
+	$(AM_V_GEN)$(MKDIR_P) test/cuda_sim/lib && \
+	for name in libcuda.so.1 libcudart.so.$(CUDART_MAJOR) \
+	            libnvidia-ml.so.1; do \
+	    cp -L test/cuda_sim/.libs/$$name test/cuda_sim/lib/$$name.tmp && \
+	    mv test/cuda_sim/lib/$$name.tmp test/cuda_sim/lib/$$name || exit 1; \
+	done && touch $@
+
+CLEANFILES += \
+    $(CUDA_SIM_STAMP) \
+    test/cuda_sim/cudart.map \
+    test/cuda_sim/lib/libcuda.so.1 \
+    test/cuda_sim/lib/libcudart.so.$(CUDART_MAJOR) \
+    test/cuda_sim/lib/libnvidia-ml.so.1

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// cuMemAlloc and its kin; memory of the host.
+#include "calls.h"
+#include "context.h"
+
+#include <cstdint>
+#include <sys/mman.h>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+constexpr uint64_t pitch_unit = 512;
+constexpr uint64_t page       = 4096;
+
+CUresult allocate(CUdeviceptr *out, uint64_t size)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!out || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(memory().lock);
+    Allocation *made;
+    if (size < block_size) {
+        made = context->heap.allocate(size);
+    } else {
+        made = memory().allocate(Kind::device, context->device, size);
+        if (made)
+            context->blocks.insert(made->block);
+    }
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    made->context = context;
+    *out          = made->base;
+    return CUDA_SUCCESS;
+}
+
+CUresult allocate_pitch(CUdeviceptr *out, size_t *pitch, uint64_t width,
+                        uint64_t height, unsigned element)
+{
+    if (!pitch || !width || !height ||
+        (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t rounded = round_up(width, pitch_unit);
+    CUresult result  = allocate(out, rounded * height);
+    if (result == CUDA_SUCCESS)
+        *pitch = rounded;
+    return result;
+}
+
+CUresult allocate_on_host(void **out, uint64_t size, Kind kind, unsigned flags)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!out || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    void *address = mmap(nullptr, round_up(size, page), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    std::lock_guard guard(memory().lock);
+    auto base = reinterpret_cast<CUdeviceptr>(address);
+    Allocation one{kind, base, size, memory().next_id(), context->device};
+    one.context = context;
+    one.flags   = flags;
+    memory().host.emplace(base, one);
+    *out = address;
+    return CUDA_SUCCESS;
+}
+
+// Memory of the host of one of two kinds, by its first byte.
+CUresult free_on_host(CUdeviceptr base, Kind kind)
+{
+    std::lock_guard guard(memory().lock);
+    auto one = memory().host.find(base);
+    if (one == memory().host.end() || one->second.kind != kind)
+        return CUDA_ERROR_INVALID_VALUE;
+    munmap(reinterpret_cast<void *>(base), round_up(one->second.size, page));
+    memory().host.erase(one);
+    return CUDA_SUCCESS;
+}
+
+CUresult free_device(CUdeviceptr base)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    {
+        std::lock_guard guard(memory().lock);
+        Allocation *found = memory().find(base);
+        if (!found || found->base != base || found->kind == Kind::vmm ||
+            found->kind == Kind::host || found->kind == Kind::registered)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (found->kind != Kind::managed) {
+            if (found->context)
+                found->context->blocks.erase(found->block);
+            memory().free(*found);
+            return CUDA_SUCCESS;
+        }
+    }
+    return free_on_host(base, Kind::managed);
+}
+
+CUresult host_register(void *address, uint64_t size, unsigned flags)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!address || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    auto base = reinterpret_cast<CUdeviceptr>(address);
+    std::lock_guard guard(memory().lock);
+    auto next = memory().host.lower_bound(base);
+    if (memory().find(base) ||
+        (next != memory().host.end() && next->first < base + size))
+        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    Allocation one{Kind::registered, base, size, memory().next_id(),
+                   context->device};
+    one.context = context;
+    one.flags   = flags;
+    memory().host.emplace(base, one);
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuMemAlloc_v2, CUdeviceptr *out, size_t size)
+{
+    return allocate(out, size);
+}
+
+SIM_ENTRY(cuMemAllocPitch_v2, CUdeviceptr *out, size_t *pitch, size_t width,
+          size_t height, unsigned element)
+{
+    return allocate_pitch(out, pitch, width, height, element);
+}
+
+SIM_ENTRY(cuMemAllocManaged, CUdeviceptr *out, size_t size, unsigned flags)
+{
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate_on_host(reinterpret_cast<void **>(out), size, Kind::managed,
+                            flags);
+}
+
+SIM_ENTRY(cuMemFree_v2, CUdeviceptr address)
+{
+    return free_device(address);
+}
+
+SIM_ENTRY(cuMemAllocHost_v2, void **out, size_t size)
+{
+    return allocate_on_host(out, size, Kind::host, 0);
+}
+
+SIM_ENTRY(cuMemHostAlloc, void **out, size_t size, unsigned flags)
+{
+    return allocate_on_host(out, size, Kind::host, flags);
+}
+
+SIM_ENTRY(cuMemFreeHost, void *address)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return free_on_host(reinterpret_cast<CUdeviceptr>(address), Kind::host);
+}
+
+SIM_ENTRY(cuMemHostRegister_v2, void *address, size_t size, unsigned flags)
+{
+    return host_register(address, size, flags);
+}
+
+SIM_ENTRY(cuMemHostUnregister, void *address)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    std::lock_guard guard(memory().lock);
+    auto one = memory().host.find(reinterpret_cast<CUdeviceptr>(address));
+    if (one == memory().host.end() || one->second.kind != Kind::registered)
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    memory().host.erase(one);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *address,
+          unsigned flags)
+{
+    auto base = reinterpret_cast<CUdeviceptr>(address);
+    if (!out || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    Allocation *found = memory().find(base);
+    if (!found || found->block || found->kind == Kind::managed)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = base;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemHostGetFlags, unsigned *out, void *address)
+{
+    std::shared_lock guard(memory().lock);
+    Allocation *found = memory().find(reinterpret_cast<CUdeviceptr>(address));
+    if (!out || !found || found->kind != Kind::host)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = found->flags;
+    return CUDA_SUCCESS;
+}
+
+// Entry points from before CUDA 3.2, with 32-bit addresses. They exist in the
+// real library, and tools hook them; no program of today calls them.
+#undef cuMemAlloc
+#undef cuMemAllocPitch
+#undef cuMemFree
+#undef cuMemGetAddressRange
+SIM_ENTRY(cuMemAlloc, unsigned *, unsigned)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_ENTRY(cuMemAllocPitch, unsigned *, unsigned *, unsigned, unsigned, unsigned)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_ENTRY(cuMemFree, unsigned)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_ENTRY(cuMemGetAddressRange, unsigned *, unsigned *, unsigned)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}

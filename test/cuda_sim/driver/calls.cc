@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "calls.h"
+#include "../cuda_sim.h"
+#include "memory.h"
+#include "settings.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+// The linker's bounds of the section with all calls.
+extern "C" {
+extern ucx_ib_dmabuf::sim::Call *const __start_sim_calls[] SIM_HIDDEN;
+extern ucx_ib_dmabuf::sim::Call *const __stop_sim_calls[] SIM_HIDDEN;
+}
+
+namespace ucx_ib_dmabuf::sim {
+
+constinit std::atomic<State> state{State::unused};
+constinit Bytes bytes;
+
+namespace {
+
+constinit std::mutex plan_lock;
+
+struct CallList {
+    Call *const *begin() const { return __start_sim_calls; }
+    Call *const *end() const { return __stop_sim_calls; }
+};
+
+Call *find_call(std::string_view name)
+{
+    for (Call *call : CallList()) {
+        if (name == call->name)
+            return call;
+    }
+    return nullptr;
+}
+
+struct Item {
+    Call *call;
+    uint64_t value, first, last;
+};
+
+// One "name=value[:first[-last]]".
+bool parse_item(const std::string &text, bool ranged, Item &item)
+{
+    size_t equal = text.find('=');
+    if (equal == std::string::npos)
+        return false;
+    item.call = find_call(std::string_view(text).substr(0, equal));
+    if (!item.call)
+        return false;
+    const char *at = text.c_str() + equal + 1;
+    char *end;
+    item.value = strtoull(at, &end, 0);
+    item.first = 1;
+    item.last  = UINT64_MAX;
+    if (end == at)
+        return false;
+    if (ranged && *end == ':') {
+        at         = end + 1;
+        item.first = item.last = strtoull(at, &end, 0);
+        if (end == at)
+            return false;
+        if (*end == '-') {
+            at        = end + 1;
+            item.last = strtoull(at, &end, 0);
+            if (end == at)
+                return false;
+        }
+    }
+    return !*end && item.first >= 1 && item.first <= item.last;
+}
+
+bool parse(const char *setting, const char *spec, bool ranged,
+           std::vector<Item> &items)
+{
+    std::string_view rest(spec ? spec : "");
+    while (!rest.empty()) {
+        size_t comma = rest.find(',');
+        std::string text(rest.substr(0, comma));
+        rest = comma == rest.npos ? "" : rest.substr(comma + 1);
+        Item item;
+        if (!parse_item(text, ranged, item)) {
+            complain("%s: '%s' is not a known call with %s", setting,
+                     text.c_str(),
+                     ranged ? "=error[:first[-last]]" : "=microseconds");
+            return false;
+        }
+        items.push_back(item);
+    }
+    return true;
+}
+
+void rearm(Call &call)
+{
+    call.armed.store(call.error != CUDA_SUCCESS || call.delay_usec,
+                     std::memory_order_relaxed);
+}
+
+int set_fail(const char *spec)
+{
+    std::vector<Item> items;
+    if (!parse("CUDA_SIM_FAIL", spec, true, items))
+        return -1;
+    std::lock_guard guard(plan_lock);
+    for (Call *call : CallList()) {
+        call->error = CUDA_SUCCESS;
+        rearm(*call);
+    }
+    for (const Item &item : items) {
+        item.call->base  = item.call->count.load(std::memory_order_relaxed);
+        item.call->first = item.first;
+        item.call->last  = item.last;
+        item.call->error = CUresult(item.value);
+        rearm(*item.call);
+    }
+    return 0;
+}
+
+int set_delay(const char *spec)
+{
+    std::vector<Item> items;
+    if (!parse("CUDA_SIM_DELAY", spec, false, items))
+        return -1;
+    std::lock_guard guard(plan_lock);
+    for (Call *call : CallList()) {
+        call->delay_usec = 0;
+        rearm(*call);
+    }
+    for (const Item &item : items) {
+        item.call->delay_usec = item.value;
+        rearm(*item.call);
+    }
+    return 0;
+}
+
+void append(std::string &line, const char *name, uint64_t value, bool &any)
+{
+    char text[160];
+    snprintf(text, sizeof(text), "%s\"%s\":%llu", any ? "," : "", name,
+             (unsigned long long)value);
+    line += text;
+    any = true;
+}
+
+std::string stats_line()
+{
+    std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"calls\":{";
+    bool any         = false;
+    for (Call *call : CallList()) {
+        if (uint64_t count = call->count.load())
+            append(line, call->name, count, any);
+    }
+    line += "},\"bytes\":{";
+    any = false;
+    append(line, "h2d", bytes.h2d, any);
+    append(line, "d2h", bytes.d2h, any);
+    append(line, "d2d", bytes.d2d, any);
+    append(line, "h2h", bytes.h2h, any);
+    append(line, "memset", bytes.set, any);
+    append(line, "exported", bytes.exported, any);
+    return line + "},\"exports\":" + std::to_string(bytes.exports) + "}\n";
+}
+
+// One write, so that lines of several processes do not mix.
+__attribute__((destructor)) void write_stats()
+{
+    const std::string &file = settings().stats_file;
+    if (file.empty() || state == State::forked)
+        return;
+    std::string line = stats_line();
+    int fd =
+        open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0 || write(fd, line.data(), line.size()) != ssize_t(line.size()))
+        complain("CUDA_SIM_STATS: cannot append to %s: %m", file.c_str());
+    if (fd >= 0)
+        close(fd);
+}
+
+__attribute__((constructor)) void load()
+{
+    settings();
+    set_fail(getenv("CUDA_SIM_FAIL"));
+    set_delay(getenv("CUDA_SIM_DELAY"));
+}
+
+} // namespace
+
+CUresult Call::planned(uint64_t number)
+{
+    std::unique_lock guard(plan_lock);
+    uint64_t index  = number - base;
+    uint64_t delay  = delay_usec;
+    CUresult result = index >= first && index <= last ? error : CUDA_SUCCESS;
+    guard.unlock();
+    if (delay)
+        usleep(useconds_t(delay));
+    return result;
+}
+
+CUresult state_error()
+{
+    return state == State::finished ? CUDA_ERROR_DEINITIALIZED
+                                    : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+void forget_counts()
+{
+    for (Call *call : CallList()) {
+        std::lock_guard guard(plan_lock);
+        uint64_t count = call->count.exchange(0);
+        // A plan goes on where it was.
+        call->base -= count;
+    }
+    for (auto *each : {&bytes.h2d, &bytes.d2h, &bytes.d2d, &bytes.h2h,
+                       &bytes.set, &bytes.exports, &bytes.exported})
+        each->store(0);
+}
+
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+extern "C" SIM_PUBLIC void cuda_sim_counters(cuda_sim_counters_t *out)
+{
+    std::shared_lock guard(memory().lock);
+    *out = {bytes.h2d,      bytes.d2h,       bytes.d2d,
+            bytes.h2h,      bytes.set,       bytes.exports,
+            bytes.exported, memory().live(), memory().used()};
+}
+
+extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)
+{
+    Call *call = find_call(name);
+    return call ? call->count.load() : 0;
+}
+
+extern "C" SIM_PUBLIC void cuda_sim_reset(void)
+{
+    forget_counts();
+}
+
+extern "C" SIM_PUBLIC int cuda_sim_set_fail(const char *spec)
+{
+    return set_fail(spec);
+}
+
+extern "C" SIM_PUBLIC int cuda_sim_set_delay(const char *spec)
+{
+    return set_delay(spec);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Every call of an entry point passes through here: it is counted, and can be
+// made to fail or to take time.
+#pragma once
+
+#include "../entry.h"
+
+#include <atomic>
+#include <cstdint>
+#include <cuda.h>
+
+namespace ucx_ib_dmabuf::sim {
+
+enum class State : int {
+    unused,   // before cuInit
+    ready,    // after it
+    forked,   // in a child of a process that had called cuInit
+    finished, // the process is exiting
+};
+
+extern std::atomic<State> state;
+
+// What a call gets that needs an initialised driver.
+CUresult state_error();
+
+// One entry point. Constant-initialised, so that calls are counted from the
+// first on, and never destroyed.
+struct Call {
+    const char *const name;
+    const bool anytime; // allowed before cuInit
+    std::atomic<uint64_t> count{0};
+    std::atomic<bool> armed{false}; // the rest is guarded by the plan's lock
+    uint64_t base  = 0;
+    uint64_t first = 0, last = 0; // calls since 'base' that fail
+    CUresult error      = CUDA_SUCCESS;
+    uint64_t delay_usec = 0;
+
+    constexpr Call(const char *its_name, bool is_anytime)
+        : name(its_name), anytime(is_anytime)
+    {
+    }
+
+    CUresult enter()
+    {
+        uint64_t number = count.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (armed.load(std::memory_order_relaxed)) [[unlikely]] {
+            CUresult result = planned(number);
+            if (result != CUDA_SUCCESS)
+                return result;
+        }
+        if (state.load(std::memory_order_acquire) != State::ready && !anytime)
+            [[unlikely]]
+            return state_error();
+        return CUDA_SUCCESS;
+    }
+
+private:
+    CUresult planned(uint64_t number);
+};
+
+// Bytes by direction; see cuda_sim_counters_t.
+struct Bytes {
+    std::atomic<uint64_t> h2d{0}, d2h{0}, d2d{0}, h2h{0}, set{0};
+    std::atomic<uint64_t> exports{0}, exported{0};
+};
+extern Bytes bytes;
+
+template <Call *call, auto body>
+struct Entry;
+template <Call *call, typename... A, CUresult (*body)(A...)>
+struct Entry<call, body> {
+    static CUresult run(A... arguments)
+    {
+        CUresult result = call->enter();
+        return result == CUDA_SUCCESS ? body(arguments...) : result;
+    }
+};
+
+} // namespace ucx_ib_dmabuf::sim
+
+// Define the entry point _name with the parameter list given; its body follows.
+// It is counted and checked before the body runs. The address of its Call goes
+// to a section of its own: that is the list of all calls.
+#define SIM_ENTRY_(_name, _anytime, ...)                                       \
+    static CUresult body_##_name(__VA_ARGS__);                                 \
+    static constinit ucx_ib_dmabuf::sim::Call call_##_name{#_name, _anytime};  \
+    __attribute__((                                                            \
+        section("sim_calls"),                                                  \
+        used)) static ucx_ib_dmabuf::sim::Call *const listed_##_name =         \
+        &call_##_name;                                                         \
+    extern "C" {                                                               \
+    extern SIM_HIDDEN CUresult (*const sim_ptr_##_name)(__VA_ARGS__);          \
+    __attribute__((used)) CUresult (*const sim_ptr_##_name)(__VA_ARGS__) =     \
+        ucx_ib_dmabuf::sim::Entry<&call_##_name, &body_##_name>::run;          \
+    }                                                                          \
+    SIM_TRAMPOLINE(_name)                                                      \
+    static CUresult body_##_name(__VA_ARGS__)
+
+#define SIM_ENTRY(_name, ...)         SIM_ENTRY_(_name, false, __VA_ARGS__)
+#define SIM_ENTRY_ANYTIME(_name, ...) SIM_ENTRY_(_name, true, __VA_ARGS__)

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "context.h"
+#include "calls.h"
+#include "settings.h"
+
+#include <cstdlib>
+#include <pthread.h>
+#include <sys/mman.h>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+struct Contexts {
+    std::set<CUcontext> all;
+    std::vector<CUcontext> primary;
+    uint64_t last_id = 0;
+
+    Contexts()
+    {
+        for (uint64_t i = 0; i < settings().devices; ++i) {
+            primary.push_back(new CUctx_st(int(i), true));
+            all.insert(primary.back());
+        }
+    }
+};
+
+Contexts &contexts()
+{
+    static Contexts &all = *new Contexts();
+    return all;
+}
+
+struct Stack {
+    static constexpr int limit = 64;
+    CUcontext at[limit];
+    int depth;
+};
+thread_local constinit Stack stack{};
+
+// Everything that was allocated in a context goes with it. Pool memory and VMM
+// memory belong to the device.
+void destroy(CUcontext context)
+{
+    context->alive = false;
+    destroy_streams(context);
+    context->heap.clear();
+    for (Block *block : context->blocks)
+        memory().remove_block(block);
+    context->blocks.clear();
+    auto &host = memory().host;
+    for (auto one = host.begin(); one != host.end();) {
+        Allocation &allocation = one->second;
+        if (allocation.context != context) {
+            ++one;
+            continue;
+        }
+        if (allocation.kind != Kind::registered)
+            munmap(reinterpret_cast<void *>(allocation.base),
+                   round_up(allocation.size, 4096));
+        one = host.erase(one);
+    }
+}
+
+CUresult create(CUcontext *out, unsigned flags, CUdevice device)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (stack.depth == Stack::limit)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    std::lock_guard guard(memory().lock);
+    auto *context  = new CUctx_st(device, false);
+    context->id    = ++contexts().last_id;
+    context->flags = flags;
+    context->alive = true;
+    contexts().all.insert(context);
+    stack.at[stack.depth++] = context;
+    *out                    = context;
+    return CUDA_SUCCESS;
+}
+
+void pop_if_current(CUcontext context)
+{
+    if (stack.depth && stack.at[stack.depth - 1] == context)
+        --stack.depth;
+}
+
+} // namespace
+
+CUcontext current_context()
+{
+    return stack.depth ? stack.at[stack.depth - 1] : nullptr;
+}
+
+CUresult need_context(CUcontext *context)
+{
+    *context = current_context();
+    if (!*context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return (*context)->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+bool is_context(CUcontext context)
+{
+    return contexts().all.count(context) != 0;
+}
+
+bool valid_device(CUdevice device)
+{
+    return device >= 0 && uint64_t(device) < settings().devices;
+}
+
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY_ANYTIME(cuInit, unsigned flags)
+{
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (state == State::forked || state == State::finished)
+        return state_error();
+    if (settings().devices == 0)
+        return CUDA_ERROR_NO_DEVICE;
+    static std::once_flag once;
+    std::call_once(once, [] {
+        memory();
+        contexts();
+        pthread_atfork(nullptr, nullptr, [] {
+            if (state == State::ready)
+                state = State::forked;
+        });
+        // As in the real driver, what runs after this at exit finds it gone.
+        atexit([] {
+            if (state == State::ready)
+                state = State::finished;
+        });
+        state = State::ready;
+    });
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxCreate_v2, CUcontext *out, unsigned flags, CUdevice device)
+{
+    return create(out, flags, device);
+}
+
+SIM_ENTRY(cuCtxCreate_v3, CUcontext *out, CUexecAffinityParam *, int,
+          unsigned flags, CUdevice device)
+{
+    return create(out, flags, device);
+}
+
+SIM_ENTRY(cuCtxCreate_v4, CUcontext *out, CUctxCreateParams *, unsigned flags,
+          CUdevice device)
+{
+    return create(out, flags, device);
+}
+
+SIM_ENTRY(cuCtxDestroy_v2, CUcontext context)
+{
+    std::lock_guard guard(memory().lock);
+    if (!is_context(context) || context->primary)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    destroy(context);
+    pop_if_current(context);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxPushCurrent_v2, CUcontext context)
+{
+    std::shared_lock guard(memory().lock);
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (stack.depth == Stack::limit)
+        return CUDA_ERROR_INVALID_VALUE;
+    stack.at[stack.depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxPopCurrent_v2, CUcontext *out)
+{
+    if (!stack.depth)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUcontext context = stack.at[--stack.depth];
+    if (out)
+        *out = context;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxSetCurrent, CUcontext context)
+{
+    if (!context) {
+        if (stack.depth)
+            --stack.depth;
+        return CUDA_SUCCESS;
+    }
+    std::shared_lock guard(memory().lock);
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!stack.depth)
+        ++stack.depth;
+    stack.at[stack.depth - 1] = context;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxGetCurrent, CUcontext *out)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = current_context();
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxGetDevice, CUdevice *out)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = context->device;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxGetId, CUcontext context, unsigned long long *out)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!context) {
+        CUresult result = need_context(&context);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    std::shared_lock guard(memory().lock);
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *out = context->id;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxGetFlags, unsigned *out)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result == CUDA_SUCCESS)
+        *out = context->flags;
+    return result;
+}
+
+SIM_ENTRY(cuCtxGetApiVersion, CUcontext, unsigned *out)
+{
+    *out = unsigned(settings().driver_version);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxRetain, CUcontext *out, CUdevice device)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    CUcontext context = contexts().primary[size_t(device)];
+    if (context->retained++ == 0 || !context->alive) {
+        context->id    = ++contexts().last_id;
+        context->alive = true;
+    }
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, CUdevice device)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    CUcontext context = contexts().primary[size_t(device)];
+    if (!context->retained)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (--context->retained == 0)
+        destroy(context);
+    return CUDA_SUCCESS;
+}
+
+// References stay as they are; the context comes back with the next retain.
+SIM_ENTRY(cuDevicePrimaryCtxReset_v2, CUdevice device)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    destroy(contexts().primary[size_t(device)]);
+    clear_pools(device);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *flags,
+          int *active)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!flags || !active)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    CUcontext context = contexts().primary[size_t(device)];
+    *flags            = context->flags;
+    *active           = context->alive;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, CUdevice device, unsigned flags)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    contexts().primary[size_t(device)]->flags = flags;
+    return CUDA_SUCCESS;
+}

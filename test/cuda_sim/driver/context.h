@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Contexts. Guarded by the lock of Memory, except for what is atomic.
+#pragma once
+
+#include "memory.h"
+
+#include <atomic>
+#include <cuda.h>
+#include <set>
+
+// Contexts are never deleted, so that a stale handle is an error and not a
+// crash.
+struct CUctx_st {
+    CUctx_st(int its_device, bool is_primary)
+        : device(its_device), primary(is_primary),
+          heap(its_device, ucx_ib_dmabuf::sim::Kind::device,
+               ucx_ib_dmabuf::sim::block_size)
+    {
+    }
+
+    const int device;
+    const bool primary;
+    uint64_t id = 0;
+    std::atomic<bool> alive{false};
+    unsigned flags    = 0;
+    uint64_t retained = 0;                        // primary contexts
+    ucx_ib_dmabuf::sim::Heap heap;                // small allocations
+    std::set<ucx_ib_dmabuf::sim::Block *> blocks; // large ones
+};
+
+namespace ucx_ib_dmabuf::sim {
+
+// The calling thread's current context, or null.
+CUcontext current_context();
+
+// As above; fails where there is none or it is destroyed.
+CUresult need_context(CUcontext *context);
+
+// Whether 'context' is one, alive or not. Wants the lock.
+bool is_context(CUcontext context);
+
+bool valid_device(CUdevice device);
+
+// In stream.cc: streams and events of a context go with it. Wants the lock.
+void destroy_streams(CUcontext context);
+
+// In pool.cc: the pools of a device lose their memory. Wants the lock.
+void clear_pools(int device);
+
+} // namespace ucx_ib_dmabuf::sim

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Copies and memset. Asynchronous ones are done when the call returns.
+#include "../cuda_sim.h"
+#include "calls.h"
+#include "context.h"
+#include "stream.h"
+
+#include <cstring>
+#include <vector>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+struct Piece {
+    char *at;
+    uint64_t size;
+};
+
+struct Side {
+    bool device = false; // or managed
+    std::vector<Piece> pieces;
+};
+
+enum class Expect { device, host, any };
+
+bool device_pieces(CUdeviceptr address, uint64_t size, bool write, uint64_t who,
+                   std::vector<Piece> &pieces)
+{
+    while (size) {
+        Allocation *found = memory().find(address);
+        if (!found || !found->block)
+            return false;
+        Block *block    = found->block;
+        uint64_t length = found->base + found->size - address;
+        if (length < size && found->kind != Kind::vmm)
+            return false;
+        if (!((write ? block->writable : block->readable) & who))
+            return false;
+        length = std::min(length, size);
+        uint64_t offset =
+            block->extent->offset + block->offset + (address - block->base);
+        while (length) {
+            uint64_t contiguous;
+            char *at      = block->extent->owner.host(offset, &contiguous);
+            uint64_t part = std::min(length, contiguous);
+            pieces.push_back({at, part});
+            offset += part;
+            address += part;
+            length -= part;
+            size -= part;
+        }
+    }
+    return true;
+}
+
+// Which bytes of the CPU's are meant by an argument of a copy.
+bool resolve(CUdeviceptr address, uint64_t size, Expect expect, bool write,
+             uint64_t who, Side &side)
+{
+    Allocation *found = memory().find(address);
+    if (found && found->block) {
+        side.device = true;
+        return expect != Expect::host &&
+               device_pieces(address, size, write, who, side.pieces);
+    }
+    if (!found && (expect == Expect::device || !address))
+        return false;
+    if (found) {
+        side.device = found->kind == Kind::managed;
+        if (found->base + found->size - address < size)
+            return false;
+    }
+    side.pieces.push_back({reinterpret_cast<char *>(address), size});
+    return true;
+}
+
+void count(const Side &to, const Side &from, uint64_t size)
+{
+    auto &counter = to.device ? (from.device ? bytes.d2d : bytes.h2d)
+                              : (from.device ? bytes.d2h : bytes.h2h);
+    counter.fetch_add(size, std::memory_order_relaxed);
+}
+
+void move(const Side &to, const Side &from)
+{
+    size_t i = 0, j = 0;
+    uint64_t done_to = 0, done_from = 0;
+    while (i < to.pieces.size() && j < from.pieces.size()) {
+        uint64_t part = std::min(to.pieces[i].size - done_to,
+                                 from.pieces[j].size - done_from);
+        memmove(to.pieces[i].at + done_to, from.pieces[j].at + done_from, part);
+        done_to += part;
+        done_from += part;
+        if (done_to == to.pieces[i].size) {
+            ++i;
+            done_to = 0;
+        }
+        if (done_from == from.pieces[j].size) {
+            ++j;
+            done_from = 0;
+        }
+    }
+}
+
+uint64_t bit(int device)
+{
+    return uint64_t(1) << device;
+}
+
+CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size,
+              Expect expect_to = Expect::any, Expect expect_from = Expect::any)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS || !size)
+        return result;
+    // Shared: nothing is freed under a copy, and copies do not wait for each
+    // other.
+    std::shared_lock guard(memory().lock);
+    Side destination, source;
+    uint64_t who = bit(context->device);
+    if (!resolve(to, size, expect_to, true, who, destination) ||
+        !resolve(from, size, expect_from, false, who, source))
+        return CUDA_ERROR_INVALID_VALUE;
+    move(destination, source);
+    count(destination, source, size);
+    return CUDA_SUCCESS;
+}
+
+CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
+                    CUstream stream, Expect expect_to = Expect::any,
+                    Expect expect_from = Expect::any)
+{
+    CUresult result = need_stream(stream);
+    return result == CUDA_SUCCESS ? copy(to, from, size, expect_to, expect_from)
+                                  : result;
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D *c)
+{
+    if (!c || c->srcMemoryType == CU_MEMORYTYPE_ARRAY ||
+        c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool from_host = c->srcMemoryType == CU_MEMORYTYPE_HOST;
+    bool to_host   = c->dstMemoryType == CU_MEMORYTYPE_HOST;
+    auto from =
+        from_host ? reinterpret_cast<CUdeviceptr>(c->srcHost) : c->srcDevice;
+    auto to =
+        to_host ? reinterpret_cast<CUdeviceptr>(c->dstHost) : c->dstDevice;
+    if ((c->Height > 1) &&
+        (c->srcPitch < c->WidthInBytes || c->dstPitch < c->WidthInBytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t row = 0; row < c->Height; ++row) {
+        CUresult result =
+            copy(to + (c->dstY + row) * c->dstPitch + c->dstXInBytes,
+                 from + (c->srcY + row) * c->srcPitch + c->srcXInBytes,
+                 c->WidthInBytes, to_host ? Expect::host : Expect::any,
+                 from_host ? Expect::host : Expect::any);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+template <typename T>
+void fill_piece(const Piece &piece, T value)
+{
+    for (uint64_t done = 0; done < piece.size; done += sizeof(T))
+        memcpy(piece.at + done, &value, sizeof(T));
+}
+template <>
+void fill_piece(const Piece &piece, unsigned char value)
+{
+    memset(piece.at, value, piece.size);
+}
+
+template <typename T>
+CUresult fill(CUdeviceptr to, T value, uint64_t count_of)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS || !count_of)
+        return result;
+    if (to % sizeof(T))
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    Side side;
+    uint64_t size = count_of * sizeof(T);
+    if (!resolve(to, size, Expect::device, true, bit(context->device), side))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (const Piece &piece : side.pieces)
+        fill_piece(piece, value);
+    bytes.set.fetch_add(size, std::memory_order_relaxed);
+    return CUDA_SUCCESS;
+}
+
+template <typename T>
+CUresult fill_async(CUdeviceptr to, T value, uint64_t count_of, CUstream stream)
+{
+    CUresult result = need_stream(stream);
+    return result == CUDA_SUCCESS ? fill(to, value, count_of) : result;
+}
+
+CUdeviceptr as_device(const void *address)
+{
+    return reinterpret_cast<CUdeviceptr>(address);
+}
+
+int touch(CUdeviceptr address, void *buffer, uint64_t size, bool write)
+{
+    std::shared_lock guard(memory().lock);
+    Side device, host;
+    host.pieces.push_back({static_cast<char *>(buffer), size});
+    if (!device_pieces(address, size, write, ~uint64_t(0), device.pieces))
+        return -1;
+    write ? move(device, host) : move(host, device);
+    return 0;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+extern "C" SIM_PUBLIC int cuda_sim_peek(void *buffer, uint64_t address,
+                                        size_t length)
+{
+    return touch(address, buffer, length, false);
+}
+
+extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
+                                        size_t length)
+{
+    return touch(address, const_cast<void *>(buffer), length, true);
+}
+
+// Every entry point exists once more for the per-thread default stream.
+#define BOTH(_name, _other, _result, ...)                                      \
+    SIM_ENTRY(_name, __VA_ARGS__)                                              \
+    {                                                                          \
+        return _result;                                                        \
+    }                                                                          \
+    SIM_ENTRY(_name##_other, __VA_ARGS__)                                      \
+    {                                                                          \
+        return _result;                                                        \
+    }
+
+// clang-format off
+BOTH(cuMemcpy, _ptds, copy(to, from, size),
+     CUdeviceptr to, CUdeviceptr from, size_t size)
+BOTH(cuMemcpyHtoD_v2, _ptds,
+     copy(to, as_device(from), size, Expect::device, Expect::host),
+     CUdeviceptr to, const void *from, size_t size)
+BOTH(cuMemcpyDtoH_v2, _ptds,
+     copy(as_device(to), from, size, Expect::host, Expect::device),
+     void *to, CUdeviceptr from, size_t size)
+BOTH(cuMemcpyDtoD_v2, _ptds,
+     copy(to, from, size, Expect::device, Expect::device),
+     CUdeviceptr to, CUdeviceptr from, size_t size)
+BOTH(cuMemcpyPeer, _ptds,
+     copy(to, from, size, Expect::device, Expect::device),
+     CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size)
+BOTH(cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
+     CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+BOTH(cuMemcpyHtoDAsync_v2, _ptsz,
+     copy_async(to, as_device(from), size, stream, Expect::device, Expect::host),
+     CUdeviceptr to, const void *from, size_t size, CUstream stream)
+BOTH(cuMemcpyDtoHAsync_v2, _ptsz,
+     copy_async(as_device(to), from, size, stream, Expect::host, Expect::device),
+     void *to, CUdeviceptr from, size_t size, CUstream stream)
+BOTH(cuMemcpyDtoDAsync_v2, _ptsz,
+     copy_async(to, from, size, stream, Expect::device, Expect::device),
+     CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+BOTH(cuMemcpyPeerAsync, _ptsz,
+     copy_async(to, from, size, stream, Expect::device, Expect::device),
+     CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
+     CUstream stream)
+BOTH(cuMemcpy2D_v2, _ptds, copy_2d(what), const CUDA_MEMCPY2D *what)
+BOTH(cuMemcpy2DAsync_v2, _ptsz,
+     need_stream(stream) == CUDA_SUCCESS ? copy_2d(what) :
+                                           CUDA_ERROR_INVALID_HANDLE,
+     const CUDA_MEMCPY2D *what, CUstream stream)
+BOTH(cuMemsetD8_v2, _ptds, fill(to, value, count),
+     CUdeviceptr to, unsigned char value, size_t count)
+BOTH(cuMemsetD16_v2, _ptds, fill(to, value, count),
+     CUdeviceptr to, unsigned short value, size_t count)
+BOTH(cuMemsetD32_v2, _ptds, fill(to, value, count),
+     CUdeviceptr to, unsigned value, size_t count)
+BOTH(cuMemsetD8Async, _ptsz, fill_async(to, value, count, stream),
+     CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
+BOTH(cuMemsetD16Async, _ptsz, fill_async(to, value, count, stream),
+     CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
+BOTH(cuMemsetD32Async, _ptsz, fill_async(to, value, count, stream),
+     CUdeviceptr to, unsigned value, size_t count, CUstream stream)
+// clang-format on

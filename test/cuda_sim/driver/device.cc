@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "calls.h"
+#include "context.h"
+#include "dmabuf.h"
+#include "settings.h"
+
+#include <cstdio>
+#include <cstring>
+
+using namespace ucx_ib_dmabuf::sim;
+
+namespace {
+
+// Buses of the simulated GPUs: 0000:c0:00.0 and on, which no small machine has.
+constexpr int first_bus = 0xc0;
+
+int attribute(CUdevice_attribute which, CUdevice device)
+{
+    switch (int(which)) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        return 1024;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+        return 32;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+        return 1410000;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        return 108;
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+        return 1;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+        return CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+        return CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+        return first_bus + device;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+        return 3;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        return 8;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+        return settings().dmabuf != DmabufMode::none;
+    case CU_DEVICE_ATTRIBUTE_NUMA_ID:
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+        return -1;
+    default:
+        return 0;
+    }
+}
+
+void uuid_of(CUdevice device, CUuuid *uuid)
+{
+    memset(uuid, 0, sizeof(*uuid));
+    snprintf(uuid->bytes, sizeof(uuid->bytes), "cuda_sim-gpu%d", int(device));
+}
+
+} // namespace
+
+SIM_ENTRY_ANYTIME(cuDriverGetVersion, int *version)
+{
+    if (!version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = int(settings().driver_version);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetCount, int *count)
+{
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *count = int(settings().devices);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGet, CUdevice *device, int ordinal)
+{
+    if (!device)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(ordinal))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetAttribute, int *value, CUdevice_attribute which,
+          CUdevice device)
+{
+    if (!value || which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attribute(which, device);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetName, char *name, int length, CUdevice device)
+{
+    if (!name || length <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(name, size_t(length), "Simulated GPU");
+    return CUDA_SUCCESS;
+}
+
+#undef cuDeviceGetUuid
+SIM_ENTRY(cuDeviceGetUuid, CUuuid *uuid, CUdevice device)
+{
+    if (!uuid)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    uuid_of(device, uuid);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetUuid_v2, CUuuid *uuid, CUdevice device)
+{
+    if (!uuid)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    uuid_of(device, uuid);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceTotalMem_v2, size_t *size, CUdevice device)
+{
+    if (!size)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *size = settings().memory_bytes;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetPCIBusId, char *id, int length, CUdevice device)
+{
+    if (!id || length < 13)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(id, size_t(length), "0000:%02x:00.0", first_bus + device);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetByPCIBusId, CUdevice *device, const char *id)
+{
+    unsigned domain, bus;
+    if (!device || !id)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sscanf(id, "%x:%x:", &domain, &bus) != 2 ||
+        !valid_device(int(bus) - first_bus))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = int(bus) - first_bus;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceCanAccessPeer, int *can, CUdevice device, CUdevice peer)
+{
+    if (!can)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device) || !valid_device(peer))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *can = 0;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDeviceGetP2PAttribute, int *value, CUdevice_P2PAttribute,
+          CUdevice device, CUdevice peer)
+{
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device) || !valid_device(peer) || device == peer)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = 0;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxEnablePeerAccess, CUcontext, unsigned)
+{
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
+SIM_ENTRY(cuCtxDisablePeerAccess, CUcontext)
+{
+    return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+SIM_ENTRY(cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!free_bytes || !total)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    auto &device = *memory().devices[size_t(context->device)];
+    *total       = device.capacity();
+    *free_bytes  = device.capacity() - device.used();
+    return CUDA_SUCCESS;
+}

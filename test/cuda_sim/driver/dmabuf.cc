@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// cuMemGetHandleForAddressRange: dma-bufs of device memory.
+#include "dmabuf.h"
+#include "../cuda_sim.h"
+#include "bar1.h"
+#include "calls.h"
+#include "context.h"
+#include "settings.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <string>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+constexpr char udmabuf_path[] = "/dev/udmabuf";
+
+struct Piece {
+    Extent *extent;
+    uint64_t offset; // in the memory file
+    uint64_t size;
+};
+
+// Which memory of the file is behind a range of addresses. A block may be
+// exported beyond the allocation that is asked for: callers round to pages, and
+// small allocations share pages. Several blocks only where they are mappings.
+CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
+{
+    Block *first = memory().space.find(address);
+    if (!first)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (first->kind == Kind::pool && !settings().pool_export)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    while (size) {
+        Block *block = memory().space.find(address);
+        if (!block)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (block->kind == Kind::vmm) {
+            if (!first->handle ||
+                memcmp(&block->handle->properties, &first->handle->properties,
+                       sizeof(CUmemAllocationProp)))
+                return CUDA_ERROR_INVALID_VALUE;
+            if (!block->handle->properties.allocFlags.gpuDirectRDMACapable)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        } else if (block != first) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        uint64_t inside = address - block->base;
+        uint64_t length = std::min(size, block->size - inside);
+        uint64_t offset = block->extent->offset + block->offset + inside;
+        pieces.push_back({block->extent.get(), offset, length});
+        address += length;
+        size -= length;
+    }
+    return CUDA_SUCCESS;
+}
+
+int device_fd()
+{
+    static const int fd = open(udmabuf_path, O_RDWR | O_CLOEXEC);
+    return fd;
+}
+
+int make_dmabuf(int memory_fd, const std::vector<Piece> &pieces)
+{
+    std::vector<char> space(sizeof(udmabuf_create_list) +
+                            pieces.size() * sizeof(udmabuf_create_item));
+    auto *list  = reinterpret_cast<udmabuf_create_list *>(space.data());
+    list->flags = UDMABUF_FLAGS_CLOEXEC;
+    list->count = uint32_t(pieces.size());
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        list->list[i].memfd  = uint32_t(memory_fd);
+        list->list[i].offset = pieces[i].offset;
+        list->list[i].size   = pieces[i].size;
+    }
+    return ioctl(device_fd(), UDMABUF_CREATE_LIST, list);
+}
+
+// Outside the lab there are no dma-bufs. A descriptor of the memory file can be
+// counted and closed like one, and is positioned at the first byte.
+int make_stand_in(int memory_fd, const std::vector<Piece> &pieces)
+{
+    std::string path = "/proc/self/fd/" + std::to_string(memory_fd);
+    int fd           = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        lseek(fd, off_t(pieces.front().offset), SEEK_SET);
+    return fd;
+}
+
+CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
+                       uint64_t size)
+{
+    if (size > bar1_free(device))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    int memory_fd = memory().devices[size_t(device)]->fd();
+    bool real     = dmabuf_is_real();
+    int fd        = real ? make_dmabuf(memory_fd, pieces)
+                         : make_stand_in(memory_fd, pieces);
+    if (fd < 0) {
+        int error = errno;
+        complain("cannot export %llu bytes in %zu pieces: %s",
+                 (unsigned long long)size, pieces.size(), strerror(error));
+        return error == ENOMEM || error == EMFILE ? CUDA_ERROR_OUT_OF_MEMORY
+                                                  : CUDA_ERROR_UNKNOWN;
+    }
+    for (const Piece &piece : pieces)
+        piece.extent->stand_in |= !real;
+    if (real)
+        bar1_name(fd, device);
+    bytes.exports += 1;
+    bytes.exported += size;
+    *out = fd;
+    return CUDA_SUCCESS;
+}
+
+bool aligned(uint64_t value)
+{
+    return value % settings().host_page == 0;
+}
+
+} // namespace
+
+bool dmabuf_is_real()
+{
+    switch (settings().dmabuf) {
+    case DmabufMode::udmabuf:
+        return true;
+    case DmabufMode::automatic:
+        return device_fd() >= 0;
+    default:
+        return false;
+    }
+}
+
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
+          size_t size, CUmemRangeHandleType type, unsigned long long flags)
+{
+    if (settings().dmabuf == DmabufMode::none)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!handle || !size || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
+        !aligned(address) || !aligned(size) || address + size < address ||
+        (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags && !settings().pcie_mapping)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    // Exclusive: the memory is marked as exported.
+    std::lock_guard guard(memory().lock);
+    std::vector<Piece> pieces;
+    CUresult result = collect(address, size, pieces);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return export_pieces(static_cast<int *>(handle),
+                         memory().space.find(address)->device, pieces, size);
+}
+
+extern "C" SIM_PUBLIC int cuda_sim_dmabuf_is_real(void)
+{
+    return dmabuf_is_real();
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// CUDA IPC, as between processes that cannot reach each other's GPU: a handle
+// can be had, but not opened. UCX 1.13 takes this for "peer not reachable" and
+// uses the network; a failing cuIpcGetMemHandle it would report as an error.
+#include "calls.h"
+#include "context.h"
+
+#include <cstring>
+#include <unistd.h>
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuIpcGetMemHandle, CUipcMemHandle *out, CUdeviceptr address)
+{
+    std::shared_lock guard(memory().lock);
+    Allocation *found = memory().find(address);
+    if (!out || !found || found->kind != Kind::device)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t content[2] = {uint64_t(getpid()), found->id};
+    memset(out, 0, sizeof(*out));
+    memcpy(out, content, sizeof(content));
+    return CUDA_SUCCESS;
+}
+
+#undef cuIpcOpenMemHandle
+SIM_ENTRY(cuIpcOpenMemHandle, CUdeviceptr *, CUipcMemHandle, unsigned)
+{
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
+SIM_ENTRY(cuIpcOpenMemHandle_v2, CUdeviceptr *, CUipcMemHandle, unsigned)
+{
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+
+SIM_ENTRY(cuIpcCloseMemHandle, CUdeviceptr)
+{
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+SIM_ENTRY(cuIpcGetEventHandle, CUipcEventHandle *, CUevent)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_ENTRY(cuIpcOpenEventHandle, CUevent *, CUipcEventHandle)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The memory of one simulated GPU: a sparse memory file (memfd), of which pages
+// exist only where something was written.
+#pragma once
+
+#include "ranges.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace ucx_ib_dmabuf::sim {
+
+// The unit of physical memory and of addresses.
+inline constexpr uint64_t block_size = 2ull << 20;
+
+inline constexpr uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+class PhysicalMemory;
+
+// Some physical memory, given back when the last owner lets go. What is behind
+// it then goes out of existence for the simulated GPU, but not for a dma-buf
+// that was made of it: that keeps the pages.
+struct Extent {
+    PhysicalMemory &owner;
+    const uint64_t offset; // in the memory file
+    const uint64_t size;   // both multiples of block_size
+    // A stand-in for a dma-buf was handed out. It cannot keep pages alive, so
+    // the memory is never used again.
+    bool stand_in = false;
+
+    Extent(PhysicalMemory &its_owner, uint64_t its_offset, uint64_t its_size)
+        : owner(its_owner), offset(its_offset), size(its_size)
+    {
+    }
+    ~Extent();
+    Extent(const Extent &)            = delete;
+    Extent &operator=(const Extent &) = delete;
+};
+
+// Guarded by the lock of Memory: the caller holds it exclusively for what
+// changes anything.
+class PhysicalMemory {
+public:
+    PhysicalMemory(int device, uint64_t capacity)
+        : device_(device), capacity_(capacity)
+    {
+    }
+
+    // Nothing if less than 'size' is left. All of it reads as zeros.
+    std::shared_ptr<Extent> allocate(uint64_t size);
+
+    // Where the CPU finds the byte at 'offset', and for how many bytes from
+    // there on that holds.
+    char *host(uint64_t offset, uint64_t *contiguous) const;
+
+    int fd() const { return fd_; }
+    int device() const { return device_; }
+    uint64_t capacity() const { return capacity_; }
+    uint64_t used() const { return used_; }
+
+private:
+    friend struct Extent;
+    void release(const Extent &extent);
+    bool grow(uint64_t size);
+
+    static constexpr uint64_t window_size = 1ull << 30;
+
+    const int device_;
+    const uint64_t capacity_;
+    int fd_         = -1;
+    uint64_t used_  = 0;
+    uint64_t grown_ = 0;          // size of the file
+    FreeRanges free_;             // within the file
+    std::vector<char *> windows_; // its mappings, window_size each
+};
+
+} // namespace ucx_ib_dmabuf::sim

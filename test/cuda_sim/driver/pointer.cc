@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is at an address. None of this needs a current context.
+#include "calls.h"
+#include "context.h"
+#include "settings.h"
+
+#include <iterator>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+template <typename T>
+CUresult give(void *data, T value)
+{
+    *static_cast<T *>(data) = value;
+    return CUDA_SUCCESS;
+}
+
+bool rdma_capable(const Allocation &found)
+{
+    switch (found.kind) {
+    case Kind::device:
+        return true;
+    case Kind::vmm:
+        return found.block->handle->properties.allocFlags.gpuDirectRDMACapable;
+    case Kind::pool:
+        return settings().pool_export;
+    default:
+        return false;
+    }
+}
+
+CUresult mapping_attribute(void *data, CUpointer_attribute which,
+                           const Allocation &found)
+{
+    const Block *block = found.block;
+    switch (int(which)) {
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return give<size_t>(data, block ? block->size : found.size);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return give<CUdeviceptr>(data, block ? block->base : found.base);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return give<unsigned long long>(data, block ? block->id : found.id);
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
+                   const Allocation &found)
+{
+    bool is_host = found.kind == Kind::host || found.kind == Kind::registered;
+    bool is_managed = found.kind == Kind::managed;
+    switch (int(which)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return give<CUcontext>(data, found.context);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return give<unsigned>(data, is_host ? CU_MEMORYTYPE_HOST
+                                            : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        return give<CUdeviceptr>(data, address);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        if (!is_host && !is_managed)
+            return CUDA_ERROR_INVALID_VALUE;
+        return give<CUdeviceptr>(data, address);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        return give<unsigned>(data, found.sync_memops);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        return give<unsigned long long>(data, found.id);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        return give<unsigned>(data, is_managed);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return give<int>(data, found.device);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        return give<unsigned>(data, found.kind == Kind::device);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        return give<CUdeviceptr>(data, found.base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return give<size_t>(data, found.size);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return give<unsigned>(data, 1);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return give<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return give<unsigned>(data, rdma_capable(found));
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return give<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return give<CUmemoryPool>(data, found.pool);
+    default:
+        return mapping_attribute(data, which, found);
+    }
+}
+
+// A reserved address without memory answers only a few questions.
+CUresult reserved_attribute(void *data, CUpointer_attribute which,
+                            CUdeviceptr address)
+{
+    auto &all = memory().reservations;
+    auto next = all.upper_bound(address);
+    if (next == all.begin())
+        return CUDA_ERROR_INVALID_VALUE;
+    auto [base, size] = *std::prev(next);
+    if (address - base >= size)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (int(which)) {
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return give<unsigned>(data, 0);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        return give<CUdeviceptr>(data, base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return give<size_t>(data, size);
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+// What cuPointerGetAttributes gives where there is nothing to say.
+void nothing(void *data, CUpointer_attribute which)
+{
+    switch (int(which)) {
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        give<int>(data, CU_DEVICE_INVALID);
+        break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        give<unsigned>(data, 0);
+        break;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        break;
+    default:
+        give<uint64_t>(data, 0);
+    }
+}
+
+CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
+{
+    Allocation *found = memory().find(address);
+    return found ? attribute(data, which, address, *found)
+                 : reserved_attribute(data, which, address);
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuPointerGetAttribute, void *data, CUpointer_attribute which,
+          CUdeviceptr address)
+{
+    if (!data)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    return query(data, which, address);
+}
+
+SIM_ENTRY(cuPointerGetAttributes, unsigned count, CUpointer_attribute *which,
+          void **data, CUdeviceptr address)
+{
+    if (!count || !which || !data)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    for (unsigned i = 0; i < count; ++i) {
+        if (which[i] < 1 || which[i] > 21)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (query(data[i], which[i], address) != CUDA_SUCCESS)
+            nothing(data[i], which[i]);
+    }
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuPointerSetAttribute, const void *data, CUpointer_attribute which,
+          CUdeviceptr address)
+{
+    if (!data || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(memory().lock);
+    Allocation *found = memory().find(address);
+    if (!found)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (found->kind == Kind::vmm || found->kind == Kind::pool)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    found->sync_memops = *static_cast<const unsigned *>(data) != 0;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
+          CUdeviceptr address)
+{
+    std::shared_lock guard(memory().lock);
+    Allocation *found = memory().find(address);
+    if (!found)
+        return CUDA_ERROR_NOT_FOUND;
+    if (base)
+        *base = found->base;
+    if (size)
+        *size = found->size;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "calls.h"
+#include "settings.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <string>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+// Entry points whose names have versions: since which CUDA which suffix is
+// meant by the plain name.
+struct Version {
+    const char *name;
+    int since;
+    const char *suffix;
+};
+constexpr Version versions[] = {
+    {"cuCtxCreate", 12050, "_v4"},
+    {"cuCtxCreate", 11040, "_v3"},
+    {"cuCtxCreate", 3020, "_v2"},
+    {"cuCtxDestroy", 4000, "_v2"},
+    {"cuCtxPopCurrent", 4000, "_v2"},
+    {"cuCtxPushCurrent", 4000, "_v2"},
+    {"cuDeviceGetUuid", 11040, "_v2"},
+    {"cuDevicePrimaryCtxRelease", 11000, "_v2"},
+    {"cuDevicePrimaryCtxReset", 11000, "_v2"},
+    {"cuDevicePrimaryCtxSetFlags", 11000, "_v2"},
+    {"cuDeviceTotalMem", 3020, "_v2"},
+    {"cuEventDestroy", 4000, "_v2"},
+    {"cuEventElapsedTime", 12080, "_v2"},
+    {"cuGetProcAddress", 12000, "_v2"},
+    {"cuIpcOpenMemHandle", 11000, "_v2"},
+    {"cuMemAlloc", 3020, "_v2"},
+    {"cuMemAllocHost", 3020, "_v2"},
+    {"cuMemAllocPitch", 3020, "_v2"},
+    {"cuMemFree", 3020, "_v2"},
+    {"cuMemGetAddressRange", 3020, "_v2"},
+    {"cuMemGetInfo", 3020, "_v2"},
+    {"cuMemHostGetDevicePointer", 3020, "_v2"},
+    {"cuMemHostRegister", 6050, "_v2"},
+    {"cuMemcpy2D", 3020, "_v2"},
+    {"cuMemcpy2DAsync", 3020, "_v2"},
+    {"cuMemcpyDtoD", 3020, "_v2"},
+    {"cuMemcpyDtoDAsync", 3020, "_v2"},
+    {"cuMemcpyDtoH", 3020, "_v2"},
+    {"cuMemcpyDtoHAsync", 3020, "_v2"},
+    {"cuMemcpyHtoD", 3020, "_v2"},
+    {"cuMemcpyHtoDAsync", 3020, "_v2"},
+    {"cuMemsetD16", 3020, "_v2"},
+    {"cuMemsetD32", 3020, "_v2"},
+    {"cuMemsetD8", 3020, "_v2"},
+    {"cuStreamDestroy", 4000, "_v2"},
+};
+
+// Plain names that came with some version.
+constexpr Version introduced[] = {
+    {"cuMemGetHandleForAddressRange", 11070, ""},
+    {"cuMemAllocAsync", 11020, ""},
+    {"cuMemAllocFromPoolAsync", 11020, ""},
+    {"cuMemFreeAsync", 11020, ""},
+    {"cuMemRetainAllocationHandle", 11000, ""},
+};
+
+int anchor;
+
+// This library, also where it was opened RTLD_LOCAL.
+void *own_symbol(const std::string &name)
+{
+    static void *self = [] {
+        Dl_info info;
+        return dladdr(&anchor, &info)
+                   ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                   : nullptr;
+    }();
+    return self ? dlsym(self, name.c_str()) : nullptr;
+}
+
+std::string versioned(const char *name, int cuda_version)
+{
+    for (const Version &version : versions) {
+        if (!strcmp(name, version.name) && cuda_version >= version.since)
+            return std::string(name) + version.suffix;
+    }
+    return name;
+}
+
+bool too_old(const char *name, int cuda_version)
+{
+    for (const Version &version : introduced) {
+        if (!strcmp(name, version.name))
+            return cuda_version < version.since;
+    }
+    return false;
+}
+
+CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
+             CUdriverProcAddressQueryResult *status)
+{
+    CUdriverProcAddressQueryResult unused;
+    if (!status)
+        status = &unused;
+    if (!name || !out || flags > 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = nullptr;
+    // Names of this library's own do not exist in the real one.
+    if (strncmp(name, "cu", 2) || !strncmp(name, "cuda", 4)) {
+        *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    if (cuda_version > int(settings().driver_version) ||
+        too_old(name, cuda_version)) {
+        *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    std::string full = versioned(name, cuda_version);
+    if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
+        *out = own_symbol(full + "_ptsz");
+        if (!*out)
+            *out = own_symbol(full + "_ptds");
+    }
+    if (!*out)
+        *out = own_symbol(full);
+    *status = *out ? CU_GET_PROC_ADDRESS_SUCCESS
+                   : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+#undef cuGetProcAddress
+SIM_ENTRY_ANYTIME(cuGetProcAddress, const char *name, void **out, int version,
+                  cuuint64_t flags)
+{
+    return get(name, out, version, flags, nullptr);
+}
+
+SIM_ENTRY_ANYTIME(cuGetProcAddress_v2, const char *name, void **out,
+                  int version, cuuint64_t flags,
+                  CUdriverProcAddressQueryResult *status)
+{
+    return get(name, out, version, flags, status);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the environment says about the simulated machine
+// (docs/simulated-gpu.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ucx_ib_dmabuf::sim {
+
+enum class DmabufMode {
+    automatic, // /dev/udmabuf where it can be opened, else the stand-in
+    udmabuf,   // /dev/udmabuf, and exports fail without it
+    stand_in,  // a descriptor of the memory file
+    none       // a driver without dma-buf support
+};
+
+struct Settings {
+    uint64_t devices        = 2;
+    uint64_t memory_bytes   = 80ull << 30;  // per device
+    uint64_t bar1_bytes     = 128ull << 30; // per device
+    uint64_t host_page      = 4096;         // what exports must be aligned to
+    uint64_t driver_version = 0;
+    uint64_t nvlinks        = 18;
+    bool pool_export        = true; // stream-ordered memory can be exported
+    bool pcie_mapping       = true; // the PCIe mapping flag is known
+    DmabufMode dmabuf       = DmabufMode::automatic;
+    std::string stats_file;
+};
+
+// Read once, at the first call; wrong settings give an error line and keep
+// their default.
+const Settings &settings();
+
+// One line on stderr.
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+} // namespace ucx_ib_dmabuf::sim

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Streams, events and host functions. Work is done when it is queued, so every
+// stream is always idle and every recorded event has happened.
+#include "stream.h"
+#include "calls.h"
+#include "context.h"
+
+#include <ctime>
+#include <mutex>
+#include <unordered_set>
+
+struct CUstream_st {
+    CUcontext context;
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+};
+
+struct CUevent_st {
+    CUcontext context;
+    unsigned flags;
+    bool recorded;
+    timespec when;
+};
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+struct Handles {
+    std::mutex lock;
+    std::unordered_set<CUstream> streams;
+    std::unordered_set<CUevent> events;
+    unsigned long long last_id = 0;
+};
+
+Handles &handles()
+{
+    static Handles &all = *new Handles();
+    return all;
+}
+
+bool is_default(CUstream stream)
+{
+    return !stream || stream == CU_STREAM_LEGACY ||
+           stream == CU_STREAM_PER_THREAD;
+}
+
+CUresult create_stream(CUstream *out, unsigned flags, int priority)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!out || flags > CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(handles().lock);
+    *out = new CUstream_st{context, flags, priority, ++handles().last_id};
+    handles().streams.insert(*out);
+    return CUDA_SUCCESS;
+}
+
+bool is_event(CUevent event)
+{
+    std::lock_guard guard(handles().lock);
+    return handles().events.count(event) != 0;
+}
+
+CUresult record(CUevent event, CUstream stream)
+{
+    CUresult result = need_stream(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    std::lock_guard guard(handles().lock);
+    if (!handles().events.count(event))
+        return CUDA_ERROR_INVALID_HANDLE;
+    event->recorded = true;
+    clock_gettime(CLOCK_MONOTONIC, &event->when);
+    return CUDA_SUCCESS;
+}
+
+CUresult wait_event(CUstream stream, CUevent event)
+{
+    CUresult result = need_stream(stream);
+    if (result == CUDA_SUCCESS && !is_event(event))
+        result = CUDA_ERROR_INVALID_HANDLE;
+    return result;
+}
+
+CUresult synchronize(CUstream stream)
+{
+    CUresult result = need_stream(stream);
+    if (result == CUDA_SUCCESS)
+        synchronized();
+    return result;
+}
+
+// On the calling thread, before the call returns.
+CUresult launch_host(CUstream stream, CUhostFn function, void *argument)
+{
+    CUresult result = need_stream(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!function)
+        return CUDA_ERROR_INVALID_VALUE;
+    function(argument);
+    return CUDA_SUCCESS;
+}
+
+CUresult add_callback(CUstream stream, CUstreamCallback function,
+                      void *argument, unsigned flags)
+{
+    CUresult result = need_stream(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!function || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    function(stream, CUDA_SUCCESS, argument);
+    return CUDA_SUCCESS;
+}
+
+CUresult elapsed(float *out, CUevent begin, CUevent end)
+{
+    std::lock_guard guard(handles().lock);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!handles().events.count(begin) || !handles().events.count(end) ||
+        !begin->recorded || !end->recorded)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *out = float(double(end->when.tv_sec - begin->when.tv_sec) * 1e3 +
+                 double(end->when.tv_nsec - begin->when.tv_nsec) * 1e-6);
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult need_stream(CUstream stream)
+{
+    if (is_default(stream)) {
+        CUcontext context;
+        return need_context(&context);
+    }
+    std::lock_guard guard(handles().lock);
+    return handles().streams.count(stream) ? CUDA_SUCCESS
+                                           : CUDA_ERROR_INVALID_HANDLE;
+}
+
+int stream_device(CUstream stream)
+{
+    CUcontext context = current_context();
+    if (!is_default(stream))
+        context = stream->context;
+    return context ? context->device : -1;
+}
+
+void destroy_streams(CUcontext context)
+{
+    std::lock_guard guard(handles().lock);
+    auto drop = [context](auto &set) {
+        for (auto one = set.begin(); one != set.end();) {
+            auto *handle = *one;
+            if (handle->context == context) {
+                one = set.erase(one);
+                delete handle;
+            } else {
+                ++one;
+            }
+        }
+    };
+    drop(handles().streams);
+    drop(handles().events);
+}
+
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+#define BOTH(_name, _result, ...)                                              \
+    SIM_ENTRY(_name, __VA_ARGS__)                                              \
+    {                                                                          \
+        return _result;                                                        \
+    }                                                                          \
+    SIM_ENTRY(_name##_ptsz, __VA_ARGS__)                                       \
+    {                                                                          \
+        return _result;                                                        \
+    }
+
+// clang-format off
+BOTH(cuStreamSynchronize, synchronize(stream), CUstream stream)
+BOTH(cuStreamQuery, need_stream(stream), CUstream stream)
+BOTH(cuStreamWaitEvent, wait_event(stream, event), CUstream stream,
+     CUevent event, unsigned)
+BOTH(cuEventRecord, record(event, stream), CUevent event, CUstream stream)
+BOTH(cuLaunchHostFunc, launch_host(stream, function, argument), CUstream stream,
+     CUhostFn function, void *argument)
+BOTH(cuStreamAddCallback, add_callback(stream, function, argument, flags),
+     CUstream stream, CUstreamCallback function, void *argument, unsigned flags)
+// clang-format on
+
+SIM_ENTRY(cuStreamCreate, CUstream *out, unsigned flags)
+{
+    return create_stream(out, flags, 0);
+}
+
+SIM_ENTRY(cuStreamCreateWithPriority, CUstream *out, unsigned flags,
+          int priority)
+{
+    return create_stream(out, flags, priority);
+}
+
+SIM_ENTRY(cuStreamDestroy_v2, CUstream stream)
+{
+    std::lock_guard guard(handles().lock);
+    if (!handles().streams.erase(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    delete stream;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuStreamGetCtx, CUstream stream, CUcontext *out)
+{
+    CUresult result = need_stream(stream);
+    if (result == CUDA_SUCCESS)
+        *out = is_default(stream) ? current_context() : stream->context;
+    return result;
+}
+
+SIM_ENTRY(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus *out)
+{
+    CUresult result = need_stream(stream);
+    if (result == CUDA_SUCCESS)
+        *out = CU_STREAM_CAPTURE_STATUS_NONE;
+    return result;
+}
+
+SIM_ENTRY(cuEventCreate, CUevent *out, unsigned flags)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(handles().lock);
+    *out = new CUevent_st{context, flags, false, {}};
+    handles().events.insert(*out);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuEventDestroy_v2, CUevent event)
+{
+    std::lock_guard guard(handles().lock);
+    if (!handles().events.erase(event))
+        return CUDA_ERROR_INVALID_HANDLE;
+    delete event;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuEventQuery, CUevent event)
+{
+    return is_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SIM_ENTRY(cuEventSynchronize, CUevent event)
+{
+    if (!is_event(event))
+        return CUDA_ERROR_INVALID_HANDLE;
+    synchronized();
+    return CUDA_SUCCESS;
+}
+
+#undef cuEventElapsedTime
+SIM_ENTRY(cuEventElapsedTime, float *out, CUevent begin, CUevent end)
+{
+    return elapsed(out, begin, end);
+}
+
+SIM_ENTRY(cuEventElapsedTime_v2, float *out, CUevent begin, CUevent end)
+{
+    return elapsed(out, begin, end);
+}
+
+SIM_ENTRY(cuCtxSynchronize)
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result == CUDA_SUCCESS)
+        synchronized();
+    return result;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Virtual memory management: addresses, physical memory, and mapping the one to
+// the other. None of it needs a context.
+#include "calls.h"
+#include "context.h"
+
+#include <iterator>
+#include <vector>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+bool whole_blocks(uint64_t value)
+{
+    return value % block_size == 0;
+}
+
+bool valid_properties(const CUmemAllocationProp *p)
+{
+    return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+           p->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+           valid_device(p->location.id);
+}
+
+bool inside_reservation(CUdeviceptr address, uint64_t size)
+{
+    auto &all = memory().reservations;
+    auto next = all.upper_bound(address);
+    if (next == all.begin())
+        return false;
+    auto [base, length] = *std::prev(next);
+    return address - base <= length && size <= length - (address - base);
+}
+
+// The mappings that make up exactly this range, or nothing.
+std::vector<Block *> mappings(CUdeviceptr address, uint64_t size)
+{
+    std::vector<Block *> all;
+    while (size) {
+        Block *block = memory().space.find(address);
+        if (!block || block->kind != Kind::vmm || block->base != address ||
+            block->size > size)
+            return {};
+        all.push_back(block);
+        address += block->size;
+        size -= block->size;
+    }
+    return all;
+}
+
+bool unmapped(CUdeviceptr address, uint64_t size)
+{
+    for (uint64_t done = 0; done < size; done += block_size) {
+        if (memory().space.find(address + done))
+            return false;
+    }
+    return true;
+}
+
+std::shared_ptr<PhysicalHandle> handle_of(uint64_t number)
+{
+    auto one = memory().handles.find(number);
+    return one == memory().handles.end() ? nullptr : one->second;
+}
+
+void map(CUdeviceptr address, uint64_t size,
+         const std::shared_ptr<PhysicalHandle> &handle)
+{
+    auto *block   = new Block{};
+    block->kind   = Kind::vmm;
+    block->device = handle->properties.location.id;
+    block->base   = address;
+    block->size   = size;
+    block->extent = handle->extent;
+    block->handle = handle;
+    block->id     = handle->number;
+    memory().space.set(address, size, block);
+    memory().enter(*block, address, size);
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuMemGetAllocationGranularity, size_t *out,
+          const CUmemAllocationProp *properties,
+          CUmemAllocationGranularity_flags flags)
+{
+    if (!out || !valid_properties(properties) ||
+        (flags != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+         flags != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = block_size;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemAddressReserve, CUdeviceptr *out, size_t size, size_t alignment,
+          CUdeviceptr, unsigned long long flags)
+{
+    if (!out || !size || !whole_blocks(size) || flags ||
+        (alignment & (alignment - 1)))
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(memory().lock);
+    CUdeviceptr base =
+        memory().space.reserve(size, std::max<uint64_t>(alignment, block_size));
+    if (!base)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memory().reservations[base] = size;
+    *out                        = base;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemAddressFree, CUdeviceptr address, size_t size)
+{
+    std::lock_guard guard(memory().lock);
+    auto one = memory().reservations.find(address);
+    if (one == memory().reservations.end() || one->second != size ||
+        !unmapped(address, size))
+        return CUDA_ERROR_INVALID_VALUE;
+    memory().reservations.erase(one);
+    memory().space.release(address, size);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
+          const CUmemAllocationProp *properties, unsigned long long flags)
+{
+    if (!out || !size || !whole_blocks(size) || flags ||
+        !valid_properties(properties))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+        properties->requestedHandleTypes !=
+            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    std::lock_guard guard(memory().lock);
+    auto extent =
+        memory().devices[size_t(properties->location.id)]->allocate(size);
+    if (!extent)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    auto handle = std::make_shared<PhysicalHandle>(
+        PhysicalHandle{std::move(extent), *properties, memory().next_id(), 1});
+    memory().handles[handle->number] = handle;
+    *out                             = handle->number;
+    return CUDA_SUCCESS;
+}
+
+// The memory lives on while it is mapped.
+SIM_ENTRY(cuMemRelease, CUmemGenericAllocationHandle number)
+{
+    std::lock_guard guard(memory().lock);
+    auto handle = handle_of(number);
+    if (!handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (--handle->references == 0)
+        memory().handles.erase(number);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemMap, CUdeviceptr address, size_t size, size_t offset,
+          CUmemGenericAllocationHandle number, unsigned long long flags)
+{
+    std::lock_guard guard(memory().lock);
+    auto handle = handle_of(number);
+    if (!handle || !size || offset || flags || !whole_blocks(address) ||
+        !whole_blocks(size) || size > handle->extent->size ||
+        !inside_reservation(address, size) || !unmapped(address, size))
+        return CUDA_ERROR_INVALID_VALUE;
+    map(address, size, handle);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemUnmap, CUdeviceptr address, size_t size)
+{
+    std::lock_guard guard(memory().lock);
+    auto all = mappings(address, size);
+    if (all.empty())
+        return CUDA_ERROR_INVALID_VALUE;
+    for (Block *block : all)
+        memory().remove_block(block);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemSetAccess, CUdeviceptr address, size_t size,
+          const CUmemAccessDesc *access, size_t count)
+{
+    std::lock_guard guard(memory().lock);
+    auto all = mappings(address, size);
+    if (all.empty() || !access || !count)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i) {
+        if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (!valid_device(access[i].location.id))
+            return CUDA_ERROR_INVALID_DEVICE;
+    }
+    for (Block *block : all) {
+        for (size_t i = 0; i < count; ++i) {
+            uint64_t bit    = uint64_t(1) << access[i].location.id;
+            unsigned flags  = access[i].flags;
+            block->readable = flags & CU_MEM_ACCESS_FLAGS_PROT_READ
+                                  ? block->readable | bit
+                                  : block->readable & ~bit;
+            block->writable = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                  ? block->writable | bit
+                                  : block->writable & ~bit;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemGetAccess, unsigned long long *flags,
+          const CUmemLocation *location, CUdeviceptr address)
+{
+    std::shared_lock guard(memory().lock);
+    Block *block = memory().space.find(address);
+    if (!flags || !location || !block || !valid_device(location->id))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t bit = uint64_t(1) << location->id;
+    *flags       = block->writable & bit   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                   : block->readable & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *out,
+          void *address)
+{
+    std::lock_guard guard(memory().lock);
+    Block *block = memory().space.find(reinterpret_cast<CUdeviceptr>(address));
+    if (!out || !block || block->kind != Kind::vmm)
+        return CUDA_ERROR_INVALID_VALUE;
+    ++block->handle->references;
+    memory().handles[block->handle->number] = block->handle;
+    *out                                    = block->handle->number;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *out,
+          CUmemGenericAllocationHandle number)
+{
+    std::shared_lock guard(memory().lock);
+    auto handle = handle_of(number);
+    if (!out || !handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = handle->properties;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemExportToShareableHandle, void *, CUmemGenericAllocationHandle,
+          CUmemAllocationHandleType, unsigned long long)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_ENTRY(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *,
+          void *, CUmemAllocationHandleType)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}

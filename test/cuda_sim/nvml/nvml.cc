@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The simulated libnvidia-ml.so.1.
+#include "nvml.h"
+#include "../driver/bar1.h"
+#include "../driver/settings.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+struct nvmlDevice_st {
+    int index;
+};
+
+namespace {
+
+using ucx_ib_dmabuf::sim::settings;
+
+nvmlDevice_st devices[16];
+std::atomic<int> users{0};
+
+constexpr unsigned first_bus = 0xc0; // as in device.cc of the driver
+
+bool valid(nvmlDevice_t device)
+{
+    return device >= devices && device < devices + settings().devices;
+}
+
+void fill(nvmlPciInfo_t *pci, unsigned bus)
+{
+    memset(pci, 0, sizeof(*pci));
+    pci->bus = bus;
+    snprintf(pci->busId, sizeof(pci->busId), "00000000:%02X:00.0", bus);
+    snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "0000:%02X:00.0", bus);
+}
+
+} // namespace
+
+#define NVML_ENTRY extern "C" __attribute__((visibility("default")))
+
+NVML_ENTRY nvmlReturn_t nvmlInit_v2(void)
+{
+    for (int i = 0; i < 16; ++i)
+        devices[i].index = i;
+    ++users;
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t nvmlShutdown(void)
+{
+    if (users <= 0)
+        return NVML_ERROR_UNINITIALIZED;
+    --users;
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY const char *nvmlErrorString(nvmlReturn_t result)
+{
+    switch (result) {
+    case NVML_SUCCESS:
+        return "Success";
+    case NVML_ERROR_UNINITIALIZED:
+        return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT:
+        return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED:
+        return "Not Supported";
+    case NVML_ERROR_NOT_FOUND:
+        return "Not Found";
+    default:
+        return "Unknown Error";
+    }
+}
+
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!count)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *count = unsigned(settings().devices);
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
+                                                      nvmlDevice_t *device)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!device || index >= settings().devices)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *device = &devices[index];
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
+                                                         nvmlDevice_t *device)
+{
+    unsigned domain, bus;
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!id || !device || sscanf(id, "%x:%x:", &domain, &bus) != 2)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (domain || bus < first_bus || bus - first_bus >= settings().devices)
+        return NVML_ERROR_NOT_FOUND;
+    *device = &devices[bus - first_bus];
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
+                                                    nvmlBAR1Memory_t *memory)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!valid(device) || !memory)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    memory->bar1Total = settings().bar1_bytes;
+    memory->bar1Used  = ucx_ib_dmabuf::sim::bar1_used(device->index);
+    memory->bar1Free  = memory->bar1Used < memory->bar1Total
+                            ? memory->bar1Total - memory->bar1Used
+                            : 0;
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
+                                                 nvmlFieldValue_t *values)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!valid(device) || count < 0 || !values)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    for (int i = 0; i < count; ++i) {
+        if (values[i].fieldId == NVML_FI_DEV_NVLINK_LINK_COUNT) {
+            values[i].valueType   = NVML_VALUE_TYPE_UNSIGNED_INT;
+            values[i].value.uiVal = unsigned(settings().nvlinks);
+            values[i].nvmlReturn  = NVML_SUCCESS;
+        } else {
+            values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return NVML_SUCCESS;
+}
+
+// Every link goes to a switch.
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
+                                                            unsigned link,
+                                                            nvmlPciInfo_t *pci)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!valid(device) || !pci || link >= settings().nvlinks)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    fill(pci, 0xe0 + link);
+    return NVML_SUCCESS;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The simulated libcudart: a thin layer over whatever libcuda.so.1 the process
+// has, reached like NVIDIA's own, through pointers from cuGetProcAddress.
+#pragma once
+
+#include "../entry.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+namespace ucx_ib_dmabuf::sim {
+
+// The driver's entry points: result, name as asked for, parameters.
+#define SIM_DRIVER_CALLS(CALL)                                                 \
+    CALL(cuInit, unsigned)                                                     \
+    CALL(cuGetErrorString, CUresult, const char **)                            \
+    CALL(cuGetErrorName, CUresult, const char **)                              \
+    CALL(cuDriverGetVersion, int *)                                            \
+    CALL(cuDeviceGetCount, int *)                                              \
+    CALL(cuDeviceGetName, char *, int, CUdevice)                               \
+    CALL(cuDeviceGetAttribute, int *, CUdevice_attribute, CUdevice)            \
+    CALL(cuDeviceGetPCIBusId, char *, int, CUdevice)                           \
+    CALL(cuDeviceTotalMem, size_t *, CUdevice)                                 \
+    CALL(cuDeviceCanAccessPeer, int *, CUdevice, CUdevice)                     \
+    CALL(cuDeviceGetDefaultMemPool, CUmemoryPool *, CUdevice)                  \
+    CALL(cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)                      \
+    CALL(cuDevicePrimaryCtxRelease, CUdevice)                                  \
+    CALL(cuDevicePrimaryCtxReset, CUdevice)                                    \
+    CALL(cuCtxGetCurrent, CUcontext *)                                         \
+    CALL(cuCtxSetCurrent, CUcontext)                                           \
+    CALL(cuCtxGetDevice, CUdevice *)                                           \
+    CALL(cuCtxSynchronize)                                                     \
+    CALL(cuMemGetInfo, size_t *, size_t *)                                     \
+    CALL(cuMemAlloc, CUdeviceptr *, size_t)                                    \
+    CALL(cuMemAllocPitch, CUdeviceptr *, size_t *, size_t, size_t, unsigned)   \
+    CALL(cuMemAllocManaged, CUdeviceptr *, size_t, unsigned)                   \
+    CALL(cuMemFree, CUdeviceptr)                                               \
+    CALL(cuMemAllocAsync, CUdeviceptr *, size_t, CUstream)                     \
+    CALL(cuMemAllocFromPoolAsync, CUdeviceptr *, size_t, CUmemoryPool,         \
+         CUstream)                                                             \
+    CALL(cuMemFreeAsync, CUdeviceptr, CUstream)                                \
+    CALL(cuMemHostAlloc, void **, size_t, unsigned)                            \
+    CALL(cuMemFreeHost, void *)                                                \
+    CALL(cuMemHostRegister, void *, size_t, unsigned)                          \
+    CALL(cuMemHostUnregister, void *)                                          \
+    CALL(cuMemcpy, CUdeviceptr, CUdeviceptr, size_t)                           \
+    CALL(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)            \
+    CALL(cuMemcpyHtoD, CUdeviceptr, const void *, size_t)                      \
+    CALL(cuMemcpyDtoH, void *, CUdeviceptr, size_t)                            \
+    CALL(cuMemcpyDtoD, CUdeviceptr, CUdeviceptr, size_t)                       \
+    CALL(cuMemcpyHtoDAsync, CUdeviceptr, const void *, size_t, CUstream)       \
+    CALL(cuMemcpyDtoHAsync, void *, CUdeviceptr, size_t, CUstream)             \
+    CALL(cuMemcpyDtoDAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)        \
+    CALL(cuMemsetD8, CUdeviceptr, unsigned char, size_t)                       \
+    CALL(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)        \
+    CALL(cuPointerGetAttributes, unsigned, CUpointer_attribute *, void **,     \
+         CUdeviceptr)                                                          \
+    CALL(cuStreamCreateWithPriority, CUstream *, unsigned, int)                \
+    CALL(cuStreamDestroy, CUstream)                                            \
+    CALL(cuStreamSynchronize, CUstream)                                        \
+    CALL(cuStreamQuery, CUstream)                                              \
+    CALL(cuStreamWaitEvent, CUstream, CUevent, unsigned)                       \
+    CALL(cuLaunchHostFunc, CUstream, CUhostFn, void *)                         \
+    CALL(cuEventCreate, CUevent *, unsigned)                                   \
+    CALL(cuEventDestroy, CUevent)                                              \
+    CALL(cuEventRecord, CUevent, CUstream)                                     \
+    CALL(cuEventQuery, CUevent)                                                \
+    CALL(cuEventSynchronize, CUevent)                                          \
+    CALL(cuEventElapsedTime, float *, CUevent, CUevent)                        \
+    CALL(cuGetProcAddress, const char *, void **, int, cuuint64_t,             \
+         CUdriverProcAddressQueryResult *)
+
+struct Driver {
+#define SIM_POINTER(_name, ...) CUresult (*p_##_name)(__VA_ARGS__) = nullptr;
+    // The names are pasted before cuda.h can put versions to them.
+    SIM_DRIVER_CALLS(SIM_POINTER)
+#undef SIM_POINTER
+    // Why there is no driver.
+    cudaError_t error = cudaSuccess;
+};
+
+// Load and initialise the driver, once.
+const Driver &driver();
+
+// The driver, and the primary context of the thread's device made current, as
+// the runtime does it at the first call that needs one.
+cudaError_t begin(const Driver **out);
+cudaError_t begin_without_context(const Driver **out);
+
+// Make a device's primary context the thread's.
+cudaError_t use_device(const Driver &d, int device);
+int current_device(const Driver &d);
+void device_was_reset(int device);
+cudaError_t take_last_error(bool clear);
+
+// The same error in the runtime's terms, remembered for cudaGetLastError.
+cudaError_t finish(CUresult result);
+cudaError_t finish(cudaError_t result);
+
+} // namespace ucx_ib_dmabuf::sim
+
+// A runtime call that is one driver call, with a context.
+#define SIM_FORWARD(_call, ...)                                                \
+    const ucx_ib_dmabuf::sim::Driver *d;                                       \
+    cudaError_t error = ucx_ib_dmabuf::sim::begin(&d);                         \
+    if (error != cudaSuccess)                                                  \
+        return ucx_ib_dmabuf::sim::finish(error);                              \
+    return ucx_ib_dmabuf::sim::finish(d->p_##_call(__VA_ARGS__))
+
+// As SIM_ENTRY of the driver, without counting: the calls below are counted.
+#define SIM_RUNTIME(_type, _name, ...)                                         \
+    static _type body_##_name(__VA_ARGS__);                                    \
+    extern "C" {                                                               \
+    extern SIM_HIDDEN _type (*const sim_ptr_##_name)(__VA_ARGS__);             \
+    __attribute__((used))                                                      \
+    _type (*const sim_ptr_##_name)(__VA_ARGS__) = body_##_name;                \
+    }                                                                          \
+    SIM_TRAMPOLINE(_name)                                                      \
+    static _type body_##_name(__VA_ARGS__)
