@@ -9,6 +9,7 @@ lab=$TOP_DIR/test/lab/kernel
 id=$(key "$(gcc -dumpfullversion)" "$0" \
          "$lab/config.fragment" "$lab"/patches/*.patch)
 dir=$CACHE_DIR/kernel/$id
+downloads=$CACHE_DIR/kernel/download
 log=$CACHE_DIR/log/kernel-$id.log
 
 # All linux-source-N.M from 7.2 up that sid has, newest first.
@@ -19,22 +20,25 @@ candidates() {
         awk -F. '$1 > 7 || ($1 == 7 && $2 >= 2)'
 }
 
+# patched_source PACKAGE: fails if a patch does not apply.
 patched_source() {
-    local version=$1 patch
+    local patch
     rm -rf source unpacked
-    quietly "$log" dpkg-deb --extract linux-source-"$version"_*.deb unpacked
+    quietly "$log" dpkg-deb --extract "$1" unpacked
     mkdir source
     quietly "$log" tar -C source --strip-components=1 -xf \
         unpacked/usr/src/linux-source-*.tar.xz
+    rm -rf unpacked
     for patch in "$lab"/patches/*.patch; do
         if ! patch -d source -p1 --forward <"$patch" >>"$log" 2>&1; then
-            say "kernel $version: ${patch##*/} does not apply"
+            say "kernel: ${patch##*/} does not apply to ${1##*/}"
             return 1
         fi
     done
+    basename "$1" _all.deb >version
 }
 
-get_source() {
+download() {
     local apt=$CACHE_DIR/apt/sid version
     apt_for sid deb "$apt"
     export APT_CONFIG=$apt/apt.conf
@@ -42,16 +46,23 @@ get_source() {
     quietly "$log" apt-get update
     for version in $(candidates); do
         say "kernel: downloading linux-source-$version"
-        ls linux-source-"$version"_*.deb >/dev/null 2>&1 ||
-            quietly "$log" apt-get download "linux-source-$version"
-        patched_source "$version" && {
-            unset APT_CONFIG
-            set -- linux-source-"$version"_*.deb
-            echo "${1%_all.deb}" >version
+        (cd "$downloads" &&
+            quietly "$log" apt-get download "linux-source-$version") || exit
+        patched_source "$(newest "$downloads/linux-source-$version"_*.deb)" &&
             return
-        }
     done
     fail "no linux-source of sid from 7.2 up takes our patches; see $log"
+}
+
+newest() { printf '%s\n' "$@" | sort -V | tail -n 1; }
+
+# What was downloaded before will do, also without a network.
+get_source() {
+    local package
+    mkdir -p "$downloads"
+    package=$(newest "$downloads"/linux-source-*.deb)
+    { [ -e "$package" ] && patched_source "$package"; } || download
+    unset APT_CONFIG
 }
 
 build() {
@@ -67,8 +78,11 @@ build() {
     quietly "$log" "${make[@]}" -j"$(nproc)"
     strip -o linux.partial build/linux
     mv linux.partial linux
-    rm -rf source unpacked build
+    rm -rf source build
 }
 
 with_lock kernel build
+# Builds from earlier states of the tree are of no use any more.
+find "$CACHE_DIR/kernel" -mindepth 1 -maxdepth 1 ! -name "$id" \
+     ! -name download -mtime +7 -exec rm -rf {} +
 echo "$dir/linux"
