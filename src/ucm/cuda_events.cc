@@ -9,9 +9,9 @@
 #include <mutex>
 #include <set>
 
-#include "ucm/calls.h"
 #include "ucm/code_patch.h"
 #include "ucm/libraries.h"
+#include "ucm/release_calls.h"
 
 extern "C" {
 #include <ucm/util/reloc.h>

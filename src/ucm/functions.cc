@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucm/functions.h"
 
-#include "ucm/calls.h"
+#include "ucm/allocate_calls.h"
+#include "ucm/release_calls.h"
 
 namespace ucx_ib_dmabuf {
 namespace {

@@ -10,12 +10,11 @@
 #include "ucm/release.h"
 
 /**
- * Hook functions. A kind of call (calls.h) is a struct with
- *     using Signature = CudaResult(...);
- *     static CudaResult run(Signature *driver, ...);
- *     static constexpr bool REFUSES;  // the driver refuses the probe
- * Each hooked function needs a hook of its own, which knows the way on to that
- * function: a kind has several slots.
+ * Hook functions. A kind of call (release_calls.h, allocate_calls.h) is a
+ * struct with using Signature = CudaResult(...); static CudaResult
+ * run(Signature *driver, ...); static constexpr bool REFUSES;  // the driver
+ * refuses the probe Each hooked function needs a hook of its own, which knows
+ * the way on to that function: a kind has several slots.
  */
 namespace ucx_ib_dmabuf {
 

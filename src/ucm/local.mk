@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_ucm.la
 libib_dmabuf_ucm_la_SOURCES = \
-    src/ucm/calls.h \
+    src/ucm/allocate_calls.h \
     src/ucm/code_patch.cc \
     src/ucm/code_patch.h \
     src/ucm/cuda_events.cc \
@@ -16,8 +16,9 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/range_table.cc \
     src/ucm/range_table.h \
     src/ucm/release.cc \
-    src/ucm/release.h
+    src/ucm/release.h \
+    src/ucm/release_calls.h
 # UCM's internal headers: its patching, and its way to announce events.
 libib_dmabuf_ucm_la_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS)
 libib_dmabuf_ucm_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
-libib_dmabuf_ucm_la_LIBADD   = -lucs -lucm -ldl
+libib_dmabuf_ucm_la_LIBADD   = -lucm -lucs -ldl

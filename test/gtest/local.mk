@@ -2,3 +2,4 @@
 include test/gtest/cache/local.mk
 include test/gtest/cuda/local.mk
 include test/gtest/md/local.mk
+include test/gtest/ucm/local.mk

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ucm/release.h"
+
+/**
+ * The kinds of CUDA calls that release memory, and how much of it.
+ * Handles and pointers are passed as they are, so that the driver API and the
+ * runtime API look alike.
+ *
+ * REFUSES: the driver answers the probe's arguments (null, device -1) with an
+ * error, or with success without doing anything, so that the probe may enter
+ * the driver. Never so in the runtime, where every call may create a context.
+ */
+namespace ucx_ib_dmabuf {
+
+/** cuMemFree and everything else that takes one pointer. */
+template <bool Driver, ucs_memory_type_t Type = UCS_MEMORY_TYPE_CUDA>
+struct FreePointer {
+    using Signature               = CudaResult(uint64_t);
+    static constexpr bool REFUSES = Driver;
+
+    static CudaResult run(Signature *driver, uint64_t address)
+    {
+        Release release;
+        release.pointer(address, Type);
+        return release.through([&] { return driver(address); });
+    }
+};
+
+/** cuMemFreeAsync: announced when called, as the memory's user is done. */
+struct FreeAsync {
+    using Signature               = CudaResult(uint64_t, void *);
+    static constexpr bool REFUSES = false; // touches the default stream
+
+    static CudaResult run(Signature *driver, uint64_t address, void *stream)
+    {
+        Release release;
+        release.to_pool(address);
+        return release.through([&] { return driver(address, stream); });
+    }
+};
+
+/** cuMemUnmap, cuMemAddressFree. */
+struct FreeRange {
+    using Signature               = CudaResult(uint64_t, size_t);
+    static constexpr bool REFUSES = true;
+
+    static CudaResult run(Signature *driver, uint64_t address, size_t size)
+    {
+        Release release;
+        release.range(address, size);
+        return release.through([&] { return driver(address, size); });
+    }
+};
+
+/** cuMemPoolDestroy, cuModuleUnload: what is left of a handle's memory goes. */
+struct DestroyOwner {
+    using Signature               = CudaResult(uint64_t);
+    static constexpr bool REFUSES = false;
+
+    static CudaResult run(Signature *driver, uint64_t owner)
+    {
+        Release release;
+        release.owned(owner);
+        return release.through([&] { return driver(owner); });
+    }
+};
+
+/** cuMemPoolTrimTo. */
+struct TrimPool {
+    using Signature               = CudaResult(uint64_t, size_t);
+    static constexpr bool REFUSES = false;
+
+    static CudaResult run(Signature *driver, uint64_t pool, size_t keep)
+    {
+        Release release;
+        release.owned(pool);
+        return release.through([&] { return driver(pool, keep); });
+    }
+};
+
+/** cuCtxDestroy and others that end much at once. */
+struct DestroyContext {
+    using Signature               = CudaResult(void *);
+    static constexpr bool REFUSES = false;
+
+    static CudaResult run(Signature *driver, void *context)
+    {
+        Release release;
+        release.everything();
+        return release.through([&] { return driver(context); });
+    }
+};
+
+/** cuDevicePrimaryCtxReset. */
+struct ResetPrimary {
+    using Signature               = CudaResult(int);
+    static constexpr bool REFUSES = true;
+
+    static CudaResult run(Signature *driver, int device)
+    {
+        Release release;
+        release.everything();
+        return release.through([&] { return driver(device); });
+    }
+};
+
+/**
+ * cuDevicePrimaryCtxRelease: only the last of many destroys the context, and
+ * nobody can tell which that will be. So this one is announced afterwards.
+ */
+struct ReleasePrimary {
+    using Signature               = CudaResult(int);
+    static constexpr bool REFUSES = true;
+
+    static CudaResult run(Signature *driver, int device)
+    {
+        Release release;
+        const CudaResult result =
+            release.through([&] { return driver(device); });
+        const auto state =
+            driver_calls.primary_state.load(std::memory_order_acquire);
+        unsigned flags;
+        int active = 0;
+        if ((result == CUDA_OK) &&
+            ((state == nullptr) ||
+             (state(device, &flags, &active) != CUDA_OK) || !active)) {
+            announce_everything();
+            announce_vanished();
+        }
+        return result;
+    }
+};
+
+/** Hook runtimes that were loaded since the installation. */
+void hook_new_runtimes();
+
+/** cuDevicePrimaryCtxRetain: how each runtime begins. */
+struct RetainPrimary {
+    using Signature               = CudaResult(void *, int);
+    static constexpr bool REFUSES = false;
+
+    static CudaResult run(Signature *driver, void *context, int device)
+    {
+        const CudaResult result = driver(context, device);
+        hook_new_runtimes();
+        return result;
+    }
+};
+
+/** cudaDeviceReset. */
+struct ResetDevice {
+    using Signature               = CudaResult();
+    static constexpr bool REFUSES = false;
+
+    static CudaResult run(Signature *driver)
+    {
+        Release release;
+        release.everything();
+        return release.through([&] { return driver(); });
+    }
+};
+
+/** cuGraphExecDestroy: of concern only where graphs allocate memory. */
+struct DestroyGraph {
+    using Signature               = CudaResult(void *);
+    static constexpr bool REFUSES = false;
+
+    static CudaResult run(Signature *driver, void *graph)
+    {
+        if (!graph_memory_noted()) {
+            return driver(graph);
+        }
+        return DestroyContext::run(driver, graph);
+    }
+};
+
+/** cuDeviceGraphMemTrim. */
+struct TrimGraphs {
+    using Signature               = CudaResult(int);
+    static constexpr bool REFUSES = true;
+
+    static CudaResult run(Signature *driver, int device)
+    {
+        if (!graph_memory_noted()) {
+            return driver(device);
+        }
+        return ResetPrimary::run(driver, device);
+    }
+};
+
+} // namespace ucx_ib_dmabuf

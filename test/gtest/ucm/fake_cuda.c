@@ -1,0 +1,181 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A driver library for the tests of the hooks: it frees nothing, but counts its
+ * calls and has what the simulated GPU does not: entry points that only
+ * cuGetProcAddress knows, and (FAKE_ODD) one that cannot be patched. With
+ * FAKE_OLD it is a driver of CUDA 10, without pools.
+ *
+ * The functions are as the compiler makes them, so that hooks meet ordinary
+ * prologues.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define FAKE_NAMES 96
+
+static struct {
+    const char *name;
+    unsigned long count;
+} fake_journal[FAKE_NAMES];
+
+/* What every function answers; whether pointers are known. */
+int fake_result     = 0;
+int fake_forgotten  = 0;
+int fake_active     = 1;
+int fake_capturing  = 0;
+/* How long every allocation is. */
+size_t fake_size    = 0x10000;
+
+static int fake_called(const char *name)
+{
+    int i;
+
+    for (i = 0; i < FAKE_NAMES; ++i) {
+        if (fake_journal[i].name == NULL) {
+            fake_journal[i].name = name;
+        }
+        if (!strcmp(fake_journal[i].name, name)) {
+            __atomic_add_fetch(&fake_journal[i].count, 1, __ATOMIC_RELAXED);
+            break;
+        }
+    }
+    return fake_result;
+}
+
+unsigned long fake_calls(const char *name)
+{
+    int i;
+
+    for (i = 0; (i < FAKE_NAMES) && (fake_journal[i].name != NULL); ++i) {
+        if (!strcmp(fake_journal[i].name, name)) {
+            return fake_journal[i].count;
+        }
+    }
+    return 0;
+}
+
+#define FAKE(_name, _args)                                                     \
+    int _name _args;                                                           \
+    int _name _args { return fake_called(#_name); }
+
+#define FAKE_ALLOC(_name, _args)                                               \
+    int _name _args;                                                           \
+    int _name _args                                                            \
+    {                                                                          \
+        *address = fake_result ? 0 : 0x7f0000000000;                           \
+        return fake_called(#_name);                                            \
+    }
+
+FAKE(cuMemFree_v2, (uint64_t address))
+FAKE(cuMemFreeHost, (void *address))
+FAKE(cuIpcCloseMemHandle, (uint64_t address))
+FAKE(cuCtxDestroy_v2, (void *context))
+FAKE(cuCtxDestroy, (void *context))
+FAKE(cuCtxDetach, (void *context))
+FAKE(cuDevicePrimaryCtxReset, (int device))
+FAKE(cuDevicePrimaryCtxRelease, (int device))
+FAKE(cuDevicePrimaryCtxRetain, (void *context, int device))
+FAKE(cuModuleUnload, (uint64_t module))
+FAKE_ALLOC(cuMemAlloc_v2, (uint64_t *address, size_t size))
+
+int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
+                         const char *name);
+int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
+                         const char *name)
+{
+    *address = 0x7f1000000000;
+    *size    = 0x400;
+    return fake_called("cuModuleGetGlobal_v2");
+}
+
+int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address);
+int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address)
+{
+    fake_called("cuMemGetAddressRange_v2");
+    *base = address;
+    *size = fake_size;
+    return fake_forgotten;
+}
+
+int cuPointerGetAttribute(void *data, int attribute, uint64_t address);
+int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
+{
+    return fake_forgotten;
+}
+
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    *active = fake_active;
+    return 0;
+}
+
+/* Only cuGetProcAddress knows this one. */
+static __attribute__((noinline)) int fake_inner_free(uint64_t address)
+{
+    return fake_called("fake_inner_free");
+}
+
+#ifndef FAKE_OLD
+
+FAKE(cuMemFreeAsync, (uint64_t address, void *stream))
+FAKE(cuMemFreeAsync_ptsz, (uint64_t address, void *stream))
+FAKE(cuMemAddressFree, (uint64_t address, size_t size))
+FAKE(cuMemPoolTrimTo, (uint64_t pool, size_t keep))
+FAKE(cuMemPoolDestroy, (uint64_t pool))
+FAKE(cuLibraryUnload, (uint64_t library))
+FAKE(cuGreenCtxDestroy, (void *context))
+FAKE(cuGraphExecDestroy, (void *graph))
+FAKE(cuDeviceGraphMemTrim, (int device))
+FAKE_ALLOC(cuMemAllocAsync, (uint64_t * address, size_t size, void *stream))
+FAKE_ALLOC(cuMemAllocAsync_ptsz,
+           (uint64_t * address, size_t size, void *stream))
+FAKE_ALLOC(cuMemAllocFromPoolAsync,
+           (uint64_t * address, size_t size, uint64_t pool, void *stream))
+
+int cuStreamIsCapturing(void *stream, int *status);
+int cuStreamIsCapturing(void *stream, int *status)
+{
+    *status = fake_capturing;
+    return 0;
+}
+
+#if defined(FAKE_ODD) && defined(__x86_64__)
+/* jrcxz cannot be moved. */
+asm(".globl cuMemUnmap\n"
+    ".type cuMemUnmap, @function\n"
+    "cuMemUnmap:\n"
+    "jrcxz 1f\n"
+    "1: xor %eax, %eax\n"
+    "nop\n"
+    "ret\n");
+#else
+FAKE(cuMemUnmap, (uint64_t address, size_t size))
+#endif
+
+static __attribute__((noinline)) int fake_inner_free_async(uint64_t address,
+                                                           void *stream)
+{
+    return fake_called("fake_inner_free_async");
+}
+
+#endif
+
+int cuGetProcAddress_v2(const char *name, void **address, int version,
+                        uint64_t flags, int *found);
+int cuGetProcAddress_v2(const char *name, void **address, int version,
+                        uint64_t flags, int *found)
+{
+    *address = NULL;
+    if (!strcmp(name, "cuMemFree") && (version >= 11000)) {
+        *address = (void*)fake_inner_free;
+    }
+#ifndef FAKE_OLD
+    if (!strcmp(name, "cuMemFreeAsync") && (flags == 2)) {
+        *address = (void*)fake_inner_free_async;
+    }
+#endif
+    return (*address == NULL) ? 500 : 0;
+}

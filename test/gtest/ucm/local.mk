@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+if HAVE_GTEST
+ucm_tests = \
+    test/gtest/ucm/test_patch \
+    test/gtest/ucm/test_range_table \
+    test/gtest/ucm/test_events
+check_PROGRAMS += $(ucm_tests)
+UNIT_TESTS     += $(ucm_tests)
+endif
+
+ucm_test_libs = libib_dmabuf_ucm.la $(GTEST_LIBS) -lucm -lucs -ldl
+
+test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
+test_gtest_ucm_test_patch_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
+
+test_gtest_ucm_test_range_table_SOURCES = test/gtest/ucm/test_range_table.cc
+test_gtest_ucm_test_range_table_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_range_table_LDADD   = $(ucm_test_libs) -lgtest_main
+
+test_gtest_ucm_test_events_SOURCES = \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events.cc
+test_gtest_ucm_test_events_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS)
+test_gtest_ucm_test_events_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_LDADD    = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
+
+# Driver libraries for the tests, found by their soname as the real one is;
+# never sanitized, as the real one is not.
+ucm_fakes = \
+    test/gtest/ucm/fake/libcuda.so.1 \
+    test/gtest/ucm/fake_odd/libcuda.so.1 \
+    test/gtest/ucm/fake_old/libcuda.so.1 \
+    test/gtest/ucm/fake/caller.so
+EXTRA_DIST += test/gtest/ucm/fake_cuda.c test/gtest/ucm/caller.c
+CLEANFILES += $(ucm_fakes)
+
+ucm_fake_link = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared
+
+test/gtest/ucm/fake/libcuda.so.1: test/gtest/ucm/fake_cuda.c
+	$(ucm_fake_link) -Wl,-soname,libcuda.so.1 -o $@ \
+	    $(srcdir)/test/gtest/ucm/fake_cuda.c
+
+test/gtest/ucm/fake_odd/libcuda.so.1: test/gtest/ucm/fake_cuda.c
+	$(ucm_fake_link) -DFAKE_ODD -Wl,-soname,libcuda.so.1 -o $@ \
+	    $(srcdir)/test/gtest/ucm/fake_cuda.c
+
+test/gtest/ucm/fake_old/libcuda.so.1: test/gtest/ucm/fake_cuda.c
+	$(ucm_fake_link) -DFAKE_OLD -Wl,-soname,libcuda.so.1 -o $@ \
+	    $(srcdir)/test/gtest/ucm/fake_cuda.c
+
+test/gtest/ucm/fake/caller.so: test/gtest/ucm/caller.c
+	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/caller.c

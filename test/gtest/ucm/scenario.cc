@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "scenario.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr char OPTION[] = "--scenario=";
+
+std::map<std::string, ScenarioBody> &scenarios()
+{
+    static std::map<std::string, ScenarioBody> all;
+    return all;
+}
+
+} // namespace
+
+Scenario::Scenario(const char *name, ScenarioBody body)
+{
+    scenarios()[name] = body;
+}
+
+bool run_scenario(const std::string &name,
+                  const std::vector<std::string> &environment)
+{
+    const std::string option = OPTION + name;
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        for (const std::string &setting : environment) {
+            putenv(strdup(setting.c_str()));
+        }
+        // Standard output belongs to the tests.
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execl("/proc/self/exe", "scenario", option.c_str(), nullptr);
+        _exit(127);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    if (status != 0) {
+        fprintf(stderr, "scenario %s ended with status 0x%x\n", name.c_str(),
+                status);
+    }
+    return status == 0;
+}
+
+int scenario_main(int argc, char **argv)
+{
+    if ((argc > 1) && !strncmp(argv[1], OPTION, strlen(OPTION))) {
+        const auto found = scenarios().find(argv[1] + strlen(OPTION));
+        if (found == scenarios().end()) {
+            fprintf(stderr, "no scenario %s\n", argv[1]);
+            return 2;
+        }
+        found->second();
+        return 0;
+    }
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}
+
+void check_failed(const char *file, int line, const char *what,
+                  const std::string &detail)
+{
+    fprintf(stderr, "%s:%d: failed: %s %s\n", file, line, what, detail.c_str());
+    fflush(stderr);
+    _exit(1);
+}
+
+struct Events::State {
+    std::function<long()> observer;
+    std::mutex lock;
+    std::vector<SeenEvent> seen;
+};
+
+Events::Events(std::function<long()> observer) : state_(new State)
+{
+    state_->observer = std::move(observer);
+    CHECK(ucm_set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
+                                    UCM_EVENT_MEM_TYPE_FREE |
+                                    UCM_EVENT_FLAG_NO_INSTALL,
+                                0, handle, state_) == UCS_OK);
+}
+
+Events::~Events()
+{
+    ucm_unset_event_handler(UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE,
+                            handle, state_);
+    delete state_;
+}
+
+void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
+{
+    auto *state       = static_cast<State *>(arg);
+    const long answer = state->observer ? state->observer() : 0;
+
+    std::lock_guard<std::mutex> guard(state->lock);
+    state->seen.push_back({type == UCM_EVENT_MEM_TYPE_FREE,
+                           reinterpret_cast<uint64_t>(event->mem_type.address),
+                           event->mem_type.size, answer});
+}
+
+std::vector<SeenEvent> Events::take()
+{
+    std::lock_guard<std::mutex> guard(state_->lock);
+    return std::exchange(state_->seen, {});
+}
+
+size_t Events::frees_of(uint64_t address)
+{
+    size_t count = 0;
+    for (const SeenEvent &event : take()) {
+        count += event.free && (address >= event.address) &&
+                 (address - event.address < event.size);
+    }
+    return count;
+}
+
+bool Events::saw_everything()
+{
+    bool result = false;
+    for (const SeenEvent &event : take()) {
+        result |= event.free && (event.address == 0) && (event.size == 0);
+    }
+    return result;
+}
+
+void *open_library(const std::string &path)
+{
+    void *library = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);
+    if (library == nullptr) {
+        check_failed(__FILE__, __LINE__, "dlopen", dlerror());
+    }
+    return library;
+}
+
+void *symbol_of(void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+    if (symbol == nullptr) {
+        check_failed(__FILE__, __LINE__, "dlsym", name);
+    }
+    return symbol;
+}
+
+std::string variable(const char *name)
+{
+    const char *value = getenv(name);
+    return (value == nullptr) ? "" : value;
+}
+
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <ucm/api/ucm.h>
+
+/**
+ * Hooks are installed once and for good, so each test of them runs in a process
+ * of its own: the test program again, with a scenario's name.
+ */
+namespace ucx_ib_dmabuf::test {
+
+/** What ran in the new process; failed checks print and end it. */
+using ScenarioBody = void (*)();
+
+/** Registers a scenario. */
+struct Scenario {
+    Scenario(const char *name, ScenarioBody body);
+};
+
+/** Run a scenario. @return Whether all its checks held. */
+bool run_scenario(const std::string &name,
+                  const std::vector<std::string> &environment = {});
+
+/** main(): a scenario if one is named, else the tests. */
+int scenario_main(int argc, char **argv);
+
+[[noreturn]] void check_failed(const char *file, int line, const char *what,
+                               const std::string &detail);
+
+#define CHECK(_condition)                                                      \
+    ((_condition) ? (void)0                                                    \
+                  : ucx_ib_dmabuf::test::check_failed(__FILE__, __LINE__,      \
+                                                      #_condition, ""))
+
+#define CHECK_EQ(_a, _b)                                                       \
+    do {                                                                       \
+        const auto check_a = (_a);                                             \
+        const auto check_b = (_b);                                             \
+        if (!(check_a == check_b)) {                                           \
+            ucx_ib_dmabuf::test::check_failed(                                 \
+                __FILE__, __LINE__, #_a " == " #_b,                            \
+                testing::PrintToString(check_a) +                              \
+                    " != " + testing::PrintToString(check_b));                 \
+        }                                                                      \
+    } while (0)
+
+#define SCENARIO(_name)                                                        \
+    static void scenario_##_name();                                            \
+    static ucx_ib_dmabuf::test::Scenario scenario_object_##_name(              \
+        #_name, scenario_##_name);                                             \
+    static void scenario_##_name()
+
+/** One event as its handler saw it. */
+struct SeenEvent {
+    bool free; /**< else an allocation */
+    uint64_t address;
+    size_t size;
+    long context; /**< what the observer said at that moment */
+};
+
+/** Subscribes to UCM's memory type events and keeps them. */
+class Events {
+public:
+    /** @param observer  Called at each event; its answer is kept with it. */
+    explicit Events(std::function<long()> observer = nullptr);
+    ~Events();
+
+    /** What came since the last call. */
+    std::vector<SeenEvent> take();
+
+    /** Free events since the last take() that cover a byte. */
+    size_t frees_of(uint64_t address);
+
+    bool saw_everything();
+
+private:
+    static void handle(ucm_event_type_t type, ucm_event_t *event, void *arg);
+
+    struct State;
+    State *state_;
+};
+
+/** Open a library for all to see; ends the scenario if that fails. */
+void *open_library(const std::string &path);
+
+/** A symbol of a library; ends the scenario if there is none. */
+void *symbol_of(void *library, const char *name);
+
+/** A function of a library. */
+template <class Function>
+Function *function_of(void *library, const char *name)
+{
+    return reinterpret_cast<Function *>(symbol_of(library, name));
+}
+
+/** An environment variable, "" if it is not set. */
+std::string variable(const char *name);
+
+} // namespace ucx_ib_dmabuf::test

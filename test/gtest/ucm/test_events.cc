@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The hooks on a driver library that does nothing (fake_cuda.c): what is
+// announced, when, and what is not. UCX's own CUDA module is kept out; with it,
+// and on the simulated GPU, see test_events_sim.cc.
+#include <gtest/gtest.h>
+
+#include "scenario.h"
+#include "ucm/cuda_events.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+constexpr uint64_t ADDRESS = 0x7f2000000000;
+constexpr uint64_t NEW     = 0x7f0000000000; // what the fake allocates
+constexpr size_t SIZE      = 0x10000;        // how long it says memory is
+
+using Call1   = int(uint64_t);
+using Call2   = int(uint64_t, uint64_t);
+using Alloc   = int(uint64_t *, size_t);
+using Alloc3  = int(uint64_t *, size_t, uint64_t);
+using Alloc4  = int(uint64_t *, size_t, uint64_t, uint64_t);
+using Device  = int(int);
+using GetProc = int(const char *, void **, int, uint64_t, int *);
+
+/** The fake driver. */
+class Fake {
+public:
+    explicit Fake(const char *folder = "fake")
+    {
+        const std::string build = variable("top_builddir");
+        library                 = open_library((build.empty() ? "." : build) +
+                                               "/test/gtest/ucm/" + folder + "/libcuda.so.1");
+        calls_ =
+            function_of<unsigned long(const char *)>(library, "fake_calls");
+    }
+
+    template <class Function>
+    Function *get(const char *name) const
+    {
+        return function_of<Function>(library, name);
+    }
+
+    int &setting(const char *name) const
+    {
+        return *static_cast<int *>(symbol_of(library, name));
+    }
+
+    long calls(const char *name) const { return long(calls_(name)); }
+
+    void *library;
+
+private:
+    unsigned long (*calls_)(const char *);
+};
+
+void install_all()
+{
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    if (!cuda_events_complete()) {
+        check_failed(__FILE__, __LINE__, "complete", cuda_events_missing());
+    }
+    CHECK_EQ(cuda_events_missing(), std::string());
+}
+
+// One event, for this range, before the driver's function was entered.
+void expect_release(const Fake &fake, const char *name, uint64_t address,
+                    size_t size, const std::function<void()> &call)
+{
+    const long before = fake.calls(name);
+    Events events([&] { return fake.calls(name); });
+    call();
+    const auto seen = events.take();
+    CHECK_EQ(fake.calls(name), before + 1);
+    if (seen.size() != 1) {
+        check_failed(__FILE__, __LINE__, name,
+                     std::to_string(seen.size()) + " events");
+    }
+    CHECK(seen[0].free);
+    CHECK_EQ(seen[0].address, address);
+    CHECK_EQ(seen[0].size, size);
+    CHECK_EQ(seen[0].context, before);
+}
+
+SCENARIO(no_driver)
+{
+    CHECK_EQ(int(cuda_events_install()), int(UCS_ERR_UNSUPPORTED));
+    CHECK(!cuda_events_complete());
+    CHECK(!cuda_events_missing().empty());
+    Fake fake; // loaded later
+    install_all();
+}
+
+SCENARIO(every_pointer_and_range)
+{
+    Fake fake;
+    // Taken before the hooks: the functions' bodies are patched.
+    struct {
+        const char *name;
+        Call1 *call;
+    } one[] = {{"cuMemFree_v2", nullptr},
+               {"cuIpcCloseMemHandle", nullptr},
+               {"cuMemFreeHost", nullptr}};
+    struct {
+        const char *name;
+        Call2 *call;
+        size_t size;
+    } two[] = {{"cuMemFreeAsync", nullptr, 0},
+               {"cuMemFreeAsync_ptsz", nullptr, 0},
+               {"cuMemUnmap", nullptr, 0x200000},
+               {"cuMemAddressFree", nullptr, 0x400000}};
+    for (auto &test : one) {
+        test.call = fake.get<Call1>(test.name);
+    }
+    for (auto &test : two) {
+        test.call = fake.get<Call2>(test.name);
+    }
+
+    Events probes;
+    install_all();
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK)); // again: nothing
+    CHECK(probes.take().empty());
+
+    for (auto &test : one) {
+        expect_release(fake, test.name, ADDRESS, SIZE,
+                       [&] { CHECK_EQ(test.call(ADDRESS), 0); });
+    }
+    for (auto &test : two) {
+        expect_release(fake, test.name, ADDRESS, test.size ? test.size : SIZE,
+                       [&] { CHECK_EQ(test.call(ADDRESS, test.size), 0); });
+    }
+    CHECK(probes.take().size() == 7);
+    one[0].call(0); // frees nothing
+    CHECK(probes.take().empty());
+}
+
+SCENARIO(inner_entry_points)
+{
+    Fake fake;
+    auto *get   = fake.get<GetProc>("cuGetProcAddress_v2");
+    void *inner = nullptr, *inner_async = nullptr;
+    CHECK_EQ(get("cuMemFree", &inner, 12000, 1, nullptr), 0);
+    CHECK_EQ(get("cuMemFreeAsync", &inner_async, 12000, 2, nullptr), 0);
+    install_all();
+    expect_release(fake, "fake_inner_free", ADDRESS, SIZE,
+                   [&] { reinterpret_cast<Call1 *>(inner)(ADDRESS); });
+    expect_release(fake, "fake_inner_free_async", ADDRESS, SIZE,
+                   [&] { reinterpret_cast<Call2 *>(inner_async)(ADDRESS, 0); });
+}
+
+// A size that was announced is not asked for again; others are.
+SCENARIO(sizes)
+{
+    Fake fake;
+    install_all();
+    Events events;
+    uint64_t address;
+    CHECK_EQ(fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000), 0);
+    auto seen = events.take();
+    CHECK_EQ(seen.size(), size_t(1));
+    CHECK(!seen[0].free && (seen[0].address == NEW));
+    CHECK_EQ(seen[0].size, size_t(0x5000));
+
+    const long asked = fake.calls("cuMemGetAddressRange_v2");
+    expect_release(fake, "cuMemFree_v2", NEW, 0x5000,
+                   [&] { fake.get<Call1>("cuMemFree_v2")(NEW); });
+    CHECK_EQ(fake.calls("cuMemGetAddressRange_v2"), asked);
+    fake.setting("fake_forgotten") = 1;
+    expect_release(fake, "cuMemFree_v2", ADDRESS, 1,
+                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+}
+
+// The driver refuses: UCX must not take the memory for host memory.
+SCENARIO(refused)
+{
+    Fake fake;
+    install_all();
+    uint64_t address;
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    fake.setting("fake_result") = 1;
+    Events events;
+    CHECK_EQ(fake.get<Call1>("cuMemFree_v2")(NEW), 1);
+    auto seen = events.take();
+    CHECK_EQ(seen.size(), size_t(2));
+    CHECK(seen[0].free && !seen[1].free);
+    CHECK(seen[1].address == NEW);
+    CHECK_EQ(seen[1].size, size_t(0x5000));
+    fake.get<Call2>("cuMemAddressFree")(ADDRESS, 0x1000);
+    CHECK_EQ(events.take().size(), size_t(2));
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    CHECK(events.take().empty());
+}
+
+SCENARIO(everything)
+{
+    Fake fake;
+    install_all();
+    for (const char *name : {"cuCtxDestroy_v2", "cuCtxDestroy", "cuCtxDetach",
+                             "cuGreenCtxDestroy", "cuDevicePrimaryCtxReset"}) {
+        uint64_t address;
+        fake.setting("fake_forgotten") = 0;
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        expect_release(fake, name, 0, 0, [&] { fake.get<Call1>(name)(0); });
+
+        // What the driver has forgotten afterwards is announced by its range.
+        fake.setting("fake_forgotten") = 1;
+        const long before              = fake.calls(name);
+        Events events([&] { return fake.calls(name); });
+        fake.get<Call1>(name)(0);
+        const auto seen = events.take();
+        CHECK_EQ(seen.size(), size_t(2));
+        CHECK(seen[0].size == 0 && seen[0].context == before);
+        CHECK(seen[1].free && seen[1].context == before + 1);
+        CHECK_EQ(seen[1].address, NEW);
+        CHECK_EQ(seen[1].size, size_t(0x5000));
+    }
+}
+
+SCENARIO(primary_release)
+{
+    Fake fake;
+    install_all();
+    Events events;
+    fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
+    CHECK(events.take().empty()); // others use it still
+    fake.setting("fake_active") = 0;
+    fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
+    CHECK(events.saw_everything());
+}
+
+SCENARIO(pools)
+{
+    constexpr uint64_t pool = 0xabc0;
+    Fake fake;
+    install_all();
+    uint64_t address;
+    for (const char *name : {"cuMemPoolTrimTo", "cuMemPoolDestroy"}) {
+        fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&address, 0x5000, pool, 0);
+        Events events;
+        fake.get<Call2>(name)(pool, 0);
+        CHECK(events.take().empty()); // in use: the pool keeps it
+        fake.get<Call2>("cuMemFreeAsync")(NEW, 0);
+        CHECK_EQ(events.frees_of(NEW + 0x4fff), size_t(1));
+        fake.get<Call2>(name)(pool + 1, 0);
+        CHECK(events.take().empty());
+        expect_release(fake, name, NEW, 0x5000,
+                       [&] { fake.get<Call2>(name)(pool, 0); });
+    }
+}
+
+SCENARIO(modules)
+{
+    Fake fake;
+    install_all();
+    uint64_t address;
+    size_t size;
+    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
+        "cuModuleGetGlobal_v2");
+    Events events;
+    get(&address, &size, 0x77, "a");
+    CHECK_EQ(events.take().size(), size_t(1));
+    get(&address, &size, 0x77, "a"); // nothing new
+    CHECK(events.take().empty());
+    fake.get<Call1>("cuModuleUnload")(0x78);
+    CHECK(events.take().empty());
+    expect_release(fake, "cuModuleUnload", address, 0x400,
+                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
+}
+
+SCENARIO(graphs)
+{
+    Fake fake;
+    install_all();
+    Events events;
+    fake.get<Call1>("cuGraphExecDestroy")(1);
+    fake.get<Device>("cuDeviceGraphMemTrim")(0);
+    CHECK(events.take().empty()); // no graph allocates memory
+
+    uint64_t address;
+    fake.setting("fake_capturing") = 1;
+    fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
+    events.take();
+    expect_release(fake, "cuGraphExecDestroy", 0, 0,
+                   [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
+    expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,
+                   [&] { fake.get<Device>("cuDeviceGraphMemTrim")(0); });
+}
+
+SCENARIO(hooks_off)
+{
+    Fake fake;
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK(!cuda_events_complete());
+    CHECK(cuda_events_missing().find("HOOK_MODE") != std::string::npos);
+    Events events;
+    fake.get<Call1>("cuMemFree_v2")(ADDRESS);
+    CHECK(events.take().empty());
+}
+
+SCENARIO(by_relocation)
+{
+    Fake fake;
+    const std::string build = variable("top_builddir");
+    auto *call =
+        function_of<Call1>(open_library((build.empty() ? "." : build) +
+                                        "/test/gtest/ucm/fake/caller.so"),
+                           "call_free");
+    CHECK_EQ(call(0), 0); // bound before the hooks
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK(!cuda_events_complete());
+    CHECK(cuda_events_missing().find("cuMemFree_v2") != std::string::npos);
+    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE, [&] { call(ADDRESS); });
+    Events events; // what this mode cannot see
+    fake.get<Call1>("cuMemFree_v2")(ADDRESS);
+    CHECK(events.take().empty());
+}
+
+SCENARIO(function_that_cannot_be_patched)
+{
+    Fake fake("fake_odd");
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK(!cuda_events_complete());
+    const std::string missing = cuda_events_missing();
+    CHECK_EQ(missing, std::string("cuMemUnmap: its first instructions are not "
+                                  "known here"));
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(cuda_events_missing(), missing);
+    CHECK_EQ(fake.get<Call2>("cuMemUnmap")(ADDRESS, SIZE), 0);
+    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
+                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+}
+
+SCENARIO(old_driver)
+{
+    Fake fake("fake_old");
+    install_all();
+    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
+                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+}
+
+class CudaEvents : public testing::Test {
+protected:
+    // A folder without modules: UCX's CUDA hooks stay out.
+    static bool run(const char *scenario, const char *setting = "UNUSED=1")
+    {
+        return run_scenario(scenario, {"UCX_MODULE_DIR=/nonexistent", setting});
+    }
+};
+
+TEST_F(CudaEvents, NothingWithoutDriver)
+{
+    EXPECT_TRUE(run("no_driver"));
+}
+TEST_F(CudaEvents, PointersAndRanges)
+{
+    EXPECT_TRUE(run("every_pointer_and_range"));
+}
+TEST_F(CudaEvents, EntryPointsOfGetProcAddress)
+{
+    EXPECT_TRUE(run("inner_entry_points"));
+}
+TEST_F(CudaEvents, Sizes)
+{
+    EXPECT_TRUE(run("sizes"));
+}
+TEST_F(CudaEvents, RefusedReleaseIsTakenBack)
+{
+    EXPECT_TRUE(run("refused"));
+}
+TEST_F(CudaEvents, ContextsGoWithEverything)
+{
+    EXPECT_TRUE(run("everything"));
+}
+TEST_F(CudaEvents, LastReleaseOfPrimary)
+{
+    EXPECT_TRUE(run("primary_release"));
+}
+TEST_F(CudaEvents, Pools)
+{
+    EXPECT_TRUE(run("pools"));
+}
+TEST_F(CudaEvents, Modules)
+{
+    EXPECT_TRUE(run("modules"));
+}
+TEST_F(CudaEvents, Graphs)
+{
+    EXPECT_TRUE(run("graphs"));
+}
+TEST_F(CudaEvents, ModeNone)
+{
+    EXPECT_TRUE(run("hooks_off", "UCX_MEM_CUDA_HOOK_MODE=none"));
+}
+TEST_F(CudaEvents, ModeReloc)
+{
+    EXPECT_TRUE(run("by_relocation", "UCX_MEM_CUDA_HOOK_MODE=reloc"));
+}
+TEST_F(CudaEvents, ModeBistro)
+{
+    EXPECT_TRUE(
+        run("every_pointer_and_range", "UCX_MEM_CUDA_HOOK_MODE=bistro"));
+}
+TEST_F(CudaEvents, IncompleteIsSaidOnce)
+{
+    EXPECT_TRUE(run("function_that_cannot_be_patched"));
+}
+TEST_F(CudaEvents, MissingFunctionsAreNotMissed)
+{
+    EXPECT_TRUE(run("old_driver"));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Functions that begin in many ways are patched and called, and so is what was
+// moved away from their beginning.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "ucm/code_patch.h"
+#include "ucm/prologue_x86_64.h"
+
+#if defined(__x86_64__)
+
+// Each returns its argument plus a number of its own.
+#define FUNCTION(_name, _code)                                                 \
+    asm(".pushsection .text\n.p2align 4\n" #_name ":\n" _code "\n"             \
+        ".p2align 4\n.popsection\n");                                          \
+    extern "C" int _name(int)
+
+asm(".pushsection .data\n"
+    "patch_four: .long 4\n"
+    "patch_zero: .long 0\n"
+    ".popsection\n");
+FUNCTION(patch_helper, "mov $6, %eax\n ret");
+
+FUNCTION(begins_endbr, "endbr64\n push %rbp\n mov %rsp, %rbp\n"
+                       "lea 1(%rdi), %eax\n pop %rbp\n ret");
+FUNCTION(begins_sub8, "sub $8, %rsp\n lea 2(%rdi), %eax\n add $8, %rsp\n ret");
+FUNCTION(begins_mov, "push %rbx\n mov %edi, %ebx\n mov %rsp, %rdx\n"
+                     "lea 3(%rbx), %eax\n pop %rbx\n ret");
+FUNCTION(begins_lea, "lea patch_four(%rip), %rax\n mov (%rax), %eax\n"
+                     "add %edi, %eax\n ret");
+FUNCTION(begins_cmp, "cmpl $0, patch_zero(%rip)\n jne 1f\n"
+                     "lea 5(%rdi), %eax\n ret\n 1: xor %eax, %eax\n ret");
+FUNCTION(begins_call, "call patch_helper\n add %edi, %eax\n ret");
+FUNCTION(begins_branch, "test %edi, %edi\n js 1f\n lea 7(%rdi), %eax\n ret\n"
+                        "1: mov $-7, %eax\n ret");
+FUNCTION(begins_far_branch, "test %edi, %edi\n js 1f\n lea 8(%rdi), %eax\n"
+                            "ret\n .skip 200, 0x90\n 1: mov $-8, %eax\n ret");
+FUNCTION(patch_target, "lea 12(%rdi), %eax\n ret");
+FUNCTION(begins_jump, "jmp patch_target");
+FUNCTION(begins_canary, "mov %fs:0x28, %rax\n lea 9(%rdi), %eax\n ret");
+FUNCTION(begins_stores, "mov %rdi, -8(%rsp)\n movss %xmm0, -16(%rsp)\n"
+                        "lea 10(%rdi), %eax\n ret");
+FUNCTION(begins_imm64, "movabs $0x123456789abcdef, %rax\n"
+                       "lea 11(%rdi), %eax\n ret");
+FUNCTION(is_short, "lea (%rdi), %eax\n ret\n nop\n nop");
+
+// These must be left alone.
+FUNCTION(is_too_short, "ret\n push %rax\n push %rax\n push %rax\n ret");
+FUNCTION(jumps_back, "1: dec %edi\n jnz 1b\n mov %edi, %eax\n ret");
+FUNCTION(is_unknown, "jrcxz 1f\n 1: mov %edi, %eax\n nop\n ret");
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+struct Case {
+    int (*function)(int);
+    int number;
+    const char *name;
+};
+
+void PrintTo(const Case &test, std::ostream *stream)
+{
+    *stream << test.name;
+}
+
+std::atomic<void *> original;
+
+int hook(int argument)
+{
+    return 1000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
+}
+
+class Patch : public testing::TestWithParam<Case> {};
+
+TEST_P(Patch, HookAndOriginalWork)
+{
+    const Case test      = GetParam();
+    void *const function = reinterpret_cast<void *>(test.function);
+    // The compiler must not conclude anything from the functions' code.
+    int (*volatile call)(int) = test.function;
+
+    ASSERT_EQ(test.number + 20, call(20));
+    ASSERT_STREQ(nullptr,
+                 patch_function(function, reinterpret_cast<void *>(hook),
+                                test.name, original));
+    EXPECT_EQ(test.number + 1020, call(20));
+    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(function));
+
+    // A second hook on top of the first, as another tool would set it.
+    int (*second)(int) = [](int argument) {
+        return 5000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
+    };
+    std::atomic<void *> below{nullptr};
+    ASSERT_STREQ(nullptr,
+                 patch_function(function, reinterpret_cast<void *>(second),
+                                test.name, below));
+    EXPECT_EQ(test.number + 5020, call(20));
+    EXPECT_EQ(test.number + 1020,
+              reinterpret_cast<int (*)(int)>(below.load())(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Prologues, Patch,
+    testing::Values(
+        Case{begins_endbr, 1, "endbr"}, Case{begins_sub8, 2, "sub8"},
+        Case{begins_mov, 3, "mov"}, Case{begins_lea, 4, "lea"},
+        Case{begins_cmp, 5, "cmp"}, Case{begins_call, 6, "call"},
+        Case{begins_branch, 7, "branch"}, Case{begins_jump, 12, "jump"},
+        Case{begins_far_branch, 8, "far_branch"},
+        Case{begins_canary, 9, "canary"}, Case{begins_stores, 10, "stores"},
+        Case{begins_imm64, 11, "imm64"}, Case{is_short, 0, "short"}),
+    [](const auto &test) { return test.param.name; });
+
+void expect_refused(int (*function)(int), const char *why)
+{
+    std::atomic<void *> untouched{nullptr};
+    uint8_t before[16];
+    memcpy(before, reinterpret_cast<void *>(function), sizeof(before));
+
+    EXPECT_STREQ(why, patch_function(reinterpret_cast<void *>(function),
+                                     reinterpret_cast<void *>(hook), "refused",
+                                     untouched));
+    EXPECT_EQ(nullptr, untouched.load());
+    EXPECT_EQ(
+        0, memcmp(before, reinterpret_cast<void *>(function), sizeof(before)));
+    EXPECT_EQ(nullptr, patched_target(reinterpret_cast<void *>(function)));
+}
+
+TEST(PatchRefused, TooShort)
+{
+    expect_refused(is_too_short, "it is shorter than a jump");
+}
+
+TEST(PatchRefused, JumpsIntoItsBeginning)
+{
+    expect_refused(jumps_back, "it jumps into its first instructions");
+}
+
+TEST(PatchRefused, UnknownInstruction)
+{
+    expect_refused(is_unknown, "its first instructions are not known here");
+}
+
+// A displacement has 32 bits: what was nearly out of reach is so for a copy
+// behind it.
+TEST(PatchRefused, CopyTooFar)
+{
+    uint8_t memory[64]   = {};
+    const uint8_t call[] = {0xe8, 0xff, 0xff, 0xff, 0x7f};
+    PrologueCopy copy;
+
+    memcpy(&memory[32], call, sizeof(call));
+    EXPECT_STREQ("its first instructions cannot be moved",
+                 copy_prologue(&memory[32], 5, memory, 32, copy));
+    memcpy(memory, call, sizeof(call));
+    EXPECT_STREQ(nullptr, copy_prologue(memory, 5, &memory[32], 32, copy));
+    EXPECT_STREQ("its first instructions cannot be moved",
+                 copy_prologue(memory, 5, &memory[32], 4, copy));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include "ucm/range_table.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr uint64_t BASE = 0x7f0000000000;
+constexpr size_t MIB    = 1 << 20;
+constexpr uint64_t POOL = 7, OTHER_POOL = 8;
+
+TEST(RangeTable, RemovesOnce)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB});
+    EXPECT_EQ(MIB, table.size(BASE));
+    EXPECT_EQ(0u, table.remove(BASE + 512));
+    EXPECT_EQ(MIB, table.remove(BASE));
+    EXPECT_EQ(0u, table.remove(BASE));
+}
+
+TEST(RangeTable, InexactSizeIsNoSize)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB, 0, false, false});
+    EXPECT_EQ(0u, table.size(BASE));
+    EXPECT_EQ(1u, table.snapshot().size());
+    EXPECT_EQ(0u, table.remove(BASE));
+    EXPECT_TRUE(table.snapshot().empty());
+}
+
+TEST(RangeTable, PoolTakesWhatWasRetired)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB, POOL});
+    table.insert(BASE + MIB, {MIB, POOL});
+    table.insert(BASE + 2 * MIB, {MIB, OTHER_POOL});
+    EXPECT_EQ(MIB, table.retire(BASE));
+    EXPECT_EQ(MIB, table.retire(BASE + 2 * MIB));
+
+    const auto taken = table.take_retired(POOL);
+    ASSERT_EQ(1u, taken.size());
+    EXPECT_EQ(BASE, taken[0].base);
+    EXPECT_EQ(MIB, taken[0].size);
+    EXPECT_TRUE(table.take_retired(POOL).empty());
+    EXPECT_EQ(1u, table.take_retired(OTHER_POOL).size());
+}
+
+TEST(RangeTable, UnknownPoolGoesWithAny)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB});
+    table.retire(BASE);
+    EXPECT_EQ(1u, table.take_retired(POOL).size());
+}
+
+// What was given out again must not be announced as released.
+TEST(RangeTable, SparesMemoryInUse)
+{
+    for (const uint64_t offset : {uint64_t(0) + 64, uint64_t(MIB) - 512}) {
+        RangeTable table;
+        table.insert(BASE, {MIB, POOL});
+        table.retire(BASE);
+        table.insert(BASE + offset, {64, POOL});
+        EXPECT_TRUE(table.take_retired(POOL).empty()) << offset;
+    }
+    RangeTable table;
+    table.insert(BASE, {MIB, POOL});
+    table.retire(BASE);
+    table.insert(BASE - MIB, {MIB, POOL});
+    table.insert(BASE + MIB, {MIB, POOL});
+    EXPECT_EQ(1u, table.take_retired(POOL).size());
+}
+
+TEST(RangeTable, NewAllocationIsNotRetired)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB, POOL});
+    table.retire(BASE);
+    table.insert(BASE, {2 * MIB, POOL});
+    EXPECT_TRUE(table.take_retired(POOL).empty());
+    EXPECT_EQ(2 * MIB, table.size(BASE));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
