@@ -3,6 +3,7 @@
 #include "cuda_sim/cuda_sim.h"
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <string>
 
@@ -30,8 +31,16 @@ void look_up(void *library, const char *symbol, function *out)
 
 } // namespace
 
-driver::driver() : library_(dlopen("libcuda.so.1", RTLD_NOW))
+// UCX 1.13 looks for the functions that it hooks among the global symbols, as
+// they are in a program that is linked with libcuda. MPI_TESTS_LIBCUDA=local
+// opens it as a program does that keeps it to itself.
+driver::driver()
 {
+    const char *scope = std::getenv("MPI_TESTS_LIBCUDA");
+    const bool local  = scope && !std::strcmp(scope, "local");
+
+    library_ =
+        dlopen("libcuda.so.1", RTLD_NOW | (local ? RTLD_LOCAL : RTLD_GLOBAL));
     if (!library_) {
         return;
     }

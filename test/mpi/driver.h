@@ -44,7 +44,8 @@
 namespace ucx_ib_dmabuf::test {
 
 // libcuda, opened when first asked for: the programs link nothing of CUDA, so
-// that they also run where there is none. Thread-safe.
+// that they also run where there is none. They ask before MPI_Init, so that UCX
+// finds libcuda as it does in a program that is linked with it. Thread-safe.
 struct driver {
     bool available = false;
 #define TEST_MPI_DECLARE(_name) decltype(&::_name) _name = nullptr;

@@ -149,6 +149,7 @@ int main(int argc, char **argv)
     job in;
     int status;
 
+    driver::get();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &in.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &in.size);
