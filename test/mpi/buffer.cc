@@ -44,6 +44,14 @@ int count_devices()
     return count;
 }
 
+int current_device()
+{
+    CUdevice device;
+
+    TEST_MPI_CUDA(cuCtxGetDevice, &device);
+    return device;
+}
+
 void use_device(int device)
 {
     CUcontext context;
@@ -55,8 +63,7 @@ void use_device(int device)
     TEST_MPI_CUDA(cuCtxSetCurrent, context);
 }
 
-buffer::buffer(memory kind, size_t length, int device)
-    : kind_(kind), length_(length)
+buffer::buffer(memory kind, size_t length) : kind_(kind), length_(length)
 {
     CUdeviceptr address = 0;
     void *host          = nullptr;
@@ -81,13 +88,13 @@ buffer::buffer(memory kind, size_t length, int device)
         TEST_MPI_CUDA(cuStreamSynchronize, nullptr);
         break;
     case memory::vmm:
-        map_vmm(device);
+        map_vmm();
         return;
     }
     data_ = reinterpret_cast<uint8_t *>(address);
 }
 
-void buffer::map_vmm(int device)
+void buffer::map_vmm()
 {
     CUmemAllocationProp properties = {};
     CUmemAccessDesc access         = {};
@@ -96,7 +103,7 @@ void buffer::map_vmm(int device)
 
     properties.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.location.id                     = device;
+    properties.location.id                     = current_device();
     properties.allocFlags.gpuDirectRDMACapable = 1;
     access.location                            = properties.location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

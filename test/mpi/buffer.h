@@ -36,12 +36,14 @@ size_t compare_message(memory kind, const uint8_t *at, size_t length,
 // Makes the primary context of a GPU current in this thread; creates it when
 // first used. Does nothing without libcuda.
 void use_device(int device);
+int current_device();
 int count_devices();
 
-// Memory of one kind, released with the object. A failure ends the program.
+// Memory of one kind, of the current device, released with the object. A
+// failure ends the program.
 class buffer {
 public:
-    buffer(memory kind, size_t length, int device = 0);
+    buffer(memory kind, size_t length);
     ~buffer();
     buffer(const buffer &)            = delete;
     buffer &operator=(const buffer &) = delete;
@@ -60,7 +62,7 @@ public:
     }
 
 private:
-    void map_vmm(int device);
+    void map_vmm();
 
     memory kind_;
     size_t length_;

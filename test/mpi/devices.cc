@@ -42,7 +42,7 @@ void run_two_devices(job &in, memory kind, memory)
     in.expect(devices >= 2, "there is only one GPU");
     for (int i = 0; i < devices; ++i) {
         use_device(i);
-        buffers.push_back(std::make_unique<buffer>(kind, length, i));
+        buffers.push_back(std::make_unique<buffer>(kind, length));
     }
     for (int current = 0; current < devices; ++current) {
         use_device(current);

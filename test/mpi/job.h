@@ -33,17 +33,19 @@ public:
     void expect_message(const buffer &in, size_t offset, size_t length,
                         uint64_t number);
 
-    // Bytes that UCX has the GPU copy in this block add up to `staged`.
+    // Bytes that UCX has the GPU copy in this block add up to `staged`, unless
+    // its messages are small: what UCX copies of those is its own affair.
     class copies {
     public:
-        explicit copies(job &counted_for);
+        explicit copies(job &counted_for, size_t length = rendezvous);
         ~copies();
         copies(const copies &)            = delete;
         copies &operator=(const copies &) = delete;
 
     private:
         job &job_;
-        uint64_t before_;
+        const bool large_;
+        const uint64_t before_;
     };
 
     std::string failure; // in this rank

@@ -32,7 +32,7 @@ endif
 
 mpi_cppflags = -I$(top_srcdir)/test $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 
-test_mpi_mpi_demo_SOURCES  = test/mpi/demo.cc $(mpi_common_sources)
+test_mpi_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
 test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
 

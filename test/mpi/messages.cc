@@ -39,7 +39,7 @@ void exchange(job &in, buffer &mine, size_t offset, size_t length)
         mine.put(offset, length, there);
     }
     {
-        job::copies counted(in);
+        job::copies counted(in, length);
         if (in.rank == 0) {
             send(mine, offset, length, 1);
         } else {
@@ -51,7 +51,7 @@ void exchange(job &in, buffer &mine, size_t offset, size_t length)
         mine.put(offset, length, back);
     }
     {
-        job::copies counted(in);
+        job::copies counted(in, length);
         if (in.rank == 0) {
             receive(mine, offset, length, 1);
         } else {

@@ -25,14 +25,6 @@ uint8_t *as_data(CUdeviceptr pointer)
     return reinterpret_cast<uint8_t *>(pointer);
 }
 
-int current_device()
-{
-    CUdevice device;
-
-    TEST_MPI_CUDA(cuCtxGetDevice, &device);
-    return device;
-}
-
 // A way to get memory and to give it back.
 struct source {
     virtual ~source()                   = default;

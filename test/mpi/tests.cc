@@ -35,14 +35,17 @@ void job::expect_message(const buffer &in, size_t offset, size_t length,
                " memory: byte " + std::to_string(position) + " is wrong");
 }
 
-job::copies::copies(job &counted_for)
-    : job_(counted_for), before_(driver::get().copied_bytes())
+job::copies::copies(job &counted_for, size_t length)
+    : job_(counted_for), large_(length >= rendezvous),
+      before_(driver::get().copied_bytes())
 {
 }
 
 job::copies::~copies()
 {
-    job_.staged += driver::get().copied_bytes() - before_;
+    if (large_) {
+        job_.staged += driver::get().copied_bytes() - before_;
+    }
 }
 
 namespace {
