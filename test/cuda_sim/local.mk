@@ -115,3 +115,21 @@ CLEANFILES += \
     test/cuda_sim/lib/libcuda.so.1 \
     test/cuda_sim/lib/libcudart.so.$(CUDART_MAJOR) \
     test/cuda_sim/lib/libnvidia-ml.so.1
+
+if HAVE_GTEST
+UNIT_TESTS     += test/cuda_sim/test_cuda_sim
+check_PROGRAMS += test/cuda_sim/test_cuda_sim
+test_cuda_sim_test_cuda_sim_SOURCES = \
+    test/cuda_sim/test/gpu.h \
+    test/cuda_sim/test/main.cc \
+    test/cuda_sim/test/test_calls.cc \
+    test/cuda_sim/test/test_context.cc \
+    test/cuda_sim/test/test_export.cc \
+    test/cuda_sim/test/test_memory.cc \
+    test/cuda_sim/test/test_pool.cc \
+    test/cuda_sim/test/test_runtime.cc \
+    test/cuda_sim/test/test_vmm.cc
+test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la $(GTEST_LIBS) -ldl
+LAB_TESTS  += test/cuda_sim/test/cuda_sim.lab
+EXTRA_DIST += test/cuda_sim/test/cuda_sim.lab
+endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the tests of the simulated GPU share.
+#pragma once
+
+#include "../cuda_sim.h"
+
+#include <cstring>
+#include <cuda.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace ucx_ib_dmabuf::test {
+
+inline constexpr size_t KiB = 1024;
+inline constexpr size_t MiB = 1024 * KiB;
+
+#define ASSERT_CUDA(_call) ASSERT_EQ(CUDA_SUCCESS, _call)
+#define EXPECT_CUDA(_call) EXPECT_EQ(CUDA_SUCCESS, _call)
+
+// A context of the first GPU, current, for the length of a test.
+class Gpu : public testing::Test {
+protected:
+    void SetUp() override
+    {
+        ASSERT_CUDA(cuInit(0));
+        ASSERT_CUDA(cuCtxCreate(&context, nullptr, 0, 0));
+    }
+    void TearDown() override
+    {
+        cuda_sim_set_fail(nullptr);
+        cuda_sim_set_delay(nullptr);
+        cuCtxDestroy(context);
+    }
+
+    CUdeviceptr allocate(size_t size)
+    {
+        CUdeviceptr address = 0;
+        EXPECT_CUDA(cuMemAlloc(&address, size));
+        return address;
+    }
+
+    static CUresult export_range(int *fd, CUdeviceptr address, size_t size,
+                                 unsigned long long flags = 0)
+    {
+        return cuMemGetHandleForAddressRange(
+            fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
+    }
+
+    static std::vector<char> download(CUdeviceptr address, size_t size)
+    {
+        std::vector<char> data(size);
+        EXPECT_EQ(0, cuda_sim_peek(data.data(), address, size));
+        return data;
+    }
+
+    template <typename T>
+    static T pointer_attribute(CUpointer_attribute which, CUdeviceptr address)
+    {
+        T value{};
+        EXPECT_CUDA(cuPointerGetAttribute(&value, which, address));
+        return value;
+    }
+
+    static unsigned long long buffer_id(CUdeviceptr address)
+    {
+        return pointer_attribute<unsigned long long>(
+            CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+    }
+
+    CUcontext context = nullptr;
+};
+
+// An exported range as an importer sees it. The stand-in that is handed out
+// where there are no dma-bufs is positioned at the first byte.
+class Import {
+public:
+    Import(int fd, size_t size) : size_(size)
+    {
+        off_t offset = cuda_sim_dmabuf_is_real() ? 0 : lseek(fd, 0, SEEK_CUR);
+        data_ = static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                         MAP_SHARED, fd, offset));
+        EXPECT_NE(MAP_FAILED, static_cast<void *>(data_));
+        close(fd);
+    }
+    ~Import() { munmap(data_, size_); }
+    Import(const Import &)            = delete;
+    Import &operator=(const Import &) = delete;
+
+    char *data() const { return data_; }
+
+private:
+    size_t size_;
+    char *data_;
+};
+
+// Run this program's test NAME, which has the prefix DISABLED_, in a process
+// of its own with these settings ("NAME=VALUE ..."). Returns the exit status as
+// from wait() and puts what it wrote into 'output'.
+int run_alone(const std::string &settings, const std::string &name,
+              std::string *output = nullptr);
+
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Entry points, planned failures and delays, statistics, settings, processes.
+#include "gpu.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fstream>
+#include <link.h>
+#include <sstream>
+#include <sys/wait.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+using Calls = Gpu;
+
+TEST_F(Calls, FailAsPlanned)
+{
+    CUdeviceptr address = allocate(512);
+    unsigned value;
+    auto query = [&] {
+        return cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     address);
+    };
+    ASSERT_EQ(0, cuda_sim_set_fail("cuPointerGetAttribute=801:2-3"));
+    EXPECT_CUDA(query());
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, query());
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, query());
+    EXPECT_CUDA(query());
+    ASSERT_EQ(0, cuda_sim_set_fail("cuPointerGetAttribute=2:1,cuMemFree_v2=3"));
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, query());
+    EXPECT_CUDA(query());
+    EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, cuMemFree(address));
+    EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, cuMemFree(address));
+    ASSERT_EQ(0, cuda_sim_set_fail(""));
+    EXPECT_CUDA(cuMemFree(address));
+}
+
+TEST_F(Calls, WrongPlansAreRefused)
+{
+    const char *wrong[] = {"cuNoSuchCall=1",   "cuMemFree_v2",
+                           "cuMemFree_v2=",    "cuMemFree_v2=x",
+                           "cuMemFree_v2=1:",  "cuMemFree_v2=1:3-2",
+                           "cuMemFree_v2=1:0", "cuMemFree_v2=1 "};
+    for (const char *plan : wrong)
+        EXPECT_EQ(-1, cuda_sim_set_fail(plan)) << plan;
+    EXPECT_EQ(-1, cuda_sim_set_delay("cuMemFree_v2=5:1"));
+    EXPECT_CUDA(cuMemFree(allocate(512)));
+}
+
+TEST_F(Calls, TakeTheTimePlanned)
+{
+    using clock = std::chrono::steady_clock;
+    ASSERT_EQ(0, cuda_sim_set_delay("cuCtxSynchronize=20000"));
+    auto start = clock::now();
+    ASSERT_CUDA(cuCtxSynchronize());
+    EXPECT_GE(clock::now() - start, std::chrono::milliseconds(20));
+}
+
+TEST_F(Calls, AreCountedByName)
+{
+    cuda_sim_reset();
+    CUdeviceptr address = allocate(512);
+    EXPECT_CUDA(cuMemFree(address));
+    EXPECT_NE(CUDA_SUCCESS, cuMemFree(address));
+    EXPECT_EQ(1u, cuda_sim_calls("cuMemAlloc_v2"));
+    EXPECT_EQ(2u, cuda_sim_calls("cuMemFree_v2"));
+    EXPECT_EQ(0u, cuda_sim_calls("cuNoSuchCall"));
+}
+
+TEST_F(Calls, GetProcAddressFindsVersions)
+{
+    void *found = nullptr;
+    CUdriverProcAddressQueryResult status;
+    void *self = dlopen("libcuda.so.1", RTLD_NOW);
+    ASSERT_NE(nullptr, self);
+    struct {
+        const char *name;
+        int version;
+        unsigned long long flags;
+        const char *symbol;
+    } expected[] = {
+        {"cuMemAlloc", 12000, 0, "cuMemAlloc_v2"},
+        {"cuMemAlloc", 2000, 0, "cuMemAlloc"},
+        {"cuCtxCreate", 13000, 0, "cuCtxCreate_v4"},
+        {"cuCtxCreate", 11000, 0, "cuCtxCreate_v2"},
+        {"cuMemFreeAsync", 12000, 2, "cuMemFreeAsync_ptsz"},
+        {"cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"},
+        {"cuMemGetHandleForAddressRange", 11070, 0,
+         "cuMemGetHandleForAddressRange"},
+    };
+    for (auto &one : expected) {
+        EXPECT_CUDA(cuGetProcAddress(one.name, &found, one.version, one.flags,
+                                     &status));
+        EXPECT_EQ(dlsym(self, one.symbol), found) << one.symbol;
+        EXPECT_NE(nullptr, found);
+    }
+    EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
+              cuGetProcAddress("cuMemGetHandleForAddressRange", &found, 11000,
+                               0, &status));
+    EXPECT_EQ(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
+    EXPECT_EQ(nullptr, found);
+    EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
+              cuGetProcAddress("cuda_sim_calls", &found, 12000, 0, &status));
+    EXPECT_EQ(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, status);
+    dlclose(self);
+}
+
+// Hooks overwrite up to 16 bytes of an entry point.
+TEST_F(Calls, EntryPointsCanBePatched)
+{
+    const char *hooked[] = {"cuMemAlloc",
+                            "cuMemAlloc_v2",
+                            "cuMemAllocManaged",
+                            "cuMemAllocPitch",
+                            "cuMemAllocPitch_v2",
+                            "cuMemAllocAsync",
+                            "cuMemAllocAsync_ptsz",
+                            "cuMemAllocFromPoolAsync",
+                            "cuMemAllocFromPoolAsync_ptsz",
+                            "cuMemMap",
+                            "cuMemUnmap",
+                            "cuMemFree",
+                            "cuMemFree_v2",
+                            "cuMemFreeHost",
+                            "cuMemFreeAsync",
+                            "cuMemFreeAsync_ptsz",
+                            "cuCtxDestroy_v2",
+                            "cuMemPoolTrimTo",
+                            "cuMemPoolDestroy",
+                            "cuMemRelease",
+                            "cuMemAddressFree",
+                            "cuDevicePrimaryCtxReset_v2"};
+    void *self           = dlopen("libcuda.so.1", RTLD_NOW);
+    std::vector<void *> seen;
+    for (const char *name : hooked) {
+        void *address = dlsym(self, name);
+        ASSERT_NE(nullptr, address) << name;
+        EXPECT_EQ(0, std::count(seen.begin(), seen.end(), address)) << name;
+        seen.push_back(address);
+        Dl_info info;
+        void *extra = nullptr;
+        ASSERT_NE(0, dladdr1(address, &info, &extra, RTLD_DL_SYMENT));
+        EXPECT_GE(static_cast<ElfW(Sym) *>(extra)->st_size, 32u) << name;
+#if defined(__x86_64__)
+        // push %rbp; mov %rsp, %rbp; mov $0, %eax twice
+        EXPECT_EQ(
+            0, memcmp(address, "\x55\x48\x89\xe5\xb8\0\0\0\0\xb8\0\0\0\0", 14))
+            << name;
+#endif
+    }
+    dlclose(self);
+}
+
+std::string read_file(const std::string &name)
+{
+    std::ifstream file(name);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+TEST_F(Calls, DISABLED_CopySome)
+{
+    char host[1000] = {};
+    CUdeviceptr a   = allocate(1000);
+    ASSERT_CUDA(cuMemcpyHtoD(a, host, 1000));
+    ASSERT_CUDA(cuMemcpyDtoH(host, a, 10));
+}
+
+TEST(Settings, StatsAreAppendedAtExit)
+{
+    char name[] = "/tmp/cuda_sim-stats.XXXXXX";
+    int fd      = mkstemp(name);
+    ASSERT_GE(fd, 0);
+    close(fd);
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(0, run_alone("CUDA_SIM_STATS=" + std::string(name),
+                               "Calls.DISABLED_CopySome"));
+    std::string text = read_file(name);
+    unlink(name);
+    EXPECT_EQ(2, std::count(text.begin(), text.end(), '\n'));
+    EXPECT_NE(text.npos, text.find("{\"pid\":"));
+    EXPECT_NE(text.npos, text.find("\"cuMemcpyHtoD_v2\":1"));
+    EXPECT_NE(text.npos, text.find("\"h2d\":1000,\"d2h\":10,\"d2d\":0"));
+}
+
+TEST_F(Calls, DISABLED_FirstAllocationFails)
+{
+    CUdeviceptr address;
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&address, 512));
+    EXPECT_CUDA(cuMemAlloc(&address, 512));
+    int count;
+    ASSERT_CUDA(cuDeviceGetCount(&count));
+    EXPECT_EQ(3, count);
+}
+
+TEST(Settings, AreReadFromTheEnvironment)
+{
+    EXPECT_EQ(0, run_alone("CUDA_SIM_FAIL=cuMemAlloc_v2=2:1 CUDA_SIM_DEVICES=3",
+                           "Calls.DISABLED_FirstAllocationFails"));
+}
+
+TEST(Settings, WrongOnesAreSaid)
+{
+    std::string output;
+    run_alone("CUDA_SIM_DEVICES=many CUDA_SIM_FAIL=cuMemAllok=1 "
+              "CUDA_SIM_COLOUR=red CUDA_SIM_DMABUF=maybe",
+              "Calls.DISABLED_CopySome", &output);
+    for (const char *part :
+         {"CUDA_SIM_DEVICES=many: not a number",
+          "CUDA_SIM_FAIL: 'cuMemAllok=1' is not a known call",
+          "there is no setting CUDA_SIM_COLOUR",
+          "CUDA_SIM_DMABUF=maybe: none of"})
+        EXPECT_NE(output.npos, output.find(part)) << part << "\n" << output;
+}
+
+TEST(Process, DISABLED_NoDevice)
+{
+    EXPECT_EQ(CUDA_ERROR_NO_DEVICE, cuInit(0));
+    int count;
+    EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGetCount(&count));
+}
+
+TEST(Process, WithoutDevices)
+{
+    EXPECT_EQ(0, run_alone("CUDA_SIM_DEVICES=0", "Process.DISABLED_NoDevice"));
+}
+
+TEST_F(Calls, ChildOfAForkGetsErrors)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    ASSERT_CUDA(cuMemsetD8(address, 'p', 2 * MiB));
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        CUdeviceptr out;
+        bool refused =
+            cuMemcpyDtoH(&byte, address, 1) == CUDA_ERROR_NOT_INITIALIZED &&
+            cuMemAlloc(&out, 512) == CUDA_ERROR_NOT_INITIALIZED &&
+            cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    EXPECT_EQ('p', download(address, 1)[0]);
+}
+
+// What runs at exit after the driver's own handler finds it shut down.
+struct Late {
+    bool armed = false;
+    ~Late()
+    {
+        CUdeviceptr address;
+        if (armed && cuMemAlloc(&address, 512) != CUDA_ERROR_DEINITIALIZED)
+            _exit(99);
+    }
+} late;
+
+TEST_F(Calls, DISABLED_ExitLate)
+{
+    late.armed = true;
+}
+
+TEST(Process, DriverIsGoneAtExit)
+{
+    EXPECT_EQ(0, run_alone("", "Calls.DISABLED_ExitLate"));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test

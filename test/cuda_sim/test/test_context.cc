@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Contexts, streams, events; what needs a context and what does not.
+#include "gpu.h"
+
+#include <thread>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+using Context = Gpu;
+
+TEST_F(Context, MemoryGoesWithItsContext)
+{
+    CUcontext other;
+    ASSERT_CUDA(cuCtxCreate(&other, nullptr, 0, 0));
+    CUdeviceptr small = allocate(100), large = allocate(4 * MiB);
+    void *pinned;
+    ASSERT_CUDA(cuMemAllocHost(&pinned, 4096));
+    ASSERT_CUDA(cuCtxDestroy(other));
+    CUdeviceptr gone[] = {small, large, reinterpret_cast<CUdeviceptr>(pinned)};
+    for (CUdeviceptr address : gone) {
+        unsigned type;
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+                  cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        address));
+    }
+    CUcontext current;
+    ASSERT_CUDA(cuCtxGetCurrent(&current));
+    EXPECT_EQ(context, current);
+    EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy(other));
+    EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxPushCurrent(other));
+}
+
+TEST_F(Context, ResetTakesThePrimaryContextsMemoryAndThePools)
+{
+    CUcontext primary;
+    ASSERT_CUDA(cuDevicePrimaryCtxRetain(&primary, 0));
+    ASSERT_CUDA(cuCtxPushCurrent(primary));
+    CUdeviceptr a = allocate(4 * MiB), b;
+    ASSERT_CUDA(cuMemAllocAsync(&b, 4096, nullptr));
+    ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
+    unsigned type;
+    auto which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, which, a));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, which, b));
+    unsigned flags;
+    int active;
+    ASSERT_CUDA(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    EXPECT_EQ(0, active);
+    EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc(&a, 512));
+    ASSERT_CUDA(cuCtxPopCurrent(&primary));
+    ASSERT_CUDA(cuDevicePrimaryCtxRelease(0));
+}
+
+TEST_F(Context, PrimaryContextIsCounted)
+{
+    CUcontext a, b;
+    unsigned flags;
+    int active;
+    ASSERT_CUDA(cuDevicePrimaryCtxRetain(&a, 1));
+    ASSERT_CUDA(cuDevicePrimaryCtxRetain(&b, 1));
+    EXPECT_EQ(a, b);
+    ASSERT_CUDA(cuDevicePrimaryCtxRelease(1));
+    ASSERT_CUDA(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    EXPECT_EQ(1, active);
+    ASSERT_CUDA(cuDevicePrimaryCtxRelease(1));
+    ASSERT_CUDA(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    EXPECT_EQ(0, active);
+    EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(1));
+}
+
+TEST_F(Context, WorkNeedsOneAndQueriesDoNot)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    std::thread([&] {
+        CUcontext current;
+        CUdevice device;
+        char host[16];
+        EXPECT_CUDA(cuCtxGetCurrent(&current));
+        EXPECT_EQ(nullptr, current);
+        auto none = CUDA_ERROR_INVALID_CONTEXT;
+        CUdeviceptr out;
+        CUstream stream;
+        EXPECT_EQ(none, cuCtxGetDevice(&device));
+        EXPECT_EQ(none, cuMemAlloc(&out, 512));
+        EXPECT_EQ(none, cuMemAllocAsync(&out, 512, nullptr));
+        EXPECT_EQ(none, cuMemFree(address));
+        EXPECT_EQ(none, cuMemcpyDtoH(host, address, 16));
+        EXPECT_EQ(none, cuMemsetD8(address, 0, 16));
+        EXPECT_EQ(none, cuStreamCreate(&stream, 0));
+        EXPECT_EQ(none, cuCtxSynchronize());
+        EXPECT_NE(0u, buffer_id(address));
+        size_t size;
+        EXPECT_CUDA(cuMemGetAddressRange(&out, &size, address));
+        int value;
+        EXPECT_CUDA(cuDeviceGetAttribute(
+            &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
+    }).join();
+}
+
+TEST_F(Context, StackIsPerThread)
+{
+    CUcontext second, popped;
+    ASSERT_CUDA(cuCtxCreate(&second, nullptr, 0, 1));
+    CUdevice device;
+    ASSERT_CUDA(cuCtxGetDevice(&device));
+    EXPECT_EQ(1, device);
+    ASSERT_CUDA(cuCtxPopCurrent(&popped));
+    EXPECT_EQ(second, popped);
+    ASSERT_CUDA(cuCtxGetDevice(&device));
+    EXPECT_EQ(0, device);
+    ASSERT_CUDA(cuCtxSetCurrent(second));
+    ASSERT_CUDA(cuCtxGetDevice(&device));
+    EXPECT_EQ(1, device);
+    CUdeviceptr address = allocate(512);
+    EXPECT_EQ(1, pointer_attribute<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                        address));
+    ASSERT_CUDA(cuCtxSetCurrent(context));
+    ASSERT_CUDA(cuCtxDestroy(second));
+    EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT,
+              cuCtxSetCurrent(reinterpret_cast<CUcontext>(&device)));
+}
+
+TEST_F(Context, StreamsAndEvents)
+{
+    CUstream stream;
+    CUevent event;
+    ASSERT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ASSERT_CUDA(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CUdeviceptr address = allocate(4096);
+    ASSERT_CUDA(cuMemsetD8Async(address, 's', 4096, stream));
+    ASSERT_CUDA(cuEventRecord(event, stream));
+    EXPECT_CUDA(cuEventQuery(event));
+    int calls = 0;
+    ASSERT_CUDA(cuLaunchHostFunc(
+        stream, [](void *argument) { ++*static_cast<int *>(argument); },
+        &calls));
+    ASSERT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_EQ(1, calls);
+    ASSERT_CUDA(cuEventDestroy(event));
+    ASSERT_CUDA(cuStreamDestroy(stream));
+    auto bad = CUDA_ERROR_INVALID_HANDLE;
+    EXPECT_EQ(bad, cuEventRecord(event, nullptr));
+    EXPECT_EQ(bad, cuStreamSynchronize(stream));
+    EXPECT_EQ(bad, cuMemsetD8Async(address, 0, 1, stream));
+    EXPECT_EQ(bad, cuMemAllocAsync(&address, 512, stream));
+}
+
+TEST_F(Context, DevicesHaveNamesAndIdentities)
+{
+    int count;
+    ASSERT_CUDA(cuDeviceGetCount(&count));
+    ASSERT_EQ(2, count);
+    CUuuid first, second;
+    ASSERT_CUDA(cuDeviceGetUuid(&first, 0));
+    ASSERT_CUDA(cuDeviceGetUuid(&second, 1));
+    EXPECT_NE(0, memcmp(&first, &second, sizeof(first)));
+    char bus[16];
+    CUdevice device;
+    ASSERT_CUDA(cuDeviceGetPCIBusId(bus, sizeof(bus), 1));
+    ASSERT_CUDA(cuDeviceGetByPCIBusId(&device, bus));
+    EXPECT_EQ(1, device);
+    size_t total;
+    ASSERT_CUDA(cuDeviceTotalMem(&total, 0));
+    EXPECT_EQ(80ull << 30, total);
+    EXPECT_EQ(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&device, 2));
+    int can = 1;
+    ASSERT_CUDA(cuDeviceCanAccessPeer(&can, 0, 1));
+    EXPECT_EQ(0, can);
+}
+
+TEST_F(Context, IpcHandlesCannotBeOpened)
+{
+    CUdeviceptr address = allocate(2 * MiB), other;
+    CUipcMemHandle handle;
+    ASSERT_CUDA(cuIpcGetMemHandle(&handle, address));
+    EXPECT_EQ(
+        CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+        cuIpcOpenMemHandle(&other, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+}
+
+TEST_F(Context, ThreadsWorkAtOnce)
+{
+    CUcontext shared = context;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([shared, t] {
+            ASSERT_CUDA(cuCtxSetCurrent(shared));
+            for (int i = 0; i < 300; ++i) {
+                CUdeviceptr address;
+                size_t size = i % 3 ? 3000 : 2 * MiB;
+                ASSERT_CUDA(cuMemAlloc(&address, size));
+                char mark = char(t * 50 + i % 50), back = 0;
+                ASSERT_CUDA(
+                    cuMemsetD8(address, static_cast<unsigned char>(mark), 999));
+                ASSERT_NE(0u, buffer_id(address));
+                ASSERT_CUDA(cuMemcpyDtoH(&back, address + 998, 1));
+                ASSERT_EQ(mark, back);
+                ASSERT_CUDA(cuMemFree(address));
+            }
+        });
+    }
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Exports of device memory: dma-bufs in the lab, stand-ins elsewhere.
+#include "gpu.h"
+
+#include <cerrno>
+#include <fcntl.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+using Export = Gpu;
+
+TEST_F(Export, ImporterAndGpuSeeTheSameBytes)
+{
+    CUdeviceptr address = allocate(4 * MiB);
+    ASSERT_CUDA(cuMemsetD8(address, 'a', 4 * MiB));
+    int fd;
+    ASSERT_CUDA(export_range(&fd, address + 64 * KiB, 128 * KiB));
+    Import import(fd, 128 * KiB);
+    EXPECT_EQ('a', import.data()[0]);
+    import.data()[5] = 'b';
+    ASSERT_CUDA(cuMemsetD8(address + 64 * KiB + 6, 'c', 1));
+    EXPECT_EQ('b', download(address + 64 * KiB + 5, 1)[0]);
+    EXPECT_EQ('c', import.data()[6]);
+}
+
+TEST_F(Export, IsARealDmabufOrSaysSo)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    int fd;
+    ASSERT_CUDA(export_range(&fd, address, 2 * MiB));
+    char target[256] = {};
+    std::string link = "/proc/self/fd/" + std::to_string(fd);
+    ASSERT_GT(readlink(link.c_str(), target, sizeof(target) - 1), 0);
+    EXPECT_EQ(cuda_sim_dmabuf_is_real() != 0,
+              std::string(target).starts_with("/dmabuf:"));
+    EXPECT_EQ(access("/dev/udmabuf", R_OK | W_OK) == 0,
+              cuda_sim_dmabuf_is_real() != 0);
+    EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    if (cuda_sim_dmabuf_is_real()) {
+        EXPECT_EQ(off_t(2 * MiB), lseek(fd, 0, SEEK_END));
+    }
+    close(fd);
+}
+
+// The hazard that registration caches have to deal with.
+TEST_F(Export, OldMemoryOutlivesItsAllocation)
+{
+    CUdeviceptr first = allocate(4 * MiB);
+    ASSERT_CUDA(cuMemsetD8(first, 'o', 4 * MiB));
+    int fd;
+    ASSERT_CUDA(export_range(&fd, first, 4 * MiB));
+    Import import(fd, 4 * MiB);
+    ASSERT_CUDA(cuMemFree(first));
+    CUdeviceptr second = allocate(4 * MiB);
+    ASSERT_EQ(first, second);
+    ASSERT_CUDA(cuMemsetD8(second, 'n', 4 * MiB));
+    EXPECT_EQ('o', import.data()[0]);
+    EXPECT_EQ('o', import.data()[4 * MiB - 1]);
+    memset(import.data(), 'x', 4 * MiB);
+    EXPECT_EQ(std::vector<char>(4 * MiB, 'n'), download(second, 4 * MiB));
+}
+
+TEST_F(Export, InsistsOnPages)
+{
+    CUdeviceptr address = allocate(4 * MiB);
+    int fd              = -5;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, address + 512, 4096));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, address, 5000));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, address, 0));
+    EXPECT_EQ(-5, fd);
+}
+
+TEST_F(Export, InsistsOnOneAllocation)
+{
+    CUdeviceptr a = allocate(4 * MiB), b = allocate(4 * MiB);
+    CUdeviceptr low = std::min(a, b);
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, low, 8 * MiB));
+    ASSERT_CUDA(cuMemFree(low));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, low, 4096));
+}
+
+TEST_F(Export, SmallAllocationsAreExportedByPage)
+{
+    CUdeviceptr a = allocate(1000), b = allocate(1000);
+    ASSERT_CUDA(cuMemsetD8(a, 'a', 1000));
+    ASSERT_CUDA(cuMemsetD8(b, 'b', 1000));
+    CUdeviceptr page = b / 4096 * 4096;
+    int fd;
+    ASSERT_CUDA(export_range(&fd, page, 4096));
+    Import import(fd, 4096);
+    EXPECT_EQ('b', import.data()[b - page]);
+}
+
+TEST_F(Export, RefusesWhatIsNotDeviceMemory)
+{
+    CUdeviceptr managed;
+    void *pinned;
+    int fd;
+    ASSERT_CUDA(cuMemAllocManaged(&managed, 8192, CU_MEM_ATTACH_GLOBAL));
+    ASSERT_CUDA(cuMemAllocHost(&pinned, 8192));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, managed, 4096));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              export_range(&fd, reinterpret_cast<CUdeviceptr>(pinned), 4096));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, 1 << 20, 4096));
+}
+
+TEST_F(Export, RefusesUnknownTypesAndFlags)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, address, 4096, 2));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuMemGetHandleForAddressRange(&fd, address, 4096,
+                                            CUmemRangeHandleType(2), 0));
+    ASSERT_CUDA(export_range(&fd, address, 4096,
+                             CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE));
+    close(fd);
+}
+
+TEST_F(Export, NeedsNoContext)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    CUcontext popped;
+    ASSERT_CUDA(cuCtxPopCurrent(&popped));
+    int fd;
+    ASSERT_CUDA(export_range(&fd, address, 4096));
+    close(fd);
+    ASSERT_CUDA(cuCtxPushCurrent(popped));
+}
+
+TEST_F(Export, IsCounted)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    cuda_sim_reset();
+    int fd;
+    ASSERT_CUDA(export_range(&fd, address, 8192));
+    close(fd);
+    EXPECT_NE(CUDA_SUCCESS, export_range(&fd, address, 1));
+    cuda_sim_counters_t c;
+    cuda_sim_counters(&c);
+    EXPECT_EQ(1u, c.exports);
+    EXPECT_EQ(8192u, c.exported_bytes);
+    EXPECT_EQ(2u, cuda_sim_calls("cuMemGetHandleForAddressRange"));
+}
+
+// The following run in processes of their own, with other settings.
+
+TEST_F(Export, DISABLED_WithoutSupport)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    int fd, supported = 1;
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_range(&fd, address, 4096));
+    EXPECT_CUDA(cuDeviceGetAttribute(&supported,
+                                     CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
+    EXPECT_EQ(0, supported);
+}
+
+TEST(ExportSettings, WithoutSupport)
+{
+    EXPECT_EQ(
+        0, run_alone("CUDA_SIM_DMABUF=none", "Export.DISABLED_WithoutSupport"));
+}
+
+TEST_F(Export, DISABLED_LargePages)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, address, 4096));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              export_range(&fd, address + 4096, 64 * KiB));
+    ASSERT_CUDA(export_range(&fd, address, 64 * KiB));
+    close(fd);
+}
+
+TEST(ExportSettings, LargePages)
+{
+    EXPECT_EQ(
+        0, run_alone("CUDA_SIM_HOST_PAGE=65536", "Export.DISABLED_LargePages"));
+}
+
+TEST_F(Export, DISABLED_WithoutPcieMapping)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED,
+              export_range(&fd, address, 4096,
+                           CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE));
+}
+
+TEST(ExportSettings, WithoutPcieMapping)
+{
+    EXPECT_EQ(0, run_alone("CUDA_SIM_PCIE_MAPPING=n",
+                           "Export.DISABLED_WithoutPcieMapping"));
+}
+
+TEST_F(Export, DISABLED_SmallBar1)
+{
+    CUdeviceptr address = allocate(64 * MiB);
+    int fd, other = -1;
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, export_range(&fd, address, 17 * MiB));
+    ASSERT_CUDA(export_range(&fd, address, 12 * MiB));
+    CUresult second = export_range(&other, address + 16 * MiB, 12 * MiB);
+    // Where the kernel lists its dma-bufs, the sum counts.
+    if (access("/sys/kernel/debug/dma_buf/bufinfo", R_OK) == 0 &&
+        cuda_sim_dmabuf_is_real()) {
+        EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, second);
+        close(fd);
+        second = export_range(&other, address + 16 * MiB, 12 * MiB);
+        fd     = -1;
+    }
+    EXPECT_CUDA(second);
+    close(fd);
+    close(other);
+}
+
+TEST(ExportSettings, SmallBar1)
+{
+    EXPECT_EQ(0,
+              run_alone("CUDA_SIM_BAR1_MIB=16", "Export.DISABLED_SmallBar1"));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test

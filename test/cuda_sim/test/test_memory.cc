@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Allocations, pointer queries, copies.
+#include "gpu.h"
+
+#include <csetjmp>
+#include <csignal>
+#include <random>
+#include <set>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+using Memory = Gpu;
+
+sigjmp_buf crash_point;
+
+void on_crash(int)
+{
+    siglongjmp(crash_point, 1);
+}
+
+bool cpu_read_crashes(CUdeviceptr address)
+{
+    struct sigaction action {
+    }, old_segv, old_bus;
+    action.sa_handler = on_crash;
+    action.sa_flags   = SA_NODEFER;
+    sigaction(SIGSEGV, &action, &old_segv);
+    sigaction(SIGBUS, &action, &old_bus);
+    bool crashed = sigsetjmp(crash_point, 1) != 0;
+    if (!crashed)
+        (void)*reinterpret_cast<volatile char *>(address);
+    sigaction(SIGSEGV, &old_segv, nullptr);
+    sigaction(SIGBUS, &old_bus, nullptr);
+    return crashed;
+}
+
+TEST_F(Memory, CpuCannotReachDeviceMemory)
+{
+    CUdeviceptr address = allocate(MiB);
+    ASSERT_CUDA(cuMemsetD8(address, 1, MiB));
+    EXPECT_TRUE(cpu_read_crashes(address));
+}
+
+TEST_F(Memory, CopiesThereAndBack)
+{
+    // Longer than one mapping of the memory file.
+    size_t size         = (1ull << 30) + 4 * MiB;
+    CUdeviceptr address = allocate(size);
+    std::vector<char> out(8 * MiB), back(8 * MiB);
+    std::mt19937 random(7);
+    for (char &byte : out)
+        byte = char(random());
+    CUdeviceptr at = address + size - 8 * MiB;
+    ASSERT_CUDA(cuMemcpyHtoD(at, out.data(), out.size()));
+    ASSERT_CUDA(cuMemcpyDtoD(address, at, out.size()));
+    ASSERT_CUDA(cuMemcpyDtoH(back.data(), address, back.size()));
+    EXPECT_EQ(out, back);
+}
+
+TEST_F(Memory, CountsCopiedBytesByDirection)
+{
+    CUdeviceptr a = allocate(4096), b = allocate(4096);
+    char host[4096] = {};
+    cuda_sim_reset();
+    ASSERT_CUDA(cuMemcpyHtoD(a, host, 100));
+    ASSERT_CUDA(cuMemcpyDtoH(host, a, 30));
+    ASSERT_CUDA(cuMemcpyDtoD(b, a, 7));
+    ASSERT_CUDA(cuMemcpyAsync(b, reinterpret_cast<CUdeviceptr>(host), 11, 0));
+    ASSERT_CUDA(cuMemcpy(reinterpret_cast<CUdeviceptr>(host),
+                         reinterpret_cast<CUdeviceptr>(host + 8), 5));
+    ASSERT_CUDA(cuMemsetD8(a, 3, 13));
+    EXPECT_NE(CUDA_SUCCESS, cuMemcpyHtoD(a, host, 8192));
+    cuda_sim_counters_t c;
+    cuda_sim_counters(&c);
+    EXPECT_EQ(111u, c.h2d_bytes);
+    EXPECT_EQ(30u, c.d2h_bytes);
+    EXPECT_EQ(7u, c.d2d_bytes);
+    EXPECT_EQ(5u, c.h2h_bytes);
+    EXPECT_EQ(13u, c.memset_bytes);
+    EXPECT_EQ(2u, cuda_sim_calls("cuMemcpyHtoD_v2"));
+}
+
+TEST_F(Memory, SmallAllocationsShareABlock)
+{
+    CUdeviceptr a = allocate(1), b = allocate(1000);
+    EXPECT_EQ(0u, a % 512);
+    EXPECT_EQ(0u, b % 512);
+    EXPECT_EQ(a / (2 * MiB), b / (2 * MiB));
+    EXPECT_NE(buffer_id(a), buffer_id(b));
+    CUdeviceptr base;
+    size_t size;
+    ASSERT_CUDA(cuMemGetAddressRange(&base, &size, b + 999));
+    EXPECT_EQ(b, base);
+    EXPECT_EQ(1000u, size);
+    EXPECT_NE(CUDA_SUCCESS, cuMemGetAddressRange(&base, &size, b + 1000));
+}
+
+TEST_F(Memory, LargeAllocationsAreAlignedToBlocks)
+{
+    cuda_sim_counters_t before, after;
+    cuda_sim_counters(&before);
+    CUdeviceptr address = allocate(2 * MiB + 1);
+    cuda_sim_counters(&after);
+    EXPECT_EQ(0u, address % (2 * MiB));
+    EXPECT_EQ(4 * MiB, after.device_bytes - before.device_bytes);
+}
+
+TEST_F(Memory, AddressComesBackWithNewMemoryAndNewIdentity)
+{
+    CUdeviceptr first = allocate(8 * MiB);
+    ASSERT_CUDA(cuMemsetD8(first, 0x5a, 8 * MiB));
+    auto id = buffer_id(first);
+    ASSERT_CUDA(cuMemFree(first));
+    CUdeviceptr second = allocate(8 * MiB);
+    EXPECT_EQ(first, second);
+    EXPECT_NE(id, buffer_id(second));
+    EXPECT_EQ(std::vector<char>(64), download(second, 64));
+}
+
+TEST_F(Memory, IdentitiesAreNeverGivenTwice)
+{
+    std::set<unsigned long long> seen;
+    for (int i = 0; i < 1000; ++i) {
+        CUdeviceptr address = allocate(i % 2 ? 512 : 2 * MiB);
+        EXPECT_TRUE(seen.insert(buffer_id(address)).second);
+        ASSERT_CUDA(cuMemFree(address));
+    }
+}
+
+TEST_F(Memory, RefusesWrongFrees)
+{
+    CUdeviceptr address = allocate(4 * MiB);
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFree(address + 512));
+    ASSERT_CUDA(cuMemFree(address));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFree(address));
+    char host;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuMemFree(reinterpret_cast<CUdeviceptr>(&host)));
+}
+
+TEST_F(Memory, RunsOut)
+{
+    size_t free_bytes, total;
+    ASSERT_CUDA(cuMemGetInfo(&free_bytes, &total));
+    CUdeviceptr address = 0;
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&address, free_bytes + 1));
+    // No page of it exists: nothing has been written.
+    ASSERT_CUDA(cuMemAlloc(&address, free_bytes));
+    size_t left;
+    ASSERT_CUDA(cuMemGetInfo(&left, &total));
+    EXPECT_EQ(0u, left);
+    ASSERT_CUDA(cuMemFree(address));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(&address, 0));
+}
+
+TEST_F(Memory, CopiesDoNotLeaveAnAllocation)
+{
+    CUdeviceptr a = allocate(1024), b = allocate(1024);
+    std::vector<char> host(4096);
+    (void)b;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(a, host.data(), 1025));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuMemcpyDtoH(host.data(), a + 1000, 25));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(a, 0, 1025));
+    // Host memory where device memory is meant.
+    auto wrong = reinterpret_cast<CUdeviceptr>(host.data());
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(a, wrong, 16));
+}
+
+TEST_F(Memory, DescribesEveryKind)
+{
+    CUdeviceptr device = allocate(4 * MiB), managed;
+    void *pinned;
+    std::vector<char> pageable(8192);
+    ASSERT_CUDA(cuMemAllocManaged(&managed, 8192, CU_MEM_ATTACH_GLOBAL));
+    ASSERT_CUDA(cuMemAllocHost(&pinned, 8192));
+    auto host = reinterpret_cast<CUdeviceptr>(pinned);
+    auto type = [](CUdeviceptr at) {
+        return pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                           at);
+    };
+    auto is = [](CUpointer_attribute which, CUdeviceptr at) {
+        return pointer_attribute<unsigned>(which, at);
+    };
+    EXPECT_EQ(CU_MEMORYTYPE_DEVICE, type(device + 12345));
+    EXPECT_EQ(CU_MEMORYTYPE_DEVICE, type(managed));
+    EXPECT_EQ(CU_MEMORYTYPE_HOST, type(host));
+    EXPECT_EQ(0u, is(CU_POINTER_ATTRIBUTE_IS_MANAGED, device));
+    EXPECT_EQ(1u, is(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed));
+    auto capable = CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE;
+    EXPECT_EQ(1u, is(capable, device));
+    EXPECT_EQ(0u, is(capable, managed));
+    EXPECT_EQ(context, pointer_attribute<CUcontext>(
+                           CU_POINTER_ATTRIBUTE_CONTEXT, device));
+    EXPECT_EQ(device, pointer_attribute<CUdeviceptr>(
+                          CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, device + 9));
+    EXPECT_EQ(4 * MiB, pointer_attribute<size_t>(
+                           CU_POINTER_ATTRIBUTE_RANGE_SIZE, device + 9));
+    unsigned unknown;
+    EXPECT_EQ(
+        CUDA_ERROR_INVALID_VALUE,
+        cuPointerGetAttribute(&unknown, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                              reinterpret_cast<CUdeviceptr>(pageable.data())));
+    // The CPU may touch these two.
+    *reinterpret_cast<char *>(managed) = 1;
+    *static_cast<char *>(pinned)       = 1;
+    ASSERT_CUDA(cuMemFree(managed));
+    ASSERT_CUDA(cuMemFreeHost(pinned));
+}
+
+TEST_F(Memory, UnknownAddressesHaveNothingToSay)
+{
+    unsigned type = 7, managed = 7;
+    int device                  = 7;
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *data[]                = {&type, &managed, &device};
+    char host;
+    ASSERT_CUDA(cuPointerGetAttributes(3, which, data,
+                                       reinterpret_cast<CUdeviceptr>(&host)));
+    EXPECT_EQ(0u, type);
+    EXPECT_EQ(0u, managed);
+    EXPECT_EQ(CU_DEVICE_INVALID, device);
+}
+
+TEST_F(Memory, HostMemoryIsRegisteredOnce)
+{
+    std::vector<char> memory(64 * KiB);
+    char *at = memory.data();
+    ASSERT_CUDA(cuMemHostRegister(at, 32 * KiB, 0));
+    EXPECT_EQ(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+              cuMemHostRegister(at + 16 * KiB, 32 * KiB, 0));
+    EXPECT_EQ(CU_MEMORYTYPE_HOST,
+              pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                          reinterpret_cast<CUdeviceptr>(at)));
+    ASSERT_CUDA(cuMemHostUnregister(at));
+    EXPECT_EQ(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(at));
+}
+
+TEST_F(Memory, SyncMemopsIsForOrdinaryMemory)
+{
+    CUdeviceptr address = allocate(4096);
+    unsigned on         = 1;
+    EXPECT_CUDA(
+        cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    EXPECT_EQ(1u, pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                              address));
+}
+
+TEST_F(Memory, CopiesRowsOfPitchedMemory)
+{
+    CUdeviceptr address;
+    size_t pitch;
+    ASSERT_CUDA(cuMemAllocPitch(&address, &pitch, 100, 4, 4));
+    EXPECT_EQ(512u, pitch);
+    char rows[4][100];
+    for (int i = 0; i < 4; ++i)
+        memset(rows[i], 'a' + i, 100);
+    CUDA_MEMCPY2D what{};
+    what.srcMemoryType = CU_MEMORYTYPE_HOST;
+    what.srcHost       = rows;
+    what.srcPitch      = 100;
+    what.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    what.dstDevice     = address;
+    what.dstPitch      = pitch;
+    what.WidthInBytes  = 100;
+    what.Height        = 4;
+    ASSERT_CUDA(cuMemcpy2D(&what));
+    EXPECT_EQ(std::vector<char>(100, 'd'), download(address + 3 * pitch, 100));
+}
+
+// Allocations never overlap, whatever the order; the seed is printed.
+TEST_F(Memory, RandomAllocationsKeepTheirBytes)
+{
+    unsigned seed = std::random_device()();
+    RecordProperty("seed", std::to_string(seed));
+    printf("seed %u\n", seed);
+    std::mt19937 random(seed);
+    struct One {
+        CUdeviceptr address;
+        size_t size;
+        unsigned char mark;
+    };
+    std::vector<One> all;
+    for (unsigned i = 0; i < 2000; ++i) {
+        if (all.size() > 100 || (!all.empty() && random() % 3 == 0)) {
+            size_t which = random() % all.size();
+            One one      = all[which];
+            auto bytes   = download(one.address, one.size);
+            ASSERT_EQ(std::vector<char>(one.size, char(one.mark)), bytes);
+            ASSERT_CUDA(cuMemFree(one.address));
+            all.erase(all.begin() + ptrdiff_t(which));
+        } else {
+            size_t size =
+                random() % 8 ? 1 + random() % 5000 : 1 + random() % (5 * MiB);
+            One one{allocate(size), size, static_cast<unsigned char>(i)};
+            ASSERT_CUDA(cuMemsetD8(one.address, one.mark, size));
+            all.push_back(one);
+        }
+    }
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Virtual memory management.
+#include "gpu.h"
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t unit = 2 * MiB;
+
+class Vmm : public Gpu {
+protected:
+    static CUmemAllocationProp properties(int device = 0, bool rdma = true)
+    {
+        CUmemAllocationProp p{};
+        p.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
+        p.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+        p.location.id                     = device;
+        p.allocFlags.gpuDirectRDMACapable = rdma;
+        return p;
+    }
+
+    static CUmemGenericAllocationHandle
+    create(size_t size, const CUmemAllocationProp &p = properties())
+    {
+        CUmemGenericAllocationHandle handle = 0;
+        EXPECT_CUDA(cuMemCreate(&handle, size, &p, 0));
+        return handle;
+    }
+
+    static CUdeviceptr reserve(size_t size)
+    {
+        CUdeviceptr address = 0;
+        EXPECT_CUDA(cuMemAddressReserve(&address, size, 0, 0, 0));
+        return address;
+    }
+
+    static CUresult allow(CUdeviceptr address, size_t size, int device = 0)
+    {
+        CUmemAccessDesc access{};
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access.location.id   = device;
+        access.flags         = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return cuMemSetAccess(address, size, &access, 1);
+    }
+
+    // A reservation of two handles with room after them.
+    CUdeviceptr two_handles(const CUmemAllocationProp &second = properties())
+    {
+        CUdeviceptr base               = reserve(4 * unit);
+        CUmemGenericAllocationHandle a = create(unit), b = create(unit, second);
+        EXPECT_CUDA(cuMemMap(base, unit, 0, a, 0));
+        EXPECT_CUDA(cuMemMap(base + unit, unit, 0, b, 0));
+        EXPECT_CUDA(allow(base, 2 * unit));
+        EXPECT_CUDA(cuMemRelease(a));
+        EXPECT_CUDA(cuMemRelease(b));
+        return base;
+    }
+};
+
+TEST_F(Vmm, MapsAndUnmaps)
+{
+    CUdeviceptr base = two_handles();
+    ASSERT_CUDA(cuMemsetD8(base, 'v', 2 * unit));
+    EXPECT_EQ('v', download(base + 2 * unit - 1, 1)[0]);
+    EXPECT_NE(CUDA_SUCCESS, cuMemsetD8(base, 'v', 2 * unit + 1));
+    // One segment, not the reservation.
+    CUdeviceptr start;
+    size_t size;
+    ASSERT_CUDA(cuMemGetAddressRange(&start, &size, base + unit + 5));
+    EXPECT_EQ(base + unit, start);
+    EXPECT_EQ(unit, size);
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(base, 4 * unit));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, unit / 2));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, 3 * unit));
+    ASSERT_CUDA(cuMemUnmap(base, 2 * unit));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, 2 * unit));
+    ASSERT_CUDA(cuMemAddressFree(base, 4 * unit));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(base, 4 * unit));
+}
+
+TEST_F(Vmm, NeedsAccess)
+{
+    CUdeviceptr base = reserve(unit);
+    auto handle      = create(unit);
+    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(base, 0, 1));
+    ASSERT_CUDA(allow(base, unit, 1));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(base, 0, 1));
+    ASSERT_CUDA(allow(base, unit));
+    EXPECT_CUDA(cuMemsetD8(base, 0, 1));
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    ASSERT_CUDA(cuMemRelease(handle));
+}
+
+TEST_F(Vmm, RefusesWrongMappings)
+{
+    CUdeviceptr base = reserve(2 * unit);
+    auto handle      = create(unit);
+    auto bad         = CUDA_ERROR_INVALID_VALUE;
+    EXPECT_EQ(bad, cuMemMap(base, 2 * unit, 0, handle, 0));
+    EXPECT_EQ(bad, cuMemMap(base, unit / 2, 0, handle, 0));
+    EXPECT_EQ(bad, cuMemMap(base + 4096, unit, 0, handle, 0));
+    EXPECT_EQ(bad, cuMemMap(base + 2 * unit, unit, 0, handle, 0));
+    EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle + 1000, 0));
+    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle, 0));
+    CUmemGenericAllocationHandle none;
+    CUmemAllocationProp p = properties();
+    EXPECT_EQ(bad, cuMemCreate(&none, unit + 4096, &p, 0));
+    EXPECT_EQ(bad, cuMemFree(base));
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    ASSERT_CUDA(cuMemRelease(handle));
+    EXPECT_EQ(bad, cuMemRelease(handle));
+}
+
+TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
+{
+    cuda_sim_counters_t start, now;
+    cuda_sim_counters(&start);
+    CUdeviceptr base = reserve(unit);
+    auto handle      = create(unit);
+    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    ASSERT_CUDA(allow(base, unit));
+    ASSERT_CUDA(cuMemsetD8(base, 'k', unit));
+    ASSERT_CUDA(cuMemRelease(handle));
+    EXPECT_EQ('k', download(base, 1)[0]);
+    cuda_sim_counters(&now);
+    EXPECT_EQ(unit, now.device_bytes - start.device_bytes);
+    // Another reference, through the address.
+    CUmemGenericAllocationHandle again;
+    ASSERT_CUDA(cuMemRetainAllocationHandle(
+        &again, reinterpret_cast<void *>(base + 100)));
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    ASSERT_CUDA(cuMemMap(base, unit, 0, again, 0));
+    ASSERT_CUDA(allow(base, unit));
+    EXPECT_EQ('k', download(base, 1)[0]);
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    ASSERT_CUDA(cuMemRelease(again));
+    cuda_sim_counters(&now);
+    EXPECT_EQ(start.device_bytes, now.device_bytes);
+}
+
+TEST_F(Vmm, ReservedAddressesAnswerLittle)
+{
+    CUdeviceptr base = reserve(2 * unit);
+    EXPECT_EQ(0u, pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MAPPED,
+                                              base + unit));
+    EXPECT_EQ(base, pointer_attribute<CUdeviceptr>(
+                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + unit));
+    unsigned type;
+    EXPECT_EQ(
+        CUDA_ERROR_INVALID_VALUE,
+        cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base));
+    ASSERT_CUDA(cuMemAddressFree(base, 2 * unit));
+}
+
+TEST_F(Vmm, PropertiesCanBeAsked)
+{
+    auto handle = create(unit, properties(1, false));
+    CUmemAllocationProp p{};
+    ASSERT_CUDA(cuMemGetAllocationPropertiesFromHandle(&p, handle));
+    EXPECT_EQ(1, p.location.id);
+    EXPECT_EQ(0, p.allocFlags.gpuDirectRDMACapable);
+    ASSERT_CUDA(cuMemRelease(handle));
+}
+
+TEST_F(Vmm, SyncMemopsIsNotSupported)
+{
+    CUdeviceptr base = two_handles();
+    unsigned on      = 1;
+    EXPECT_EQ(
+        CUDA_ERROR_NOT_SUPPORTED,
+        cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base));
+}
+
+TEST_F(Vmm, SeveralHandlesAreOneExport)
+{
+    CUdeviceptr base = two_handles();
+    ASSERT_CUDA(cuMemsetD8(base, 'a', unit));
+    ASSERT_CUDA(cuMemsetD8(base + unit, 'b', unit));
+    int fd;
+    ASSERT_CUDA(export_range(&fd, base + unit - 8192, 16384));
+    if (!cuda_sim_dmabuf_is_real()) {
+        // A stand-in shows the first piece only.
+        Import import(fd, 8192);
+        EXPECT_EQ('a', import.data()[8191]);
+        return;
+    }
+    Import import(fd, 16384);
+    EXPECT_EQ('a', import.data()[8191]);
+    EXPECT_EQ('b', import.data()[8192]);
+}
+
+TEST_F(Vmm, ExportWantsBackedAlikeMemoryOfOneDevice)
+{
+    int fd;
+    CUdeviceptr base = two_handles();
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 3 * unit));
+    base = two_handles(properties(1));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 2 * unit));
+    base = two_handles(properties(0, false));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 2 * unit));
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_range(&fd, base + unit, unit));
+    ASSERT_CUDA(export_range(&fd, base, unit));
+    close(fd);
+}
+
+TEST_F(Vmm, RemappedAddressHasOtherMemory)
+{
+    CUdeviceptr base = two_handles();
+    ASSERT_CUDA(cuMemsetD8(base, 'o', 2 * unit));
+    auto id = buffer_id(base);
+    int fd;
+    ASSERT_CUDA(export_range(&fd, base, unit));
+    Import import(fd, unit);
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    auto handle = create(unit);
+    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    ASSERT_CUDA(allow(base, unit));
+    ASSERT_CUDA(cuMemsetD8(base, 'n', unit));
+    EXPECT_EQ('o', import.data()[0]);
+    EXPECT_NE(id, buffer_id(base));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test
