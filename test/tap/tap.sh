@@ -12,13 +12,15 @@ note() { printf '%s\n' "$*" | sed 's/^/# /'; }
 
 # check NAME COMMAND...: passes if the command does; its output is shown if not.
 check() {
-    local name=$1 output
+    local name=$1 output status
     shift
-    if output=$("$@" 2>&1); then
+    output=$("$@" 2>&1)
+    status=$?
+    if [ $status = 0 ]; then
         ok "$name"
     else
         nok "$name"
-        note "status $? of: $*"
+        note "status $status of: $*"
         note "$output"
     fi
 }
