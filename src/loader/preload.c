@@ -119,6 +119,14 @@ static load_modules_func_t find_next(void *caller)
     if ((next == NULL) || (next == ucs_load_modules)) {
         *(void **)&next = dlsym(RTLD_NEXT, "ucs_load_modules");
     }
+    if (next == NULL) {
+        /* libucs calls it last in its constructor: the caller is ld.so. */
+        library = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
+        if (library != NULL) {
+            *(void **)&next = dlsym(library, "ucs_load_modules");
+            dlclose(library);
+        }
+    }
     return next;
 }
 

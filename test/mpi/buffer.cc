@@ -97,7 +97,6 @@ buffer::buffer(memory kind, size_t length) : kind_(kind), length_(length)
 void buffer::map_vmm()
 {
     CUmemAllocationProp properties = {};
-    CUmemAccessDesc access         = {};
     size_t granularity             = 0;
     CUdeviceptr address            = 0;
 
@@ -105,8 +104,6 @@ void buffer::map_vmm()
     properties.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.id                     = current_device();
     properties.allocFlags.gpuDirectRDMACapable = 1;
-    access.location                            = properties.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
     TEST_MPI_CUDA(cuMemGetAllocationGranularity, &granularity, &properties,
                   CU_MEM_ALLOC_GRANULARITY_MINIMUM);
@@ -114,7 +111,14 @@ void buffer::map_vmm()
     TEST_MPI_CUDA(cuMemCreate, &vmm_handle_, vmm_length_, &properties, 0);
     TEST_MPI_CUDA(cuMemAddressReserve, &address, vmm_length_, 0, 0, 0);
     TEST_MPI_CUDA(cuMemMap, address, vmm_length_, 0, vmm_handle_, 0);
-    TEST_MPI_CUDA(cuMemSetAccess, address, vmm_length_, &access, 1);
+    for (int i = 0; i < count_devices(); ++i) {
+        CUmemAccessDesc access = {};
+
+        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access.location.id   = i;
+        access.flags         = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        TEST_MPI_CUDA(cuMemSetAccess, address, vmm_length_, &access, 1);
+    }
     data_ = reinterpret_cast<uint8_t *>(address);
 }
 

@@ -91,7 +91,7 @@ void add_devices(std::vector<test_case> *cases)
 {
     cases->push_back({"devices", "two GPUs in one process", run_two_devices,
                       memory::device, memory::device});
-    cases->push_back({"devices", "two GPUs in one process, VMM memory",
+    cases->push_back({"vmm", "two GPUs in one process, VMM memory",
                       run_two_devices, memory::vmm, memory::vmm});
     cases->push_back({"context", "no current context", run_no_context,
                       memory::device, memory::device});

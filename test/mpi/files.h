@@ -6,7 +6,8 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// Files that this process has open, and those among them that are dma-bufs.
+// Files that this process has open, the memory of simulated GPUs left out, and
+// those that are dma-bufs.
 size_t count_files();
 size_t count_dmabuf_files();
 

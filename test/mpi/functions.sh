@@ -64,7 +64,7 @@ run_cases() {
         esac
         count=$((count + 1))
     done <"$mpi_output"
-    if [ "$count" -lt 2 ] || [ "$status" -gt 1 ]; then
+    if [ "$count" -lt 2 ] || [ "$status" -ne 0 ]; then
         nok "${prefix}mpi_tests ran to its end (status $status)"
         note "$(tail -n 40 "$mpi_errors")"
     fi

@@ -157,19 +157,17 @@ void add_messages(std::vector<test_case> *cases)
                       run_brief, host, device, staging::follows});
     cases->push_back({"messages", "pieces of one large allocation", run_pieces,
                       device, device, staging::follows});
-    for (memory kind : {memory::vmm, memory::pool}) {
+    const auto add_kind = [cases](const char *group, memory kind,
+                                  staging expected) {
         cases->push_back(
-            {"kinds",
-             std::string("large messages, ") + name_of(kind) + " memory",
-             run_large, kind, kind, staging::follows});
-    }
+            {group, std::string("large messages, ") + name_of(kind) + " memory",
+             run_large, kind, kind, expected});
+    };
+    add_kind("vmm", memory::vmm, staging::follows);
+    add_kind("kinds", memory::pool, staging::follows);
     // These are not the GPU's alone, and UCX may move them as it likes.
-    for (memory kind : {memory::managed, memory::pinned}) {
-        cases->push_back(
-            {"kinds",
-             std::string("large messages, ") + name_of(kind) + " memory",
-             run_large, kind, kind, staging::any});
-    }
+    add_kind("kinds", memory::managed, staging::any);
+    add_kind("kinds", memory::pinned, staging::any);
 }
 
 } // namespace ucx_ib_dmabuf::test
