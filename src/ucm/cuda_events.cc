@@ -50,8 +50,9 @@ private:
     }
 
     std::mutex lock_;
-    bool driver_done_ = false;
-    bool ucx_frees_   = false;        // UCX's own hooks see cuMemFree
+    bool driver_done_        = false;
+    uint64_t libraries_seen_ = 0;
+    bool ucx_frees_          = false; // UCX's own hooks see cuMemFree
     std::set<void *> hooked_;         // addresses that were dealt with
     std::set<const void *> by_reloc_; // functions whose symbol was
     // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
@@ -174,8 +175,15 @@ void Installer::hook_driver(const DriverLibrary &driver)
         (free_device != nullptr) && is_in_ucm(patched_target(free_device));
 }
 
+// Time and again: a runtime may have been loaded since the last time.
 void Installer::hook_runtimes()
 {
+    const uint64_t loaded = libraries_loaded();
+    if (loaded == libraries_seen_) {
+        return;
+    }
+    libraries_seen_ = loaded;
+
     const std::vector<void *> libraries = runtime_libraries();
 
     for (const HookedFunction &function : runtime_functions()) {
@@ -206,7 +214,7 @@ ucs_status_t Installer::install()
         hook_driver(driver);
         driver_done_ = true;
     }
-    hook_runtimes(); // each time: a runtime may have been loaded since
+    hook_runtimes();
     complete_.store(missing_.empty(), std::memory_order_release);
     return UCS_OK;
 }

@@ -11,11 +11,12 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 // The versions of CUDA that brought new variants of entry points. Asking for
-// more than the driver has is answered with an error, and skipped.
-constexpr int VERSIONS[] = {2000,  3020,  4000,  4010,  6000,  6050,
-                            7000,  8000,  9000,  10000, 10020, 11000,
-                            11020, 11030, 11040, 11070, 12000, 12030,
-                            12040, 12050, 12080, 13000, 13010};
+// more than the driver has is answered with an error, and skipped. Those before
+// 3.2 take 32-bit pointers.
+constexpr int VERSIONS[] = {3020,  4000,  4010,  6000,  6050,  7000,
+                            8000,  9000,  10000, 10020, 11000, 11020,
+                            11030, 11040, 11070, 12000, 12030, 12040,
+                            12050, 12080, 13000, 13010};
 
 void add(Addresses &addresses, void *address)
 {
@@ -118,6 +119,18 @@ Addresses runtime_addresses(const std::vector<void *> &libraries,
         add(result, dlsym(library, symbol));
     }
     return result;
+}
+
+uint64_t libraries_loaded()
+{
+    uint64_t count = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, size_t, void *arg) {
+            *static_cast<uint64_t *>(arg) = info->dlpi_adds;
+            return 1; // every object says the same
+        },
+        &count);
+    return count;
 }
 
 bool is_in_ucm(const void *address)

@@ -45,6 +45,9 @@ std::vector<void *> runtime_libraries();
 Addresses runtime_addresses(const std::vector<void *> &libraries,
                             const char *symbol);
 
+/** How many libraries this process has loaded so far: cheap to ask. */
+uint64_t libraries_loaded();
+
 /** Whether an address lies in UCX's own CUDA hooks. */
 bool is_in_ucm(const void *address);
 

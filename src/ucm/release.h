@@ -93,6 +93,19 @@ private:
  */
 void announce_vanished();
 
+/** Whether a device's primary context exists, or 'unknown'. */
+bool primary_is_active(int device, bool unknown);
+
+/** A device's primary context was created: we see all memory it will have. */
+void note_new_primary(int device);
+
+/**
+ * Announce what went with a primary context: by its ranges if all of them are
+ * known, else as everything. Libraries retain and release a context that nobody
+ * else uses again and again, which must not empty the caches each time.
+ */
+void announce_primary_gone(int device);
+
 /** Announce that any CUDA memory may be going. */
 void announce_everything();
 

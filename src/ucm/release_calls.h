@@ -122,15 +122,8 @@ struct ReleasePrimary {
         Release release;
         const CudaResult result =
             release.through([&] { return driver(device); });
-        const auto state =
-            driver_calls.primary_state.load(std::memory_order_acquire);
-        unsigned flags;
-        int active = 0;
-        if ((result == CUDA_OK) &&
-            ((state == nullptr) ||
-             (state(device, &flags, &active) != CUDA_OK) || !active)) {
-            announce_everything();
-            announce_vanished();
+        if ((result == CUDA_OK) && !primary_is_active(device, false)) {
+            announce_primary_gone(device);
         }
         return result;
     }
@@ -146,7 +139,11 @@ struct RetainPrimary {
 
     static CudaResult run(Signature *driver, void *context, int device)
     {
+        const bool was_active   = primary_is_active(device, true);
         const CudaResult result = driver(context, device);
+        if ((result == CUDA_OK) && !was_active) {
+            note_new_primary(device);
+        }
         hook_new_runtimes();
         return result;
     }

@@ -21,12 +21,12 @@ static struct {
 } fake_journal[FAKE_NAMES];
 
 /* What every function answers; whether pointers are known. */
-int fake_result     = 0;
-int fake_forgotten  = 0;
-int fake_active     = 1;
-int fake_capturing  = 0;
+int fake_result    = 0;
+int fake_forgotten = 0;
+int fake_active    = 1;
+int fake_capturing = 0;
 /* How long every allocation is. */
-size_t fake_size    = 0x10000;
+size_t fake_size = 0x10000;
 
 static int fake_called(const char *name)
 {
@@ -58,7 +58,10 @@ unsigned long fake_calls(const char *name)
 
 #define FAKE(_name, _args)                                                     \
     int _name _args;                                                           \
-    int _name _args { return fake_called(#_name); }
+    int _name _args                                                            \
+    {                                                                          \
+        return fake_called(#_name);                                            \
+    }
 
 #define FAKE_ALLOC(_name, _args)                                               \
     int _name _args;                                                           \
@@ -78,7 +81,7 @@ FAKE(cuDevicePrimaryCtxReset, (int device))
 FAKE(cuDevicePrimaryCtxRelease, (int device))
 FAKE(cuDevicePrimaryCtxRetain, (void *context, int device))
 FAKE(cuModuleUnload, (uint64_t module))
-FAKE_ALLOC(cuMemAlloc_v2, (uint64_t *address, size_t size))
+FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 
 int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
                          const char *name);
@@ -170,11 +173,11 @@ int cuGetProcAddress_v2(const char *name, void **address, int version,
 {
     *address = NULL;
     if (!strcmp(name, "cuMemFree") && (version >= 11000)) {
-        *address = (void*)fake_inner_free;
+        *address = (void *)fake_inner_free;
     }
 #ifndef FAKE_OLD
     if (!strcmp(name, "cuMemFreeAsync") && (flags == 2)) {
-        *address = (void*)fake_inner_free_async;
+        *address = (void *)fake_inner_free_async;
     }
 #endif
     return (*address == NULL) ? 500 : 0;

@@ -3,7 +3,9 @@ if HAVE_GTEST
 ucm_tests = \
     test/gtest/ucm/test_patch \
     test/gtest/ucm/test_range_table \
-    test/gtest/ucm/test_events
+    test/gtest/ucm/test_events \
+    test/gtest/ucm/test_events_sim \
+    test/gtest/ucm/test_events_ucx
 check_PROGRAMS += $(ucm_tests)
 UNIT_TESTS     += $(ucm_tests)
 endif
@@ -19,13 +21,36 @@ test_gtest_ucm_test_range_table_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_range_table_LDADD   = $(ucm_test_libs) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \
+    test/gtest/ucm/fake.h \
     test/gtest/ucm/scenario.cc \
     test/gtest/ucm/scenario.h \
     test/gtest/ucm/test_events.cc
-test_gtest_ucm_test_events_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS)
-test_gtest_ucm_test_events_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_LDADD    = $(ucm_test_libs)
+test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
+
+ucm_sim_cppflags = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS) \
+                   -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'
+
+test_gtest_ucm_test_events_sim_SOURCES = \
+    test/gtest/ucm/gpu.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events_sim.cc
+test_gtest_ucm_test_events_sim_CPPFLAGS = $(ucm_sim_cppflags)
+test_gtest_ucm_test_events_sim_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_sim_LDADD    = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_sim_DEPENDENCIES = $(CUDA_SIM_STAMP)
+
+test_gtest_ucm_test_events_ucx_SOURCES = \
+    test/gtest/ucm/gpu.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events_ucx.cc
+test_gtest_ucm_test_events_ucx_CPPFLAGS = $(ucm_sim_cppflags)
+test_gtest_ucm_test_events_ucx_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_ucx_LDADD    = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_ucx_DEPENDENCIES = $(CUDA_SIM_STAMP)
 
 # Driver libraries for the tests, found by their soname as the real one is;
 # never sanitized, as the real one is not.

@@ -3,86 +3,18 @@
 // The hooks on a driver library that does nothing (fake_cuda.c): what is
 // announced, when, and what is not. UCX's own CUDA module is kept out; with it,
 // and on the simulated GPU, see test_events_sim.cc.
+#include <atomic>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
-#include "scenario.h"
-#include "ucm/cuda_events.h"
+#include "fake.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace test;
-
-constexpr uint64_t ADDRESS = 0x7f2000000000;
-constexpr uint64_t NEW     = 0x7f0000000000; // what the fake allocates
-constexpr size_t SIZE      = 0x10000;        // how long it says memory is
-
-using Call1   = int(uint64_t);
-using Call2   = int(uint64_t, uint64_t);
-using Alloc   = int(uint64_t *, size_t);
-using Alloc3  = int(uint64_t *, size_t, uint64_t);
-using Alloc4  = int(uint64_t *, size_t, uint64_t, uint64_t);
-using Device  = int(int);
-using GetProc = int(const char *, void **, int, uint64_t, int *);
-
-/** The fake driver. */
-class Fake {
-public:
-    explicit Fake(const char *folder = "fake")
-    {
-        const std::string build = variable("top_builddir");
-        library                 = open_library((build.empty() ? "." : build) +
-                                               "/test/gtest/ucm/" + folder + "/libcuda.so.1");
-        calls_ =
-            function_of<unsigned long(const char *)>(library, "fake_calls");
-    }
-
-    template <class Function>
-    Function *get(const char *name) const
-    {
-        return function_of<Function>(library, name);
-    }
-
-    int &setting(const char *name) const
-    {
-        return *static_cast<int *>(symbol_of(library, name));
-    }
-
-    long calls(const char *name) const { return long(calls_(name)); }
-
-    void *library;
-
-private:
-    unsigned long (*calls_)(const char *);
-};
-
-void install_all()
-{
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    if (!cuda_events_complete()) {
-        check_failed(__FILE__, __LINE__, "complete", cuda_events_missing());
-    }
-    CHECK_EQ(cuda_events_missing(), std::string());
-}
-
-// One event, for this range, before the driver's function was entered.
-void expect_release(const Fake &fake, const char *name, uint64_t address,
-                    size_t size, const std::function<void()> &call)
-{
-    const long before = fake.calls(name);
-    Events events([&] { return fake.calls(name); });
-    call();
-    const auto seen = events.take();
-    CHECK_EQ(fake.calls(name), before + 1);
-    if (seen.size() != 1) {
-        check_failed(__FILE__, __LINE__, name,
-                     std::to_string(seen.size()) + " events");
-    }
-    CHECK(seen[0].free);
-    CHECK_EQ(seen[0].address, address);
-    CHECK_EQ(seen[0].size, size);
-    CHECK_EQ(seen[0].context, before);
-}
 
 SCENARIO(no_driver)
 {
@@ -222,11 +154,30 @@ SCENARIO(primary_release)
 {
     Fake fake;
     install_all();
+    auto *retain  = fake.get<int(void *, int)>("cuDevicePrimaryCtxRetain");
+    auto *release = fake.get<Device>("cuDevicePrimaryCtxRelease");
+    uint64_t address;
     Events events;
-    fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
+    release(0);
     CHECK(events.take().empty()); // others use it still
     fake.setting("fake_active") = 0;
-    fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
+    release(0);
+    CHECK(events.saw_everything());
+
+    // A context that was created under our eyes: all ranges are known.
+    retain(&address, 0);
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    events.take();
+    release(0);
+    CHECK(events.take().empty());
+    retain(&address, 0);
+    fake.setting("fake_forgotten") = 1;
+    release(0);
+    const auto seen = events.take();
+    CHECK_EQ(seen.size(), size_t(1));
+    CHECK_EQ(seen[0].address, NEW);
+    CHECK_EQ(seen[0].size, size_t(0x5000));
+    release(0); // not retained since
     CHECK(events.saw_everything());
 }
 
@@ -340,6 +291,45 @@ SCENARIO(old_driver)
                    [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
 }
 
+// A child of fork neither hangs on the locks of threads that it does not have,
+// nor does it forget to announce.
+SCENARIO(forked)
+{
+    Fake fake;
+    install_all();
+    auto *allocate = fake.get<Alloc3>("cuMemAllocAsync");
+    auto *release  = fake.get<Call2>("cuMemFreeAsync");
+    std::atomic<bool> stop{false};
+    std::thread busy([&] {
+        uint64_t address;
+        while (!stop) {
+            allocate(&address, SIZE, 0);
+            release(address, 0);
+        }
+    });
+    static std::atomic<int> frees;
+    ucm_set_event_handler(
+        UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
+        [](ucm_event_type_t, ucm_event_t *, void *) { ++frees; }, nullptr);
+    for (int i = 0; i < 100; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(60); // it hangs if it is wrong
+            frees = 0;
+            uint64_t address;
+            allocate(&address, SIZE, 0);
+            release(address, 0);
+            release(ADDRESS, 0);
+            _exit((frees == 2) ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        CHECK_EQ(status, 0);
+    }
+    stop = true;
+    busy.join();
+}
+
 class CudaEvents : public testing::Test {
 protected:
     // A folder without modules: UCX's CUDA hooks stay out.
@@ -388,6 +378,10 @@ TEST_F(CudaEvents, Modules)
 TEST_F(CudaEvents, Graphs)
 {
     EXPECT_TRUE(run("graphs"));
+}
+TEST_F(CudaEvents, Fork)
+{
+    EXPECT_TRUE(run("forked"));
 }
 TEST_F(CudaEvents, ModeNone)
 {

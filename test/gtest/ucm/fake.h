@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <functional>
+
+#include "scenario.h"
+#include "ucm/cuda_events.h"
+
+/** fake_cuda.c, for the scenarios. */
+namespace ucx_ib_dmabuf::test {
+
+constexpr uint64_t ADDRESS = 0x7f2000000000;
+constexpr uint64_t NEW     = 0x7f0000000000; // what the fake allocates
+constexpr size_t SIZE      = 0x10000;        // how long it says memory is
+
+using Call1   = int(uint64_t);
+using Call2   = int(uint64_t, uint64_t);
+using Alloc   = int(uint64_t *, size_t);
+using Alloc3  = int(uint64_t *, size_t, uint64_t);
+using Alloc4  = int(uint64_t *, size_t, uint64_t, uint64_t);
+using Device  = int(int);
+using GetProc = int(const char *, void **, int, uint64_t, int *);
+
+/** The fake driver. */
+class Fake {
+public:
+    explicit Fake(const char *folder = "fake")
+    {
+        const std::string build = variable("top_builddir");
+        library                 = open_library((build.empty() ? "." : build) +
+                                               "/test/gtest/ucm/" + folder + "/libcuda.so.1");
+        calls_ =
+            function_of<unsigned long(const char *)>(library, "fake_calls");
+    }
+
+    template <class Function>
+    Function *get(const char *name) const
+    {
+        return function_of<Function>(library, name);
+    }
+
+    int &setting(const char *name) const
+    {
+        return *static_cast<int *>(symbol_of(library, name));
+    }
+
+    long calls(const char *name) const { return long(calls_(name)); }
+
+    void *library;
+
+private:
+    unsigned long (*calls_)(const char *);
+};
+
+inline void install_all()
+{
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    if (!cuda_events_complete()) {
+        check_failed(__FILE__, __LINE__, "complete", cuda_events_missing());
+    }
+    CHECK_EQ(cuda_events_missing(), std::string());
+}
+
+// One event, for this range, before the driver's function was entered.
+inline void expect_release(const Fake &fake, const char *name, uint64_t address,
+                           size_t size, const std::function<void()> &call)
+{
+    const long before = fake.calls(name);
+    Events events([&] { return fake.calls(name); });
+    call();
+    const auto seen = events.take();
+    CHECK_EQ(fake.calls(name), before + 1);
+    if (seen.size() != 1) {
+        check_failed(__FILE__, __LINE__, name,
+                     std::to_string(seen.size()) + " events");
+    }
+    CHECK(seen[0].free);
+    CHECK_EQ(seen[0].address, address);
+    CHECK_EQ(seen[0].size, size);
+    CHECK_EQ(seen[0].context, before);
+}
+
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <cuda.h>
+
+#include "scenario.h"
+#include "ucm/cuda_events.h"
+
+/** A GPU for the scenarios: the simulated one, through public entry points. */
+namespace ucx_ib_dmabuf::test {
+
+constexpr size_t MIB = 1 << 20;
+
+using Malloc      = CUresult(CUdeviceptr *, size_t);
+using MallocAsync = CUresult(CUdeviceptr *, size_t, CUstream);
+using Free        = CUresult(CUdeviceptr);
+using FreeAsync   = CUresult(CUdeviceptr, CUstream);
+using Range       = CUresult(CUdeviceptr, size_t);
+
+/** The simulated driver, with a current context. */
+class Gpu {
+public:
+    Gpu() : library(open_library("libcuda.so.1"))
+    {
+        CHECK_EQ(int(get<CUresult(unsigned)>("cuInit")(0)), 0);
+        CHECK_EQ(int(get<CUresult(CUcontext *, CUdevice)>(
+                     "cuDevicePrimaryCtxRetain")(&context, 0)),
+                 0);
+        make_current(context);
+        attribute_ =
+            get<decltype(::cuPointerGetAttribute)>("cuPointerGetAttribute");
+    }
+
+    template <class Function>
+    Function *get(const char *name) const
+    {
+        return function_of<Function>(library, name);
+    }
+
+    /** As cuGetProcAddress knows it. */
+    template <class Function>
+    Function *entry(const char *name, uint64_t flags) const
+    {
+        void *address = nullptr;
+        CHECK_EQ(
+            int(get<CUresult(const char *, void **, int, cuuint64_t, int *)>(
+                "cuGetProcAddress_v2")(name, &address, 12000, flags, nullptr)),
+            0);
+        return reinterpret_cast<Function *>(address);
+    }
+
+    void make_current(CUcontext which) const
+    {
+        CHECK_EQ(int(get<CUresult(CUcontext)>("cuCtxSetCurrent")(which)), 0);
+    }
+
+    CUdeviceptr allocate(size_t size) const
+    {
+        CUdeviceptr address = 0;
+        CHECK_EQ(int(get<Malloc>("cuMemAlloc_v2")(&address, size)), 0);
+        return address;
+    }
+
+    bool alive(CUdeviceptr address) const
+    {
+        unsigned type;
+        return attribute_(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+               CUDA_SUCCESS;
+    }
+
+    void *library;
+    CUcontext context = nullptr;
+
+private:
+    decltype(::cuPointerGetAttribute) *attribute_;
+};
+
+inline void install_all()
+{
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(cuda_events_missing(), std::string());
+    CHECK(cuda_events_complete());
+}
+
+// 'release' announces all of [address, address + size), while it is alive.
+inline void expect_release(const Gpu &gpu, CUdeviceptr address, size_t size,
+                           const std::function<int()> &release)
+{
+    Events events([&] { return gpu.alive(address); });
+    CHECK(gpu.alive(address));
+    CHECK_EQ(release(), 0);
+    bool announced = false;
+    for (const SeenEvent &event : events.take()) {
+        announced |= event.free && event.context &&
+                     (event.address <= address) &&
+                     (event.address + event.size >= address + size);
+    }
+    CHECK(announced);
+    CHECK(!gpu.alive(address));
+}
+
+/** Run a scenario with UCX's own CUDA hooks, or without. */
+inline bool run_on_gpu(const std::string &scenario, bool with_ucx,
+                       const std::string &setting = "UNUSED=1")
+{
+    std::vector<std::string> environment{
+        setting,
+        "CUDART_PATH=" + variable("CUDA_SIM_LIBDIR") + "/" CUDART_NAME};
+    if (!with_ucx) {
+        environment.push_back("UCX_MODULE_DIR=/nonexistent");
+    }
+    return run_scenario(scenario, environment);
+}
+
+} // namespace ucx_ib_dmabuf::test

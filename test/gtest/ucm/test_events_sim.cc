@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The hooks on the simulated GPU, by every way to reach a function, with UCX's
+// own CUDA hooks and without. Everything goes through the public driver and
+// runtime API and would run on a real GPU.
+#include <gtest/gtest.h>
+
+#include "gpu.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+SCENARIO(driver_api)
+{
+    Gpu gpu;
+    // All taken before the hooks are there.
+    Free *by_symbol   = gpu.get<Free>("cuMemFree_v2");
+    Free *by_entry    = gpu.entry<Free>("cuMemFree", 0);
+    auto *async       = gpu.get<FreeAsync>("cuMemFreeAsync");
+    auto *async_ptsz  = gpu.get<FreeAsync>("cuMemFreeAsync_ptsz");
+    auto *async_entry = gpu.entry<FreeAsync>(
+        "cuMemFreeAsync", CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+    auto *alloc_async = gpu.get<MallocAsync>("cuMemAllocAsync");
+    CUdeviceptr older = gpu.allocate(3 * MIB), address;
+
+    install_all();
+    expect_release(gpu, older, 3 * MIB, [&] { return by_symbol(older); });
+    for (Free *call : {by_symbol, by_entry, gpu.get<Free>("cuMemFree_v2"),
+                       gpu.entry<Free>("cuMemFree", 0)}) {
+        address = gpu.allocate(2 * MIB);
+        expect_release(gpu, address, 2 * MIB, [&] { return call(address); });
+    }
+    auto *synchronize = gpu.get<CUresult()>("cuCtxSynchronize");
+    for (FreeAsync *call : {async, async_ptsz, async_entry}) {
+        CHECK_EQ(int(alloc_async(&address, MIB, nullptr)), 0);
+        expect_release(gpu, address, MIB,
+                       [&] { return call(address, nullptr) | synchronize(); });
+    }
+    Events events;
+    by_symbol(0); // frees nothing
+    CHECK(events.take().empty());
+}
+
+SCENARIO(mappings)
+{
+    Gpu gpu;
+    auto *unmap         = gpu.get<Range>("cuMemUnmap");
+    auto *give_back     = gpu.get<Range>("cuMemAddressFree");
+    const size_t size   = 4 * MIB;
+    CUdeviceptr address = 0;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp properties = {};
+    properties.type                = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location            = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    install_all();
+
+    CHECK_EQ(int(gpu.get<decltype(cuMemAddressReserve)>("cuMemAddressReserve")(
+                 &address, size, 0, 0, 0)),
+             0);
+    CHECK_EQ(int(gpu.get<decltype(cuMemCreate)>("cuMemCreate")(&handle, size,
+                                                               &properties, 0)),
+             0);
+    Events mapped;
+    CHECK_EQ(int(gpu.get<decltype(cuMemMap)>("cuMemMap")(address, size, 0,
+                                                         handle, 0)),
+             0);
+    CHECK_EQ(mapped.take().size(), size_t(1));
+    CHECK_EQ(int(gpu.get<CUresult(CUmemGenericAllocationHandle)>(
+                 "cuMemRelease")(handle)),
+             0);
+    CHECK(mapped.take().empty()); // the mapping holds the memory
+    CHECK(gpu.alive(address));
+
+    // Refused while memory is mapped there: UCX must not forget it.
+    CHECK(give_back(address, size) != CUDA_SUCCESS);
+    const auto refused = mapped.take();
+    CHECK(!refused.empty() && !refused.back().free);
+
+    expect_release(gpu, address, size, [&] { return unmap(address, size); });
+    mapped.take();
+    CHECK_EQ(int(give_back(address, size)), 0);
+    CHECK_EQ(mapped.frees_of(address + size - 1), size_t(1));
+}
+
+SCENARIO(pools)
+{
+    Gpu gpu;
+    CUmemoryPool pool;
+    CUmemPoolProps properties = {};
+    properties.allocType      = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location       = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    CHECK_EQ(int(gpu.get<decltype(cuMemPoolCreate)>("cuMemPoolCreate")(
+                 &pool, &properties)),
+             0);
+    install_all();
+    auto *from_pool =
+        gpu.get<CUresult(CUdeviceptr *, size_t, CUmemoryPool, CUstream)>(
+            "cuMemAllocFromPoolAsync_ptsz");
+    auto *trim    = gpu.get<decltype(cuMemPoolTrimTo)>("cuMemPoolTrimTo");
+    auto *destroy = gpu.get<decltype(cuMemPoolDestroy)>("cuMemPoolDestroy");
+    CUdeviceptr address, other;
+    CHECK_EQ(int(from_pool(&address, 2 * MIB, pool, nullptr)), 0);
+    CHECK_EQ(int(from_pool(&other, 2 * MIB, pool, nullptr)), 0);
+
+    Events events;
+    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync_ptsz")(address, nullptr)),
+             0);
+    CHECK_EQ(events.frees_of(address + 2 * MIB - 1), size_t(1));
+    CHECK_EQ(int(trim(pool, 0)), 0);
+    CHECK_EQ(events.frees_of(address), size_t(1));
+    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync")(other, nullptr)), 0);
+    events.take();
+    CHECK_EQ(int(destroy(pool)), 0);
+    CHECK_EQ(events.frees_of(other), size_t(1));
+}
+
+SCENARIO(contexts)
+{
+    Gpu gpu;
+    CUcontext context;
+    CHECK_EQ(int(gpu.get<CUresult(CUcontext *, unsigned, CUdevice)>(
+                 "cuCtxCreate_v2")(&context, 0, 0)),
+             0);
+    install_all();
+    const CUdeviceptr address = gpu.allocate(MIB);
+    gpu.make_current(gpu.context);
+    const CUdeviceptr kept = gpu.allocate(MIB);
+
+    const auto expect_everything = [&](CUdeviceptr where,
+                                       const std::function<int()> &release) {
+        Events events([&] { return gpu.alive(where); });
+        CHECK_EQ(release(), 0);
+        bool before = false, after = false;
+        for (const SeenEvent &event : events.take()) {
+            before |= event.free && (event.size == 0) && event.context;
+            after |= event.free && (event.address == where) &&
+                     (event.size == MIB) && !event.context;
+            CHECK(event.address != kept || where == kept);
+        }
+        CHECK(before);
+        CHECK(after);
+    };
+    expect_everything(address, [&] {
+        return gpu.get<CUresult(CUcontext)>("cuCtxDestroy_v2")(context);
+    });
+    CHECK(gpu.alive(kept));
+    expect_everything(kept, [&] {
+        return gpu.entry<CUresult(CUdevice)>("cuDevicePrimaryCtxReset", 0)(0);
+    });
+}
+
+SCENARIO(primary_release)
+{
+    Gpu gpu;
+    install_all();
+    auto *release = gpu.get<CUresult(CUdevice)>("cuDevicePrimaryCtxRelease_v2");
+    auto *retain =
+        gpu.get<CUresult(CUcontext *, CUdevice)>("cuDevicePrimaryCtxRetain");
+    const CUdeviceptr address = gpu.allocate(MIB);
+    Events events;
+    CHECK_EQ(int(retain(&gpu.context, 0)), 0);
+    CHECK_EQ(int(release(0)), 0);
+    CHECK(events.take().empty()); // not the last
+    CHECK(gpu.alive(address));
+    CHECK_EQ(int(release(0)), 0);
+    bool everything = false, range = false;
+    for (const SeenEvent &event : events.take()) {
+        everything |= event.size == 0;
+        range |= (event.address == address) && (event.size == MIB);
+    }
+    CHECK(everything); // it was there before the hooks
+    CHECK(range);
+}
+
+SCENARIO(runtime_api)
+{
+    Gpu gpu;
+    const bool late = !variable("LATE_RUNTIME").empty();
+    const auto open = [] {
+        return open_library(variable("CUDART_PATH").c_str());
+    };
+    void *runtime = late ? nullptr : open();
+    install_all();
+    if (late) {
+        runtime = open();
+        // A runtime begins with the primary context.
+        CHECK_EQ(int(gpu.get<CUresult(CUcontext *, CUdevice)>(
+                     "cuDevicePrimaryCtxRetain")(&gpu.context, 0)),
+                 0);
+    }
+    void *address;
+    auto *allocate = function_of<int(void **, size_t)>(runtime, "cudaMalloc");
+    auto *allocate_async =
+        function_of<int(void **, size_t, void *)>(runtime, "cudaMallocAsync");
+    auto *synchronize = function_of<int()>(runtime, "cudaDeviceSynchronize");
+    const auto where  = [&] { return reinterpret_cast<CUdeviceptr>(address); };
+
+    CHECK_EQ(allocate(&address, 2 * MIB), 0);
+    expect_release(gpu, where(), 2 * MIB, [&] {
+        return function_of<int(void *)>(runtime, "cudaFree")(address);
+    });
+    CHECK_EQ(allocate_async(&address, 2 * MIB, nullptr), 0);
+    expect_release(gpu, where(), 2 * MIB, [&] {
+        return function_of<int(void *, void *)>(runtime, "cudaFreeAsync")(
+                   address, nullptr) |
+               synchronize();
+    });
+    CHECK_EQ(allocate(&address, 2 * MIB), 0);
+    Events events([&] { return gpu.alive(where()); });
+    CHECK_EQ(function_of<int()>(runtime, "cudaDeviceReset")(), 0);
+    bool before = false;
+    for (const SeenEvent &event : events.take()) {
+        before |= event.free && (event.size == 0) && event.context;
+    }
+    CHECK(before);
+    CHECK(!gpu.alive(where()));
+}
+
+class CudaEventsSim : public testing::TestWithParam<bool> {};
+
+TEST_P(CudaEventsSim, DriverApi)
+{
+    EXPECT_TRUE(run_on_gpu("driver_api", GetParam()));
+}
+TEST_P(CudaEventsSim, Mappings)
+{
+    EXPECT_TRUE(run_on_gpu("mappings", GetParam()));
+}
+TEST_P(CudaEventsSim, Pools)
+{
+    EXPECT_TRUE(run_on_gpu("pools", GetParam()));
+}
+TEST_P(CudaEventsSim, Contexts)
+{
+    EXPECT_TRUE(run_on_gpu("contexts", GetParam()));
+}
+TEST_P(CudaEventsSim, PrimaryRelease)
+{
+    EXPECT_TRUE(run_on_gpu("primary_release", GetParam()));
+}
+TEST_P(CudaEventsSim, RuntimeApi)
+{
+    EXPECT_TRUE(run_on_gpu("runtime_api", GetParam()));
+}
+TEST_P(CudaEventsSim, RuntimeLoadedLater)
+{
+    EXPECT_TRUE(run_on_gpu("runtime_api", GetParam(), "LATE_RUNTIME=1"));
+}
+TEST_P(CudaEventsSim, ModeBistro)
+{
+    EXPECT_TRUE(
+        run_on_gpu("driver_api", GetParam(), "UCX_MEM_CUDA_HOOK_MODE=bistro"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hooks, CudaEventsSim, testing::Bool(),
+                         [](const auto &test) {
+                             return test.param ? "WithUcx" : "Alone";
+                         });
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What UCX makes of the events, and the hooks under several threads.
+#include <atomic>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <thread>
+
+#include "gpu.h"
+
+extern "C" {
+#include <ucs/memory/memtype_cache.h>
+#include <ucs/memory/rcache.h>
+}
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+// With UCX's CUDA module, each release is announced once, by it or by us.
+SCENARIO(no_double_events)
+{
+    Gpu gpu;
+    void *runtime = open_library(variable("CUDART_PATH"));
+    install_all();
+    CHECK(dlopen("libucm_cuda.so.0", RTLD_LAZY | RTLD_NOLOAD) != nullptr);
+
+    Events events;
+    CUdeviceptr address = gpu.allocate(MIB);
+    CHECK_EQ(events.take().size(), size_t(1));
+    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(address)), 0);
+    CHECK_EQ(events.frees_of(address), size_t(1));
+    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&address, MIB, 0)), 0);
+    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync")(address, 0)), 0);
+    CHECK_EQ(events.frees_of(address), size_t(1));
+    void *pointer;
+    CHECK_EQ(
+        function_of<int(void **, size_t)>(runtime, "cudaMalloc")(&pointer, MIB),
+        0);
+    events.take();
+    CHECK_EQ(function_of<int(void *)>(runtime, "cudaFree")(pointer), 0);
+    CHECK_EQ(events.frees_of(reinterpret_cast<CUdeviceptr>(pointer)),
+             size_t(1));
+}
+
+ucs_status_t register_region(void *, ucs_rcache_t *, void *,
+                             ucs_rcache_region_t *, uint16_t)
+{
+    return UCS_OK;
+}
+
+std::atomic<int> deregistered{0};
+
+void deregister_region(void *, ucs_rcache_t *, ucs_rcache_region_t *)
+{
+    ++deregistered;
+}
+
+void dump_region(void *, ucs_rcache_t *, ucs_rcache_region_t *, char *, size_t)
+{
+}
+
+// UCX's caches take the events as they are meant: a registration cache drops
+// what is announced, and all of it at "everything"; the memory type cache keeps
+// knowing the memory that lives on.
+SCENARIO(ucx_caches)
+{
+    Gpu gpu;
+    CUcontext context;
+    CHECK_EQ(int(gpu.get<CUresult(CUcontext *, unsigned, CUdevice)>(
+                 "cuCtxCreate_v2")(&context, 0, 0)),
+             0);
+    install_all();
+    ucs_memory_info_t info;
+    ucs_memtype_cache_lookup(&info, 1, &info); // creates it
+    const CUdeviceptr gone = gpu.allocate(MIB);
+    gpu.make_current(gpu.context);
+    const CUdeviceptr kept = gpu.allocate(MIB);
+
+    static ucs_rcache_ops_t operations = {register_region, deregister_region,
+                                          dump_region};
+    ucs_rcache_params_t params         = {};
+    params.region_struct_size          = sizeof(ucs_rcache_region_t);
+    params.alignment                   = UCS_PGT_ADDR_ALIGN;
+    params.max_alignment               = 4096;
+    params.ucm_events                  = UCM_EVENT_MEM_TYPE_FREE;
+    params.ucm_event_priority          = 1000;
+    params.ops                         = &operations;
+    params.max_regions                 = 1000;
+    params.max_size                    = SIZE_MAX;
+    params.max_unreleased              = SIZE_MAX;
+    ucs_rcache_t *rcache;
+    CHECK_EQ(int(ucs_rcache_create(&params, "test", nullptr, &rcache)), 0);
+    const auto look_up = [&](CUdeviceptr address) {
+        ucs_rcache_region_t *region;
+        CHECK_EQ(
+            int(ucs_rcache_get(rcache, reinterpret_cast<void *>(address), 4096,
+                               PROT_READ | PROT_WRITE, nullptr, &region)),
+            0);
+        ucs_rcache_region_put(rcache, region);
+    };
+    const auto known = [&](CUdeviceptr address) {
+        return ucs_memtype_cache_lookup(reinterpret_cast<void *>(address), 4096,
+                                        &info) == UCS_OK;
+    };
+    look_up(gone);
+    look_up(kept);
+    CHECK(known(gone) && known(kept));
+
+    CHECK_EQ(int(gpu.get<CUresult(CUcontext)>("cuCtxDestroy_v2")(context)), 0);
+    CHECK(!known(gone));
+    CHECK(known(kept));
+    look_up(kept); // the cache deregisters at its next use
+    CHECK_EQ(deregistered.load(), 2);
+
+    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(kept)), 0);
+    CHECK(!known(kept));
+    look_up(0x10000);
+    CHECK_EQ(deregistered.load(), 3);
+
+    // A stream-ordered allocation is known too: UCX 1.13 alone misses it.
+    CUdeviceptr async;
+    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&async, MIB, 0)), 0);
+    CHECK(known(async));
+    ucs_rcache_destroy(rcache);
+}
+
+SCENARIO(threads)
+{
+    constexpr int THREADS = 4, ROUNDS = 2000;
+    Gpu gpu;
+    install_all();
+    auto *allocate      = gpu.get<Malloc>("cuMemAlloc_v2");
+    auto *release       = gpu.get<Free>("cuMemFree_v2");
+    auto *alloc_async   = gpu.get<MallocAsync>("cuMemAllocAsync_ptsz");
+    auto *release_async = gpu.get<FreeAsync>("cuMemFreeAsync_ptsz");
+
+    static thread_local CUdeviceptr expected;
+    static std::atomic<long> right{0}, wrong{0};
+    CHECK(ucm_set_event_handler(
+              UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
+              [](ucm_event_type_t, ucm_event_t *event, void *) {
+                  // In the thread that frees.
+                  (event->mem_type.address ==
+                               reinterpret_cast<void *>(expected) &&
+                           event->mem_type.size == MIB
+                       ? right
+                       : wrong)++;
+              },
+              nullptr) == UCS_OK);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < THREADS; ++i) {
+        threads.emplace_back([&, i] {
+            gpu.make_current(gpu.context);
+            for (int round = 0; round < ROUNDS; ++round) {
+                CUdeviceptr address;
+                if ((i + round) % 2) {
+                    CHECK_EQ(int(allocate(&address, MIB)), 0);
+                    expected = address;
+                    CHECK_EQ(int(release(address)), 0);
+                } else {
+                    CHECK_EQ(int(alloc_async(&address, MIB, nullptr)), 0);
+                    expected = address;
+                    CHECK_EQ(int(release_async(address, nullptr)), 0);
+                }
+                CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+            }
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    CHECK_EQ(right.load(), long(THREADS) * ROUNDS);
+    CHECK_EQ(wrong.load(), 0l);
+}
+
+class CudaEventsUcx : public testing::TestWithParam<bool> {};
+
+TEST_P(CudaEventsUcx, Caches)
+{
+    EXPECT_TRUE(run_on_gpu("ucx_caches", GetParam()));
+}
+TEST_P(CudaEventsUcx, Threads)
+{
+    EXPECT_TRUE(run_on_gpu("threads", GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hooks, CudaEventsUcx, testing::Bool(),
+                         [](const auto &test) {
+                             return test.param ? "WithUcx" : "Alone";
+                         });
+
+TEST(CudaEventsUcxOnly, NoDoubleEvents)
+{
+    EXPECT_TRUE(run_on_gpu("no_double_events", true));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}
