@@ -15,12 +15,10 @@ AC_DEFUN([IBD_UCX],
      [AC_MSG_ERROR([$with_ucx_src has no src/uct/ib/base/ib_md.h: not the sources of UCX])])
    AS_IF([test -r "$with_ucx_src/config.h"], [],
      [AC_MSG_ERROR([$with_ucx_src is not configured: it has no config.h. Run its configure script, with CUDA and verbs])])
-   for have in HAVE_CUDA HAVE_IB; do
-     AS_IF([grep -q "^#define $have 1" "$with_ucx_src/config.h"], [],
-       [AC_MSG_ERROR([the UCX in $with_ucx_src was configured without AS_CASE([$have],
-          [HAVE_CUDA], [CUDA (--with-cuda): its cuda_copy transport moves small messages],
-          [verbs (--with-verbs): it has no InfiniBand memory domain]); see $with_ucx_src/config.log])])
-   done
+   AS_IF([grep -q "^#define HAVE_CUDA 1" "$with_ucx_src/config.h"], [],
+     [AC_MSG_ERROR([the UCX in $with_ucx_src was configured without CUDA (--with-cuda): its cuda_copy transport moves small messages; see $with_ucx_src/config.log])])
+   AS_IF([grep -q "^#define HAVE_IB 1" "$with_ucx_src/config.h"], [],
+     [AC_MSG_ERROR([the UCX in $with_ucx_src was configured without verbs (--with-verbs): it has no InfiniBand memory domain; see $with_ucx_src/config.log])])
 
    UCX_CPPFLAGS="-isystem $with_ucx/include"
    UCX_SRC_CPPFLAGS="-isystem $with_ucx_src/src -isystem $with_ucx_src"
