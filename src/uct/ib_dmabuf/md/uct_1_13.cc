@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <ucs/datastruct/pgtable.h>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -85,12 +86,25 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
     return UCS_OK;
 }
 
+// UCP registers whole allocations, and takes their ends from a cache of memory
+// types that rounds them up to UCS_PGT_ADDR_ALIGN. Without that many bytes but
+// one the range ends in the same block, but not behind the allocation.
+size_t without_rounding(const void *address, size_t length)
+{
+    const uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
+
+    return ((end % UCS_PGT_ADDR_ALIGN) == 0 && length >= UCS_PGT_ADDR_ALIGN)
+               ? length - (UCS_PGT_ADDR_ALIGN - 1)
+               : length;
+}
+
 ucs_status_t reg_device(decorated &self, void *address, size_t length,
                         uct_mem_h *memh_p)
 {
     const region *found = nullptr;
     ucs_status_t status = self.shared->registrations().get(
-        self.id, reinterpret_cast<uintptr_t>(address), length, &found);
+        self.id, reinterpret_cast<uintptr_t>(address),
+        without_rounding(address, length), &found);
 
     if (status == UCS_OK) {
         auto *handle = static_cast<memh *>(found->handle);
