@@ -133,3 +133,26 @@ test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la $(GTEST_LIBS) -ldl
 LAB_TESTS  += test/cuda_sim/test/cuda_sim.lab
 EXTRA_DIST += test/cuda_sim/test/cuda_sim.lab
 endif
+
+# What is claimed of a GPU, checked on the simulated one. The program can be
+# built by itself and run on a real one (docs/conformance.md).
+check_PROGRAMS += test/cuda_sim/conformance/conformance
+test_cuda_sim_conformance_conformance_SOURCES = \
+    test/cuda_sim/conformance/claims.h \
+    test/cuda_sim/conformance/costs.cc \
+    test/cuda_sim/conformance/driver.h \
+    test/cuda_sim/conformance/exports.cc \
+    test/cuda_sim/conformance/identity.cc \
+    test/cuda_sim/conformance/main.cc \
+    test/cuda_sim/conformance/memory.cc \
+    test/cuda_sim/conformance/memory.h \
+    test/cuda_sim/conformance/queries.cc \
+    test/cuda_sim/conformance/release.cc \
+    test/cuda_sim/conformance/report.cc \
+    test/cuda_sim/conformance/report.h
+test_cuda_sim_conformance_conformance_CPPFLAGS = $(CUDA_CPPFLAGS)
+test_cuda_sim_conformance_conformance_LDADD    = -ldl -lpthread
+
+dist_check_SCRIPTS += test/cuda_sim/conformance/build.sh
+TAP_TESTS  += test/cuda_sim/conformance/conformance.tap
+EXTRA_DIST += test/cuda_sim/conformance/conformance.tap

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The parts of the table. Each runs with the primary context of the first GPU
+// current, and leaves nothing allocated.
+#pragma once
+
+namespace ucx_ib_dmabuf::conformance {
+
+void check_queries();
+void check_exports();
+void check_kinds();
+void check_identity();
+void check_release();
+void check_contexts();
+void check_mappings();
+void check_fork();
+void measure();
+
+} // namespace ucx_ib_dmabuf::conformance

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What calls cost. Nothing is claimed.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+// The median of some rounds, in ns a call.
+template <typename F>
+void cost(const char *name, int calls, F call)
+{
+    using clock = std::chrono::steady_clock;
+    double rounds[7];
+    for (double &round : rounds) {
+        auto start = clock::now();
+        for (int i = 0; i < calls; ++i)
+            call();
+        round = std::chrono::duration<double, std::nano>(clock::now() - start)
+                    .count() /
+                calls;
+    }
+    std::sort(rounds, rounds + 7);
+    char text[64];
+    snprintf(text, sizeof(text), "%.0f ns", rounds[3]);
+    observe(name, text);
+}
+
+void exports(CUdeviceptr address, size_t size, const char *name)
+{
+    if (try_export(address, size) == CUDA_SUCCESS)
+        cost(name, 20, [&] { try_export(address, size); });
+}
+
+} // namespace
+
+void measure()
+{
+    section("costs");
+    CUdeviceptr address;
+    if (cu.cuMemAlloc_(&address, 256 * MiB) != CUDA_SUCCESS)
+        return;
+    unsigned long long id;
+    unsigned type, managed;
+    CUdeviceptr base;
+    size_t size;
+    CUpointer_attribute which[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *data[] = {&type, &managed, &id, &base, &size};
+    cost("cuPointerGetAttribute, one", 100000, [&] {
+        cu.cuPointerGetAttribute_(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                  address + 4096);
+    });
+    cost("cuPointerGetAttributes, five", 100000,
+         [&] { cu.cuPointerGetAttributes_(5, which, data, address + 4096); });
+    cost("cuMemGetAddressRange", 100000,
+         [&] { cu.cuMemGetAddressRange_(&base, &size, address + 4096); });
+    exports(address, 64 * KiB, "export and close, 64 KiB");
+    exports(address, 2 * MiB, "export and close, 2 MiB");
+    exports(address, 256 * MiB, "export and close, 256 MiB");
+    cu.cuMemFree_(address);
+    cost("cuMemAlloc and cuMemFree, 4 KiB", 100, [&] {
+        if (cu.cuMemAlloc_(&base, 4096) == CUDA_SUCCESS)
+            cu.cuMemFree_(base);
+    });
+    cost("cuMemAlloc and cuMemFree, 4 MiB", 100, [&] {
+        if (cu.cuMemAlloc_(&base, 4 * MiB) == CUDA_SUCCESS)
+            cu.cuMemFree_(base);
+    });
+}
+
+} // namespace ucx_ib_dmabuf::conformance

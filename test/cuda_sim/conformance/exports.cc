@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which ranges can be exported as dma-bufs.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <fcntl.h>
+#include <functional>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+bool supported()
+{
+    int value = 0;
+    cu.cuDeviceGetAttribute_(&value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
+    if (!value)
+        observe("dma-bufs", "not supported, nothing to check");
+    return value != 0;
+}
+
+enum class Exported { yes, no, open };
+
+// One line for each kind of memory: does it export, and what does it say of
+// itself?
+void kind(const char *name, CUdeviceptr address, size_t size, Exported claimed)
+{
+    uint64_t page     = host_page();
+    CUdeviceptr start = address / page * page;
+    size_t length     = (address + size - start + page - 1) / page * page;
+    CUresult result   = try_export(start, length);
+    std::string seen =
+        name_of(result) + ", RDMA_CAPABLE " +
+        std::to_string(
+            number(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, address));
+    if (claimed == Exported::open)
+        observe(name, seen);
+    else
+        claim((result == CUDA_SUCCESS) == (claimed == Exported::yes),
+              std::string(name) +
+                  (claimed == Exported::yes ? " exports" : " does not export"),
+              seen);
+}
+
+void of_size(const char *name, size_t size)
+{
+    CUdeviceptr address;
+    if (cu.cuMemAlloc_(&address, size) == CUDA_SUCCESS) {
+        kind(name, address, size, Exported::yes);
+        cu.cuMemFree_(address);
+    }
+}
+
+void mapped(const char *name, size_t handles, bool rdma, Exported claimed)
+{
+    Mapping mapping(handles, handles, rdma);
+    if (mapping.valid())
+        kind(name, mapping.base(), mapping.size(), claimed);
+}
+
+void whole_pages()
+{
+    CUdeviceptr address;
+    uint64_t page = host_page();
+    if (cu.cuMemAlloc_(&address, 4 * MiB) != CUDA_SUCCESS)
+        return;
+    auto bad = CUDA_ERROR_INVALID_VALUE;
+    claim_result(CUDA_SUCCESS, try_export(address + page, page),
+                 "one page in the middle");
+    claim_result(bad, try_export(address + 512, page),
+                 "an address that is not at a page");
+    claim_result(bad, try_export(address, page + 512),
+                 "a length that is not of pages");
+    claim_refused(try_export(address, 0), "no length");
+    claim_refused(try_export(address, 4 * MiB + 64 * MiB),
+                  "beyond the allocation");
+    claim_refused(try_export(address, page, 1ull << 40), "an unknown flag");
+    observe("the PCIe mapping",
+            name_of(try_export(address, page,
+                               CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)));
+    int fd;
+    if (export_range(&fd, address, 4 * MiB) == CUDA_SUCCESS) {
+        claim(fcntl(fd, F_GETFD) & FD_CLOEXEC, "descriptors are O_CLOEXEC");
+        observe("length that the descriptor seeks to",
+                std::to_string(lseek(fd, 0, SEEK_END)));
+        close(fd);
+    }
+    cu.cuMemFree_(address);
+    claim_refused(try_export(address, page), "after the memory was freed");
+}
+
+void two_allocations()
+{
+    CUdeviceptr a, b;
+    if (cu.cuMemAlloc_(&a, 4 * MiB) != CUDA_SUCCESS)
+        return;
+    if (cu.cuMemAlloc_(&b, 4 * MiB) == CUDA_SUCCESS) {
+        CUdeviceptr low = std::min(a, b);
+        if (low + 4 * MiB == std::max(a, b))
+            claim_refused(try_export(low, 8 * MiB),
+                          "two neighbouring allocations at once");
+        else
+            observe("two allocations", "not neighbours, nothing to check");
+        cu.cuMemFree_(b);
+    }
+    cu.cuMemFree_(a);
+}
+
+} // namespace
+
+void check_kinds()
+{
+    section("kinds of memory");
+    if (!supported())
+        return;
+    of_size("cuMemAlloc of 1 byte", 1);
+    of_size("cuMemAlloc of 64 KiB", 64 * KiB);
+    of_size("cuMemAlloc of 2 MiB", 2 * MiB);
+    of_size("cuMemAlloc of 3 MiB + 1", 3 * MiB + 1);
+    of_size("cuMemAlloc of 256 MiB", 256 * MiB);
+    CUdeviceptr address;
+    size_t pitch;
+    void *pinned;
+    if (cu.cuMemAllocPitch_(&address, &pitch, 1000, 1000, 4) == CUDA_SUCCESS) {
+        kind("cuMemAllocPitch", address, pitch * 1000, Exported::yes);
+        cu.cuMemFree_(address);
+    }
+    mapped("cuMemMap of one handle", 1, true, Exported::yes);
+    mapped("cuMemMap of four handles", 4, true, Exported::yes);
+    mapped("cuMemMap without gpuDirectRDMACapable", 1, false, Exported::open);
+    if (cu.cuMemAllocAsync_(&address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
+        cu.cuStreamSynchronize_(nullptr);
+        kind("cuMemAllocAsync", address, 2 * MiB, Exported::open);
+        cu.cuMemFreeAsync_(address, nullptr);
+        cu.cuStreamSynchronize_(nullptr);
+    }
+    if (cu.cuMemAllocManaged_(&address, 2 * MiB, CU_MEM_ATTACH_GLOBAL) ==
+        CUDA_SUCCESS) {
+        kind("cuMemAllocManaged", address, 2 * MiB, Exported::no);
+        cu.cuMemFree_(address);
+    }
+    if (cu.cuMemAllocHost_(&pinned, 2 * MiB) == CUDA_SUCCESS) {
+        int host = 0;
+        cu.cuDeviceGetAttribute_(
+            &host, CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0);
+        kind("cuMemAllocHost", reinterpret_cast<CUdeviceptr>(pinned), 2 * MiB,
+             host ? Exported::open : Exported::no);
+        cu.cuMemFreeHost_(pinned);
+    }
+}
+
+void check_exports()
+{
+    section("ranges");
+    if (!supported())
+        return;
+    whole_pages();
+    two_allocations();
+    Mapping partly(4, 2);
+    if (partly.valid()) {
+        claim_result(
+            CUDA_SUCCESS,
+            try_export(partly.base() + partly.unit() / 2, partly.unit()),
+            "parts of two handles");
+        claim_refused(try_export(partly.base(), partly.size()),
+                      "addresses of which some have no memory");
+    }
+}
+
+} // namespace ucx_ib_dmabuf::conformance

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// BUFFER_ID, by which the registration cache knows an allocation again.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <set>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+const char *yes_no(bool value)
+{
+    return value ? "yes" : "no";
+}
+
+// Allocate and free one size over and over.
+void over_and_over(const char *name, size_t size, int times)
+{
+    std::set<unsigned long long> seen;
+    CUdeviceptr first = 0;
+    int reused = 0, same = 0;
+    for (int i = 0; i < times; ++i) {
+        CUdeviceptr address;
+        if (cu.cuMemAlloc_(&address, size) != CUDA_SUCCESS)
+            break;
+        reused += address == first;
+        first = address;
+        same += !seen.insert(buffer_id(address)).second;
+        cu.cuMemFree_(address);
+    }
+    claim(same == 0 && !seen.count(0),
+          std::string("BUFFER_ID never comes twice, ") + name);
+    observe(std::string("frees after which the address came back, ") + name,
+            std::to_string(reused) + " of " + std::to_string(times - 1));
+}
+
+void pool_memory()
+{
+    CUdeviceptr a, b;
+    if (cu.cuMemAllocAsync_(&a, 4 * MiB, nullptr) != CUDA_SUCCESS)
+        return;
+    auto before = buffer_id(a);
+    cu.cuMemFreeAsync_(a, nullptr);
+    if (cu.cuMemAllocAsync_(&b, 4 * MiB, nullptr) != CUDA_SUCCESS)
+        return;
+    auto after = buffer_id(b);
+    observe("stream-ordered: the address came back", yes_no(a == b));
+    if (a == b)
+        claim(before && after && before != after,
+              "BUFFER_ID of stream-ordered memory changes when it is reused");
+    CUdeviceptr c;
+    if (cu.cuMemAllocAsync_(&c, 4 * MiB, nullptr) == CUDA_SUCCESS) {
+        claim(buffer_id(c) != buffer_id(b),
+              "BUFFER_ID of two stream-ordered allocations differs");
+        cu.cuMemFreeAsync_(c, nullptr);
+    }
+    cu.cuMemFreeAsync_(b, nullptr);
+    cu.cuStreamSynchronize_(nullptr);
+}
+
+void mapped_memory()
+{
+    Mapping mapping(2, 2);
+    if (!mapping.valid())
+        return;
+    auto first = buffer_id(mapping.base());
+    claim(first != buffer_id(mapping.base() + mapping.unit()),
+          "BUFFER_ID of two mapped handles differs");
+    mapping.replace(0);
+    claim(mapping.valid() && first != buffer_id(mapping.base()),
+          "BUFFER_ID changes when other memory is mapped");
+}
+
+} // namespace
+
+void check_identity()
+{
+    section("identity");
+    CUdeviceptr a, b;
+    if (cu.cuMemAlloc_(&a, 1000) == CUDA_SUCCESS) {
+        if (cu.cuMemAlloc_(&b, 1000) == CUDA_SUCCESS) {
+            claim(buffer_id(a) != buffer_id(b),
+                  "BUFFER_ID of two small allocations differs");
+            claim(buffer_id(a) == buffer_id(a + 999),
+                  "BUFFER_ID is the same throughout an allocation");
+            cu.cuMemFree_(b);
+        }
+        cu.cuMemFree_(a);
+    }
+    over_and_over("1000 bytes", 1000, 200);
+    over_and_over("4 MiB", 4 * MiB, 200);
+    pool_memory();
+    mapped_memory();
+}
+
+} // namespace ucx_ib_dmabuf::conformance

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is left of memory after it was released.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+// A free with a dma-buf still open: the memory must not be anyone else's yet.
+void free_with_dmabuf()
+{
+    CUdeviceptr address;
+    size_t start = free_bytes();
+    int fd;
+    if (cu.cuMemAlloc_(&address, 64 * MiB) != CUDA_SUCCESS)
+        return;
+    if (export_range(&fd, address, 64 * MiB) != CUDA_SUCCESS) {
+        cu.cuMemFree_(address);
+        return;
+    }
+    claim_result(CUDA_SUCCESS, cu.cuMemFree_(address),
+                 "cuMemFree with a dma-buf open");
+    claim(fcntl(fd, F_GETFD) >= 0, "the descriptor stays open");
+    claim(buffer_id(address) == 0, "the address is unknown at once");
+    observe("bytes missing while the dma-buf is open",
+            std::to_string(long(start - free_bytes())));
+    close(fd);
+    observe("bytes missing after it was closed",
+            std::to_string(long(start - free_bytes())));
+}
+
+void contexts_take_memory_along()
+{
+    CUcontext before = nullptr, context;
+    CUdeviceptr address, pooled = 0;
+    cu.cuCtxGetCurrent_(&before);
+    if (cu.cuCtxCreate_(&context, nullptr, 0, 0) != CUDA_SUCCESS)
+        return;
+    cu.cuMemAlloc_(&address, 4 * MiB);
+    cu.cuMemAllocAsync_(&pooled, 4 * MiB, nullptr);
+    cu.cuStreamSynchronize_(nullptr);
+    cu.cuCtxDestroy_(context);
+    cu.cuCtxSetCurrent_(before);
+    claim(buffer_id(address) == 0,
+          "cuCtxDestroy releases the context's cuMemAlloc memory");
+    observe("stream-ordered memory after cuCtxDestroy",
+            buffer_id(pooled) ? "known" : "unknown");
+    if (buffer_id(pooled))
+        cu.cuMemFreeAsync_(pooled, nullptr);
+    cu.cuStreamSynchronize_(nullptr);
+}
+
+void unmapping()
+{
+    Mapping mapping(1, 1);
+    if (!mapping.valid())
+        return;
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr base = mapping.base();
+    claim_result(CUDA_SUCCESS,
+                 cu.cuMemRetainAllocationHandle_(
+                     &handle, reinterpret_cast<void *>(base)),
+                 "cuMemRetainAllocationHandle of mapped memory");
+    cu.cuMemRelease_(handle);
+    claim_refused(cu.cuMemFree_(base), "cuMemFree of mapped memory");
+    CUdeviceptr ordinary;
+    if (cu.cuMemAlloc_(&ordinary, 2 * MiB) == CUDA_SUCCESS) {
+        claim_refused(cu.cuMemRetainAllocationHandle_(
+                          &handle, reinterpret_cast<void *>(ordinary)),
+                      "cuMemRetainAllocationHandle of cuMemAlloc memory");
+        cu.cuMemFree_(ordinary);
+    }
+}
+
+} // namespace
+
+void check_release()
+{
+    section("release");
+    free_with_dmabuf();
+    unmapping();
+    contexts_take_memory_along();
+}
+
+void check_mappings()
+{
+    section("mappings");
+    Mapping mapping(3, 2);
+    if (!mapping.valid()) {
+        observe("cuMemMap", "not possible, nothing to check");
+        return;
+    }
+    CUdeviceptr base = 0;
+    size_t size      = 0;
+    cu.cuMemGetAddressRange_(&base, &size, mapping.base() + mapping.unit());
+    claim(base == mapping.base() + mapping.unit() && size == mapping.unit(),
+          "cuMemGetAddressRange gives one handle's part, not the reservation");
+    claim(number(CU_POINTER_ATTRIBUTE_MAPPED, mapping.base()) == 1,
+          "MAPPED is 1 where there is memory");
+    claim(number(CU_POINTER_ATTRIBUTE_MAPPED,
+                 mapping.base() + 2 * mapping.unit()) == 0,
+          "MAPPED is 0 where there is none");
+    unsigned on = 1;
+    claim_refused(cu.cuPointerSetAttribute_(
+                      &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, mapping.base()),
+                  "SYNC_MEMOPS on mapped memory");
+    claim_refused(cu.cuMemAddressFree_(mapping.base(), mapping.size()),
+                  "cuMemAddressFree with memory still mapped");
+}
+
+void check_contexts()
+{
+    section("without a current context");
+    CUdeviceptr address;
+    if (cu.cuMemAlloc_(&address, 2 * MiB) != CUDA_SUCCESS)
+        return;
+    std::thread([address] {
+        CUdeviceptr other;
+        char byte;
+        size_t size;
+        int value;
+        claim(buffer_id(address) != 0, "cuPointerGetAttribute works");
+        claim_result(CUDA_SUCCESS,
+                     cu.cuMemGetAddressRange_(&other, &size, address),
+                     "cuMemGetAddressRange works");
+        claim_result(CUDA_SUCCESS,
+                     cu.cuDeviceGetAttribute_(
+                         &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
+                     "cuDeviceGetAttribute works");
+        if (value)
+            claim_result(CUDA_SUCCESS, try_export(address, 2 * MiB),
+                         "cuMemGetHandleForAddressRange works");
+        claim_result(CUDA_ERROR_INVALID_CONTEXT,
+                     cu.cuMemAlloc_(&other, 2 * MiB), "cuMemAlloc");
+        claim_result(CUDA_ERROR_INVALID_CONTEXT,
+                     cu.cuMemcpyDtoH_(&byte, address, 1), "cuMemcpyDtoH");
+    }).join();
+    cu.cuMemFree_(address);
+}
+
+void check_fork()
+{
+    section("fork");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        CUdeviceptr address;
+        _exit(cu.cuMemAlloc_(&address, 512) == CUDA_SUCCESS ? 1 : 0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    claim(status == 0, "a child cannot use its parent's GPU");
+}
+
+} // namespace ucx_ib_dmabuf::conformance

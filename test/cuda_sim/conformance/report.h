@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A table of behaviours in TAP: what is claimed is a test, what is only
+// observed is a comment.
+#pragma once
+
+#include <cuda.h>
+#include <string>
+
+namespace ucx_ib_dmabuf::conformance {
+
+// Begin a part of the table.
+void section(const char *title);
+
+// A behaviour that this project rests on; 'seen' is printed with it.
+void claim(bool holds, const std::string &text, const std::string &seen = "");
+
+// That a call returns 'expected'.
+void claim_result(CUresult expected, CUresult seen, const std::string &text);
+
+// That a call fails, with whatever error.
+void claim_refused(CUresult seen, const std::string &text);
+
+// A behaviour that nothing rests on.
+void observe(const std::string &text, const std::string &seen);
+
+std::string name_of(CUresult result);
+
+// Print the plan; returns how many claims do not hold.
+int finish();
+
+} // namespace ucx_ib_dmabuf::conformance
