@@ -48,7 +48,7 @@ struct HookKind {
     size_t count;
     size_t *used; /**< slots taken; under the installer's lock */
 
-    /** Call a function with arguments that mean nothing: 0 and device -1. */
+    /** Call a function with arguments that mean nothing: 0 and device -2. */
     void (*probe)(void *function);
 };
 
@@ -72,7 +72,7 @@ struct HookKindOf<Call, CudaResult(Args...)> {
     static constexpr Arg nothing()
     {
         if constexpr (std::is_same_v<Arg, int>) {
-            return -1;
+            return -2; // CU_DEVICE_INVALID; -1 is the processor
         } else {
             return Arg{};
         }

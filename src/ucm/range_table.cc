@@ -11,6 +11,12 @@ void RangeTable::insert(uint64_t base, const Allocation &allocation)
 {
     Shard &part = shard(base);
     std::lock_guard<std::mutex> guard(part.lock);
+    if (part.entries.size() >= part.limit) {
+        std::erase_if(part.entries, [](const auto &entry) {
+            return entry.second.state == State::RETIRED;
+        });
+        part.limit = part.entries.size() + MAX_WITH_RETIRED;
+    }
     part.entries.insert_or_assign(base, allocation);
 }
 
@@ -45,23 +51,26 @@ size_t RangeTable::retire(uint64_t base)
     if (entry == part.entries.end()) {
         return 0;
     }
-    entry->second.retired = true;
+    entry->second.state = State::RETIRED;
     return entry->second.exact ? entry->second.size : 0;
 }
 
-std::vector<RangeTable::Range> RangeTable::take_retired(uint64_t owner)
+std::vector<RangeTable::Range> RangeTable::take_owned(uint64_t owner)
 {
     std::vector<Range> result, in_use;
     for (Shard &part : shards_) {
         std::lock_guard<std::mutex> guard(part.lock);
         for (auto i = part.entries.begin(); i != part.entries.end();) {
             const Allocation &entry = i->second;
-            if (entry.retired &&
-                ((entry.owner == owner) || (entry.owner == 0))) {
+            const bool goes =
+                ((entry.state == State::OWNED) && (entry.owner == owner)) ||
+                ((entry.state == State::RETIRED) &&
+                 ((entry.owner == owner) || (entry.owner == 0)));
+            if (goes) {
                 result.push_back({i->first, entry.size});
                 i = part.entries.erase(i);
             } else {
-                if (!entry.retired) {
+                if (entry.state == State::IN_USE) {
                     in_use.push_back({i->first, entry.size});
                 }
                 ++i;

@@ -23,12 +23,19 @@ public:
         size_t size; /**< bytes */
     };
 
+    /** How an allocation ends. */
+    enum class State : uint8_t {
+        IN_USE,  /**< it is freed, or its context goes */
+        RETIRED, /**< it was freed, and its pool has the memory still */
+        OWNED,   /**< its owner goes */
+    };
+
     /** What is known of an allocation. */
     struct Allocation {
-        size_t size;            /**< bytes */
-        uint64_t owner = 0;     /**< handle of its pool or module; 0: unknown */
-        bool retired   = false; /**< goes with its owner, if not before */
-        bool exact     = true;  /**< the size is right, not a lower bound */
+        size_t size;        /**< bytes */
+        uint64_t owner = 0; /**< its pool or module; 0: unknown */
+        State state    = State::IN_USE;
+        bool exact     = true; /**< the size is right, not a minimum */
     };
 
     /** Add an allocation, or replace the one that starts there. */
@@ -47,11 +54,11 @@ public:
     size_t retire(uint64_t base);
 
     /**
-     * Remove what was retired and belongs to this owner, or to no known one.
-     * Of that, return what does not overlap memory in use: a pool may have
-     * given out part of it again.
+     * Remove what goes with this owner: what it owns, and what was retired and
+     * belongs to it or to an unknown pool. Of that, return what does not
+     * overlap memory in use: a pool may have given out part of it again.
      */
-    std::vector<Range> take_retired(uint64_t owner);
+    std::vector<Range> take_owned(uint64_t owner);
 
     /** All of it, retired or not. */
     std::vector<Range> snapshot();
@@ -67,9 +74,14 @@ private:
     struct alignas(64) Shard {
         std::mutex lock;
         std::unordered_map<uint64_t, Allocation> entries;
+        size_t limit = MAX_WITH_RETIRED; // entries, before it is cleaned
     };
 
     static constexpr unsigned SHARDS = 16;
+
+    // Retired allocations were announced when they were freed: where a program
+    // never frees twice at the same address, they are forgotten.
+    static constexpr size_t MAX_WITH_RETIRED = 1 << 14; // per shard
 
     Shard &shard(uint64_t base)
     {

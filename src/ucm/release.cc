@@ -87,7 +87,8 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
         // Not exact: UCX announces pitched memory without its padding.
-        ranges().insert(base, {event->mem_type.size, 0, false, false});
+        ranges().insert(
+            base, {event->mem_type.size, 0, RangeTable::State::IN_USE, false});
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().remove(base);
     }
@@ -141,7 +142,7 @@ void Release::owned(uint64_t owner)
     if (!outermost_) {
         return;
     }
-    for (const RangeTable::Range &range : ranges().take_retired(owner)) {
+    for (const RangeTable::Range &range : ranges().take_owned(owner)) {
         dispatch_free(range.base, range.size);
     }
 }
@@ -242,7 +243,7 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
         if (ranges().size(address) == size) {
             return; // asked for again: nothing is new
         }
-        ranges().insert(address, {size, owner, true});
+        ranges().insert(address, {size, owner, RangeTable::State::OWNED});
     }
     dispatch_allocation(address, size);
 }

@@ -11,7 +11,7 @@
  * Handles and pointers are passed as they are, so that the driver API and the
  * runtime API look alike.
  *
- * REFUSES: the driver answers the probe's arguments (null, device -1) with an
+ * REFUSES: the driver answers the probe's arguments (null, device -2) with an
  * error, or with success without doing anything, so that the probe may enter
  * the driver. Never so in the runtime, where every call may create a context.
  */

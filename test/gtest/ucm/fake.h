@@ -80,4 +80,10 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
     CHECK_EQ(seen[0].context, before);
 }
 
+/** Run a scenario without modules of UCX: its CUDA hooks stay out. */
+inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
+{
+    return run_scenario(scenario, {"UCX_MODULE_DIR=/nonexistent", setting});
+}
+
 } // namespace ucx_ib_dmabuf::test

@@ -25,6 +25,8 @@ int fake_result    = 0;
 int fake_forgotten = 0;
 int fake_active    = 1;
 int fake_capturing = 0;
+/* How far each new allocation is from the last one. */
+size_t fake_step = 0;
 /* How long every allocation is. */
 size_t fake_size = 0x10000;
 
@@ -56,6 +58,13 @@ unsigned long fake_calls(const char *name)
     return 0;
 }
 
+static uint64_t fake_new_address(void)
+{
+    static uint64_t count = 0;
+
+    return 0x7f0000000000 + fake_step * count++;
+}
+
 #define FAKE(_name, _args)                                                     \
     int _name _args;                                                           \
     int _name _args                                                            \
@@ -67,7 +76,7 @@ unsigned long fake_calls(const char *name)
     int _name _args;                                                           \
     int _name _args                                                            \
     {                                                                          \
-        *address = fake_result ? 0 : 0x7f0000000000;                           \
+        *address = fake_result ? 0 : fake_new_address();                       \
         return fake_called(#_name);                                            \
     }
 

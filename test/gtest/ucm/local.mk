@@ -4,9 +4,10 @@ ucm_tests = \
     test/gtest/ucm/test_patch \
     test/gtest/ucm/test_range_table \
     test/gtest/ucm/test_events \
+    test/gtest/ucm/test_events_owners \
     test/gtest/ucm/test_events_sim \
     test/gtest/ucm/test_events_ucx
-check_PROGRAMS += $(ucm_tests)
+check_PROGRAMS += $(ucm_tests) test/gtest/ucm/bench_free
 UNIT_TESTS     += $(ucm_tests)
 endif
 
@@ -28,6 +29,25 @@ test_gtest_ucm_test_events_SOURCES = \
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
+
+test_gtest_ucm_test_events_owners_SOURCES = \
+    test/gtest/ucm/fake.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events_owners.cc
+test_gtest_ucm_test_events_owners_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_owners_LDADD   = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_owners_DEPENDENCIES = $(ucm_fakes)
+
+# What hooks cost: prints JSON, run it by hand.
+test_gtest_ucm_bench_free_SOURCES = \
+    test/gtest/ucm/bench_free.cc \
+    test/gtest/ucm/fake.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h
+test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)
 
 ucm_sim_cppflags = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS) \
                    -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'

@@ -125,120 +125,6 @@ SCENARIO(refused)
     CHECK(events.take().empty());
 }
 
-SCENARIO(everything)
-{
-    Fake fake;
-    install_all();
-    for (const char *name : {"cuCtxDestroy_v2", "cuCtxDestroy", "cuCtxDetach",
-                             "cuGreenCtxDestroy", "cuDevicePrimaryCtxReset"}) {
-        uint64_t address;
-        fake.setting("fake_forgotten") = 0;
-        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
-        expect_release(fake, name, 0, 0, [&] { fake.get<Call1>(name)(0); });
-
-        // What the driver has forgotten afterwards is announced by its range.
-        fake.setting("fake_forgotten") = 1;
-        const long before              = fake.calls(name);
-        Events events([&] { return fake.calls(name); });
-        fake.get<Call1>(name)(0);
-        const auto seen = events.take();
-        CHECK_EQ(seen.size(), size_t(2));
-        CHECK(seen[0].size == 0 && seen[0].context == before);
-        CHECK(seen[1].free && seen[1].context == before + 1);
-        CHECK_EQ(seen[1].address, NEW);
-        CHECK_EQ(seen[1].size, size_t(0x5000));
-    }
-}
-
-SCENARIO(primary_release)
-{
-    Fake fake;
-    install_all();
-    auto *retain  = fake.get<int(void *, int)>("cuDevicePrimaryCtxRetain");
-    auto *release = fake.get<Device>("cuDevicePrimaryCtxRelease");
-    uint64_t address;
-    Events events;
-    release(0);
-    CHECK(events.take().empty()); // others use it still
-    fake.setting("fake_active") = 0;
-    release(0);
-    CHECK(events.saw_everything());
-
-    // A context that was created under our eyes: all ranges are known.
-    retain(&address, 0);
-    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
-    events.take();
-    release(0);
-    CHECK(events.take().empty());
-    retain(&address, 0);
-    fake.setting("fake_forgotten") = 1;
-    release(0);
-    const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(1));
-    CHECK_EQ(seen[0].address, NEW);
-    CHECK_EQ(seen[0].size, size_t(0x5000));
-    release(0); // not retained since
-    CHECK(events.saw_everything());
-}
-
-SCENARIO(pools)
-{
-    constexpr uint64_t pool = 0xabc0;
-    Fake fake;
-    install_all();
-    uint64_t address;
-    for (const char *name : {"cuMemPoolTrimTo", "cuMemPoolDestroy"}) {
-        fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&address, 0x5000, pool, 0);
-        Events events;
-        fake.get<Call2>(name)(pool, 0);
-        CHECK(events.take().empty()); // in use: the pool keeps it
-        fake.get<Call2>("cuMemFreeAsync")(NEW, 0);
-        CHECK_EQ(events.frees_of(NEW + 0x4fff), size_t(1));
-        fake.get<Call2>(name)(pool + 1, 0);
-        CHECK(events.take().empty());
-        expect_release(fake, name, NEW, 0x5000,
-                       [&] { fake.get<Call2>(name)(pool, 0); });
-    }
-}
-
-SCENARIO(modules)
-{
-    Fake fake;
-    install_all();
-    uint64_t address;
-    size_t size;
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
-    Events events;
-    get(&address, &size, 0x77, "a");
-    CHECK_EQ(events.take().size(), size_t(1));
-    get(&address, &size, 0x77, "a"); // nothing new
-    CHECK(events.take().empty());
-    fake.get<Call1>("cuModuleUnload")(0x78);
-    CHECK(events.take().empty());
-    expect_release(fake, "cuModuleUnload", address, 0x400,
-                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
-}
-
-SCENARIO(graphs)
-{
-    Fake fake;
-    install_all();
-    Events events;
-    fake.get<Call1>("cuGraphExecDestroy")(1);
-    fake.get<Device>("cuDeviceGraphMemTrim")(0);
-    CHECK(events.take().empty()); // no graph allocates memory
-
-    uint64_t address;
-    fake.setting("fake_capturing") = 1;
-    fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
-    events.take();
-    expect_release(fake, "cuGraphExecDestroy", 0, 0,
-                   [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
-    expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,
-                   [&] { fake.get<Device>("cuDeviceGraphMemTrim")(0); });
-}
-
 SCENARIO(hooks_off)
 {
     Fake fake;
@@ -330,79 +216,50 @@ SCENARIO(forked)
     busy.join();
 }
 
-class CudaEvents : public testing::Test {
-protected:
-    // A folder without modules: UCX's CUDA hooks stay out.
-    static bool run(const char *scenario, const char *setting = "UNUSED=1")
-    {
-        return run_scenario(scenario, {"UCX_MODULE_DIR=/nonexistent", setting});
-    }
-};
-
-TEST_F(CudaEvents, NothingWithoutDriver)
+TEST(CudaEvents, NothingWithoutDriver)
 {
-    EXPECT_TRUE(run("no_driver"));
+    EXPECT_TRUE(run_on_fake("no_driver"));
 }
-TEST_F(CudaEvents, PointersAndRanges)
+TEST(CudaEvents, PointersAndRanges)
 {
-    EXPECT_TRUE(run("every_pointer_and_range"));
+    EXPECT_TRUE(run_on_fake("every_pointer_and_range"));
 }
-TEST_F(CudaEvents, EntryPointsOfGetProcAddress)
+TEST(CudaEvents, EntryPointsOfGetProcAddress)
 {
-    EXPECT_TRUE(run("inner_entry_points"));
+    EXPECT_TRUE(run_on_fake("inner_entry_points"));
 }
-TEST_F(CudaEvents, Sizes)
+TEST(CudaEvents, Sizes)
 {
-    EXPECT_TRUE(run("sizes"));
+    EXPECT_TRUE(run_on_fake("sizes"));
 }
-TEST_F(CudaEvents, RefusedReleaseIsTakenBack)
+TEST(CudaEvents, RefusedReleaseIsTakenBack)
 {
-    EXPECT_TRUE(run("refused"));
+    EXPECT_TRUE(run_on_fake("refused"));
 }
-TEST_F(CudaEvents, ContextsGoWithEverything)
+TEST(CudaEvents, Fork)
 {
-    EXPECT_TRUE(run("everything"));
+    EXPECT_TRUE(run_on_fake("forked"));
 }
-TEST_F(CudaEvents, LastReleaseOfPrimary)
+TEST(CudaEvents, ModeNone)
 {
-    EXPECT_TRUE(run("primary_release"));
+    EXPECT_TRUE(run_on_fake("hooks_off", "UCX_MEM_CUDA_HOOK_MODE=none"));
 }
-TEST_F(CudaEvents, Pools)
+TEST(CudaEvents, ModeReloc)
 {
-    EXPECT_TRUE(run("pools"));
+    EXPECT_TRUE(run_on_fake("by_relocation", "UCX_MEM_CUDA_HOOK_MODE=reloc"));
 }
-TEST_F(CudaEvents, Modules)
+TEST(CudaEvents, ModeBistro)
 {
-    EXPECT_TRUE(run("modules"));
+    EXPECT_TRUE(run_on_fake("every_pointer_and_range",
+                            "UCX_MEM_CUDA_HOOK_MODE=bistro"));
 }
-TEST_F(CudaEvents, Graphs)
+TEST(CudaEvents, IncompleteIsSaidOnce)
 {
-    EXPECT_TRUE(run("graphs"));
+    EXPECT_TRUE(run_on_fake("function_that_cannot_be_patched"));
 }
-TEST_F(CudaEvents, Fork)
+TEST(CudaEvents, MissingFunctionsAreNotMissed)
 {
-    EXPECT_TRUE(run("forked"));
-}
-TEST_F(CudaEvents, ModeNone)
-{
-    EXPECT_TRUE(run("hooks_off", "UCX_MEM_CUDA_HOOK_MODE=none"));
-}
-TEST_F(CudaEvents, ModeReloc)
-{
-    EXPECT_TRUE(run("by_relocation", "UCX_MEM_CUDA_HOOK_MODE=reloc"));
-}
-TEST_F(CudaEvents, ModeBistro)
-{
-    EXPECT_TRUE(
-        run("every_pointer_and_range", "UCX_MEM_CUDA_HOOK_MODE=bistro"));
-}
-TEST_F(CudaEvents, IncompleteIsSaidOnce)
-{
-    EXPECT_TRUE(run("function_that_cannot_be_patched"));
-}
-TEST_F(CudaEvents, MissingFunctionsAreNotMissed)
-{
-    EXPECT_TRUE(run("old_driver"));
+    EXPECT_TRUE(run_on_fake("old_driver"));
 }
 
 } // namespace

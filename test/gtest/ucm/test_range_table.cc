@@ -23,7 +23,7 @@ TEST(RangeTable, RemovesOnce)
 TEST(RangeTable, InexactSizeIsNoSize)
 {
     RangeTable table;
-    table.insert(BASE, {MIB, 0, false, false});
+    table.insert(BASE, {MIB, 0, RangeTable::State::IN_USE, false});
     EXPECT_EQ(0u, table.size(BASE));
     EXPECT_EQ(1u, table.snapshot().size());
     EXPECT_EQ(0u, table.remove(BASE));
@@ -39,12 +39,12 @@ TEST(RangeTable, PoolTakesWhatWasRetired)
     EXPECT_EQ(MIB, table.retire(BASE));
     EXPECT_EQ(MIB, table.retire(BASE + 2 * MIB));
 
-    const auto taken = table.take_retired(POOL);
+    const auto taken = table.take_owned(POOL);
     ASSERT_EQ(1u, taken.size());
     EXPECT_EQ(BASE, taken[0].base);
     EXPECT_EQ(MIB, taken[0].size);
-    EXPECT_TRUE(table.take_retired(POOL).empty());
-    EXPECT_EQ(1u, table.take_retired(OTHER_POOL).size());
+    EXPECT_TRUE(table.take_owned(POOL).empty());
+    EXPECT_EQ(1u, table.take_owned(OTHER_POOL).size());
 }
 
 TEST(RangeTable, UnknownPoolGoesWithAny)
@@ -52,7 +52,7 @@ TEST(RangeTable, UnknownPoolGoesWithAny)
     RangeTable table;
     table.insert(BASE, {MIB});
     table.retire(BASE);
-    EXPECT_EQ(1u, table.take_retired(POOL).size());
+    EXPECT_EQ(1u, table.take_owned(POOL).size());
 }
 
 // What was given out again must not be announced as released.
@@ -63,14 +63,14 @@ TEST(RangeTable, SparesMemoryInUse)
         table.insert(BASE, {MIB, POOL});
         table.retire(BASE);
         table.insert(BASE + offset, {64, POOL});
-        EXPECT_TRUE(table.take_retired(POOL).empty()) << offset;
+        EXPECT_TRUE(table.take_owned(POOL).empty()) << offset;
     }
     RangeTable table;
     table.insert(BASE, {MIB, POOL});
     table.retire(BASE);
     table.insert(BASE - MIB, {MIB, POOL});
     table.insert(BASE + MIB, {MIB, POOL});
-    EXPECT_EQ(1u, table.take_retired(POOL).size());
+    EXPECT_EQ(1u, table.take_owned(POOL).size());
 }
 
 TEST(RangeTable, NewAllocationIsNotRetired)
@@ -79,8 +79,32 @@ TEST(RangeTable, NewAllocationIsNotRetired)
     table.insert(BASE, {MIB, POOL});
     table.retire(BASE);
     table.insert(BASE, {2 * MIB, POOL});
-    EXPECT_TRUE(table.take_retired(POOL).empty());
+    EXPECT_TRUE(table.take_owned(POOL).empty());
     EXPECT_EQ(2 * MIB, table.size(BASE));
+}
+
+TEST(RangeTable, OwnedGoesWithItsOwnerOnly)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB, POOL, RangeTable::State::OWNED});
+    EXPECT_TRUE(table.take_owned(OTHER_POOL).empty());
+    EXPECT_EQ(1u, table.take_owned(POOL).size());
+}
+
+// Memory that is never freed twice at an address must not pile up.
+TEST(RangeTable, ForgetsRetiredWhenItGrows)
+{
+    constexpr size_t COUNT = 1 << 20;
+    RangeTable table;
+    table.insert(BASE - MIB, {MIB, POOL});
+    table.insert(BASE - 2 * MIB, {MIB, POOL, RangeTable::State::OWNED});
+    for (size_t i = 0; i < COUNT; ++i) {
+        table.insert(BASE + i * MIB, {MIB, POOL});
+        table.retire(BASE + i * MIB);
+    }
+    EXPECT_GT(COUNT / 2, table.snapshot().size());
+    EXPECT_EQ(MIB, table.size(BASE - MIB));
+    EXPECT_EQ(MIB, table.size(BASE - 2 * MIB));
 }
 
 } // namespace

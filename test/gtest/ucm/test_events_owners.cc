@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What ends much at once: contexts, devices, pools, modules and graphs, on the
+// driver library that does nothing.
+#include <gtest/gtest.h>
+
+#include "fake.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+SCENARIO(everything)
+{
+    Fake fake;
+    install_all();
+    for (const char *name : {"cuCtxDestroy_v2", "cuCtxDestroy", "cuCtxDetach",
+                             "cuGreenCtxDestroy", "cuDevicePrimaryCtxReset"}) {
+        uint64_t address;
+        fake.setting("fake_forgotten") = 0;
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        expect_release(fake, name, 0, 0, [&] { fake.get<Call1>(name)(0); });
+
+        // What the driver has forgotten afterwards is announced by its range.
+        fake.setting("fake_forgotten") = 1;
+        const long before              = fake.calls(name);
+        Events events([&] { return fake.calls(name); });
+        fake.get<Call1>(name)(0);
+        const auto seen = events.take();
+        CHECK_EQ(seen.size(), size_t(2));
+        CHECK(seen[0].size == 0 && seen[0].context == before);
+        CHECK(seen[1].free && seen[1].context == before + 1);
+        CHECK_EQ(seen[1].address, NEW);
+        CHECK_EQ(seen[1].size, size_t(0x5000));
+    }
+}
+
+SCENARIO(primary_release)
+{
+    Fake fake;
+    install_all();
+    auto *retain  = fake.get<int(void *, int)>("cuDevicePrimaryCtxRetain");
+    auto *release = fake.get<Device>("cuDevicePrimaryCtxRelease");
+    uint64_t address;
+    Events events;
+    release(0);
+    CHECK(events.take().empty()); // others use it still
+    fake.setting("fake_active") = 0;
+    release(0);
+    CHECK(events.saw_everything());
+
+    // A context that was created under our eyes: all ranges are known.
+    retain(&address, 0);
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    events.take();
+    release(0);
+    CHECK(events.take().empty());
+    retain(&address, 0);
+    fake.setting("fake_forgotten") = 1;
+    release(0);
+    const auto seen = events.take();
+    CHECK_EQ(seen.size(), size_t(1));
+    CHECK_EQ(seen[0].address, NEW);
+    CHECK_EQ(seen[0].size, size_t(0x5000));
+    release(0); // not retained since
+    CHECK(events.saw_everything());
+}
+
+SCENARIO(pools)
+{
+    constexpr uint64_t pool = 0xabc0;
+    Fake fake;
+    install_all();
+    uint64_t address;
+    for (const char *name : {"cuMemPoolTrimTo", "cuMemPoolDestroy"}) {
+        fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&address, 0x5000, pool, 0);
+        Events events;
+        fake.get<Call2>(name)(pool, 0);
+        CHECK(events.take().empty()); // in use: the pool keeps it
+        fake.get<Call2>("cuMemFreeAsync")(NEW, 0);
+        CHECK_EQ(events.frees_of(NEW + 0x4fff), size_t(1));
+        fake.get<Call2>(name)(pool + 1, 0);
+        CHECK(events.take().empty());
+        expect_release(fake, name, NEW, 0x5000,
+                       [&] { fake.get<Call2>(name)(pool, 0); });
+    }
+}
+
+SCENARIO(modules)
+{
+    Fake fake;
+    install_all();
+    uint64_t address;
+    size_t size;
+    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
+        "cuModuleGetGlobal_v2");
+    Events events;
+    get(&address, &size, 0x77, "a");
+    CHECK_EQ(events.take().size(), size_t(1));
+    get(&address, &size, 0x77, "a"); // nothing new
+    CHECK(events.take().empty());
+    fake.get<Call1>("cuModuleUnload")(0x78);
+    CHECK(events.take().empty());
+    expect_release(fake, "cuModuleUnload", address, 0x400,
+                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
+}
+
+SCENARIO(graphs)
+{
+    Fake fake;
+    install_all();
+    Events events;
+    fake.get<Call1>("cuGraphExecDestroy")(1);
+    fake.get<Device>("cuDeviceGraphMemTrim")(0);
+    CHECK(events.take().empty()); // no graph allocates memory
+
+    uint64_t address;
+    fake.setting("fake_capturing") = 1;
+    fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
+    events.take();
+    expect_release(fake, "cuGraphExecDestroy", 0, 0,
+                   [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
+    expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,
+                   [&] { fake.get<Device>("cuDeviceGraphMemTrim")(0); });
+}
+
+TEST(CudaEventsOwners, ContextsGoWithEverything)
+{
+    EXPECT_TRUE(run_on_fake("everything"));
+}
+TEST(CudaEventsOwners, LastReleaseOfPrimary)
+{
+    EXPECT_TRUE(run_on_fake("primary_release"));
+}
+TEST(CudaEventsOwners, Pools)
+{
+    EXPECT_TRUE(run_on_fake("pools"));
+}
+TEST(CudaEventsOwners, Modules)
+{
+    EXPECT_TRUE(run_on_fake("modules"));
+}
+TEST(CudaEventsOwners, Graphs)
+{
+    EXPECT_TRUE(run_on_fake("graphs"));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}
