@@ -38,6 +38,7 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/physical.h \
     test/cuda_sim/driver/pointer.cc \
     test/cuda_sim/driver/pool.cc \
+    test/cuda_sim/driver/primary.cc \
     test/cuda_sim/driver/proc_address.cc \
     test/cuda_sim/driver/ranges.cc \
     test/cuda_sim/driver/ranges.h \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "context.h"
 #include "calls.h"
+#include "dmabuf.h"
 #include "settings.h"
 
 #include <cstdlib>
@@ -10,26 +11,6 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-struct Contexts {
-    std::set<CUcontext> all;
-    std::vector<CUcontext> primary;
-    uint64_t last_id = 0;
-
-    Contexts()
-    {
-        for (uint64_t i = 0; i < settings().devices; ++i) {
-            primary.push_back(new CUctx_st(int(i), true));
-            all.insert(primary.back());
-        }
-    }
-};
-
-Contexts &contexts()
-{
-    static Contexts &all = *new Contexts();
-    return all;
-}
-
 struct Stack {
     static constexpr int limit = 64;
     CUcontext at[limit];
@@ -37,9 +18,96 @@ struct Stack {
 };
 thread_local constinit Stack stack{};
 
-// Everything that was allocated in a context goes with it. Pool memory and VMM
-// memory belong to the device.
-void destroy(CUcontext context)
+CUresult create(CUcontext *out, unsigned flags, CUdevice device)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (stack.depth == Stack::limit)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    std::lock_guard guard(memory().lock);
+    auto *context  = new CUctx_st(device, false);
+    context->id    = ++contexts().last_id;
+    context->flags = flags;
+    context->alive = true;
+    contexts().all.insert(context);
+    stack.at[stack.depth++] = context;
+    *out                    = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult destroy(CUcontext context)
+{
+    std::lock_guard guard(memory().lock);
+    if (!is_context(context) || context->primary)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    release_resources(context);
+    if (current_context() == context)
+        --stack.depth;
+    return CUDA_SUCCESS;
+}
+
+CUresult push(CUcontext context)
+{
+    std::shared_lock guard(memory().lock);
+    if (!is_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (stack.depth == Stack::limit)
+        return CUDA_ERROR_INVALID_VALUE;
+    stack.at[stack.depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult pop(CUcontext *out)
+{
+    if (!stack.depth)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUcontext context = stack.at[--stack.depth];
+    if (out)
+        *out = context;
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+
+Contexts &contexts()
+{
+    static Contexts &all = *new Contexts();
+    return all;
+}
+
+Contexts::Contexts()
+{
+    for (uint64_t i = 0; i < settings().devices; ++i) {
+        primary.push_back(new CUctx_st(int(i), true));
+        all.insert(primary.back());
+    }
+}
+
+CUcontext current_context()
+{
+    return stack.depth ? stack.at[stack.depth - 1] : nullptr;
+}
+
+CUresult need_context(CUcontext *context)
+{
+    *context = current_context();
+    if (!*context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return (*context)->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+bool is_context(CUcontext context)
+{
+    return contexts().all.count(context) != 0;
+}
+
+void release_resources(CUcontext context)
 {
     context->alive = false;
     destroy_streams(context);
@@ -61,51 +129,6 @@ void destroy(CUcontext context)
     }
 }
 
-CUresult create(CUcontext *out, unsigned flags, CUdevice device)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (stack.depth == Stack::limit)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    std::lock_guard guard(memory().lock);
-    auto *context  = new CUctx_st(device, false);
-    context->id    = ++contexts().last_id;
-    context->flags = flags;
-    context->alive = true;
-    contexts().all.insert(context);
-    stack.at[stack.depth++] = context;
-    *out                    = context;
-    return CUDA_SUCCESS;
-}
-
-void pop_if_current(CUcontext context)
-{
-    if (stack.depth && stack.at[stack.depth - 1] == context)
-        --stack.depth;
-}
-
-} // namespace
-
-CUcontext current_context()
-{
-    return stack.depth ? stack.at[stack.depth - 1] : nullptr;
-}
-
-CUresult need_context(CUcontext *context)
-{
-    *context = current_context();
-    if (!*context)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    return (*context)->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-bool is_context(CUcontext context)
-{
-    return contexts().all.count(context) != 0;
-}
-
 bool valid_device(CUdevice device)
 {
     return device >= 0 && uint64_t(device) < settings().devices;
@@ -125,7 +148,10 @@ SIM_ENTRY_ANYTIME(cuInit, unsigned flags)
         return CUDA_ERROR_NO_DEVICE;
     static std::once_flag once;
     std::call_once(once, [] {
+        // Descriptors that are kept are opened now, so that tests can count
+        // those that come and go.
         memory();
+        dmabuf_is_real();
         contexts();
         pthread_atfork(nullptr, nullptr, [] {
             if (state == State::ready)
@@ -160,37 +186,41 @@ SIM_ENTRY(cuCtxCreate_v4, CUcontext *out, CUctxCreateParams *, unsigned flags,
 
 SIM_ENTRY(cuCtxDestroy_v2, CUcontext context)
 {
-    std::lock_guard guard(memory().lock);
-    if (!is_context(context) || context->primary)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!context->alive)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    destroy(context);
-    pop_if_current(context);
-    return CUDA_SUCCESS;
+    return destroy(context);
 }
 
 SIM_ENTRY(cuCtxPushCurrent_v2, CUcontext context)
 {
-    std::shared_lock guard(memory().lock);
-    if (!is_context(context))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!context->alive)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (stack.depth == Stack::limit)
-        return CUDA_ERROR_INVALID_VALUE;
-    stack.at[stack.depth++] = context;
-    return CUDA_SUCCESS;
+    return push(context);
 }
 
 SIM_ENTRY(cuCtxPopCurrent_v2, CUcontext *out)
 {
-    if (!stack.depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    CUcontext context = stack.at[--stack.depth];
-    if (out)
-        *out = context;
-    return CUDA_SUCCESS;
+    return pop(out);
+}
+
+// The same under names that the real library keeps for old programs.
+#undef cuCtxDestroy
+#undef cuCtxPushCurrent
+#undef cuCtxPopCurrent
+SIM_ENTRY(cuCtxDestroy, CUcontext context)
+{
+    return destroy(context);
+}
+
+SIM_ENTRY(cuCtxPushCurrent, CUcontext context)
+{
+    return push(context);
+}
+
+SIM_ENTRY(cuCtxPopCurrent, CUcontext *out)
+{
+    return pop(out);
+}
+
+SIM_ENTRY(cuCtxDetach, CUcontext context)
+{
+    return destroy(context);
 }
 
 SIM_ENTRY(cuCtxSetCurrent, CUcontext context)
@@ -261,68 +291,5 @@ SIM_ENTRY(cuCtxGetFlags, unsigned *out)
 SIM_ENTRY(cuCtxGetApiVersion, CUcontext, unsigned *out)
 {
     *out = unsigned(settings().driver_version);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxRetain, CUcontext *out, CUdevice device)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard guard(memory().lock);
-    CUcontext context = contexts().primary[size_t(device)];
-    if (context->retained++ == 0 || !context->alive) {
-        context->id    = ++contexts().last_id;
-        context->alive = true;
-    }
-    *out = context;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, CUdevice device)
-{
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard guard(memory().lock);
-    CUcontext context = contexts().primary[size_t(device)];
-    if (!context->retained)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (--context->retained == 0)
-        destroy(context);
-    return CUDA_SUCCESS;
-}
-
-// References stay as they are; the context comes back with the next retain.
-SIM_ENTRY(cuDevicePrimaryCtxReset_v2, CUdevice device)
-{
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard guard(memory().lock);
-    destroy(contexts().primary[size_t(device)]);
-    clear_pools(device);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *flags,
-          int *active)
-{
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!flags || !active)
-        return CUDA_ERROR_INVALID_VALUE;
-    std::shared_lock guard(memory().lock);
-    CUcontext context = contexts().primary[size_t(device)];
-    *flags            = context->flags;
-    *active           = context->alive;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, CUdevice device, unsigned flags)
-{
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard guard(memory().lock);
-    contexts().primary[size_t(device)]->flags = flags;
     return CUDA_SUCCESS;
 }

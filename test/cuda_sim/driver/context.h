@@ -31,6 +31,16 @@ struct CUctx_st {
 
 namespace ucx_ib_dmabuf::sim {
 
+// All contexts that ever were. Wants the lock.
+struct Contexts {
+    Contexts();
+
+    std::set<CUcontext> all;
+    std::vector<CUcontext> primary; // by device
+    uint64_t last_id = 0;
+};
+Contexts &contexts();
+
 // The calling thread's current context, or null.
 CUcontext current_context();
 
@@ -39,6 +49,10 @@ CUresult need_context(CUcontext *context);
 
 // Whether 'context' is one, alive or not. Wants the lock.
 bool is_context(CUcontext context);
+
+// End a context, and everything that was allocated in it. Pool memory and VMM
+// memory belong to the device. Wants the lock.
+void release_resources(CUcontext context);
 
 bool valid_device(CUdevice device);
 

@@ -110,10 +110,12 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
         return error == ENOMEM || error == EMFILE ? CUDA_ERROR_OUT_OF_MEMORY
                                                   : CUDA_ERROR_UNKNOWN;
     }
-    for (const Piece &piece : pieces)
-        piece.extent->stand_in |= !real;
     if (real)
         bar1_name(fd, device);
+    for (const Piece &piece : pieces) {
+        if (!real)
+            piece.extent->stand_in = true;
+    }
     bytes.exports += 1;
     bytes.exported += size;
     *out = fd;
@@ -154,8 +156,7 @@ SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
         return CUDA_ERROR_INVALID_VALUE;
     if (flags && !settings().pcie_mapping)
         return CUDA_ERROR_NOT_SUPPORTED;
-    // Exclusive: the memory is marked as exported.
-    std::lock_guard guard(memory().lock);
+    std::shared_lock guard(memory().lock);
     std::vector<Piece> pieces;
     CUresult result = collect(address, size, pieces);
     if (result != CUDA_SUCCESS)

@@ -103,15 +103,11 @@ uint64_t Memory::used() const
 Allocation *Heap::allocate(uint64_t size)
 {
     uint64_t rounded = round_up(size, unit);
-    for (auto one = blocks_.begin(); one != blocks_.end(); ++one) {
-        Block *block = *one;
+    for (Block *block : open_) {
         if (block->free.total() < rounded)
             continue;
-        if (auto base = block->free.take(rounded)) {
-            used_ += rounded;
-            blocks_.splice(blocks_.begin(), blocks_, one);
-            return &memory().enter(*block, *base, size);
-        }
+        if (auto base = block->free.take(rounded))
+            return &take(block, *base, size);
     }
     Block *block =
         memory().add_block(kind_, device_, rounded > chunk_ ? rounded : chunk_);
@@ -119,48 +115,55 @@ Allocation *Heap::allocate(uint64_t size)
         return nullptr;
     block->heap = this;
     block->free.add(block->base, block->size);
-    blocks_.push_front(block);
+    block->place = open_.insert(open_.begin(), block);
     held_ += block->size;
-    used_ += rounded;
-    return &memory().enter(*block, *block->free.take(rounded), size);
+    return &take(block, *block->free.take(rounded), size);
+}
+
+Allocation &Heap::take(Block *block, CUdeviceptr base, uint64_t size)
+{
+    used_ += round_up(size, unit);
+    auto &list = block->free.total() ? open_ : full_;
+    list.splice(list.begin(), open_, block->place);
+    return memory().enter(*block, base, size);
 }
 
 void Heap::free(Allocation &allocation, bool keep_block)
 {
     Block *block     = allocation.block;
     uint64_t rounded = round_up(allocation.size, unit);
+    auto &list       = block->free.total() ? open_ : full_;
+    open_.splice(open_.begin(), list, block->place);
     block->free.add(allocation.base, rounded);
     used_ -= rounded;
     memory().leave(allocation);
-    blocks_.remove(block);
-    blocks_.push_front(block);
-    if (block->allocations.empty() && !keep_block) {
-        blocks_.pop_front();
-        held_ -= block->size;
-        memory().remove_block(block);
-    }
+    if (block->allocations.empty() && !keep_block)
+        remove(open_, block);
+}
+
+void Heap::remove(std::list<Block *> &list, Block *block)
+{
+    list.erase(block->place);
+    held_ -= block->size;
+    memory().remove_block(block);
 }
 
 void Heap::trim(uint64_t keep)
 {
-    for (auto one = blocks_.begin(); one != blocks_.end() && held_ > keep;) {
-        Block *block = *one;
-        if (block->allocations.empty() && held_ - block->size >= keep) {
-            held_ -= block->size;
-            memory().remove_block(block);
-            one = blocks_.erase(one);
-        } else {
-            ++one;
-        }
+    for (auto one = open_.begin(); one != open_.end() && held_ > keep;) {
+        Block *block = *one++;
+        if (block->allocations.empty() && held_ - block->size >= keep)
+            remove(open_, block);
     }
 }
 
 void Heap::clear()
 {
-    for (Block *block : blocks_)
-        memory().remove_block(block);
-    blocks_.clear();
-    held_ = used_ = 0;
+    for (auto *list : {&open_, &full_}) {
+        while (!list->empty())
+            remove(*list, list->front());
+    }
+    used_ = 0;
 }
 
 } // namespace ucx_ib_dmabuf::sim

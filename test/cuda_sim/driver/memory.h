@@ -60,6 +60,7 @@ struct Block {
     uint64_t offset = 0;       // into the extent
     uint64_t id     = 0;       // MEMORY_BLOCK_ID
     Heap *heap      = nullptr; // where the block is shared by allocations
+    std::list<Block *>::iterator place;     // in one of the heap's lists
     std::shared_ptr<PhysicalHandle> handle; // VMM
     uint64_t readable = 0, writable = 0;    // by devices, a bit each
     FreeRanges free;                        // of heap blocks
@@ -87,10 +88,14 @@ public:
 private:
     static constexpr uint64_t unit = 512;
 
+    Allocation &take(Block *block, CUdeviceptr base, uint64_t size);
+    void remove(std::list<Block *> &list, Block *block);
+
     const int device_;
     const Kind kind_;
     const uint64_t chunk_;
-    std::list<Block *> blocks_; // the last one that changed first
+    // Those that changed last come first.
+    std::list<Block *> open_, full_;
     uint64_t held_ = 0, used_ = 0;
 };
 

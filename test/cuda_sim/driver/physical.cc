@@ -14,6 +14,17 @@ Extent::~Extent()
     owner.release(*this);
 }
 
+PhysicalMemory::PhysicalMemory(int device, uint64_t capacity)
+    : device_(device), capacity_(capacity)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "cuda_sim-gpu%d", device_);
+    fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    // udmabuf insists on this seal.
+    if (fd_ < 0 || fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK))
+        complain("cannot make device memory: %m");
+}
+
 std::shared_ptr<Extent> PhysicalMemory::allocate(uint64_t size)
 {
     size = round_up(size, block_size);
@@ -53,16 +64,6 @@ void PhysicalMemory::release(const Extent &extent)
 
 bool PhysicalMemory::grow(uint64_t size)
 {
-    if (fd_ < 0) {
-        char name[32];
-        snprintf(name, sizeof(name), "cuda_sim-gpu%d", device_);
-        fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        // udmabuf insists on this seal.
-        if (fd_ < 0 || fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK)) {
-            complain("cannot make device memory: %m");
-            return false;
-        }
-    }
     uint64_t more = round_up(size, window_size);
     if (ftruncate(fd_, off_t(grown_ + more))) {
         complain("cannot extend device memory: %m");

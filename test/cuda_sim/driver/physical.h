@@ -6,6 +6,7 @@
 
 #include "ranges.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -31,7 +32,7 @@ struct Extent {
     const uint64_t size;   // both multiples of block_size
     // A stand-in for a dma-buf was handed out. It cannot keep pages alive, so
     // the memory is never used again.
-    bool stand_in = false;
+    std::atomic<bool> stand_in{false};
 
     Extent(PhysicalMemory &its_owner, uint64_t its_offset, uint64_t its_size)
         : owner(its_owner), offset(its_offset), size(its_size)
@@ -46,10 +47,7 @@ struct Extent {
 // changes anything.
 class PhysicalMemory {
 public:
-    PhysicalMemory(int device, uint64_t capacity)
-        : device_(device), capacity_(capacity)
-    {
-    }
+    PhysicalMemory(int device, uint64_t capacity);
 
     // Nothing if less than 'size' is left. All of it reads as zeros.
     std::shared_ptr<Extent> allocate(uint64_t size);

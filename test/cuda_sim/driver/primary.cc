@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The primary context of each device.
+#include "calls.h"
+#include "context.h"
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+CUresult release(CUdevice device)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    CUcontext context = contexts().primary[size_t(device)];
+    if (!context->retained)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (--context->retained == 0)
+        release_resources(context);
+    return CUDA_SUCCESS;
+}
+
+// References stay as they are; the context comes back with the next retain.
+CUresult reset(CUdevice device)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    release_resources(contexts().primary[size_t(device)]);
+    clear_pools(device);
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuDevicePrimaryCtxRetain, CUcontext *out, CUdevice device)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    CUcontext context = contexts().primary[size_t(device)];
+    if (context->retained++ == 0 || !context->alive) {
+        context->id    = ++contexts().last_id;
+        context->alive = true;
+    }
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, CUdevice device)
+{
+    return release(device);
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxReset_v2, CUdevice device)
+{
+    return reset(device);
+}
+
+// The same under names that the real library keeps for old programs.
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxReset
+SIM_ENTRY(cuDevicePrimaryCtxRelease, CUdevice device)
+{
+    return release(device);
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxReset, CUdevice device)
+{
+    return reset(device);
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *flags,
+          int *active)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!flags || !active)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::shared_lock guard(memory().lock);
+    CUcontext context = contexts().primary[size_t(device)];
+    *flags            = context->flags;
+    *active           = context->alive;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, CUdevice device, unsigned flags)
+{
+    if (!valid_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard guard(memory().lock);
+    contexts().primary[size_t(device)]->flags = flags;
+    return CUDA_SUCCESS;
+}
