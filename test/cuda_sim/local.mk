@@ -13,8 +13,11 @@ EXTRA_DIST += \
     test/cuda_sim/runtime/cudart.map.in
 
 # The rpath makes libtool build shared libraries; nothing is installed there.
-CUDA_SIM_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nonexistent \
-    -Wl,--no-undefined
+CUDA_SIM_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nonexistent
+# A sanitizer's functions are in the programs.
+if !SANITIZER
+CUDA_SIM_LDFLAGS += -Wl,--no-undefined
+endif
 CUDA_SIM_CPPFLAGS = $(CUDA_CPPFLAGS)
 CUDA_SIM_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 
