@@ -2,6 +2,7 @@
 #include "staging.h"
 #include "../cuda/copy.h"
 #include "../verbs/dmabuf_mr.h"
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +27,9 @@ staging_buffer::create(const driver &cuda, ibv_pd *pd, uintptr_t address,
 
     if (posix_memalign(&buffer->memory_, page, length + page) != 0) {
         buffer->memory_ = nullptr;
+    }
+    buffer->before_ = malloc(length);
+    if ((buffer->memory_ == nullptr) || (buffer->before_ == nullptr)) {
         ucs_error("ib_dmabuf: no %zu bytes of host memory to stage a message",
                   length);
         return nullptr;
@@ -35,6 +39,7 @@ staging_buffer::create(const driver &cuda, ibv_pd *pd, uintptr_t address,
     if (cuda_copy_to_host(cuda, buffer->bytes_, address, length) != UCS_OK) {
         return nullptr;
     }
+    memcpy(buffer->before_, buffer->bytes_, length);
     buffer->mr_ = ibv_reg_mr_iova(pd, buffer->bytes_, length, address, access);
     if (buffer->mr_ == nullptr) {
         ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
@@ -51,12 +56,25 @@ staging_buffer::~staging_buffer()
         verbs_dereg_mr(mr_);
     }
     free(memory_);
+    free(before_);
 }
 
 void staging_buffer::finish()
 {
+    const char *before = static_cast<const char *>(before_);
+    const char *end    = bytes_ + length_;
+    const char *first  = std::mismatch(bytes_, bytes_ + length_, before).first;
+
+    if (first == end) {
+        return;
+    }
+    const char *last = end;
+    while (last[-1] == before[last - 1 - bytes_]) {
+        --last;
+    }
     // A failure is logged as an error there; UCX has no way to fail here.
-    cuda_copy_from_host(cuda_, address_, bytes_, length_);
+    cuda_copy_from_host(cuda_, address_ + static_cast<size_t>(first - bytes_),
+                        first, static_cast<size_t>(last - first));
 }
 
 } // namespace ucx_ib_dmabuf

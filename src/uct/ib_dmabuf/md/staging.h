@@ -13,8 +13,13 @@ namespace ucx_ib_dmabuf {
 // A host copy of GPU memory, registered under the GPU's addresses, for one
 // operation. UCX 1.13 fails a message if it cannot register a buffer once its
 // protocol is chosen; with this in place of the registration the message is
-// staged instead. The NIC reads and writes the copy; what it wrote goes to the
-// GPU when the operation ends.
+// staged instead. The NIC reads and writes the copy.
+//
+// UCX registers the whole allocation that a buffer is in, so there may be
+// several copies of the same memory at a time, for operations on different
+// parts of it. Only what the NIC wrote may go back to the GPU: an operation's
+// buffer is contiguous, so that is all from the first byte that changed to the
+// last one.
 class staging_buffer {
 public:
     // Null if there is no memory for it; logged.
@@ -28,7 +33,7 @@ public:
     ibv_mr *mr() const { return mr_; }
     size_t length() const { return length_; }
 
-    // Copies the bytes back to the GPU. Call once, when the NIC is done.
+    // Copies what the NIC wrote to the GPU. Call once, when the NIC is done.
     void finish();
 
 private:
@@ -39,6 +44,7 @@ private:
     const size_t length_;
     void *memory_ = nullptr; // page-aligned
     char *bytes_  = nullptr; // in it, with the GPU address's page offset
+    void *before_ = nullptr; // what was in bytes_ at first
     ibv_mr *mr_   = nullptr;
 };
 

@@ -2,12 +2,14 @@
 //
 // UCX 1.13: a registration gets no memory type, and has no other way back than
 // its status; handles begin with uct_ib_mem_t.
+#include "../cuda/memory.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
 #include "decorate.h"
 #include "nic.h"
 #include "plugin.h"
 #include "ucx_1_13.h"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -59,6 +61,18 @@ bool is_one_operation(unsigned flags)
     return !has_exceptions && !(flags & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
 }
 
+// UCP registers whole allocations, and takes their ends from a cache of memory
+// types that rounds them up to UCS_PGT_ADDR_ALIGN. Without that many bytes but
+// one the range ends in the same block, but not behind the allocation.
+size_t without_rounding(const void *address, size_t length)
+{
+    const uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
+
+    return ((end % UCS_PGT_ADDR_ALIGN) == 0 && length >= UCS_PGT_ADDR_ALIGN)
+               ? length - (UCS_PGT_ADDR_ALIGN - 1)
+               : length;
+}
+
 // A device registration failed, and was reported. UCP has another way if it
 // asked to hide errors; else the message would fail.
 ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
@@ -84,18 +98,6 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
               ucs_status_string(failure));
     *memh_p = staged->to_uct();
     return UCS_OK;
-}
-
-// UCP registers whole allocations, and takes their ends from a cache of memory
-// types that rounds them up to UCS_PGT_ADDR_ALIGN. Without that many bytes but
-// one the range ends in the same block, but not behind the allocation.
-size_t without_rounding(const void *address, size_t length)
-{
-    const uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
-
-    return ((end % UCS_PGT_ADDR_ALIGN) == 0 && length >= UCS_PGT_ADDR_ALIGN)
-               ? length - (UCS_PGT_ADDR_ALIGN - 1)
-               : length;
 }
 
 ucs_status_t reg_device(decorated &self, void *address, size_t length,
