@@ -6,8 +6,9 @@
 . "$(dirname "$0")/common.sh"
 
 lab=$TOP_DIR/test/lab/kernel
-id=$(key "$(gcc -dumpfullversion)" "$0" \
-         "$lab/config.fragment" "$lab"/patches/*.patch)
+# The number: raise it when this script comes to make another kernel.
+id=$(key "1 $(gcc -dumpfullversion)" "$lab/config.fragment" \
+         "$lab"/patches/*.patch)
 dir=$CACHE_DIR/kernel/$id
 downloads=$CACHE_DIR/kernel/download
 log=$CACHE_DIR/log/kernel-$id.log
@@ -66,7 +67,7 @@ get_source() {
 }
 
 build() {
-    [ -e "$dir/linux" ] && return
+    [ ! -e "$dir/linux" ] || return 0 # while we waited for the lock
     mkdir -p "$dir"
     cd "$dir"
     get_source
@@ -81,7 +82,7 @@ build() {
     rm -rf source build
 }
 
-with_lock kernel build
+[ -e "$dir/linux" ] || with_lock kernel build
 # Builds from earlier states of the tree are of no use any more.
 find "$CACHE_DIR/kernel" -mindepth 1 -maxdepth 1 ! -name "$id" \
      ! -name download -mtime +7 -exec rm -rf {} +
