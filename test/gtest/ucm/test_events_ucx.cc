@@ -129,7 +129,7 @@ SCENARIO(ucx_caches)
 
 SCENARIO(threads)
 {
-    constexpr int THREADS = 4, ROUNDS = 2000;
+    constexpr int THREADS = 4, ROUNDS = 500;
     Gpu gpu;
     install_all();
     auto *allocate      = gpu.get<Malloc>("cuMemAlloc_v2");
