@@ -88,8 +88,14 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
         return failure;
     }
 
-    memh *staged = self.device.stage(
-        self.shared->cuda(), reinterpret_cast<uintptr_t>(address), length);
+    // UCP may have rounded the end up, see without_rounding().
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    cuda_memory found;
+    if (cuda_describe(self.shared->cuda(), start,
+                      without_rounding(address, length), &found) == UCS_OK) {
+        length = std::min(length, found.base + found.size - start);
+    }
+    memh *staged = self.device.stage(self.shared->cuda(), start, length);
     if (staged == nullptr) {
         return failure;
     }
