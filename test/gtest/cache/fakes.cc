@@ -213,7 +213,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     if (real_fds) {
         *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
-    exported_[*fd] = std::move(pieces);
+    exported_[*fd] = std::move(pieces); // the latest of that number
     locked.unlock();
     if (during_export) {
         during_export();
@@ -253,20 +253,22 @@ ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
     if (status != UCS_OK) {
         return status;
     }
-    auto *made = new registration{address, length, memory_.contents(fd), true};
+    auto made     = std::make_unique<registration>();
+    made->address = address;
+    made->length  = length;
+    made->pieces  = memory_.contents(fd);
     std::lock_guard<std::mutex> locked(lock_);
-    if (bytes_ + length > max_bytes_) {
-        delete made;
+    if (length > max_bytes_ || bytes_ > max_bytes_ - length) {
         return UCS_ERR_NO_MEMORY;
     }
-    all_.push_back(made);
     ++live_;
     ++registered;
     bytes_ += length;
     if (bytes_ > max_seen_) {
         max_seen_ = bytes_.load();
     }
-    *handle = made;
+    all_.insert(made.get());
+    *handle = made.release();
     return UCS_OK;
 }
 
@@ -274,25 +276,34 @@ void nic::dereg(void *handle)
 {
     std::lock_guard<std::mutex> locked(lock_);
     auto *gone = static_cast<registration *>(handle);
-    if (!gone->live) {
+    if (all_.erase(gone) == 0) {
         complain("deregistered twice");
         return;
     }
     gone->live = false;
     gone->pieces.clear();
-    gone->pieces.shrink_to_fit();
     --live_;
     ++deregistered;
     bytes_ -= gone->length;
+    dead_.emplace_back(gone);
+    if (dead_.size() > 4096) {
+        dead_.pop_front();
+    }
+}
+
+void nic::each(const std::function<void(const registration &)> &see) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    for (const registration *one : all_) {
+        see(*one);
+    }
 }
 
 nic::~nic()
 {
-    for (registration *each : all_) {
-        if (each->live) {
-            complain("still registered at the end");
-        }
-        delete each;
+    for (registration *one : all_) {
+        complain("still registered at the end");
+        delete one;
     }
 }
 

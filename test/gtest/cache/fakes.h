@@ -3,10 +3,13 @@
 #define UCX_IB_DMABUF_TEST_CACHE_FAKES_H_
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <uct/ib_dmabuf/cache/provider.h>
+#include <unordered_set>
 #include <vector>
 
 // A GPU and NICs that exist only as tables: what is simulated here is what the
@@ -87,12 +90,12 @@ private:
     uint64_t last_id_ = 0;
 };
 
-// What a NIC has registered.
+// What a NIC has registered. Some time after it was deregistered it is freed.
 struct registration {
     uintptr_t address;
     size_t length;
     std::vector<piece> pieces;
-    bool live;
+    std::atomic<bool> live{true};
 
     // The id of the memory that the NIC reaches at the address.
     uint64_t id_at(uintptr_t at) const;
@@ -111,8 +114,12 @@ public:
     void dereg(void *handle) override;
 
     size_t live() const { return live_; }
+    // Of the registrations that there are now.
+    void each(const std::function<void(const registration &)> &see) const;
     size_t bytes() const { return bytes_; }
     size_t max_seen_bytes() const { return max_seen_; }
+
+    void limit(size_t max_bytes) { max_bytes_ = max_bytes; }
 
     faults reg_faults;
     std::function<void()> during_reg;
@@ -120,9 +127,10 @@ public:
 
 private:
     gpu &memory_;
-    const size_t max_bytes_;
+    std::atomic<size_t> max_bytes_;
     mutable std::mutex lock_;
-    std::vector<registration *> all_;
+    std::unordered_set<registration *> all_;
+    std::deque<std::unique_ptr<registration>> dead_;
     std::atomic<size_t> live_{0}, bytes_{0}, max_seen_{0};
 };
 

@@ -3,20 +3,7 @@
 
 namespace ucx_ib_dmabuf {
 
-engine::engine(exporter &memory, const cache_settings &settings)
-    : memory_(memory), settings_(settings),
-      check_identity_(settings.check_identity), budget_(settings.max_regions)
-{
-}
-
-engine::~engine()
-{
-    for (nic_id nic = 0; nic < max_nics; ++nic) {
-        if (nics_[nic].verbs != nullptr) {
-            detach(nic);
-        }
-    }
-}
+constexpr span everything{0, UINTPTR_MAX};
 
 engine::nic_id engine::attach(registrar &nic)
 {
@@ -27,6 +14,7 @@ engine::nic_id engine::attach(registrar &nic)
     }
     if (id < max_nics) {
         nics_[id].verbs = &nic;
+        nic_end_        = std::max(nic_end_, id + 1);
     }
     return id;
 }
@@ -34,36 +22,63 @@ engine::nic_id engine::attach(registrar &nic)
 void engine::detach(nic_id nic)
 {
     entry_list all;
+    guard locked(lock_);
     if (nic >= max_nics || nics_[nic].verbs == nullptr) {
         return;
     }
-    {
-        guard locked(lock_);
-        changed_.wait(locked, [&] {
-            return !others_in_flight(nic, {0, UINTPTR_MAX});
-        });
-        leave_all(nic, {0, UINTPTR_MAX}, &all);
+    nic_slot &slot = nics_[nic];
+    if (!slot.inherited) {
+        slot.in_use = false;
+        changed_.wait(locked,
+                      [&] { return !others_in_flight(nic, everything); });
+        leave_all(locked, nic, everything, &all);
+        claim_idle(locked, &all);
+        // The rest is in use only by the letter: nobody uses it any more.
+        entry *newer = nullptr;
+        for (entry *e = lingering_.oldest(); e != nullptr; e = newer) {
+            newer = age_list::newer(e);
+            if (e->nic == nic) {
+                lingering_.remove(e);
+                claim(locked, e, &all);
+            }
+        }
+        locked.unlock();
+        deregister(&all, true);
+        locked.lock();
+        changed_.wait(locked, [&] { return slot.busy == 0; });
+        slot.map.clear();
     }
-    deregister(&all);
+    slot.inherited = false;
+    slot.verbs     = nullptr;
+}
+
+void engine::check_identity()
+{
     guard locked(lock_);
-    nics_[nic].verbs  = nullptr;
-    nics_[nic].in_use = false;
+    check_identity_ = true;
+    for (entry *e = ages_.oldest(); e != nullptr; e = age_list::newer(e)) {
+        e->set(entry::checked);
+    }
 }
 
 void engine::read_counters(cache_counters *out)
 {
+    auto value = [](const event_count &what) {
+        return what.load(std::memory_order_relaxed);
+    };
     guard locked(lock_);
-    out->hits             = count_.hits;
-    out->misses           = count_.misses;
-    out->host_lookups     = count_.host_lookups;
-    out->registrations    = count_.registrations;
-    out->deregistrations  = count_.deregistrations;
-    out->exports          = count_.exports;
-    out->identity_checks  = count_.identity_checks;
-    out->identity_misses  = count_.identity_misses;
-    out->invalidations    = count_.invalidations;
-    out->evictions        = count_.evictions;
-    out->failures         = count_.failures;
+    out->hits = threads::hits(tally_) - hits_before_ +
+                value(count_.locked_hits) - value(count_.false_hits);
+    out->misses           = value(count_.misses);
+    out->host_lookups     = host_lookups_.total();
+    out->registrations    = value(count_.registrations);
+    out->deregistrations  = value(count_.deregistrations);
+    out->exports          = value(count_.exports);
+    out->identity_checks  = value(count_.identity_checks);
+    out->identity_misses  = value(count_.identity_misses);
+    out->invalidations    = value(count_.invalidations);
+    out->evictions        = value(count_.evictions);
+    out->failures         = value(count_.failures);
     out->regions          = budget_.regions();
     out->registered_bytes = budget_.bytes();
 }

@@ -3,47 +3,49 @@
 
 namespace ucx_ib_dmabuf {
 
-static size_t excess(size_t used, size_t wanted, size_t freed, size_t max)
+// What must go from `used` before `wanted` fits; all of it where it never does.
+static size_t excess(size_t used, size_t wanted, size_t max)
 {
-    size_t kept = used > freed ? used - freed : 0;
     if (wanted > max) {
         return SIZE_MAX;
     }
-    return kept > max - wanted ? kept - (max - wanted) : 0;
+    return used > max - wanted ? used - (max - wanted) : 0;
 }
 
-amount budget::lacking(int device, amount wanted, amount freed) const
+amount budget::lacking(int device, amount wanted) const
 {
-    const gpu &limit = devices_.at(device);
-    return {excess(limit.bytes, wanted.bytes, freed.bytes, limit.max_bytes),
-            excess(regions_, wanted.regions, freed.regions, max_regions_)};
+    const gpu &here = gpus_[place(device)];
+    return {excess(here.bytes, wanted.bytes, here.max_bytes),
+            excess(regions_, wanted.regions, max_regions_)};
 }
 
 bool budget::possible(int device, amount wanted) const
 {
-    return wanted.bytes <= devices_.at(device).max_bytes &&
+    return wanted.bytes <= gpus_[place(device)].max_bytes &&
            wanted.regions <= max_regions_;
 }
 
 void budget::add(int device, amount what)
 {
-    devices_.at(device).bytes += what.bytes;
+    gpus_[place(device)].bytes += what.bytes;
+    bytes_ += what.bytes;
     regions_ += what.regions;
 }
 
 void budget::remove(int device, amount what)
 {
-    devices_.at(device).bytes -= what.bytes;
+    gpus_[place(device)].bytes -= what.bytes;
+    bytes_ -= what.bytes;
     regions_ -= what.regions;
 }
 
-uint64_t budget::bytes() const
+void budget::reset()
 {
-    uint64_t total = 0;
-    for (const auto &[device, limit] : devices_) {
-        total += limit.bytes;
+    for (gpu &each : gpus_) {
+        each.bytes = 0;
     }
-    return total;
+    regions_ = 0;
+    bytes_   = 0;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -2,9 +2,9 @@
 #ifndef UCX_IB_DMABUF_CACHE_BUDGET_H_
 #define UCX_IB_DMABUF_CACHE_BUDGET_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 
 namespace ucx_ib_dmabuf {
 
@@ -12,39 +12,52 @@ namespace ucx_ib_dmabuf {
 struct amount {
     size_t bytes   = 0;
     size_t regions = 0;
+
+    bool nothing() const { return bytes == 0 && regions == 0; }
 };
 
 // What is registered, against its limits. Under the cache's lock.
 class budget {
 public:
-    explicit budget(size_t max_regions) : max_regions_(max_regions) {}
+    // More than any machine has; what is beyond shares the last place.
+    static constexpr int max_devices = 256;
 
-    bool knows(int device) const { return devices_.count(device) != 0; }
+    explicit budget(size_t limit) : max_regions_(limit) {}
+
+    static int place(int device)
+    {
+        return device < 0 || device >= max_devices ? max_devices - 1 : device;
+    }
+    bool knows(int device) const { return gpus_[place(device)].known; }
     void set_max_bytes(int device, size_t bytes)
     {
-        devices_.try_emplace(device, gpu{bytes, 0});
+        gpus_[place(device)].known     = true;
+        gpus_[place(device)].max_bytes = bytes;
     }
 
-    // How much more than `freed` would have to go before `wanted` fits.
-    amount lacking(int device, amount wanted, amount freed) const;
+    // How much would have to go before that fits.
+    amount lacking(int device, amount wanted) const;
     // Could it ever fit, with nothing else registered?
     bool possible(int device, amount wanted) const;
-
     void add(int device, amount what);
     void remove(int device, amount what);
+    // Nothing is registered any more.
+    void reset();
 
     size_t regions() const { return regions_; }
-    uint64_t bytes() const;
+    uint64_t bytes() const { return bytes_; }
 
 private:
     struct gpu {
-        size_t max_bytes;
-        size_t bytes;
+        size_t max_bytes = SIZE_MAX;
+        size_t bytes     = 0;
+        bool known       = false;
     };
 
-    std::map<int, gpu> devices_;
+    std::array<gpu, max_devices> gpus_;
     size_t max_regions_;
     size_t regions_ = 0;
+    uint64_t bytes_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

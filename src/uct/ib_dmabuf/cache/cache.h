@@ -25,6 +25,9 @@ struct cache_settings {
     std::function<size_t(int device)> max_bytes;
     // Every hit is checked by identity: the events are not complete.
     bool check_identity = false;
+    // Told once for each cause why something was declined, for the log.
+    // Called without any lock held.
+    std::function<void(const char *message)> warn;
 };
 
 // Since the process started (or forked). Filled by cache::read_counters.

@@ -4,9 +4,9 @@
 
 #include "address_map.h"
 #include "budget.h"
+#include "counters.h"
 #include "plan.h"
 #include "release_log.h"
-#include <atomic>
 #include <bitset>
 #include <condition_variable>
 #include <mutex>
@@ -17,9 +17,11 @@ constexpr unsigned max_nics = 256;
 using nic_set               = std::bitset<max_nics>;
 
 struct nic_slot {
-    registrar *verbs = nullptr;
     address_map map;
-    bool in_use = false; // has served a get
+    registrar *verbs = nullptr; // nullptr: the slot is free
+    bool in_use      = false;   // has served a get
+    bool inherited   = false;   // the parent's, before a fork
+    unsigned busy    = 0;       // regions claimed and not yet deregistered
 };
 
 // A registration that is being made, without the lock. On its maker's stack.
@@ -31,7 +33,7 @@ struct in_flight {
     in_flight *next = nullptr;
 };
 
-// What one registration has led to.
+// What one export has led to. Room for it is reserved in the budget.
 struct registered {
     span range;
     cache::nic_id nic[max_nics];
@@ -40,7 +42,8 @@ struct registered {
 };
 
 // The inside of a cache. Functions that take a `guard` are called with the
-// lock held, which they may give up for a while; the others take it themselves.
+// lock held, and may give it up for a while if they say so; the others take it
+// themselves, if they need it. docs/cache.md says why this is right.
 class engine {
 public:
     using nic_id = cache::nic_id;
@@ -48,6 +51,8 @@ public:
 
     engine(exporter &memory, const cache_settings &settings);
     ~engine();
+    engine(const engine &)            = delete;
+    engine &operator=(const engine &) = delete;
 
     nic_id attach(registrar &nic);
     void detach(nic_id nic);
@@ -55,66 +60,100 @@ public:
                      const region **out);
     void put(entry *used);
     void invalidate(span range);
-    void check_identity() { check_identity_ = true; }
+    void check_identity();
     void read_counters(cache_counters *out);
 
 private:
-    // get.cc
-    entry *find_and_hold(nic_id nic, span request);
-    ucs_status_t hit(nic_id nic, span request, entry *e);
+    friend class fork_handler;
+
+    // hit.h, get.cc
+    enum class found { yes, look, no, lost, ask };
+    template <typename Fence, bool plain>
+    found try_hold(thread_record *me, nic_id nic, uintptr_t address,
+                   size_t length, entry **out);
+    ucs_status_t get_again(nic_id nic, uintptr_t address, size_t length,
+                           const region **out);
+    ucs_status_t get_marked(nic_id nic, uintptr_t address, size_t length,
+                            entry *e, found result, const region **out);
+    ucs_status_t get_slow(nic_id nic, uintptr_t address, size_t length,
+                          bool ask, const region **out);
+    template <typename Fence>
+    void put_as(thread_record *me, entry *e);
+    bool check_hit(span request, entry *e);
+    entry *hold_locked(nic_id nic, span request);
+    void add_use(guard &, entry *e);
     ucs_status_t miss(nic_id nic, span request, const region **out);
     ucs_status_t take(nic_id nic, span request, const extent &memory,
                       uint64_t time, const region **out);
     bool others_in_flight(nic_id nic, span range) const;
-    void begin(in_flight *work);
+    span known_around(nic_id nic, span request, const extent &memory) const;
     void end(in_flight *work);
+    void warn_once(unsigned cause, const char *message);
 
     // register.cc
-    ucs_status_t make(nic_id nic, span request, const extent &memory,
-                      in_flight *work, entry **out);
+    ucs_status_t make(nic_id nic, span request, span known,
+                      const extent &memory, in_flight *work, entry **out);
     ucs_status_t try_range(nic_id nic, span range, const extent &memory,
                            in_flight *work, registered *result);
-    ucs_status_t export_and_register(nic_id nic, span range, nic_set others,
-                                     registered *result);
+    ucs_status_t export_and_register(nic_id nic, span range,
+                                     const nic_set &others, registered *result);
+    nic_set add_companions(guard &, nic_id nic, span range, int device);
     ucs_status_t publish(nic_id nic, const extent &memory, in_flight *work,
                          registered *what, entry **out);
+    entry *insert(guard &, const extent &memory, const registered &what,
+                  unsigned i, entry_list *replaced);
     void undo(const extent &memory, registered *what);
     bool still_current(const extent &memory, span range);
-    nic_set companions(nic_id nic, span range);
 
     // evict.cc
-    ucs_status_t reserve(int device, amount wanted);
+    void learn_limit(guard &, int device);            // gives up the lock
+    bool reserve(guard &, int device, amount wanted); // the same
     bool evict(nic_id nic, int device, size_t bytes);
+    bool idle_enough(guard &, int device, amount lacking);
     void pick_victims(guard &, nic_id nic, int device, amount lacking,
-                      entry_list *out, amount *freed);
-    void learn_limit(int device);
+                      entry_list *out);
 
     // leave.cc
-    void leave(entry *e, entry_list *out); // with the lock
-    void leave_all(nic_id nic, span range, entry_list *out);
-    void claim_idle(entry_list *leaving); // with the lock
-    void deregister(entry_list *claimed, bool account = true);
+    void leave(guard &, entry *e, entry_list *out);
+    size_t leave_all(guard &, nic_id nic, span range, entry_list *out);
+    size_t leave_strangers(guard &, const extent &memory, entry_list *out);
+    void leave_identity(entry *e);
+    size_t claim_idle(guard &, entry_list *leaving);
+    void claim(guard &, entry *e, entry_list *out);
+    void deregister(entry_list *claimed, bool forced = false);
+    void settle(entry *e);
+    void put_slow(entry *e);
+
+    // fork.cc
+    void forget();
 
     exporter &memory_;
-    cache_settings settings_;
+    const cache_settings settings_;
+    const size_t granularity_;
     std::atomic<bool> check_identity_;
-
-    std::mutex lock_;
-    std::condition_variable changed_; // in_flight_ got shorter
-    release_log log_;
-    budget budget_;
-    age_list ages_;
-    in_flight *in_flight_ = nullptr;
+    nic_id nic_end_ = 0; // above all that are attached
     nic_slot nics_[max_nics];
 
-    struct {
-        std::atomic<uint64_t> hits{0}, misses{0}, host_lookups{0},
-            registrations{0}, deregistrations{0}, exports{0},
-            identity_checks{0}, identity_misses{0}, invalidations{0},
-            evictions{0}, failures{0};
-    } count_;
+    std::mutex lock_;
+    std::condition_variable changed_; // in_flight_ got shorter, or busy less
+    release_log log_;
+    budget budget_;
+    entries::pool pool_;
+    limbo limbo_{pool_};
+    age_list ages_;      // what is in the index
+    age_list lingering_; // what has left it but is in use
+    in_flight *in_flight_ = nullptr;
+
+    const uint32_t tally_; // where threads count its hits
+    uint64_t hits_before_; // there, by caches that are gone
+    event_counts count_;
+    spread_count host_lookups_;
+    std::atomic<unsigned> warned_{0};
+    engine *next_ = nullptr; // fork.cc
 };
 
 } // namespace ucx_ib_dmabuf
+
+#include "hit.h"
 
 #endif

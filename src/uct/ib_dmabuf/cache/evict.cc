@@ -4,102 +4,104 @@
 // The budget: room is made by evicting idle regions, least recently used first.
 namespace ucx_ib_dmabuf {
 
-void engine::learn_limit(int device)
+void engine::learn_limit(guard &locked, int device)
 {
-    {
-        guard locked(lock_);
-        if (budget_.knows(device)) {
-            return;
-        }
+    if (budget_.knows(device)) {
+        return;
     }
-    // Asks the outside world: without the lock.
-    size_t bytes = settings_.max_bytes ? settings_.max_bytes(device) : SIZE_MAX;
-    guard locked(lock_);
+    size_t bytes = SIZE_MAX;
+    if (settings_.max_bytes) {
+        locked.unlock();
+        bytes = settings_.max_bytes(device);
+        locked.lock();
+    }
     budget_.set_max_bytes(device, bytes);
 }
 
-// Idle regions that free at least what is lacking; none if there aren't
-// enough. Those of the device count for bytes, any for the number. With
-// nic != max_nics regions of that NIC count like those of the device.
-void engine::pick_victims(guard &, nic_id nic, int device, amount lacking,
-                          entry_list *out, amount *freed)
+// Whether evicting everything idle would do.
+bool engine::idle_enough(guard &, int device, amount lacking)
 {
-    amount found;
-    entry_list picked;
-    // Twice around at most: the first time gives the recent ones a chance.
-    entry *last = nullptr;
-    for (int round = 0; round < 2; ++round) {
-        entry *e = ages_.oldest();
-        last     = nullptr;
-        while (
-            e != nullptr && e != last &&
-            (found.bytes < lacking.bytes || found.regions < lacking.regions)) {
-            entry *newer = e->newer;
-            bool here    = e->device == device || e->nic == nic;
-            if (e->uses == 0 && (here || found.regions < lacking.regions)) {
-                if (e->recent) {
-                    e->recent = false;
-                    ages_.remove(e);
-                    ages_.add(e);
-                    last = last == nullptr ? e : last;
-                } else {
-                    found.bytes += here ? e->length : 0;
-                    found.regions++;
-                    leave(e, &picked);
-                }
-            }
-            e = newer;
+    amount idle;
+    for (entry *e = ages_.oldest(); e != nullptr; e = age_list::newer(e)) {
+        if (idle.bytes >= lacking.bytes && idle.regions >= lacking.regions) {
+            return true;
+        }
+        if (entries::uses(e) == 0) {
+            idle.bytes += e->device == device ? e->length : 0;
+            ++idle.regions;
         }
     }
-    *out   = picked;
-    *freed = found;
+    return idle.bytes >= lacking.bytes && idle.regions >= lacking.regions;
 }
 
-// Takes the amount from the budget, after evicting what stands in its way.
-ucs_status_t engine::reserve(int device, amount wanted)
+// Idle regions that free what is lacking, or as much as there is: those of the
+// device and of the NIC for bytes, any for their number. What was used since
+// the last look gets a second chance.
+void engine::pick_victims(guard &locked, nic_id nic, int device, amount lacking,
+                          entry_list *out)
 {
-    entry_list victims;
-    guard locked(lock_);
-    if (!budget_.possible(device, wanted)) {
-        return UCS_ERR_EXCEEDS_LIMIT;
+    entry *e = ages_.oldest();
+    for (size_t steps = 2 * ages_.size();
+         steps > 0 && !lacking.nothing() && ages_.size() > 0; --steps) {
+        e           = e == nullptr ? ages_.oldest() : e;
+        entry *next = age_list::newer(e);
+        bool here   = e->device == device || e->nic == nic;
+        if (entries::uses(e) != 0 ||
+            (lacking.regions == 0 && (lacking.bytes == 0 || !here))) {
+            // stays
+        } else if (e->marks.fetch_and(~entry::recent) & entry::recent) {
+            ages_.remove(e);
+            ages_.add(e);
+        } else {
+            lacking.bytes -= here ? std::min(lacking.bytes, e->length) : 0;
+            lacking.regions -= lacking.regions != 0;
+            leave(locked, e, out);
+        }
+        e = next;
     }
-    amount lacking = budget_.lacking(device, wanted, {});
-    if (lacking.bytes != 0 || lacking.regions != 0) {
-        amount freed;
-        pick_victims(locked, max_nics, device, lacking, &victims, &freed);
-        claim_idle(&victims);
+}
+
+// Takes the amount from the budget, after evicting what stands in its way;
+// evicts nothing if that is not enough.
+bool engine::reserve(guard &locked, int device, amount wanted)
+{
+    for (;;) {
+        if (!budget_.possible(device, wanted)) {
+            return false;
+        }
+        amount lacking = budget_.lacking(device, wanted);
+        if (lacking.nothing()) {
+            budget_.add(device, wanted);
+            return true;
+        }
+        entry_list victims;
+        if (idle_enough(locked, device, lacking)) {
+            pick_victims(locked, max_nics, device, lacking, &victims);
+        }
+        if (victims.empty()) {
+            return false;
+        }
+        count(count_.evictions, claim_idle(locked, &victims));
+        locked.unlock();
+        deregister(&victims);
+        locked.lock();
     }
-    locked.unlock();
-    for (entry *e = victims.first; e != nullptr; e = e->next) {
-        ++count_.evictions;
-    }
-    deregister(&victims);
-    locked.lock();
-    lacking = budget_.lacking(device, wanted, {});
-    if (lacking.bytes != 0 || lacking.regions != 0) {
-        return UCS_ERR_EXCEEDS_LIMIT;
-    }
-    budget_.add(device, wanted);
-    return UCS_OK;
 }
 
 // After the device or the NIC said that there is no room: evicts at least that
-// many bytes. False if nothing was idle.
+// many bytes, if so many are idle. False if nothing was.
 bool engine::evict(nic_id nic, int device, size_t bytes)
 {
     entry_list victims;
+    size_t claimed;
     {
         guard locked(lock_);
-        amount freed;
-        pick_victims(locked, nic, device, {bytes, 0}, &victims, &freed);
-        claim_idle(&victims);
+        pick_victims(locked, nic, device, {bytes, 0}, &victims);
+        claimed = claim_idle(locked, &victims);
     }
-    bool any = victims.first != nullptr;
-    for (entry *e = victims.first; e != nullptr; e = e->next) {
-        ++count_.evictions;
-    }
+    count(count_.evictions, claimed);
     deregister(&victims);
-    return any;
+    return claimed > 0;
 }
 
 } // namespace ucx_ib_dmabuf

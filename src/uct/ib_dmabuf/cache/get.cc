@@ -1,63 +1,158 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
-#include <new>
 
 namespace ucx_ib_dmabuf {
 
-entry *engine::find_and_hold(nic_id nic, span request)
+// Causes that are told once.
+enum : unsigned {
+    BAD_RANGE       = 1,
+    FOREIGN_NIC     = 2,
+    ALWAYS_RELEASED = 4,
+    NO_ROOM         = 8,
+};
+
+// Memory that is released more often than this while it is being registered is
+// not used as its owner promised.
+constexpr int max_attempts = 64;
+
+void engine::warn_once(unsigned cause, const char *message)
+{
+    if (settings_.warn && (warned_.fetch_or(cause) & cause) == 0) {
+        settings_.warn(message);
+    }
+}
+
+void engine::add_use(guard &, entry *e)
+{
+    thread_record *me = threads::prepare();
+    if (me != nullptr) {
+        if (e->owner != me->index) {
+            e->set(entry::shared);
+        }
+        me->add_use(e->id, 1);
+    } else {
+        ++entries::links(e).extra_uses;
+    }
+    e->set(entry::recent);
+    entries::check_taken(e);
+}
+
+entry *engine::hold_locked(nic_id nic, span request)
 {
     guard locked(lock_);
     entry *e = nics_[nic].map.find(request);
     if (e != nullptr) {
-        ++e->uses;
-        e->recent = true;
+        add_use(locked, e);
+        count(count_.locked_hits);
     }
     return e;
 }
 
-// Whether the entry, which is held, may be given out.
-ucs_status_t engine::hit(nic_id nic, span request, entry *e)
+// Whether the entry, which is held and was counted as a hit, is what is there
+// now. If not, an event was missed: gives it back.
+bool engine::check_hit(span request, entry *e)
 {
-    if (check_identity_) {
-        ++count_.identity_checks;
-        if (!memory_.is_current(request.lo, request.size(), e->identity)) {
-            // An event was missed. Whatever else is there is as old.
-            ++count_.identity_misses;
-            invalidate(e->bytes);
-            put(e);
-            return UCS_ERR_CANCELED;
-        }
+    count(count_.identity_checks);
+    if (memory_.is_current(request.lo, request.size(), e->identity)) {
+        return true;
     }
-    ++count_.hits;
+    count(count_.identity_misses);
+    count(count_.false_hits);
+    leave_identity(e);
+    put(e);
+    return false;
+}
+
+// Taken, with a mark that needs attention; or lost.
+ucs_status_t engine::get_marked(nic_id nic, uintptr_t address, size_t length,
+                                entry *e, found result, const region **out)
+{
+    if (result == found::lost) {
+        settle(e);
+        return get_slow(nic, address, length, false, out);
+    }
+    entries::check_taken(e);
+    if (!e->has(entry::recent)) {
+        e->set(entry::recent);
+    }
+    if (e->has(entry::checked) && !check_hit(make_span(address, length), e)) {
+        return get_slow(nic, address, length, false, out);
+    }
+    *out = e;
     return UCS_OK;
 }
 
-ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
-                         const region **out)
+// The fast way for what else there is: granules with several regions, high
+// addresses, full fences.
+ucs_status_t engine::get_again(nic_id nic, uintptr_t address, size_t length,
+                               const region **out)
+{
+    thread_record *me = threads::mine();
+    entry *e          = nullptr;
+    found result      = found::ask;
+    if (me != nullptr && nic < max_nics) {
+        result =
+            fence::asymmetric
+                ? try_hold<fence::cheap, false>(me, nic, address, length, &e)
+                : try_hold<fence::full, false>(me, nic, address, length, &e);
+    }
+    switch (result) {
+    case found::yes:
+        entries::check_taken(e);
+        *out = e;
+        return UCS_OK;
+    case found::look:
+    case found::lost:
+        return get_marked(nic, address, length, e, result, out);
+    default:
+        return get_slow(nic, address, length, result == found::ask, out);
+    }
+}
+
+// Ask: there may be something that the fast way could not take.
+ucs_status_t engine::get_slow(nic_id nic, uintptr_t address, size_t length,
+                              bool ask, const region **out)
 {
     if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
         nics_[nic].verbs == nullptr) {
+        warn_once(BAD_RANGE, "asked for an empty or overflowing range, or "
+                             "with a NIC that is not attached");
         return UCS_ERR_INVALID_PARAM;
     }
+    if (nics_[nic].inherited) {
+        warn_once(FOREIGN_NIC, "a forked process cannot register with what "
+                               "its parent has opened");
+        return UCS_ERR_NO_DEVICE;
+    }
     span request = make_span(address, length);
-    // Memory that is released as often as this while it is being registered
-    // is not used as its owner promised.
-    for (int attempt = 0; attempt < 64; ++attempt) {
-        entry *e = find_and_hold(nic, request);
-        if (e != nullptr && hit(nic, request, e) == UCS_OK) {
+    if (ask) {
+        entry *e = hold_locked(nic, request);
+        if (e != nullptr &&
+            (!e->has(entry::checked) || check_hit(request, e))) {
             *out = e;
             return UCS_OK;
         }
-        ucs_status_t status;
-        try {
-            status = miss(nic, request, out);
-        } catch (const std::bad_alloc &) {
-            status = UCS_ERR_NO_MEMORY;
-        }
-        if (status != UCS_ERR_CANCELED) {
+    }
+    for (int attempt = 0; attempt < max_attempts;) {
+        ucs_status_t status = miss(nic, request, out);
+        if (status == UCS_ERR_NO_ELEM) {
+            host_lookups_.add();
             return status;
         }
+        if (status == UCS_ERR_EXCEEDS_LIMIT) {
+            warn_once(NO_ROOM, "no room for a registration, even with what is "
+                               "idle evicted; see the limits on registered "
+                               "memory");
+        }
+        if (status != UCS_ERR_CANCELED && status != UCS_INPROGRESS) {
+            count(count_.misses);
+            return status;
+        }
+        attempt += status == UCS_ERR_CANCELED;
     }
+    warn_once(ALWAYS_RELEASED, "memory was released again and again while it "
+                               "was being registered");
+    count(count_.misses);
     return UCS_ERR_BUSY;
 }
 
@@ -71,36 +166,31 @@ bool engine::others_in_flight(nic_id nic, span range) const
     return false;
 }
 
-void engine::begin(in_flight *work)
-{
-    work->next = in_flight_;
-    in_flight_ = work;
-}
-
 void engine::end(in_flight *work)
 {
     {
         guard locked(lock_);
         in_flight **link = &in_flight_;
-        while (*link != work) {
+        while (*link != nullptr && *link != work) {
             link = &(*link)->next;
         }
-        *link = work->next;
+        if (*link == work) { // not if it was the parent's
+            *link = work->next;
+        }
     }
     changed_.notify_all();
 }
 
-// UCS_ERR_CANCELED: look again.
+// UCS_ERR_CANCELED: the memory was released meanwhile, look again.
+// UCS_INPROGRESS: look again, something has been done.
 ucs_status_t engine::miss(nic_id nic, span request, const region **out)
 {
     extent memory;
     uint64_t time       = log_.now();
     ucs_status_t status = memory_.describe(request.lo, request.size(), &memory);
     if (status != UCS_OK) {
-        ++(status == UCS_ERR_NO_ELEM ? count_.host_lookups : count_.misses);
         return status;
     }
-    ++count_.misses;
     if (memory.size > UINTPTR_MAX - memory.base ||
         !make_span(memory.base, memory.size).covers(request)) {
         return UCS_ERR_INVALID_PARAM;
@@ -108,11 +198,23 @@ ucs_status_t engine::miss(nic_id nic, span request, const region **out)
     if (!memory.exportable) {
         return UCS_ERR_UNSUPPORTED;
     }
-    learn_limit(memory.device);
     return take(nic, request, memory, time, out);
 }
 
-// The time is from before the memory was described.
+// The hull of the request and of what overlaps its chunks already.
+span engine::known_around(nic_id nic, span request, const extent &memory) const
+{
+    span known  = request;
+    span chunks = chunks_of(memory, request, settings_.chunk_size);
+    while (entry *e = nics_[nic].map.first_overlap(chunks)) {
+        known     = hull(known, e->bytes);
+        chunks.lo = e->bytes.hi;
+    }
+    return known;
+}
+
+// Holds what somebody else has published meanwhile, waits for who is about to,
+// or makes it. The time is from before the memory was described.
 ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
                           uint64_t time, const region **out)
 {
@@ -120,43 +222,44 @@ ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
     work.memory = make_span(memory.base, memory.size);
     work.range  = chunks_of(memory, request, settings_.chunk_size);
     work.nics.set(nic);
-    entry_list stale;
-    {
-        guard locked(lock_);
-        if (log_.released_since(time, work.memory)) {
-            return UCS_ERR_CANCELED;
-        }
-        for (nic_id n = 0; n < max_nics; ++n) {
-            span rest = work.memory;
-            while (entry *e = nics_[n].map.first_overlap(rest)) {
-                rest.lo = e->bytes.hi;
-                if (e->identity != memory.identity) {
-                    ++count_.identity_misses;
-                    leave(e, &stale);
-                }
-            }
-        }
-        claim_idle(&stale);
-        if (nics_[nic].map.find(request) != nullptr) {
-            return UCS_ERR_CANCELED;
-        }
-        if (others_in_flight(nic, work.range)) {
-            changed_.wait(locked);
-            return UCS_ERR_CANCELED;
-        }
-        nics_[nic].in_use = true;
-        begin(&work);
+
+    guard locked(lock_);
+    learn_limit(locked, memory.device);
+    if (log_.released_since(time, work.memory)) {
+        return UCS_ERR_CANCELED;
     }
-    deregister(&stale);
-    entry *made         = nullptr;
-    ucs_status_t status = make(nic, request, memory, &work, &made);
+    entry_list stale;
+    if (leave_strangers(locked, memory, &stale) > 0) {
+        claim_idle(locked, &stale);
+        locked.unlock();
+        deregister(&stale);
+        return UCS_INPROGRESS;
+    }
+    entry *e = nics_[nic].map.find(request);
+    if (e != nullptr) {
+        add_use(locked, e);
+        *out = e;
+        return UCS_OK;
+    }
+    if (others_in_flight(nic, work.range)) {
+        changed_.wait(locked,
+                      [&] { return !others_in_flight(nic, work.range); });
+        return UCS_INPROGRESS;
+    }
+    nics_[nic].in_use = true;
+    span known        = known_around(nic, request, memory);
+    work.next         = in_flight_;
+    in_flight_        = &work;
+    locked.unlock();
+
+    ucs_status_t status = make(nic, request, known, memory, &work, &e);
     end(&work);
     if (status == UCS_OK) {
-        *out = made;
-    } else if (status != UCS_ERR_CANCELED) {
-        ++count_.failures;
+        *out = e;
+        return UCS_OK;
     }
-    return status;
+    // Nobody else knows of it any more. An error may have come from that.
+    return work.released ? UCS_ERR_CANCELED : status;
 }
 
 } // namespace ucx_ib_dmabuf

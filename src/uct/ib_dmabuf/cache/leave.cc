@@ -5,58 +5,165 @@
 // unused, and that one deregisters it without the lock.
 namespace ucx_ib_dmabuf {
 
-void engine::leave(entry *e, entry_list *out)
+void engine::leave(guard &, entry *e, entry_list *out)
 {
-    nics_[e->nic].map.erase(e);
+    nics_[e->nic].map.erase(e, &limbo_);
     ages_.remove(e);
-    e->leaving = true;
+    e->set(entry::leaving);
     out->push(e);
 }
 
-void engine::leave_all(nic_id nic, span range, entry_list *out)
+size_t engine::leave_all(guard &locked, nic_id nic, span range, entry_list *out)
 {
+    size_t count = 0;
     while (entry *e = nics_[nic].map.first_overlap(range)) {
-        leave(e, out);
+        range.lo = e->bytes.hi;
+        leave(locked, e, out);
+        ++count;
     }
+    return count;
 }
 
-void engine::claim_idle(entry_list *leaving)
+// What is in the memory's place but is not of it: an event was missed.
+size_t engine::leave_strangers(guard &locked, const extent &memory,
+                               entry_list *out)
 {
+    size_t strangers = 0;
+    for (nic_id nic = 0; nic < nic_end_; ++nic) {
+        span rest = make_span(memory.base, memory.size);
+        while (entry *e = nics_[nic].map.first_overlap(rest)) {
+            rest.lo = e->bytes.hi;
+            if (e->identity != memory.identity) {
+                leave(locked, e, out);
+                ++strangers;
+            }
+        }
+    }
+    count(count_.identity_misses, strangers);
+    return strangers;
+}
+
+// The memory of the entry, which the caller holds, is not there any more: its
+// regions leave, with every NIC.
+void engine::leave_identity(entry *held)
+{
+    entry_list gone;
+    {
+        guard locked(lock_);
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            span rest = held->bytes;
+            while (entry *e = nics_[nic].map.first_overlap(rest)) {
+                rest.lo = e->bytes.hi;
+                if (e->identity == held->identity) {
+                    leave(locked, e, &gone);
+                }
+            }
+        }
+        claim_idle(locked, &gone);
+    }
+    deregister(&gone);
+}
+
+void engine::claim(guard &, entry *e, entry_list *out)
+{
+    e->claimed = true;
+    ++nics_[e->nic].busy;
+    out->push(e);
+}
+
+// Leaves in the list what is unused, claimed; the rest lingers. Returns how
+// many that are.
+size_t engine::claim_idle(guard &locked, entry_list *leaving)
+{
+    const thread_record *me = threads::mine();
+    bool others             = false;
+    for (entry *e = leaving->first(); e != nullptr; e = entry_list::next(e)) {
+        others |=
+            me == nullptr || e->owner != me->index || e->has(entry::shared);
+    }
+    if (others) {
+        fence::heavy();
+    }
     entry_list idle;
+    size_t claimed = 0;
     while (entry *e = leaving->pop()) {
-        if (e->uses == 0) {
-            e->claimed = true;
-            idle.push(e);
+        if (entries::uses(e) == 0) {
+            claim(locked, e, &idle);
+            ++claimed;
+        } else {
+            lingering_.add(e);
         }
     }
     *leaving = idle;
+    return claimed;
 }
 
-void engine::deregister(entry_list *claimed, bool account)
+// Forced: whoever still holds them does not use them any more; such an entry is
+// not reused.
+void engine::deregister(entry_list *claimed, bool forced)
 {
-    while (entry *e = claimed->pop()) {
-        nics_[e->nic].verbs->dereg(e->handle);
-        ++count_.deregistrations;
-        if (account) {
-            guard locked(lock_);
-            budget_.remove(e->device, {e->length, 1});
-        }
-        delete e;
+    if (claimed->empty()) {
+        return;
     }
-}
-
-void engine::put(entry *used)
-{
-    entry_list idle;
+    uint64_t done = 0;
+    for (entry *e = claimed->first(); e != nullptr; e = entry_list::next(e)) {
+        nics_[e->nic].verbs->dereg(e->handle);
+        ++done;
+    }
+    count(count_.deregistrations, done);
     {
         guard locked(lock_);
-        if (--used->uses > 0 || !used->leaving || used->claimed) {
+        while (entry *e = claimed->pop()) {
+            budget_.remove(e->device, {e->length, 1});
+            --nics_[e->nic].busy;
+            if (!forced || entries::uses(e) == 0) {
+                limbo_.add(e);
+            }
+        }
+    }
+    changed_.notify_all();
+}
+
+// Somebody gave back an entry that had left the index.
+void engine::settle(entry *e)
+{
+    entry_list last;
+    {
+        guard locked(lock_);
+        if (!entries::ours(e) || !e->has(entry::leaving) || e->claimed ||
+            entries::uses(e) != 0) {
             return;
         }
-        used->claimed = true;
-        idle.push(used);
+        lingering_.remove(e);
+        claim(locked, e, &last);
     }
-    deregister(&idle);
+    deregister(&last);
+}
+
+// By a thread that must not without the lock, or has to use full fences.
+void engine::put_slow(entry *e)
+{
+    thread_record *mine = threads::mine();
+    if (!fence::asymmetric && mine != nullptr && e->is_of(mine)) {
+        return put_as<fence::full>(mine, e);
+    }
+    {
+        guard locked(lock_);
+        if (!entries::ours(e)) {
+            return;
+        }
+        entries::check_given_back(e);
+        thread_record *me = threads::prepare();
+        if (me != nullptr) {
+            if (e->owner != me->index) {
+                e->set(entry::shared);
+            }
+            me->add_use(e->id, -1);
+        } else {
+            --entries::links(e).extra_uses;
+        }
+    }
+    settle(e);
 }
 
 void engine::invalidate(span range)
@@ -68,15 +175,15 @@ void engine::invalidate(span range)
         for (in_flight *work = in_flight_; work != nullptr; work = work->next) {
             work->released |= work->memory.overlaps(range);
         }
-        for (nic_id nic = 0; nic < max_nics; ++nic) {
-            if (nics_[nic].verbs != nullptr) {
-                leave_all(nic, range, &gone);
-            }
+        size_t left = 0;
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            left += leave_all(locked, nic, range, &gone);
         }
-        for (entry *e = gone.first; e != nullptr; e = e->next) {
-            ++count_.invalidations;
+        if (left == 0) {
+            return;
         }
-        claim_idle(&gone);
+        count(count_.invalidations, left);
+        claim_idle(locked, &gone);
     }
     deregister(&gone);
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <array>
+#include <random>
+#include <thread>
+
+// Threads take and give back regions of memory that other threads release and
+// replace at the same time. For ThreadSanitizer as much as for itself.
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int rounds = 10000;
+#else
+constexpr int rounds = 100000;
+#endif
+constexpr int thread_count = 8;
+constexpr uintptr_t A      = uintptr_t{1} << 40;
+
+// Memory that comes and goes at an address.
+struct place {
+    uintptr_t base;
+    size_t size;
+    std::mutex owner;              // of the one who releases it
+    std::atomic<uint64_t> gone{0}; // identities up to this were released
+    bool there = false;
+};
+
+class threads_test : public cache_test {
+protected:
+    threads_test()
+    {
+        for (size_t i = 0; i < places.size(); ++i) {
+            // Some share granules, some have several.
+            places[i].base = i < 12 ? A + i * 64 * KiB : A + i * 8 * MiB;
+            places[i].size = i < 12 ? 64 * KiB : 6 * MiB;
+        }
+    }
+
+    // As the driver does it, and then the event: from here on nobody may get
+    // the old memory.
+    void replace(place *where)
+    {
+        std::lock_guard<std::mutex> locked(where->owner);
+        if (where->there) {
+            uint64_t old = gpu.id_at(where->base);
+            gpu.free(where->base);
+            cache->invalidate(where->base, where->size);
+            where->gone = old;
+        }
+        where->there = !where->there;
+        if (where->there) {
+            gpu.alloc(where->base, where->size);
+        }
+    }
+
+    void check_use(place *where, size_t offset,
+                   ucx_ib_dmabuf::cache::nic_id with)
+    {
+        uint64_t gone     = where->gone;
+        const region *got = nullptr;
+        auto status       = cache->get(with, where->base + offset, 100, &got);
+        if (status != UCS_OK) {
+            return;
+        }
+        auto *what = static_cast<fakes::registration *>(got->handle);
+        if (!what->live || what->id_at(where->base + offset) <= gone) {
+            ++bad;
+        }
+        std::lock_guard<std::mutex> locked(exchange_lock);
+        // Often it is another thread that gives it back.
+        std::swap(got, exchange[(where - places.data()) % exchange.size()]);
+        if (got != nullptr) {
+            what = static_cast<fakes::registration *>(got->handle);
+            bad += !what->live;
+            cache->put(got);
+        }
+    }
+
+    void work(unsigned seed)
+    {
+        std::minstd_rand random(seed);
+        for (int i = 0; i < rounds; ++i) {
+            place *where = &places[random() % places.size()];
+            switch (random() % 16) {
+            case 0:
+                replace(where);
+                break;
+            case 1:
+                cache->invalidate(where->base, 1);
+                break;
+            default:
+                check_use(where, random() % (where->size - 100), random() % 2);
+            }
+        }
+    }
+
+    void run()
+    {
+        unsigned seed = std::random_device()();
+        printf("seed %u\n", seed);
+        fakes::nic second(gpu);
+        ASSERT_EQ(cache->attach(second), 1u);
+        for (place &each : places) {
+            replace(&each);
+        }
+        std::vector<std::thread> all;
+        for (int i = 0; i < thread_count; ++i) {
+            all.emplace_back([this, i, seed] { work(seed + i); });
+        }
+        for (auto &each : all) {
+            each.join();
+        }
+        for (const region *&each : exchange) {
+            cache->put(each);
+            each = nullptr;
+        }
+        EXPECT_EQ(bad, 0u);
+        cache->invalidate(0, SIZE_MAX);
+        EXPECT_EQ(nic.live(), 0u);
+        EXPECT_EQ(second.live(), 0u);
+        EXPECT_EQ(counters().regions, 0u);
+        cache->detach(1);
+    }
+
+    static constexpr size_t KiB = 1024;
+    std::array<place, 20> places;
+    std::mutex exchange_lock;
+    std::array<const region *, 8> exchange{};
+    std::atomic<unsigned> bad{0};
+};
+
+TEST_F(threads_test, nobody_gets_what_was_released)
+{
+    run();
+}
+
+TEST_F(threads_test, nobody_gets_what_was_released_with_little_room)
+{
+    settings.max_bytes   = [](int) { return 20 * MiB; };
+    settings.max_regions = 10;
+    restart();
+    run();
+    EXPECT_LE(nic.max_seen_bytes(), 20 * MiB);
+}
+
+TEST_F(threads_test, nobody_gets_what_was_released_with_identity_checks)
+{
+    settings.check_identity = true;
+    restart();
+    run();
+}
+
+TEST_F(threads_test, one_registration_for_concurrent_misses)
+{
+    for (int round = 0; round < 50; ++round) {
+        gpu.alloc(A, 4 * MiB);
+        uint64_t before = nic.registered;
+        std::vector<std::thread> all;
+        for (int i = 0; i < 4; ++i) {
+            all.emplace_back([this, i] { use(A + i * MiB, MiB); });
+        }
+        for (auto &each : all) {
+            each.join();
+        }
+        EXPECT_EQ(nic.registered, before + 1);
+        release(A);
+    }
+}
+
+// Counts of a thread that is gone go on in its record.
+TEST_F(threads_test, a_region_outlives_its_thread)
+{
+    gpu.alloc(A, MiB);
+    const region *got = nullptr;
+    std::thread([&] { got = hold(A, 1); }).join();
+    std::thread([&] { use(A, 1); }).join();
+    release(A);
+    EXPECT_EQ(nic.live(), 1u);
+    std::thread([&] { cache->put(got); }).join();
+    EXPECT_EQ(nic.live(), 0u);
+}
+
+} // namespace
