@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu.h"
+#include "ucm/code_patch.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -190,6 +191,7 @@ SCENARIO(runtime_api)
                      "cuDevicePrimaryCtxRetain")(&gpu.context, 0)),
                  0);
     }
+    CHECK(patched_target(symbol_of(runtime, "cudaDeviceReset")) != nullptr);
     void *address;
     auto *allocate = function_of<int(void **, size_t)>(runtime, "cudaMalloc");
     auto *allocate_async =

@@ -43,6 +43,16 @@ SCENARIO(no_double_events)
     CHECK_EQ(function_of<int(void *)>(runtime, "cudaFree")(pointer), 0);
     CHECK_EQ(events.frees_of(reinterpret_cast<CUdeviceptr>(pointer)),
              size_t(1));
+    // Hooks of ours within hooks of ours keep quiet.
+    CHECK_EQ(function_of<int(void **, size_t, void *)>(
+                 runtime, "cudaMallocAsync")(&pointer, MIB, nullptr),
+             0);
+    events.take();
+    CHECK_EQ(function_of<int(void *, void *)>(runtime, "cudaFreeAsync")(
+                 pointer, nullptr),
+             0);
+    CHECK_EQ(events.frees_of(reinterpret_cast<CUdeviceptr>(pointer)),
+             size_t(1));
 }
 
 ucs_status_t register_region(void *, ucs_rcache_t *, void *,
