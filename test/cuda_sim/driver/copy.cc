@@ -209,6 +209,8 @@ CUdeviceptr as_device(const void *address)
 
 int touch(CUdeviceptr address, void *buffer, uint64_t size, bool write)
 {
+    if (state != State::ready)
+        return -1;
     std::shared_lock guard(memory().lock);
     Side device, host;
     host.pieces.push_back({static_cast<char *>(buffer), size});

@@ -76,8 +76,6 @@ bool PhysicalMemory::grow(uint64_t size)
             complain("cannot map device memory: %m");
             return false;
         }
-        // A child must not reach the parent's memory.
-        madvise(window, window_size, MADV_DONTFORK);
         windows_.push_back(static_cast<char *>(window));
         free_.add(grown_, window_size);
     }

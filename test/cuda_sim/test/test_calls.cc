@@ -241,7 +241,8 @@ TEST_F(Calls, ChildOfAForkGetsErrors)
         bool refused =
             cuMemcpyDtoH(&byte, address, 1) == CUDA_ERROR_NOT_INITIALIZED &&
             cuMemAlloc(&out, 512) == CUDA_ERROR_NOT_INITIALIZED &&
-            cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+            cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+            cuda_sim_poke(address, "c", 1) == -1;
         _exit(refused ? 0 : 1);
     }
     int status;

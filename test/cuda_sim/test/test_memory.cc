@@ -119,6 +119,17 @@ TEST_F(Memory, AddressComesBackWithNewMemoryAndNewIdentity)
     EXPECT_EQ(std::vector<char>(64), download(second, 64));
 }
 
+TEST_F(Memory, AddressFreedLastComesBackFirst)
+{
+    CUdeviceptr a = allocate(6 * MiB), b = allocate(6 * MiB);
+    if (a > b)
+        std::swap(a, b);
+    ASSERT_CUDA(cuMemFree(a));
+    ASSERT_CUDA(cuMemFree(b));
+    EXPECT_EQ(b, allocate(6 * MiB));
+    EXPECT_EQ(a, allocate(6 * MiB));
+}
+
 TEST_F(Memory, IdentitiesAreNeverGivenTwice)
 {
     std::set<unsigned long long> seen;

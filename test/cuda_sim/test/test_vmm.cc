@@ -112,6 +112,9 @@ TEST_F(Vmm, RefusesWrongMappings)
     ASSERT_CUDA(cuMemUnmap(base, unit));
     ASSERT_CUDA(cuMemRelease(handle));
     EXPECT_EQ(bad, cuMemRelease(handle));
+    auto large = create(2 * unit);
+    EXPECT_EQ(bad, cuMemMap(base, unit, unit, large, 0)); // an offset
+    ASSERT_CUDA(cuMemRelease(large));
 }
 
 TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
@@ -139,6 +142,24 @@ TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
     ASSERT_CUDA(cuMemRelease(again));
     cuda_sim_counters(&now);
     EXPECT_EQ(start.device_bytes, now.device_bytes);
+}
+
+TEST_F(Vmm, HandlesAreCounted)
+{
+    CUdeviceptr base = reserve(unit);
+    auto handle      = create(unit);
+    CUmemGenericAllocationHandle again;
+    CUmemAllocationProp p;
+    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    ASSERT_CUDA(
+        cuMemRetainAllocationHandle(&again, reinterpret_cast<void *>(base)));
+    EXPECT_EQ(handle, again);
+    ASSERT_CUDA(cuMemRelease(handle));
+    EXPECT_CUDA(cuMemGetAllocationPropertiesFromHandle(&p, handle));
+    ASSERT_CUDA(cuMemRelease(handle));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuMemGetAllocationPropertiesFromHandle(&p, handle));
+    ASSERT_CUDA(cuMemUnmap(base, unit));
 }
 
 TEST_F(Vmm, ReservedAddressesAnswerLittle)
