@@ -7,6 +7,7 @@
 . "$top_srcdir/test/tap/tap.sh"
 
 mpi_work=$(mktemp -d) || exit 1
+mpi_output=$mpi_work/output mpi_errors=$mpi_work/errors
 mpi_programs=$top_builddir/test/mpi
 lab_env=$top_srcdir/test/lab/env
 
@@ -36,7 +37,6 @@ with_mpi() {
     forget_counters
     [ "$LAB_HOSTS" = 2 ] && hosts=(--host "lab-a:$((ranks / 2))"
                                    --host "lab-b:$((ranks / 2))")
-    mpi_output=$mpi_work/output mpi_errors=$mpi_work/errors
     # Once more in each rank: the device is the one of the rank's host. UCX
     # would warn of the build's variables, which it takes for its own.
     "$lab_env" mpirun -np "$ranks" "${hosts[@]}" --oversubscribe -x UCX_TLS \
