@@ -10,6 +10,7 @@ noinst_HEADERS += \
     test/cuda_sim/nvml/nvml.h
 EXTRA_DIST += \
     test/cuda_sim/driver/cuda.map \
+    test/cuda_sim/nvml/.clang-format \
     test/cuda_sim/runtime/cudart.map.in
 
 # The rpath makes libtool build shared libraries; nothing is installed there.
@@ -89,7 +90,7 @@ test/cuda_sim/cudart.map: $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in
 test_cuda_sim_libnvidia_ml_la_SOURCES = \
     test/cuda_sim/driver/bar1.cc \
     test/cuda_sim/driver/settings.cc \
-    test/cuda_sim/nvml/nvml.cc
+    test/cuda_sim/management/nvml.cc
 test_cuda_sim_libnvidia_ml_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
 test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
 test_cuda_sim_libnvidia_ml_la_LDFLAGS  = $(CUDA_SIM_LDFLAGS) \

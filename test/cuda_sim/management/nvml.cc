@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The simulated libnvidia-ml.so.1.
-#include "nvml.h"
+#include "../nvml/nvml.h"
 #include "../driver/bar1.h"
 #include "../driver/settings.h"
 
