@@ -52,6 +52,7 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/space.h \
     test/cuda_sim/driver/stream.cc \
     test/cuda_sim/driver/stream.h \
+    test/cuda_sim/driver/stubs.cc \
     test/cuda_sim/driver/vmm.cc \
     test/cuda_sim/entry.h
 test_cuda_sim_libcuda_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)

@@ -10,8 +10,6 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-constexpr char list_path[] = "/sys/kernel/debug/dma_buf/bufinfo";
-
 void name_of(int device, char *name, size_t size)
 {
     snprintf(name, size, "cuda_sim-gpu%d", device);
@@ -22,7 +20,7 @@ void name_of(int device, char *name, size_t size)
 // A line of the list is: size, flags, mode, count, exporter, inode, name.
 uint64_t bar1_used(int device)
 {
-    FILE *list = fopen(list_path, "re");
+    FILE *list = fopen(settings().dmabuf_list.c_str(), "re");
     if (!list)
         return 0;
     char line[512], wanted[32];

@@ -40,6 +40,7 @@ constexpr Version versions[] = {
     {"cuMemGetInfo", 3020, "_v2"},
     {"cuMemHostGetDevicePointer", 3020, "_v2"},
     {"cuMemHostRegister", 6050, "_v2"},
+    {"cuModuleGetGlobal", 3020, "_v2"},
     {"cuMemcpy2D", 3020, "_v2"},
     {"cuMemcpy2DAsync", 3020, "_v2"},
     {"cuMemcpyDtoD", 3020, "_v2"},

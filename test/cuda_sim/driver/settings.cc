@@ -15,11 +15,11 @@ namespace ucx_ib_dmabuf::sim {
 namespace {
 
 constexpr const char *known_names[] = {
-    "CUDA_SIM_BAR1_MIB",  "CUDA_SIM_DELAY",          "CUDA_SIM_DEVICES",
-    "CUDA_SIM_DMABUF",    "CUDA_SIM_DRIVER_VERSION", "CUDA_SIM_FAIL",
-    "CUDA_SIM_HOST_PAGE", "CUDA_SIM_LIBDIR",         "CUDA_SIM_MEMORY_MIB",
-    "CUDA_SIM_NVLINKS",   "CUDA_SIM_PCIE_MAPPING",   "CUDA_SIM_POOL_EXPORT",
-    "CUDA_SIM_STATS",
+    "CUDA_SIM_BAR1_LIST",   "CUDA_SIM_BAR1_MIB",  "CUDA_SIM_DELAY",
+    "CUDA_SIM_DEVICES",     "CUDA_SIM_DMABUF",    "CUDA_SIM_DRIVER_VERSION",
+    "CUDA_SIM_FAIL",        "CUDA_SIM_HOST_PAGE", "CUDA_SIM_LIBDIR",
+    "CUDA_SIM_MEMORY_MIB",  "CUDA_SIM_NVLINKS",   "CUDA_SIM_PCIE_MAPPING",
+    "CUDA_SIM_POOL_EXPORT", "CUDA_SIM_STATS",
 };
 
 void check_names()
@@ -104,6 +104,8 @@ Settings read_settings()
     }
     if (const char *file = getenv("CUDA_SIM_STATS"))
         s.stats_file = file;
+    if (const char *file = getenv("CUDA_SIM_BAR1_LIST"))
+        s.dmabuf_list = file;
     return s;
 }
 

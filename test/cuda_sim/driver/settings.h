@@ -27,6 +27,8 @@ struct Settings {
     bool pcie_mapping       = true; // the PCIe mapping flag is known
     DmabufMode dmabuf       = DmabufMode::automatic;
     std::string stats_file;
+    // The kernel's list of all dma-bufs.
+    std::string dmabuf_list = "/sys/kernel/debug/dma_buf/bufinfo";
 };
 
 // Read once, at the first call; wrong settings give an error line and keep
