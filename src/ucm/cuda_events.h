@@ -13,11 +13,10 @@
  * UCX's own CUDA module does not announce, before the driver call proceeds.
  * docs/events.md lists what is hooked and how.
  *
- * Subscribe with
- *     ucm_set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE
- * | UCM_EVENT_FLAG_NO_INSTALL, priority, cb, arg) after cuda_events_install(),
- * which has made UCX install its own hooks; without NO_INSTALL the subscription
- * fails where UCX's hooks cannot be installed.
+ * Subscribe with ucm_set_event_handler(), events UCM_EVENT_MEM_TYPE_ALLOC and
+ * UCM_EVENT_MEM_TYPE_FREE with UCM_EVENT_FLAG_NO_INSTALL, after
+ * cuda_events_install(), which has made UCX install its own hooks; without
+ * NO_INSTALL the subscription fails where UCX's hooks cannot be installed.
  *
  * Handlers run in the thread that releases the memory, before it enters the
  * driver, perhaps in several threads at once, for memory that was never

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucm/release.h"
 
+#include <cuda.h>
 #include <mutex>
 #include <pthread.h>
 #include <utility>
@@ -15,9 +16,6 @@ DriverCalls driver_calls;
 thread_local HookThread hook_thread;
 
 namespace {
-
-// CU_POINTER_ATTRIBUTE_MEMORY_TYPE: known for every kind of CUDA memory.
-constexpr int ATTRIBUTE_MEMORY_TYPE = 2;
 
 std::atomic<bool> graph_memory{false};
 
@@ -65,18 +63,27 @@ void dispatch_allocation(uint64_t address, size_t size)
     dispatch(UCM_EVENT_MEM_TYPE_ALLOC, address, size, UCS_MEMORY_TYPE_LAST);
 }
 
-// 0 if the driver does not know an allocation that starts there.
-size_t size_from_driver(uint64_t address)
+// The allocation around an address, or a size of 0.
+RangeTable::Range range_from_driver(uint64_t address)
 {
-    const auto query =
+    const auto by_context =
         driver_calls.address_range.load(std::memory_order_acquire);
-    uint64_t base = 0;
-    size_t size   = 0;
-    if ((query == nullptr) || (query(&base, &size, address) != CUDA_OK) ||
-        (base != address)) {
-        return 0;
-    }
-    return size;
+    const auto attribute =
+        driver_calls.pointer_attribute.load(std::memory_order_acquire);
+    RangeTable::Range range = {0, 0};
+
+    // The first way may want a current context, the second one never does.
+    const bool found =
+        ((by_context != nullptr) &&
+         (by_context(&range.base, &range.size, address) == CUDA_OK)) ||
+        ((attribute != nullptr) &&
+         (attribute(&range.base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                    address) == CUDA_OK) &&
+         (attribute(&range.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) ==
+          CUDA_OK));
+    return (found && (address - range.base < range.size))
+               ? range
+               : RangeTable::Range{address, 0};
 }
 
 void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
@@ -98,33 +105,30 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
 
 void Release::pointer(uint64_t address, ucs_memory_type_t type)
 {
-    if (!outermost_ || (address == 0)) {
-        return;
+    if (outermost_ && (address != 0)) {
+        announce(address, ranges().remove(address), type);
     }
-    base_       = address;
-    size_       = ranges().remove(address);
-    was_listed_ = size_ != 0;
-    if (size_ == 0) {
-        size_ = size_from_driver(address);
-    }
-    // Like UCM: an address of unknown length is announced as one byte, which is
-    // enough to find what was registered there.
-    dispatch_free(address, (size_ != 0) ? size_ : 1, type);
 }
 
 void Release::to_pool(uint64_t address)
 {
-    if (!outermost_ || (address == 0)) {
-        return;
+    if (outermost_ && (address != 0)) {
+        announce(address, ranges().retire(address), UCS_MEMORY_TYPE_CUDA);
     }
-    base_ = address;
-    size_ = ranges().retire(address);
-    if (size_ == 0) {
-        size_ = size_from_driver(address);
-    } else {
-        was_listed_ = true;
+}
+
+void Release::announce(uint64_t address, size_t listed_size,
+                       ucs_memory_type_t type)
+{
+    was_listed_ = listed_size != 0;
+    range_      = was_listed_ ? RangeTable::Range{address, listed_size}
+                              : range_from_driver(address);
+    // Like UCM: what the driver does not know is announced as one byte, which
+    // finds what was registered there.
+    if (range_.size == 0) {
+        range_.size = 1;
     }
-    dispatch_free(address, (size_ != 0) ? size_ : 1);
+    dispatch_free(range_.base, range_.size, type);
 }
 
 void Release::range(uint64_t address, size_t size)
@@ -132,8 +136,7 @@ void Release::range(uint64_t address, size_t size)
     if (!outermost_ || (size == 0)) {
         return;
     }
-    base_ = address;
-    size_ = size;
+    range_ = {address, size};
     dispatch_free(address, size);
 }
 
@@ -159,13 +162,13 @@ void Release::finish(CudaResult result)
 {
     if (result == CUDA_OK) {
         announce_vanished();
-    } else if (size_ != 0) {
+    } else if (range_.size != 0) {
         // The driver refused: the memory is still there, and UCX would take it
         // for host memory.
         if (was_listed_) {
-            ranges().insert(base_, {size_});
+            ranges().insert(range_.base, {range_.size});
         }
-        dispatch_allocation(base_, size_);
+        dispatch_allocation(range_.base, range_.size);
     }
 }
 
@@ -180,8 +183,9 @@ void announce_vanished()
     for (const RangeTable::Range &range : ranges().snapshot()) {
         int type = 0;
         // Any other error (a driver that is shutting down) says nothing.
-        const bool gone = query(&type, ATTRIBUTE_MEMORY_TYPE, range.base) ==
-                          CUDA_INVALID_VALUE;
+        // Every kind of CUDA memory has this attribute.
+        const bool gone = query(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                range.base) == CUDA_INVALID_VALUE;
         (gone ? vanished : alive).push_back(range);
     }
     for (const RangeTable::Range &range : vanished) {
@@ -232,10 +236,12 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
         return;
     }
     if (size == 0) {
-        size = size_from_driver(address);
-        if (size == 0) {
+        const RangeTable::Range range = range_from_driver(address);
+        if (range.size == 0) {
             return;
         }
+        address = range.base;
+        size    = range.size;
     }
     if (kept == Kept::LISTED) {
         ranges().insert(address, {size, owner});

@@ -80,11 +80,12 @@ public:
 private:
     void finish(CudaResult result);
 
+    void announce(uint64_t address, size_t listed_size, ucs_memory_type_t type);
+
     bool outermost_;
-    bool swept_      = false;
-    uint64_t base_   = 0;
-    size_t size_     = 0; // 0: nothing to take back
-    bool was_listed_ = false;
+    bool swept_              = false;
+    bool was_listed_         = false;
+    RangeTable::Range range_ = {0, 0}; // to take back; size 0: nothing
 };
 
 /**

@@ -55,6 +55,7 @@ private:
 inline void install_all()
 {
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
     if (!cuda_events_complete()) {
         check_failed(__FILE__, __LINE__, "complete", cuda_events_missing());
     }
@@ -83,7 +84,7 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
 /** Run a scenario without modules of UCX: its CUDA hooks stay out. */
 inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
 {
-    return run_scenario(scenario, {"UCX_MODULE_DIR=/nonexistent", setting});
+    return run_scenario(scenario, {"UCX_MODULES=^cuda", setting});
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -25,6 +25,8 @@ int fake_result    = 0;
 int fake_forgotten = 0;
 int fake_active    = 1;
 int fake_capturing = 0;
+/* Whether cuMemGetAddressRange finds no context. */
+int fake_no_context = 0;
 /* How far each new allocation is from the last one. */
 size_t fake_step = 0;
 /* How long every allocation is. */
@@ -106,14 +108,19 @@ int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address);
 int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address)
 {
     fake_called("cuMemGetAddressRange_v2");
-    *base = address;
+    *base = address & ~(uint64_t)0xffff;
     *size = fake_size;
-    return fake_forgotten;
+    return fake_forgotten | fake_no_context;
 }
 
 int cuPointerGetAttribute(void *data, int attribute, uint64_t address);
 int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 {
+    if (attribute == 11) { /* RANGE_START_ADDR */
+        *(uint64_t *)data = address & ~(uint64_t)0xffff;
+    } else if (attribute == 12) { /* RANGE_SIZE */
+        *(size_t *)data = fake_size;
+    }
     return fake_forgotten;
 }
 

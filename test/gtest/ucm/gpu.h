@@ -81,6 +81,7 @@ private:
 inline void install_all()
 {
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
     CHECK_EQ(cuda_events_missing(), std::string());
     CHECK(cuda_events_complete());
 }
@@ -110,7 +111,7 @@ inline bool run_on_gpu(const std::string &scenario, bool with_ucx,
         setting,
         "CUDART_PATH=" + variable("CUDA_SIM_LIBDIR") + "/" CUDART_NAME};
     if (!with_ucx) {
-        environment.push_back("UCX_MODULE_DIR=/nonexistent");
+        environment.push_back("UCX_MODULES=^cuda");
     }
     return run_scenario(scenario, environment);
 }

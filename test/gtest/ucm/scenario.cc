@@ -159,6 +159,11 @@ void *symbol_of(void *library, const char *name)
     return symbol;
 }
 
+bool ucx_hooks_loaded()
+{
+    return dlopen("libucm_cuda.so.0", RTLD_LAZY | RTLD_NOLOAD) != nullptr;
+}
+
 std::string variable(const char *name)
 {
     const char *value = getenv(name);

@@ -101,6 +101,9 @@ Function *function_of(void *library, const char *name)
     return reinterpret_cast<Function *>(symbol_of(library, name));
 }
 
+/** Whether UCX's own CUDA hooks are in this process. */
+bool ucx_hooks_loaded();
+
 /** An environment variable, "" if it is not set. */
 std::string variable(const char *name);
 

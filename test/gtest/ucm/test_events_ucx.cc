@@ -2,7 +2,6 @@
 //
 // What UCX makes of the events, and the hooks under several threads.
 #include <atomic>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <thread>
@@ -25,7 +24,6 @@ SCENARIO(no_double_events)
     Gpu gpu;
     void *runtime = open_library(variable("CUDART_PATH"));
     install_all();
-    CHECK(dlopen("libucm_cuda.so.0", RTLD_LAZY | RTLD_NOLOAD) != nullptr);
 
     Events events;
     CUdeviceptr address = gpu.allocate(MIB);

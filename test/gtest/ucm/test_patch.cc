@@ -58,6 +58,7 @@ struct Case {
     int (*function)(int);
     int number;
     const char *name;
+    int negative = 0; // what a negative argument gives, if that is special
 };
 
 void PrintTo(const Case &test, std::ostream *stream)
@@ -86,6 +87,9 @@ TEST_P(Patch, HookAndOriginalWork)
                  patch_function(function, reinterpret_cast<void *>(hook),
                                 test.name, original));
     EXPECT_EQ(test.number + 1020, call(20));
+    if (test.negative != 0) {
+        EXPECT_EQ(test.negative + 1000, call(-20));
+    }
     EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(function));
 
     // A second hook on top of the first, as another tool would set it.
@@ -107,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{begins_endbr, 1, "endbr"}, Case{begins_sub8, 2, "sub8"},
         Case{begins_mov, 3, "mov"}, Case{begins_lea, 4, "lea"},
         Case{begins_cmp, 5, "cmp"}, Case{begins_call, 6, "call"},
-        Case{begins_branch, 7, "branch"}, Case{begins_jump, 12, "jump"},
-        Case{begins_far_branch, 8, "far_branch"},
+        Case{begins_branch, 7, "branch", -7}, Case{begins_jump, 12, "jump"},
+        Case{begins_far_branch, 8, "far_branch", -8},
         Case{begins_canary, 9, "canary"}, Case{begins_stores, 10, "stores"},
         Case{begins_imm64, 11, "imm64"}, Case{is_short, 0, "short"}),
     [](const auto &test) { return test.param.name; });
