@@ -23,8 +23,8 @@ forget_counters() {
     rm -f "$UCX_IB_DMABUF_STATS" "$CUDA_SIM_STATS"
 }
 
-# counter plugin|gpu NAME: NAME is a regular expression. The sum over all processes of the last run, or "none"
-# if no process said.
+# counter plugin|gpu NAME: NAME is a regular expression. The sum over all
+# processes of the last run, or "none" if no process said.
 counter() {
     grep -Eo "\"$2\": *[0-9]+" "$mpi_work/$1.json" 2>/dev/null |
         awk -F: '{ sum += $2 } END { print NR ? sum : "none" }'

@@ -219,6 +219,9 @@ void add_patterns(std::vector<test_case> *cases)
         {"messages before they are expected", with_two<run_unexpected>},
     };
 
+    // Several messages at once in one allocation, where staging is hardest.
+    cases->push_back(
+        {"brief", ways[0].name, ways[0].run, device, device, staging::follows});
     for (const way &one : ways) {
         const std::string name = one.name;
         cases->push_back({"patterns", name + ", device to device", one.run,
