@@ -6,6 +6,7 @@ check_LTLIBRARIES += \
     test/cuda_sim/libnvidia-ml.la
 
 noinst_HEADERS += \
+    test/cuda_sim/compat.h \
     test/cuda_sim/cuda_sim.h \
     test/cuda_sim/nvml/nvml.h
 EXTRA_DIST += \

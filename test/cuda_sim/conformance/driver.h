@@ -4,6 +4,8 @@
 // of CUDA is linked with.
 #pragma once
 
+#include "../compat.h"
+
 #include <cuda.h>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -18,7 +20,7 @@ namespace ucx_ib_dmabuf::conformance {
     CALL(cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)                      \
     CALL(cuDevicePrimaryCtxRelease, CUdevice)                                  \
     CALL(cuDevicePrimaryCtxReset, CUdevice)                                    \
-    CALL(cuCtxCreate, CUcontext *, CUctxCreateParams *, unsigned, CUdevice)    \
+    CALL(cuCtxCreate_v2, CUcontext *, unsigned, CUdevice)                      \
     CALL(cuCtxDestroy, CUcontext)                                              \
     CALL(cuCtxSetCurrent, CUcontext)                                           \
     CALL(cuCtxGetCurrent, CUcontext *)                                         \

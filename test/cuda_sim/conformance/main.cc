@@ -30,11 +30,12 @@ bool load(Driver &driver)
         return false;
     }
     const char *missing = nullptr;
-    // cuCtxCreate's parameters are those of this version.
+    // Names with a version are symbols only.
 #define CONFORMANCE_LOAD(_name, ...)                                           \
     {                                                                          \
         void *found = nullptr;                                                 \
-        get(#_name, &found, CUDA_VERSION, 0, nullptr);                         \
+        if (get(#_name, &found, CUDA_VERSION, 0, nullptr) != CUDA_SUCCESS)     \
+            found = dlsym(library, #_name);                                    \
         driver._name##_ = reinterpret_cast<decltype(driver._name##_)>(found);  \
         if (!found)                                                            \
             missing = #_name;                                                  \

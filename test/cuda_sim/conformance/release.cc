@@ -41,7 +41,7 @@ void contexts_take_memory_along()
     CUcontext before = nullptr, context;
     CUdeviceptr address, pooled = 0;
     cu.cuCtxGetCurrent_(&before);
-    if (cu.cuCtxCreate_(&context, nullptr, 0, 0) != CUDA_SUCCESS)
+    if (cu.cuCtxCreate_v2_(&context, 0, 0) != CUDA_SUCCESS)
         return;
     cu.cuMemAlloc_(&address, 4 * MiB);
     cu.cuMemAllocAsync_(&pooled, 4 * MiB, nullptr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "context.h"
+#include "../compat.h"
 #include "calls.h"
 #include "dmabuf.h"
 #include "settings.h"

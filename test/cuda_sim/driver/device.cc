@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../compat.h"
 #include "calls.h"
 #include "context.h"
 #include "dmabuf.h"

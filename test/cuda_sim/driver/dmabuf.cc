@@ -2,6 +2,7 @@
 //
 // cuMemGetHandleForAddressRange: dma-bufs of device memory.
 #include "dmabuf.h"
+#include "../compat.h"
 #include "../cuda_sim.h"
 #include "bar1.h"
 #include "calls.h"

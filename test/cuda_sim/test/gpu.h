@@ -3,6 +3,7 @@
 // What the tests of the simulated GPU share.
 #pragma once
 
+#include "../compat.h"
 #include "../cuda_sim.h"
 
 #include <cstring>
@@ -21,13 +22,24 @@ inline constexpr size_t MiB = 1024 * KiB;
 #define ASSERT_CUDA(_call) ASSERT_EQ(CUDA_SUCCESS, _call)
 #define EXPECT_CUDA(_call) EXPECT_EQ(CUDA_SUCCESS, _call)
 
+// Make a context and make it current; the call's parameters depend on the
+// version.
+inline CUresult create_context(CUcontext *out, CUdevice device)
+{
+#if CUDA_VERSION >= 13000
+    return cuCtxCreate(out, nullptr, 0, device);
+#else
+    return cuCtxCreate(out, 0, device);
+#endif
+}
+
 // A context of the first GPU, current, for the length of a test.
 class Gpu : public testing::Test {
 protected:
     void SetUp() override
     {
         ASSERT_CUDA(cuInit(0));
-        ASSERT_CUDA(cuCtxCreate(&context, nullptr, 0, 0));
+        ASSERT_CUDA(create_context(&context, 0));
     }
     void TearDown() override
     {

@@ -85,7 +85,7 @@ TEST_F(Calls, GetProcAddressFindsVersions)
     } expected[] = {
         {"cuMemAlloc", 12000, 0, "cuMemAlloc_v2"},
         {"cuMemAlloc", 2000, 0, "cuMemAlloc"},
-        {"cuCtxCreate", 13000, 0, "cuCtxCreate_v4"},
+        {"cuCtxCreate", 12000, 0, "cuCtxCreate_v3"},
         {"cuCtxCreate", 11000, 0, "cuCtxCreate_v2"},
         {"cuMemFreeAsync", 12000, 2, "cuMemFreeAsync_ptsz"},
         {"cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"},

@@ -13,7 +13,7 @@ using Context = Gpu;
 TEST_F(Context, MemoryGoesWithItsContext)
 {
     CUcontext other;
-    ASSERT_CUDA(cuCtxCreate(&other, nullptr, 0, 0));
+    ASSERT_CUDA(create_context(&other, 0));
     CUdeviceptr small = allocate(100), large = allocate(4 * MiB);
     void *pinned;
     ASSERT_CUDA(cuMemAllocHost(&pinned, 4096));
@@ -102,7 +102,7 @@ TEST_F(Context, WorkNeedsOneAndQueriesDoNot)
 TEST_F(Context, StackIsPerThread)
 {
     CUcontext second, popped;
-    ASSERT_CUDA(cuCtxCreate(&second, nullptr, 0, 1));
+    ASSERT_CUDA(create_context(&second, 1));
     CUdevice device;
     ASSERT_CUDA(cuCtxGetDevice(&device));
     EXPECT_EQ(1, device);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What CUDA's headers before 13.0 may not name yet; from 12.0 on they will do.
+#pragma once
+
+#include <cuda.h>
+
+#if CUDA_VERSION < 12050
+struct CUctxCreateParams;
+#endif
+
+#if CUDA_VERSION < 13000
+#define CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE      0x1
+#define CU_DEVICE_ATTRIBUTE_NUMA_ID                      CUdevice_attribute(131)
+#define CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID                 CUdevice_attribute(134)
+#define CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED CUdevice_attribute(146)
+#endif
