@@ -39,6 +39,8 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
         return CUDA_ERROR_INVALID_VALUE;
     if (first->kind == Kind::pool && !settings().pool_export)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (first->kind == Kind::vmm && !memory().reserved(address, size))
+        return CUDA_ERROR_INVALID_VALUE;
     while (size) {
         Block *block = memory().space.find(address);
         if (!block)

@@ -33,6 +33,15 @@ Allocation *Memory::find(CUdeviceptr address)
     return host.empty() ? nullptr : inside(host);
 }
 
+bool Memory::reserved(CUdeviceptr address, uint64_t size) const
+{
+    auto next = reservations.upper_bound(address);
+    if (next == reservations.begin())
+        return false;
+    auto [base, length] = *std::prev(next);
+    return address - base <= length && size <= length - (address - base);
+}
+
 Block *Memory::add_block(Kind kind, int device, uint64_t size)
 {
     size        = round_up(size, block_size);

@@ -117,6 +117,9 @@ public:
     // The allocation that 'address' is in, or null.
     Allocation *find(CUdeviceptr address);
 
+    // Whether a range is within one reservation of addresses.
+    bool reserved(CUdeviceptr address, uint64_t size) const;
+
     // A block of its own for 'size' bytes of a device, without allocations in
     // it. Null if there is no memory.
     Block *add_block(Kind kind, int device, uint64_t size);

@@ -5,7 +5,6 @@
 #include "calls.h"
 #include "context.h"
 
-#include <iterator>
 #include <vector>
 
 namespace ucx_ib_dmabuf::sim {
@@ -21,16 +20,6 @@ bool valid_properties(const CUmemAllocationProp *p)
     return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
            p->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
            valid_device(p->location.id);
-}
-
-bool inside_reservation(CUdeviceptr address, uint64_t size)
-{
-    auto &all = memory().reservations;
-    auto next = all.upper_bound(address);
-    if (next == all.begin())
-        return false;
-    auto [base, length] = *std::prev(next);
-    return address - base <= length && size <= length - (address - base);
 }
 
 // The mappings that make up exactly this range, or nothing.
@@ -165,7 +154,7 @@ SIM_ENTRY(cuMemMap, CUdeviceptr address, size_t size, size_t offset,
     auto handle = handle_of(number);
     if (!handle || !size || offset || flags || !whole_blocks(address) ||
         !whole_blocks(size) || size > handle->extent->size ||
-        !inside_reservation(address, size) || !unmapped(address, size))
+        !memory().reserved(address, size) || !unmapped(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     map(address, size, handle);
     return CUDA_SUCCESS;

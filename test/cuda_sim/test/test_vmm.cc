@@ -3,6 +3,8 @@
 // Virtual memory management.
 #include "gpu.h"
 
+#include <set>
+
 namespace ucx_ib_dmabuf::test {
 namespace {
 
@@ -225,6 +227,31 @@ TEST_F(Vmm, ExportWantsBackedAlikeMemoryOfOneDevice)
     EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_range(&fd, base + unit, unit));
     ASSERT_CUDA(export_range(&fd, base, unit));
     close(fd);
+}
+
+TEST_F(Vmm, ExportStaysInOneReservation)
+{
+    // Of many reservations some are neighbours.
+    std::set<CUdeviceptr> all;
+    CUdeviceptr low = 0;
+    for (int i = 0; i < 64 && !low; ++i) {
+        CUdeviceptr one = *all.insert(reserve(unit)).first;
+        if (all.count(one - unit))
+            low = one - unit;
+    }
+    ASSERT_NE(0u, low);
+    for (CUdeviceptr at : {low, low + unit}) {
+        auto handle = create(unit);
+        ASSERT_CUDA(cuMemMap(at, unit, 0, handle, 0));
+        ASSERT_CUDA(cuMemRelease(handle));
+    }
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, low, 2 * unit));
+    ASSERT_CUDA(export_range(&fd, low, unit));
+    close(fd);
+    ASSERT_CUDA(cuMemUnmap(low, 2 * unit));
+    for (CUdeviceptr at : all)
+        ASSERT_CUDA(cuMemAddressFree(at, unit));
 }
 
 TEST_F(Vmm, RemappedAddressHasOtherMemory)
