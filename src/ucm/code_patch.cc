@@ -21,7 +21,7 @@ namespace {
 constexpr size_t JUMP_NEAR     = 5;  // e9 disp32
 constexpr size_t JUMP_INDIRECT = 14; // ff 25 00000000, address
 constexpr size_t MOVED_CODE    = 64;
-constexpr size_t ARENA_SIZE    = 64 * 1024;
+constexpr size_t ARENA_SIZE    = 0x10000;
 constexpr uintptr_t REACH      = uintptr_t(1) << 30;
 
 uint8_t *write_jump(uint8_t *at, const void *target)

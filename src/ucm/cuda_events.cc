@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 #include "ucm/code_patch.h"
 #include "ucm/libraries.h"
@@ -188,8 +188,9 @@ void Installer::hook_runtimes()
 
     for (const HookedFunction &function : runtime_functions()) {
         // Where UCX hooks the driver's, its events are there already.
-        if (!ucx_frees_ || (strcmp(function.symbol, "cudaFree") &&
-                            strcmp(function.symbol, "cudaFreeHost"))) {
+        const std::string_view symbol = function.symbol;
+        if (!ucx_frees_ ||
+            ((symbol != "cudaFree") && (symbol != "cudaFreeHost"))) {
             hook(function, runtime_addresses(libraries, function.symbol));
         }
     }
@@ -241,10 +242,11 @@ std::string Installer::missing()
     }
     for (const auto &[function, reason] : missing_) {
         std::string &functions = by_reason[reason];
-        functions += (functions.empty() ? "" : ", ") + function;
+        functions.append(functions.empty() ? "" : ", ").append(function);
     }
     for (const auto &[reason, functions] : by_reason) {
-        result += (result.empty() ? "" : "; ") + functions + ": " + reason;
+        result.append(result.empty() ? "" : "; ");
+        result.append(functions).append(": ").append(reason);
     }
     return result;
 }

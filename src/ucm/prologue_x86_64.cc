@@ -196,7 +196,9 @@ Instruction decode(const uint8_t *code)
         p += length;
     }
     if (opcode.immediate == 1) {
-        insn.relative = int8_t(*p);
+        int8_t value;
+        memcpy(&value, p, sizeof(value));
+        insn.relative = int64_t{value};
     } else if (opcode.immediate == 4) {
         int32_t value;
         memcpy(&value, p, sizeof(value));

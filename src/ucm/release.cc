@@ -271,10 +271,7 @@ void follow_ucx_events()
         const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
         const int priority = 0;
 
-        pthread_atfork(nullptr, nullptr, [] {
-            hook_thread = {};
-            ranges().reset_after_fork();
-        });
+        pthread_atfork(nullptr, nullptr, [] { ranges().reset_after_fork(); });
         ranges();
         // This also makes UCX install its hooks. Where it cannot, it refuses
         // the handler; ours are the only events then.

@@ -46,6 +46,7 @@ extern thread_local HookThread hook_thread
 class Release {
 public:
     Release() : outermost_(hook_thread.releases == 0) {}
+    ~Release()                          = default;
     Release(const Release &)            = delete;
     Release &operator=(const Release &) = delete;
 

@@ -34,9 +34,9 @@ struct Function {
 template <class Call>
 double median_of(Call &&round)
 {
-    std::vector<double> times;
-    for (int i = 0; i < ROUNDS; ++i) {
-        times.push_back(round());
+    std::vector<double> times(ROUNDS);
+    for (double &time : times) {
+        time = round();
     }
     std::nth_element(times.begin(), times.begin() + ROUNDS / 2, times.end());
     return times[ROUNDS / 2];

@@ -108,9 +108,12 @@ int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address);
 int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address)
 {
     fake_called("cuMemGetAddressRange_v2");
+    if (fake_forgotten || fake_no_context) {
+        return 1;
+    }
     *base = address & ~(uint64_t)0xffff;
     *size = fake_size;
-    return fake_forgotten | fake_no_context;
+    return 0;
 }
 
 int cuPointerGetAttribute(void *data, int attribute, uint64_t address);

@@ -60,7 +60,8 @@ test_gtest_ucm_test_events_sim_SOURCES = \
 test_gtest_ucm_test_events_sim_CPPFLAGS = $(ucm_sim_cppflags)
 test_gtest_ucm_test_events_sim_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_sim_LDADD    = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_sim_DEPENDENCIES = $(CUDA_SIM_STAMP)
+EXTRA_test_gtest_ucm_test_events_sim_DEPENDENCIES = $(CUDA_SIM_STAMP) \
+                                                    $(ucm_fakes)
 
 test_gtest_ucm_test_events_ucx_SOURCES = \
     test/gtest/ucm/gpu.h \

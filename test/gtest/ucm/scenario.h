@@ -42,8 +42,8 @@ int scenario_main(int argc, char **argv);
 
 #define CHECK_EQ(_a, _b)                                                       \
     do {                                                                       \
-        const auto check_a = (_a);                                             \
-        const auto check_b = (_b);                                             \
+        const auto &check_a = (_a);                                            \
+        const auto &check_b = (_b);                                            \
         if (!(check_a == check_b)) {                                           \
             ucx_ib_dmabuf::test::check_failed(                                 \
                 __FILE__, __LINE__, #_a " == " #_b,                            \
@@ -72,6 +72,8 @@ public:
     /** @param observer  Called at each event; its answer is kept with it. */
     explicit Events(std::function<long()> observer = nullptr);
     ~Events();
+    Events(const Events &)            = delete;
+    Events &operator=(const Events &) = delete;
 
     /** What came since the last call. */
     std::vector<SeenEvent> take();

@@ -3,6 +3,7 @@
 // The hooks on the simulated GPU, by every way to reach a function, with UCX's
 // own CUDA hooks and without. Everything goes through the public driver and
 // runtime API and would run on a real GPU.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "gpu.h"
@@ -199,6 +200,12 @@ SCENARIO(runtime_api)
     auto *synchronize = function_of<int()>(runtime, "cudaDeviceSynchronize");
     const auto where  = [&] { return reinterpret_cast<CUdeviceptr>(address); };
 
+    // Looking again and again for new runtimes does not hook anything twice.
+    for (int i = 0; i < 30; ++i) {
+        dlclose(open_library(variable("top_builddir") +
+                             "/test/gtest/ucm/fake/caller.so"));
+        install_all();
+    }
     CHECK_EQ(allocate(&address, 2 * MIB), 0);
     expect_release(gpu, where(), 2 * MIB, [&] {
         return function_of<int(void *)>(runtime, "cudaFree")(address);

@@ -30,8 +30,10 @@ SCENARIO(no_double_events)
     CHECK_EQ(events.take().size(), size_t(1));
     CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(address)), 0);
     CHECK_EQ(events.frees_of(address), size_t(1));
-    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&address, MIB, 0)), 0);
-    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync")(address, 0)), 0);
+    CHECK_EQ(
+        int(gpu.get<MallocAsync>("cuMemAllocAsync")(&address, MIB, nullptr)),
+        0);
+    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync")(address, nullptr)), 0);
     CHECK_EQ(events.frees_of(address), size_t(1));
     void *pointer;
     CHECK_EQ(
@@ -130,7 +132,8 @@ SCENARIO(ucx_caches)
 
     // A stream-ordered allocation is known too: UCX 1.13 alone misses it.
     CUdeviceptr async;
-    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&async, MIB, 0)), 0);
+    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&async, MIB, nullptr)),
+             0);
     CHECK(known(async));
     ucs_rcache_destroy(rcache);
 }
@@ -159,6 +162,7 @@ SCENARIO(threads)
               },
               nullptr) == UCS_OK);
     std::vector<std::thread> threads;
+    threads.reserve(THREADS);
     for (int i = 0; i < THREADS; ++i) {
         threads.emplace_back([&, i] {
             gpu.make_current(gpu.context);
