@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include <utility>
 
 namespace fakes {
 
@@ -109,70 +110,56 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ (x >> 31);
 }
 
-bool gpu::extent_at(uintptr_t address, extent *out) const
+// Of VMM memory, the segments that the range touches.
+ucs_status_t gpu::extent_at(uintptr_t address, size_t length, extent *out) const
 {
     auto it = find(address);
     if (it == blocks_.end()) {
-        return false;
+        return UCS_ERR_NO_ELEM;
     }
-    const block &here = it->second;
-    *out              = {.base        = it->first,
-                         .size        = here.size,
-                         .identity    = here.id,
-                         .device      = here.device,
-                         .memory_type = 2,
-                         .exportable  = here.exportable};
-    if (!here.vmm) {
-        return true;
-    }
-    auto same = [&](const block &b) {
-        return b.vmm && b.device == here.device &&
-               b.exportable == here.exportable;
-    };
-    auto first = it, last = std::next(it);
-    while (first != blocks_.begin()) {
-        auto before = std::prev(first);
-        if (!same(before->second) ||
-            before->first + before->second.size != first->first) {
-            break;
+    const block &first = it->second;
+    uintptr_t end      = it->first + first.size;
+    *out               = {.base        = it->first,
+                          .size        = first.size,
+                          .identity    = first.id,
+                          .device      = first.device,
+                          .memory_type = 2,
+                          .exportable  = first.exportable};
+    while (length > end - address) {
+        ++it;
+        if (!first.vmm || it == blocks_.end() || it->first != end ||
+            !it->second.vmm || it->second.device != first.device) {
+            return UCS_ERR_INVALID_PARAM;
         }
-        first = before;
+        end += it->second.size;
+        out->size     = end - out->base;
+        out->identity = mix(out->identity, it->second.id);
+        out->exportable &= it->second.exportable;
     }
-    uintptr_t end = it->first + here.size;
-    for (; last != blocks_.end() && same(last->second) && last->first == end;
-         ++last) {
-        end += last->second.size;
+    return UCS_OK;
+}
+
+ucs_status_t gpu::look(uintptr_t address, size_t length, extent *out) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    extent found;
+    ucs_status_t status = extent_at(address, length, &found);
+    if (status == UCS_OK) {
+        *out = found;
     }
-    out->base     = first->first;
-    out->size     = end - first->first;
-    out->identity = 0;
-    for (; first != last; ++first) {
-        out->identity = mix(out->identity + 1, first->second.id);
-    }
-    return true;
+    return status;
 }
 
 ucs_status_t gpu::describe(uintptr_t address, size_t length, extent *out)
 {
     ucs_status_t status = describe_faults.next();
-    if (status != UCS_OK) {
-        return status;
+    if (status == UCS_OK) {
+        status = look(address, length, out);
     }
-    {
-        std::lock_guard<std::mutex> locked(lock_);
-        extent found;
-        if (!extent_at(address, &found)) {
-            return UCS_ERR_NO_ELEM;
-        }
-        if (length > found.base + found.size - address) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        *out = found;
+    if (status == UCS_OK && after_describe) {
+        std::exchange(after_describe, nullptr)();
     }
-    if (after_describe) {
-        after_describe();
-    }
-    return UCS_OK;
+    return status;
 }
 
 bool gpu::is_current(uintptr_t address, size_t length, uint64_t identity)
@@ -180,8 +167,8 @@ bool gpu::is_current(uintptr_t address, size_t length, uint64_t identity)
     ++identity_calls;
     std::lock_guard<std::mutex> locked(lock_);
     extent found;
-    return extent_at(address, &found) && found.identity == identity &&
-           length <= found.base + found.size - address;
+    return extent_at(address, length, &found) == UCS_OK &&
+           found.identity == identity;
 }
 
 ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
@@ -216,7 +203,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     exported_[*fd] = std::move(pieces); // the latest of that number
     locked.unlock();
     if (during_export) {
-        during_export();
+        std::exchange(during_export, nullptr)();
     }
     return UCS_OK;
 }
@@ -247,7 +234,7 @@ ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
                       void **handle)
 {
     if (during_reg) {
-        during_reg();
+        std::exchange(during_reg, nullptr)();
     }
     ucs_status_t status = reg_faults.next();
     if (status != UCS_OK) {

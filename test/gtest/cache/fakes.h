@@ -44,7 +44,7 @@ class gpu : public ucx_ib_dmabuf::exporter {
 public:
     explicit gpu(size_t page = 4096) : page_(page) {}
 
-    // Returns the identity. VMM segments that touch are one extent.
+    // Returns the identity. VMM segments that touch can be used together.
     uint64_t alloc(uintptr_t base, size_t size, int device = 0,
                    bool exportable = true, bool vmm = false);
     void free(uintptr_t base);
@@ -52,6 +52,10 @@ public:
     size_t size_at(uintptr_t base) const;
     // The id of the memory there; 0: none.
     uint64_t id_at(uintptr_t address) const;
+
+    // What describe would say if nothing failed.
+    ucs_status_t look(uintptr_t address, size_t length,
+                      ucx_ib_dmabuf::extent *out) const;
 
     ucs_status_t describe(uintptr_t address, size_t length,
                           ucx_ib_dmabuf::extent *out) override;
@@ -66,7 +70,7 @@ public:
 
     faults describe_faults, export_faults;
     std::atomic<uint64_t> identity_calls{0};
-    // Called in the middle of export_range, unlocked: something happens then.
+    // Called once, unlocked: something happens at that moment.
     std::function<void()> during_export;
     std::function<void()> after_describe;
     bool real_fds = true;
@@ -81,7 +85,8 @@ private:
     using blocks = std::map<uintptr_t, block>;
 
     blocks::const_iterator find(uintptr_t address) const;
-    bool extent_at(uintptr_t address, ucx_ib_dmabuf::extent *out) const;
+    ucs_status_t extent_at(uintptr_t address, size_t length,
+                           ucx_ib_dmabuf::extent *out) const;
 
     const size_t page_;
     mutable std::mutex lock_;

@@ -1,13 +1,48 @@
 # SPDX-License-Identifier: BSD-3-Clause
+cache_model_sources = \
+    test/gtest/cache/fakes.cc \
+    test/gtest/cache/fakes.h \
+    test/gtest/cache/model.cc \
+    test/gtest/cache/model.h
+
 if HAVE_GTEST
-UNIT_TESTS     += test/gtest/cache/test_cache
-check_PROGRAMS += test/gtest/cache/test_cache
+UNIT_TESTS     += test/gtest/cache/test_cache test/gtest/cache/test_model
+check_PROGRAMS += test/gtest/cache/test_cache test/gtest/cache/test_model
+
 test_gtest_cache_test_cache_SOURCES = \
     test/gtest/cache/fakes.cc \
     test/gtest/cache/fakes.h \
     test/gtest/cache/fixture.h \
     test/gtest/cache/test_cache.cc \
+    test/gtest/cache/test_faults.cc \
+    test/gtest/cache/test_limits.cc \
+    test/gtest/cache/test_map.cc \
     test/gtest/cache/test_threads.cc
-test_gtest_cache_test_cache_LDADD = libib_dmabuf_cache_debug.la \
+test_gtest_cache_test_cache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1
+test_gtest_cache_test_cache_LDADD    = libib_dmabuf_cache_debug.la \
+    $(GTEST_LIBS) -lgtest_main
+
+test_gtest_cache_test_model_SOURCES = $(cache_model_sources) \
+    test/gtest/cache/model_fork.cc \
+    test/gtest/cache/test_model.cc
+test_gtest_cache_test_model_LDADD   = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main
 endif
+
+# Built by clang in one go, so that the fuzzer sees the cache's own branches.
+cache_fuzz_sources = test/gtest/cache/fuzz_cache.cc \
+    test/gtest/cache/model_fork.cc \
+    $(cache_model_sources) $(cache_sources)
+TAP_TESTS         += test/gtest/cache/fuzz_cache.tap
+dist_check_SCRIPTS += test/gtest/cache/fuzz_cache.tap
+EXTRA_DIST        += test/gtest/cache/fuzz_cache.cc
+CLEANFILES        += test/gtest/cache/fuzz_cache
+if HAVE_FUZZER
+check_DATA += test/gtest/cache/fuzz_cache
+endif
+test/gtest/cache/fuzz_cache: $(cache_fuzz_sources)
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CLANGXX) -std=gnu++20 -g -O1 \
+	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	    -DENABLE_ASSERT=1 $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) \
+	    $$(for f in $(cache_fuzz_sources); do case $$f in *.cc) \
+	       echo $(top_srcdir)/$$f;; esac; done) -o $@

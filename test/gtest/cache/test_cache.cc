@@ -73,8 +73,7 @@ TEST_F(cache_test, release_during_the_work_is_not_published)
     for (auto *when :
          {&gpu.after_describe, &gpu.during_export, &nic.during_reg}) {
         gpu.alloc(A, MiB);
-        *when = [this, when] {
-            *when = nullptr;
+        *when = [this] {
             release(A);
             gpu.alloc(A, MiB);
         };
@@ -91,7 +90,6 @@ TEST_F(cache_test, invalidation_elsewhere_does_not_disturb)
     nic.during_reg = [this] { cache->invalidate(A + MiB, MiB); };
     use(A, MiB);
     EXPECT_EQ(nic.registered, 1u);
-    nic.during_reg = nullptr;
 }
 
 TEST_F(cache_test, large_memory_is_registered_in_chunks)
@@ -112,15 +110,73 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
     EXPECT_EQ(nic.registered, 3u);
 }
 
-TEST_F(cache_test, vmm_segments_are_one_region)
+class vmm_test : public cache_test {
+protected:
+    vmm_test()
+    {
+        for (int i = 0; i < 5; ++i) {
+            gpu.alloc(at(i), 2 * MiB, 0, true, true);
+        }
+    }
+    static uintptr_t at(int i) { return A + i * 2 * MiB; }
+};
+
+TEST_F(vmm_test, segments_used_together_are_one_region)
 {
-    gpu.alloc(A, 2 * MiB, 0, true, true);
-    gpu.alloc(A + 2 * MiB, 2 * MiB, 0, true, true);
-    use(A + MiB, 2 * MiB);
+    use(at(0) + MiB, 2 * MiB);
     EXPECT_EQ(nic.live(), 1u);
     EXPECT_EQ(nic.bytes(), 4 * MiB);
-    cache->invalidate(A + 2 * MiB, 2 * MiB);
+    use(at(0), 4 * MiB);
+    EXPECT_EQ(nic.registered, 1u);
+    cache->invalidate(at(1), 2 * MiB);
     EXPECT_EQ(nic.live(), 0u);
+}
+
+// What overlaps is merged, and nothing of it is a missed event.
+TEST_F(vmm_test, regions_grow)
+{
+    for (bool checks : {false, true}) {
+        settings.check_identity = checks;
+        restart();
+        uint64_t before = nic.registered;
+        use(at(0), 4 * MiB);
+        use(at(2), 4 * MiB);
+        EXPECT_EQ(nic.live(), 2u);
+        use(at(1), 4 * MiB); // half of the one and half of the other
+        EXPECT_EQ(nic.live(), 1u);
+        EXPECT_EQ(nic.bytes(), 8 * MiB);
+        use(at(3), 4 * MiB);
+        EXPECT_EQ(nic.registered, before + 4);
+        for (int i = 0; i < 4; ++i) {
+            use(at(i), 4 * MiB);
+        }
+        EXPECT_EQ(nic.registered, before + 4);
+        EXPECT_EQ(counters().identity_misses, 0u);
+    }
+}
+
+// One of the segments was replaced, unnoticed: the region leaves as a whole.
+TEST_F(vmm_test, a_replaced_segment_is_a_miss)
+{
+    cache->check_identity();
+    use(at(0), 6 * MiB);
+    gpu.free(at(2));
+    gpu.alloc(at(2), 2 * MiB, 0, true, true);
+    use(at(0), 1);
+    EXPECT_EQ(counters().identity_misses, 1u);
+    use(at(2), 1);
+    EXPECT_EQ(nic.registered, 3u);
+}
+
+// Grown over something that was unmapped meanwhile.
+TEST_F(vmm_test, grows_no_further_than_what_is_there)
+{
+    use(at(0), 4 * MiB);
+    gpu.free(at(0)); // no event
+    use(at(1), 4 * MiB);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_EQ(nic.bytes(), 4 * MiB);
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_NO_ELEM);
 }
 
 TEST_F(cache_test, missed_event_is_a_miss_when_identity_is_checked)
@@ -161,6 +217,121 @@ TEST_F(cache_test, nics_in_use_share_an_export)
     cache->detach(second);
     EXPECT_EQ(other.live(), 0u);
     EXPECT_EQ(nic.live(), 3u);
+}
+
+// Small allocations share pages, and so the NIC reaches a bit of its
+// neighbours; but each serves only its own bytes.
+TEST_F(cache_test, allocations_that_share_a_page)
+{
+    for (int i = 0; i < 20; ++i) {
+        gpu.alloc(A + i * 512, 512);
+    }
+    for (int i = 0; i < 20; ++i) {
+        use(A + i * 512, 512);
+    }
+    EXPECT_EQ(nic.live(), 20u);
+    EXPECT_EQ(get(A + 511, 2), UCS_ERR_INVALID_PARAM);
+    release(A + 5 * 512);
+    EXPECT_EQ(nic.live(), 19u);
+    EXPECT_EQ(get(A + 5 * 512, 1), UCS_ERR_NO_ELEM);
+    gpu.alloc(A + 5 * 512, 512);
+    use(A + 5 * 512, 512);
+    EXPECT_EQ(nic.registered, 21u);
+}
+
+// Without a check a hit asks nobody.
+TEST_F(cache_test, a_hit_calls_nobody)
+{
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    uint64_t calls = gpu.describe_faults.calls();
+    use(A, MiB);
+    EXPECT_EQ(gpu.identity_calls, 0u);
+    EXPECT_EQ(gpu.describe_faults.calls(), calls);
+    cache->check_identity();
+    use(A, MiB);
+    EXPECT_EQ(gpu.identity_calls, 1u);
+    EXPECT_EQ(counters().identity_checks, 1u);
+    EXPECT_EQ(counters().hits, 2u);
+}
+
+// The event was missed, and nobody checks: what shows it is a miss next to it.
+TEST_F(cache_test, strangers_leave_when_something_else_is_found)
+{
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    gpu.free(A);
+    gpu.alloc(A, 2 * MiB);
+    use(A + MiB, MiB);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_EQ(counters().identity_misses, 1u);
+    use(A, MiB);
+}
+
+// Replaced behind the cache's back in the middle of its work.
+TEST_F(cache_test, identity_is_checked_before_publishing)
+{
+    cache->check_identity();
+    for (auto *when : {&gpu.after_describe, &gpu.during_export}) {
+        gpu.alloc(A, MiB);
+        *when = [this] {
+            gpu.free(A);
+            gpu.alloc(A, MiB);
+        };
+        use(A, MiB);
+        EXPECT_EQ(nic.live(), 1u);
+        release(A);
+    }
+}
+
+TEST_F(cache_test, everything_can_be_invalidated)
+{
+    for (int i = 0; i < 100; ++i) {
+        gpu.alloc(A + i * 3 * MiB, MiB);
+        use(A + i * 3 * MiB, MiB);
+    }
+    cache->invalidate(A, 0);
+    EXPECT_EQ(nic.live(), 100u);
+    cache->invalidate(A + 7, 1);
+    EXPECT_EQ(nic.live(), 99u);
+    cache->invalidate(0, SIZE_MAX);
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(counters().invalidations, 100u);
+}
+
+// The registered pages may be larger than the host's smallest.
+TEST(granularity_test, exports_are_aligned)
+{
+    fakes::gpu gpu(65536);
+    fakes::nic nic(gpu);
+    ucx_ib_dmabuf::cache cache(gpu, {});
+    auto id = cache.attach(nic);
+    gpu.alloc(A + 512, 512);
+    const region *got = nullptr;
+    ASSERT_EQ(cache.get(id, A + 600, 1, &got), UCS_OK);
+    EXPECT_EQ(got->address, A);
+    EXPECT_EQ(got->length, 65536u);
+    cache.put(got);
+    EXPECT_EQ(fakes::complaints, 0u);
+}
+
+TEST_F(cache_test, caches_do_not_mix)
+{
+    ucx_ib_dmabuf::cache other(gpu, settings);
+    auto with = other.attach(nic);
+    gpu.alloc(A, MiB);
+    use(A, 1);
+    use(A, 1);
+    ASSERT_EQ(other.get(with, A, 1, &out), UCS_OK);
+    other.put(out);
+    EXPECT_EQ(nic.registered, 2u);
+    ucx_ib_dmabuf::cache_counters theirs;
+    other.read_counters(&theirs);
+    EXPECT_EQ(theirs.hits, 0u);
+    EXPECT_EQ(counters().hits, 1u);
+    other.invalidate(A, MiB);
+    use(A, 1);
+    EXPECT_EQ(counters().hits, 2u);
 }
 
 } // namespace

@@ -7,9 +7,11 @@
 #include "counters.h"
 #include "plan.h"
 #include "release_log.h"
+#include <algorithm>
 #include <bitset>
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -31,6 +33,30 @@ struct in_flight {
     nic_set nics;            // with which
     bool released   = false; // some of the memory went meanwhile
     in_flight *next = nullptr;
+};
+
+// What a miss has learned of regions which overlap what it asks for but have
+// another identity: that they are of the same VMM segments, among others.
+struct kin {
+    static constexpr unsigned max_known = 32;
+
+    span wider; // the request, and they
+    unsigned count                                 = 0;
+    std::pair<uint32_t, uint64_t> known[max_known] = {}; // entry, identity
+
+    bool has(const entry *e) const
+    {
+        return std::find(known, known + count, std::pair(e->id, e->identity)) !=
+               known + count;
+    }
+    bool add(const entry *e)
+    {
+        if (count == max_known) {
+            return false;
+        }
+        known[count++] = {e->id, e->identity};
+        return true;
+    }
 };
 
 // What one export has led to. Room for it is reserved in the budget.
@@ -79,12 +105,15 @@ private:
                           bool ask, const region **out);
     template <typename Fence>
     void put_as(thread_record *me, entry *e);
-    bool check_hit(span request, entry *e);
+    bool check_hit(entry *e);
+    bool is_current(entry *e);
     entry *hold_locked(nic_id nic, span request);
     void add_use(guard &, entry *e);
-    ucs_status_t miss(nic_id nic, span request, const region **out);
+    ucs_status_t miss(nic_id nic, span request, kin *known, const region **out);
     ucs_status_t take(nic_id nic, span request, const extent &memory,
-                      uint64_t time, const region **out);
+                      uint64_t time, kin *known, const region **out);
+    entry *find_stranger(guard &, const extent &memory, const kin &known) const;
+    void meet(entry *e, const extent &memory, kin *known);
     bool others_in_flight(nic_id nic, span range) const;
     span known_around(nic_id nic, span request, const extent &memory) const;
     void end(in_flight *work);
@@ -103,7 +132,7 @@ private:
     entry *insert(guard &, const extent &memory, const registered &what,
                   unsigned i, entry_list *replaced);
     void undo(const extent &memory, registered *what);
-    bool still_current(const extent &memory, span range);
+    bool still_current(const extent &memory);
 
     // evict.cc
     void learn_limit(guard &, int device);            // gives up the lock
@@ -116,7 +145,6 @@ private:
     // leave.cc
     void leave(guard &, entry *e, entry_list *out);
     size_t leave_all(guard &, nic_id nic, span range, entry_list *out);
-    size_t leave_strangers(guard &, const extent &memory, entry_list *out);
     void leave_identity(entry *e);
     size_t claim_idle(guard &, entry_list *leaving);
     void claim(guard &, entry *e, entry_list *out);
@@ -144,12 +172,12 @@ private:
     age_list lingering_; // what has left it but is in use
     in_flight *in_flight_ = nullptr;
 
-    const uint32_t tally_; // where threads count its hits
-    uint64_t hits_before_; // there, by caches that are gone
+    engine *next_ = nullptr; // fork.cc; from before it is in that list
+    const uint32_t tally_;   // where threads count its hits
+    uint64_t hits_before_;   // there, by caches that are gone
     event_counts count_;
     spread_count host_lookups_;
     std::atomic<unsigned> warned_{0};
-    engine *next_ = nullptr; // fork.cc
 };
 
 } // namespace ucx_ib_dmabuf

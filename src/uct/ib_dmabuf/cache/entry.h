@@ -58,6 +58,9 @@ struct entry_links {
     // Neighbours in the list that it is in, by id; 0: none.
     uint32_t older = 0;
     uint32_t newer = 0;
+    // What the identity is of: the allocation, or the VMM segments that were
+    // asked for together.
+    span memory;
     // Uses by threads for which there was no memory to count them.
     int32_t extra_uses = 0;
 #if ENABLE_ASSERT

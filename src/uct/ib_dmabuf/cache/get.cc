@@ -50,16 +50,27 @@ entry *engine::hold_locked(nic_id nic, span request)
 
 // Whether the entry, which is held and was counted as a hit, is what is there
 // now. If not, an event was missed: gives it back.
-bool engine::check_hit(span request, entry *e)
+bool engine::check_hit(entry *e)
 {
+    if (is_current(e)) {
+        return true;
+    }
+    count(count_.false_hits);
+    put(e);
+    return false;
+}
+
+// Whether the memory of an entry, which is held, is still there; if not, its
+// regions leave.
+bool engine::is_current(entry *e)
+{
+    span memory = entries::links(e).memory;
     count(count_.identity_checks);
-    if (memory_.is_current(request.lo, request.size(), e->identity)) {
+    if (memory_.is_current(memory.lo, memory.size(), e->identity)) {
         return true;
     }
     count(count_.identity_misses);
-    count(count_.false_hits);
     leave_identity(e);
-    put(e);
     return false;
 }
 
@@ -75,7 +86,7 @@ ucs_status_t engine::get_marked(nic_id nic, uintptr_t address, size_t length,
     if (!e->has(entry::recent)) {
         e->set(entry::recent);
     }
-    if (e->has(entry::checked) && !check_hit(make_span(address, length), e)) {
+    if (e->has(entry::checked) && !check_hit(e)) {
         return get_slow(nic, address, length, false, out);
     }
     *out = e;
@@ -127,14 +138,14 @@ ucs_status_t engine::get_slow(nic_id nic, uintptr_t address, size_t length,
     span request = make_span(address, length);
     if (ask) {
         entry *e = hold_locked(nic, request);
-        if (e != nullptr &&
-            (!e->has(entry::checked) || check_hit(request, e))) {
+        if (e != nullptr && (!e->has(entry::checked) || check_hit(e))) {
             *out = e;
             return UCS_OK;
         }
     }
+    kin known{request};
     for (int attempt = 0; attempt < max_attempts;) {
-        ucs_status_t status = miss(nic, request, out);
+        ucs_status_t status = miss(nic, request, &known, out);
         if (status == UCS_ERR_NO_ELEM) {
             host_lookups_.add();
             return status;
@@ -183,11 +194,18 @@ void engine::end(in_flight *work)
 
 // UCS_ERR_CANCELED: the memory was released meanwhile, look again.
 // UCS_INPROGRESS: look again, something has been done.
-ucs_status_t engine::miss(nic_id nic, span request, const region **out)
+ucs_status_t engine::miss(nic_id nic, span request, kin *known,
+                          const region **out)
 {
     extent memory;
-    uint64_t time       = log_.now();
-    ucs_status_t status = memory_.describe(request.lo, request.size(), &memory);
+    uint64_t time = log_.now();
+    ucs_status_t status =
+        memory_.describe(known->wider.lo, known->wider.size(), &memory);
+    if (status != UCS_OK && known->wider != request) {
+        // Not one piece any more: without the rest.
+        known->wider = request;
+        status       = memory_.describe(request.lo, request.size(), &memory);
+    }
     if (status != UCS_OK) {
         return status;
     }
@@ -198,7 +216,7 @@ ucs_status_t engine::miss(nic_id nic, span request, const region **out)
     if (!memory.exportable) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return take(nic, request, memory, time, out);
+    return take(nic, request, memory, time, known, out);
 }
 
 // The hull of the request and of what overlaps its chunks already.
@@ -213,10 +231,41 @@ span engine::known_around(nic_id nic, span request, const extent &memory) const
     return known;
 }
 
+// What is in the memory's place but under another identity, and was not met.
+entry *engine::find_stranger(guard &, const extent &memory,
+                             const kin &known) const
+{
+    for (nic_id nic = 0; nic < nic_end_; ++nic) {
+        span rest = make_span(memory.base, memory.size);
+        while (entry *e = nics_[nic].map.first_overlap(rest)) {
+            rest.lo = e->bytes.hi;
+            if (e->identity != memory.identity && !known.has(e)) {
+                return e;
+            }
+        }
+    }
+    return nullptr;
+}
+
+// Gives back a stranger. It is there because an event was missed; or because
+// it has VMM segments in common with what is asked for now: then the new region
+// takes its place, so it has to be as wide.
+void engine::meet(entry *e, const extent &memory, kin *known)
+{
+    if (is_current(e)) {
+        if (!known->add(e)) {
+            leave_identity(e);
+        } else if (!make_span(memory.base, memory.size).covers(e->bytes)) {
+            known->wider = hull(known->wider, e->bytes);
+        }
+    }
+    put(e);
+}
+
 // Holds what somebody else has published meanwhile, waits for who is about to,
 // or makes it. The time is from before the memory was described.
 ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
-                          uint64_t time, const region **out)
+                          uint64_t time, kin *known, const region **out)
 {
     in_flight work;
     work.memory = make_span(memory.base, memory.size);
@@ -228,14 +277,14 @@ ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
     if (log_.released_since(time, work.memory)) {
         return UCS_ERR_CANCELED;
     }
-    entry_list stale;
-    if (leave_strangers(locked, memory, &stale) > 0) {
-        claim_idle(locked, &stale);
+    entry *e = find_stranger(locked, memory, *known);
+    if (e != nullptr) {
+        add_use(locked, e);
         locked.unlock();
-        deregister(&stale);
+        meet(e, memory, known);
         return UCS_INPROGRESS;
     }
-    entry *e = nics_[nic].map.find(request);
+    e = nics_[nic].map.find(request);
     if (e != nullptr) {
         add_use(locked, e);
         *out = e;
@@ -247,12 +296,12 @@ ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
         return UCS_INPROGRESS;
     }
     nics_[nic].in_use = true;
-    span known        = known_around(nic, request, memory);
+    span around       = known_around(nic, request, memory);
     work.next         = in_flight_;
     in_flight_        = &work;
     locked.unlock();
 
-    ucs_status_t status = make(nic, request, known, memory, &work, &e);
+    ucs_status_t status = make(nic, request, around, memory, &work, &e);
     end(&work);
     if (status == UCS_OK) {
         *out = e;

@@ -24,27 +24,8 @@ size_t engine::leave_all(guard &locked, nic_id nic, span range, entry_list *out)
     return count;
 }
 
-// What is in the memory's place but is not of it: an event was missed.
-size_t engine::leave_strangers(guard &locked, const extent &memory,
-                               entry_list *out)
-{
-    size_t strangers = 0;
-    for (nic_id nic = 0; nic < nic_end_; ++nic) {
-        span rest = make_span(memory.base, memory.size);
-        while (entry *e = nics_[nic].map.first_overlap(rest)) {
-            rest.lo = e->bytes.hi;
-            if (e->identity != memory.identity) {
-                leave(locked, e, out);
-                ++strangers;
-            }
-        }
-    }
-    count(count_.identity_misses, strangers);
-    return strangers;
-}
-
-// The memory of the entry, which the caller holds, is not there any more: its
-// regions leave, with every NIC.
+// The regions of the memory of an entry, which the caller holds, leave, with
+// every NIC.
 void engine::leave_identity(entry *held)
 {
     entry_list gone;

@@ -134,14 +134,13 @@ void engine::undo(const extent &memory, registered *what)
 
 // Where events are missed the memory may have been replaced while it was being
 // exported.
-bool engine::still_current(const extent &memory, span range)
+bool engine::still_current(const extent &memory)
 {
     if (!check_identity_) {
         return true;
     }
-    span bytes = intersection(range, make_span(memory.base, memory.size));
     count(count_.identity_checks);
-    if (memory_.is_current(bytes.lo, bytes.size(), memory.identity)) {
+    if (memory_.is_current(memory.base, memory.size, memory.identity)) {
         return true;
     }
     count(count_.identity_misses);
@@ -162,9 +161,10 @@ entry *engine::insert(guard &locked, const extent &memory,
     e->handle   = what.handle[i];
     e->bytes    = intersection(what.range, make_span(memory.base, memory.size));
     e->identity = memory.identity;
-    e->owner    = me->index;
-    e->nic      = static_cast<uint16_t>(what.nic[i]);
-    e->device   = static_cast<int16_t>(budget::place(memory.device));
+    entries::links(e).memory = make_span(memory.base, memory.size);
+    e->owner                 = me->index;
+    e->nic                   = static_cast<uint16_t>(what.nic[i]);
+    e->device = static_cast<int16_t>(budget::place(memory.device));
     leave_all(locked, e->nic, e->bytes, replaced);
     if (!nics_[e->nic].map.insert(e, &limbo_)) {
         pool_.give(e);
@@ -222,7 +222,7 @@ ucs_status_t engine::make(nic_id nic, span request, span known,
     }
     *out = nullptr;
     if (status == UCS_OK) {
-        status = still_current(memory, result.range)
+        status = still_current(memory)
                      ? publish(nic, memory, work, &result, out)
                      : UCS_ERR_CANCELED;
     }

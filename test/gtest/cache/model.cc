@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "model.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+using ucx_ib_dmabuf::region;
+
+namespace {
+
+constexpr size_t KiB = 1024, MiB = 1024 * KiB;
+constexpr size_t page = 4 * KiB;
+// Small memory, several pieces to a granule; large memory; VMM segments side
+// by side; memory above 47 bits.
+constexpr uintptr_t small_base = uintptr_t{1} << 40;
+constexpr uintptr_t large_base = uintptr_t{2} << 40;
+constexpr uintptr_t vmm_base   = uintptr_t{3} << 40;
+constexpr uintptr_t high_base  = uintptr_t{1} << 55;
+
+} // namespace
+
+model::model(source &choices) : choices_(choices), open_fds_(fakes::open_fds())
+{
+    for (unsigned i = 0; i < 16; ++i) {
+        places_.push_back({small_base + i * 64 * KiB, 64 * KiB, false});
+        places_.push_back({large_base + i * 32 * MiB, 32 * MiB, false});
+        places_.push_back({vmm_base + i * 2 * MiB, 2 * MiB, true});
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        places_.push_back({high_base + i * 512 * KiB, 512 * KiB, false});
+    }
+    restart();
+}
+
+model::~model()
+{
+    disarm();
+    while (!uses_.empty()) {
+        put();
+    }
+    check_all();
+    cache_.reset();
+    for (auto &nic : nics_) {
+        expect(nic->live() == 0, "something is registered at the end");
+    }
+}
+
+void model::wrong(const char *what) const
+{
+    fprintf(stderr, "model: %s, in step %zu (%s)\n", what,
+            static_cast<size_t>(steps), origin.c_str());
+    abort();
+}
+
+ucx_ib_dmabuf::cache_counters model::counters() const
+{
+    ucx_ib_dmabuf::cache_counters result;
+    cache_->read_counters(&result);
+    return result;
+}
+
+void model::restart()
+{
+    disarm();
+    while (!uses_.empty()) {
+        put();
+    }
+    if (cache_ != nullptr) {
+        check_all();
+        if (choices_.below(2) == 0) {
+            cache_->detach(1);
+            cache_->detach(0);
+        }
+        cache_.reset();
+    }
+    for (auto &nic : nics_) {
+        expect(nic->live() == 0, "something is registered after detach");
+    }
+    known_.clear();
+    nics_.clear();
+    missed_ = false;
+    checks_ = choices_.below(3) == 0;
+    max_bytes_ =
+        choices_.below(2) == 0 ? SIZE_MAX : (1 + choices_.below(40)) * MiB;
+    nic_bytes_ =
+        choices_.below(3) != 0 ? SIZE_MAX : (1 + choices_.below(40)) * MiB;
+    settings_.chunk_size =
+        choices_.below(2) == 0 ? size_t{4} * MiB : size_t{1} << 32;
+    settings_.max_regions =
+        choices_.below(3) != 0 ? SIZE_MAX : 1 + choices_.below(12);
+    settings_.check_identity = checks_;
+    settings_.max_bytes      = [this](int) { return max_bytes_; };
+    cache_ = std::make_unique<ucx_ib_dmabuf::cache>(gpu_, settings_);
+    for (unsigned i = 0; i < nic_count; ++i) {
+        nics_.push_back(std::make_unique<fakes::nic>(gpu_, nic_bytes_));
+        expect(cache_->attach(*nics_[i]) == i, "NICs are numbered in order");
+    }
+}
+
+void model::step()
+{
+    ++steps;
+    uint32_t what = choices_.below(1000);
+    if (what < 150) {
+        alloc_or_free();
+    } else if (what < 550) {
+        get(false);
+    } else if (what < 750) {
+        get(true);
+    } else if (what < 950) {
+        put();
+    } else if (what < 965) {
+        invalidate();
+    } else if (what < 985) {
+        get_with_fault();
+    } else if (what < 992) {
+        replace_while_registering();
+    } else if (what < 994) {
+        check_all();
+    } else if (what < 995 && !checks_) {
+        cache_->check_identity();
+        checks_ = true;
+    } else if (what == 999 && choices_.below(20) == 0) {
+        restart();
+    } else if (what == 998 && forks && choices_.below(200) == 0) {
+        fork_child();
+    }
+}
+
+void model::disarm()
+{
+    gpu_.describe_faults.clear();
+    gpu_.export_faults.clear();
+    for (auto &nic : nics_) {
+        nic->reg_faults.clear();
+    }
+    fault_armed_ = false;
+}
+
+// A get in which some call fails.
+void model::get_with_fault()
+{
+    static constexpr ucs_status_t statuses[] = {
+        UCS_ERR_IO_ERROR, UCS_ERR_NO_MEMORY, UCS_ERR_EXCEEDS_LIMIT};
+    ucs_status_t status = statuses[choices_.below(3)];
+    uint64_t call       = 1 + choices_.below(3);
+    switch (choices_.below(4)) {
+    case 0:
+        gpu_.describe_faults.fail_call(call, status);
+        break;
+    case 1:
+        gpu_.export_faults.fail_call(call, status);
+        break;
+    default:
+        nics_[choices_.below(nic_count)]->reg_faults.fail_call(call, status);
+    }
+    fault_armed_ = true;
+    get(choices_.below(2) == 0);
+    disarm();
+}
+
+void model::free_at(const place &where, bool tell)
+{
+    size_t size = gpu_.size_at(where.base);
+    if (tell) {
+        cache_->invalidate(where.base, size);
+    } else {
+        missed_ = true;
+    }
+    uint64_t id = gpu_.id_at(where.base);
+    std::erase_if(known_, [&](auto &each) { return each.second == id; });
+    gpu_.free(where.base);
+}
+
+// Some frees go unnoticed where identity is checked.
+void model::alloc_or_free()
+{
+    const place &where = places_[choices_.below(places_.size())];
+    if (gpu_.allocated(where.base)) {
+        free_at(where, !checks_ || choices_.below(2) == 0);
+        return;
+    }
+    size_t size = where.room;
+    if (!where.vmm) {
+        size = page * (1 + choices_.below(where.room / page));
+        size -= choices_.below(2) * 512;
+    }
+    int device = where.vmm ? 0 : choices_.below(2);
+    gpu_.alloc(where.base, size, device, choices_.below(20) != 0 || where.vmm,
+               where.vmm);
+}
+
+bool model::choose_range(uintptr_t *address, size_t *length)
+{
+    const place &where = places_[choices_.below(places_.size())];
+    size_t size        = gpu_.size_at(where.base);
+    size_t room        = size == 0 ? page : size;
+    size_t offset      = choices_.below(static_cast<uint32_t>(room));
+    *address           = where.base + offset;
+    switch (choices_.below(8)) {
+    case 0:
+        *length = choices_.below(static_cast<uint32_t>(room)) * 2;
+        break;
+    case 1:
+        *address = where.base;
+        *length  = room;
+        break;
+    case 2:
+        *length = SIZE_MAX - choices_.below(2) * where.base;
+        break;
+    default:
+        *length = 1 + choices_.below(static_cast<uint32_t>(room - offset));
+    }
+    return true;
+}
+
+// Whether the cache was right to say that there is no room: not even the exact
+// range fits beside what is in use.
+bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
+{
+    ucx_ib_dmabuf::extent memory;
+    if (fault_armed_ || gpu_.look(address, length, &memory) != UCS_OK) {
+        return true;
+    }
+    size_t bytes =
+        ((address + length + page - 1) & ~(page - 1)) - (address & ~(page - 1));
+    size_t all = bytes, here = bytes;
+    std::set<const region *> used;
+    for (const use &each : uses_) {
+        if (used.insert(each.region).second) {
+            // Devices are not told apart here: it is only a lower bound of
+            // what the cache may refuse.
+            all += each.region->length;
+            here += each.nic == nic ? each.region->length : 0;
+        }
+    }
+    return all > max_bytes_ || here > nic_bytes_ ||
+           used.size() + 1 > settings_.max_regions;
+}
+
+void model::check_contents(const use &what)
+{
+    auto *there = static_cast<fakes::registration *>(what.region->handle);
+    expect(there->live, "a region in use is not registered");
+    expect(what.region->address == there->address &&
+               what.region->length == there->length,
+           "a region is not what was registered");
+    expect(what.region->address <= what.address &&
+               what.address + what.length <=
+                   what.region->address + what.region->length,
+           "a region does not cover what was asked for");
+    for (uintptr_t at = what.address; at < what.address + what.length;
+         at           = (at | (512 * KiB - 1)) + 1) {
+        expect(there->id_at(at) == gpu_.id_at(at),
+               "a region reaches other memory than is there");
+    }
+}
+
+void model::judge(unsigned nic, uintptr_t address, size_t length,
+                  ucs_status_t got, const region *region)
+{
+    ucx_ib_dmabuf::extent memory;
+    ucs_status_t should = UCS_ERR_INVALID_PARAM;
+    if (length != 0 && length <= UINTPTR_MAX - address) {
+        should = gpu_.look(address, length, &memory);
+        if (should == UCS_OK && !memory.exportable) {
+            should = UCS_ERR_UNSUPPORTED;
+        }
+    }
+    if (got == UCS_OK) {
+        expect(should == UCS_OK, "got a region of what cannot be registered");
+        check_contents({region, nic, address, length});
+        return;
+    }
+    if (should != UCS_OK) {
+        expect(got == should || fault_armed_, "the wrong error");
+    } else {
+        expect(got != UCS_INPROGRESS && got != UCS_ERR_CANCELED &&
+                   got != UCS_ERR_BUSY,
+               "an error that is the cache's own");
+        expect(no_room(nic, address, length), "declined without reason");
+    }
+}
+
+void model::get(bool keep)
+{
+    uintptr_t address;
+    size_t length;
+    choose_range(&address, &length);
+    if (keep && uses_.size() > 24) {
+        put();
+    }
+    unsigned nic        = choices_.below(nic_count);
+    uint64_t registered = nics_[nic]->registered;
+    uint64_t evicted    = counters().evictions;
+    const region *got   = nullptr;
+    ucs_status_t status = cache_->get(nic, address, length, &got);
+    if (counters().evictions != evicted) {
+        known_.clear();
+    }
+    judge(nic, address, length, status, got);
+    if (status != UCS_OK) {
+        return;
+    }
+    judge_hit(nic, address, registered, got);
+    uses_.push_back({got, nic, address, length});
+    if (!keep) {
+        std::swap(uses_.back(), uses_[choices_.below(uses_.size())]);
+        put();
+    }
+}
+
+// One registration for an allocation that is no larger than a chunk, as long as
+// there is room for it.
+void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
+                      const region *got)
+{
+    std::pair<unsigned, uint64_t> what{nic, gpu_.id_at(address)};
+    bool plain = address < vmm_base || address >= high_base;
+    if (!plain || max_bytes_ != SIZE_MAX || nic_bytes_ != SIZE_MAX ||
+        settings_.max_regions != SIZE_MAX || fault_armed_ ||
+        settings_.chunk_size < 32 * MiB) {
+        return;
+    }
+    expect(known_.count(what) == 0 || nics_[nic]->registered == registered,
+           "registered what was registered already");
+    // After a failure only a part may be.
+    ucx_ib_dmabuf::extent memory;
+    if (gpu_.look(address, 1, &memory) == UCS_OK &&
+        got->address + got->length >= memory.base + memory.size &&
+        got->address <= memory.base) {
+        known_.insert(what);
+    }
+}
+
+void model::put()
+{
+    if (uses_.empty()) {
+        return;
+    }
+    size_t which = choices_.below(uses_.size());
+    use last     = uses_[which];
+    uses_[which] = uses_.back();
+    uses_.pop_back();
+    auto *what = static_cast<fakes::registration *>(last.region->handle);
+    expect(what->live, "deregistered before its last use");
+    cache_->put(last.region);
+    bool used = std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
+        return each.region == last.region;
+    });
+    expect(used ? what->live.load() : !what->live || missed_ || current(*what),
+           "released memory is registered after its last use");
+}
+
+bool model::current(const fakes::registration &what) const
+{
+    return std::all_of(
+        what.pieces.begin(), what.pieces.end(),
+        [&](const fakes::piece &p) { return gpu_.id_at(p.base) == p.id; });
+}
+
+void model::invalidate()
+{
+    uintptr_t address;
+    size_t length;
+    choose_range(&address, &length);
+    if (choices_.below(10) == 0) {
+        address = 0;
+        length  = SIZE_MAX;
+    }
+    cache_->invalidate(address, length);
+    known_.clear();
+}
+
+// The memory is released and replaced at the same place while the cache
+// registers it for somebody.
+void model::replace_while_registering()
+{
+    const place &where = places_[choices_.below(places_.size())];
+    if (!gpu_.allocated(where.base)) {
+        return;
+    }
+    std::function<void()> *when[] = {&gpu_.after_describe, &gpu_.during_export,
+                                     &nics_[0]->during_reg,
+                                     &nics_[1]->during_reg};
+    auto *moment                  = when[choices_.below(4)];
+    bool tell                     = !checks_ || choices_.below(2) == 0;
+    *moment                       = [this, where, tell] {
+        if (gpu_.allocated(where.base)) {
+            // What is no better to register than it was: the answer may be
+            // about either.
+            ucx_ib_dmabuf::extent old;
+            size_t size = gpu_.size_at(where.base);
+            gpu_.look(where.base, 1, &old);
+            free_at(where, tell);
+            gpu_.alloc(where.base, size, old.device, old.exportable, where.vmm);
+        }
+    };
+    get(false);
+    *moment = nullptr;
+}
+
+// Nobody uses it: it may be registered only as long as it is there.
+void model::check_idle(const fakes::registration &what)
+{
+    bool used = std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
+        return each.region->handle == &what;
+    });
+    expect(used || missed_ || current(what),
+           "released memory is registered and nobody uses it");
+}
+
+void model::check_all()
+{
+    size_t count = 0, bytes = 0;
+    for (auto &nic : nics_) {
+        nic->each([&](const fakes::registration &each) {
+            check_idle(each);
+            ++count;
+            bytes += each.length;
+        });
+    }
+    ucx_ib_dmabuf::cache_counters now = counters();
+    expect(now.regions == count, "the number of regions is wrong");
+    expect(now.registered_bytes == bytes, "the number of bytes is wrong");
+    expect(count <= settings_.max_regions, "more regions than allowed");
+    expect(max_bytes_ == SIZE_MAX || bytes <= 2 * max_bytes_,
+           "more bytes than allowed on two GPUs");
+    for (const use &each : uses_) {
+        auto *what = static_cast<fakes::registration *>(each.region->handle);
+        expect(what->live, "a region in use is not registered");
+    }
+    expect(fakes::open_fds() == open_fds_, "a file descriptor is left");
+    expect(fakes::complaints == 0, "the fakes complained");
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
+#define UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
+
+#include "fakes.h"
+#include <memory>
+#include <set>
+#include <string>
+#include <uct/ib_dmabuf/cache/cache.h>
+
+// A cache, and beside it the plainest account of what it should do: which
+// memory there is, who holds which region, and hence what may be registered.
+// Drives both with steps chosen by a stream of numbers, and aborts with an
+// explanation where they differ. One thread.
+class model {
+public:
+    // Where the choices come from.
+    class source {
+    public:
+        virtual ~source()                      = default;
+        virtual uint32_t below(uint32_t bound) = 0;
+    };
+
+    explicit model(source &choices);
+    ~model();
+
+    void step();
+    // Compares everything; called now and then, and at the end.
+    void check_all();
+    // Gives back everything and starts with another set-up.
+    void restart();
+
+    uint64_t steps = 0;
+    bool forks     = true;
+    std::string origin; // told when something is wrong: how to repeat it
+
+private:
+    struct use {
+        const ucx_ib_dmabuf::region *region;
+        unsigned nic;
+        uintptr_t address;
+        size_t length;
+    };
+    struct place {
+        uintptr_t base;
+        size_t room;
+        bool vmm;
+    };
+
+    void alloc_or_free();
+    void free_at(const place &where, bool tell);
+    void get(bool keep);
+    void put();
+    void invalidate();
+    void get_with_fault();
+    void replace_while_registering();
+    void fork_child();
+    void in_child();
+
+    bool choose_range(uintptr_t *address, size_t *length);
+    void judge(unsigned nic, uintptr_t address, size_t length, ucs_status_t got,
+               const ucx_ib_dmabuf::region *region);
+    void judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
+                   const ucx_ib_dmabuf::region *got);
+    bool no_room(unsigned nic, uintptr_t address, size_t length) const;
+    void check_contents(const use &what);
+    void check_idle(const fakes::registration &what);
+    bool current(const fakes::registration &what) const;
+    void disarm();
+    ucx_ib_dmabuf::cache_counters counters() const;
+    [[noreturn]] void wrong(const char *what) const;
+    void expect(bool right, const char *what) const
+    {
+        if (!right) {
+            wrong(what);
+        }
+    }
+
+    static constexpr unsigned nic_count = 2;
+
+    source &choices_;
+    fakes::gpu gpu_;
+    std::vector<std::unique_ptr<fakes::nic>> nics_;
+    std::unique_ptr<ucx_ib_dmabuf::cache> cache_;
+    ucx_ib_dmabuf::cache_settings settings_;
+    size_t max_bytes_ = SIZE_MAX; // per GPU
+    size_t nic_bytes_ = SIZE_MAX;
+    bool checks_      = false; // identity is checked from now on
+    bool fault_armed_ = false;
+    bool missed_      = false; // an event was, since the last restart
+    size_t open_fds_;
+    std::vector<place> places_;
+    std::vector<use> uses_;
+    // What was got and not released since: must be a hit.
+    std::set<std::pair<unsigned, uint64_t>> known_;
+};
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "model.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+using ucx_ib_dmabuf::region;
+
+// A child of fork: it starts with an empty cache, what it has of the parent's
+// does nothing, and what it makes itself works.
+void model::in_child()
+{
+    expect(counters().regions == 0, "the child has regions");
+    uint64_t before   = nics_[0]->deregistered + nics_[1]->deregistered;
+    const region *got = nullptr;
+    expect(cache_->get(0, places_[0].base, 1, &got) == UCS_ERR_NO_DEVICE,
+           "the child registers with the parent's NIC");
+    gpu_.alloc(uintptr_t{5} << 40, 1 << 20);
+    fakes::nic own(gpu_);
+    auto id = cache_->attach(own);
+    expect(id >= nic_count, "the parent's NIC was replaced");
+    expect(cache_->get(id, uintptr_t{5} << 40, 7, &got) == UCS_OK,
+           "the child cannot register");
+    for (const use &each : uses_) {
+        cache_->put(each.region);
+    }
+    cache_->invalidate(0, SIZE_MAX);
+    cache_->put(got);
+    expect(own.live() == 0, "the child's region was not deregistered");
+    cache_.reset();
+    expect(nics_[0]->deregistered + nics_[1]->deregistered == before,
+           "the child deregistered the parent's regions");
+}
+
+void model::fork_child()
+{
+    disarm();
+    pid_t child = fork();
+    if (child == 0) {
+        in_child();
+        _exit(0);
+    }
+    int status = -1;
+    expect(waitpid(child, &status, 0) == child && status == 0,
+           "the child failed");
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+
+// The budget, and what happens when there is no room.
+namespace {
+
+constexpr uintptr_t A = uintptr_t{1} << 40;
+
+class limits_test : public cache_test {
+protected:
+    uintptr_t at(int i) const { return A + i * 4 * MiB; }
+    void start(size_t bytes, size_t regions = SIZE_MAX)
+    {
+        settings.max_bytes   = [bytes](int) { return bytes; };
+        settings.max_regions = regions;
+        settings.warn        = [this](const char *) { ++warnings; };
+        restart();
+        for (int i = 0; i < 8; ++i) {
+            gpu.alloc(at(i), 4 * MiB, i / 4);
+        }
+    }
+    bool registered(int i)
+    {
+        bool found = false;
+        nic.each([&](const fakes::registration &each) {
+            found |=
+                each.address <= at(i) && at(i) < each.address + each.length;
+        });
+        return found;
+    }
+    int warnings = 0;
+};
+
+TEST_F(limits_test, least_recently_used_goes_first)
+{
+    start(12 * MiB);
+    use(at(0), 1);
+    use(at(1), 1);
+    use(at(2), 1);
+    use(at(0), 1);
+    use(at(3), 1); // in place of 1, which was not used since
+    EXPECT_TRUE(registered(0));
+    EXPECT_FALSE(registered(1));
+    EXPECT_TRUE(registered(2));
+    EXPECT_EQ(counters().evictions, 1u);
+    EXPECT_EQ(counters().registered_bytes, 12 * MiB);
+}
+
+TEST_F(limits_test, a_gpu_has_its_own_budget)
+{
+    start(4 * MiB);
+    use(at(0), 1);
+    use(at(4), 1);
+    EXPECT_EQ(nic.live(), 2u);
+    EXPECT_EQ(counters().evictions, 0u);
+}
+
+TEST_F(limits_test, number_of_regions)
+{
+    start(SIZE_MAX, 2);
+    use(at(0), 1);
+    use(at(4), 1);
+    use(at(1), 1);
+    EXPECT_EQ(nic.live(), 2u);
+    EXPECT_FALSE(registered(0));
+}
+
+TEST_F(limits_test, nothing_in_use_is_evicted)
+{
+    start(8 * MiB);
+    const region *first = hold(at(0), 1), *second = hold(at(1), 1);
+    EXPECT_EQ(get(at(2), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
+    EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
+    EXPECT_EQ(warnings, 1); // for both
+    EXPECT_EQ(nic.live(), 2u);
+    cache->put(first);
+    use(at(2), 4 * MiB);
+    EXPECT_FALSE(registered(0));
+    cache->put(second);
+}
+
+TEST_F(limits_test, nothing_is_evicted_in_vain)
+{
+    start(12 * MiB);
+    const region *held = hold(at(0), 1);
+    use(at(1), 1);
+    gpu.alloc(at(20), 12 * MiB);
+    EXPECT_EQ(get(at(20), 12 * MiB), UCS_ERR_EXCEEDS_LIMIT);
+    EXPECT_TRUE(registered(1));
+    cache->put(held);
+}
+
+TEST_F(limits_test, budget_smaller_than_an_allocation)
+{
+    start(1 * MiB);
+    use(at(0) + 5000, 8192); // the pages of it
+    EXPECT_EQ(nic.bytes(), 3u * 4096);
+    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
+    EXPECT_EQ(warnings, 1);
+    use(at(0) + 5000, 8192);
+    EXPECT_EQ(nic.registered, 1u);
+}
+
+TEST_F(limits_test, full_device_makes_room)
+{
+    start(SIZE_MAX);
+    nic.limit(8 * MiB);
+    for (int i = 0; i < 8; ++i) {
+        use(at(i), 4 * MiB);
+    }
+    EXPECT_EQ(nic.max_seen_bytes(), 8 * MiB);
+    EXPECT_EQ(counters().evictions, 6u);
+    cache->invalidate(0, SIZE_MAX);
+    const region *held = hold(at(0), 1);
+    nic.limit(4 * MiB);
+    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_NO_MEMORY);
+    cache->put(held);
+}
+
+// As one limits what the other may take.
+TEST_F(limits_test, export_without_room_makes_room)
+{
+    start(SIZE_MAX);
+    use(at(0), 1);
+    gpu.export_faults.fail_call(1, UCS_ERR_NO_MEMORY);
+    use(at(1), 1);
+    EXPECT_FALSE(registered(0));
+}
+
+TEST_F(limits_test, companions_take_only_what_is_left)
+{
+    start(8 * MiB);
+    fakes::nic other(gpu);
+    auto second = cache->attach(other);
+    EXPECT_EQ(cache->get(second, at(0), 1, &out), UCS_OK);
+    cache->put(out);
+    use(at(0), 1);
+    EXPECT_EQ(counters().registered_bytes, 8 * MiB);
+    use(at(1), 1); // makes room for itself only
+    EXPECT_EQ(counters().registered_bytes, 8 * MiB);
+    EXPECT_EQ(counters().evictions, 1u);
+    cache->detach(second);
+}
+
+} // namespace

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <algorithm>
+#include <map>
+#include <random>
+#include <uct/ib_dmabuf/cache/address_map.h>
+
+// The index by itself, against std::map, at the places where granules, leaves
+// and trees meet.
+namespace {
+
+using namespace ucx_ib_dmabuf;
+
+class map_test : public testing::Test {
+protected:
+    entry *add(uintptr_t lo, uintptr_t hi)
+    {
+        entry *e = pool.take();
+        e->bytes = {lo, hi};
+        e->owner = 1;
+        EXPECT_TRUE(map.insert(e, &gone));
+        return e;
+    }
+    void drop(entry *e)
+    {
+        map.erase(e, &gone);
+        gone.add(e);
+    }
+    entry *find(uintptr_t at) const { return map.find({at, at + 1}); }
+
+    entries::pool pool;
+    limbo gone{pool};
+    address_map map;
+};
+
+TEST_F(map_test, covers_exactly)
+{
+    for (uintptr_t lo : {uintptr_t{4096}, uintptr_t{1} << 34,
+                         (uintptr_t{1} << 47) - 4096, uintptr_t{1} << 60}) {
+        entry *e = add(lo, lo + 8192);
+        EXPECT_EQ(find(lo), e);
+        EXPECT_EQ(find(lo + 8191), e);
+        EXPECT_EQ(find(lo - 1), nullptr);
+        EXPECT_EQ(find(lo + 8192), nullptr);
+        EXPECT_EQ(map.find({lo, lo + 8193}), nullptr);
+        EXPECT_EQ(map.first_overlap({lo - 4096, lo}), nullptr);
+        EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), e);
+        drop(e);
+        EXPECT_EQ(find(lo), nullptr);
+    }
+}
+
+TEST_F(map_test, spans_leaves_and_trees)
+{
+    constexpr uintptr_t GiB = uintptr_t{1} << 30;
+    for (uintptr_t middle : {16 * GiB, uintptr_t{1} << 47}) {
+        entry *e =
+            add(middle - 20 * GiB + 4096 > middle ? 4096 : middle - 3 * GiB,
+                middle + 40 * GiB);
+        EXPECT_EQ(find(middle - 1), e);
+        EXPECT_EQ(find(middle), e);
+        EXPECT_EQ(find(middle + 39 * GiB), e);
+        EXPECT_EQ(map.first_overlap({middle + 40 * GiB, UINTPTR_MAX}), nullptr);
+        drop(e);
+        EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), nullptr);
+    }
+}
+
+TEST_F(map_test, the_end_of_the_address_space)
+{
+    entry *e = add(UINTPTR_MAX - 8191, UINTPTR_MAX);
+    EXPECT_EQ(find(UINTPTR_MAX - 1), e);
+    EXPECT_EQ(map.first_overlap({UINTPTR_MAX - 5, UINTPTR_MAX}), e);
+    drop(e);
+    EXPECT_EQ(map.first_overlap({UINTPTR_MAX - 5, UINTPTR_MAX}), nullptr);
+}
+
+TEST_F(map_test, does_what_a_map_does)
+{
+    unsigned seed = std::random_device()();
+    printf("seed %u\n", seed);
+    std::mt19937 random(seed);
+    std::map<uintptr_t, entry *> model;
+    constexpr uintptr_t base = (uintptr_t{1} << 34) - (3 << 20);
+    for (int i = 0; i < 30000; ++i) {
+        uintptr_t at  = base + random() % (6 << 20);
+        auto next     = model.lower_bound(at);
+        uintptr_t end = next == model.end() ? base + (6 << 20) : next->first;
+        auto here     = next == model.begin() ? model.end() : std::prev(next);
+        if (here != model.end() && here->second->bytes.hi <= at) {
+            here = model.end();
+        }
+        entry *expected = here == model.end() ? nullptr : here->second;
+        if (next != model.end() && next->first == at) {
+            expected = next->second;
+        }
+        ASSERT_EQ(find(at), expected);
+        entry *first = expected != nullptr   ? expected
+                       : next != model.end() ? next->second
+                                             : nullptr;
+        ASSERT_EQ(map.first_overlap({at, UINTPTR_MAX}), first);
+        if (expected != nullptr && random() % 2 == 0) {
+            model.erase(expected->bytes.lo);
+            drop(expected);
+        } else if (expected == nullptr) {
+            // Mostly short, sometimes all there is.
+            size_t room = end - at;
+            size_t size = random() % 50 == 0 ? room : 1 + random() % 60000;
+            model[at]   = add(at, at + std::min(size, room));
+        }
+    }
+    while (!model.empty()) {
+        drop(model.begin()->second);
+        model.erase(model.begin());
+    }
+    EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), nullptr);
+}
+
+} // namespace
