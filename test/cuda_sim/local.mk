@@ -96,7 +96,7 @@ test_cuda_sim_libnvidia_ml_la_SOURCES = \
 test_cuda_sim_libnvidia_ml_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
 test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
 test_cuda_sim_libnvidia_ml_la_LDFLAGS  = $(CUDA_SIM_LDFLAGS) \
-    -version-info 1:0:0
+    -version-info 1:0:0 -Wl,-z,nodelete
 
 # The three under the names by which programs find them, in a folder of their
 # own: "make cuda-sim" makes it, and "make check".
