@@ -8,9 +8,9 @@
 
 cuda=${1:?usage: ucx.sh CUDA_DIR}
 nvml=$TOP_DIR/test/cuda_sim/nvml
-id=$(key "$cuda $(gcc -dumpfullversion) $(dpkg-query -W libibverbs-dev)" \
-         "$0" "$nvml/nvml.h" \
-         "$SETUP_DIR/link_stub.c" "$cuda/include/cuda.h")
+# The number: raise it when this script comes to make another UCX.
+id=$(key "1 $cuda $(gcc -dumpfullversion) $(dpkg-query -W libibverbs-dev)" \
+         "$nvml/nvml.h" "$SETUP_DIR/link_stub.c" "$cuda/include/cuda.h")
 dir=$CACHE_DIR/ucx/$id
 log=$CACHE_DIR/log/ucx-$id.log
 
@@ -27,7 +27,7 @@ get_source() {
 
 build() {
     local work=$dir.partial version
-    [ -e "$dir/complete" ] && return
+    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
     rm -rf "$dir" "$work"
     mkdir -p "$work/link"
     say "UCX: getting Debian's source package"
@@ -47,7 +47,9 @@ build() {
     cd "$dir/src"
     ln -sfn debian.upstream debian
     quietly "$log" ./autogen.sh
-    quietly "$log" env -u LIBRARY_PATH ./contrib/configure-release --prefix="$dir/prefix" --enable-mt \
+    # LIBRARY_PATH may lead to another libcuda.
+    quietly "$log" env -u LIBRARY_PATH ./contrib/configure-release \
+        --prefix="$dir/prefix" --enable-mt \
         --with-cuda="$cuda" --with-verbs --with-mlx5-dv --without-java \
         --without-go --disable-doxygen-doc \
         CPPFLAGS="-I$nvml" LDFLAGS="-L$dir/link"
@@ -60,7 +62,7 @@ build() {
     touch "$dir/complete"
 }
 
-with_lock ucx build
+[ -e "$dir/complete" ] || with_lock ucx build
 # Builds from earlier states of the tree are of no use any more.
 find "$CACHE_DIR/ucx" -mindepth 1 -maxdepth 1 ! -name "$id" \
      -mtime +7 -exec rm -rf {} +

@@ -31,13 +31,13 @@ typedef struct nvmlDevice_st *nvmlDevice_t;
 #define NVML_FI_DEV_NVLINK_LINK_COUNT         91
 
 typedef struct nvmlPciInfo_st {
-    char         busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];
+    char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];
     unsigned int domain;
     unsigned int bus;
     unsigned int device;
     unsigned int pciDeviceId;
     unsigned int pciSubSystemId;
-    char         busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+    char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
 } nvmlPciInfo_t;
 
 typedef struct nvmlBAR1Memory_st {
@@ -55,29 +55,29 @@ typedef enum nvmlValueType_enum {
 } nvmlValueType_t;
 
 typedef union nvmlValue_st {
-    double             dVal;
-    int                siVal;
-    unsigned int       uiVal;
-    unsigned long      ulVal;
+    double dVal;
+    int siVal;
+    unsigned int uiVal;
+    unsigned long ulVal;
     unsigned long long ullVal;
-    signed long long   sllVal;
-    unsigned short     usVal;
+    signed long long sllVal;
+    unsigned short usVal;
 } nvmlValue_t;
 
 typedef struct nvmlFieldValue_st {
-    unsigned int    fieldId;
-    unsigned int    scopeId;
-    long long       timestamp;
-    long long       latencyUsec;
+    unsigned int fieldId;
+    unsigned int scopeId;
+    long long timestamp;
+    long long latencyUsec;
     nvmlValueType_t valueType;
-    nvmlReturn_t    nvmlReturn;
-    nvmlValue_t     value;
+    nvmlReturn_t nvmlReturn;
+    nvmlValue_t value;
 } nvmlFieldValue_t;
 
-#define nvmlInit                        nvmlInit_v2
-#define nvmlDeviceGetCount              nvmlDeviceGetCount_v2
-#define nvmlDeviceGetHandleByIndex      nvmlDeviceGetHandleByIndex_v2
-#define nvmlDeviceGetHandleByPciBusId   nvmlDeviceGetHandleByPciBusId_v2
+#define nvmlInit                         nvmlInit_v2
+#define nvmlDeviceGetCount               nvmlDeviceGetCount_v2
+#define nvmlDeviceGetHandleByIndex       nvmlDeviceGetHandleByIndex_v2
+#define nvmlDeviceGetHandleByPciBusId    nvmlDeviceGetHandleByPciBusId_v2
 #define nvmlDeviceGetNvLinkRemotePciInfo nvmlDeviceGetNvLinkRemotePciInfo_v2
 
 nvmlReturn_t nvmlInit(void);
