@@ -11,18 +11,10 @@ void cudaGetDeviceCount(void);
 void nvmlInit(void);
 void nvmlInit_v2(void);
 
-void cuDeviceGetUuid(void)
-{
-}
+void cuDeviceGetUuid(void) {}
 
-void cudaGetDeviceCount(void)
-{
-}
+void cudaGetDeviceCount(void) {}
 
-void nvmlInit(void)
-{
-}
+void nvmlInit(void) {}
 
-void nvmlInit_v2(void)
-{
-}
+void nvmlInit_v2(void) {}
