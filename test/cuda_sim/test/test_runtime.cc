@@ -27,6 +27,11 @@ protected:
         while (cuCtxPopCurrent(&old) == CUDA_SUCCESS)
             continue;
     }
+    void TearDown() override
+    {
+        // Nor one for later tests.
+        EXPECT_EQ(cudaSuccess, LOAD(library, cudaDeviceReset)());
+    }
 };
 
 TEST_F(Runtime, MakesAContextAndCopies)
