@@ -9,10 +9,13 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/two_hosts.lab
 
+TAP_TESTS += test/mpi/demo.tap
+
 dist_check_SCRIPTS += \
     $(mpi_lab_tests) \
     test/mpi/demo \
     test/mpi/demo.awk \
+    test/mpi/demo.tap \
     test/mpi/functions.sh
 
 EXTRA_DIST += docs/demo.md

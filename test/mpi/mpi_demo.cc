@@ -3,8 +3,7 @@
 // The demo's program: two ranks send each other messages from device to device
 // memory and from host to host memory, in turn, and check every byte. With the
 // argument "insist" they do not believe too soon that device memory is slower.
-// Rank 0
-// prints a line per size, which test/mpi/demo makes a table of:
+// Rank 0 prints a line per size, which test/mpi/demo makes a table of:
 //   size SIZE device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
 //       ratio RATIO messages COUNT wrong COUNT
 // in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy.
