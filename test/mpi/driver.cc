@@ -45,7 +45,7 @@ driver::driver()
         return;
     }
 #define TEST_MPI_LOOK_UP(_name)                                                \
-    look_up(library_, TEST_MPI_SYMBOL(_name), &_name);
+    look_up(library_, TEST_MPI_SYMBOL(_name), &(_name));
     TEST_MPI_DRIVER_CALLS(TEST_MPI_LOOK_UP)
 #undef TEST_MPI_LOOK_UP
     int count = 0;

@@ -81,6 +81,9 @@ struct by_pool : source {
 // Another handle in the same place; the reservation stays, or goes as well.
 template <bool keep>
 struct by_mapping : source {
+    by_mapping()                              = default;
+    by_mapping(const by_mapping &)            = delete;
+    by_mapping &operator=(const by_mapping &) = delete;
     ~by_mapping() override
     {
         if (place_) {
@@ -126,6 +129,8 @@ struct by_mapping : source {
 // streams would go as well.
 struct by_context : by_malloc {
     by_context() { use_device(other_); }
+    by_context(const by_context &)            = delete;
+    by_context &operator=(const by_context &) = delete;
     ~by_context() override { use_device(first_); }
     void release(uint8_t *) override
     {
