@@ -122,7 +122,7 @@ void run_persistent(job &in, memory first, memory second)
         {
             job::copies counted(in);
             MPI_Startall(2, requests);
-            // NOLINTNEXTLINE(*-MPI-Checker): it does not know MPI_Startall
+            // NOLINTNEXTLINE(*MPI-Checker): it does not know MPI_Startall
             MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
         }
         expect_all(in, incoming, pieces);
