@@ -13,7 +13,7 @@ packages=(
     flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
     # run
     ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
-    python3-minimal
+    python3-minimal procps
     # checks of the sources, sanitizers and the fuzzer
     clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )
