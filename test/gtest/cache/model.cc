@@ -192,11 +192,12 @@ void model::alloc_or_free()
 
 bool model::choose_range(uintptr_t *address, size_t *length)
 {
-    const place &where = places_[choices_.below(places_.size())];
-    size_t size        = gpu_.size_at(where.base);
-    size_t room        = size == 0 ? page : size;
-    size_t offset      = choices_.below(static_cast<uint32_t>(room));
-    *address           = where.base + offset;
+    const place &where =
+        target_ != nullptr ? *target_ : places_[choices_.below(places_.size())];
+    size_t size   = gpu_.size_at(where.base);
+    size_t room   = size == 0 ? page : size;
+    size_t offset = choices_.below(static_cast<uint32_t>(room));
+    *address      = where.base + offset;
     switch (choices_.below(8)) {
     case 0:
         *length = choices_.below(static_cast<uint32_t>(room)) * 2;
@@ -396,7 +397,9 @@ void model::replace_while_registering()
             gpu_.alloc(where.base, size, old.device, old.exportable, where.vmm);
         }
     };
-    get(false);
+    target_ = &where;
+    get(choices_.below(2) == 0);
+    target_ = nullptr;
     *moment = nullptr;
 }
 

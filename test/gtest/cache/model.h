@@ -90,6 +90,7 @@ private:
     bool missed_      = false; // an event was, since the last restart
     size_t open_fds_;
     std::vector<place> places_;
+    const place *target_ = nullptr; // of the next get, if any
     std::vector<use> uses_;
     // What was got and not released since: must be a hit.
     std::set<std::pair<unsigned, uint64_t>> known_;

@@ -84,6 +84,21 @@ TEST_F(cache_test, release_during_the_work_is_not_published)
     }
 }
 
+// What was described is not what is there any more, even if it can be exported.
+TEST_F(cache_test, release_after_the_description_is_noticed)
+{
+    gpu.alloc(A, 2 * MiB);
+    gpu.after_describe = [this] {
+        release(A);
+        gpu.alloc(A, MiB);
+        gpu.alloc(A + MiB, MiB);
+    };
+    use(A, MiB);
+    EXPECT_EQ(nic.bytes(), MiB);
+    use(A + MiB, MiB);
+    EXPECT_EQ(nic.registered, 2u);
+}
+
 TEST_F(cache_test, invalidation_elsewhere_does_not_disturb)
 {
     gpu.alloc(A, MiB);

@@ -8,10 +8,10 @@
 #include "plan.h"
 #include "release_log.h"
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <condition_variable>
 #include <mutex>
-#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -40,21 +40,31 @@ struct in_flight {
 struct kin {
     static constexpr unsigned max_known = 32;
 
+    explicit kin(span request) : wider(request) {}
+
     span wider; // the request, and they
-    unsigned count                                 = 0;
-    std::pair<uint32_t, uint64_t> known[max_known] = {}; // entry, identity
+    unsigned count = 0;
+    // Entry and identity. Not zeroed: most misses are of host memory, and
+    // should cost nothing.
+    std::array<uint32_t, max_known> ids;
+    std::array<uint64_t, max_known> identities;
 
     bool has(const entry *e) const
     {
-        return std::find(known, known + count, std::pair(e->id, e->identity)) !=
-               known + count;
+        for (unsigned i = 0; i < count; ++i) {
+            if (ids[i] == e->id && identities[i] == e->identity) {
+                return true;
+            }
+        }
+        return false;
     }
     bool add(const entry *e)
     {
         if (count == max_known) {
             return false;
         }
-        known[count++] = {e->id, e->identity};
+        ids[count]          = e->id;
+        identities[count++] = e->identity;
         return true;
     }
 };

@@ -143,7 +143,7 @@ ucs_status_t engine::get_slow(nic_id nic, uintptr_t address, size_t length,
             return UCS_OK;
         }
     }
-    kin known{request};
+    kin known(request);
     for (int attempt = 0; attempt < max_attempts;) {
         ucs_status_t status = miss(nic, request, &known, out);
         if (status == UCS_ERR_NO_ELEM) {
