@@ -22,7 +22,7 @@ using namespace ucx_ib_dmabuf::test;
 namespace {
 
 constexpr size_t largest      = 16 << 20;
-constexpr size_t window_bytes = 8 << 20;
+constexpr size_t window_bytes = 4 << 20;
 constexpr size_t window_count = 16;
 
 int rank;
@@ -198,7 +198,7 @@ double ratio_of(const side &device, const side &host)
 // and where device memory seems to be slower, more are sent before it is said.
 void measure_bandwidth(side &device, side &host, size_t size, bool insist)
 {
-    const int rounds      = size >= 32768 ? 4 : 8;
+    const int rounds      = size >= (4 << 20) ? 4 : 8;
     const int most_rounds = !insist || size < (1 << 20) ? rounds
                             : size < largest            ? 4 * rounds
                                                         : 2 * rounds;
