@@ -7,7 +7,8 @@ namespace ucx_ib_dmabuf {
 
 bunch *bunch::make(uint32_t capacity)
 {
-    size_t size  = capacity * (sizeof(entry *) + sizeof(uint32_t));
+    size_t size  = capacity * (sizeof(std::atomic<entry *>) +
+                              sizeof(std::atomic<uint32_t>));
     void *memory = operator new(sizeof(bunch) + size, std::nothrow);
     return memory == nullptr ? nullptr : new (memory) bunch(capacity);
 }

@@ -14,6 +14,8 @@ class limbo {
 public:
     explicit limbo(entries::pool &pool) : pool_(pool) {}
     ~limbo(); // nobody reads any more
+    limbo(const limbo &)            = delete;
+    limbo &operator=(const limbo &) = delete;
 
     void add(entry *e);
     void add(bunch *b);

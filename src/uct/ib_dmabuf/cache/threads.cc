@@ -42,6 +42,8 @@ struct end_of_thread {
             pthread_key_delete(key);
         }
     }
+    end_of_thread(const end_of_thread &)            = delete;
+    end_of_thread &operator=(const end_of_thread &) = delete;
 
     static void give_back(void *record)
     {
