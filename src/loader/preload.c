@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PLUGIN "libuct_ib_dmabuf.so.0"
 
@@ -130,6 +131,35 @@ static load_modules_func_t find_next(void *caller)
     return next;
 }
 
+/* As UCX reads it; what is no switch at all is reported by the plug-in. */
+static int is_enabled(void)
+{
+    static const char *const off[] = {"n", "no", "off", "0", "false"};
+    const char *value              = getenv("UCX_IB_DMABUF_ENABLE");
+    size_t i;
+
+    for (i = 0; (value != NULL) && (i < sizeof(off) / sizeof(off[0])); ++i) {
+        if (strcasecmp(value, off[i]) == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/*
+ * UCP of UCX 1.13 asks for the whole allocation that a CUDA buffer is in. The
+ * plug-in's cache does that by itself, and does better: pools larger than
+ * UCX_IB_DMABUF_CHUNK_SIZE in pieces, and host copies, where there must be
+ * some, of the message only. UCP's setting has no other way in than the
+ * environment; libucs calls from its constructor, before any UCP reads it.
+ */
+static void register_what_is_used(void)
+{
+    if (is_enabled()) {
+        setenv("UCX_MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm", 0);
+    }
+}
+
 __attribute__((visibility("default"))) void
 ucs_load_modules(const char *framework, const char *modules, void *init_once,
                  unsigned flags)
@@ -142,7 +172,9 @@ ucs_load_modules(const char *framework, const char *modules, void *init_once,
         return;
     }
     next(framework, modules, init_once, flags);
-    if (strcmp(framework, "uct") == 0) {
+    if (strcmp(framework, "ucs") == 0) {
+        register_what_is_used();
+    } else if (strcmp(framework, "uct") == 0) {
         pthread_once(&once, load_plugin);
     }
 }

@@ -76,8 +76,8 @@ __attribute__((destructor)) void write_counters()
 bool plugin::enable()
 {
     if (read_settings(&config) != UCS_OK) {
-        ucs_warn("ib_dmabuf: not used because of that setting: GPU memory is "
-                 "staged through host memory");
+        ucs_warn("ib_dmabuf: not used because a UCX_IB_DMABUF_* variable is "
+                 "wrong: GPU memory is staged through host memory");
         return false;
     }
     return config.enable != 0;

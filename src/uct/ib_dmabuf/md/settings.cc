@@ -45,6 +45,11 @@ ucs_config_field_t settings_table[] = {
      "when it ends.",
      offsetof(settings, stats), UCS_CONFIG_TYPE_STRING},
 
+    {"MODULE", "",
+     "The plug-in's path, for the library that is preloaded to open it. By\n"
+     "default it is beside that library or in the folder \"ucx\" there.",
+     offsetof(settings, module), UCS_CONFIG_TYPE_STRING},
+
     {nullptr, nullptr, nullptr, 0, {}}};
 
 // So that "ucx_info -c" shows them.

@@ -16,7 +16,8 @@ struct settings {
     size_t max_size;
     size_t max_regions;
     ucs_on_off_auto_value_t check_identity;
-    char *stats; // a file's path, or empty
+    char *stats;  // a file's path, or empty
+    char *module; // the same; read by the loader
 };
 
 // Reads the variables. A wrong one is logged by name, and makes this fail.
