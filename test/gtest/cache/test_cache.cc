@@ -123,6 +123,10 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
     EXPECT_EQ(nic.registered, 3u);
     use(A + 4 * MiB, 8 * MiB);
     EXPECT_EQ(nic.registered, 3u);
+    use(A + 11 * MiB, 2 * MiB); // grows, and loses nothing
+    EXPECT_EQ(nic.registered, 4u);
+    use(A + 4 * MiB, 12 * MiB);
+    EXPECT_EQ(nic.registered, 4u);
 }
 
 class vmm_test : public cache_test {

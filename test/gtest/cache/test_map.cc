@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <future>
 #include <map>
 #include <random>
+#include <thread>
 #include <uct/ib_dmabuf/cache/address_map.h>
 
 // The index by itself, against std::map, at the places where granules, leaves
@@ -114,6 +119,89 @@ TEST_F(map_test, does_what_a_map_does)
         model.erase(model.begin());
     }
     EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), nullptr);
+}
+
+// What a thread may be looking at is not reused.
+TEST_F(map_test, limbo_waits_for_readers)
+{
+    std::promise<void> inside, leave;
+    std::thread reader([&] {
+        read_section<fence::full> section(threads::prepare());
+        inside.set_value();
+        leave.get_future().wait();
+    });
+    inside.get_future().wait();
+    threads::prepare();
+    entry *watched = add(4096, 8192);
+    drop(watched);
+    auto seen_again = [&] {
+        // More than share a fence, several times; then all that is free.
+        for (uintptr_t at = 1; at < 1000; ++at) {
+            drop(add(at << 21, (at << 21) + 1));
+        }
+        bool again = false;
+        for (int i = 0; i < 5000; ++i) {
+            again |= pool.take() == watched;
+        }
+        return again;
+    };
+    EXPECT_FALSE(seen_again());
+    leave.set_value();
+    reader.join();
+    EXPECT_TRUE(seen_again());
+}
+
+// Store, fence, load on both sides: at least one load sees the other's store.
+// The two meet in rounds; on one CPU, or a busy one, rarely at once.
+TEST(fence_test, one_side_sees_the_other)
+{
+    struct alignas(64) word {
+        std::atomic<int> value{0};
+    };
+    word x, y, turn, seen;
+    constexpr int rounds = 30000;
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    std::thread light([&] {
+        for (int round = 1;; ++round) {
+            int now;
+            while ((now = turn.value.load(std::memory_order_acquire)) < round) {
+            }
+            if (now > rounds) {
+                return;
+            }
+            x.value.store(round, std::memory_order_relaxed);
+            if (fence::asymmetric) {
+                fence::cheap::light();
+            } else {
+                fence::full::light();
+            }
+            int other = y.value.load(std::memory_order_relaxed);
+            seen.value.store(other == round ? round : -round,
+                             std::memory_order_release);
+        }
+    });
+    int neither = 0;
+    for (int round = 1; round <= rounds; ++round) {
+        turn.value.store(round, std::memory_order_release);
+        // Not always at the same distance.
+        for (int i = 0; i < round % 64; ++i) {
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        }
+        y.value.store(round, std::memory_order_relaxed);
+        fence::heavy();
+        bool saw = x.value.load(std::memory_order_relaxed) == round;
+        int other;
+        while (std::abs(other = seen.value.load(std::memory_order_acquire)) !=
+               round) {
+        }
+        neither += !saw && other < 0;
+        if (std::chrono::steady_clock::now() > end) {
+            break;
+        }
+    }
+    turn.value = rounds + 1;
+    light.join();
+    EXPECT_EQ(neither, 0);
 }
 
 } // namespace

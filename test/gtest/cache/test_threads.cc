@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 #include <array>
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -165,6 +166,22 @@ TEST_F(threads_test, one_registration_for_concurrent_misses)
         EXPECT_EQ(nic.registered, before + 1);
         release(A);
     }
+}
+
+// A second thread wants what the first one is about to have.
+TEST_F(threads_test, the_second_waits_for_the_first)
+{
+    gpu.alloc(A, MiB);
+    std::thread second;
+    nic.during_reg = [&] {
+        second = std::thread([&] { use(A, 1); });
+        // Long enough for it to go wrong; not needed for it to go right.
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    };
+    use(A, MiB);
+    second.join();
+    EXPECT_EQ(nic.registered, 1u);
+    EXPECT_EQ(counters().exports, 1u);
 }
 
 // Counts of a thread that is gone go on in its record.
