@@ -40,10 +40,11 @@ protected:
     // The status of a get, which must leave nothing behind.
     ucs_status_t get(uintptr_t address, size_t length)
     {
-        ucs_status_t status = cache->get(id, address, length, &out);
+        const region *got   = nullptr;
+        ucs_status_t status = cache->get(id, address, length, &got);
         if (status == UCS_OK) {
-            check(out, address, length);
-            cache->put(out);
+            check(got, address, length);
+            cache->put(got);
         }
         return status;
     }
