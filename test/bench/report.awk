@@ -21,24 +21,28 @@
     bytes[part[2]] = $NF
 }
 
-function row(what, mine, peer, limit, ratio_limit,    ratio, ok) {
+# Against a limit, or a limit of the ratio to the peer; without either only shown.
+function row(what, mine, peer, limit, ratio_limit,    ratio, verdict) {
     ratio = peer > 0 ? mine / peer : 0
-    ok = ratio_limit > 0 ? ratio <= ratio_limit : mine <= limit
+    verdict = ""
+    if (ratio_limit > 0) verdict = ratio <= ratio_limit ? "met" : "MISSED"
+    if (limit > 0) verdict = mine <= limit ? "met" : "MISSED"
     printf "%-46s %9.1f", what, mine
-    if (ratio_limit > 0)
-        printf " %9.1f %6.2f %8.2f", peer, ratio, ratio_limit
-    else
-        printf " %9s %6s %8.1f", "", "", limit
-    printf "  %s\n", ok ? "met" : "MISSED"
-    if (json != "") {
-        printf "%s\n  {\"what\": \"%s\", \"value\": %.3f, ", sep, what, mine >json
-        if (ratio_limit > 0)
-            printf "\"ucs_rcache\": %.3f, \"ratio\": %.3f, \"target_ratio\": %.3f, ", peer, ratio, ratio_limit >json
-        else
-            printf "\"target\": %.3f, ", limit >json
-        printf "\"met\": %s}", ok ? "true" : "false" >json
-        sep = ","
-    }
+    if (peer > 0) printf " %9.1f %6.2f", peer, ratio
+    else printf " %9s %6s", "", ""
+    if (ratio_limit > 0) printf " %8.2f", ratio_limit
+    if (limit > 0) printf " %8.1f", limit
+    printf "  %s\n", verdict
+    if (json == "") return
+    printf "%s\n  {\"what\": \"%s\", \"value\": %.3f", sep, what, mine >json
+    if (peer > 0)
+        printf ", \"ucs_rcache\": %.3f, \"ratio\": %.3f", peer, ratio >json
+    if (ratio_limit > 0) printf ", \"target_ratio\": %.3f", ratio_limit >json
+    if (limit > 0) printf ", \"target\": %.3f", limit >json
+    if (verdict != "")
+        printf ", \"met\": %s", verdict == "met" ? "true" : "false" >json
+    printf "}" >json
+    sep = ","
 }
 
 function pair(what, key, ratio_limit,    other) {
@@ -59,8 +63,8 @@ END {
     row("lookup of host memory, ns", ns["host"], 0, 20, 0)
     row("memory per region, bytes", bytes["cache"], 0, 160, 0)
     print "regions of 64 KiB, several to a granule of 2 MiB (no target):"
-    pair("hit and release, 1000 regions, ns", "hit/1000/64K/1", 1)
-    pair("random hits, 1000000 regions, ns", "hit/1000000/64K/1", 1)
-    pair("insert and invalidate, 1000000 regions, ns", "churn/1000000/64K/1", 1)
+    pair("64 KiB: hit and release, 1000 regions, ns", "hit/1000/64K/1", 0)
+    pair("64 KiB: random hits, 1000000 regions, ns", "hit/1000000/64K/1", 0)
+    pair("64 KiB: insert and invalidate, 1000000, ns", "churn/1000000/64K/1", 0)
     if (json != "") printf "\n]\n" >json
 }
