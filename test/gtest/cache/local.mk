@@ -3,7 +3,8 @@ cache_model_sources = \
     test/gtest/cache/fakes.cc \
     test/gtest/cache/fakes.h \
     test/gtest/cache/model.cc \
-    test/gtest/cache/model.h
+    test/gtest/cache/model.h \
+    test/gtest/cache/model_checks.cc
 
 if HAVE_GTEST
 UNIT_TESTS     += test/gtest/cache/test_cache test/gtest/cache/test_model

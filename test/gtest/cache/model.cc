@@ -10,12 +10,6 @@ namespace {
 
 constexpr size_t KiB = 1024, MiB = 1024 * KiB;
 constexpr size_t page = 4 * KiB;
-// Small memory, several pieces to a granule; large memory; VMM segments side
-// by side; memory above 47 bits.
-constexpr uintptr_t small_base = uintptr_t{1} << 40;
-constexpr uintptr_t large_base = uintptr_t{2} << 40;
-constexpr uintptr_t vmm_base   = uintptr_t{3} << 40;
-constexpr uintptr_t high_base  = uintptr_t{1} << 55;
 
 } // namespace
 
@@ -215,74 +209,6 @@ bool model::choose_range(uintptr_t *address, size_t *length)
     return true;
 }
 
-// Whether the cache was right to say that there is no room: not even the exact
-// range fits beside what is in use.
-bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
-{
-    ucx_ib_dmabuf::extent memory;
-    if (fault_armed_ || gpu_.look(address, length, &memory) != UCS_OK) {
-        return true;
-    }
-    size_t bytes =
-        ((address + length + page - 1) & ~(page - 1)) - (address & ~(page - 1));
-    size_t all = bytes, here = bytes;
-    std::set<const region *> used;
-    for (const use &each : uses_) {
-        if (used.insert(each.region).second) {
-            // Devices are not told apart here: it is only a lower bound of
-            // what the cache may refuse.
-            all += each.region->length;
-            here += each.nic == nic ? each.region->length : 0;
-        }
-    }
-    return all > max_bytes_ || here > nic_bytes_ ||
-           used.size() + 1 > settings_.max_regions;
-}
-
-void model::check_contents(const use &what)
-{
-    auto *there = static_cast<fakes::registration *>(what.region->handle);
-    expect(there->live, "a region in use is not registered");
-    expect(what.region->address == there->address &&
-               what.region->length == there->length,
-           "a region is not what was registered");
-    expect(what.region->address <= what.address &&
-               what.address + what.length <=
-                   what.region->address + what.region->length,
-           "a region does not cover what was asked for");
-    for (uintptr_t at = what.address; at < what.address + what.length;
-         at           = (at | (512 * KiB - 1)) + 1) {
-        expect(there->id_at(at) == gpu_.id_at(at),
-               "a region reaches other memory than is there");
-    }
-}
-
-void model::judge(unsigned nic, uintptr_t address, size_t length,
-                  ucs_status_t got, const region *region)
-{
-    ucx_ib_dmabuf::extent memory;
-    ucs_status_t should = UCS_ERR_INVALID_PARAM;
-    if (length != 0 && length <= UINTPTR_MAX - address) {
-        should = gpu_.look(address, length, &memory);
-        if (should == UCS_OK && !memory.exportable) {
-            should = UCS_ERR_UNSUPPORTED;
-        }
-    }
-    if (got == UCS_OK) {
-        expect(should == UCS_OK, "got a region of what cannot be registered");
-        check_contents({region, nic, address, length});
-        return;
-    }
-    if (should != UCS_OK) {
-        expect(got == should || fault_armed_, "the wrong error");
-    } else {
-        expect(got != UCS_INPROGRESS && got != UCS_ERR_CANCELED &&
-                   got != UCS_ERR_BUSY,
-               "an error that is the cache's own");
-        expect(no_room(nic, address, length), "declined without reason");
-    }
-}
-
 void model::get(bool keep)
 {
     uintptr_t address;
@@ -311,29 +237,6 @@ void model::get(bool keep)
     }
 }
 
-// One registration for an allocation that is no larger than a chunk, as long as
-// there is room for it.
-void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
-                      const region *got)
-{
-    std::pair<unsigned, uint64_t> what{nic, gpu_.id_at(address)};
-    bool plain = address < vmm_base || address >= high_base;
-    if (!plain || max_bytes_ != SIZE_MAX || nic_bytes_ != SIZE_MAX ||
-        settings_.max_regions != SIZE_MAX || fault_armed_ ||
-        settings_.chunk_size < 32 * MiB) {
-        return;
-    }
-    expect(known_.count(what) == 0 || nics_[nic]->registered == registered,
-           "registered what was registered already");
-    // After a failure only a part may be.
-    ucx_ib_dmabuf::extent memory;
-    if (gpu_.look(address, 1, &memory) == UCS_OK &&
-        got->address + got->length >= memory.base + memory.size &&
-        got->address <= memory.base) {
-        known_.insert(what);
-    }
-}
-
 void model::put()
 {
     if (uses_.empty()) {
@@ -351,13 +254,6 @@ void model::put()
     });
     expect(used ? what->live.load() : !what->live || missed_ || current(*what),
            "released memory is registered after its last use");
-}
-
-bool model::current(const fakes::registration &what) const
-{
-    return std::all_of(
-        what.pieces.begin(), what.pieces.end(),
-        [&](const fakes::piece &p) { return gpu_.id_at(p.base) == p.id; });
 }
 
 void model::invalidate()
@@ -401,38 +297,4 @@ void model::replace_while_registering()
     get(choices_.below(2) == 0);
     target_ = nullptr;
     *moment = nullptr;
-}
-
-// Nobody uses it: it may be registered only as long as it is there.
-void model::check_idle(const fakes::registration &what)
-{
-    bool used = std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
-        return each.region->handle == &what;
-    });
-    expect(used || missed_ || current(what),
-           "released memory is registered and nobody uses it");
-}
-
-void model::check_all()
-{
-    size_t count = 0, bytes = 0;
-    for (auto &nic : nics_) {
-        nic->each([&](const fakes::registration &each) {
-            check_idle(each);
-            ++count;
-            bytes += each.length;
-        });
-    }
-    ucx_ib_dmabuf::cache_counters now = counters();
-    expect(now.regions == count, "the number of regions is wrong");
-    expect(now.registered_bytes == bytes, "the number of bytes is wrong");
-    expect(count <= settings_.max_regions, "more regions than allowed");
-    expect(max_bytes_ == SIZE_MAX || bytes <= 2 * max_bytes_,
-           "more bytes than allowed on two GPUs");
-    for (const use &each : uses_) {
-        auto *what = static_cast<fakes::registration *>(each.region->handle);
-        expect(what->live, "a region in use is not registered");
-    }
-    expect(fakes::open_fds() == open_fds_, "a file descriptor is left");
-    expect(fakes::complaints == 0, "the fakes complained");
 }

@@ -76,6 +76,13 @@ private:
         }
     }
 
+    // Small memory, several pieces to a granule; large memory; VMM segments
+    // side by side; memory above 47 bits.
+    static constexpr uintptr_t small_base = uintptr_t{1} << 40;
+    static constexpr uintptr_t large_base = uintptr_t{2} << 40;
+    static constexpr uintptr_t vmm_base   = uintptr_t{3} << 40;
+    static constexpr uintptr_t high_base  = uintptr_t{1} << 55;
+
     static constexpr unsigned nic_count = 2;
 
     source &choices_;
