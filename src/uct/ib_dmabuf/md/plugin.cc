@@ -32,6 +32,9 @@ cache_settings cache_settings_of(const settings &from, const driver &cuda)
                                             : limit;
     };
     result.check_identity = (from.check_identity == UCS_CONFIG_ON);
+    result.warn           = [](const char *message) {
+        ucs_warn("ib_dmabuf: %s", message);
+    };
     return result;
 }
 
