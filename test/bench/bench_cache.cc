@@ -76,7 +76,7 @@ double memory_of(bool peer)
 
 void memory(benchmark::State &state, double bytes)
 {
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
     }
     state.counters["bytes"] = bytes;
 }
@@ -90,9 +90,10 @@ void hit(benchmark::State &state, bool peer, size_t count, size_t stride)
         shared = make(peer, stride);
         shared->insert(fake_world::first, stride, stride, count);
     } else {
-        std::rotate(all.begin(), all.begin() + count / 2, all.end());
+        std::rotate(all.begin(),
+                    all.begin() + static_cast<ptrdiff_t>(count / 2), all.end());
     }
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
         shared->hit(all.data(), count);
     }
     if (state.thread_index() == 0) {
@@ -103,7 +104,7 @@ void hit(benchmark::State &state, bool peer, size_t count, size_t stride)
 void churn(benchmark::State &state, bool peer, size_t count, size_t stride)
 {
     auto cache = make(peer, stride);
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
         cache->churn(fake_world::first, stride, stride, count);
     }
 }
@@ -121,7 +122,7 @@ void host(benchmark::State &state)
         cache.put(got);
     }
     uintptr_t address = 0x7f0000000000 >> 8;
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
         benchmark::DoNotOptimize(cache.get(nic, address, 4096, &got));
         address += 4096;
     }
@@ -138,7 +139,7 @@ void unregistered(benchmark::State &state)
         cache.get(nic, fake_world::first + i * 2 * MiB, 1, &got);
         cache.put(got);
     }
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
         cache.invalidate(fake_world::first + 5000 * 2 * MiB, 2 * MiB);
     }
 }

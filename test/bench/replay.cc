@@ -35,6 +35,8 @@ public:
             cache_.detach(id);
         }
     }
+    replay(const replay &)            = delete;
+    replay &operator=(const replay &) = delete;
 
     bool step(const trace_step &one)
     {

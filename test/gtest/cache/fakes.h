@@ -113,6 +113,8 @@ public:
     {
     }
     ~nic() override;
+    nic(const nic &)            = delete;
+    nic &operator=(const nic &) = delete;
 
     ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
                      void **handle) override;

@@ -28,6 +28,8 @@ public:
         EXPECT_EQ(fakes::open_fds(), fds_);
         EXPECT_EQ(fakes::complaints, complaints_);
     }
+    cache_test(const cache_test &)            = delete;
+    cache_test &operator=(const cache_test &) = delete;
 
 protected:
     void restart()

@@ -15,12 +15,12 @@ constexpr size_t page = 4 * KiB;
 
 model::model(source &choices) : choices_(choices), open_fds_(fakes::open_fds())
 {
-    for (unsigned i = 0; i < 16; ++i) {
+    for (size_t i = 0; i < 16; ++i) {
         places_.push_back({small_base + i * 64 * KiB, 64 * KiB, false});
         places_.push_back({large_base + i * 32 * MiB, 32 * MiB, false});
         places_.push_back({vmm_base + i * 2 * MiB, 2 * MiB, true});
     }
-    for (unsigned i = 0; i < 3; ++i) {
+    for (size_t i = 0; i < 3; ++i) {
         places_.push_back({high_base + i * 512 * KiB, 512 * KiB, false});
     }
     restart();
