@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "job.h"
 #include "pattern.h"
+#include <cstdlib>
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
@@ -204,15 +205,25 @@ void run(job &in, memory, memory)
     from.release(data);
 }
 
+// How many messages a storm has: MPI_TESTS_STORM, for longer ones.
+int storm_messages()
+{
+    const char *set = std::getenv("MPI_TESTS_STORM");
+    const int count = (set == nullptr) ? 0 : std::atoi(set);
+
+    return (count > 0) ? count : 2500;
+}
+
 // Allocations of all kinds and sizes come and go at random between messages
 // of random parts of them.
 void run_storm(job &in, memory, memory)
 {
+    const int messages   = storm_messages();
     const memory kinds[] = {memory::device, memory::device, memory::pool,
                             memory::vmm};
     std::unique_ptr<buffer> slots[6];
 
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < messages; ++i) {
         auto &slot           = slots[in.random() % 6];
         const memory kind    = kinds[in.random() % 4];
         const size_t size    = (2 * rendezvous) << in.random() % 4;
