@@ -11,6 +11,7 @@ packages=(
     libibverbs-dev librdmacm-dev libnuma-dev libgtest-dev libbenchmark-dev
     # UCX 1.13 and the lab's kernel
     flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
+    patch gawk cpio kmod rsync
     # run
     ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
     python3-minimal procps
