@@ -3,7 +3,6 @@ TAP_TESTS  += test/setup/setup.tap
 EXTRA_DIST += \
     test/setup/common.sh \
     test/setup/kernel.sh \
-    test/setup/link_stub.c \
     test/setup/packages.sh \
     test/setup/setup.tap \
     test/setup/ucx.sh

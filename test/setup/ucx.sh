@@ -9,8 +9,8 @@
 cuda=${1:?usage: ucx.sh CUDA_DIR}
 nvml=$TOP_DIR/test/cuda_sim/nvml
 # The number: raise it when this script comes to make another UCX.
-id=$(key "1 $cuda $(gcc -dumpfullversion) $(dpkg-query -W libibverbs-dev)" \
-         "$nvml/nvml.h" "$SETUP_DIR/link_stub.c" "$cuda/include/cuda.h")
+id=$(key "2 $cuda $(gcc -dumpfullversion) $(dpkg-query -W libibverbs-dev)" \
+         "$nvml/nvml.h" "$cuda/include/cuda.h")
 dir=$CACHE_DIR/ucx/$id
 log=$CACHE_DIR/log/ucx-$id.log
 
@@ -25,6 +25,26 @@ get_source() {
     unset APT_CONFIG
 }
 
+# Libraries to link UCX with: the machine may have CUDA's headers only, and
+# NVML's are in no package. They define what UCX's sources name, so that each is
+# needed by what uses it. What UCX finds when it runs is the simulated GPU or
+# the real one.
+link_stubs() {
+    local major name
+    major=$(awk '/#define CUDA_VERSION/ { print int($3 / 1000) }' \
+                "$cuda/include/cuda.h")
+    for name in cu:cuda.so.1 "cuda:cudart.so.$major" nvml:nvidia-ml.so.1; do
+        grep -rhoE "\b${name%%:*}[A-Z][A-Za-z0-9_]*" "$1/src/src" |
+            sed -E 's/_v[0-9]+$//' | sort -u |
+            awk '{ print "void " $1 "(void) {}"
+                   for (i = 2; i <= 4; ++i)
+                       print "void " $1 "_v" i "(void) {}" }' >"$1/link/stub.c"
+        name=${name#*:}
+        gcc -w -shared -fPIC -Wl,-soname,"lib$name" \
+            -o "$1/link/lib${name%%.*}.so" "$1/link/stub.c"
+    done
+}
+
 build() {
     local work=$dir.partial version
     [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
@@ -34,13 +54,7 @@ build() {
     get_source
     version=$(awk '/^Version:/ { print $2; exit }' "$work"/ucx_*.dsc)
 
-    local major name
-    major=$(awk '/#define CUDA_VERSION/ { print int($3 / 1000) }' \
-                "$cuda/include/cuda.h")
-    for name in cuda.so.1 "cudart.so.$major" nvidia-ml.so.1; do
-        gcc -shared -fPIC -Wl,-soname,"lib$name" \
-            -o "$work/link/lib${name%%.*}.so" "$SETUP_DIR/link_stub.c"
-    done
+    link_stubs "$work"
 
     say "UCX $version: configuring and building, about 3 minutes on two cores"
     mv "$work" "$dir"
