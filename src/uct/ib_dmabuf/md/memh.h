@@ -16,7 +16,7 @@ namespace ucx_ib_dmabuf {
 // users; or one for a single operation, if that is staged.
 class memh {
 public:
-    // `tail`: what uct_ib and its provider expect of a handle, in bytes.
+    // As large as uct_ib and its provider expect; null without memory.
     static memh *create(const uct_ib_md_t *md, uint32_t lkey, uint32_t rkey);
     static void destroy(memh *handle);
 

@@ -24,8 +24,6 @@ public:
     // `completion` is told when the handle's keys have become invalid.
     void notify_invalidated(memh *handle, uct_completion_t *completion);
 
-    ibv_pd *pd() const { return md_->pd; }
-
 private:
     int access() const;
 

@@ -31,7 +31,6 @@ public:
     staging_buffer &operator=(const staging_buffer &) = delete;
 
     ibv_mr *mr() const { return mr_; }
-    size_t length() const { return length_; }
 
     // Copies what the NIC wrote to the GPU. Call once, when the NIC is done.
     void finish();
