@@ -59,6 +59,13 @@ int cuda_sim_set_delay(const char *spec);
 int cuda_sim_peek(void *buffer, uint64_t address, size_t length);
 int cuda_sim_poke(uint64_t address, const void *buffer, size_t length);
 
+/* A kernel in the legacy stream that runs until it is told to stop, as one does
+ * that waits for a message. Work that a program waits for in that stream, or in
+ * one that waits for it, waits as well: how many calls do. */
+void cuda_sim_kernel_start(void);
+void cuda_sim_kernel_stop(void);
+uint64_t cuda_sim_kernel_waiters(void);
+
 /* Whether exports are real dma-bufs: 1, or 0 for the stand-in (a descriptor of
  * the memory file, positioned at the range's first byte). */
 int cuda_sim_dmabuf_is_real(void);

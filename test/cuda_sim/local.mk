@@ -29,6 +29,8 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/bar1.h \
     test/cuda_sim/driver/calls.cc \
     test/cuda_sim/driver/calls.h \
+    test/cuda_sim/driver/capture.cc \
+    test/cuda_sim/driver/capture.h \
     test/cuda_sim/driver/context.cc \
     test/cuda_sim/driver/context.h \
     test/cuda_sim/driver/copy.cc \
@@ -130,6 +132,7 @@ test_cuda_sim_test_cuda_sim_SOURCES = \
     test/cuda_sim/test/gpu.h \
     test/cuda_sim/test/main.cc \
     test/cuda_sim/test/test_calls.cc \
+    test/cuda_sim/test/test_capture.cc \
     test/cuda_sim/test/test_context.cc \
     test/cuda_sim/test/test_export.cc \
     test/cuda_sim/test/test_memory.cc \

@@ -21,6 +21,10 @@ enum class State : int {
 
 extern std::atomic<State> state;
 
+// In capture.cc: how many streams capture, and what a call gets then.
+extern std::atomic<int> captures;
+CUresult capture_check(const char *name);
+
 // What a call gets that needs an initialised driver.
 CUresult state_error();
 
@@ -52,6 +56,8 @@ struct Call {
         if (state.load(std::memory_order_acquire) != State::ready && !anytime)
             [[unlikely]]
             return state_error();
+        if (captures.load(std::memory_order_relaxed)) [[unlikely]]
+            return capture_check(name);
         return CUDA_SUCCESS;
     }
 

@@ -103,6 +103,25 @@ CUresult need_context(CUcontext *context)
     return (*context)->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+CUresult need_context_of(int device, CUresult otherwise)
+{
+    CUcontext context;
+    if (!settings().needs_context)
+        return CUDA_SUCCESS;
+    CUresult result = need_context(&context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return context->device == device ? CUDA_SUCCESS : otherwise;
+}
+
+CUresult unknown_address(CUdeviceptr address, CUresult otherwise)
+{
+    CUcontext context = current_context();
+    return memory().is_gone(address) || (context && !context->alive)
+               ? settings().gone
+               : otherwise;
+}
+
 bool is_context(CUcontext context)
 {
     return contexts().all.count(context) != 0;
@@ -110,11 +129,17 @@ bool is_context(CUcontext context)
 
 void release_resources(CUcontext context)
 {
+    auto note = [](const Block &block) {
+        memory().gone[block.base] = block.size;
+    };
     context->alive = false;
     destroy_streams(context);
+    context->heap.each_block(note);
     context->heap.clear();
-    for (Block *block : context->blocks)
+    for (Block *block : context->blocks) {
+        note(*block);
         memory().remove_block(block);
+    }
     context->blocks.clear();
     auto &host = memory().host;
     for (auto one = host.begin(); one != host.end();) {

@@ -47,6 +47,13 @@ CUcontext current_context();
 // As above; fails where there is none or it is destroyed.
 CUresult need_context(CUcontext *context);
 
+// As CUDA_SIM_NEEDS_CONTEXT says: whether a context of this device is current.
+CUresult need_context_of(int device, CUresult otherwise);
+
+// What is said of an address where there is nothing: CUDA_SIM_GONE's code where
+// a context ended. Wants the lock.
+CUresult unknown_address(CUdeviceptr address, CUresult otherwise);
+
 // Whether 'context' is one, alive or not. Wants the lock.
 bool is_context(CUcontext context);
 

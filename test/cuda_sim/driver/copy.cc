@@ -3,6 +3,7 @@
 // Copies and memset. Asynchronous ones are done when the call returns.
 #include "../cuda_sim.h"
 #include "calls.h"
+#include "capture.h"
 #include "context.h"
 #include "stream.h"
 
@@ -128,13 +129,45 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size,
     return CUDA_SUCCESS;
 }
 
+// Work in the legacy stream that the caller waits for.
+CUresult in_legacy_stream()
+{
+    CUcontext context;
+    CUresult result = need_context(&context);
+    if (result == CUDA_SUCCESS)
+        result = legacy_work(context);
+    if (result == CUDA_SUCCESS)
+        wait_for_kernel();
+    return result;
+}
+
+CUresult copy_sync(CUdeviceptr to, CUdeviceptr from, uint64_t size,
+                   Expect expect_to   = Expect::any,
+                   Expect expect_from = Expect::any)
+{
+    CUresult result = in_legacy_stream();
+    return result == CUDA_SUCCESS ? copy(to, from, size, expect_to, expect_from)
+                                  : result;
+}
+
+// Whether work for a stream is to be done; a stream that captures only records
+// it.
+CUresult in_stream(CUstream stream, bool *done)
+{
+    CUresult result = need_stream(stream);
+    if (result == CUDA_SUCCESS && is_default(stream))
+        result = legacy_work(blocking_context(stream));
+    *done = result != CUDA_SUCCESS || is_capturing(stream);
+    return result;
+}
+
 CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
                     CUstream stream, Expect expect_to = Expect::any,
                     Expect expect_from = Expect::any)
 {
-    CUresult result = need_stream(stream);
-    return result == CUDA_SUCCESS ? copy(to, from, size, expect_to, expect_from)
-                                  : result;
+    bool done;
+    CUresult result = in_stream(stream, &done);
+    return done ? result : copy(to, from, size, expect_to, expect_from);
 }
 
 CUresult copy_2d(const CUDA_MEMCPY2D *c)
@@ -161,6 +194,19 @@ CUresult copy_2d(const CUDA_MEMCPY2D *c)
             return result;
     }
     return CUDA_SUCCESS;
+}
+
+CUresult copy_2d_sync(const CUDA_MEMCPY2D *what)
+{
+    CUresult result = in_legacy_stream();
+    return result == CUDA_SUCCESS ? copy_2d(what) : result;
+}
+
+CUresult copy_2d_async(const CUDA_MEMCPY2D *what, CUstream stream)
+{
+    bool done;
+    CUresult result = in_stream(stream, &done);
+    return done ? result : copy_2d(what);
 }
 
 template <typename T>
@@ -198,7 +244,15 @@ CUresult fill(CUdeviceptr to, T value, uint64_t count_of)
 template <typename T>
 CUresult fill_async(CUdeviceptr to, T value, uint64_t count_of, CUstream stream)
 {
-    CUresult result = need_stream(stream);
+    bool done;
+    CUresult result = in_stream(stream, &done);
+    return done ? result : fill(to, value, count_of);
+}
+
+template <typename T>
+CUresult fill_sync(CUdeviceptr to, T value, uint64_t count_of)
+{
+    CUresult result = in_legacy_stream();
     return result == CUDA_SUCCESS ? fill(to, value, count_of) : result;
 }
 
@@ -249,19 +303,19 @@ extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
     }
 
 // clang-format off
-BOTH(cuMemcpy, _ptds, copy(to, from, size),
+BOTH(cuMemcpy, _ptds, copy_sync(to, from, size),
      CUdeviceptr to, CUdeviceptr from, size_t size)
 BOTH(cuMemcpyHtoD_v2, _ptds,
-     copy(to, as_device(from), size, Expect::device, Expect::host),
+     copy_sync(to, as_device(from), size, Expect::device, Expect::host),
      CUdeviceptr to, const void *from, size_t size)
 BOTH(cuMemcpyDtoH_v2, _ptds,
-     copy(as_device(to), from, size, Expect::host, Expect::device),
+     copy_sync(as_device(to), from, size, Expect::host, Expect::device),
      void *to, CUdeviceptr from, size_t size)
 BOTH(cuMemcpyDtoD_v2, _ptds,
-     copy(to, from, size, Expect::device, Expect::device),
+     copy_sync(to, from, size, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size)
 BOTH(cuMemcpyPeer, _ptds,
-     copy(to, from, size, Expect::device, Expect::device),
+     copy_sync(to, from, size, Expect::device, Expect::device),
      CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size)
 BOTH(cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
@@ -278,16 +332,15 @@ BOTH(cuMemcpyPeerAsync, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
      CUstream stream)
-BOTH(cuMemcpy2D_v2, _ptds, copy_2d(what), const CUDA_MEMCPY2D *what)
+BOTH(cuMemcpy2D_v2, _ptds, copy_2d_sync(what), const CUDA_MEMCPY2D *what)
 BOTH(cuMemcpy2DAsync_v2, _ptsz,
-     need_stream(stream) == CUDA_SUCCESS ? copy_2d(what) :
-                                           CUDA_ERROR_INVALID_HANDLE,
+     copy_2d_async(what, stream),
      const CUDA_MEMCPY2D *what, CUstream stream)
-BOTH(cuMemsetD8_v2, _ptds, fill(to, value, count),
+BOTH(cuMemsetD8_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
-BOTH(cuMemsetD16_v2, _ptds, fill(to, value, count),
+BOTH(cuMemsetD16_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned short value, size_t count)
-BOTH(cuMemsetD32_v2, _ptds, fill(to, value, count),
+BOTH(cuMemsetD32_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned value, size_t count)
 BOTH(cuMemsetD8Async, _ptsz, fill_async(to, value, count, stream),
      CUdeviceptr to, unsigned char value, size_t count, CUstream stream)

@@ -162,6 +162,9 @@ SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
     std::shared_lock guard(memory().lock);
     std::vector<Piece> pieces;
     CUresult result = collect(address, size, pieces);
+    if (result == CUDA_SUCCESS)
+        result = need_context_of(memory().space.find(address)->device,
+                                 CUDA_ERROR_INVALID_VALUE);
     if (result != CUDA_SUCCESS)
         return result;
     return export_pieces(static_cast<int *>(handle),

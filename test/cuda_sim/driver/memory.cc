@@ -5,6 +5,22 @@
 #include <iterator>
 
 namespace ucx_ib_dmabuf::sim {
+namespace {
+
+// The range of a map from base to size that an address is in.
+std::optional<std::pair<CUdeviceptr, uint64_t>>
+range_at(const std::map<CUdeviceptr, uint64_t> &ranges, CUdeviceptr address)
+{
+    auto next = ranges.upper_bound(address);
+    if (next == ranges.begin())
+        return std::nullopt;
+    auto [base, size] = *std::prev(next);
+    if (address - base >= size)
+        return std::nullopt;
+    return std::make_pair(base, size);
+}
+
+} // namespace
 
 Memory &memory()
 {
@@ -35,11 +51,19 @@ Allocation *Memory::find(CUdeviceptr address)
 
 bool Memory::reserved(CUdeviceptr address, uint64_t size) const
 {
-    auto next = reservations.upper_bound(address);
-    if (next == reservations.begin())
-        return false;
-    auto [base, length] = *std::prev(next);
-    return address - base <= length && size <= length - (address - base);
+    auto found = reservation(address);
+    return found && size <= found->second - (address - found->first);
+}
+
+std::optional<std::pair<CUdeviceptr, uint64_t>>
+Memory::reservation(CUdeviceptr address) const
+{
+    return range_at(reservations, address);
+}
+
+bool Memory::is_gone(CUdeviceptr address) const
+{
+    return range_at(gone, address).has_value();
 }
 
 Block *Memory::add_block(Kind kind, int device, uint64_t size)
@@ -60,6 +84,10 @@ Block *Memory::add_block(Kind kind, int device, uint64_t size)
     block->id       = next_id();
     block->readable = block->writable = ~uint64_t(0);
     space.set(base, size, block);
+    for (auto one = gone.begin(); one != gone.end();)
+        one = one->first < base + size && base < one->first + one->second
+                  ? gone.erase(one)
+                  : std::next(one);
     return block;
 }
 

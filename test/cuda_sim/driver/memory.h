@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <vector>
 
@@ -85,6 +86,15 @@ public:
     uint64_t held() const { return held_; }
     uint64_t used() const { return used_; }
 
+    template <typename F>
+    void each_block(F see) const
+    {
+        for (auto *list : {&open_, &full_}) {
+            for (const Block *block : *list)
+                see(*block);
+        }
+    }
+
 private:
     static constexpr uint64_t unit = 512;
 
@@ -109,6 +119,8 @@ public:
     std::map<CUdeviceptr, Allocation> host; // by base; CPU-accessible memory
     std::map<uint64_t, std::shared_ptr<PhysicalHandle>> handles;
     std::map<CUdeviceptr, uint64_t> reservations;
+    // Ranges that went with their context and are not used again yet.
+    std::map<CUdeviceptr, uint64_t> gone;
 
     Memory();
 
@@ -116,6 +128,13 @@ public:
 
     // The allocation that 'address' is in, or null.
     Allocation *find(CUdeviceptr address);
+
+    // The reservation that an address is in: base and size, or nothing.
+    std::optional<std::pair<CUdeviceptr, uint64_t>>
+    reservation(CUdeviceptr address) const;
+
+    // Whether the address belonged to a context that is no more.
+    bool is_gone(CUdeviceptr address) const;
 
     // Whether a range is within one reservation of addresses.
     bool reserved(CUdeviceptr address, uint64_t size) const;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is at an address. None of this needs a current context.
+// What is at an address. Attributes need no current context.
 #include "calls.h"
 #include "context.h"
 #include "settings.h"
 
-#include <iterator>
+#include <utility>
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
@@ -47,6 +47,16 @@ CUresult mapping_attribute(void *data, CUpointer_attribute which,
     }
 }
 
+// NVIDIA's documentation: "not necessarily the mapped region, but the mappable
+// address range".
+std::pair<CUdeviceptr, uint64_t> range_of(CUdeviceptr address,
+                                          const Allocation &found)
+{
+    if (found.kind == Kind::vmm && settings().range_reservation)
+        return *memory().reservation(address);
+    return {found.base, found.size};
+}
+
 CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
                    const Allocation &found)
 {
@@ -75,9 +85,9 @@ CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return give<unsigned>(data, found.kind == Kind::device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return give<CUdeviceptr>(data, found.base);
+        return give<CUdeviceptr>(data, range_of(address, found).first);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return give<size_t>(data, found.size);
+        return give<size_t>(data, range_of(address, found).second);
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return give<unsigned>(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
@@ -97,20 +107,16 @@ CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
 CUresult reserved_attribute(void *data, CUpointer_attribute which,
                             CUdeviceptr address)
 {
-    auto &all = memory().reservations;
-    auto next = all.upper_bound(address);
-    if (next == all.begin())
-        return CUDA_ERROR_INVALID_VALUE;
-    auto [base, size] = *std::prev(next);
-    if (address - base >= size)
-        return CUDA_ERROR_INVALID_VALUE;
+    auto range = memory().reservation(address);
+    if (!range)
+        return unknown_address(address, CUDA_ERROR_INVALID_VALUE);
     switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return give<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return give<CUdeviceptr>(data, base);
+        return give<CUdeviceptr>(data, range->first);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return give<size_t>(data, size);
+        return give<size_t>(data, range->second);
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -169,8 +175,11 @@ SIM_ENTRY(cuPointerGetAttributes, unsigned count, CUpointer_attribute *which,
     for (unsigned i = 0; i < count; ++i) {
         if (which[i] < 1 || which[i] > 21)
             return CUDA_ERROR_INVALID_VALUE;
-        if (query(data[i], which[i], address) != CUDA_SUCCESS)
+        CUresult result = query(data[i], which[i], address);
+        if (result == CUDA_ERROR_INVALID_VALUE)
             nothing(data[i], which[i]);
+        else if (result != CUDA_SUCCESS)
+            return result;
     }
     return CUDA_SUCCESS;
 }
@@ -195,8 +204,11 @@ SIM_ENTRY(cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
 {
     std::shared_lock guard(memory().lock);
     Allocation *found = memory().find(address);
-    if (!found)
-        return CUDA_ERROR_NOT_FOUND;
+    CUresult result   = found
+                            ? need_context_of(found->device, CUDA_ERROR_NOT_FOUND)
+                            : unknown_address(address, CUDA_ERROR_NOT_FOUND);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (base)
         *base = found->base;
     if (size)

@@ -52,6 +52,7 @@ constexpr Version versions[] = {
     {"cuMemsetD16", 3020, "_v2"},
     {"cuMemsetD32", 3020, "_v2"},
     {"cuMemsetD8", 3020, "_v2"},
+    {"cuStreamBeginCapture", 10010, "_v2"},
     {"cuStreamDestroy", 4000, "_v2"},
 };
 

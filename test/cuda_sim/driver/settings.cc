@@ -15,11 +15,12 @@ namespace ucx_ib_dmabuf::sim {
 namespace {
 
 constexpr const char *known_names[] = {
-    "CUDA_SIM_BAR1_LIST",   "CUDA_SIM_BAR1_MIB",  "CUDA_SIM_DELAY",
-    "CUDA_SIM_DEVICES",     "CUDA_SIM_DMABUF",    "CUDA_SIM_DRIVER_VERSION",
-    "CUDA_SIM_FAIL",        "CUDA_SIM_HOST_PAGE", "CUDA_SIM_LIBDIR",
-    "CUDA_SIM_MEMORY_MIB",  "CUDA_SIM_NVLINKS",   "CUDA_SIM_PCIE_MAPPING",
-    "CUDA_SIM_POOL_EXPORT", "CUDA_SIM_STATS",
+    "CUDA_SIM_BAR1_LIST",      "CUDA_SIM_BAR1_MIB", "CUDA_SIM_CAPTURE",
+    "CUDA_SIM_DELAY",          "CUDA_SIM_DEVICES",  "CUDA_SIM_DMABUF",
+    "CUDA_SIM_DRIVER_VERSION", "CUDA_SIM_FAIL",     "CUDA_SIM_GONE",
+    "CUDA_SIM_HOST_PAGE",      "CUDA_SIM_LIBDIR",   "CUDA_SIM_MEMORY_MIB",
+    "CUDA_SIM_NEEDS_CONTEXT",  "CUDA_SIM_NVLINKS",  "CUDA_SIM_PCIE_MAPPING",
+    "CUDA_SIM_POOL_EXPORT",    "CUDA_SIM_RANGE",    "CUDA_SIM_STATS",
 };
 
 void check_names()
@@ -82,6 +83,25 @@ void read_dmabuf(DmabufMode &mode)
                  text);
 }
 
+// One of two words; the first stands for true.
+void read_choice(const char *name, const char *yes, const char *no, bool &value)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return;
+    if (!strcmp(text, yes) || !strcmp(text, no))
+        value = !strcmp(text, yes);
+    else
+        complain("%s=%s: neither %s nor %s", name, text, yes, no);
+}
+
+void read_gone(CUresult &value)
+{
+    uint64_t number = uint64_t(value);
+    read_number("CUDA_SIM_GONE", 1, 999, 1, number);
+    value = CUresult(number);
+}
+
 Settings read_settings()
 {
     Settings s;
@@ -96,6 +116,11 @@ Settings read_settings()
     read_number("CUDA_SIM_NVLINKS", 0, 18, 1, s.nvlinks);
     read_flag("CUDA_SIM_POOL_EXPORT", s.pool_export);
     read_flag("CUDA_SIM_PCIE_MAPPING", s.pcie_mapping);
+    read_flag("CUDA_SIM_NEEDS_CONTEXT", s.needs_context);
+    read_choice("CUDA_SIM_RANGE", "reservation", "segment",
+                s.range_reservation);
+    read_choice("CUDA_SIM_CAPTURE", "strict", "lenient", s.strict_capture);
+    read_gone(s.gone);
     read_dmabuf(s.dmabuf);
     if (s.host_page & (s.host_page - 1)) {
         complain("CUDA_SIM_HOST_PAGE=%llu: not a power of two",

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cuda.h>
 #include <string>
 
 namespace ucx_ib_dmabuf::sim {
@@ -25,7 +26,12 @@ struct Settings {
     uint64_t nvlinks        = 18;
     bool pool_export        = true; // stream-ordered memory can be exported
     bool pcie_mapping       = true; // the PCIe mapping flag is known
-    DmabufMode dmabuf       = DmabufMode::automatic;
+    // Where reports leave two behaviours open, the harder one is played.
+    bool needs_context     = true; // address ranges and exports
+    bool range_reservation = true; // RANGE_* are the reservation's of a mapping
+    bool strict_capture    = true; // queries are unsafe while a stream captures
+    CUresult gone          = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    DmabufMode dmabuf      = DmabufMode::automatic;
     std::string stats_file;
     // The kernel's list of all dma-bufs.
     std::string dmabuf_list = "/sys/kernel/debug/dma_buf/bufinfo";

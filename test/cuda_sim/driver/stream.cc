@@ -4,10 +4,12 @@
 // stream is always idle and every recorded event has happened.
 #include "stream.h"
 #include "calls.h"
+#include "capture.h"
 #include "context.h"
 
 #include <ctime>
 #include <mutex>
+#include <type_traits>
 #include <unordered_set>
 
 struct CUstream_st {
@@ -38,12 +40,6 @@ Handles &handles()
 {
     static Handles &all = *new Handles();
     return all;
-}
-
-bool is_default(CUstream stream)
-{
-    return !stream || stream == CU_STREAM_LEGACY ||
-           stream == CU_STREAM_PER_THREAD;
 }
 
 CUresult create_stream(CUstream *out, unsigned flags, int priority)
@@ -90,8 +86,13 @@ CUresult wait_event(CUstream stream, CUevent event)
 CUresult synchronize(CUstream stream)
 {
     CUresult result = need_stream(stream);
-    if (result == CUDA_SUCCESS)
-        synchronized();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (is_capturing(stream))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (blocking_context(stream))
+        wait_for_kernel();
+    synchronized();
     return result;
 }
 
@@ -134,6 +135,19 @@ CUresult elapsed(float *out, CUevent begin, CUevent end)
 
 } // namespace
 
+bool is_default(CUstream stream)
+{
+    return !stream || stream == CU_STREAM_LEGACY ||
+           stream == CU_STREAM_PER_THREAD;
+}
+
+CUcontext blocking_context(CUstream stream)
+{
+    if (is_default(stream))
+        return stream == CU_STREAM_PER_THREAD ? nullptr : current_context();
+    return stream->flags & CU_STREAM_NON_BLOCKING ? nullptr : stream->context;
+}
+
 CUresult need_stream(CUstream stream)
 {
     if (is_default(stream)) {
@@ -160,6 +174,8 @@ void destroy_streams(CUcontext context)
         for (auto one = set.begin(); one != set.end();) {
             auto *handle = *one;
             if (handle->context == context) {
+                if constexpr (std::is_same_v<decltype(handle), CUstream>)
+                    forget_capture(handle);
                 one = set.erase(one);
                 delete handle;
             } else {
@@ -213,6 +229,7 @@ SIM_ENTRY(cuStreamDestroy_v2, CUstream stream)
     std::lock_guard guard(handles().lock);
     if (!handles().streams.erase(stream))
         return CUDA_ERROR_INVALID_HANDLE;
+    forget_capture(stream);
     delete stream;
     return CUDA_SUCCESS;
 }
@@ -222,14 +239,6 @@ SIM_ENTRY(cuStreamGetCtx, CUstream stream, CUcontext *out)
     CUresult result = need_stream(stream);
     if (result == CUDA_SUCCESS)
         *out = is_default(stream) ? current_context() : stream->context;
-    return result;
-}
-
-SIM_ENTRY(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus *out)
-{
-    CUresult result = need_stream(stream);
-    if (result == CUDA_SUCCESS)
-        *out = CU_STREAM_CAPTURE_STATUS_NONE;
     return result;
 }
 
@@ -284,7 +293,9 @@ SIM_ENTRY(cuCtxSynchronize)
 {
     CUcontext context;
     CUresult result = need_context(&context);
-    if (result == CUDA_SUCCESS)
-        synchronized();
+    if (result != CUDA_SUCCESS)
+        return result;
+    wait_for_kernel();
+    synchronized();
     return result;
 }

@@ -9,6 +9,12 @@ namespace ucx_ib_dmabuf::sim {
 // default stream of a current context.
 CUresult need_stream(CUstream stream);
 
+// The legacy or the per-thread default stream.
+bool is_default(CUstream stream);
+
+// The context of a stream that waits for the legacy one; null of others.
+CUcontext blocking_context(CUstream stream);
+
 // The device that 'stream' belongs to; -1 without a context.
 int stream_device(CUstream stream);
 

@@ -6,6 +6,7 @@
 #include "../compat.h"
 #include "../cuda_sim.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,19 @@ inline constexpr size_t MiB = 1024 * KiB;
 
 #define ASSERT_CUDA(_call) ASSERT_EQ(CUDA_SUCCESS, _call)
 #define EXPECT_CUDA(_call) EXPECT_EQ(CUDA_SUCCESS, _call)
+
+// What the simulated GPU plays where two behaviours are possible.
+inline std::string played(const char *setting, const char *otherwise)
+{
+    const char *value = getenv(setting);
+    return value ? value : otherwise;
+}
+
+// What is said of memory whose context is gone.
+inline CUresult gone_result()
+{
+    return CUresult(std::stoi(played("CUDA_SIM_GONE", "709")));
+}
 
 // Make a context and make it current; the call's parameters depend on the
 // version.

@@ -18,13 +18,13 @@ TEST_F(Context, MemoryGoesWithItsContext)
     void *pinned;
     ASSERT_CUDA(cuMemAllocHost(&pinned, 4096));
     ASSERT_CUDA(cuCtxDestroy(other));
-    CUdeviceptr gone[] = {small, large, reinterpret_cast<CUdeviceptr>(pinned)};
-    for (CUdeviceptr address : gone) {
-        unsigned type;
-        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-                  cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        address));
-    }
+    unsigned type;
+    auto which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, small));
+    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, large));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which,
+                                    reinterpret_cast<CUdeviceptr>(pinned)));
     CUcontext current;
     ASSERT_CUDA(cuCtxGetCurrent(&current));
     EXPECT_EQ(context, current);
@@ -42,8 +42,8 @@ TEST_F(Context, ResetTakesThePrimaryContextsMemoryAndThePools)
     ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
     unsigned type;
     auto which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, which, a));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, which, b));
+    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, a));
+    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, b));
     unsigned flags;
     int active;
     ASSERT_CUDA(cuDevicePrimaryCtxGetState(0, &flags, &active));
@@ -91,12 +91,47 @@ TEST_F(Context, WorkNeedsOneAndQueriesDoNot)
         EXPECT_EQ(none, cuStreamCreate(&stream, 0));
         EXPECT_EQ(none, cuCtxSynchronize());
         EXPECT_NE(0u, buffer_id(address));
-        size_t size;
-        EXPECT_CUDA(cuMemGetAddressRange(&out, &size, address));
         int value;
         EXPECT_CUDA(cuDeviceGetAttribute(
             &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
     }).join();
+}
+
+TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
+{
+    const bool need     = played("CUDA_SIM_NEEDS_CONTEXT", "y") == "y";
+    CUdeviceptr address = allocate(2 * MiB), base;
+    CUcontext other;
+    size_t size;
+    int fd = -1;
+    EXPECT_CUDA(cuMemGetAddressRange(&base, &size, address));
+    std::thread([&] {
+        auto none = need ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+        EXPECT_EQ(none, cuMemGetAddressRange(&base, &size, address));
+        EXPECT_EQ(none, export_range(&fd, address, MiB));
+        close(fd);
+        ASSERT_CUDA(create_context(&other, 1));
+        EXPECT_EQ(need ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS,
+                  cuMemGetAddressRange(&base, &size, address));
+        EXPECT_EQ(need ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS,
+                  export_range(&fd, address, MiB));
+        close(fd);
+        ASSERT_CUDA(cuCtxDestroy(other));
+    }).join();
+}
+
+TEST_F(Context, TheAddressOfAContextThatIsGoneIsFree)
+{
+    CUcontext other;
+    ASSERT_CUDA(create_context(&other, 0));
+    CUdeviceptr address = allocate(4 * MiB);
+    ASSERT_CUDA(cuCtxDestroy(other));
+    EXPECT_EQ(address, allocate(4 * MiB));
+    ASSERT_CUDA(cuMemFree(address));
+    unsigned type;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    address));
 }
 
 TEST_F(Context, StackIsPerThread)

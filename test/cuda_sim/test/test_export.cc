@@ -120,17 +120,6 @@ TEST_F(Export, RefusesUnknownTypesAndFlags)
     close(fd);
 }
 
-TEST_F(Export, NeedsNoContext)
-{
-    CUdeviceptr address = allocate(2 * MiB);
-    CUcontext popped;
-    ASSERT_CUDA(cuCtxPopCurrent(&popped));
-    int fd;
-    ASSERT_CUDA(export_range(&fd, address, 4096));
-    close(fd);
-    ASSERT_CUDA(cuCtxPushCurrent(popped));
-}
-
 TEST_F(Export, IsCounted)
 {
     CUdeviceptr address = allocate(2 * MiB);

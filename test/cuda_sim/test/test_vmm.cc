@@ -178,6 +178,24 @@ TEST_F(Vmm, ReservedAddressesAnswerLittle)
     ASSERT_CUDA(cuMemAddressFree(base, 2 * unit));
 }
 
+TEST_F(Vmm, RangeAttributesAreTheReservationsOrTheMappings)
+{
+    const bool whole = played("CUDA_SIM_RANGE", "reservation") == "reservation";
+    CUdeviceptr base = two_handles(), start;
+    size_t size;
+    EXPECT_EQ(whole ? base : base + unit,
+              pointer_attribute<CUdeviceptr>(
+                  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + unit));
+    EXPECT_EQ(whole ? 4 * unit : unit,
+              pointer_attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                        base + unit));
+    ASSERT_CUDA(cuMemGetAddressRange(&start, &size, base + unit));
+    EXPECT_EQ(base + unit, start);
+    EXPECT_EQ(unit, size);
+    ASSERT_CUDA(cuMemUnmap(base, 2 * unit));
+    ASSERT_CUDA(cuMemAddressFree(base, 4 * unit));
+}
+
 TEST_F(Vmm, PropertiesCanBeAsked)
 {
     auto handle = create(unit, properties(1, false));

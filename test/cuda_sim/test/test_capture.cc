@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What calls get while a stream captures, and while a kernel runs.
+#include "gpu.h"
+
+#include <atomic>
+#include <thread>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+class Capture : public Gpu {
+protected:
+    void SetUp() override
+    {
+        Gpu::SetUp();
+        address = allocate(MiB);
+    }
+
+    void begin(CUstreamCaptureMode mode,
+               unsigned flags = CU_STREAM_NON_BLOCKING)
+    {
+        EXPECT_CUDA(cuStreamCreate(&stream, flags));
+        EXPECT_CUDA(cuStreamBeginCapture(stream, mode));
+    }
+
+    CUresult end()
+    {
+        CUgraph graph   = nullptr;
+        CUresult result = cuStreamEndCapture(stream, &graph);
+        EXPECT_EQ(result == CUDA_SUCCESS, graph != nullptr);
+        if (graph) {
+            EXPECT_CUDA(cuGraphDestroy(graph));
+        }
+        EXPECT_CUDA(cuStreamDestroy(stream));
+        return result;
+    }
+
+    // What a copy in this thread gets, or in another one.
+    CUresult copy()
+    {
+        char byte;
+        return cuMemcpyDtoH(&byte, address, 1);
+    }
+    CUresult copy_elsewhere()
+    {
+        CUresult result = CUDA_SUCCESS;
+        std::thread([&] {
+            EXPECT_CUDA(cuCtxSetCurrent(context));
+            result = copy();
+        }).join();
+        return result;
+    }
+
+    CUdeviceptr address = 0;
+    CUstream stream     = nullptr;
+};
+
+CUstreamCaptureMode exchange(CUstreamCaptureMode mode)
+{
+    EXPECT_CUDA(cuThreadExchangeStreamCaptureMode(&mode));
+    return mode;
+}
+
+TEST_F(Capture, UndisturbedGivesAGraph)
+{
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    EXPECT_CUDA(cuStreamIsCapturing(stream, &status));
+    EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_ACTIVE, status);
+    EXPECT_EQ(CUDA_SUCCESS, end());
+}
+
+TEST_F(Capture, GlobalModeForbidsUnsafeCallsEverywhere)
+{
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, copy_elsewhere());
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, copy());
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
+}
+
+TEST_F(Capture, ThreadLocalModeForbidsThemInItsThread)
+{
+    begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    EXPECT_EQ(CUDA_SUCCESS, copy_elsewhere());
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, copy());
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
+}
+
+TEST_F(Capture, RelaxedModeForbidsNothing)
+{
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT_EQ(CUDA_SUCCESS, copy());
+    EXPECT_EQ(CUDA_SUCCESS, copy_elsewhere());
+    EXPECT_EQ(CUDA_SUCCESS, end());
+}
+
+TEST_F(Capture, AThreadCanBeRelaxed)
+{
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(CU_STREAM_CAPTURE_MODE_GLOBAL,
+              exchange(CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_EQ(CUDA_SUCCESS, copy());
+    EXPECT_EQ(CU_STREAM_CAPTURE_MODE_RELAXED,
+              exchange(CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(CUDA_SUCCESS, end());
+}
+
+TEST_F(Capture, LegacyStreamDisturbsABlockingOneInAnyMode)
+{
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED, CU_STREAM_DEFAULT);
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, copy());
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
+}
+
+TEST_F(Capture, CapturedWorkIsNotDone)
+{
+    char byte = 'x';
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_CUDA(cuMemcpyDtoHAsync(&byte, address, 1, stream));
+    EXPECT_EQ('x', byte);
+    EXPECT_EQ(CUDA_SUCCESS, end());
+}
+
+TEST_F(Capture, EndsInItsThread)
+{
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    std::thread([&] {
+        CUgraph graph = nullptr;
+        EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+                  cuStreamEndCapture(stream, &graph));
+    }).join();
+    EXPECT_EQ(CUDA_SUCCESS, end());
+}
+
+TEST_F(Capture, EndsWithItsContext)
+{
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_CUDA(cuCtxSetCurrent(context));
+    exchange(CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT_CUDA(cuCtxDestroy(context));
+    exchange(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_CUDA(create_context(&context, 0));
+    EXPECT_NE(0u, allocate(MiB));
+}
+
+TEST_F(Capture, DISABLED_Queries)
+{
+    const bool strict = getenv("CUDA_SIM_CAPTURE") == nullptr;
+    unsigned long long id;
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(
+        strict ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS,
+        cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address));
+    EXPECT_EQ(strict ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS,
+              end());
+}
+
+TEST_F(Capture, QueriesAreUnsafeWhereThatIsPlayed)
+{
+    EXPECT_EQ(0, run_alone("-u CUDA_SIM_CAPTURE", "Capture.DISABLED_Queries"));
+    EXPECT_EQ(
+        0, run_alone("CUDA_SIM_CAPTURE=lenient", "Capture.DISABLED_Queries"));
+}
+
+TEST_F(Capture, AKernelHoldsUpTheLegacyStreamOnly)
+{
+    std::atomic<bool> copied{false};
+    char byte;
+    cuda_sim_kernel_start();
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT_EQ(CUDA_SUCCESS, end());
+    EXPECT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    EXPECT_CUDA(cuMemcpyDtoHAsync(&byte, address, 1, stream));
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_CUDA(cuStreamDestroy(stream));
+
+    std::thread waiting([&] {
+        EXPECT_EQ(CUDA_SUCCESS, copy_elsewhere());
+        copied = true;
+    });
+    while (cuda_sim_kernel_waiters() == 0)
+        std::this_thread::yield();
+    EXPECT_FALSE(copied);
+    cuda_sim_kernel_stop();
+    waiting.join();
+    EXPECT_EQ(0u, cuda_sim_kernel_waiters());
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::test
