@@ -42,6 +42,9 @@ inline void check(CUresult result, const char *name)
     }
 }
 
+// A function of the simulated GPU beside the Driver API.
+#define SIM_CALL(_name, ...) gpu::entry<decltype(_name)>(#_name)(__VA_ARGS__)
+
 // Makes a GPU's primary context current in this thread.
 inline void use(int ordinal = 0)
 {
@@ -52,6 +55,19 @@ inline void use(int ordinal = 0)
     GPU_CALL(cuDeviceGet, &device, ordinal);
     GPU_CALL(cuDevicePrimaryCtxRetain, &context, device);
     GPU_CALL(cuCtxSetCurrent, context);
+}
+
+// Makes a context of its own current in this thread. The call's parameters
+// depend on the version.
+inline CUcontext create_context(int ordinal)
+{
+    CUcontext context = nullptr;
+#if CUDA_VERSION >= 13000
+    GPU_CALL(cuCtxCreate, &context, nullptr, 0, ordinal);
+#else
+    GPU_CALL(cuCtxCreate, &context, 0, ordinal);
+#endif
+    return context;
 }
 
 // cuMemAlloc'ed memory of the current context.
@@ -126,6 +142,47 @@ private:
     CUdeviceptr address_ = 0;
     size_t step_         = 0;
     std::vector<CUmemGenericAllocationHandle> handles_;
+};
+
+// A kernel in the legacy stream that runs until the end of the scope.
+class running_kernel {
+public:
+    running_kernel() { SIM_CALL(cuda_sim_kernel_start); }
+    ~running_kernel() { SIM_CALL(cuda_sim_kernel_stop); }
+    running_kernel(const running_kernel &)            = delete;
+    running_kernel &operator=(const running_kernel &) = delete;
+
+    // How many calls wait for it.
+    uint64_t waiters() const { return SIM_CALL(cuda_sim_kernel_waiters); }
+};
+
+// A stream that captures, in the thread that made it.
+class capture {
+public:
+    explicit capture(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL,
+                     unsigned flags           = CU_STREAM_DEFAULT)
+    {
+        GPU_CALL(cuStreamCreate, &stream_, flags);
+        GPU_CALL(cuStreamBeginCapture, stream_, mode);
+    }
+    capture(const capture &)            = delete;
+    capture &operator=(const capture &) = delete;
+
+    // Whether nothing has disturbed it.
+    bool end()
+    {
+        CUgraph graph   = nullptr;
+        CUresult result = entry<decltype(cuStreamEndCapture)>(
+            "cuStreamEndCapture")(stream_, &graph);
+        GPU_CALL(cuStreamDestroy, stream_);
+        if (result == CUDA_SUCCESS) {
+            GPU_CALL(cuGraphDestroy, graph);
+        }
+        return result == CUDA_SUCCESS;
+    }
+
+private:
+    CUstream stream_ = nullptr;
 };
 
 // Failures on demand, until the end of the scope.

@@ -2,9 +2,13 @@
 if HAVE_GTEST
 check_PROGRAMS += test/gtest/cuda/test_cuda
 UNIT_TESTS     += test/gtest/cuda/test_cuda
+TAP_TESTS      += test/gtest/cuda/variants.tap
 endif
+EXTRA_DIST += test/gtest/cuda/variants.tap
 test_gtest_cuda_test_cuda_SOURCES = \
+    test/gtest/cuda/test_contexts.cc \
     test/gtest/cuda/test_cuda.cc \
+    test/gtest/cuda/test_streams.cc \
     test/gtest/common/fds.h \
     test/gtest/common/gpu.h
 test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)

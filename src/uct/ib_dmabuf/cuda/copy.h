@@ -8,9 +8,10 @@
 
 namespace ucx_ib_dmabuf {
 
-// Copies in the context that owns the GPU memory, or in its GPU's primary one;
-// the thread's current context is as before afterwards. Return when the bytes
-// are there. Failures are logged.
+// Copies in the context that owns the GPU memory (see scoped_context), in a
+// stream of our own: they wait for no kernel, also not for one that writes the
+// memory, which the program must have waited for before it sends. Return when
+// the bytes are there. Allowed while streams capture. Failures are logged.
 ucs_status_t cuda_copy_to_host(const driver &cuda, void *host, uintptr_t device,
                                size_t length);
 ucs_status_t cuda_copy_from_host(const driver &cuda, uintptr_t device,

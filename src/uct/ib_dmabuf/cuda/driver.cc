@@ -26,6 +26,7 @@ bool find_all(void *library, driver *table)
 {
     find(library, "cuMemGetHandleForAddressRange",
          &table->get_handle_for_address_range);
+    find(library, "cuCtxGetId", &table->ctx_get_id);
     return find(library, "cuInit", &table->init) &&
            find(library, "cuGetErrorName", &table->get_error_name) &&
            find(library, "cuDeviceGetCount", &table->device_get_count) &&
@@ -41,14 +42,21 @@ bool find_all(void *library, driver *table)
                 &table->primary_ctx_release) &&
            find(library, "cuCtxPushCurrent_v2", &table->ctx_push_current) &&
            find(library, "cuCtxPopCurrent_v2", &table->ctx_pop_current) &&
+           find(library, "cuCtxGetCurrent", &table->ctx_get_current) &&
+           find(library, "cuCtxGetDevice", &table->ctx_get_device) &&
            find(library, "cuPointerGetAttribute",
                 &table->pointer_get_attribute) &&
            find(library, "cuPointerGetAttributes",
                 &table->pointer_get_attributes) &&
            find(library, "cuMemGetAddressRange_v2",
                 &table->mem_get_address_range) &&
-           find(library, "cuMemcpyDtoH_v2", &table->memcpy_dtoh) &&
-           find(library, "cuMemcpyHtoD_v2", &table->memcpy_htod);
+           find(library, "cuMemcpyDtoHAsync_v2", &table->memcpy_dtoh_async) &&
+           find(library, "cuMemcpyHtoDAsync_v2", &table->memcpy_htod_async) &&
+           find(library, "cuStreamCreate", &table->stream_create) &&
+           find(library, "cuStreamDestroy_v2", &table->stream_destroy) &&
+           find(library, "cuStreamSynchronize", &table->stream_synchronize) &&
+           find(library, "cuThreadExchangeStreamCaptureMode",
+                &table->thread_exchange_capture_mode);
 }
 
 // Whether there is a GPU to talk to.

@@ -22,13 +22,21 @@ struct driver {
     decltype(&::cuDevicePrimaryCtxRelease) primary_ctx_release;
     decltype(&::cuCtxPushCurrent) ctx_push_current;
     decltype(&::cuCtxPopCurrent) ctx_pop_current;
+    decltype(&::cuCtxGetCurrent) ctx_get_current;
+    decltype(&::cuCtxGetDevice) ctx_get_device;
     decltype(&::cuPointerGetAttribute) pointer_get_attribute;
     decltype(&::cuPointerGetAttributes) pointer_get_attributes;
     decltype(&::cuMemGetAddressRange) mem_get_address_range;
-    decltype(&::cuMemcpyDtoH) memcpy_dtoh;
-    decltype(&::cuMemcpyHtoD) memcpy_htod;
+    decltype(&::cuMemcpyDtoHAsync) memcpy_dtoh_async;
+    decltype(&::cuMemcpyHtoDAsync) memcpy_htod_async;
+    decltype(&::cuStreamCreate) stream_create;
+    decltype(&::cuStreamDestroy) stream_destroy;
+    decltype(&::cuStreamSynchronize) stream_synchronize;
+    decltype(&::cuThreadExchangeStreamCaptureMode) thread_exchange_capture_mode;
     // Since CUDA 11.7; null in older drivers.
     decltype(&::cuMemGetHandleForAddressRange) get_handle_for_address_range;
+    // Since CUDA 12.0; null in older drivers.
+    decltype(&::cuCtxGetId) ctx_get_id;
 
     // Opens libcuda.so.1 and initialises the driver, the first time. Null if
     // there is no libcuda, no driver or no GPU; tried again each time then,

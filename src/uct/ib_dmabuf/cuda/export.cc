@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "export.h"
 #include "../report.h"
+#include "capture.h"
+#include "context.h"
+#include <algorithm>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -20,6 +23,38 @@ const char *remedy(CUresult result)
     }
 }
 
+// An address in the range at which there is memory. The range was rounded to
+// pages, and at its beginning there may be nothing: small allocations, which
+// are aligned to 256 bytes, share pages.
+uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length)
+{
+    constexpr size_t alignment = 256;
+    constexpr size_t page_max  = 64 * 1024;
+    unsigned long long id;
+
+    for (size_t done = 0; done < std::min(length, page_max);
+         done += alignment) {
+        if (cuda.pointer_get_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                       address + done) == CUDA_SUCCESS) {
+            return address + done;
+        }
+    }
+    return address;
+}
+
+CUresult export_range(const driver &cuda, uintptr_t address, size_t length,
+                      int *fd)
+{
+    relaxed_capture relaxed(cuda);
+    scoped_context context(cuda, first_known(cuda, address, length));
+
+    if (context.result() != CUDA_SUCCESS) {
+        return context.result();
+    }
+    return cuda.get_handle_for_address_range(
+        fd, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+}
+
 } // namespace
 
 ucs_status_t cuda_export_dmabuf(const driver &cuda, uintptr_t address,
@@ -31,8 +66,7 @@ ucs_status_t cuda_export_dmabuf(const driver &cuda, uintptr_t address,
         return UCS_ERR_UNSUPPORTED; // cuda_can_export() has told why
     }
 
-    CUresult result = cuda.get_handle_for_address_range(
-        &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    CUresult result = export_range(cuda, address, length, &exported);
     if (result != CUDA_SUCCESS) {
         warn_once(format("export %d", static_cast<int>(result)),
                   format("cuMemGetHandleForAddressRange(0x%zx, %zu bytes) "

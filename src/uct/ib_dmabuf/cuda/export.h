@@ -12,8 +12,8 @@ namespace ucx_ib_dmabuf {
 // size; the range begins at the dma-buf's first byte. The caller owns the fd,
 // which is close-on-exec and may be 0. A failure is logged with its cause.
 // UCS_ERR_UNSUPPORTED: this memory, GPU or driver exports none;
-// UCS_ERR_NO_MEMORY: no room, BAR1's say. Needs no current context.
-// Thread-safe.
+// UCS_ERR_NO_MEMORY: no room, BAR1's say. Needs no current context,
+// and is allowed while streams capture. Thread-safe.
 ucs_status_t cuda_export_dmabuf(const driver &cuda, uintptr_t address,
                                 size_t length, int *fd);
 

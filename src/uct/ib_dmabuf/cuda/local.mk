@@ -5,6 +5,9 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/report.h \
     src/uct/ib_dmabuf/cuda/bar1.cc \
     src/uct/ib_dmabuf/cuda/bar1.h \
+    src/uct/ib_dmabuf/cuda/capture.h \
+    src/uct/ib_dmabuf/cuda/context.cc \
+    src/uct/ib_dmabuf/cuda/context.h \
     src/uct/ib_dmabuf/cuda/copy.cc \
     src/uct/ib_dmabuf/cuda/copy.h \
     src/uct/ib_dmabuf/cuda/driver.cc \
@@ -12,4 +15,6 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/export.cc \
     src/uct/ib_dmabuf/cuda/export.h \
     src/uct/ib_dmabuf/cuda/memory.cc \
-    src/uct/ib_dmabuf/cuda/memory.h
+    src/uct/ib_dmabuf/cuda/memory.h \
+    src/uct/ib_dmabuf/cuda/stream.cc \
+    src/uct/ib_dmabuf/cuda/stream.h

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory.h"
 #include "../report.h"
+#include "capture.h"
+#include "context.h"
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -11,20 +13,41 @@ struct attributes {
     unsigned managed            = 0;
     unsigned long long identity = 0;
     int device                  = -1;
+    CUcontext context           = nullptr;
+    unsigned ipc_capable        = 0;
+    CUdeviceptr base            = 0;
+    size_t size                 = 0;
     unsigned rdma_capable       = 1;
+    CUmemoryPool pool           = nullptr;
+
+    // What is used of cuMemAlloc() and its kin.
+    bool is_ordinary() const { return ipc_capable != 0; }
+    bool is_mapped() const
+    {
+        return !is_ordinary() && (context == nullptr) && (pool == nullptr);
+    }
 };
 
-// Drivers before 11.x do not know the last attribute, and fail the whole call.
+// Drivers before 11.3 do not know the last two, and fail the whole call.
 bool query(const driver &cuda, CUdeviceptr address, attributes *out)
 {
     CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        CU_POINTER_ATTRIBUTE_BUFFER_ID, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE};
-    void *values[] = {&out->type, &out->managed, &out->identity, &out->device,
-                      &out->rdma_capable};
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_BUFFER_ID,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *values[] = {&out->type,   &out->managed, &out->identity,
+                      &out->device, &out->context, &out->ipc_capable,
+                      &out->base,   &out->size,    &out->rdma_capable,
+                      &out->pool};
 
-    for (unsigned count : {5u, 4u}) {
+    for (unsigned count : {10u, 8u}) {
         CUresult result =
             cuda.pointer_get_attributes(count, names, values, address);
         if (result == CUDA_SUCCESS) {
@@ -52,28 +75,58 @@ uint64_t combine(uint64_t hash, uint64_t identity)
     return (hash ^ identity) * 0x9e3779b97f4a7c15ull + 1;
 }
 
-// The first segment that holds the address.
-ucs_status_t segment_at(const driver &cuda, uintptr_t address, cuda_memory *out)
+// The attributes give the whole reservation that a VMM segment is mapped in, as
+// NVIDIA documents them, and perhaps the whole chunk of a pool.
+// cuMemGetAddressRange gives the segment or the allocation, but needs a context
+// (UCX pull request 10545).
+ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
+{
+    scoped_context context(cuda, address);
+    CUresult result = context.result();
+
+    if (result == CUDA_SUCCESS) {
+        result =
+            cuda.mem_get_address_range(&found->base, &found->size, address);
+    }
+    switch (result) {
+    case CUDA_SUCCESS:
+        return UCS_OK;
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_NOT_FOUND: // released in the meantime
+        return UCS_ERR_NO_ELEM;
+    default:
+        warn_once(format("address range %d", static_cast<int>(result)),
+                  format("cuMemGetAddressRange(0x%zx) failed: %s. Messages in "
+                         "this memory are staged through host memory: see the "
+                         "NVIDIA driver's log (dmesg)",
+                         address, cuda.error(result).c_str()));
+        return UCS_ERR_UNSUPPORTED;
+    }
+}
+
+// What holds the address: an allocation or one VMM segment.
+ucs_status_t segment_at(const driver &cuda, uintptr_t address, cuda_memory *out,
+                        bool *mapped)
 {
     attributes found;
-    CUdeviceptr base = 0;
-    size_t size      = 0;
 
     if (!query(cuda, address, &found)) {
         return UCS_ERR_NO_ELEM;
     }
-    CUresult result = cuda.mem_get_address_range(&base, &size, address);
-    if (result != CUDA_SUCCESS) {
-        ucs_debug("ib_dmabuf: cuMemGetAddressRange(0x%zx): %s", address,
-                  cuda.error(result).c_str());
-        return UCS_ERR_NO_ELEM;
+    const cuda_memory::kind kind = kind_of(found);
+    if ((kind == cuda_memory::kind::device) && !found.is_ordinary()) {
+        ucs_status_t status = narrow(cuda, address, &found);
+        if (status != UCS_OK) {
+            return status;
+        }
     }
-    *out = {static_cast<uintptr_t>(base),
-            size,
-            found.identity,
-            found.device,
-            kind_of(found),
-            found.rdma_capable != 0};
+    *mapped = found.is_mapped();
+    *out    = {static_cast<uintptr_t>(found.base),
+               found.size,
+               found.identity,
+               found.device,
+               kind,
+               found.rdma_capable != 0};
     return UCS_OK;
 }
 
@@ -83,23 +136,31 @@ ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
                            cuda_memory *out)
 {
     const uintptr_t end = address + length;
+    relaxed_capture relaxed(cuda);
     cuda_memory whole;
+    bool mapped;
 
-    if ((length == 0) || (end < address)) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    ucs_status_t status = segment_at(cuda, address, &whole);
+    ucs_status_t status = segment_at(cuda, address, &whole, &mapped);
     if (status != UCS_OK) {
         return status;
     }
+    if (whole.type != cuda_memory::kind::device) {
+        *out = whole;
+        return UCS_OK;
+    }
+    if ((length == 0) || (end < address)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
 
-    // cuMemGetAddressRange gives one segment of a VMM range, so a buffer may
-    // go on in the next ones. Two ordinary allocations can lie side by side
-    // as well: their export is refused by the driver.
+    // A buffer may go on in the next segment of a VMM range. Two allocations
+    // that lie side by side are two, whatever lies in both.
     while (whole.base + whole.size < end) {
         cuda_memory next;
-        status = segment_at(cuda, whole.base + whole.size, &next);
-        if ((status != UCS_OK) || (next.device != whole.device) ||
+        if (!mapped) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+        status = segment_at(cuda, whole.base + whole.size, &next, &mapped);
+        if ((status != UCS_OK) || !mapped || (next.device != whole.device) ||
             (next.type != whole.type) || (next.size == 0) ||
             (next.base != whole.base + whole.size)) {
             return UCS_ERR_INVALID_PARAM;
@@ -116,8 +177,9 @@ bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
                      uint64_t identity)
 {
     unsigned long long found = 0;
-    CUresult result          = cuda.pointer_get_attribute(
-                 &found, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+    relaxed_capture relaxed(cuda);
+    CUresult result = cuda.pointer_get_attribute(
+        &found, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
 
     if (result != CUDA_SUCCESS) {
         return false;

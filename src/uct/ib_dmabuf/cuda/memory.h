@@ -9,7 +9,7 @@
 namespace ucx_ib_dmabuf {
 
 // What CUDA says of an address. None of these functions needs a current
-// context; all are thread-safe.
+// context, all are allowed while streams capture, and all are thread-safe.
 struct cuda_memory {
     enum class kind {
         device,  // memory of one GPU
@@ -17,6 +17,7 @@ struct cuda_memory {
         host     // pinned host memory, registered or allocated by CUDA
     };
 
+    // Of device memory; of other kinds as the driver says, perhaps 0.
     uintptr_t base;    // of the allocation, or of the first VMM segment
     size_t size;       // bytes, up to the end of the allocation or of the last
                        // segment that the range touches
@@ -28,8 +29,11 @@ struct cuda_memory {
     bool rdma_capable; // the allocation was not made without GPUDirect RDMA
 };
 
-// UCS_ERR_NO_ELEM: not CUDA memory. UCS_ERR_INVALID_PARAM: the range goes over
-// into something else than further VMM segments of the same GPU.
+// UCS_ERR_NO_ELEM: the address is not CUDA memory. Of device memory,
+// UCS_ERR_INVALID_PARAM: the range is empty, or goes over into something else
+// than further VMM segments of the same GPU; UCS_ERR_UNSUPPORTED: the driver
+// does not tell where it begins and ends (reported). Of other memory, what is
+// at the first byte.
 ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
                            cuda_memory *out);
 

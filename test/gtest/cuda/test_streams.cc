@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the plug-in does neither disturbs a stream that captures nor waits for
+// kernels.
+#include "../../../src/uct/ib_dmabuf/cuda/copy.h"
+#include "../../../src/uct/ib_dmabuf/cuda/export.h"
+#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../common/gpu.h"
+#include <atomic>
+#include <gtest/gtest.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+constexpr size_t mib = 1 << 20;
+
+uint64_t calls(const char *name)
+{
+    return SIM_CALL(cuda_sim_calls, name);
+}
+
+class test_streams : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        gpu::use();
+        cuda_ = driver::get();
+        ASSERT_NE(nullptr, cuda_);
+    }
+
+    void copy(uintptr_t address)
+    {
+        std::vector<char> out(1000, 'x');
+        std::vector<char> in(1000);
+
+        EXPECT_EQ(UCS_OK,
+                  cuda_copy_from_host(*cuda_, address, out.data(), out.size()));
+        EXPECT_EQ(UCS_OK,
+                  cuda_copy_to_host(*cuda_, in.data(), address, in.size()));
+        EXPECT_EQ(out, in);
+    }
+
+    void use(uintptr_t address)
+    {
+        cuda_memory found{};
+        int fd = -1;
+
+        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, address, mib, &found));
+        EXPECT_TRUE(cuda_is_current(*cuda_, address, mib, found.identity));
+        EXPECT_EQ(UCS_OK, cuda_export_dmabuf(*cuda_, address, mib, &fd));
+        close(fd);
+        copy(address);
+    }
+
+    const driver *cuda_ = nullptr;
+};
+
+TEST_F(test_streams, captures_are_not_disturbed)
+{
+    gpu::buffer buffer(4 * mib);
+    gpu::segments memory(1);
+
+    for (uintptr_t address : {buffer.address(), memory.address()}) {
+        for (auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL,
+                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                          CU_STREAM_CAPTURE_MODE_RELAXED}) {
+            for (unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+                gpu::capture capture(mode, flags);
+                use(address);
+                std::thread([&] { use(address); }).join();
+                EXPECT_TRUE(capture.end()) << mode << ' ' << flags;
+            }
+        }
+    }
+}
+
+TEST_F(test_streams, the_threads_capture_mode_stays)
+{
+    gpu::buffer buffer(4 * mib);
+
+    for (auto mode :
+         {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+          CU_STREAM_CAPTURE_MODE_RELAXED}) {
+        CUstreamCaptureMode now = mode;
+        GPU_CALL(cuThreadExchangeStreamCaptureMode, &now);
+        use(buffer.address());
+        now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        GPU_CALL(cuThreadExchangeStreamCaptureMode, &now);
+        EXPECT_EQ(mode, now);
+    }
+}
+
+// A kernel that waits for the message would wait for ever.
+TEST_F(test_streams, copies_wait_for_no_kernel)
+{
+    gpu::buffer buffer(mib);
+    std::atomic<bool> done{false};
+    std::thread copying;
+    {
+        gpu::running_kernel kernel;
+        copying = std::thread([&] {
+            copy(buffer.address());
+            done = true;
+        });
+        while (!done && (kernel.waiters() == 0)) {
+            std::this_thread::yield();
+        }
+        EXPECT_TRUE(done) << "the copy waits for a kernel";
+    }
+    copying.join();
+}
+
+TEST_F(test_streams, a_context_has_one_stream)
+{
+    gpu::buffer buffer(mib);
+
+    copy(buffer.address());
+    const uint64_t before = calls("cuStreamCreate");
+    copy(buffer.address());
+    std::thread([&] { copy(buffer.address()); }).join();
+    EXPECT_EQ(before, calls("cuStreamCreate"));
+}
+
+TEST_F(test_streams, contexts_come_and_go)
+{
+    for (int i = 0; i < 3; ++i) {
+        CUcontext context = gpu::create_context(0);
+        {
+            gpu::buffer buffer(mib);
+            copy(buffer.address());
+        }
+        GPU_CALL(cuCtxDestroy, context);
+    }
+    // The same handle, another context.
+    for (int i = 0; i < 3; ++i) {
+        gpu::segments memory(1, 1);
+        copy(memory.address());
+    }
+}
+
+TEST_F(test_streams, threads_share_a_stream)
+{
+    std::vector<std::thread> threads;
+    CUcontext context = gpu::create_context(0);
+    gpu::buffer buffer(mib);
+    for (size_t i = 0; i < 4; ++i) {
+        threads.emplace_back([&, i] {
+            for (int times = 0; times < 20; ++times) {
+                copy(buffer.address() + i * 1000);
+            }
+        });
+    }
+    for (std::thread &one : threads) {
+        one.join();
+    }
+    buffer.release();
+    GPU_CALL(cuCtxDestroy, context);
+}
+
+TEST_F(test_streams, drivers_that_do_not_tell_contexts_apart)
+{
+    driver older     = *cuda_;
+    older.ctx_get_id = nullptr;
+    gpu::buffer buffer(mib);
+    char byte            = 0;
+    const uint64_t made  = calls("cuStreamCreate");
+    const uint64_t ended = calls("cuStreamDestroy_v2");
+
+    EXPECT_EQ(UCS_OK, cuda_copy_to_host(older, &byte, buffer.address(), 1));
+    EXPECT_EQ(made + 1, calls("cuStreamCreate"));
+    EXPECT_EQ(ended + 1, calls("cuStreamDestroy_v2"));
+}
+
+TEST_F(test_streams, failures_are_errors)
+{
+    gpu::buffer buffer(mib);
+    char byte = 0;
+
+    for (const char *call :
+         {"cuMemcpyDtoHAsync_v2=2", "cuStreamSynchronize=700",
+          "cuCtxPushCurrent_v2=201"}) {
+        gpu::scoped_fail fail(call);
+        EXPECT_NE(UCS_OK, cuda_copy_to_host(*cuda_, &byte, buffer.address(), 1))
+            << call;
+    }
+}
+
+} // namespace
