@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include test/gtest/cache/local.mk
+include test/gtest/contract/local.mk
 include test/gtest/cuda/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk

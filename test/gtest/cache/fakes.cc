@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
+#include <ucs/memory/memory_type.h>
 #include <unistd.h>
 #include <utility>
 
@@ -119,12 +120,15 @@ ucs_status_t gpu::extent_at(uintptr_t address, size_t length, extent *out) const
     }
     const block &first = it->second;
     uintptr_t end      = it->first + first.size;
-    *out               = {.base        = it->first,
-                          .size        = first.size,
-                          .identity    = first.id,
-                          .device      = first.device,
-                          .memory_type = 2,
-                          .exportable  = first.exportable};
+    if (length == 0) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *out = {.base        = it->first,
+            .size        = first.size,
+            .identity    = first.id,
+            .device      = first.device,
+            .memory_type = UCS_MEMORY_TYPE_CUDA,
+            .exportable  = first.exportable};
     while (length > end - address) {
         ++it;
         if (!first.vmm || it == blocks_.end() || it->first != end ||
@@ -176,6 +180,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
 {
     if (address % page_ != 0 || length % page_ != 0 || length == 0) {
         complain("unaligned export");
+        return UCS_ERR_INVALID_PARAM;
     }
     ucs_status_t status = export_faults.next();
     if (status != UCS_OK) {
@@ -200,7 +205,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     if (real_fds) {
         *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
-    exported_[*fd] = std::move(pieces); // the latest of that number
+    exported_[*fd] = {length, std::move(pieces)}; // the latest of that number
     locked.unlock();
     if (during_export) {
         std::exchange(during_export, nullptr)();
@@ -208,7 +213,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     return UCS_OK;
 }
 
-std::vector<piece> gpu::contents(int fd) const
+std::vector<piece> gpu::contents(int fd, size_t offset, size_t length) const
 {
     std::lock_guard<std::mutex> locked(lock_);
     auto it = exported_.find(fd);
@@ -216,7 +221,14 @@ std::vector<piece> gpu::contents(int fd) const
         complain("registered something that is no open dma-buf");
         return {};
     }
-    return it->second;
+    // Without real ones, all have the same number.
+    const dmabuf &found = it->second;
+    if (real_fds &&
+        (length == 0 || offset > found.size || length > found.size - offset)) {
+        complain("registered beyond the dma-buf");
+        return {};
+    }
+    return found.pieces;
 }
 
 uint64_t registration::id_at(uintptr_t at) const
@@ -243,7 +255,10 @@ ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
     auto made     = std::make_unique<registration>();
     made->address = address;
     made->length  = length;
-    made->pieces  = memory_.contents(fd);
+    made->pieces  = memory_.contents(fd, offset, length);
+    if (made->pieces.empty()) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     std::lock_guard<std::mutex> locked(lock_);
     if (length > max_bytes_ || bytes_ > max_bytes_ - length) {
         return UCS_ERR_NO_MEMORY;

@@ -65,8 +65,10 @@ public:
                               size_t *offset) override;
     size_t granularity() const override { return page_; }
 
-    // What the dma-buf is of; empty if it isn't one of ours or was closed.
-    std::vector<piece> contents(int fd) const;
+    // What the dma-buf is of; empty if it isn't one of ours, was closed, or
+    // does not have all of the range.
+    std::vector<piece> contents(int fd, size_t offset, size_t length) const;
+    std::vector<piece> contents(int fd) const { return contents(fd, 0, 1); }
 
     faults describe_faults, export_faults;
     std::atomic<uint64_t> identity_calls{0};
@@ -91,7 +93,11 @@ private:
     const size_t page_;
     mutable std::mutex lock_;
     blocks blocks_;
-    std::map<int, std::vector<piece>> exported_;
+    struct dmabuf {
+        size_t size;
+        std::vector<piece> pieces;
+    };
+    std::map<int, dmabuf> exported_;
     uint64_t last_id_ = 0;
 };
 

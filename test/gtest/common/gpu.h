@@ -101,25 +101,18 @@ private:
 class segments {
 public:
     segments(unsigned count, int ordinal = 0, bool rdma_capable = true)
+        : handles_(count)
     {
-        CUmemAllocationProp prop{};
-        prop.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-        prop.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-        prop.location.id                     = ordinal;
-        prop.allocFlags.gpuDirectRDMACapable = rdma_capable;
-        GPU_CALL(cuMemGetAllocationGranularity, &step_, &prop,
+        prop_.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
+        prop_.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+        prop_.location.id                     = ordinal;
+        prop_.allocFlags.gpuDirectRDMACapable = rdma_capable;
+        GPU_CALL(cuMemGetAllocationGranularity, &step_, &prop_,
                  CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-        GPU_CALL(cuMemAddressReserve, &address_, count * step_, step_, 0, 0);
+        GPU_CALL(cuMemAddressReserve, &address_, size(), step_, 0, 0);
         for (unsigned i = 0; i < count; ++i) {
-            CUmemGenericAllocationHandle handle = 0;
-            GPU_CALL(cuMemCreate, &handle, step_, &prop, 0);
-            GPU_CALL(cuMemMap, address_ + i * step_, step_, 0, handle, 0);
-            handles_.push_back(handle);
+            map(i);
         }
-        CUmemAccessDesc access{};
-        access.location = prop.location;
-        access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        GPU_CALL(cuMemSetAccess, address_, count * step_, &access, 1);
     }
     ~segments()
     {
@@ -128,8 +121,7 @@ public:
                                                       step_);
             entry<decltype(cuMemRelease)>("cuMemRelease")(handles_[i]);
         }
-        entry<decltype(cuMemAddressFree)>("cuMemAddressFree")(
-            address_, handles_.size() * step_);
+        entry<decltype(cuMemAddressFree)>("cuMemAddressFree")(address_, size());
     }
     segments(const segments &)            = delete;
     segments &operator=(const segments &) = delete;
@@ -138,7 +130,27 @@ public:
     size_t step() const { return step_; }
     size_t size() const { return handles_.size() * step_; }
 
+    // Other memory behind one of them.
+    void remap(unsigned index)
+    {
+        GPU_CALL(cuMemUnmap, address_ + index * step_, step_);
+        GPU_CALL(cuMemRelease, handles_[index]);
+        map(index);
+    }
+
 private:
+    void map(unsigned index)
+    {
+        CUmemAccessDesc access{};
+        access.location = prop_.location;
+        access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        GPU_CALL(cuMemCreate, &handles_[index], step_, &prop_, 0);
+        GPU_CALL(cuMemMap, address_ + index * step_, step_, 0, handles_[index],
+                 0);
+        GPU_CALL(cuMemSetAccess, address_ + index * step_, step_, &access, 1);
+    }
+
+    CUmemAllocationProp prop_{};
     CUdeviceptr address_ = 0;
     size_t step_         = 0;
     std::vector<CUmemGenericAllocationHandle> handles_;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_CONTRACT_CUDA_WORLD_H_
+#define TEST_GTEST_CONTRACT_CUDA_WORLD_H_
+
+#include "../../../src/uct/ib_dmabuf/md/cuda_exporter.h"
+#include "../common/gpu.h"
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// The GPU that libcuda.so.1 gives: a simulated one, or a real one.
+class cuda_world {
+public:
+    static std::string missing()
+    {
+        return ucx_ib_dmabuf::driver::get() ? "" : "no GPU here";
+    }
+    static bool is_simulated()
+    {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW);
+        return dlsym(library, "cuda_sim_calls") != nullptr;
+    }
+
+    // Nothing is current while the exporter is used.
+    cuda_world() : exporter_(*ucx_ib_dmabuf::driver::get())
+    {
+        gpu::use();
+        GPU_CALL(cuCtxGetCurrent, &context_);
+        GPU_CALL(cuCtxSetCurrent, nullptr);
+        unit_ = segments(1);
+    }
+    ~cuda_world() { GPU_CALL(cuDevicePrimaryCtxRelease, 0); }
+    cuda_world(const cuda_world &)            = delete;
+    cuda_world &operator=(const cuda_world &) = delete;
+
+    ucx_ib_dmabuf::exporter &subject() { return exporter_; }
+    size_t segment() const { return unit_->step(); }
+    void mistake() {}
+
+    uintptr_t allocate(size_t size)
+    {
+        const current here(context_);
+        auto made               = std::make_unique<gpu::buffer>(size);
+        const uintptr_t address = made->address();
+        buffers_[address]       = std::move(made);
+        return address;
+    }
+    uintptr_t neighbours(size_t size)
+    {
+        std::map<uintptr_t, std::unique_ptr<gpu::buffer>> all;
+        const current here(context_);
+        for (int i = 0; i < 32; ++i) {
+            auto made               = std::make_unique<gpu::buffer>(size);
+            const uintptr_t address = made->address();
+            all[address]            = std::move(made);
+            auto before             = all.find(address - size);
+            auto low = before != all.end() ? before : all.find(address);
+            if (all.count(low->first + size)) {
+                const uintptr_t base  = low->first;
+                buffers_[base]        = std::move(all[base]);
+                buffers_[base + size] = std::move(all[base + size]);
+                return base;
+            }
+        }
+        return 0;
+    }
+    uintptr_t map(unsigned count)
+    {
+        auto made               = segments(count);
+        const uintptr_t address = made->address();
+        mapped_[address]        = std::move(made);
+        return address;
+    }
+    void remap(uintptr_t address)
+    {
+        auto range = std::prev(mapped_.upper_bound(address));
+        range->second->remap((address - range->first) / segment());
+    }
+    void release(uintptr_t address)
+    {
+        const current here(context_);
+        buffers_.erase(address);
+        mapped_.erase(address);
+    }
+    // Writes a pattern, and looks at it through the dma-buf.
+    bool shows(int fd, size_t offset, uintptr_t address);
+
+private:
+    // Makes a context current for as long as it lives.
+    class current {
+    public:
+        explicit current(CUcontext context)
+        {
+            GPU_CALL(cuCtxPushCurrent, context);
+        }
+        ~current() { GPU_CALL(cuCtxPopCurrent, nullptr); }
+        current(const current &)            = delete;
+        current &operator=(const current &) = delete;
+    };
+
+    std::unique_ptr<gpu::segments> segments(unsigned count)
+    {
+        const current here(context_);
+        return std::make_unique<gpu::segments>(count);
+    }
+
+    ucx_ib_dmabuf::cuda_exporter exporter_;
+    CUcontext context_ = nullptr;
+    std::unique_ptr<gpu::segments> unit_;
+    std::map<uintptr_t, std::unique_ptr<gpu::buffer>> buffers_;
+    std::map<uintptr_t, std::unique_ptr<gpu::segments>> mapped_;
+};
+
+inline bool cuda_world::shows(int fd, size_t offset, uintptr_t address)
+{
+    static int last   = 0;
+    const size_t size = subject().granularity();
+    const int number  = ++last;
+    const current here(context_);
+
+    GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
+    if (is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
+        offset += static_cast<size_t>(lseek(fd, 0, SEEK_CUR)); // a stand-in
+    }
+    void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd,
+                      static_cast<off_t>(offset));
+    if (seen == MAP_FAILED) {
+        // Dma-bufs of GPUs can be mapped since CUDA 13.3.
+        return !is_simulated();
+    }
+    const bool same = memcmp(seen, &number, sizeof(number)) == 0;
+    munmap(seen, size);
+    return same;
+}
+
+#endif

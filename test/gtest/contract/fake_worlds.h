@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_CONTRACT_FAKE_WORLDS_H_
+#define TEST_GTEST_CONTRACT_FAKE_WORLDS_H_
+
+#include "../cache/fakes.h"
+#include <string>
+
+// The fakes complain of mistakes beside refusing them; these are meant.
+class meant_mistakes {
+public:
+    void expect_one() { ++expected_; }
+    ~meant_mistakes()
+    {
+        EXPECT_EQ(expected_, fakes::complaints - before_);
+        fakes::complaints = before_;
+    }
+
+private:
+    const uint64_t before_ = fakes::complaints;
+    uint64_t expected_     = 0;
+};
+
+// The cache tests' GPU.
+class fake_gpu {
+public:
+    static std::string missing() { return ""; }
+
+    ucx_ib_dmabuf::exporter &subject() { return gpu_; }
+    size_t segment() const { return 2 << 20; }
+    void mistake() { mistakes_.expect_one(); }
+
+    uintptr_t allocate(size_t size) { return add(size, false); }
+    uintptr_t neighbours(size_t size)
+    {
+        const uintptr_t low = add(size, false);
+        add_at(low + size, size, false);
+        return low;
+    }
+    uintptr_t map(unsigned count)
+    {
+        const uintptr_t base = next_;
+        for (unsigned i = 0; i < count; ++i) {
+            add_at(base + i * segment(), segment(), true);
+        }
+        next_ += count * segment() + gap;
+        mapped_[base] = count;
+        return base;
+    }
+    void remap(uintptr_t address)
+    {
+        gpu_.free(address);
+        gpu_.alloc(address, segment(), 0, true, true);
+    }
+    void release(uintptr_t address)
+    {
+        const unsigned count = mapped_.count(address) ? mapped_[address] : 1;
+        for (unsigned i = 0; i < count; ++i) {
+            gpu_.free(address + i * segment());
+        }
+        mapped_.erase(address);
+        last_ = address;
+    }
+    bool shows(int fd, size_t offset, uintptr_t address)
+    {
+        const auto pieces = gpu_.contents(fd);
+        return (offset == 0) && !pieces.empty() &&
+               (pieces.front().id == gpu_.id_at(address));
+    }
+
+private:
+    static constexpr size_t gap = 64 << 20;
+
+    // What was released last comes back first, as drivers do it.
+    uintptr_t add(size_t size, bool vmm)
+    {
+        const uintptr_t base = last_ ? last_ : next_;
+        next_ += last_ ? 0 : size + gap;
+        last_ = 0;
+        add_at(base, size, vmm);
+        return base;
+    }
+    void add_at(uintptr_t base, size_t size, bool vmm)
+    {
+        gpu_.alloc(base, size, 0, true, vmm);
+    }
+
+    meant_mistakes mistakes_;
+    fakes::gpu gpu_;
+    std::map<uintptr_t, unsigned> mapped_;
+    uintptr_t next_ = uintptr_t{1} << 40;
+    uintptr_t last_ = 0;
+};
+
+// The cache tests' NIC, and what it registers.
+class fake_nic {
+public:
+    static std::string missing() { return ""; }
+
+    ucx_ib_dmabuf::registrar &subject() { return nic_; }
+    void mistake() { mistakes_.expect_one(); }
+
+    int dmabuf(size_t size)
+    {
+        size_t offset;
+        int fd = -1;
+        if (!gpu_.allocated(address())) {
+            gpu_.alloc(address(), size);
+        }
+        gpu_.export_range(address(), size, &fd, &offset);
+        return fd;
+    }
+    uintptr_t address() const { return uintptr_t{1} << 40; }
+    bool reaches(void *handle, uintptr_t address, size_t)
+    {
+        const auto *made = static_cast<fakes::registration *>(handle);
+        return made->id_at(address) == gpu_.id_at(address);
+    }
+
+private:
+    meant_mistakes mistakes_;
+    fakes::gpu gpu_;
+    fakes::nic nic_{gpu_};
+};
+
+#endif

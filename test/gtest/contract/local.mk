@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What cache/provider.h promises, over everything that keeps it.
+if HAVE_GTEST
+check_PROGRAMS += test/gtest/contract/test_contract \
+                  test/gtest/contract/test_soft_roce
+UNIT_TESTS     += test/gtest/contract/test_contract
+LAB_TESTS      += test/gtest/contract/contract.lab
+TAP_TESTS      += test/gtest/contract/gpu.tap
+endif
+EXTRA_DIST += test/gtest/contract/contract.lab test/gtest/contract/gpu.tap
+
+contract_sources = \
+    src/uct/ib_dmabuf/md/cuda_exporter.cc \
+    test/gtest/common/fds.h \
+    test/gtest/common/gpu.h \
+    test/gtest/contract/cuda_world.h \
+    test/gtest/contract/exporter.h \
+    test/gtest/contract/registrar.h
+
+test_gtest_contract_test_contract_SOURCES = $(contract_sources) \
+    test/gtest/cache/fakes.cc \
+    test/gtest/cache/fakes.h \
+    test/gtest/contract/fake_worlds.h \
+    test/gtest/contract/test_contract.cc
+test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la -lgtest_main \
+                                            $(GTEST_LIBS) -lucs -ldl
+
+# UCX's sources come first, as for the plug-in.
+test_gtest_contract_test_soft_roce_SOURCES = $(contract_sources) \
+    src/uct/ib_dmabuf/md/memh.cc \
+    src/uct/ib_dmabuf/md/nic.cc \
+    src/uct/ib_dmabuf/md/staging.cc \
+    test/gtest/contract/test_soft_roce.cc \
+    test/lab/soft_roce.cc \
+    test/lab/soft_roce.h
+test_gtest_contract_test_soft_roce_CPPFLAGS = \
+    $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
+test_gtest_contract_test_soft_roce_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_contract_test_soft_roce_LDADD   = \
+    libib_dmabuf_cuda.la libib_dmabuf_verbs.la -lgtest_main $(GTEST_LIBS) \
+    -luct -lucs $(VERBS_LIBS) -ldl

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_CONTRACT_REGISTRAR_H_
+#define TEST_GTEST_CONTRACT_REGISTRAR_H_
+
+#include "../common/fds.h"
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <thread>
+#include <uct/ib_dmabuf/cache/provider.h>
+#include <unistd.h>
+#include <vector>
+
+// What cache/provider.h promises of a registrar, for whatever a World makes:
+//   static std::string missing();   why there is none here; "": there is
+//   registrar &subject();
+//   int dmabuf(size);               a dma-buf, of the memory at address()
+//   uintptr_t address();
+//   bool reaches(handle, address, at); whether the NIC reaches, at the
+//                                   address, the dma-buf's byte `at`
+//   void mistake();                 the next call is one, knowingly
+template <typename World>
+class contract_registrar : public ::testing::Test {
+protected:
+    static constexpr size_t size = 1 << 20;
+
+    void SetUp() override
+    {
+        if (!World::missing().empty()) {
+            GTEST_SKIP() << World::missing();
+        }
+        world_   = std::make_unique<World>();
+        subject_ = &world_->subject();
+        fd_      = world_->dmabuf(size);
+        address_ = world_->address();
+    }
+    void TearDown() override
+    {
+        if (fd_ >= 0) {
+            close(fd_);
+        }
+    }
+
+    std::unique_ptr<World> world_;
+    ucx_ib_dmabuf::registrar *subject_ = nullptr;
+    uintptr_t address_                 = 0;
+    int fd_                            = -1;
+};
+TYPED_TEST_SUITE_P(contract_registrar);
+
+TYPED_TEST_P(contract_registrar, the_fd_stays_the_callers)
+{
+    const int before = count_fds();
+    void *handle     = nullptr;
+
+    ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, 0, this->address_,
+                                          this->size, &handle));
+    EXPECT_EQ(before, count_fds());
+    EXPECT_NE(-1, fcntl(this->fd_, F_GETFD));
+    this->subject_->dereg(handle);
+    EXPECT_NE(-1, fcntl(this->fd_, F_GETFD));
+    EXPECT_EQ(before, count_fds());
+}
+
+TYPED_TEST_P(contract_registrar, the_memory_is_reached_under_its_addresses)
+{
+    const size_t at = 12345;
+    void *handle    = nullptr;
+
+    ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, 0, this->address_,
+                                          this->size, &handle));
+    EXPECT_TRUE(this->world_->reaches(handle, this->address_ + at, at));
+    this->subject_->dereg(handle);
+}
+
+TYPED_TEST_P(contract_registrar, a_part_is_reached_at_its_offset)
+{
+    const size_t half = this->size / 2;
+    void *handle      = nullptr;
+
+    ASSERT_EQ(UCS_OK,
+              this->subject_->reg(this->fd_, half, this->address_ + half, 8192,
+                                  &handle));
+    EXPECT_TRUE(
+        this->world_->reaches(handle, this->address_ + half + 99, half + 99));
+    this->subject_->dereg(handle);
+}
+
+TYPED_TEST_P(contract_registrar, registrations_outlive_the_fd)
+{
+    void *handle = nullptr;
+
+    ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, 0, this->address_,
+                                          this->size, &handle));
+    close(this->fd_);
+    this->fd_ = -1;
+    EXPECT_TRUE(this->world_->reaches(handle, this->address_ + 1, 1));
+    this->subject_->dereg(handle);
+}
+
+TYPED_TEST_P(contract_registrar, one_fd_is_registered_twice)
+{
+    void *first  = nullptr;
+    void *second = nullptr;
+
+    for (void **handle : {&first, &second}) {
+        ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, 0, this->address_,
+                                              this->size, handle));
+    }
+    EXPECT_NE(first, second);
+    this->subject_->dereg(first);
+    EXPECT_TRUE(this->world_->reaches(second, this->address_ + 7, 7));
+    this->subject_->dereg(second);
+}
+
+TYPED_TEST_P(contract_registrar, what_is_no_dmabuf_is_refused)
+{
+    const int file   = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int closed = dup(this->fd_);
+    void *handle     = this;
+
+    close(closed);
+    const int before = count_fds();
+    for (int fd : {-1, closed, file}) {
+        this->world_->mistake();
+        EXPECT_NE(UCS_OK, this->subject_->reg(fd, 0, this->address_, this->size,
+                                              &handle))
+            << fd;
+    }
+    EXPECT_EQ(this, handle);
+    EXPECT_EQ(before, count_fds());
+    close(file);
+}
+
+TYPED_TEST_P(contract_registrar, ranges_beyond_the_dmabuf_are_refused)
+{
+    const size_t end = this->size;
+    void *handle     = this;
+    const struct {
+        size_t offset, length;
+    } cases[] = {{0, end + 4096}, {end - 4096, 8192}, {end, 4096}, {0, 0}};
+
+    for (const auto &one : cases) {
+        this->world_->mistake();
+        EXPECT_NE(UCS_OK, this->subject_->reg(this->fd_, one.offset,
+                                              this->address_ + one.offset,
+                                              one.length, &handle))
+            << one.offset << ' ' << one.length;
+    }
+    EXPECT_EQ(this, handle);
+}
+
+TYPED_TEST_P(contract_registrar, every_thread_may_register)
+{
+    std::vector<std::thread> threads;
+
+    for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&] {
+            for (int times = 0; times < 10; ++times) {
+                void *handle = nullptr;
+                ASSERT_EQ(UCS_OK,
+                          this->subject_->reg(this->fd_, 0, this->address_,
+                                              this->size, &handle));
+                this->subject_->dereg(handle);
+            }
+        });
+    }
+    for (std::thread &one : threads) {
+        one.join();
+    }
+}
+
+REGISTER_TYPED_TEST_SUITE_P(contract_registrar, the_fd_stays_the_callers,
+                            the_memory_is_reached_under_its_addresses,
+                            a_part_is_reached_at_its_offset,
+                            registrations_outlive_the_fd,
+                            one_fd_is_registered_twice,
+                            what_is_no_dmabuf_is_refused,
+                            ranges_beyond_the_dmabuf_are_refused,
+                            every_thread_may_register);
+
+#endif
