@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "alloc_faults.h"
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <new>
+#include <unwind.h>
+
+namespace alloc_faults {
+namespace {
+
+thread_local plan *current;
+thread_local unsigned made;
+thread_local unsigned exemptions;
+
+const void *base_of(uintptr_t address, const char **name)
+{
+    Dl_info info{};
+
+    if (dladdr(reinterpret_cast<void *>(address), &info) == 0) {
+        return nullptr;
+    }
+    *name = info.dli_fname;
+    return info.dli_fbase;
+}
+
+// Where a call of new came from, above the C++ library.
+struct search {
+    uintptr_t from;
+    bool passed = false;
+    bool ours   = false;
+};
+
+_Unwind_Reason_Code look(_Unwind_Context *frame, void *arg)
+{
+    auto *where          = static_cast<search *>(arg);
+    const uintptr_t here = _Unwind_GetIP(frame);
+    const char *name     = "";
+
+    where->passed = where->passed || (here == where->from);
+    if (!where->passed) {
+        return _URC_NO_REASON;
+    }
+    const void *base = base_of(here, &name);
+    if (strstr(name, "libstdc++") != nullptr) {
+        return _URC_NO_REASON;
+    }
+    where->ours = base == base_of(reinterpret_cast<uintptr_t>(&look), &name);
+    return _URC_END_OF_STACK;
+}
+
+bool refuses()
+{
+    if ((current == nullptr) || (exemptions > 0)) {
+        return false;
+    }
+    ++made;
+    if ((made < current->nth) || ((made > current->nth) && !current->all)) {
+        return false;
+    }
+    current->failed = true;
+    errno           = ENOMEM;
+    return true;
+}
+
+bool refuses_new(const void *caller)
+{
+    if ((current == nullptr) || (exemptions > 0)) {
+        return false;
+    }
+    search where{reinterpret_cast<uintptr_t>(caller)};
+    _Unwind_Backtrace(look, &where);
+    return where.ours && refuses();
+}
+
+} // namespace
+
+armed::armed(plan &what)
+{
+    made    = 0;
+    current = &what;
+}
+
+armed::~armed()
+{
+    current = nullptr;
+}
+
+exempt::exempt()
+{
+    ++exemptions;
+}
+
+exempt::~exempt()
+{
+    --exemptions;
+}
+
+} // namespace alloc_faults
+
+using alloc_faults::refuses;
+using alloc_faults::refuses_new;
+
+extern "C" {
+
+void *__real_malloc(size_t);
+void *__real_calloc(size_t, size_t);
+void *__real_realloc(void *, size_t);
+void *__real_aligned_alloc(size_t, size_t);
+int __real_posix_memalign(void **, size_t, size_t);
+char *__real_strdup(const char *);
+
+void *__wrap_malloc(size_t size)
+{
+    return refuses() ? nullptr : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return refuses() ? nullptr : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return refuses() ? nullptr : __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return refuses() ? nullptr : __real_aligned_alloc(alignment, size);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    return refuses() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return refuses() ? nullptr : __real_strdup(text);
+}
+
+} // extern "C"
+
+namespace {
+
+void *allocate(size_t size, size_t alignment, const void *caller)
+{
+    void *memory = nullptr;
+
+    if (refuses_new(caller) ||
+        (__real_posix_memalign(&memory, alignment, size ? size : 1) != 0)) {
+        return nullptr;
+    }
+    return memory;
+}
+
+void *or_throw(void *memory)
+{
+    if (memory == nullptr) {
+        throw std::bad_alloc();
+    }
+    return memory;
+}
+
+constexpr size_t natural = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
+} // namespace
+
+// All forms: the C++ library's own would go by one of these, a sanitizer's
+// would not.
+#define CALLER __builtin_return_address(0)
+
+void *operator new(size_t size)
+{
+    return or_throw(allocate(size, natural, CALLER));
+}
+
+void *operator new[](size_t size)
+{
+    return or_throw(allocate(size, natural, CALLER));
+}
+
+void *operator new(size_t size, const std::nothrow_t &) noexcept
+{
+    return allocate(size, natural, CALLER);
+}
+
+void *operator new[](size_t size, const std::nothrow_t &) noexcept
+{
+    return allocate(size, natural, CALLER);
+}
+
+void *operator new(size_t size, std::align_val_t alignment)
+{
+    return or_throw(allocate(size, size_t(alignment), CALLER));
+}
+
+void *operator new[](size_t size, std::align_val_t alignment)
+{
+    return or_throw(allocate(size, size_t(alignment), CALLER));
+}
+
+void *operator new(size_t size, std::align_val_t alignment,
+                   const std::nothrow_t &) noexcept
+{
+    return allocate(size, size_t(alignment), CALLER);
+}
+
+void *operator new[](size_t size, std::align_val_t alignment,
+                     const std::nothrow_t &) noexcept
+{
+    return allocate(size, size_t(alignment), CALLER);
+}
+
+void operator delete(void *memory) noexcept
+{
+    free(memory);
+}
+
+void operator delete[](void *memory) noexcept
+{
+    free(memory);
+}
+
+void operator delete(void *memory, size_t) noexcept
+{
+    free(memory);
+}
+
+void operator delete[](void *memory, size_t) noexcept
+{
+    free(memory);
+}
+
+void operator delete(void *memory, std::align_val_t) noexcept
+{
+    free(memory);
+}
+
+void operator delete[](void *memory, std::align_val_t) noexcept
+{
+    free(memory);
+}
+
+void operator delete(void *memory, size_t, std::align_val_t) noexcept
+{
+    free(memory);
+}
+
+void operator delete[](void *memory, size_t, std::align_val_t) noexcept
+{
+    free(memory);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whether allocations fail when they should: a test of memory pressure that
+// injects nothing would always pass.
+#include "alloc_faults.h"
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace {
+
+struct alignas(64) aligned_type {
+    char bytes[64];
+};
+
+bool fails(void (*allocation)())
+{
+    alloc_faults::plan first;
+    alloc_faults::armed now(first);
+
+    allocation();
+    return first.failed;
+}
+
+template <typename Allocation>
+bool throws(Allocation &&allocation)
+{
+    alloc_faults::plan first;
+    try {
+        alloc_faults::armed now(first);
+        allocation();
+    } catch (const std::bad_alloc &) {
+        return first.failed;
+    }
+    return false;
+}
+
+volatile size_t size = 100; // so that nothing is optimised away
+void *volatile kept;
+
+void let_go(void *memory)
+{
+    kept = memory;
+    free(kept);
+}
+
+TEST(test_alloc_faults, every_kind_of_malloc_fails)
+{
+    EXPECT_TRUE(fails([] { let_go(malloc(size)); }));
+    EXPECT_TRUE(fails([] { let_go(calloc(1, size)); }));
+    EXPECT_TRUE(fails([] { let_go(realloc(nullptr, size)); }));
+    EXPECT_TRUE(fails([] { let_go(aligned_alloc(64, 2 * size)); }));
+    EXPECT_TRUE(fails([] {
+        void *memory = nullptr;
+        if (posix_memalign(&memory, 64, size) == 0) {
+            free(memory);
+        }
+    }));
+}
+
+TEST(test_alloc_faults, every_kind_of_new_fails)
+{
+    EXPECT_TRUE(fails([] { delete new (std::nothrow) aligned_type; }));
+    EXPECT_TRUE(fails([] { delete[] new (std::nothrow) char[size]; }));
+    EXPECT_TRUE(throws([] { auto made = std::make_unique<aligned_type>(); }));
+    EXPECT_TRUE(throws([] { auto made = std::make_unique<char[]>(size); }));
+    EXPECT_TRUE(throws([] { operator delete(operator new(size)); }));
+}
+
+// Its code is in the library, the call in the program.
+TEST(test_alloc_faults, what_the_cpp_library_allocates_fails)
+{
+    EXPECT_TRUE(throws([] {
+        std::string text(3, 'a');
+        text.append(size, 'b');
+    }));
+    EXPECT_TRUE(throws([] { std::set<int>().insert(1); }));
+}
+
+TEST(test_alloc_faults, each_of_several_fails_once)
+{
+    unsigned runs          = 0;
+    auto allocates_in_turn = [&](alloc_faults::plan &what) {
+        unsigned got = 0;
+        ++runs;
+        {
+            alloc_faults::armed now(what);
+            for (int i = 0; i < 3; ++i) {
+                void *memory = malloc(size);
+                got += memory != nullptr;
+                free(memory);
+            }
+        }
+        EXPECT_EQ(!what.failed ? 3u : what.all ? what.nth - 1 : 2u, got);
+    };
+
+    EXPECT_EQ(3u, alloc_faults::each(allocates_in_turn));
+    EXPECT_EQ(8u, runs);
+}
+
+TEST(test_alloc_faults, nothing_fails_outside)
+{
+    alloc_faults::plan first;
+    {
+        alloc_faults::armed now(first);
+        alloc_faults::exempt from_it;
+        let_go(malloc(size));
+    }
+    let_go(malloc(size));
+    {
+        alloc_faults::armed now(first);
+        const bool other_got = [] {
+            bool got = false;
+            alloc_faults::exempt from_it; // what std::thread needs itself
+            std::thread([&got] {
+                void *memory = malloc(size);
+                got          = memory != nullptr;
+                free(memory);
+            }).join();
+            return got;
+        }();
+        EXPECT_TRUE(other_got);
+    }
+    EXPECT_FALSE(first.failed);
+}
+
+} // namespace
