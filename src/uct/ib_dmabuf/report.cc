@@ -1,44 +1,83 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
+#include <array>
+#include <atomic>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
-#include <mutex>
-#include <set>
+#include <cstring>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-bool is_new(const std::string &cause)
+// FNV-1a; never 0. The causes are few and ours, so two of them with the same
+// hash would be a typing error.
+uint64_t hash(const char *cause)
 {
-    // Never destroyed: UCX may still log while the process exits.
-    static auto *mutex = new std::mutex;
-    static auto *seen  = new std::set<std::string>;
+    uint64_t result = 0xcbf29ce484222325ull;
 
-    std::lock_guard<std::mutex> guard(*mutex);
-    return seen->insert(cause).second;
+    for (; *cause != '\0'; ++cause) {
+        result = (result ^ static_cast<unsigned char>(*cause)) *
+                 0x100000001b3ull;
+    }
+    return result | 1;
+}
+
+// A table without locks, which a fork or a handler of one cannot find taken.
+// When it is full nothing is new any more.
+bool is_new(const char *cause)
+{
+    static std::array<std::atomic<uint64_t>, 256> seen;
+    const uint64_t mine = hash(cause);
+
+    for (std::atomic<uint64_t> &place : seen) {
+        uint64_t found = 0;
+        if (place.compare_exchange_strong(found, mine)) {
+            return true;
+        }
+        if (found == mine) {
+            return false;
+        }
+    }
+    return false;
 }
 
 } // namespace
 
-void warn_once(const std::string &cause, const std::string &message)
+text::text(const char *plain) noexcept
 {
-    if (is_new(cause)) {
+    snprintf(bytes_, sizeof(bytes_), "%s", plain);
+}
+
+void text::append(const char *pattern, ...) noexcept
+{
+    const size_t length = strlen(bytes_);
+    va_list args;
+
+    va_start(args, pattern);
+    vsnprintf(bytes_ + length, sizeof(bytes_) - length, pattern, args);
+    va_end(args);
+}
+
+text format(const char *pattern, ...) noexcept
+{
+    text result;
+    va_list args;
+
+    va_start(args, pattern);
+    vsnprintf(result.bytes_, sizeof(result.bytes_), pattern, args);
+    va_end(args);
+    return result;
+}
+
+void warn_once(const text &cause, const text &message) noexcept
+{
+    if (is_new(cause.c_str())) {
         ucs_warn("ib_dmabuf: %s", message.c_str());
     } else {
         ucs_debug("ib_dmabuf: %s", message.c_str());
     }
-}
-
-std::string format(const char *pattern, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, pattern);
-    vsnprintf(text, sizeof(text), pattern, args);
-    va_end(args);
-    return text;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -2,18 +2,32 @@
 #ifndef UCX_IB_DMABUF_REPORT_H_
 #define UCX_IB_DMABUF_REPORT_H_
 
-#include <string>
-
 namespace ucx_ib_dmabuf {
+
+// A line for the log. Has room for that much and cuts off the rest: what
+// reports that there is no memory must not need any.
+class text {
+public:
+    text(const char *plain = "") noexcept;
+
+    const char *c_str() const { return bytes_; }
+    // printf behind what is there.
+    void append(const char *pattern, ...) noexcept
+        __attribute__((format(printf, 2, 3)));
+
+private:
+    friend text format(const char *pattern, ...) noexcept;
+
+    char bytes_[1024];
+};
+
+text format(const char *pattern, ...) noexcept
+    __attribute__((format(printf, 1, 2)));
 
 // Logs a warning of UCX the first time that a cause comes up in this process,
 // and a debug message after that. `cause` names it: the call and its error, not
 // the buffer. Thread-safe.
-void warn_once(const std::string &cause, const std::string &message);
-
-// printf into a string.
-std::string format(const char *pattern, ...)
-    __attribute__((format(printf, 1, 2)));
+void warn_once(const text &cause, const text &message) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

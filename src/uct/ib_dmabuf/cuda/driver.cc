@@ -3,7 +3,6 @@
 #include "../report.h"
 #include <atomic>
 #include <dlfcn.h>
-#include <memory>
 #include <mutex>
 #include <ucs/debug/log_def.h>
 
@@ -76,49 +75,49 @@ bool start(const driver &table)
     return true;
 }
 
-const driver *open()
+bool open(driver *table)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
         ucs_debug("ib_dmabuf: no libcuda: %s", dlerror());
-        return nullptr;
+        return false;
     }
 
-    auto table = std::make_unique<driver>();
-    if (!find_all(library, table.get())) {
+    if (!find_all(library, table)) {
         warn_once("libcuda", "this libcuda.so.1 lacks functions that every "
                              "driver since CUDA 11 has: GPU memory is staged "
                              "through host memory. Update the NVIDIA driver");
         dlclose(library);
-        return nullptr;
+        return false;
     }
     if (!start(*table)) {
         dlclose(library);
-        return nullptr;
+        return false;
     }
-    return table.release();
+    return true;
 }
 
 } // namespace
 
 const driver *driver::get()
 {
-    static std::atomic<const driver *> table;
+    static driver table;
+    static std::atomic<bool> opened;
     static std::mutex mutex;
 
-    const driver *result = table.load(std::memory_order_acquire);
-    if (result == nullptr) {
+    if (!opened.load(std::memory_order_acquire)) {
         std::lock_guard<std::mutex> guard(mutex);
-        result = table.load(std::memory_order_relaxed);
-        if (result == nullptr) {
-            result = open();
-            table.store(result, std::memory_order_release);
+        if (!opened.load(std::memory_order_relaxed)) {
+            if (!open(&table)) {
+                return nullptr;
+            }
+            opened.store(true, std::memory_order_release);
         }
     }
-    return result;
+    return &table;
 }
 
-std::string driver::error(CUresult result) const
+text driver::error(CUresult result) const
 {
     const char *name = nullptr;
 

@@ -2,8 +2,8 @@
 #ifndef UCX_IB_DMABUF_CUDA_DRIVER_H_
 #define UCX_IB_DMABUF_CUDA_DRIVER_H_
 
+#include "../report.h"
 #include <cuda.h>
-#include <string>
 #include <ucs/type/status.h>
 
 namespace ucx_ib_dmabuf {
@@ -44,7 +44,7 @@ struct driver {
     static const driver *get();
 
     // "CUDA_ERROR_NOT_SUPPORTED (801)"
-    std::string error(CUresult result) const;
+    text error(CUresult result) const;
 };
 
 // The status that UCX gets for an error of the driver.

@@ -3,6 +3,7 @@
 #include "../report.h"
 #include "capture.h"
 #include "context.h"
+#include <initializer_list>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -192,7 +193,7 @@ bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
            (now.identity == identity);
 }
 
-bool cuda_can_export(const driver &cuda, std::string *why)
+bool cuda_can_export(const driver &cuda, text *why)
 {
     int count = 0;
 

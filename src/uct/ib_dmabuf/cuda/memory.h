@@ -44,7 +44,7 @@ bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
 
 // Whether any GPU can export its memory
 // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED). If not, `why` tells.
-bool cuda_can_export(const driver &cuda, std::string *why);
+bool cuda_can_export(const driver &cuda, text *why);
 
 } // namespace ucx_ib_dmabuf
 

@@ -5,7 +5,7 @@
 
 // Called by UCX's module loader, or by ours, once the plug-in is loaded.
 extern "C" __attribute__((visibility("default"))) ucs_status_t
-ucs_module_global_init()
+ucs_module_global_init() noexcept
 {
     static bool done;
 

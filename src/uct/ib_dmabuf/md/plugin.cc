@@ -5,8 +5,10 @@
 #include "../cuda/memory.h"
 #include "../report.h"
 #include <climits>
+#include <cstring>
 #include <fcntl.h>
 #include <mutex>
+#include <new>
 #include <ucm/api/ucm.h>
 #include <ucs/debug/log_def.h>
 #include <ucs/memory/memtype_cache.h>
@@ -40,7 +42,7 @@ cache_settings cache_settings_of(const settings &from, const driver &cuda)
 
 // Called by UCM in the thread that allocates or releases, before the driver
 // releases. Memory that is new there cannot be what was registered, either.
-void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg)
+void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg) noexcept
 {
     auto *registrations = static_cast<cache *>(arg);
 
@@ -54,7 +56,7 @@ void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg)
 }
 
 // At exit, for UCX_IB_DMABUF_STATS.
-__attribute__((destructor)) void write_counters()
+__attribute__((destructor)) void write_counters() noexcept
 {
     const plugin *shared = instance.load();
 
@@ -62,11 +64,12 @@ __attribute__((destructor)) void write_counters()
         (config.stats[0] == '\0')) {
         return;
     }
-    const std::string line = shared->counters() + "\n";
+    text line = shared->counters();
+    line.append("\n");
+    const size_t length = strlen(line.c_str());
     const int fd = open(config.stats, O_WRONLY | O_CREAT | O_APPEND, 0666);
     // One write, so that the lines of several processes do not mix.
-    if ((fd < 0) ||
-        (write(fd, line.data(), line.size()) != ssize_t(line.size()))) {
+    if ((fd < 0) || (write(fd, line.c_str(), length) != ssize_t(length))) {
         fprintf(stderr, "UCX_IB_DMABUF_STATS=%s: %m\n", config.stats);
     }
     if (fd >= 0) {
@@ -76,7 +79,14 @@ __attribute__((destructor)) void write_counters()
 
 } // namespace
 
-bool plugin::enable()
+void warn_no_memory() noexcept
+{
+    warn_once("no memory", "no memory of the host for the plug-in's own data: "
+                           "messages in GPU memory are staged through host "
+                           "memory");
+}
+
+bool plugin::enable() noexcept
 {
     if (read_settings(&config) != UCS_OK) {
         ucs_warn("ib_dmabuf: not used because a UCX_IB_DMABUF_* variable is "
@@ -86,20 +96,22 @@ bool plugin::enable()
     return config.enable != 0;
 }
 
-plugin *plugin::get()
-{
+plugin *plugin::get() noexcept
+try {
     static std::mutex mutex;
     std::lock_guard<std::mutex> guard(mutex);
 
     if (instance.load() == nullptr) {
-        std::string why;
+        text why;
         const driver *cuda = driver::get();
         if (cuda == nullptr) {
             return nullptr;
         }
         if (!cuda_can_export(*cuda, &why)) {
-            warn_once("no GPU exports", why + ". Messages in GPU memory are "
-                                              "staged through host memory");
+            warn_once("no GPU exports",
+                      format("%s. Messages in GPU memory are staged through "
+                             "host memory",
+                             why.c_str()));
             return nullptr;
         }
         auto *created = new plugin(*cuda, config);
@@ -107,6 +119,9 @@ plugin *plugin::get()
         instance.store(created);
     }
     return instance.load();
+} catch (const std::bad_alloc &) {
+    warn_no_memory();
+    return nullptr;
 }
 
 plugin::plugin(const driver &cuda, const settings &from)
@@ -115,8 +130,8 @@ plugin::plugin(const driver &cuda, const settings &from)
 {
 }
 
-void plugin::watch_events(const settings &from)
-{
+void plugin::watch_events(const settings &from) noexcept
+try {
     constexpr int events = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
     // Before UCX's own caches, which have priority 0.
     constexpr int priority = INT_MIN / 2;
@@ -138,6 +153,11 @@ void plugin::watch_events(const settings &from)
                      "driver whether its memory is still there, which "
                      "is correct but slower",
                      cuda_events_missing().c_str()));
+} catch (const std::bad_alloc &) {
+    // Where the hooks are, or why not, is not known.
+    events_complete_ = false;
+    cache_.check_identity();
+    warn_no_memory();
 }
 
 bool plugin::may_be_device(const void *address, size_t length) const
@@ -156,7 +176,7 @@ void plugin::count_staged(size_t bytes)
     staged_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-std::string plugin::counters() const
+text plugin::counters() const noexcept
 {
     cache_counters now;
 
@@ -179,12 +199,13 @@ std::string plugin::counters() const
         {"staged_operations", staged_operations_.load()},
         {"staged_bytes", staged_bytes_.load()},
     };
-    std::string text = "{";
+    text line("{");
     for (const auto &one : all) {
-        text += format("%s\"%s\": %llu", (text.size() > 1) ? ", " : "",
-                       one.name, static_cast<unsigned long long>(one.value));
+        line.append("%s\"%s\": %llu", (&one == all) ? "" : ", ", one.name,
+                    static_cast<unsigned long long>(one.value));
     }
-    return text + "}";
+    line.append("}");
+    return line;
 }
 
 } // namespace ucx_ib_dmabuf

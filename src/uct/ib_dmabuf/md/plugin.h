@@ -3,12 +3,15 @@
 #define UCX_IB_DMABUF_MD_PLUGIN_H_
 
 #include "../cache/cache.h"
+#include "../report.h"
 #include "cuda_exporter.h"
 #include "settings.h"
 #include <atomic>
-#include <string>
 
 namespace ucx_ib_dmabuf {
+
+// Says once that the plug-in is without memory where it needs some to begin.
+void warn_no_memory() noexcept;
 
 // What all memory domains of the process share. Made by the first of them that
 // opens where there is a GPU, and never destroyed: other threads and libraries
@@ -16,13 +19,15 @@ namespace ucx_ib_dmabuf {
 class plugin {
 public:
     // Reads the settings. False: switched off, or a setting is wrong (logged).
-    static bool enable();
+    static bool enable() noexcept;
 
     // Null if there is nothing to do: no libcuda, no GPU, or none that can
-    // export its memory (reported once). Thread-safe.
-    static plugin *get();
+    // export its memory, or no memory of the host (reported once).
+    // Thread-safe.
+    static plugin *get() noexcept;
 
     const driver &cuda() const { return cuda_; }
+    exporter &memory() { return exporter_; }
     cache &registrations() { return cache_; }
 
     // False only if the range is surely not device memory. Some 30 ns.
@@ -31,11 +36,11 @@ public:
     void count_staged(size_t bytes);
 
     // One line of JSON.
-    std::string counters() const;
+    text counters() const noexcept;
 
 private:
     plugin(const driver &cuda, const settings &config);
-    void watch_events(const settings &config);
+    void watch_events(const settings &config) noexcept;
 
     const driver &cuda_;
     cuda_exporter exporter_;

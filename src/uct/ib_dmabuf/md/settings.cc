@@ -68,7 +68,7 @@ struct registration {
 
 } // namespace
 
-ucs_status_t read_settings(settings *out)
+ucs_status_t read_settings(settings *out) noexcept
 {
     static registration shown;
 

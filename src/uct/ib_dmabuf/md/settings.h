@@ -21,7 +21,7 @@ struct settings {
 };
 
 // Reads the variables. A wrong one is logged by name, and makes this fail.
-ucs_status_t read_settings(settings *out);
+ucs_status_t read_settings(settings *out) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

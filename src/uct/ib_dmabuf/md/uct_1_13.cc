@@ -218,16 +218,17 @@ void md_close(uct_md_h md)
 
 void decorate(uct_ib_md_t *md)
 {
-    std::string why;
+    text why;
     plugin *shared = plugin::get();
 
     if (shared == nullptr) {
         return;
     }
     if (!verbs_can_register_dmabuf(md->pd, &why)) {
-        warn_once("no dma-bufs: " + why,
-                  why + ". Messages in GPU memory that use it are staged "
-                        "through host memory");
+        warn_once(format("no dma-bufs: %s", why.c_str()),
+                  format("%s. Messages in GPU memory that use it are staged "
+                         "through host memory",
+                         why.c_str()));
         return;
     }
 
@@ -237,6 +238,7 @@ void decorate(uct_ib_md_t *md)
         decorated{*md->super.ops, md->super.ops,   shared,
                   nic(md),        cache::nic_id(), peer_memory};
     if (self == nullptr) {
+        warn_no_memory();
         return;
     }
     self->id            = shared->registrations().attach(self->device);

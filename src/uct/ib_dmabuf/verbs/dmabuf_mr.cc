@@ -52,7 +52,7 @@ const char *remedy(int error)
 
 } // namespace
 
-bool verbs_can_register_dmabuf(ibv_pd *pd, std::string *why)
+bool verbs_can_register_dmabuf(ibv_pd *pd, text *why)
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 

@@ -2,10 +2,10 @@
 #ifndef UCX_IB_DMABUF_VERBS_DMABUF_MR_H_
 #define UCX_IB_DMABUF_VERBS_DMABUF_MR_H_
 
+#include "../report.h"
 #include <cstddef>
 #include <cstdint>
 #include <infiniband/verbs.h>
-#include <string>
 #include <ucs/type/status.h>
 
 namespace ucx_ib_dmabuf {
@@ -14,7 +14,7 @@ namespace ucx_ib_dmabuf {
 // that is none is refused with EBADF by those that do, with EOPNOTSUPP or
 // EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)). If not, `why`
 // tells cause and remedy.
-bool verbs_can_register_dmabuf(ibv_pd *pd, std::string *why);
+bool verbs_can_register_dmabuf(ibv_pd *pd, text *why);
 
 // Registers `length` bytes that begin at `offset` in the dma-buf, for the NIC
 // to reach at [iova, iova + length). `access` as in ibv_reg_dmabuf_mr(3). The
