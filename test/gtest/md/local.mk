@@ -2,6 +2,10 @@
 if HAVE_GTEST
 check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging
 LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
+
+# The same code over a fake uct_ib, which needs no device.
+check_PROGRAMS += test/gtest/md/test_domain
+UNIT_TESTS     += test/gtest/md/test_domain
 endif
 EXTRA_DIST += test/gtest/md/md.lab test/gtest/md/staging.lab
 test_gtest_md_test_md_SOURCES = \
@@ -17,3 +21,21 @@ test_gtest_md_test_staging_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_staging_LDADD   = \
     libib_dmabuf_cuda.la libib_dmabuf_verbs.la -lgtest_main $(GTEST_LIBS) \
     -lucs $(VERBS_LIBS) -ldl
+
+fake_ib_sources = \
+    src/uct/ib_dmabuf/md/module.cc \
+    test/gtest/common/alloc_faults.cc \
+    test/gtest/common/alloc_faults.h \
+    test/gtest/md/fake_domain.h \
+    test/gtest/md/fake_ib.cc \
+    test/gtest/md/fake_ib.h
+fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
+fake_ib_ldadd   = \
+    libib_dmabuf_md.la -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
+
+test_gtest_md_test_domain_SOURCES = \
+    $(fake_ib_sources) \
+    test/gtest/md/test_domain.cc
+test_gtest_md_test_domain_CPPFLAGS = $(md_cppflags)
+test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# UCX's module loader and ours open libuct_ib_dmabuf.so.0.
-module_LTLIBRARIES += libuct_ib_dmabuf.la
-libuct_ib_dmabuf_la_SOURCES = \
+noinst_LTLIBRARIES += libib_dmabuf_md.la
+libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/cuda_exporter.cc \
     src/uct/ib_dmabuf/md/cuda_exporter.h \
     src/uct/ib_dmabuf/md/decorate.h \
     src/uct/ib_dmabuf/md/memh.cc \
     src/uct/ib_dmabuf/md/memh.h \
-    src/uct/ib_dmabuf/md/module.cc \
     src/uct/ib_dmabuf/md/nic.cc \
     src/uct/ib_dmabuf/md/nic.h \
     src/uct/ib_dmabuf/md/plugin.cc \
@@ -20,8 +18,17 @@ libuct_ib_dmabuf_la_SOURCES = \
     src/uct/ib_dmabuf/md/uct_1_13.cc
 # UCX's sources come first: their config.h is meant where a header of theirs
 # includes it.
-libuct_ib_dmabuf_la_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) \
-                               $(CUDA_CPPFLAGS)
+md_cppflags = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) $(CUDA_CPPFLAGS)
+libib_dmabuf_md_la_CPPFLAGS = $(md_cppflags)
+libib_dmabuf_md_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_md_la_LIBADD   = \
+    libib_dmabuf_cache.la libib_dmabuf_cuda.la libib_dmabuf_verbs.la \
+    libib_dmabuf_ucm.la
+
+# UCX's module loader and ours open libuct_ib_dmabuf.so.0.
+module_LTLIBRARIES += libuct_ib_dmabuf.la
+libuct_ib_dmabuf_la_SOURCES  = src/uct/ib_dmabuf/md/module.cc
+libuct_ib_dmabuf_la_CPPFLAGS = $(md_cppflags)
 libuct_ib_dmabuf_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 # libuct_ib is opened RTLD_LOCAL by UCX: naming it as needed makes its symbols
 # visible to the plug-in.
@@ -30,5 +37,4 @@ libuct_ib_dmabuf_la_LDFLAGS = \
     -export-symbols-regex '^ucs_module_global_init$$' \
     $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
 libuct_ib_dmabuf_la_LIBADD = \
-    libib_dmabuf_cache.la libib_dmabuf_cuda.la libib_dmabuf_verbs.la \
-    libib_dmabuf_ucm.la -luct_ib -luct -lucs -lucm $(VERBS_LIBS) -ldl
+    libib_dmabuf_md.la -luct_ib -luct -lucs -lucm $(VERBS_LIBS) -ldl

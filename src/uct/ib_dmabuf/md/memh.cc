@@ -14,10 +14,13 @@ constexpr size_t header_size = (sizeof(memh) + 15) & ~size_t{15};
 
 memh *memh::create(const uct_ib_md_t *md, uint32_t lkey, uint32_t rkey)
 {
-    void *memory = calloc(1, header_size + md->memh_struct_size);
+    // Not calloc(): glibc's is slower for little.
+    const size_t size = header_size + md->memh_struct_size;
+    void *memory      = malloc(size);
     if (memory == nullptr) {
         return nullptr;
     }
+    memset(memory, 0, size);
 
     memh *handle = new (memory) memh;
     handle->ib_ = reinterpret_cast<uct_ib_mem_t *>(static_cast<char *>(memory) +

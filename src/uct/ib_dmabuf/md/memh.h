@@ -7,13 +7,14 @@
 #include "ucx_1_13.h"
 #include <atomic>
 #include <memory>
-#include <vector>
 
 namespace ucx_ib_dmabuf {
 
+struct registration;
+
 // What UCX gets as a memory handle: the layout that uct_ib's transports read
-// the keys from, with ours in front. One for each registration, shared by its
-// users; or one for a single operation, if that is staged.
+// the keys from, with ours in front. One for each mem_reg, as each may be
+// invalidated by itself.
 class memh {
 public:
     // As large as uct_ib and its provider expect; null without memory.
@@ -29,12 +30,21 @@ public:
     uct_mem_h to_uct() { return ib_; }
     uint32_t rkey() const { return ib_->rkey; }
 
-    ibv_mr *mr = nullptr;
-    // The cache's region, the same for all users; null if staged.
-    std::atomic<const region *> used{nullptr};
+    // What was asked for, and the cache's region around it; null if staged.
+    uintptr_t address  = 0;
+    size_t length      = 0;
+    const region *used = nullptr;
     std::unique_ptr<staging_buffer> staged;
-    // To tell once the keys are invalid. Under the NIC's lock.
-    std::vector<uct_completion_t *> invalidated;
+
+    // Of that range alone, once a remote key was packed that may be
+    // invalidated while others use the region.
+    std::atomic<registration *> own{nullptr};
+    // The region's own remote key was packed, too.
+    std::atomic<bool> shares_key{false};
+
+    // In the list of those that wait for the region's keys to become invalid.
+    uct_completion_t *invalidated = nullptr;
+    memh *next                    = nullptr;
 
 private:
     // A bit that uct_ib's own handles never have (UCT_IB_MEM_FLAG_*).

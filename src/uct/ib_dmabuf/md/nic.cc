@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../verbs/dmabuf_mr.h"
+#include <algorithm>
+#include <new>
+#include <ucs/debug/log_def.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -31,30 +35,74 @@ ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
         return status;
     }
 
-    memh *created = memh::create(md_, mr->lkey, mr->rkey);
+    auto *created = new (std::nothrow) registration{mr, getpid()};
     if (created == nullptr) {
         verbs_dereg_mr(mr);
         return UCS_ERR_NO_MEMORY;
     }
-    created->mr = mr;
-    *handle     = created;
+    *handle = created;
     return UCS_OK;
 }
 
 void nic::dereg(void *handle)
 {
-    auto *ended = static_cast<memh *>(handle);
-    std::vector<uct_completion_t *> waiting;
+    auto *ended   = static_cast<registration *>(handle);
+    memh *waiting = nullptr;
 
     verbs_dereg_mr(ended->mr);
     {
         std::lock_guard<std::mutex> guard(mutex_);
-        waiting.swap(ended->invalidated);
+        std::swap(waiting, ended->invalidated);
     }
-    for (uct_completion_t *completion : waiting) {
+    delete ended;
+    while (waiting != nullptr) {
+        memh *told                   = waiting;
+        uct_completion_t *completion = told->invalidated;
+        waiting                      = told->next;
+        memh::destroy(told);
         uct_invoke_completion(completion, UCS_OK);
     }
-    memh::destroy(ended);
+}
+
+memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
+{
+    const ibv_mr *mr = static_cast<registration *>(used->handle)->mr;
+    memh *created    = memh::create(md_, mr->lkey, mr->rkey);
+
+    if (created != nullptr) {
+        created->address = address;
+        created->length  = length;
+        created->used    = used;
+    }
+    return created;
+}
+
+registration *nic::reg_alone(exporter &memory, const memh &handle)
+{
+    const uintptr_t mask = memory.granularity() - 1;
+    const region &around = *handle.used;
+    const uintptr_t low  = std::max(handle.address & ~mask, around.address);
+    const uintptr_t high =
+        std::min((handle.address + handle.length + mask) & ~mask,
+                 around.address + around.length);
+    size_t offset = 0;
+    void *result  = nullptr;
+    int fd        = -1;
+
+    if (memory.export_range(low, high - low, &fd, &offset) != UCS_OK) {
+        return nullptr;
+    }
+    ucs_status_t status = reg(fd, offset, low, high - low, &result);
+    close(fd);
+    return (status == UCS_OK) ? static_cast<registration *>(result) : nullptr;
+}
+
+void nic::dereg_alone(registration *own)
+{
+    // In the child of a fork it is the parent's, and stays.
+    if (own->process == getpid()) {
+        dereg(own);
+    }
 }
 
 memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
@@ -73,8 +121,12 @@ memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
 
 void nic::notify_invalidated(memh *handle, uct_completion_t *completion)
 {
+    auto *shared = static_cast<registration *>(handle->used->handle);
     std::lock_guard<std::mutex> guard(mutex_);
-    handle->invalidated.push_back(completion);
+
+    handle->invalidated = completion;
+    handle->next        = shared->invalidated;
+    shared->invalidated = handle;
 }
 
 } // namespace ucx_ib_dmabuf

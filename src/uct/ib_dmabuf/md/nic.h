@@ -5,11 +5,19 @@
 #include "../cache/provider.h"
 #include "memh.h"
 #include <mutex>
+#include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
+// A dma-buf that is registered: what the cache's handles point to.
+struct registration {
+    ibv_mr *mr;
+    pid_t process;               // that made it
+    memh *invalidated = nullptr; // to tell at its end. Under the NIC's lock
+};
+
 // Registers dma-bufs in the protection domain of one of uct_ib's memory
-// domains. The cache's handles are memh objects.
+// domains.
 class nic final : public registrar {
 public:
     explicit nic(uct_ib_md_t *md);
@@ -18,10 +26,20 @@ public:
                      void **handle) override;
     void dereg(void *handle) override;
 
+    // A handle for one user of the cache's region, to be destroyed; null
+    // without memory.
+    memh *hand_out(const region *used, uintptr_t address, size_t length);
+
+    // A registration of no more than the pages that the handle is for, which
+    // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
+    registration *reg_alone(exporter &memory, const memh &handle);
+    void dereg_alone(registration *own);
+
     // A handle for one operation on a host copy; null if that fails.
     memh *stage(const driver &cuda, uintptr_t address, size_t length);
 
-    // `completion` is told when the handle's keys have become invalid.
+    // `completion` is told when the keys of the handle's region have become
+    // invalid; the handle is destroyed then.
     void notify_invalidated(memh *handle, uct_completion_t *completion);
 
 private:

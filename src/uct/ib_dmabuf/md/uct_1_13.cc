@@ -36,7 +36,7 @@ struct decorated {
     }
 };
 
-ucs_status_t md_query(uct_md_h md, uct_md_attr_t *attr)
+ucs_status_t md_query(uct_md_h md, uct_md_attr_t *attr) noexcept
 {
     ucs_status_t status = decorated::of(md).original->query(md, attr);
 
@@ -110,33 +110,63 @@ ucs_status_t reg_device(decorated &self, void *address, size_t length,
                         uct_mem_h *memh_p)
 {
     const region *found = nullptr;
-    ucs_status_t status = self.shared->registrations().get(
-        self.id, reinterpret_cast<uintptr_t>(address),
-        without_rounding(address, length), &found);
+    const auto start    = reinterpret_cast<uintptr_t>(address);
+    const size_t exact  = without_rounding(address, length);
+    cache &regions      = self.shared->registrations();
+    ucs_status_t status = regions.get(self.id, start, exact, &found);
 
-    if (status == UCS_OK) {
-        auto *handle = static_cast<memh *>(found->handle);
-        handle->used.store(found, std::memory_order_relaxed);
-        *memh_p = handle->to_uct();
+    if (status != UCS_OK) {
+        return status;
     }
-    return status;
+    memh *handle = self.device.hand_out(found, start, exact);
+    if (handle == nullptr) {
+        regions.put(found);
+        return UCS_ERR_NO_MEMORY;
+    }
+    *memh_p = handle->to_uct();
+    return UCS_OK;
+}
+
+// No registration by us. What is not known to be a GPU's memory is uct_ib's:
+// memory of the host that CUDA knows, whole or in part, managed memory, what
+// was released, and what a forked process cannot ask about.
+ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
+                        unsigned flags, ucs_status_t failure, uct_mem_h *memh_p)
+{
+    decorated &self    = decorated::of(md);
+    const driver &cuda = self.shared->cuda();
+    const auto start   = reinterpret_cast<uintptr_t>(address);
+    const size_t exact = without_rounding(address, length);
+    cuda_memory found;
+
+    if ((failure == UCS_ERR_NO_ELEM) ||
+        (cuda_describe(cuda, start, 1, &found) != UCS_OK) ||
+        (found.type != cuda_memory::kind::device)) {
+        return self.original->mem_reg(md, address, length, flags, memh_p);
+    }
+    if (cuda_describe(cuda, start, exact, &found) == UCS_ERR_INVALID_PARAM) {
+        ucs_log((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DEBUG
+                                                      : UCS_LOG_LEVEL_ERROR,
+                "ib_dmabuf: the %zu bytes at %p begin in the GPU memory "
+                "0x%zx..0x%zx and leave it: register only what is in one "
+                "allocation",
+                exact, address, found.base, found.base + found.size);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return reg_otherwise(md, address, length, flags, failure, memh_p);
 }
 
 ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
-                        unsigned flags, uct_mem_h *memh_p)
+                        unsigned flags, uct_mem_h *memh_p) noexcept
 {
     decorated &self = decorated::of(md);
     ucs_status_t status;
 
     if (self.shared->may_be_device(address, length)) {
         status = reg_device(self, address, length, memh_p);
-        if (status == UCS_OK) {
-            return UCS_OK;
-        }
-        if (status != UCS_ERR_NO_ELEM) {
-            return reg_otherwise(md, address, length, flags, status, memh_p);
-        }
-        return self.original->mem_reg(md, address, length, flags, memh_p);
+        return (status == UCS_OK)
+                   ? UCS_OK
+                   : reg_failed(md, address, length, flags, status, memh_p);
     }
 
     status = self.original->mem_reg(md, address, length, flags, memh_p);
@@ -148,27 +178,42 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     return status;
 }
 
-void release(decorated &self, memh *handle)
+// The completion is told at once, unless the handle's remote key is the
+// region's: that one dies with the region's last user.
+void release(decorated &self, memh *handle, uct_completion_t *completion)
 {
+    cache &regions     = self.shared->registrations();
+    const region *used = handle->used;
+    registration *own  = handle->own;
+
     if (handle->staged) {
         handle->staged->finish();
-        memh::destroy(handle);
-    } else {
-        self.shared->registrations().put(
-            handle->used.load(std::memory_order_relaxed));
+    } else if (own != nullptr) {
+        self.device.dereg_alone(own);
+    }
+    if ((completion != nullptr) && handle->shares_key) {
+        self.device.notify_invalidated(handle, completion);
+        regions.invalidate(used->address, used->length);
+        regions.put(used);
+        return;
+    }
+    memh::destroy(handle);
+    regions.put(used);
+    if (completion != nullptr) {
+        uct_invoke_completion(completion, UCS_OK);
     }
 }
 
-ucs_status_t md_mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params)
+ucs_status_t md_mem_dereg(uct_md_h md,
+                          const uct_md_mem_dereg_params_t *params) noexcept
 {
     decorated &self = decorated::of(md);
 
     if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
-        !memh::is_ours(params->memh)) {
+        (params->memh == nullptr) || !memh::is_ours(params->memh)) {
         return self.original->mem_dereg(md, params);
     }
 
-    memh *handle                 = memh::from_uct(params->memh);
     uct_completion_t *completion = nullptr;
     if ((params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) &&
         (params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE) &&
@@ -176,36 +221,63 @@ ucs_status_t md_mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t *params)
         completion = params->comp;
     }
 
-    if (completion == nullptr) {
-        release(self, handle);
-    } else if (handle->staged) {
-        release(self, handle);
-        uct_invoke_completion(completion, UCS_OK);
-    } else {
-        // The keys die with the region, once its last user has put it back.
-        const region *used = handle->used.load(std::memory_order_relaxed);
-        self.device.notify_invalidated(handle, completion);
-        self.shared->registrations().invalidate(used->address, used->length);
-        release(self, handle);
-    }
+    release(self, memh::from_uct(params->memh), completion);
     return UCS_OK;
+}
+
+// The remote key for a user that may invalidate it: the region's would stay
+// valid for as long as others use the region, so it gets one of its own. Where
+// that fails it is the region's all the same, as UCP ends the process if there
+// is none (ucp_tag_rndv_rts_pack).
+uint32_t key_of_its_own(decorated &self, memh *handle)
+{
+    registration *own = handle->own;
+
+    if (own == nullptr) {
+        registration *made =
+            self.device.reg_alone(self.shared->memory(), *handle);
+        if (made == nullptr) {
+            handle->shares_key = true;
+            return handle->rkey();
+        }
+        if (handle->own.compare_exchange_strong(own, made)) {
+            own = made;
+        } else { // another thread was faster
+            self.device.dereg_alone(made);
+        }
+    }
+    return own->mr->rkey;
 }
 
 ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h uct_memh,
                           const uct_md_mkey_pack_params_t *params,
-                          void *rkey_buffer)
+                          void *rkey_buffer) noexcept
 {
+    decorated &self = decorated::of(md);
+
+    if (uct_memh == nullptr) {
+        return UCS_ERR_INVALID_PARAM; // as UCT, where it checks parameters
+    }
     if (!memh::is_ours(uct_memh)) {
-        return decorated::of(md).original->mkey_pack(md, uct_memh, params,
-                                                     rkey_buffer);
+        return self.original->mkey_pack(md, uct_memh, params, rkey_buffer);
+    }
+
+    memh *handle  = memh::from_uct(uct_memh);
+    uint32_t rkey = handle->rkey();
+    if (handle->staged) {
+        // Only this operation's in any case.
+    } else if ((params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) &&
+               (params->flags & UCT_MD_MKEY_PACK_FLAG_INVALIDATE)) {
+        rkey = key_of_its_own(self, handle);
+    } else {
+        handle->shares_key = true;
     }
     // Atomics use the same key.
-    uct_ib_md_pack_rkey(memh::from_uct(uct_memh)->rkey(), UCT_IB_INVALID_MKEY,
-                        rkey_buffer);
+    uct_ib_md_pack_rkey(rkey, UCT_IB_INVALID_MKEY, rkey_buffer);
     return UCS_OK;
 }
 
-void md_close(uct_md_h md)
+void md_close(uct_md_h md) noexcept
 {
     decorated *self              = &decorated::of(md);
     const uct_md_ops_t *original = self->original;
@@ -252,7 +324,7 @@ void decorate(uct_ib_md_t *md)
 }
 
 ucs_status_t md_open(uct_component_t *component, const char *name,
-                     const uct_md_config_t *config, uct_md_h *md_p)
+                     const uct_md_config_t *config, uct_md_h *md_p) noexcept
 {
     ucs_status_t status = original_md_open(component, name, config, md_p);
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_MD_FAKE_DOMAIN_H_
+#define TEST_GTEST_MD_FAKE_DOMAIN_H_
+
+#include "fake_ib.h"
+#include <stdexcept>
+
+extern "C" ucs_status_t ucs_module_global_init();
+
+// A memory domain of the fake uct_ib, opened with the plug-in in place. Its
+// operations are called as UCT does.
+class fake_domain {
+public:
+    fake_domain()
+    {
+        ucs_module_global_init();
+        if (uct_ib_component.md_open(&uct_ib_component, "fake0", nullptr,
+                                     &md_) != UCS_OK) {
+            throw std::runtime_error("md_open failed");
+        }
+    }
+    ~fake_domain() { md_->ops->close(md_); }
+    fake_domain(const fake_domain &)            = delete;
+    fake_domain &operator=(const fake_domain &) = delete;
+
+    bool takes_cuda()
+    {
+        uct_md_attr_t attr;
+        return (md_->ops->query(md_, &attr) == UCS_OK) &&
+               ((attr.cap.reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0);
+    }
+    ucs_status_t reg(uintptr_t address, size_t length, uct_mem_h *memh,
+                     unsigned flags = UCT_MD_MEM_ACCESS_ALL)
+    {
+        return md_->ops->mem_reg(md_, reinterpret_cast<void *>(address), length,
+                                 flags, memh);
+    }
+    ucs_status_t dereg(uct_mem_h memh)
+    {
+        uct_md_mem_dereg_params_t params{};
+        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
+        params.memh       = memh;
+        return dereg(params);
+    }
+    ucs_status_t dereg(const uct_md_mem_dereg_params_t &params)
+    {
+        return md_->ops->mem_dereg(md_, &params);
+    }
+    ucs_status_t invalidate(uct_mem_h memh, uct_completion_t *completion)
+    {
+        uct_md_mem_dereg_params_t params{};
+        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH |
+                            UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+        params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+        params.memh  = memh;
+        params.comp  = completion;
+        return dereg(params);
+    }
+    ucs_status_t pack(uct_mem_h memh, unsigned flags, uint32_t *rkey)
+    {
+        uct_md_mkey_pack_params_t params{};
+        uint64_t packed     = 0;
+        params.field_mask   = UCT_MD_MKEY_PACK_FIELD_FLAGS;
+        params.flags        = flags;
+        ucs_status_t status = md_->ops->mkey_pack(md_, memh, &params, &packed);
+        *rkey               = static_cast<uint32_t>(packed);
+        return status;
+    }
+
+private:
+    uct_md_h md_ = nullptr;
+};
+
+// A completion that counts how often it was told.
+struct completion : uct_completion_t {
+    completion() : uct_completion_t{}
+    {
+        count  = 1;
+        status = UCS_OK;
+        func   = [](uct_completion_t *self) {
+            ++static_cast<completion *>(self)->told;
+        };
+    }
+
+    unsigned told = 0;
+};
+
+#endif

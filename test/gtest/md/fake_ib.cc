@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fake_ib.h"
+#include "../common/alloc_faults.h"
+#include <cerrno>
+#include <fcntl.h>
+#include <mutex>
+
+namespace fake_ib {
+
+counts now;
+
+namespace {
+
+std::mutex mutex;
+ibv_device device;
+ibv_context context;
+ibv_pd pd;
+uint32_t last_key = 1000;
+
+ibv_mr *add_region(ibv_pd *domain, uint64_t address, size_t length)
+{
+    alloc_faults::exempt from_it;
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (now.fail_verbs != 0) {
+        errno = now.fail_verbs;
+        return nullptr;
+    }
+    auto *mr    = new ibv_mr{};
+    mr->context = domain->context;
+    mr->pd      = domain;
+    mr->addr    = reinterpret_cast<void *>(address);
+    mr->length  = length;
+    mr->lkey    = ++last_key;
+    mr->rkey    = ++last_key;
+    now.regions.insert(mr);
+    return mr;
+}
+
+ucs_status_t query(uct_md_h, uct_md_attr_t *attr)
+{
+    *attr                   = {};
+    attr->cap.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    return UCS_OK;
+}
+
+ucs_status_t mem_reg(uct_md_h, void *address, size_t length, unsigned,
+                     uct_mem_h *memh)
+{
+    alloc_faults::exempt from_it;
+
+    ++now.asked;
+    if (now.fail != UCS_OK) {
+        return now.fail;
+    }
+    ++now.host;
+    *memh = new host_memory{{}, address, length};
+    return UCS_OK;
+}
+
+// The checks are uct_ib's (UCT_IB_MD_MEM_DEREG_CHECK_PARAMS).
+ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t *params)
+{
+    if (!UCT_MD_MEM_DEREG_FIELD_VALUE(params, memh, FIELD_MEMH, NULL)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    delete static_cast<host_memory *>(params->memh);
+    --now.host;
+    return UCS_OK;
+}
+
+ucs_status_t mkey_pack(uct_md_h, uct_mem_h, const uct_md_mkey_pack_params_t *,
+                       void *)
+{
+    return UCS_OK;
+}
+
+void close(uct_md_h md)
+{
+    delete ucs_derived_of(md, uct_ib_md_t);
+    --now.domains;
+}
+
+uct_md_ops_t ops;
+
+ucs_status_t md_open(uct_component_t *component, const char *,
+                     const uct_md_config_t *, uct_md_h *md_p)
+{
+    alloc_faults::exempt from_it;
+    auto *md = new uct_ib_md_t{};
+
+    ops.close            = close;
+    ops.query            = query;
+    ops.mem_reg          = mem_reg;
+    ops.mem_dereg        = mem_dereg;
+    ops.mkey_pack        = mkey_pack;
+    context.device       = &device;
+    pd.context           = &context;
+    md->super.ops        = &ops;
+    md->super.component  = component;
+    md->pd               = &pd;
+    md->memh_struct_size = sizeof(uct_ib_mem_t) + 2 * sizeof(uct_ib_mr_t);
+    *md_p                = &md->super;
+    ++now.domains;
+    return UCS_OK;
+}
+
+} // namespace
+
+const ibv_mr *find(uint32_t key)
+{
+    for (const ibv_mr *mr : now.regions) {
+        if ((mr->lkey == key) || (mr->rkey == key)) {
+            return mr;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace fake_ib
+
+extern "C" {
+
+uct_component_t uct_ib_component = [] {
+    uct_component_t component{};
+    component.md_open = fake_ib::md_open;
+    return component;
+}();
+
+const char *uct_ib_device_name(uct_ib_device_t *)
+{
+    return "fake0";
+}
+
+const char *ibv_get_device_name(ibv_device *)
+{
+    return "fake0";
+}
+
+ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
+                          int fd, int)
+{
+    if (fcntl(fd, F_GETFD) < 0) {
+        errno = EBADF;
+        return nullptr;
+    }
+    return fake_ib::add_region(pd, iova, length);
+}
+
+#undef ibv_reg_mr_iova
+ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *, size_t length, uint64_t iova, int)
+{
+    return fake_ib::add_region(pd, iova, length);
+}
+
+ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
+                         unsigned)
+{
+    return fake_ib::add_region(pd, iova, length);
+}
+
+int ibv_dereg_mr(ibv_mr *mr)
+{
+    std::lock_guard<std::mutex> guard(fake_ib::mutex);
+
+    if (fake_ib::now.regions.erase(mr) == 0) {
+        return EINVAL;
+    }
+    delete mr;
+    return 0;
+}
+
+} // extern "C"

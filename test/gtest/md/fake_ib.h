@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_MD_FAKE_IB_H_
+#define TEST_GTEST_MD_FAKE_IB_H_
+
+#include "../../../src/uct/ib_dmabuf/md/ucx_1_13.h"
+#include <set>
+#include <vector>
+
+// uct_ib and libibverbs, without a device: the plug-in's own memory domain code
+// is linked with these, so that it can be tested anywhere. Both keep count.
+namespace fake_ib {
+
+// A registration of host memory by uct_ib.
+struct host_memory {
+    uct_ib_mem_t super;
+    void *address;
+    size_t length;
+};
+
+struct counts {
+    std::set<ibv_mr *> regions; // registered now
+    unsigned asked    = 0;      // mem_reg calls that uct_ib itself got
+    unsigned host     = 0;      // handles of uct_ib's that are out
+    unsigned domains  = 0;      // open
+    int fail_verbs    = 0;      // errno of each registration
+    ucs_status_t fail = UCS_OK; // of each mem_reg of uct_ib's
+};
+extern counts now;
+
+// The region that a key belongs to; null if it is not valid (any more).
+const ibv_mr *find(uint32_t key);
+
+} // namespace fake_ib
+
+#endif

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The decorated memory domain over a fake uct_ib: who registers what, which
+// keys are given out, and what a user that invalidates gets.
+#include "../common/gpu.h"
+#include "fake_domain.h"
+#include <gtest/gtest.h>
+#include <memory>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+extern "C" {
+#include <ucs/config/global_opts.h>
+}
+
+namespace {
+
+constexpr size_t mib          = 1 << 20;
+constexpr size_t page         = 4096;
+constexpr unsigned for_longer = UCT_MD_MEM_ACCESS_ALL;
+constexpr unsigned to_hide =
+    UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS;
+constexpr unsigned for_one  = UCT_MD_MEM_ACCESS_RMA;
+constexpr unsigned revoking = UCT_MD_MKEY_PACK_FLAG_INVALIDATE;
+
+class test_domain : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        // So that every registration asks what is at the address.
+        ucs_global_opts.enable_memtype_cache = UCS_NO;
+        gpu::use();
+        fake_ib::now = {};
+        md_          = std::make_unique<fake_domain>();
+        ASSERT_TRUE(md_->takes_cuda());
+    }
+    void TearDown() override
+    {
+        fake_ib::now.fail_verbs = 0;
+        md_.reset();
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+        EXPECT_EQ(0u, fake_ib::now.host);
+        EXPECT_EQ(0u, fake_ib::now.domains);
+    }
+
+    // Registers, and expects uct_ib to be asked, whose answer comes back.
+    void expect_passed_on(uintptr_t address, size_t length)
+    {
+        for (unsigned flags : {to_hide, for_one}) {
+            uct_mem_h memh       = nullptr;
+            const unsigned asked = fake_ib::now.asked;
+            EXPECT_EQ(UCS_OK, md_->reg(address, length, &memh, flags));
+            EXPECT_EQ(asked + 1, fake_ib::now.asked);
+            EXPECT_EQ(1u, fake_ib::now.host);
+            if (memh != nullptr) {
+                EXPECT_EQ(UCS_OK, md_->dereg(memh));
+            }
+            fake_ib::now.fail = UCS_ERR_IO_ERROR;
+            EXPECT_EQ(UCS_ERR_IO_ERROR,
+                      md_->reg(address, length, &memh, flags));
+            fake_ib::now.fail = UCS_OK;
+        }
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+    }
+    uint32_t pack(uct_mem_h memh, unsigned flags = 0)
+    {
+        uint32_t key = 0;
+        EXPECT_EQ(UCS_OK, md_->pack(memh, flags, &key));
+        EXPECT_NE(nullptr, fake_ib::find(key));
+        return key;
+    }
+    uct_mem_h reg(uintptr_t address, size_t length)
+    {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md_->reg(address, length, &memh));
+        return memh;
+    }
+
+    std::unique_ptr<fake_domain> md_;
+};
+
+// Memory of the host that begins with what CUDA knows, as a hostile buffer may.
+class host_pages {
+public:
+    explicit host_pages(unsigned count) : size_(count * page)
+    {
+        void *memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        address_     = reinterpret_cast<uintptr_t>(memory);
+    }
+    ~host_pages() { munmap(at(0), size_); }
+    host_pages(const host_pages &)            = delete;
+    host_pages &operator=(const host_pages &) = delete;
+
+    void *at(unsigned number) const
+    {
+        return reinterpret_cast<void *>(address_ + number * page);
+    }
+    uintptr_t address() const { return address_; }
+    size_t size() const { return size_; }
+
+private:
+    uintptr_t address_;
+    size_t size_;
+};
+
+TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)
+{
+    host_pages memory(3);
+
+    for (unsigned pinned : {0, 1, 2}) {
+        GPU_CALL(cuMemHostRegister, memory.at(pinned), page, 0);
+        expect_passed_on(memory.address(), memory.size());
+        GPU_CALL(cuMemHostUnregister, memory.at(pinned));
+    }
+}
+
+TEST_F(test_domain, two_pinned_pieces_side_by_side_are_passed_on)
+{
+    host_pages memory(2);
+
+    GPU_CALL(cuMemHostRegister, memory.at(0), page, 0);
+    GPU_CALL(cuMemHostRegister, memory.at(1), page, 0);
+    expect_passed_on(memory.address(), memory.size());
+    GPU_CALL(cuMemHostUnregister, memory.at(0));
+    GPU_CALL(cuMemHostUnregister, memory.at(1));
+}
+
+TEST_F(test_domain, managed_memory_is_passed_on)
+{
+    CUdeviceptr address = 0;
+
+    GPU_CALL(cuMemAllocManaged, &address, mib, CU_MEM_ATTACH_GLOBAL);
+    expect_passed_on(address, mib);
+    expect_passed_on(address, mib + page);
+    GPU_CALL(cuMemFree, address);
+}
+
+TEST_F(test_domain, what_was_released_is_passed_on)
+{
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t address = buffer.address();
+
+    buffer.release();
+    expect_passed_on(address, mib);
+}
+
+TEST_F(test_domain, the_end_of_the_address_space_is_passed_on)
+{
+    expect_passed_on(UINTPTR_MAX - page + 1, page);
+    expect_passed_on(UINTPTR_MAX - page + 1, 2 * page);
+    expect_passed_on(page, 0);
+}
+
+// It cannot ask CUDA, and registers nothing with the parent's domain.
+TEST_F(test_domain, a_forked_process_passes_on)
+{
+    host_pages memory(1);
+    const pid_t child = fork();
+    int status        = 0;
+
+    if (child == 0) {
+        expect_passed_on(memory.address(), memory.size());
+        _exit(HasFailure() ? 1 : 0);
+    }
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+}
+
+TEST_F(test_domain, a_range_that_leaves_gpu_memory_is_an_error)
+{
+    gpu::buffer buffer(4 * mib);
+
+    for (unsigned flags : {for_longer, for_one, to_hide}) {
+        for (size_t length : {size_t{1} << 40, UINTPTR_MAX - 1}) {
+            uct_mem_h memh = nullptr;
+            EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+                      md_->reg(buffer.address(), length, &memh, flags));
+        }
+    }
+    EXPECT_EQ(0u, fake_ib::now.asked);
+    EXPECT_TRUE(fake_ib::now.regions.empty());
+}
+
+TEST_F(test_domain, a_null_handle_is_an_error)
+{
+    uct_md_mem_dereg_params_t params{};
+    uint32_t key = 0;
+    completion told;
+
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, md_->dereg(nullptr));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, md_->dereg(params));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, md_->invalidate(nullptr, &told));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, md_->pack(nullptr, 0, &key));
+    EXPECT_EQ(0u, told.told);
+}
+
+TEST_F(test_domain, one_user_invalidates_while_another_goes_on)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h failed         = reg(pool.address() + mib + 100, page);
+    uct_mem_h other          = reg(pool.address() + 2 * mib, page);
+    const uint32_t other_key = pack(other);
+    const uint32_t key       = pack(failed, revoking);
+    completion told;
+
+    ASSERT_NE(key, other_key);
+    // No more than the pages that the user asked for.
+    const ibv_mr *mr = fake_ib::find(key);
+    EXPECT_EQ(pool.address() + mib, reinterpret_cast<uintptr_t>(mr->addr));
+    EXPECT_EQ(2 * page, mr->length);
+
+    EXPECT_EQ(UCS_OK, md_->invalidate(failed, &told));
+    EXPECT_EQ(1u, told.told);
+    EXPECT_EQ(nullptr, fake_ib::find(key));
+    EXPECT_NE(nullptr, fake_ib::find(other_key));
+    EXPECT_EQ(UCS_OK, md_->dereg(other));
+    EXPECT_NE(nullptr, fake_ib::find(other_key)) << "kept for the next use";
+}
+
+TEST_F(test_domain, two_users_of_the_same_buffer_have_keys_of_their_own)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h first           = reg(pool.address(), mib);
+    uct_mem_h second          = reg(pool.address(), mib);
+    const uint32_t first_key  = pack(first, revoking);
+    const uint32_t second_key = pack(second, revoking);
+    completion told;
+
+    EXPECT_NE(first_key, second_key);
+    EXPECT_EQ(first_key, pack(first, revoking)) << "the same when asked again";
+    EXPECT_EQ(UCS_OK, md_->invalidate(first, &told));
+    EXPECT_EQ(1u, told.told);
+    EXPECT_EQ(nullptr, fake_ib::find(first_key));
+    EXPECT_NE(nullptr, fake_ib::find(second_key));
+    EXPECT_EQ(UCS_OK, md_->dereg(second));
+    EXPECT_EQ(nullptr, fake_ib::find(second_key));
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
+}
+
+TEST_F(test_domain, a_key_that_nobody_got_is_invalid_at_once)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h failed = reg(pool.address(), mib);
+    uct_mem_h other  = reg(pool.address(), mib);
+    completion told;
+
+    EXPECT_EQ(UCS_OK, md_->invalidate(failed, &told));
+    EXPECT_EQ(1u, told.told);
+    EXPECT_NE(nullptr, fake_ib::find(pack(other)));
+    EXPECT_EQ(UCS_OK, md_->dereg(other));
+}
+
+// UCP 1.13 ends the process if there is no key.
+TEST_F(test_domain, without_room_the_key_is_the_regions_and_dies_with_it)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h failed        = reg(pool.address(), mib);
+    uct_mem_h other         = reg(pool.address(), mib);
+    fake_ib::now.fail_verbs = ENOMEM;
+    const uint32_t key      = pack(failed, revoking);
+    completion told;
+
+    EXPECT_EQ(pack(other), key);
+    EXPECT_EQ(UCS_OK, md_->invalidate(failed, &told));
+    EXPECT_EQ(0u, told.told);
+    EXPECT_EQ(UCS_OK, md_->dereg(other));
+    EXPECT_EQ(1u, told.told);
+    EXPECT_EQ(nullptr, fake_ib::find(key));
+}
+
+TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h memh     = reg(pool.address(), mib);
+    const uint32_t key = pack(memh, revoking);
+    completion told;
+
+    pool.release();
+    EXPECT_NE(nullptr, fake_ib::find(key));
+    EXPECT_EQ(key, pack(memh, revoking));
+    EXPECT_EQ(UCS_OK, md_->invalidate(memh, &told));
+    EXPECT_EQ(1u, told.told);
+    EXPECT_TRUE(fake_ib::now.regions.empty());
+}
+
+TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h memh     = reg(pool.address(), mib);
+    const uint32_t key = pack(memh, revoking);
+    const pid_t child  = fork();
+    int status         = 0;
+
+    if (child == 0) {
+        md_->dereg(memh);
+        _exit(fake_ib::find(key) == nullptr);
+    }
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+TEST_F(test_domain, threads_pack_one_handle)
+{
+    gpu::buffer pool(4 * mib);
+
+    for (unsigned round = 0; round < 50; ++round) {
+        uct_mem_h memh = reg(pool.address() + round, mib);
+        std::array<uint32_t, 3> keys{};
+        std::vector<std::thread> threads;
+        for (uint32_t &key : keys) {
+            threads.emplace_back(
+                [&] { EXPECT_EQ(UCS_OK, md_->pack(memh, revoking, &key)); });
+        }
+        for (auto &thread : threads) {
+            thread.join();
+        }
+        EXPECT_EQ(keys[0], keys[1]);
+        EXPECT_EQ(keys[0], keys[2]);
+        EXPECT_EQ(2u, fake_ib::now.regions.size());
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    }
+}
+
+} // namespace
