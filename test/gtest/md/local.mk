@@ -4,8 +4,8 @@ check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging
 LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
 
 # The same code over a fake uct_ib, which needs no device.
-check_PROGRAMS += test/gtest/md/test_domain
-UNIT_TESTS     += test/gtest/md/test_domain
+check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
+UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
 endif
 EXTRA_DIST += test/gtest/md/md.lab test/gtest/md/staging.lab
 test_gtest_md_test_md_SOURCES = \
@@ -39,3 +39,11 @@ test_gtest_md_test_domain_SOURCES = \
 test_gtest_md_test_domain_CPPFLAGS = $(md_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
+
+test_gtest_md_test_pressure_SOURCES = \
+    $(fake_ib_sources) \
+    test/gtest/common/alloc_children.h \
+    test/gtest/md/test_pressure.cc
+test_gtest_md_test_pressure_CPPFLAGS = $(md_cppflags)
+test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
@@ -23,8 +24,11 @@ staging_buffer::create(const driver &cuda, ibv_pd *pd, uintptr_t address,
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     std::unique_ptr<staging_buffer> buffer(
-        new staging_buffer(cuda, address, length));
+        new (std::nothrow) staging_buffer(cuda, address, length));
 
+    if (!buffer) {
+        return nullptr;
+    }
     if (posix_memalign(&buffer->memory_, page, length + page) != 0) {
         buffer->memory_ = nullptr;
     }

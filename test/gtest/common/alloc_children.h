@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_COMMON_ALLOC_CHILDREN_H_
+#define TEST_GTEST_COMMON_ALLOC_CHILDREN_H_
+
+#include "alloc_faults.h"
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace alloc_faults {
+
+// Like each(), but every run is in a process of its own, as what is allocated
+// once in a process can fail only then. The run ends with exit(), so that a
+// sanitizer looks for leaks. Nothing that it needs may have been used before.
+template <typename Run>
+unsigned each_in_a_child(Run &&run)
+{
+    enum { none_failed = 0, wrong = 1, one_failed = 2 };
+
+    return each([&](plan &what) {
+        int status = 0;
+        fflush(nullptr);
+        const pid_t child = fork();
+        if (child == 0) {
+            [&]() noexcept { run(what); }(); // what it throws ends it
+            exit(::testing::Test::HasFailure() ? wrong
+                 : what.failed                 ? one_failed
+                                               : none_failed);
+        }
+        EXPECT_EQ(child, waitpid(child, &status, 0));
+        const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        EXPECT_TRUE((code == none_failed) || (code == one_failed))
+            << "with allocation " << what.nth
+            << (what.all ? " and all after it" : "") << " failing: "
+            << (WIFSIGNALED(status) ? "signal " : "exit status ")
+            << (WIFSIGNALED(status) ? WTERMSIG(status) : code);
+        what.failed = code == one_failed;
+    });
+}
+
+} // namespace alloc_faults
+
+#endif

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory pressure: each allocation of the plug-in's own code fails in turn, in
+// every function that UCX calls. Each ends in success or in an error, leaks
+// nothing, and works the next time. Nothing may throw: the callers are C.
+#include "../common/alloc_children.h"
+#include "../common/fds.h"
+#include "../common/gpu.h"
+#include "fake_domain.h"
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <memory>
+#include <ucm/api/ucm.h>
+extern "C" {
+#include <ucm/event/event.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/log.h>
+}
+
+using alloc_faults::armed;
+using alloc_faults::each_in_a_child;
+using alloc_faults::plan;
+
+namespace {
+
+constexpr size_t mib         = 1 << 20;
+constexpr unsigned for_one   = UCT_MD_MEM_ACCESS_RMA;
+constexpr unsigned to_hide   = for_one | UCT_MD_MEM_FLAG_HIDE_ERRORS;
+constexpr unsigned revocable = UCT_MD_MKEY_PACK_FLAG_INVALIDATE;
+constexpr char refused[]     = "cuMemGetHandleForAddressRange=801";
+
+// Every message is made, and none is seen.
+const int quiet = [] {
+    ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_DEBUG;
+    ucs_log_push_handler([](const char *, unsigned, const char *,
+                            ucs_log_level_t, const ucs_log_component_config_t *,
+                            const char *,
+                            va_list) { return UCS_LOG_FUNC_RC_STOP; });
+    return 0;
+}();
+
+// What a run begins with: a domain, a pool in GPU memory, a user of it.
+class world {
+public:
+    explicit world(const char *failure = nullptr)
+    {
+        ucs_global_opts.enable_memtype_cache = UCS_NO;
+        gpu::use();
+        md_   = std::make_unique<fake_domain>();
+        pool_ = std::make_unique<gpu::buffer>(4 * mib);
+        if (failure != nullptr) {
+            fail_ = std::make_unique<gpu::scoped_fail>(failure);
+        }
+        EXPECT_TRUE(md_->takes_cuda());
+        fds_ = count_fds();
+    }
+    ~world()
+    {
+        EXPECT_EQ(fds_, count_fds());
+        md_.reset();
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+        EXPECT_EQ(0u, fake_ib::now.host);
+        EXPECT_EQ(0u, fake_ib::now.domains);
+    }
+    world(const world &)            = delete;
+    world &operator=(const world &) = delete;
+
+    void close() { md_.reset(); }
+    fake_domain &md() { return *md_; }
+    gpu::buffer &pool() { return *pool_; }
+
+    ucs_status_t reg(uct_mem_h *memh, unsigned flags = UCT_MD_MEM_ACCESS_ALL)
+    {
+        return md_->reg(pool_->address() + 100, mib, memh, flags);
+    }
+    // Under pressure; then without, if it failed. Null: it fails anyway.
+    uct_mem_h reg(plan &what, unsigned flags, ucs_status_t expected = UCS_OK,
+                  ucs_status_t failure = UCS_ERR_NO_MEMORY)
+    {
+        uct_mem_h memh = nullptr;
+        ucs_status_t status;
+        {
+            armed now(what);
+            status = reg(&memh, flags);
+        }
+        EXPECT_TRUE((status == expected) || (status == failure))
+            << ucs_status_string(status);
+        if (status != UCS_OK) {
+            EXPECT_EQ(expected, reg(&memh, flags));
+        }
+        return memh;
+    }
+
+private:
+    std::unique_ptr<fake_domain> md_;
+    std::unique_ptr<gpu::buffer> pool_;
+    std::unique_ptr<gpu::scoped_fail> fail_;
+    int fds_ = 0;
+};
+
+TEST(test_pressure, opening)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        {
+            uct_md_h md = nullptr;
+            ucs_status_t status;
+            {
+                armed now(what);
+                ucs_module_global_init();
+                status = uct_ib_component.md_open(&uct_ib_component, "fake0",
+                                                  nullptr, &md);
+            }
+            ASSERT_EQ(UCS_OK, status);
+            md->ops->close(md);
+        }
+        world again;
+        uct_mem_h memh = nullptr;
+        ASSERT_EQ(UCS_OK, again.reg(&memh));
+        EXPECT_EQ(UCS_OK, again.md().dereg(memh));
+    });
+    EXPECT_GE(count, 2u);
+}
+
+TEST(test_pressure, opening_where_no_gpu_exports)
+{
+    each_in_a_child([](plan &what) {
+        gpu::use();
+        gpu::scoped_fail fail("cuDeviceGetAttribute=801");
+        armed now(what);
+        fake_domain md;
+        EXPECT_FALSE(md.takes_cuda());
+    });
+}
+
+TEST(test_pressure, a_new_registration)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        uct_mem_h memh = here.reg(what, for_one);
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+    });
+    EXPECT_GE(count, 3u);
+}
+
+TEST(test_pressure, a_hit)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        uct_mem_h first = nullptr;
+        ASSERT_EQ(UCS_OK, here.reg(&first));
+        uct_mem_h memh = here.reg(what, for_one);
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+        EXPECT_EQ(UCS_OK, here.md().dereg(first));
+    });
+    EXPECT_GE(count, 1u);
+}
+
+TEST(test_pressure, staging)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here(refused);
+        // Why there was no registration says more than why no copy.
+        uct_mem_h memh = here.reg(what, for_one, UCS_OK, UCS_ERR_UNSUPPORTED);
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+    });
+    EXPECT_GE(count, 1u);
+}
+
+TEST(test_pressure, the_end_of_staging)
+{
+    each_in_a_child([](plan &what) {
+        world here(refused);
+        uct_mem_h memh = nullptr;
+        ASSERT_EQ(UCS_OK, here.reg(&memh, for_one));
+        armed now(what);
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+    });
+}
+
+TEST(test_pressure, a_registration_that_is_declined)
+{
+    each_in_a_child([](plan &what) {
+        world here(refused);
+        here.reg(what, to_hide, UCS_ERR_UNSUPPORTED);
+    });
+    each_in_a_child([](plan &what) {
+        world here;
+        fake_ib::now.fail_verbs = EOPNOTSUPP;
+        here.reg(what, to_hide, UCS_ERR_UNSUPPORTED);
+    });
+}
+
+TEST(test_pressure, host_memory)
+{
+    each_in_a_child([](plan &what) {
+        world here;
+        char host[100];
+        uct_mem_h memh = nullptr;
+        {
+            armed now(what);
+            EXPECT_EQ(UCS_OK, here.md().reg(reinterpret_cast<uintptr_t>(host),
+                                            sizeof(host), &memh));
+        }
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+    });
+}
+
+// UCP 1.13 ends the process if a key cannot be packed.
+TEST(test_pressure, packing_a_key_never_fails)
+{
+    for (unsigned flags : {0u, revocable}) {
+        const unsigned count = each_in_a_child([&](plan &what) {
+            world here;
+            uct_mem_h memh = nullptr;
+            uint32_t key   = 0;
+            ASSERT_EQ(UCS_OK, here.reg(&memh));
+            {
+                armed now(what);
+                EXPECT_EQ(UCS_OK, here.md().pack(memh, flags, &key));
+            }
+            EXPECT_NE(nullptr, fake_ib::find(key));
+            completion told;
+            EXPECT_EQ(UCS_OK, here.md().invalidate(memh, &told));
+            EXPECT_EQ(1u, told.told);
+        });
+        EXPECT_EQ(flags == revocable, count > 0);
+    }
+}
+
+// What ends something has to work without memory.
+TEST(test_pressure, ending_needs_no_memory)
+{
+    auto deregister = [](plan &what) {
+        world here;
+        uct_mem_h memh = nullptr;
+        ASSERT_EQ(UCS_OK, here.reg(&memh));
+        armed now(what);
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+    };
+    auto invalidate = [](plan &what) {
+        world here;
+        uct_mem_h own = nullptr, shared = nullptr, other = nullptr;
+        uint32_t key = 0;
+        completion own_told, shared_told;
+        ASSERT_EQ(UCS_OK, here.reg(&own));
+        ASSERT_EQ(UCS_OK, here.reg(&shared));
+        ASSERT_EQ(UCS_OK, here.reg(&other));
+        EXPECT_EQ(UCS_OK, here.md().pack(own, revocable, &key));
+        EXPECT_EQ(UCS_OK, here.md().pack(shared, 0, &key));
+        armed now(what);
+        EXPECT_EQ(UCS_OK, here.md().invalidate(own, &own_told));
+        EXPECT_EQ(UCS_OK, here.md().invalidate(shared, &shared_told));
+        EXPECT_EQ(1u, own_told.told);
+        EXPECT_EQ(UCS_OK, here.md().dereg(other));
+        EXPECT_EQ(1u, shared_told.told);
+    };
+    auto close = [](plan &what) {
+        uct_mem_h memh = nullptr;
+        auto here      = std::make_unique<world>();
+        ASSERT_EQ(UCS_OK, here->reg(&memh));
+        EXPECT_EQ(UCS_OK, here->md().dereg(memh));
+        armed now(what);
+        here->close();
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+    };
+
+    EXPECT_EQ(0u, each_in_a_child(deregister));
+    EXPECT_EQ(0u, each_in_a_child(invalidate));
+    EXPECT_EQ(0u, each_in_a_child(close));
+}
+
+TEST(test_pressure, an_event_needs_no_memory)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        uct_mem_h memh = nullptr;
+        ucm_event_t event{};
+        ASSERT_EQ(UCS_OK, here.reg(&memh));
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+        ASSERT_EQ(1u, fake_ib::now.regions.size());
+        event.mem_type.address  = here.pool().pointer();
+        event.mem_type.size     = here.pool().size();
+        event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
+        {
+            armed now(what);
+            ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
+        }
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+    });
+    EXPECT_EQ(0u, count);
+}
+
+TEST(test_pressure, a_fork_needs_no_memory)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        uct_mem_h memh = nullptr;
+        int status     = 0;
+        pid_t child;
+        ASSERT_EQ(UCS_OK, here.reg(&memh));
+        {
+            armed now(what);
+            child = fork();
+        }
+        if (child == 0) {
+            _exit(what.failed);
+        }
+        ASSERT_EQ(child, waitpid(child, &status, 0));
+        EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
+    });
+    EXPECT_EQ(0u, count);
+}
+
+// The counters are written when the process ends.
+TEST(test_pressure, the_counters_need_no_memory)
+{
+    char path[]  = "/tmp/test_pressure.XXXXXX";
+    const int fd = mkstemp(path);
+    int status   = 0;
+
+    ASSERT_GE(fd, 0);
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        static plan all{1, true};
+        setenv("UCX_IB_DMABUF_STATS", path, 1);
+        {
+            world here;
+        }
+        // To the very end: a destructor of the library writes them.
+        static const auto *now = new armed(all);
+        exit(now == nullptr);
+    }
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+    char line[4096] = "";
+    EXPECT_GT(read(fd, line, sizeof(line) - 1), 0);
+    close(fd);
+    unlink(path);
+    EXPECT_EQ('{', line[0]);
+    EXPECT_NE(nullptr, strstr(line, "\"staged_bytes\": 0}\n")) << line;
+}
+
+} // namespace
