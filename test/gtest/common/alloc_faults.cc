@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <new>
+#include <sys/mman.h>
 #include <unwind.h>
 
 namespace alloc_faults {
@@ -111,6 +112,7 @@ void *__real_realloc(void *, size_t);
 void *__real_aligned_alloc(size_t, size_t);
 int __real_posix_memalign(void **, size_t, size_t);
 char *__real_strdup(const char *);
+void *__real_mmap(void *, size_t, int, int, int, off_t);
 
 void *__wrap_malloc(size_t size)
 {
@@ -140,6 +142,13 @@ int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
 char *__wrap_strdup(const char *text)
 {
     return refuses() ? nullptr : __real_strdup(text);
+}
+
+void *__wrap_mmap(void *at, size_t size, int access, int flags, int fd,
+                  off_t offset)
+{
+    return refuses() ? MAP_FAILED
+                     : __real_mmap(at, size, access, flags, fd, offset);
 }
 
 } // extern "C"

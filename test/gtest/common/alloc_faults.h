@@ -3,9 +3,9 @@
 #define TEST_GTEST_COMMON_ALLOC_FAULTS_H_
 
 // Allocations that fail on demand: those that the program's own objects make,
-// by malloc and its kin (link with $(alloc_faults_ldflags)) or by new, also
-// inside the C++ library. What other libraries allocate for themselves never
-// fails, as it is not ours to test. A thread arms itself only.
+// by malloc and its kin or mmap (link with $(alloc_faults_ldflags)) or by new,
+// also inside the C++ library. What other libraries allocate for themselves
+// never fails, as it is not ours to test. A thread arms itself only.
 namespace alloc_faults {
 
 struct plan {

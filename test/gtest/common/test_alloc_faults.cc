@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
 
 namespace {
@@ -57,6 +58,13 @@ TEST(test_alloc_faults, every_kind_of_malloc_fails)
         void *memory = nullptr;
         if (posix_memalign(&memory, 64, size) == 0) {
             free(memory);
+        }
+    }));
+    EXPECT_TRUE(fails([] {
+        void *memory =
+            mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory != MAP_FAILED) {
+            munmap(memory, size);
         }
     }));
 }

@@ -24,8 +24,7 @@ test_gtest_md_test_staging_LDADD   = \
 
 fake_ib_sources = \
     src/uct/ib_dmabuf/md/module.cc \
-    test/gtest/common/alloc_faults.cc \
-    test/gtest/common/alloc_faults.h \
+    $(alloc_faults_sources) \
     test/gtest/md/fake_domain.h \
     test/gtest/md/fake_ib.cc \
     test/gtest/md/fake_ib.h
@@ -42,7 +41,6 @@ test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
 
 test_gtest_md_test_pressure_SOURCES = \
     $(fake_ib_sources) \
-    test/gtest/common/alloc_children.h \
     test/gtest/md/test_pressure.cc
 test_gtest_md_test_pressure_CPPFLAGS = $(md_cppflags)
 test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory pressure: each allocation of the cache's fails in turn. A call ends in
+// success or in UCS_ERR_NO_MEMORY, leaks nothing and works the next time; what
+// gives back, invalidates or detaches needs no memory, as it cannot fail.
+#include "../common/alloc_children.h"
+#include "fakes.h"
+#include <thread>
+#include <uct/ib_dmabuf/cache/cache.h>
+
+using alloc_faults::armed;
+using alloc_faults::each_in_a_child;
+using alloc_faults::exempt;
+using alloc_faults::plan;
+using ucx_ib_dmabuf::region;
+
+namespace {
+
+constexpr size_t KiB       = 1024;
+constexpr size_t MiB       = 1024 * KiB;
+constexpr uintptr_t low    = uintptr_t{1} << 40;
+constexpr uintptr_t high   = uintptr_t{1} << 56;
+constexpr unsigned in_pool = 12; // regions in one granule of the index
+
+// The fakes are the world around the cache: nothing fails in them.
+class steady_gpu : public fakes::gpu {
+public:
+    ucs_status_t describe(uintptr_t address, size_t length,
+                          ucx_ib_dmabuf::extent *out) override
+    {
+        exempt from_it;
+        return fakes::gpu::describe(address, length, out);
+    }
+    bool is_current(uintptr_t address, size_t length,
+                    uint64_t identity) override
+    {
+        exempt from_it;
+        return fakes::gpu::is_current(address, length, identity);
+    }
+    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
+                              size_t *offset) override
+    {
+        exempt from_it;
+        return fakes::gpu::export_range(address, length, fd, offset);
+    }
+};
+
+class steady_nic : public fakes::nic {
+public:
+    using fakes::nic::nic;
+
+    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+                     void **handle) override
+    {
+        exempt from_it;
+        return fakes::nic::reg(fd, offset, address, length, handle);
+    }
+    void dereg(void *handle) override
+    {
+        exempt from_it;
+        fakes::nic::dereg(handle);
+    }
+};
+
+// Two NICs, with small allocations close together, large ones at both ends of
+// the address space and VMM segments.
+class world {
+public:
+    explicit world(size_t max_regions = SIZE_MAX)
+        : fds_(fakes::open_fds()), complaints_(fakes::complaints)
+    {
+        for (unsigned i = 0; i < in_pool; ++i) {
+            gpu.alloc(low + i * 64 * KiB, 64 * KiB);
+        }
+        gpu.alloc(low + 64 * MiB, 32 * MiB);
+        gpu.alloc(high, 4 * MiB);
+        for (unsigned i = 0; i < 4; ++i) {
+            gpu.alloc(low + 256 * MiB + i * 2 * MiB, 2 * MiB, 0, true, true);
+        }
+        settings.chunk_size  = 8 * MiB;
+        settings.max_regions = max_regions;
+        cache  = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
+        first  = cache->attach(nics[0]);
+        second = cache->attach(nics[1]);
+    }
+    ~world()
+    {
+        cache.reset();
+        for (const fakes::nic &nic : nics) {
+            EXPECT_EQ(0u, nic.live());
+            EXPECT_EQ(nic.registered, nic.deregistered);
+        }
+        EXPECT_EQ(fds_, fakes::open_fds());
+        EXPECT_EQ(complaints_, fakes::complaints);
+    }
+    world(const world &)            = delete;
+    world &operator=(const world &) = delete;
+
+    bool use(ucx_ib_dmabuf::cache::nic_id nic, uintptr_t address, size_t length)
+    {
+        const region *got         = nullptr;
+        const ucs_status_t status = cache->get(nic, address, length, &got);
+        if (status == UCS_OK) {
+            cache->put(got);
+        }
+        exempt from_it;
+        EXPECT_TRUE(status == UCS_OK || status == UCS_ERR_NO_MEMORY)
+            << ucs_status_string(status);
+        return status == UCS_OK;
+    }
+    // Everything that a get may meet. Returns how many failed.
+    unsigned use_all()
+    {
+        unsigned failed = 0;
+        for (auto nic : {first, second}) {
+            for (unsigned i = in_pool; i-- > 0;) {
+                failed += !use(nic, low + i * 64 * KiB, KiB);
+            }
+            failed += !use(nic, low + 65 * MiB, MiB);
+            failed += !use(nic, low + 71 * MiB, 2 * MiB); // over two chunks
+            failed += !use(nic, high, MiB);
+            failed += !use(nic, low + 256 * MiB, 2 * MiB);
+            failed += !use(nic, low + 258 * MiB, 4 * MiB); // more segments
+        }
+        return failed;
+    }
+
+    steady_gpu gpu;
+    steady_nic nics[2] = {steady_nic(gpu), steady_nic(gpu)};
+    ucx_ib_dmabuf::cache_settings settings;
+    std::unique_ptr<ucx_ib_dmabuf::cache> cache;
+    ucx_ib_dmabuf::cache::nic_id first, second;
+
+private:
+    const size_t fds_;
+    const uint64_t complaints_;
+};
+
+TEST(test_pressure, every_kind_of_get)
+{
+    for (size_t max_regions : {SIZE_MAX, size_t{6}}) {
+        const unsigned count = each_in_a_child([&](plan &what) {
+            world here(max_regions);
+            unsigned failed;
+            {
+                armed now(what);
+                failed = here.use_all();
+            }
+            EXPECT_TRUE(what.failed || failed == 0);
+            EXPECT_EQ(0u, here.use_all());
+        });
+        EXPECT_GE(count, 5u);
+    }
+}
+
+TEST(test_pressure, a_cache_of_its_own)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        try {
+            armed now(what);
+            ucx_ib_dmabuf::cache made(here.gpu, here.settings);
+        } catch (const std::bad_alloc &) {
+            EXPECT_TRUE(what.failed);
+        }
+    });
+    EXPECT_GE(count, 1u);
+}
+
+TEST(test_pressure, what_cannot_fail_needs_no_memory)
+{
+    auto attach = [](plan &what) {
+        world here;
+        steady_nic more(here.gpu);
+        armed now(what);
+        const auto id = here.cache->attach(more);
+        here.cache->detach(id);
+    };
+    auto invalidate = [](plan &what) {
+        world here;
+        EXPECT_EQ(0u, here.use_all());
+        armed now(what);
+        here.cache->invalidate(low + 3 * 64 * KiB, 64 * KiB);
+        here.cache->invalidate(high, MiB);
+        here.cache->invalidate(0, SIZE_MAX);
+        EXPECT_EQ(0u, here.nics[0].live() + here.nics[1].live());
+    };
+    auto put = [](plan &what) {
+        world here;
+        const region *held = nullptr, *gone = nullptr;
+        EXPECT_EQ(UCS_OK, here.cache->get(here.first, low, KiB, &held));
+        EXPECT_EQ(UCS_OK, here.cache->get(here.first, high, KiB, &gone));
+        here.cache->invalidate(high, KiB);
+        armed now(what);
+        here.cache->put(held);
+        here.cache->put(gone);
+    };
+    auto detach = [](plan &what) {
+        world here;
+        EXPECT_EQ(0u, here.use_all());
+        armed now(what);
+        here.cache->check_identity();
+        here.cache->detach(here.first);
+        here.cache->detach(here.second);
+        EXPECT_EQ(0u, here.nics[0].live() + here.nics[1].live());
+    };
+
+    EXPECT_EQ(0u, each_in_a_child(attach));
+    EXPECT_EQ(0u, each_in_a_child(invalidate));
+    EXPECT_EQ(0u, each_in_a_child(put));
+    EXPECT_EQ(0u, each_in_a_child(detach));
+}
+
+// A thread that the cache has not met makes itself a record, or does without.
+TEST(test_pressure, another_threads_put)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        const region *held = nullptr, *gone = nullptr;
+        EXPECT_EQ(UCS_OK, here.cache->get(here.first, low, KiB, &held));
+        EXPECT_EQ(UCS_OK, here.cache->get(here.first, high, KiB, &gone));
+        here.cache->invalidate(high, KiB);
+        std::thread([&] {
+            armed now(what);
+            here.cache->put(held);
+            here.cache->put(gone);
+        }).join();
+        EXPECT_EQ(0u, here.use_all());
+    });
+    EXPECT_GE(count, 1u);
+}
+
+TEST(test_pressure, another_threads_get)
+{
+    const unsigned count = each_in_a_child([](plan &what) {
+        world here;
+        EXPECT_EQ(0u, here.use_all());
+        std::thread([&] {
+            armed now(what);
+            here.use_all();
+        }).join();
+        EXPECT_EQ(0u, here.use_all());
+    });
+    EXPECT_GE(count, 1u);
+}
+
+} // namespace
