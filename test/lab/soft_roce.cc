@@ -87,17 +87,21 @@ nic::nic()
     ibv_free_device_list(list);
     check_pointer(m_context, "ibv_open_device");
     m_pd = check_pointer(ibv_alloc_pd(m_context), "ibv_alloc_pd");
-    m_cq = check_pointer(ibv_create_cq(m_context, 16, nullptr, nullptr, 0),
-                         "ibv_create_cq");
+    connect();
+}
+
+nic::nic(ibv_pd *pd) : m_owner(false), m_context(pd->context), m_pd(pd)
+{
     connect();
 }
 
 nic::~nic()
 {
     disconnect();
-    ibv_destroy_cq(m_cq);
-    ibv_dealloc_pd(m_pd);
-    ibv_close_device(m_context);
+    if (m_owner) {
+        ibv_dealloc_pd(m_pd);
+        ibv_close_device(m_context);
+    }
 }
 
 void nic::disconnect()
@@ -106,6 +110,7 @@ void nic::disconnect()
         ibv_destroy_qp(qp);
         qp = nullptr;
     }
+    ibv_destroy_cq(m_cq);
 }
 
 void nic::connect()
@@ -114,6 +119,8 @@ void nic::connect()
     union ibv_gid gid;
 
     check_zero(ibv_query_gid(m_context, 1, GID_INDEX, &gid), "ibv_query_gid");
+    m_cq = check_pointer(ibv_create_cq(m_context, 16, nullptr, nullptr, 0),
+                         "ibv_create_cq");
     for (ibv_qp *&qp : m_qps) {
         ibv_qp_init_attr init = {};
         init.send_cq = init.recv_cq = m_cq;

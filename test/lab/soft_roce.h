@@ -53,6 +53,8 @@ using region = std::unique_ptr<ibv_mr, mr_deleter>;
 class nic {
 public:
     nic();
+    /** With somebody else's protection domain. */
+    explicit nic(ibv_pd *pd);
     ~nic();
     nic(const nic &)            = delete;
     nic &operator=(const nic &) = delete;
@@ -82,6 +84,7 @@ private:
     void connect();
     void disconnect();
 
+    bool m_owner           = true; /* of context and domain */
     ibv_context *m_context = nullptr;
     ibv_pd *m_pd           = nullptr;
     ibv_cq *m_cq           = nullptr;

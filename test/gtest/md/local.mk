@@ -10,9 +10,14 @@ endif
 EXTRA_DIST += test/gtest/md/md.lab test/gtest/md/staging.lab
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/memory_domain.h \
-    test/gtest/md/test_md.cc
-test_gtest_md_test_md_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_md_test_md_LDADD   = -lgtest_main $(GTEST_LIBS) -luct -lucs -ldl
+    test/gtest/md/test_keys.cc \
+    test/gtest/md/test_md.cc \
+    test/lab/soft_roce.cc \
+    test/lab/soft_roce.h
+test_gtest_md_test_md_CPPFLAGS = $(md_cppflags)
+test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_md_test_md_LDADD    = \
+    -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
 
 test_gtest_md_test_staging_SOURCES = \
     src/uct/ib_dmabuf/md/staging.cc \

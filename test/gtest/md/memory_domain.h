@@ -27,6 +27,7 @@ public:
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 
+    uct_md_h get() const { return md_; }
     const uct_md_attr_t &attr() const { return attr_; }
 
     ucs_status_t reg(void *address, size_t length, unsigned flags,

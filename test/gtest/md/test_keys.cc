@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the keys of the memory domain reach, in the lab: RDMA operations in the
+// domain's own protection domain.
+#include "../../../src/uct/ib_dmabuf/md/ucx_1_13.h"
+#include "../../lab/soft_roce.h"
+#include "../common/gpu.h"
+#include "memory_domain.h"
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+extern "C" {
+#include <ucs/config/global_opts.h>
+}
+
+namespace {
+
+constexpr size_t mib    = 1 << 20;
+constexpr size_t length = 10000;
+
+struct completion : uct_completion_t {
+    completion() : uct_completion_t{}
+    {
+        count = 1;
+        func  = [](uct_completion_t *self) {
+            ++static_cast<completion *>(self)->told;
+        };
+    }
+    unsigned told = 0;
+};
+
+class test_keys : public ::testing::Test {
+protected:
+    void SetUp() override { gpu::use(); }
+
+    uct_mem_h reg(uintptr_t address)
+    {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(address), length,
+                                  UCT_MD_MEM_ACCESS_RMA, &memh));
+        return memh;
+    }
+    uint32_t pack(uct_mem_h memh, unsigned flags)
+    {
+        uct_md_mkey_pack_params_t params{};
+        uint64_t packed   = 0;
+        params.field_mask = UCT_MD_MKEY_PACK_FIELD_FLAGS;
+        params.flags      = flags;
+        EXPECT_EQ(UCS_OK,
+                  uct_md_mkey_pack_v2(md_.get(), memh, &params, &packed));
+        return static_cast<uint32_t>(packed);
+    }
+    void invalidate(uct_mem_h memh, completion *told)
+    {
+        uct_md_mem_dereg_params_t params{};
+        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH |
+                            UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+        params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+        params.memh  = memh;
+        params.comp  = told;
+        EXPECT_EQ(UCS_OK, uct_md_mem_dereg_v2(md_.get(), &params));
+    }
+    // Whether a peer with that key reaches the memory.
+    ibv_wc_status write(uintptr_t address, uint32_t key)
+    {
+        return nic_.transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
+                             address, key, length);
+    }
+    std::string bytes_at(uintptr_t address) const
+    {
+        std::string bytes(length, '?');
+        GPU_CALL(cuMemcpyDtoH, bytes.data(), address, length);
+        return bytes;
+    }
+
+    memory_domain md_;
+    ucx_ib_dmabuf::test::nic nic_{
+        reinterpret_cast<uct_ib_md_t *>(md_.get())->pd};
+    std::vector<uint8_t> host_           = std::vector<uint8_t>(length, 'n');
+    ucx_ib_dmabuf::test::region host_mr_ = nic_.reg(host_);
+};
+
+TEST_F(test_keys, one_user_invalidates_while_another_goes_on)
+{
+    gpu::buffer pool(4 * mib);
+    const uintptr_t failed_at = pool.address() + mib + 100;
+    const uintptr_t other_at  = pool.address() + 2 * mib;
+    uct_mem_h failed          = reg(failed_at);
+    uct_mem_h other           = reg(other_at);
+    const uint32_t key        = pack(failed, UCT_MD_MKEY_PACK_FLAG_INVALIDATE);
+    const uint32_t other_key  = pack(other, 0);
+    const std::string wanted(length, 'n');
+    completion told;
+
+    EXPECT_EQ(IBV_WC_SUCCESS, write(failed_at, key));
+    EXPECT_EQ(wanted, bytes_at(failed_at));
+
+    invalidate(failed, &told);
+    EXPECT_EQ(1u, told.told);
+    GPU_CALL(cuMemsetD8, pool.address(), 'g', pool.size());
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, write(failed_at, key));
+    EXPECT_EQ(std::string(length, 'g'), bytes_at(failed_at));
+
+    EXPECT_EQ(IBV_WC_SUCCESS, write(other_at, other_key));
+    EXPECT_EQ(wanted, bytes_at(other_at));
+    md_.dereg(other);
+}
+
+TEST_F(test_keys, a_key_of_its_own_reaches_no_more_than_the_users_pages)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h memh     = reg(pool.address() + mib);
+    const uint32_t key = pack(memh, UCT_MD_MKEY_PACK_FLAG_INVALIDATE);
+
+    EXPECT_EQ(IBV_WC_SUCCESS, write(pool.address() + mib, key));
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, write(pool.address(), key));
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, write(pool.address() + mib + 4096, key));
+    md_.dereg(memh);
+}
+
+TEST_F(test_keys, memory_may_go_before_the_key)
+{
+    gpu::buffer pool(4 * mib);
+    const uintptr_t address = pool.address();
+    const int before        = count_regions();
+    uct_mem_h memh          = reg(address);
+    const uint32_t key      = pack(memh, UCT_MD_MKEY_PACK_FLAG_INVALIDATE);
+    completion told;
+
+    pool.release();
+    // What was exported is kept until then, if only for whoever has the key.
+    EXPECT_EQ(IBV_WC_SUCCESS, write(address, key));
+    invalidate(memh, &told);
+    EXPECT_EQ(1u, told.told);
+    EXPECT_EQ(before, count_regions());
+}
+
+// Where the types of memory are not known beforehand.
+TEST_F(test_keys, host_memory_that_is_pinned_in_part_is_registered)
+{
+    const auto type_cache = ucs_global_opts.enable_memtype_cache;
+    void *memory          = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uct_mem_h memh        = nullptr;
+
+    ASSERT_NE(MAP_FAILED, memory);
+    GPU_CALL(cuMemHostRegister, memory, 4096, 0);
+    ucs_global_opts.enable_memtype_cache = UCS_NO;
+    EXPECT_EQ(UCS_OK, md_.reg(memory, 3 * 4096, UCT_MD_MEM_ACCESS_RMA, &memh));
+    ucs_global_opts.enable_memtype_cache = type_cache;
+    if (memh != nullptr) {
+        const auto address = reinterpret_cast<uintptr_t>(memory) + 1000;
+        EXPECT_EQ(IBV_WC_SUCCESS, write(address, pack(memh, 0)));
+        EXPECT_EQ(std::string(length, 'n'),
+                  std::string(reinterpret_cast<char *>(address), length));
+        md_.dereg(memh);
+    }
+    GPU_CALL(cuMemHostUnregister, memory);
+    munmap(memory, 3 * 4096);
+}
+
+TEST_F(test_keys, a_null_handle_is_an_error_as_without_the_plug_in)
+{
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, uct_md_mem_dereg(md_.get(), nullptr));
+}
+
+} // namespace
