@@ -11,6 +11,7 @@
  *   RXE_DMABUF_FAIL=ENOMEM:2      the second only; probes are not counted
  *   RXE_DMABUF_FAIL=ENOMEM:2-4    second to fourth
  *   RXE_DMABUF_FAIL=ENOMEM:2-     all from the second on
+ *   RXE_DMABUF_FAIL=rxe1=ENOMEM   as above, on that device only
  * The error is a name or a number. Counting starts anew when the text changes.
  */
 #ifndef _GNU_SOURCE
@@ -118,9 +119,10 @@ static unsigned long count_registration(const char *text)
 }
 
 /* The error that this call is to fail with, or 0. */
-static int injected_error(int fd)
+static int injected_error(const char *device, int fd)
 {
     const char *text    = getenv("RXE_DMABUF_FAIL");
+    const char *equals  = (text == NULL) ? NULL : strchr(text, '=');
     unsigned long first = 0;
     unsigned long last  = 0;
     char name[32], dash = 0;
@@ -129,6 +131,13 @@ static int injected_error(int fd)
 
     if (text == NULL) {
         return 0;
+    }
+    if (equals != NULL) {
+        if ((strlen(device) != (size_t)(equals - text)) ||
+            (strncmp(text, device, equals - text) != 0)) {
+            return 0;
+        }
+        text = equals + 1;
     }
 
     fields = sscanf(text, "%31[^:]:%lu%c%lu", name, &first, &dash, &last);
@@ -178,7 +187,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
         return reg_other(pd, offset, length, iova, fd, access);
     }
 
-    error = injected_error(fd);
+    error = injected_error(device, fd);
     if (error != 0) {
         errno = error;
         return NULL;
