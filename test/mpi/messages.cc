@@ -97,6 +97,23 @@ void run_large(job &in, memory first, memory second)
     }
 }
 
+// UCX deals the pieces of a message to its rails in turn, and makes the first
+// one short where the buffer is not aligned to 512 bytes: then one rail has the
+// message's head and tail, another its middle.
+void run_offsets(job &in, memory first, memory second)
+{
+    constexpr size_t length = 1 << 20;
+    buffer mine(mine_of(in, first, second), length + room);
+
+    if (in.rank > 1) {
+        return;
+    }
+    for (size_t offset : {0, 256, 1, 767, 768}) {
+        exchange(in, mine, offset, length);
+        exchange(in, mine, offset, length - 255);
+    }
+}
+
 // A little of everything, where it is not messages that are tested.
 void run_brief(job &in, memory first, memory second)
 {
@@ -151,6 +168,11 @@ void add_messages(std::vector<test_case> *cases)
     add_pair(cases, host, device, staging::follows);
     add_pair(cases, device, host, staging::follows);
     add_pair(cases, device, device, staging::follows);
+    cases->push_back({"rails", "messages at odd places, device to device",
+                      run_offsets, device, device, staging::follows});
+    cases->push_back({"rails",
+                      "messages at odd places, host to device and back",
+                      run_offsets, host, device, staging::follows});
     cases->push_back({"brief", "messages from device to device", run_brief,
                       device, device, staging::follows});
     cases->push_back({"brief", "messages from host to device and back",

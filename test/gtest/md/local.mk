@@ -3,11 +3,20 @@ if HAVE_GTEST
 check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging
 LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
 
+check_PROGRAMS += test/gtest/md/test_changes
+UNIT_TESTS     += test/gtest/md/test_changes
+
 # The same code over a fake uct_ib, which needs no device.
 check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
 UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
 endif
-EXTRA_DIST += test/gtest/md/md.lab test/gtest/md/staging.lab
+EXTRA_DIST += test/gtest/md/md.lab \
+              test/gtest/md/staging.lab
+test_gtest_md_test_changes_SOURCES = \
+    src/uct/ib_dmabuf/md/changes.cc \
+    test/gtest/md/test_changes.cc
+test_gtest_md_test_changes_LDADD   = -lgtest_main $(GTEST_LIBS)
+
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/memory_domain.h \
     test/gtest/md/test_keys.cc \
@@ -20,7 +29,9 @@ test_gtest_md_test_md_LDADD    = \
     -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
 
 test_gtest_md_test_staging_SOURCES = \
+    src/uct/ib_dmabuf/md/changes.cc \
     src/uct/ib_dmabuf/md/staging.cc \
+    src/uct/ib_dmabuf/md/staging_pool.cc \
     test/gtest/md/test_staging.cc
 test_gtest_md_test_staging_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_staging_LDADD   = \

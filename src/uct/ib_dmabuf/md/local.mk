@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
+    src/uct/ib_dmabuf/md/changes.cc \
+    src/uct/ib_dmabuf/md/changes.h \
     src/uct/ib_dmabuf/md/cuda_exporter.cc \
     src/uct/ib_dmabuf/md/cuda_exporter.h \
     src/uct/ib_dmabuf/md/decorate.h \
@@ -14,6 +16,8 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/settings.h \
     src/uct/ib_dmabuf/md/staging.cc \
     src/uct/ib_dmabuf/md/staging.h \
+    src/uct/ib_dmabuf/md/staging_pool.cc \
+    src/uct/ib_dmabuf/md/staging_pool.h \
     src/uct/ib_dmabuf/md/ucx_1_13.h \
     src/uct/ib_dmabuf/md/uct_1_13.cc
 # UCX's sources come first: their config.h is meant where a header of theirs

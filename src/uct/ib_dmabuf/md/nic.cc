@@ -8,7 +8,7 @@
 
 namespace ucx_ib_dmabuf {
 
-nic::nic(uct_ib_md_t *md) : md_(md)
+nic::nic(uct_ib_md_t *md) : md_(md), copies_(md->pd, UCT_IB_MEM_ACCESS_FLAGS)
 {
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).
@@ -107,8 +107,7 @@ void nic::dereg_alone(registration *own)
 
 memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
 {
-    auto buffer = staging_buffer::create(cuda, md_->pd, address, length,
-                                         UCT_IB_MEM_ACCESS_FLAGS);
+    auto buffer = copies_.start(cuda, address, length);
     if (!buffer) {
         return nullptr;
     }
@@ -117,6 +116,12 @@ memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
         created->staged = std::move(buffer);
     }
     return created;
+}
+
+void nic::unstage(const driver &cuda, memh *handle)
+{
+    copies_.finish(cuda, std::move(handle->staged));
+    memh::destroy(handle);
 }
 
 void nic::notify_invalidated(memh *handle, uct_completion_t *completion)

@@ -4,6 +4,7 @@
 
 #include "../cache/provider.h"
 #include "memh.h"
+#include "staging_pool.h"
 #include <mutex>
 #include <sys/types.h>
 
@@ -37,6 +38,8 @@ public:
 
     // A handle for one operation on a host copy; null if that fails.
     memh *stage(const driver &cuda, uintptr_t address, size_t length);
+    // The operation is over. Destroys the handle.
+    void unstage(const driver &cuda, memh *handle);
 
     // `completion` is told when the keys of the handle's region have become
     // invalid; the handle is destroyed then.
@@ -46,6 +49,7 @@ private:
     int access() const;
 
     uct_ib_md_t *const md_;
+    staging_pool copies_;
     std::mutex mutex_;
 };
 

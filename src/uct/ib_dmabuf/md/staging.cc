@@ -2,83 +2,135 @@
 #include "staging.h"
 #include "../cuda/copy.h"
 #include "../verbs/dmabuf_mr.h"
-#include <algorithm>
+#include "changes.h"
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sys/mman.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
+namespace {
 
-staging_buffer::staging_buffer(const driver &cuda, uintptr_t address,
-                               size_t length)
-    : cuda_(cuda), address_(address), length_(length)
+size_t page_size()
+{
+    static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+} // namespace
+
+staging_buffer::staging_buffer(char *memory, size_t capacity)
+    : memory_(memory), capacity_(capacity)
 {
 }
 
-std::unique_ptr<staging_buffer>
-staging_buffer::create(const driver &cuda, ibv_pd *pd, uintptr_t address,
-                       size_t length, int access)
+// Pages of its own, so that fork() finds nothing else of the process in what is
+// registered. Those that are never used cost nothing.
+std::unique_ptr<staging_buffer> staging_buffer::create(size_t length)
 {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    std::unique_ptr<staging_buffer> buffer(
-        new (std::nothrow) staging_buffer(cuda, address, length));
+    const size_t page = page_size();
+    // The copy begins at the GPU address's place in the page.
+    const size_t capacity = (length + 2 * page - 2) / page * page;
+    void *memory          = mmap(nullptr, 3 * capacity, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (!buffer) {
-        return nullptr;
-    }
-    if (posix_memalign(&buffer->memory_, page, length + page) != 0) {
-        buffer->memory_ = nullptr;
-    }
-    buffer->before_ = malloc(length);
-    if ((buffer->memory_ == nullptr) || (buffer->before_ == nullptr)) {
+    if (memory == MAP_FAILED) {
         ucs_error("ib_dmabuf: no %zu bytes of host memory to stage a message",
-                  length);
+                  3 * capacity);
         return nullptr;
     }
-    // Address and iova must agree in their page offset (ibv_reg_mr_iova(3)).
-    buffer->bytes_ = static_cast<char *>(buffer->memory_) + address % page;
-    if (cuda_copy_to_host(cuda, buffer->bytes_, address, length) != UCS_OK) {
-        return nullptr;
-    }
-    memcpy(buffer->before_, buffer->bytes_, length);
-    buffer->mr_ = ibv_reg_mr_iova(pd, buffer->bytes_, length, address, access);
-    if (buffer->mr_ == nullptr) {
-        ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
-                  "failed: %s",
-                  length, strerror(errno));
-        return nullptr;
+    std::unique_ptr<staging_buffer> buffer(new (std::nothrow) staging_buffer(
+        static_cast<char *>(memory), capacity));
+    if (!buffer) {
+        munmap(memory, 3 * capacity);
     }
     return buffer;
 }
 
 staging_buffer::~staging_buffer()
 {
-    if (mr_ != nullptr) {
-        verbs_dereg_mr(mr_);
-    }
-    free(memory_);
-    free(before_);
+    invalidate();
+    munmap(memory_, 3 * capacity_);
 }
 
-void staging_buffer::finish()
+bool staging_buffer::has_room(uintptr_t address, size_t length) const
 {
-    const char *before = static_cast<const char *>(before_);
-    const char *end    = bytes_ + length_;
-    const char *first  = std::mismatch(bytes_, bytes_ + length_, before).first;
+    return address % page_size() + length <= capacity_;
+}
 
-    if (first == end) {
-        return;
+bool staging_buffer::covers(uintptr_t address, size_t length) const
+{
+    return (mr_ != nullptr) && (address >= window_) &&
+           (address - window_ <= capacity_) &&
+           (length <= capacity_ - (address - window_));
+}
+
+void staging_buffer::invalidate()
+{
+    if (mr_ != nullptr) {
+        verbs_dereg_mr(mr_);
+        mr_ = nullptr;
     }
-    const char *last = end;
-    while (last[-1] == before[last - 1 - bytes_]) {
-        --last;
+}
+
+ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
+                                   uintptr_t address, size_t length, int access)
+{
+    const bool registered = covers(address, length);
+
+    if (!registered) {
+        invalidate();
+        window_ = address - address % page_size();
     }
-    // A failure is logged as an error there; UCX has no way to fail here.
-    cuda_copy_from_host(cuda_, address_ + static_cast<size_t>(first - bytes_),
-                        first, static_cast<size_t>(last - first));
+    address_ = address;
+    length_  = length;
+
+    ucs_status_t status = cuda_copy_to_host(cuda, bytes(), address, length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    memcpy(bytes() + capacity_, bytes(), length);
+    if (registered) {
+        return UCS_OK;
+    }
+    mr_ = ibv_reg_mr_iova(pd, memory_, capacity_, window_, access);
+    if (mr_ == nullptr) {
+        ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
+                  "failed: %s. Raise 'ulimit -l'",
+                  capacity_, strerror(errno));
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+// Between two bytes that changed there may be some that another NIC wrote: they
+// are taken from the GPU, and where they are many, not touched at all.
+void staging_buffer::finish(const driver &cuda)
+{
+    const char *now    = bytes();
+    const char *before = now + capacity_;
+    char *merged       = bytes() + 2 * capacity_;
+
+    for (size_t from = 0;;) {
+        const changed_run run = find_changes(now, before, from, length_);
+        const size_t length   = run.end - run.begin;
+        if (length == 0) {
+            return;
+        }
+        // Failures are logged as errors there; UCX has no way to fail here.
+        if (cuda_copy_to_host(cuda, merged, address_ + run.begin, length) !=
+            UCS_OK) {
+            return;
+        }
+        merge_changes(merged, now + run.begin, before + run.begin, length);
+        if (cuda_copy_from_host(cuda, address_ + run.begin, merged, length) !=
+            UCS_OK) {
+            return;
+        }
+        from = run.end;
+    }
 }
 
 } // namespace ucx_ib_dmabuf

@@ -11,40 +11,51 @@
 namespace ucx_ib_dmabuf {
 
 // A host copy of GPU memory, registered under the GPU's addresses, for one
-// operation. UCX 1.13 fails a message if it cannot register a buffer once its
-// protocol is chosen; with this in place of the registration the message is
-// staged instead. The NIC reads and writes the copy.
+// operation after the other. UCX 1.13 fails a message if it cannot register a
+// buffer once its protocol is chosen; with this in place of the registration
+// the message is staged instead. The NIC reads and writes the copy.
 //
-// UCX registers the whole allocation that a buffer is in, so there may be
-// several copies of the same memory at a time, for operations on different
-// parts of it. Only what the NIC wrote may go back to the GPU: an operation's
-// buffer is contiguous, so that is all from the first byte that changed to the
-// last one.
+// What the NIC did not write never goes back to the GPU. Others write there
+// meanwhile: the other rails of the same operation, which UCX deals pieces of
+// the buffer to, and, where UCX registers the whole allocation, other
+// operations and kernels.
 class staging_buffer {
 public:
-    // Null if there is no memory for it; logged.
-    static std::unique_ptr<staging_buffer> create(const driver &cuda,
-                                                  ibv_pd *pd, uintptr_t address,
-                                                  size_t length, int access);
+    // Of that many bytes, or some more. Null without memory; logged.
+    static std::unique_ptr<staging_buffer> create(size_t length);
     ~staging_buffer();
     staging_buffer(const staging_buffer &)            = delete;
     staging_buffer &operator=(const staging_buffer &) = delete;
 
-    ibv_mr *mr() const { return mr_; }
+    // What it takes of host memory that is registered.
+    size_t capacity() const { return capacity_; }
+    // Whether it can be used for this range, and without a registration.
+    bool has_room(uintptr_t address, size_t length) const;
+    bool covers(uintptr_t address, size_t length) const;
 
-    // Copies what the NIC wrote to the GPU. Call once, when the NIC is done.
-    void finish();
+    // Begins an operation: copies what is on the GPU. A failure is logged.
+    ucs_status_t start(const driver &cuda, ibv_pd *pd, uintptr_t address,
+                       size_t length, int access);
+    // Ends it: copies what the NIC wrote to the GPU. Call once, when all NICs
+    // are done with the operation.
+    void finish(const driver &cuda);
+    // Makes the keys invalid; then only finish() and start() may be called.
+    void invalidate();
+
+    const ibv_mr *mr() const { return mr_; }
+    // Where the operation's bytes are.
+    char *bytes() const { return at(address_); }
 
 private:
-    staging_buffer(const driver &cuda, uintptr_t address, size_t length);
+    staging_buffer(char *memory, size_t capacity);
+    char *at(uintptr_t address) const { return memory_ + (address - window_); }
 
-    const driver &cuda_;
-    const uintptr_t address_;
-    const size_t length_;
-    void *memory_ = nullptr; // page-aligned
-    char *bytes_  = nullptr; // in it, with the GPU address's page offset
-    void *before_ = nullptr; // what was in bytes_ at first
-    ibv_mr *mr_   = nullptr;
+    char *const memory_; // three times the capacity: copy, before, merged
+    const size_t capacity_;
+    uintptr_t window_  = 0; // the GPU's address of the copy's first byte
+    uintptr_t address_ = 0;
+    size_t length_     = 0;
+    ibv_mr *mr_        = nullptr; // of the whole copy
 };
 
 } // namespace ucx_ib_dmabuf

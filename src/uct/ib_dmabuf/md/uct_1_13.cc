@@ -187,18 +187,23 @@ void release(decorated &self, memh *handle, uct_completion_t *completion)
     registration *own  = handle->own;
 
     if (handle->staged) {
-        handle->staged->finish();
-    } else if (own != nullptr) {
-        self.device.dereg_alone(own);
-    }
-    if ((completion != nullptr) && handle->shares_key) {
-        self.device.notify_invalidated(handle, completion);
-        regions.invalidate(used->address, used->length);
+        if (completion != nullptr) {
+            handle->staged->invalidate();
+        }
+        self.device.unstage(self.shared->cuda(), handle);
+    } else {
+        if (own != nullptr) {
+            self.device.dereg_alone(own);
+        }
+        if ((completion != nullptr) && handle->shares_key) {
+            self.device.notify_invalidated(handle, completion);
+            regions.invalidate(used->address, used->length);
+            regions.put(used);
+            return;
+        }
+        memh::destroy(handle);
         regions.put(used);
-        return;
     }
-    memh::destroy(handle);
-    regions.put(used);
     if (completion != nullptr) {
         uct_invoke_completion(completion, UCS_OK);
     }

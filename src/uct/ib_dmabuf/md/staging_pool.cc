@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "staging_pool.h"
+#include <algorithm>
+
+namespace ucx_ib_dmabuf {
+
+std::unique_ptr<staging_buffer> staging_pool::remove(size_t index)
+{
+    const auto at  = idle_.begin() + static_cast<ptrdiff_t>(index);
+    const auto end = idle_.begin() + static_cast<ptrdiff_t>(idle_count_);
+    auto found     = std::move(*at);
+
+    std::move(at + 1, end, at);
+    --idle_count_;
+    idle_bytes_ -= found->capacity();
+    return found;
+}
+
+// One that is registered for this range already, or else the smallest one that
+// is large enough, and not much larger: registering costs by the page. Null if
+// there is none.
+std::unique_ptr<staging_buffer> staging_pool::take(uintptr_t address,
+                                                   size_t length)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    size_t best = idle_count_;
+
+    for (size_t i = 0; i < idle_count_; ++i) {
+        const staging_buffer &one = *idle_[i];
+        if (one.covers(address, length)) {
+            return remove(i);
+        }
+        if (one.has_room(address, length) && (one.capacity() / 4 <= length) &&
+            ((best == idle_count_) ||
+             (one.capacity() < idle_[best]->capacity()))) {
+            best = i;
+        }
+    }
+    return (best < idle_count_) ? remove(best) : nullptr;
+}
+
+std::unique_ptr<staging_buffer>
+staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
+{
+    auto buffer = take(address, length);
+
+    if (!buffer) {
+        buffer = staging_buffer::create(length);
+    }
+    if (buffer &&
+        (buffer->start(cuda, pd_, address, length, access_) != UCS_OK)) {
+        buffer.reset();
+    }
+    return buffer;
+}
+
+// Keeps the buffer and takes it from the caller; or gives back the one that was
+// idle longest, for it has to go first.
+std::unique_ptr<staging_buffer>
+staging_pool::keep(std::unique_ptr<staging_buffer> &buffer)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+
+    if ((idle_count_ == max_idle) ||
+        (idle_bytes_ + buffer->capacity() > max_idle_bytes)) {
+        return remove(idle_count_ - 1);
+    }
+    const auto end = idle_.begin() + static_cast<ptrdiff_t>(idle_count_);
+    std::move_backward(idle_.begin(), end, end + 1);
+    idle_bytes_ += buffer->capacity();
+    ++idle_count_;
+    idle_[0] = std::move(buffer);
+    return nullptr;
+}
+
+void staging_pool::finish(const driver &cuda,
+                          std::unique_ptr<staging_buffer> buffer)
+{
+    buffer->finish(cuda);
+    if (buffer->capacity() > max_idle_bytes) {
+        return;
+    }
+    while (buffer) {
+        // Deregisters without the lock.
+        const std::unique_ptr<staging_buffer> oldest = keep(buffer);
+    }
+}
+
+size_t staging_pool::idle_bytes() const
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    return idle_bytes_;
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_MD_STAGING_POOL_H_
+#define UCX_IB_DMABUF_MD_STAGING_POOL_H_
+
+#include "staging.h"
+#include <array>
+#include <mutex>
+
+namespace ucx_ib_dmabuf {
+
+// The staging buffers of one protection domain. Some are kept when they are
+// idle, with their registration: an operation on the same GPU memory finds its
+// own again, and costs neither a registration nor page faults. Keys of a staged
+// range are never given to another host, so none can be used late. Thread-safe.
+class staging_pool {
+public:
+    // What is kept idle at most: bytes registered, and buffers.
+    static constexpr size_t max_idle_bytes = size_t{64} << 20;
+    static constexpr size_t max_idle       = 32;
+
+    staging_pool(ibv_pd *pd, int access) : pd_(pd), access_(access) {}
+
+    // A copy of the range, registered. Null if there is none; logged.
+    std::unique_ptr<staging_buffer> start(const driver &cuda, uintptr_t address,
+                                          size_t length);
+    // What the NIC wrote goes to the GPU; the buffer may be kept.
+    void finish(const driver &cuda, std::unique_ptr<staging_buffer> buffer);
+
+    size_t idle_bytes() const;
+
+private:
+    std::unique_ptr<staging_buffer> take(uintptr_t address, size_t length);
+    std::unique_ptr<staging_buffer> remove(size_t index);
+    std::unique_ptr<staging_buffer>
+    keep(std::unique_ptr<staging_buffer> &buffer);
+
+    ibv_pd *const pd_;
+    const int access_;
+    mutable std::mutex mutex_;
+    // The one used last is the first.
+    std::array<std::unique_ptr<staging_buffer>, max_idle> idle_;
+    size_t idle_count_ = 0;
+    size_t idle_bytes_ = 0;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif
