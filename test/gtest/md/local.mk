@@ -9,13 +9,20 @@ UNIT_TESTS     += test/gtest/md/test_changes
 # The same code over a fake uct_ib, which needs no device.
 check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
 UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
+
+check_PROGRAMS += test/gtest/md/test_lasting
+LAB_TESTS      += test/gtest/md/lasting.lab
 endif
-EXTRA_DIST += test/gtest/md/md.lab \
+EXTRA_DIST += test/gtest/md/lasting.lab test/gtest/md/md.lab \
               test/gtest/md/staging.lab
 test_gtest_md_test_changes_SOURCES = \
     src/uct/ib_dmabuf/md/changes.cc \
     test/gtest/md/test_changes.cc
 test_gtest_md_test_changes_LDADD   = -lgtest_main $(GTEST_LIBS)
+
+test_gtest_md_test_lasting_SOURCES = test/gtest/md/test_lasting.cc
+test_gtest_md_test_lasting_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_md_test_lasting_LDADD   = -lgtest_main $(GTEST_LIBS) -lucp -lucs -ldl
 
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/memory_domain.h \
@@ -24,7 +31,7 @@ test_gtest_md_test_md_SOURCES = \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
 test_gtest_md_test_md_CPPFLAGS = $(md_cppflags)
-test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \
     -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
 

@@ -9,6 +9,18 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+// UCP registers for one operation in a function of this name, which the plug-in
+// looks for among those that called it.
+extern "C" __attribute__((noinline, visibility("default"))) ucs_status_t
+ucp_mem_rereg_mds(memory_domain &md, void *address, size_t length,
+                  unsigned flags, uct_mem_h *memh)
+{
+    const ucs_status_t status = md.reg(address, length, flags, memh);
+
+    asm volatile("" : : : "memory"); // no tail call
+    return status;
+}
+
 namespace {
 
 constexpr size_t mib          = 1 << 20;
@@ -23,6 +35,11 @@ protected:
     {
         return gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls")(
             "cuMemGetHandleForAddressRange");
+    }
+
+    ucs_status_t reg_for_one(void *address, size_t length, uct_mem_h *memh)
+    {
+        return ucp_mem_rereg_mds(md_, address, length, for_one, memh);
     }
 
     memory_domain md_;
@@ -217,8 +234,9 @@ TEST_F(test_md, one_operation_is_staged_if_registration_fails)
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     uct_mem_h memh = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(buffer.address() + 5),
-                              mib, for_one, &memh));
+    ASSERT_EQ(UCS_OK,
+              reg_for_one(reinterpret_cast<void *>(buffer.address() + 5), mib,
+                          &memh));
     EXPECT_NE(0u, keys_of(memh).lkey);
     EXPECT_EQ(keys_of(memh).rkey, static_cast<uint32_t>(md_.pack(memh)));
     md_.dereg(memh);
@@ -240,7 +258,7 @@ TEST_F(test_md, staging_stops_at_the_end_of_the_allocation)
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     uct_mem_h memh = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), 2 * mib, for_one, &memh));
+    ASSERT_EQ(UCS_OK, reg_for_one(buffer.pointer(), 2 * mib, &memh));
     md_.dereg(memh);
 }
 
@@ -252,6 +270,33 @@ TEST_F(test_md, lasting_registration_fails_with_an_error)
 
     EXPECT_EQ(UCS_ERR_UNSUPPORTED,
               md_.reg(buffer.pointer(), mib, for_longer, &memh));
+}
+
+// What is not known to be for one operation may be kept.
+TEST_F(test_md, nothing_that_may_last_is_staged)
+{
+    gpu::buffer buffer(4 * mib);
+    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
+    uct_mem_h memh = nullptr;
+
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              md_.reg(buffer.pointer(), mib, for_one, &memh))
+        << "another caller";
+    for (unsigned flags :
+         {unsigned{for_longer}, unsigned{UCT_MD_MEM_ACCESS_LOCAL_READ},
+          unsigned{UCT_MD_MEM_ACCESS_LOCAL_WRITE},
+          unsigned{UCT_MD_MEM_ACCESS_REMOTE_PUT},
+          unsigned{for_one | UCT_MD_MEM_FLAG_NONBLOCK}}) {
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+                  ucp_mem_rereg_mds(md_, buffer.pointer(), mib, flags, &memh))
+            << "flags " << flags;
+    }
+    EXPECT_EQ(nullptr, memh);
+    // One that was staged says nothing of the next one.
+    ASSERT_EQ(UCS_OK, reg_for_one(buffer.pointer(), mib, &memh));
+    md_.dereg(memh);
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              md_.reg(buffer.pointer(), mib, for_one, &memh));
 }
 
 TEST_F(test_md, concurrent_registrations)

@@ -5,13 +5,12 @@
 #include "../cuda/memory.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
+#include "caller.h"
 #include "decorate.h"
 #include "nic.h"
 #include "plugin.h"
 #include "ucx_1_13.h"
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <new>
 #include <ucs/datastruct/pgtable.h>
 #include <ucs/debug/log_def.h>
@@ -46,19 +45,15 @@ ucs_status_t md_query(uct_md_h md, uct_md_attr_t *attr) noexcept
     return status;
 }
 
-// UCP registers for one operation with UCT_MD_MEM_ACCESS_RMA, and for longer
-// with atomic access too (ucp_mem_map_params2uct_flags). The two exceptions,
-// pools of GPU fragments and the new protocols' cache, are off by default.
+// A copy must not outlive its operation: it would go stale. UCP registers for
+// one operation with these flags alone, in ucp_mem_rereg_mds(). ucp_mem_map()
+// adds atomic access, the new protocols ask for less; pools of GPU fragments,
+// which last, have the same flags but another function (ucp_memh_get_slow). No
+// settings are read for it: they may come from anywhere.
 bool is_one_operation(unsigned flags)
 {
-    static const bool has_exceptions = [] {
-        const char *fragments = getenv("UCX_RNDV_FRAG_MEM_TYPE");
-        const char *protocols = getenv("UCX_PROTO_ENABLE");
-        return ((fragments != nullptr) && (strcmp(fragments, "cuda") == 0)) ||
-               ((protocols != nullptr) && (strchr("yY1", protocols[0])));
-    }();
-
-    return !has_exceptions && !(flags & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
+    return (flags == UCT_MD_MEM_ACCESS_RMA) &&
+           uct_is_called_by("ucp_mem_rereg_mds");
 }
 
 // UCP registers whole allocations, and takes their ends from a cache of memory
@@ -84,7 +79,15 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
     if (self.peer_memory) {
         return self.original->mem_reg(md, address, length, flags, memh_p);
     }
-    if ((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) || !is_one_operation(flags)) {
+    if (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) {
+        return failure;
+    }
+    if (!is_one_operation(flags)) {
+        warn_once("lasting",
+                  "GPU memory that UCX registers for longer than an operation "
+                  "cannot be staged: what needs it fails. UCX does so with "
+                  "UCX_PROTO_ENABLE=y and UCX_RNDV_FRAG_MEM_TYPE=cuda, and for "
+                  "ucp_mem_map()");
         return failure;
     }
 
