@@ -86,6 +86,8 @@ void Installer::resolve_driver_calls(const DriverLibrary &driver)
     resolve(driver_calls.pointer_attribute, driver, "cuPointerGetAttribute");
     resolve(driver_calls.primary_state, driver, "cuDevicePrimaryCtxGetState");
     resolve(driver_calls.is_capturing, driver, "cuStreamIsCapturing");
+    resolve(driver_calls.exchange_capture_mode, driver,
+            "cuThreadExchangeStreamCaptureMode");
 }
 
 // Calls the function and sees whether the hook was reached. Our jump must be
@@ -97,6 +99,7 @@ const char *Installer::verify(const HookKind &kind, void *address,
     if (patched_target(address) != hook) {
         return "something else replaced the hook";
     }
+    const RelaxedCapture relaxed;
     HookThread &thread = hook_thread;
     thread.seen        = nullptr;
     thread.probing     = true;
@@ -225,7 +228,9 @@ void Installer::hook_new_runtimes()
     // Whoever waits here may hold the dynamic loader's lock, which the owner
     // of ours may want.
     std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
-    if (guard.owns_lock() && driver_done_) {
+    if (!guard.owns_lock()) {
+        runtimes_may_be_new.store(true, std::memory_order_release);
+    } else if (driver_done_) {
         hook_runtimes();
         complete_.store(missing_.empty(), std::memory_order_release);
     }
@@ -253,9 +258,12 @@ std::string Installer::missing()
 
 } // namespace
 
-void hook_new_runtimes()
+void cuda_events_refresh()
 {
-    installer().hook_new_runtimes();
+    if (runtimes_may_be_new.load(std::memory_order_relaxed) &&
+        runtimes_may_be_new.exchange(false, std::memory_order_acq_rel)) {
+        installer().hook_new_runtimes();
+    }
 }
 
 ucs_status_t cuda_events_install()

@@ -37,6 +37,13 @@ namespace ucx_ib_dmabuf {
 ucs_status_t cuda_events_install();
 
 /**
+ * Hook runtimes that were loaded since the last time. Call it where memory is
+ * registered, and no lock is held: it may call the dynamic loader. Thread-safe
+ * and cheap (one atomic load) while no runtime started.
+ */
+void cuda_events_refresh();
+
+/**
  * Whether every known way of releasing CUDA memory is hooked and verified.
  * False before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none.
  * Thread-safe and cheap (one atomic load).

@@ -17,7 +17,10 @@ void RangeTable::insert(uint64_t base, const Allocation &allocation)
         });
         part.limit = part.entries.size() + MAX_WITH_RETIRED;
     }
-    part.entries.insert_or_assign(base, allocation);
+    // Under the lock: who sees a new number and takes the lock finds the entry.
+    Allocation entry = allocation;
+    entry.serial     = serial_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    part.entries.insert_or_assign(base, entry);
 }
 
 size_t RangeTable::size(uint64_t base)
@@ -41,6 +44,17 @@ size_t RangeTable::remove(uint64_t base)
     const size_t size = entry->second.exact ? entry->second.size : 0;
     part.entries.erase(entry);
     return size;
+}
+
+void RangeTable::remove(const Range &seen)
+{
+    Shard &part = shard(seen.base);
+    std::lock_guard<std::mutex> guard(part.lock);
+    const auto entry = part.entries.find(seen.base);
+    if ((entry != part.entries.end()) &&
+        (entry->second.serial == seen.serial)) {
+        part.entries.erase(entry);
+    }
 }
 
 size_t RangeTable::retire(uint64_t base)
@@ -87,7 +101,23 @@ std::vector<RangeTable::Range> RangeTable::snapshot()
     for (Shard &part : shards_) {
         std::lock_guard<std::mutex> guard(part.lock);
         for (const auto &[base, entry] : part.entries) {
-            result.push_back({base, entry.size});
+            result.push_back({base, entry.size, entry.serial});
+        }
+    }
+    return result;
+}
+
+std::vector<RangeTable::Range> RangeTable::overlapping(const Range &range)
+{
+    std::vector<Range> result;
+    for (Shard &part : shards_) {
+        std::lock_guard<std::mutex> guard(part.lock);
+        for (const auto &[base, entry] : part.entries) {
+            if ((entry.state != State::RETIRED) &&
+                (base < range.base + range.size) &&
+                (range.base < base + entry.size)) {
+                result.push_back({base, entry.size, entry.serial});
+            }
         }
     }
     return result;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -20,7 +21,8 @@ class RangeTable {
 public:
     struct Range {
         uint64_t base;
-        size_t size; /**< bytes */
+        size_t size;         /**< bytes */
+        uint64_t serial = 0; /**< which insertion it is of, in a snapshot */
     };
 
     /** How an allocation ends. */
@@ -32,10 +34,11 @@ public:
 
     /** What is known of an allocation. */
     struct Allocation {
-        size_t size;        /**< bytes */
-        uint64_t owner = 0; /**< its pool or module; 0: unknown */
-        State state    = State::IN_USE;
-        bool exact     = true; /**< the size is right, not a minimum */
+        size_t size;         /**< bytes */
+        uint64_t owner  = 0; /**< its pool or module; 0: unknown */
+        State state     = State::IN_USE;
+        bool exact      = true; /**< the size is right, not a minimum */
+        uint64_t serial = 0;    /**< given by insert() */
     };
 
     /** Add an allocation, or replace the one that starts there. */
@@ -46,6 +49,12 @@ public:
 
     /** Remove an allocation. @return Its size, 0 if not known exactly. */
     size_t remove(uint64_t base);
+
+    /** Remove what a snapshot showed, unless it was replaced since. */
+    void remove(const Range &seen);
+
+    /** @return A number that grows with each insertion. */
+    uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
 
     /**
      * Mark an allocation as given back to its pool, which still has its memory.
@@ -62,6 +71,9 @@ public:
 
     /** All of it, retired or not. */
     std::vector<Range> snapshot();
+
+    /** What overlaps this range and is in use or owned. */
+    std::vector<Range> overlapping(const Range &range);
 
     /** Remove from 'ranges' those that overlap one of 'others'. */
     static void remove_overlapping(std::vector<Range> &ranges,
@@ -90,6 +102,7 @@ private:
     }
 
     Shard shards_[SHARDS];
+    std::atomic<uint64_t> serial_{0};
 };
 
 } // namespace ucx_ib_dmabuf

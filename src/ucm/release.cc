@@ -71,6 +71,7 @@ RangeTable::Range range_from_driver(uint64_t address)
     const auto attribute =
         driver_calls.pointer_attribute.load(std::memory_order_acquire);
     RangeTable::Range range = {0, 0};
+    const RelaxedCapture relaxed;
 
     // The first way may want a current context, the second one never does.
     const bool found =
@@ -84,6 +85,39 @@ RangeTable::Range range_from_driver(uint64_t address)
     return (found && (address - range.base < range.size))
                ? range
                : RangeTable::Range{address, 0};
+}
+
+enum class Answer { THERE, GONE, UNKNOWN };
+
+// Whether there is CUDA memory at an address. Every kind has this attribute.
+// Only "invalid value" says that there is none: where a context is gone, a
+// driver may complain about that ("invalid context", "context is destroyed"),
+// which can mean the memory's context or the caller's.
+Answer ask(uint64_t address)
+{
+    const auto attribute =
+        driver_calls.pointer_attribute.load(std::memory_order_acquire);
+    int type = 0;
+    const CudaResult result =
+        attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    return (result == CUDA_OK)              ? Answer::THERE
+           : (result == CUDA_INVALID_VALUE) ? Answer::GONE
+                                            : Answer::UNKNOWN;
+}
+
+// Another thread may have got these addresses anew, and its announcement may
+// have come before that of the release: announce it again. What comes later is
+// announced later.
+void announce_new_in(const RangeTable::Range &gone, uint64_t serial)
+{
+    if (ranges().serial() != serial) {
+        for (const RangeTable::Range &range : ranges().overlapping(gone)) {
+            dispatch_allocation(range.base, range.size);
+        }
+    }
+    if (ask(gone.base) != Answer::GONE) { // a mapping, which is not listed
+        dispatch_allocation(gone.base, gone.size);
+    }
 }
 
 void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
@@ -174,26 +208,31 @@ void Release::finish(CudaResult result)
 
 void announce_vanished()
 {
-    const auto query =
-        driver_calls.pointer_attribute.load(std::memory_order_acquire);
-    if (query == nullptr) {
+    if (driver_calls.pointer_attribute.load(std::memory_order_acquire) ==
+        nullptr) {
         return;
     }
-    std::vector<RangeTable::Range> vanished, alive;
+    const RelaxedCapture relaxed;
+    const uint64_t serial = ranges().serial();
+    std::vector<RangeTable::Range> vanished, unknown, alive;
     for (const RangeTable::Range &range : ranges().snapshot()) {
-        int type = 0;
-        // Any other error (a driver that is shutting down) says nothing.
-        // Every kind of CUDA memory has this attribute.
-        const bool gone = query(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                range.base) == CUDA_INVALID_VALUE;
-        (gone ? vanished : alive).push_back(range);
+        const Answer answer = ask(range.base);
+        (answer == Answer::THERE  ? alive
+         : answer == Answer::GONE ? vanished
+                                  : unknown)
+            .push_back(range);
     }
     for (const RangeTable::Range &range : vanished) {
-        ranges().remove(range.base);
+        ranges().remove(range);
     }
     RangeTable::remove_overlapping(vanished, std::move(alive));
     for (const RangeTable::Range &range : vanished) {
         dispatch_free(range.base, range.size);
+        announce_new_in(range, serial);
+    }
+    for (const RangeTable::Range &range : unknown) {
+        dispatch_free(range.base, range.size);
+        dispatch_allocation(range.base, range.size);
     }
 }
 
@@ -201,6 +240,7 @@ bool primary_is_active(int device, bool unknown)
 {
     const auto state =
         driver_calls.primary_state.load(std::memory_order_acquire);
+    const RelaxedCapture relaxed;
     unsigned flags;
     int active = 0;
     if ((state == nullptr) || (state(device, &flags, &active) != CUDA_OK)) {

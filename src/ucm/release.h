@@ -28,8 +28,37 @@ struct DriverCalls {
     std::atomic<CudaResult (*)(void *, int, uint64_t)> pointer_attribute;
     std::atomic<CudaResult (*)(int, unsigned *, int *)> primary_state;
     std::atomic<CudaResult (*)(void *, int *)> is_capturing;
+    std::atomic<CudaResult (*)(int *)> exchange_capture_mode;
 };
 extern DriverCalls driver_calls;
+
+/**
+ * While it lives, what this thread asks of the driver invalidates no stream
+ * capture, neither its own nor, in the global mode, another thread's. Not for
+ * the program's own calls: those keep the mode that the program chose.
+ */
+class RelaxedCapture {
+public:
+    RelaxedCapture()
+        : exchange_(driver_calls.exchange_capture_mode.load(
+              std::memory_order_acquire)),
+          exchanged_((exchange_ != nullptr) && (exchange_(&mode_) == CUDA_OK))
+    {
+    }
+    ~RelaxedCapture()
+    {
+        if (exchanged_) {
+            exchange_(&mode_);
+        }
+    }
+    RelaxedCapture(const RelaxedCapture &)            = delete;
+    RelaxedCapture &operator=(const RelaxedCapture &) = delete;
+
+private:
+    int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED; then the thread's own
+    CudaResult (*exchange_)(int *);
+    bool exchanged_;
+};
 
 /** Per thread; small, as it takes static thread-local storage. */
 struct HookThread {
@@ -91,12 +120,22 @@ private:
 
 /**
  * Announce the allocations that the driver does not know any more, after a
- * context or the like was destroyed.
+ * context or the like was destroyed. Where its answer leaves open whether the
+ * memory is there, announce that it goes and that something is there: caches
+ * register anew then, and ask for its type.
  */
 void announce_vanished();
 
 /** Whether a device's primary context exists, or 'unknown'. */
 bool primary_is_active(int device, bool unknown);
+
+/**
+ * A CUDA runtime starts, perhaps one that was loaded since the hooks were
+ * installed. It holds a lock of its own here, which others want who hold the
+ * dynamic loader's: a hook must not call the loader, and leaves that to
+ * cuda_events_refresh().
+ */
+inline std::atomic<bool> runtimes_may_be_new{false};
 
 /** A device's primary context was created: we see all memory it will have. */
 void note_new_primary(int device);

@@ -99,7 +99,7 @@ struct DestroyContext {
 /** cuDevicePrimaryCtxReset. */
 struct ResetPrimary {
     using Signature               = CudaResult(int);
-    static constexpr bool REFUSES = true;
+    static constexpr bool REFUSES = false; // too much would go if it did not
 
     static CudaResult run(Signature *driver, int device)
     {
@@ -129,9 +129,6 @@ struct ReleasePrimary {
     }
 };
 
-/** Hook runtimes that were loaded since the installation. */
-void hook_new_runtimes();
-
 /** cuDevicePrimaryCtxRetain: how each runtime begins. */
 struct RetainPrimary {
     using Signature               = CudaResult(void *, int);
@@ -144,7 +141,7 @@ struct RetainPrimary {
         if ((result == CUDA_OK) && !was_active) {
             note_new_primary(device);
         }
-        hook_new_runtimes();
+        runtimes_may_be_new.store(true, std::memory_order_release);
         return result;
     }
 };

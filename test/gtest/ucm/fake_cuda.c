@@ -27,15 +27,39 @@ int fake_active    = 1;
 int fake_capturing = 0;
 /* Whether cuMemGetAddressRange finds no context. */
 int fake_no_context = 0;
+/* What is answered of an address, if this is set. */
+int (*fake_query)(uint64_t address) = NULL;
+/* A stream captures in the global mode; calls that invalidated the capture. */
+int fake_global_capture = 0;
+int fake_invalidated    = 0;
+static __thread int fake_capture_mode;
 /* How far each new allocation is from the last one. */
 size_t fake_step = 0;
 /* How long every allocation is. */
 size_t fake_size = 0x10000;
 
+static void fake_unsafe_call(void)
+{
+    if (fake_global_capture && (fake_capture_mode != 2 /* relaxed */)) {
+        __atomic_add_fetch(&fake_invalidated, 1, __ATOMIC_RELAXED);
+    }
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int previous = fake_capture_mode;
+
+    fake_capture_mode = *mode;
+    *mode             = previous;
+    return 0;
+}
+
 static int fake_called(const char *name)
 {
     int i;
 
+    fake_unsafe_call();
     for (i = 0; i < FAKE_NAMES; ++i) {
         if (fake_journal[i].name == NULL) {
             fake_journal[i].name = name;
@@ -60,11 +84,11 @@ unsigned long fake_calls(const char *name)
     return 0;
 }
 
+uint64_t fake_allocations = 0;
+
 static uint64_t fake_new_address(void)
 {
-    static uint64_t count = 0;
-
-    return 0x7f0000000000 + fake_step * count++;
+    return 0x7f0000000000 + fake_step * fake_allocations++;
 }
 
 #define FAKE(_name, _args)                                                     \
@@ -119,6 +143,10 @@ int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address)
 int cuPointerGetAttribute(void *data, int attribute, uint64_t address);
 int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 {
+    fake_unsafe_call();
+    if (fake_query != NULL) {
+        return fake_query(address);
+    }
     if (attribute == 11) { /* RANGE_START_ADDR */
         *(uint64_t *)data = address & ~(uint64_t)0xffff;
     } else if (attribute == 12) { /* RANGE_SIZE */
@@ -130,6 +158,7 @@ int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
+    fake_unsafe_call();
     *active = fake_active;
     return 0;
 }

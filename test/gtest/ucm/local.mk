@@ -5,6 +5,7 @@ ucm_tests = \
     test/gtest/ucm/test_range_table \
     test/gtest/ucm/test_events \
     test/gtest/ucm/test_events_owners \
+    test/gtest/ucm/test_events_inside \
     test/gtest/ucm/test_events_sim \
     test/gtest/ucm/test_events_ucx
 check_PROGRAMS += $(ucm_tests) test/gtest/ucm/bench_free
@@ -38,6 +39,15 @@ test_gtest_ucm_test_events_owners_SOURCES = \
 test_gtest_ucm_test_events_owners_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_owners_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_owners_DEPENDENCIES = $(ucm_fakes)
+
+test_gtest_ucm_test_events_inside_SOURCES = \
+    test/gtest/ucm/fake.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events_inside.cc
+test_gtest_ucm_test_events_inside_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_inside_LDADD   = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_inside_DEPENDENCIES = $(ucm_fakes)
 
 # What hooks cost: prints JSON, run it by hand.
 test_gtest_ucm_bench_free_SOURCES = \
@@ -79,8 +89,11 @@ ucm_fakes = \
     test/gtest/ucm/fake/libcuda.so.1 \
     test/gtest/ucm/fake_odd/libcuda.so.1 \
     test/gtest/ucm/fake_old/libcuda.so.1 \
-    test/gtest/ucm/fake/caller.so
-EXTRA_DIST += test/gtest/ucm/fake_cuda.c test/gtest/ucm/caller.c
+    test/gtest/ucm/fake/caller.so \
+    test/gtest/ucm/fake/runtime.so \
+    test/gtest/ucm/fake/constructor.so
+EXTRA_DIST += test/gtest/ucm/fake_cuda.c test/gtest/ucm/fake_runtime.c \
+              test/gtest/ucm/caller.c
 CLEANFILES += $(ucm_fakes)
 
 ucm_fake_link = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared
@@ -99,3 +112,10 @@ test/gtest/ucm/fake_old/libcuda.so.1: test/gtest/ucm/fake_cuda.c
 
 test/gtest/ucm/fake/caller.so: test/gtest/ucm/caller.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/caller.c
+
+test/gtest/ucm/fake/runtime.so: test/gtest/ucm/fake_runtime.c
+	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_runtime.c
+
+test/gtest/ucm/fake/constructor.so: test/gtest/ucm/fake_runtime.c
+	$(ucm_fake_link) -DCONSTRUCTOR -o $@ \
+	    $(srcdir)/test/gtest/ucm/fake_runtime.c

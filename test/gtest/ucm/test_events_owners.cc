@@ -67,6 +67,99 @@ SCENARIO(primary_release)
     CHECK(events.saw_everything());
 }
 
+using Query = int (*)(uint64_t);
+
+void set_query(const Fake &fake, Query query)
+{
+    *static_cast<Query *>(symbol_of(fake.library, "fake_query")) = query;
+}
+
+// The last thing that is said of an address.
+bool ends_as_memory(Events &events, uint64_t address, size_t *frees)
+{
+    bool there = true;
+    *frees     = 0;
+    for (const SeenEvent &event : events.take()) {
+        if ((address >= event.address) &&
+            (address - event.address < event.size)) {
+            there = !event.free;
+            *frees += event.free;
+        }
+    }
+    return there;
+}
+
+// After the last release a driver may complain about the context instead of the
+// address. Nobody can tell then whether the memory is there: what is registered
+// goes, and what lives is not taken for host memory.
+SCENARIO(primary_release_with_unclear_answers)
+{
+    Fake fake;
+    install_all();
+    auto *retain  = fake.get<int(void *, int)>("cuDevicePrimaryCtxRetain");
+    auto *release = fake.get<Device>("cuDevicePrimaryCtxRelease");
+    uint64_t address;
+    size_t frees;
+    fake.setting("fake_active") = 0;
+    for (const Query query :
+         {Query([](uint64_t) { return 709; }),  // CONTEXT_IS_DESTROYED
+          Query([](uint64_t) { return 201; }),  // INVALID_CONTEXT
+          Query([](uint64_t) { return 4; })}) { // DEINITIALIZED
+        set_query(fake, nullptr);
+        retain(&address, 0);
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        Events events;
+        set_query(fake, query);
+        release(0);
+        CHECK(ends_as_memory(events, NEW + 0x4fff, &frees));
+        CHECK_EQ(frees, size_t(1));
+        set_query(fake, nullptr);
+        fake.get<Call1>("cuMemFree_v2")(NEW);
+    }
+}
+
+// What another thread gets at the addresses of what has just gone is not taken
+// for host memory, whichever event comes first.
+const Fake *reusing;
+uint64_t reused;
+int queries;
+
+SCENARIO(addresses_used_anew_meanwhile)
+{
+    Fake fake;
+    install_all();
+    reusing        = &fake;
+    auto *allocate = fake.get<Alloc>("cuMemAlloc_v2");
+    auto *step = static_cast<size_t *>(symbol_of(fake.library, "fake_step"));
+    uint64_t address;
+    *step = 0x100000;
+    for (int i = 0; i < 3; ++i) {
+        allocate(&address, 0x10000);
+    }
+    // At the second question, the allocator takes the address of the first.
+    set_query(fake, [](uint64_t asked) {
+        if (++queries == 1) {
+            reused = asked;
+        } else if (queries == 2) {
+            auto *count = static_cast<uint64_t *>(
+                symbol_of(reusing->library, "fake_allocations"));
+            *count = (reused - NEW) / 0x100000;
+            uint64_t fresh;
+            reusing->get<Alloc>("cuMemAlloc_v2")(&fresh, 0x8000);
+            CHECK_EQ(fresh, reused);
+        }
+        return ((queries > 2) && (asked == reused)) ? 0 : 1;
+    });
+    Events events;
+    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    size_t frees;
+    CHECK(ends_as_memory(events, reused, &frees));
+    CHECK_EQ(frees, size_t(1));
+    set_query(fake, nullptr);
+    expect_release(fake, "cuMemFree_v2", reused, 0x8000, // known still
+                   [&] { fake.get<Call1>("cuMemFree_v2")(reused); });
+}
+
 SCENARIO(pools)
 {
     constexpr uint64_t pool = 0xabc0;
@@ -132,6 +225,14 @@ TEST(CudaEventsOwners, ContextsGoWithEverything)
 TEST(CudaEventsOwners, LastReleaseOfPrimary)
 {
     EXPECT_TRUE(run_on_fake("primary_release"));
+}
+TEST(CudaEventsOwners, UnclearAnswersAfterLastRelease)
+{
+    EXPECT_TRUE(run_on_fake("primary_release_with_unclear_answers"));
+}
+TEST(CudaEventsOwners, AddressesUsedAnewMeanwhile)
+{
+    EXPECT_TRUE(run_on_fake("addresses_used_anew_meanwhile"));
 }
 TEST(CudaEventsOwners, Pools)
 {

@@ -187,10 +187,14 @@ SCENARIO(runtime_api)
     install_all();
     if (late) {
         runtime = open();
-        // A runtime begins with the primary context.
+        // A runtime begins with the primary context; it is hooked when memory
+        // is registered the next time.
+        cuda_events_refresh();
+        CHECK(patched_target(symbol_of(runtime, "cudaDeviceReset")) == nullptr);
         CHECK_EQ(int(gpu.get<CUresult(CUcontext *, CUdevice)>(
                      "cuDevicePrimaryCtxRetain")(&gpu.context, 0)),
                  0);
+        cuda_events_refresh();
     }
     CHECK(patched_target(symbol_of(runtime, "cudaDeviceReset")) != nullptr);
     void *address;

@@ -2,6 +2,7 @@
 //
 // UCX 1.13: a registration gets no memory type, and has no other way back than
 // its status; handles begin with uct_ib_mem_t.
+#include "../../../ucm/cuda_events.h"
 #include "../cuda/memory.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
@@ -116,6 +117,8 @@ ucs_status_t reg_device(decorated &self, void *address, size_t length,
     const auto start    = reinterpret_cast<uintptr_t>(address);
     const size_t exact  = without_rounding(address, length);
     cache &regions      = self.shared->registrations();
+
+    cuda_events_refresh();
     ucs_status_t status = regions.get(self.id, start, exact, &found);
 
     if (status != UCS_OK) {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A hook runs inside the program's call, with the locks of whoever calls and in
+// the middle of what the program does: what it must not do there.
+#include <gtest/gtest.h>
+#include <semaphore>
+#include <thread>
+#include <unistd.h>
+
+#include "fake.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+std::string fake_library(const char *name)
+{
+    const std::string build = variable("top_builddir");
+    return (build.empty() ? "." : build) + "/test/gtest/ucm/fake/" + name;
+}
+
+std::binary_semaphore in_runtime{0}, in_constructor{0};
+
+// One thread initialises a runtime, which holds its lock and retains the
+// primary context; another loads a library, with the loader's lock, whose
+// constructor needs the runtime.
+SCENARIO(runtime_starts_in_a_constructor)
+{
+    alarm(60); // it hangs if it is wrong
+    Fake fake;
+    install_all();
+    void *runtime = open_library(fake_library("runtime.so"));
+    auto *call    = function_of<void(void (*)())>(runtime, "fake_runtime_call");
+    *static_cast<void (**)()>(symbol_of(runtime, "fake_on_constructor")) = [] {
+        in_constructor.release();
+    };
+    std::thread initialises([&] {
+        call([] {
+            in_runtime.release();
+            in_constructor.acquire(); // the loader's lock is taken
+        });
+    });
+    in_runtime.acquire();
+    open_library(fake_library("constructor.so"));
+    initialises.join();
+    CHECK_EQ(fake.calls("cuDevicePrimaryCtxRetain"), 2L);
+}
+
+// A stream captures: what the hooks ask of the driver must not invalidate that,
+// and the program's own call keeps its mode.
+SCENARIO(stream_captures)
+{
+    Fake fake;
+    int &invalidated = fake.setting("fake_invalidated");
+
+    fake.setting("fake_global_capture") = 1;
+    install_all();
+    CHECK_EQ(invalidated, 0);
+
+    expect_release(fake, "cuMemFreeAsync", ADDRESS, SIZE,
+                   [&] { fake.get<Call2>("cuMemFreeAsync")(ADDRESS, 5); });
+    CHECK_EQ(invalidated, 1); // the program's
+    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    CHECK_EQ(invalidated, 2);
+    fake.setting("fake_active") = 0;
+    fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
+    CHECK_EQ(invalidated, 3);
+    uint64_t address;
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    CHECK_EQ(invalidated, 4);
+    fake.setting("fake_forgotten") = 1;
+    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    CHECK_EQ(invalidated, 5);
+}
+
+// Should a driver take the probe's device for one, nothing is lost.
+SCENARIO(probes)
+{
+    Fake fake;
+    install_all();
+    CHECK_EQ(fake.calls("cuDevicePrimaryCtxReset"), 0L);
+    CHECK_EQ(fake.calls("cuCtxDestroy_v2"), 0L);
+}
+
+TEST(CudaEventsInside, TheLoaderIsNotCalled)
+{
+    EXPECT_TRUE(run_on_fake("runtime_starts_in_a_constructor"));
+}
+TEST(CudaEventsInside, CapturesAreNotInvalidated)
+{
+    EXPECT_TRUE(run_on_fake("stream_captures"));
+}
+TEST(CudaEventsInside, NoProbeResetsADevice)
+{
+    EXPECT_TRUE(run_on_fake("probes"));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}
