@@ -7,128 +7,150 @@
  * it has no constructor and needs no library but libc.
  */
 #define _GNU_SOURCE
+#include "ucx_copy.h"
+
 #include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define PLUGIN "libuct_ib_dmabuf.so.0"
+#define PLUGIN  "libuct_ib_dmabuf.so.0"
+#define REMEDY  "Messages in GPU memory are staged through host memory. "
+#define EXPORTS __attribute__((visibility("default")))
 
 typedef void (*load_modules_func_t)(const char *framework, const char *modules,
                                     void *init_once, unsigned flags);
+typedef int (*fill_opts_func_t)(void *opts, void *fields, const char *prefix,
+                                const char *table_prefix, int ignore_errors);
+typedef int (*query_components_func_t)(void **components, unsigned *count);
+typedef void (*release_components_func_t)(void *components);
 typedef int (*module_init_func_t)(void);
 
 void ucs_load_modules(const char *framework, const char *modules,
                       void *init_once, unsigned flags);
+int ucs_config_parser_fill_opts(void *opts, void *fields, const char *prefix,
+                                const char *table_prefix, int ignore_errors);
 
-static void complain(const char *path, const char *why)
+/*
+ * The copies of UCX that were dealt with, and the one that got the plug-in. No
+ * lock is held while the plug-in is opened, since others may wait for it who
+ * hold the dynamic loader's: threads that come at the same time all open it.
+ */
+static _Atomic(load_modules_func_t) known_copies[16];
+static _Atomic(load_modules_func_t) served_copy;
+static _Atomic(module_init_func_t) plugin_init;
+
+static void say(char *why, size_t max, const char *path, const char *reason)
 {
-    fprintf(stderr,
-            "ucx-ib-dmabuf: cannot load %s: %s. Messages in GPU memory are "
-            "staged through host memory. Install the plug-in beside "
-            "libucx_ib_dmabuf_preload.so or name it in UCX_IB_DMABUF_MODULE\n",
-            path, why);
+    snprintf(why, max,
+             "cannot load %s: %s. " REMEDY "Install the plug-in beside "
+             "libucx_ib_dmabuf_preload.so or name it in UCX_IB_DMABUF_MODULE",
+             path, reason);
 }
 
-/* 1 if the file is there and was opened, or was there and could not be. */
-static int open_plugin(const char *path, int must_exist)
+/* The plug-in's start, or null: with the reason, or there need be no file. */
+static module_init_func_t open_plugin(const char *path, int must_exist,
+                                      char *why, size_t max)
 {
     module_init_func_t init;
     FILE *file;
     void *dl;
 
-    file = fopen(path, "r");
+    file = fopen(path, "re");
     if (file == NULL) {
         if (must_exist) {
-            complain(path, "no such file, or not readable");
+            say(why, max, path, "no such file, or not readable");
         }
-        return must_exist;
+        return NULL;
     }
     fclose(file);
 
     dl = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (dl == NULL) {
-        complain(path, dlerror());
-        return 1;
+        say(why, max, path, dlerror());
+        return NULL;
     }
     *(void **)&init = dlsym(dl, "ucs_module_global_init");
     if (init == NULL) {
-        complain(path, "it is another library");
-        return 1;
+        say(why, max, path, "it is another library");
     }
-    init();
-    return 1;
+    return init;
 }
 
 /* Beside this library, or in UCX's module directory below it. */
-static void load_plugin(void)
+static module_init_func_t find_plugin(char *why, size_t max)
 {
     static const char *const folders[] = {"", "ucx/"};
-    const char *named                  = getenv("UCX_IB_DMABUF_MODULE");
-    char path[PATH_MAX]                = PLUGIN;
+    /* A program with more rights than its user loads nothing by his word. */
+    const char *named       = secure_getenv("UCX_IB_DMABUF_MODULE");
+    char path[PATH_MAX]     = PLUGIN;
+    module_init_func_t init = NULL;
     const char *slash;
     Dl_info self;
-    void *uct_ib;
     size_t i;
 
-    /* Without UCX's InfiniBand module there is nothing to do. */
-    uct_ib = dlopen("libuct_ib.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    if (uct_ib == NULL) {
-        return;
-    }
-    dlclose(uct_ib);
-
     if ((named != NULL) && (named[0] != '\0')) {
-        open_plugin(named, 1);
-        return;
+        return open_plugin(named, 1, why, max);
     }
-    if (!dladdr((void *)load_plugin, &self) ||
+    if (!dladdr((void *)find_plugin, &self) ||
         ((slash = strrchr(self.dli_fname, '/')) == NULL)) {
-        complain(PLUGIN, "its folder is not known");
-        return;
+        say(why, max, PLUGIN, "its folder is not known");
+        return NULL;
     }
-    for (i = 0; i < sizeof(folders) / sizeof(folders[0]); ++i) {
+    for (i = 0; (i < sizeof(folders) / sizeof(folders[0])) && (init == NULL) &&
+                (why[0] == '\0');
+         ++i) {
         snprintf(path, sizeof(path), "%.*s/%s" PLUGIN,
                  (int)(slash - self.dli_fname), self.dli_fname, folders[i]);
-        if (open_plugin(path, 0)) {
-            return;
-        }
+        init = open_plugin(path, 0, why, max);
     }
-    complain(path, "no such file");
+    if ((init == NULL) && (why[0] == '\0')) {
+        say(why, max, path, "no such file");
+    }
+    return init;
 }
 
 /*
- * UCX's own function, as the calling library would have found it: libucs may
- * be loaded RTLD_LOCAL, where RTLD_NEXT does not look.
+ * The plug-in is linked with UCX's libraries by their names, so it serves one
+ * copy of UCX only: that which has these names, and nothing of which is hidden
+ * by another copy that the whole program sees.
  */
-static load_modules_func_t find_next(void *caller)
+static int fits(load_modules_func_t ucx, const void *component, char *why,
+                size_t max)
 {
-    load_modules_func_t next = NULL;
-    void *library;
-    Dl_info info;
+    static const struct {
+        const char *library;
+        const char *symbol;
+        int is_ucx; /* else it may be interposed, for uct_ib as for us */
+    } used[] = {{"libuct_ib.so.0", "uct_ib_component", 1},
+                {"libucs.so.0", "ucs_log_dispatch", 1},
+                {"libucm.so.0", "ucm_event_dispatch", 1},
+                {"libibverbs.so.1", "ibv_dereg_mr", 0}};
+    const void *own, *bound, *seen;
+    size_t i;
 
-    if (dladdr(caller, &info)) {
-        library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        if (library != NULL) {
-            *(void **)&next = dlsym(library, "ucs_load_modules");
-            dlclose(library);
+    for (i = 0; i < sizeof(used) / sizeof(used[0]); ++i) {
+        own   = ucx_copy_symbol(component, used[i].symbol, NULL);
+        bound = loaded_symbol(used[i].library, used[i].symbol);
+        seen  = dlsym(RTLD_DEFAULT, used[i].symbol);
+        if (used[i].is_ucx && (seen != NULL)) {
+            bound = seen;
+        }
+        if (own != bound) {
+            snprintf(
+                why, max,
+                "not used for the UCX of %s: the plug-in is linked with "
+                "%s, which in this process is %s. " REMEDY
+                "Use one copy of UCX, whose libraries have their own names",
+                path_of((void *)ucx), used[i].library,
+                (bound == NULL) ? "not loaded" : path_of(bound));
+            return 0;
         }
     }
-    if ((next == NULL) || (next == ucs_load_modules)) {
-        *(void **)&next = dlsym(RTLD_NEXT, "ucs_load_modules");
-    }
-    if (next == NULL) {
-        /* libucs calls it last in its constructor: the caller is ld.so. */
-        library = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
-        if (library != NULL) {
-            *(void **)&next = dlsym(library, "ucs_load_modules");
-            dlclose(library);
-        }
-    }
-    return next;
+    return 1;
 }
 
 /* As UCX reads it; what is no switch at all is reported by the plug-in. */
@@ -146,35 +168,123 @@ static int is_enabled(void)
     return 1;
 }
 
-/*
- * UCP of UCX 1.13 asks for the whole allocation that a CUDA buffer is in. The
- * plug-in's cache does that by itself, and does better: pools larger than
- * UCX_IB_DMABUF_CHUNK_SIZE in pieces, and host copies, where there must be
- * some, of the message only. UCP's setting has no other way in than the
- * environment; libucs calls from its constructor, before any UCP reads it.
- */
-static void register_what_is_used(void)
+static int is_known(load_modules_func_t ucx)
 {
-    if (is_enabled()) {
-        setenv("UCX_MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm", 0);
+    size_t i;
+
+    for (i = 0; i < sizeof(known_copies) / sizeof(known_copies[0]); ++i) {
+        if (atomic_load(&known_copies[i]) == ucx) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether this thread was the first to deal with this copy. */
+static int note(load_modules_func_t ucx)
+{
+    load_modules_func_t seen;
+    size_t i;
+
+    for (i = 0; i < sizeof(known_copies) / sizeof(known_copies[0]); ++i) {
+        seen = NULL;
+        if (atomic_compare_exchange_strong(&known_copies[i], &seen, ucx)) {
+            return 1;
+        }
+        if (seen == ucx) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* This copy of UCX has loaded its modules for libuct. */
+static void serve(load_modules_func_t ucx)
+{
+    char why[2 * PATH_MAX + 512] = "";
+    module_init_func_t init      = NULL;
+    const void *component;
+
+    if (is_known(ucx)) {
+        if (atomic_load(&served_copy) == ucx) {
+            atomic_load (&plugin_init)(); /* UCP may be there now */
+        }
+        return;
+    }
+    component =
+        is_enabled() ? ucx_copy_module_symbol(ucx, "uct_ib_component") : NULL;
+    if ((component != NULL) && fits(ucx, component, why, sizeof(why))) {
+        init = find_plugin(why, sizeof(why));
+    }
+    if (init != NULL) {
+        init();
+        atomic_store(&plugin_init, init);
+        atomic_store(&served_copy, ucx);
+    }
+    if (note(ucx) && (why[0] != '\0')) {
+        fprintf(stderr, "ucx-ib-dmabuf: %s\n", why);
     }
 }
 
-__attribute__((visibility("default"))) void
-ucs_load_modules(const char *framework, const char *modules, void *init_once,
-                 unsigned flags)
+/* The variables and texts of a framework are in the library that loads it. */
+EXPORTS void ucs_load_modules(const char *framework, const char *modules,
+                              void *init_once, unsigned flags)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    load_modules_func_t next   = find_next(__builtin_return_address(0));
+    load_modules_func_t next;
 
+    *(void **)&next = ucx_copy_symbol(init_once, "ucs_load_modules",
+                                      (void *)ucs_load_modules);
     if (next == NULL) {
-        complain(PLUGIN, "this UCX has no ucs_load_modules");
+        fprintf(stderr,
+                "ucx-ib-dmabuf: %s loads modules of UCX, but no libucs was "
+                "found for it: it goes without them\n",
+                path_of(init_once));
         return;
     }
     next(framework, modules, init_once, flags);
-    if (strcmp(framework, "ucs") == 0) {
-        register_what_is_used();
-    } else if (strcmp(framework, "uct") == 0) {
-        pthread_once(&once, load_plugin);
+    if (strcmp(framework, "uct") == 0) {
+        serve(next);
     }
+}
+
+/*
+ * UCP reads its settings before it asks libuct for transports; the plug-in
+ * changes the default of one of them, so it has to be there before.
+ */
+static void load_before_ucp_reads(const void *table)
+{
+    query_components_func_t query;
+    release_components_func_t release;
+    void *components;
+    unsigned count;
+    const void *read = ucx_copy_symbol(table, "ucp_config_read", NULL);
+
+    if ((read == NULL) || !is_same_library(read, table)) {
+        return; /* the settings of something else */
+    }
+    *(void **)&query = ucx_copy_symbol(table, "uct_query_components", NULL);
+    *(void **)&release =
+        ucx_copy_symbol(table, "uct_release_component_list", NULL);
+    if ((query != NULL) && (release != NULL) &&
+        (query(&components, &count) == 0)) {
+        release(components);
+    }
+}
+
+EXPORTS int ucs_config_parser_fill_opts(void *opts, void *fields,
+                                        const char *prefix,
+                                        const char *table_prefix,
+                                        int ignore_errors)
+{
+    fill_opts_func_t next;
+
+    *(void **)&next = ucx_copy_symbol(fields, "ucs_config_parser_fill_opts",
+                                      (void *)ucs_config_parser_fill_opts);
+    if (next == NULL) {
+        return -12; /* UCS_ERR_NO_ELEM */
+    }
+    if (is_enabled()) {
+        load_before_ucp_reads(fields);
+    }
+    return next(opts, fields, prefix, table_prefix, ignore_errors);
 }

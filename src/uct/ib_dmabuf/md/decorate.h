@@ -8,6 +8,9 @@ namespace ucx_ib_dmabuf {
 // device and GPU can. There is one implementation for each generation of UCX.
 void decorate_uct_ib();
 
+// Change UCP's default to registering what is used, if UCP is loaded.
+void register_what_is_used() noexcept;
+
 } // namespace ucx_ib_dmabuf
 
 #endif

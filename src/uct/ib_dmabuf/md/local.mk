@@ -20,6 +20,7 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/staging.h \
     src/uct/ib_dmabuf/md/staging_pool.cc \
     src/uct/ib_dmabuf/md/staging_pool.h \
+    src/uct/ib_dmabuf/md/ucp_1_13.cc \
     src/uct/ib_dmabuf/md/ucx_1_13.h \
     src/uct/ib_dmabuf/md/uct_1_13.cc
 # UCX's sources come first: their config.h is meant where a header of theirs

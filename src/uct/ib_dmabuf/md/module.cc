@@ -3,16 +3,22 @@
 #include "plugin.h"
 #include <ucs/debug/log_def.h>
 
-// Called by UCX's module loader, or by ours, once the plug-in is loaded.
+// Called by UCX's module loader, or by ours, once the plug-in is loaded; by
+// ours again before UCP reads its settings, and by several threads at once.
 extern "C" __attribute__((visibility("default"))) ucs_status_t
 ucs_module_global_init() noexcept
 {
-    static bool done;
-
-    if (!done && ucx_ib_dmabuf::plugin::enable()) {
+    static const bool enabled = [] {
+        if (!ucx_ib_dmabuf::plugin::enable()) {
+            return false;
+        }
         ucx_ib_dmabuf::decorate_uct_ib();
         ucs_debug("ib_dmabuf: plug-in loaded");
+        return true;
+    }();
+
+    if (enabled) {
+        ucx_ib_dmabuf::register_what_is_used();
     }
-    done = true;
     return UCS_OK;
 }

@@ -1,0 +1,133 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+#define _GNU_SOURCE
+#include "ucx_copy.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *open_loaded(const char *path)
+{
+    return dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+void *loaded_symbol(const char *library, const char *symbol)
+{
+    void *dl    = open_loaded(library);
+    void *found = NULL;
+
+    if (dl != NULL) {
+        found = dlsym(dl, symbol);
+        dlclose(dl);
+    }
+    return found;
+}
+
+int is_same_library(const void *one, const void *other)
+{
+    Dl_info a, b;
+
+    return dladdr(one, &a) && dladdr(other, &b) && (a.dli_fbase == b.dli_fbase);
+}
+
+const char *path_of(const void *address)
+{
+    Dl_info info;
+
+    return dladdr(address, &info) ? info.dli_fname : "an unknown library";
+}
+
+/* The paths of all libraries. */
+typedef struct {
+    char **paths;
+    size_t count;
+} libraries_t;
+
+static int collect(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    libraries_t *all = arg;
+    char **paths;
+
+    (void)size;
+    /* The program has no name here, the kernel's object no path. */
+    if ((info->dlpi_name == NULL) || (strchr(info->dlpi_name, '/') == NULL)) {
+        return 0;
+    }
+    paths = realloc(all->paths, (all->count + 1) * sizeof(*paths));
+    if (paths == NULL) {
+        return 1;
+    }
+    all->paths             = paths;
+    all->paths[all->count] = strdup(info->dlpi_name);
+    all->count += (all->paths[all->count] != NULL);
+    return 0;
+}
+
+typedef int (*is_wanted_func_t)(const void *other, const void *arg);
+
+/*
+ * A symbol that a library finds which finds another symbol too, with
+ * 'is_wanted' deciding whether it is the right one.
+ */
+static void *find_beside(const char *symbol, const char *other,
+                         is_wanted_func_t is_wanted, const void *arg)
+{
+    libraries_t all = {NULL, 0};
+    void *found     = NULL;
+    const void *beside;
+    size_t i;
+    void *dl;
+
+    /* Not from within the iteration: it holds a lock of the loader's. */
+    dl_iterate_phdr(collect, &all);
+    for (i = 0; i < all.count; ++i) {
+        dl = (found == NULL) ? open_loaded(all.paths[i]) : NULL;
+        if (dl != NULL) {
+            beside = dlsym(dl, other);
+            if ((beside != NULL) && is_wanted(beside, arg)) {
+                found = dlsym(dl, symbol);
+            }
+            dlclose(dl);
+        }
+        free(all.paths[i]);
+    }
+    free(all.paths);
+    return found;
+}
+
+static int is_this(const void *other, const void *arg)
+{
+    return other == arg;
+}
+
+void *ucx_copy_module_symbol(const void *load_modules, const char *symbol)
+{
+    return find_beside(symbol, "ucs_load_modules", is_this, load_modules);
+}
+
+void *ucx_copy_symbol(const void *inside, const char *symbol,
+                      const void *not_this)
+{
+    struct link_map *map = NULL;
+    void *found          = NULL;
+    Dl_info info;
+
+    /* In a library and what it needs, however that is named and was loaded. */
+    if (dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) &&
+        (map->l_name[0] != '\0')) {
+        found = loaded_symbol(map->l_name, symbol);
+        /* libucm needs nothing, but calls the libucs that needs it. */
+        if ((found == NULL) || (found == not_this)) {
+            found = find_beside(symbol, "ucm_event_dispatch", is_same_library,
+                                inside);
+        }
+    }
+    /* What the dynamic linker would have found, but for this library. */
+    if ((found == NULL) || (found == not_this)) {
+        found = dlsym(RTLD_NEXT, symbol);
+    }
+    return found;
+}

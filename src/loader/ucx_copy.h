@@ -1,0 +1,32 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A process may have several copies of UCX: the system's, a wheel's, under
+ * names of their own, loaded RTLD_LOCAL. Which of them does a caller belong to?
+ */
+#ifndef UCX_IB_DMABUF_LOADER_UCX_COPY_H_
+#define UCX_IB_DMABUF_LOADER_UCX_COPY_H_
+
+/*
+ * A symbol as the library would have found it that 'inside', any code or data,
+ * lies in. Null if there is none but 'not_this'.
+ */
+void *ucx_copy_symbol(const void *inside, const char *symbol,
+                      const void *not_this);
+
+/*
+ * A symbol of a module, with which nothing of UCX is linked: searched in all
+ * libraries that find this ucs_load_modules(). Null if there is none.
+ */
+void *ucx_copy_module_symbol(const void *load_modules, const char *symbol);
+
+/* A symbol in the library that is loaded under a name; null if none is. */
+void *loaded_symbol(const char *library, const char *symbol);
+
+/* Whether two addresses lie in the same library. */
+int is_same_library(const void *one, const void *other);
+
+/* The path of the library that an address lies in. */
+const char *path_of(const void *address);
+
+#endif
