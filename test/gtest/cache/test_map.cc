@@ -151,6 +151,35 @@ TEST_F(map_test, limbo_waits_for_readers)
     EXPECT_TRUE(seen_again());
 }
 
+// What several entries of a granule were found through goes with the last of
+// them, while another thread looks there.
+TEST_F(map_test, a_granule_empties_while_somebody_looks)
+{
+    threads::prepare();
+    std::promise<void> ready;
+    std::atomic<bool> end{false};
+    std::thread looks([&] {
+        thread_record *me = threads::prepare();
+        ready.set_value();
+        while (!end.load(std::memory_order_relaxed)) {
+            // Often outside when the limbo looks.
+            for (int i = 0; i < 100; ++i) {
+                std::atomic_signal_fence(std::memory_order_seq_cst);
+            }
+            read_section<fence::full> section(me);
+            EXPECT_EQ(find(1 << 20), nullptr);
+        }
+    });
+    ready.get_future().wait();
+    for (int i = 0; i < 500000; ++i) {
+        entry *first = add(0, 4096), *second = add(65536, 69632);
+        drop(first);
+        drop(second);
+    }
+    end = true;
+    looks.join();
+}
+
 // Store, fence, load on both sides: at least one load sees the other's store.
 // The two meet in rounds; on one CPU, or a busy one, rarely at once.
 TEST(fence_test, one_side_sees_the_other)

@@ -178,15 +178,18 @@ void address_map::erase_at(uintptr_t address, entry *e, limbo *gone)
 {
     std::atomic<uintptr_t> *slot = find_slot(address);
     uintptr_t value              = slot->load(std::memory_order_relaxed);
-    if (is_bunch(value)) {
-        bunch *all = as_bunch(value);
+    bunch *all                   = is_bunch(value) ? as_bunch(value) : nullptr;
+    if (all != nullptr) {
         all->erase(start_in(address & ~granule_mask, e), e);
         if (all->live() > 0) {
             return;
         }
-        gone->add(all);
     }
     slot->store(0, fence::store_order);
+    // Last: the limbo may free at once what it is given.
+    if (all != nullptr) {
+        gone->add(all);
+    }
 }
 
 void address_map::erase(entry *e, limbo *gone)
