@@ -8,6 +8,7 @@ mpi_lab_tests = \
     test/mpi/variants.lab \
     test/mpi/off.lab \
     test/mpi/rails.lab \
+    test/mpi/demo.lab \
     test/mpi/two_hosts.lab
 
 TAP_TESTS += test/mpi/demo.tap

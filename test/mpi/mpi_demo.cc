@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The demo's program: two ranks send each other messages from device to device
-// memory and from host to host memory, in turn, and check every byte. With the
-// argument "insist" they do not believe too soon that device memory is slower.
-// Rank 0 prints a line per size, which test/mpi/demo makes a table of:
+// memory and from host to host memory, and check every byte.
+// usage: mpi_demo PAIRS [SIZE]...
+// PAIRS: how many pairs of windows, one of device and one of host memory, each
+// size has. Rank 0 prints a line per size, which test/mpi/demo makes a table
+// of:
 //   size SIZE device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
-//       ratio RATIO messages COUNT wrong COUNT
-// in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy.
+//       messages COUNT wrong COUNT ratios RATIO...
+// in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy. The
+// ratios are those of device to host in each pair.
 #include "buffer.h"
 #include "driver.h"
 #include "pattern.h"
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <mpi.h>
 #include <vector>
 
@@ -183,38 +186,33 @@ void add_up(figures *counted)
     counted->wrong    = all[2];
 }
 
-double best(const std::vector<double> &values)
+// The two windows of a pair follow each other, so that whatever else the
+// machine does at the time hits both. Either goes first as often as the other,
+// in each direction.
+void measure_bandwidth(side &device, side &host, size_t size, int pairs)
 {
-    return *std::max_element(values.begin(), values.end());
-}
+    for (int i = 0; i < pairs; ++i) {
+        const int sender    = i % 2;
+        const bool swap     = i / 2 % 2 != 0;
+        side *const sides[] = {swap ? &device : &host, swap ? &host : &device};
 
-double ratio_of(const side &device, const side &host)
-{
-    return best(device.result.bandwidth) / best(host.result.bandwidth);
-}
-
-// Device and host memory take turns, so that whatever else the machine does
-// at the time hits both. It can only make a window slower: the best one counts,
-// and where device memory seems to be slower, more are sent before it is said.
-void measure_bandwidth(side &device, side &host, size_t size, bool insist)
-{
-    const int rounds      = size >= (4 << 20) ? 4 : 8;
-    const int most_rounds = !insist || size < (1 << 20) ? rounds
-                            : size < largest            ? 4 * rounds
-                                                        : 2 * rounds;
-
-    for (int i = 0; i < most_rounds; ++i) {
-        if (i >= rounds && ratio_of(device, host) >= 0.97) {
-            break;
-        }
-        for (int sender : {0, 1}) {
-            host.result.bandwidth.push_back(window(host, size, sender));
-            device.result.bandwidth.push_back(window(device, size, sender));
+        for (side *at : sides) {
+            at->result.bandwidth.push_back(window(*at, size, sender));
         }
     }
 }
 
-void measure(side &device, side &host, size_t size, bool insist)
+void print_ratios(const side &device, const side &host)
+{
+    std::printf(" ratios");
+    for (size_t i = 0; i < device.result.bandwidth.size(); ++i) {
+        std::printf(" %.4f",
+                    device.result.bandwidth[i] / host.result.bandwidth[i]);
+    }
+    std::printf("\n");
+}
+
+void measure(side &device, side &host, size_t size, int pairs)
 {
     const int round_trips = size >= (4 << 20) ? 2 : size >= 32768 ? 8 : 50;
 
@@ -223,22 +221,23 @@ void measure(side &device, side &host, size_t size, bool insist)
         ping_pong(host, size, i > 0); // the first one connects and registers
         ping_pong(device, size, i > 0);
     }
-    measure_bandwidth(device, host, size, insist);
+    measure_bandwidth(device, host, size, pairs);
     add_up(&device.result);
     add_up(&host.result);
     if (rank == 0) {
         std::printf("size %zu", size);
         for (const side *at : {&device, &host}) {
             std::printf(" %s %.1f %.1f %lu", name_of(at->incoming.kind()),
-                        median(at->result.latency), best(at->result.bandwidth),
+                        median(at->result.latency),
+                        median(at->result.bandwidth),
                         static_cast<unsigned long>(at->result.staged));
         }
-        std::printf(" ratio %.3f messages %lu wrong %lu\n",
-                    ratio_of(device, host),
+        std::printf(" messages %lu wrong %lu",
                     static_cast<unsigned long>(device.result.messages +
                                                host.result.messages),
                     static_cast<unsigned long>(device.result.wrong +
                                                host.result.wrong));
+        print_ratios(device, host);
         std::fflush(stdout);
     }
 }
@@ -258,15 +257,23 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     use_device(rank % count_devices());
-    const bool insist = argc > 1 && !std::strcmp(argv[1], "insist");
+    const int pairs = argc > 1 ? std::atoi(argv[1]) : 4;
+    std::vector<size_t> sizes;
+
+    for (int i = 2; i < argc; ++i) {
+        sizes.push_back(
+            std::min<size_t>(std::strtoul(argv[i], nullptr, 0), largest));
+    }
+    if (sizes.empty()) {
+        sizes = {8,         512,     4 << 10, 32 << 10,
+                 256 << 10, 1 << 20, 4 << 20, largest};
+    }
     {
         side device(memory::device);
         side host(memory::host);
 
-        for (size_t bytes :
-             {size_t{8}, size_t{512}, size_t{4} << 10, size_t{32} << 10,
-              size_t{256} << 10, size_t{1} << 20, size_t{4} << 20, largest}) {
-            measure(device, host, bytes, insist);
+        for (size_t bytes : sizes) {
+            measure(device, host, bytes, pairs);
         }
     }
     MPI_Finalize();
