@@ -24,10 +24,14 @@
     _call(cuMemHostAlloc)                                               \
     _call(cuMemFreeHost)                                                \
     _call(cuMemFree)                                                    \
+    _call(cuMemHostRegister)                                            \
+    _call(cuMemHostUnregister)                                          \
     _call(cuMemAllocAsync)                                              \
     _call(cuMemFreeAsync)                                               \
     _call(cuDeviceGetDefaultMemPool)                                    \
     _call(cuMemPoolTrimTo)                                              \
+    _call(cuStreamCreate)                                               \
+    _call(cuStreamDestroy)                                              \
     _call(cuStreamSynchronize)                                          \
     _call(cuMemAddressReserve)                                          \
     _call(cuMemAddressFree)                                             \

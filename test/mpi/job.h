@@ -76,6 +76,8 @@ void add_patterns(std::vector<test_case> *cases);
 void add_collectives(std::vector<test_case> *cases);
 void add_reuse(std::vector<test_case> *cases);
 void add_devices(std::vector<test_case> *cases);
+void add_edges(std::vector<test_case> *cases);
+void add_lifetime(std::vector<test_case> *cases);
 
 } // namespace ucx_ib_dmabuf::test
 

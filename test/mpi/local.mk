@@ -8,6 +8,7 @@ mpi_lab_tests = \
     test/mpi/variants.lab \
     test/mpi/off.lab \
     test/mpi/rails.lab \
+    test/mpi/hostile.lab \
     test/mpi/demo.lab \
     test/mpi/two_hosts.lab
 
@@ -44,9 +45,13 @@ test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
 test_mpi_mpi_tests_SOURCES = \
     test/mpi/collectives.cc \
     test/mpi/devices.cc \
+    test/mpi/edges.cc \
+    test/mpi/exchange.cc \
+    test/mpi/exchange.h \
     test/mpi/files.cc \
     test/mpi/files.h \
     test/mpi/job.h \
+    test/mpi/lifetime.cc \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
     test/mpi/reuse.cc \

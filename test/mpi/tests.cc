@@ -139,6 +139,8 @@ void run_groups(job &in, int argc, char **argv)
     add_collectives(&cases);
     add_reuse(&cases);
     add_devices(&cases);
+    add_edges(&cases);
+    add_lifetime(&cases);
     for (int i = 3; i < argc; ++i) {
         for (const test_case &one : cases) {
             if (!std::strcmp(one.group, argv[i])) {

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Buffers at the edges of what they lie in: partly registered host memory,
+// allocations next to each other, the last bytes of an allocation, of mapped
+// memory and of the addresses, no bytes at all.
+#include "driver.h"
+#include "exchange.h"
+#include <cstdlib>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t page    = 4096;
+constexpr size_t segment = 2 << 20; // what a handle must be a multiple of
+
+memory mine_of(const job &in, memory first, memory second)
+{
+    return in.rank == 0 ? first : second;
+}
+
+// Host memory, of which CUDA knows the first part, the last one, or one inside.
+// Messages begin and end in either part.
+void run_registered(job &in, memory first, memory second)
+{
+    constexpr size_t length = 1 << 20;
+    const memory kind       = mine_of(in, first, second);
+    buffer plain(kind, length);
+    auto *data    = static_cast<uint8_t *>(std::aligned_alloc(page, length));
+    uint8_t *mine = kind == memory::host ? data : plain.at();
+
+    for (size_t begin : {size_t{0}, length / 4, length / 2}) {
+        TEST_MPI_CUDA(cuMemHostRegister, data + begin, length / 2, 0);
+        exchange_at(in, mine, kind, length);
+        exchange_at(in, mine + length / 4 - 1, kind, length / 2);
+        exchange_at(in, mine + length / 2 - 7, kind, 14);
+        exchange_at(in, mine + length / 2 - page, kind, rendezvous);
+        TEST_MPI_CUDA(cuMemHostUnregister, data + begin);
+        // The same, unknown to CUDA again.
+        exchange_at(in, mine, kind, length);
+    }
+    std::free(data);
+}
+
+// Allocations of that size side by side: some share a page of the GPU. Each is
+// a message as a whole, and the others stay as they are.
+void run_neighbours(job &in, memory kind, memory)
+{
+    for (size_t length : {rendezvous + 512, 3 * rendezvous, segment}) {
+        std::vector<std::unique_ptr<buffer>> row;
+        bystanders others(in);
+
+        for (int i = 0; i < 7; ++i) {
+            row.push_back(std::make_unique<buffer>(kind, length));
+        }
+        for (size_t i = 0; i < row.size(); i += 2) {
+            others.add(row[i]->at(), kind, length);
+        }
+        for (size_t i = 1; i < row.size(); i += 2) {
+            exchange_at(in, row[i]->at(), kind, length);
+            exchange_at(in, row[i]->at(1), kind, length - 1);
+            others.expect_unchanged("a neighbour");
+        }
+        // The place of one that is gone, between two that stay.
+        row[1].reset();
+        row[1] = std::make_unique<buffer>(kind, length);
+        exchange_at(in, row[1]->at(), kind, length);
+        others.expect_unchanged("a new neighbour");
+    }
+}
+
+// The first and the last bytes, by length.
+void exchange_ends(job &in, uint8_t *data, memory kind, size_t length)
+{
+    for (size_t count :
+         {size_t{1}, size_t{2}, size_t{63}, page - 1, page + 1, rendezvous - 1,
+          rendezvous, rendezvous + 1, 4 * rendezvous + 3}) {
+        exchange_at(in, data + length - count, kind, count);
+        exchange_at(in, data, kind, count);
+    }
+    exchange_at(in, data, kind, length);
+}
+
+void run_ends(job &in, memory first, memory second)
+{
+    constexpr size_t length = (1 << 20) + 13;
+    const memory kind       = mine_of(in, first, second);
+    buffer mine(kind, length);
+
+    exchange_ends(in, mine.at(), kind, length);
+}
+
+// There is no byte to send, at a good address, behind the last one, or at none.
+void run_empty(job &in, memory first, memory second)
+{
+    const memory kind = mine_of(in, first, second);
+    buffer mine(kind, rendezvous);
+
+    for (uint8_t *at : {mine.at(), mine.at(1), mine.at(rendezvous - 1),
+                        mine.at(rendezvous), static_cast<uint8_t *>(nullptr)}) {
+        exchange_at(in, at, kind, 0);
+    }
+    exchange_at(in, mine.at(), kind, 1);
+}
+
+// The last memory before addresses that are nobody's: the end of 4 GiB that
+// were reserved at once, and on both sides of a hole.
+void run_last_addresses(job &in, memory, memory)
+{
+    const memory kind = memory::vmm;
+    const reservation place(size_t{4} << 30);
+    const size_t last       = place.length - segment;
+    const handle memories[] = {handle(segment), handle(segment),
+                               handle(segment)};
+    const size_t at[]       = {0, 2 * segment, last};
+
+    for (size_t i = 0; i < 3; ++i) {
+        memories[i].map(place.base + at[i]);
+    }
+    for (size_t offset : at) {
+        bystanders others(in);
+        for (size_t other : at) {
+            if (other != offset) {
+                others.add(place.at(other), kind, segment);
+            }
+        }
+        exchange_ends(in, place.at(offset), kind, segment);
+        others.expect_unchanged("beyond a hole");
+    }
+    for (size_t i = 0; i < 3; ++i) {
+        memories[i].unmap(place.base + at[i]);
+    }
+}
+
+// A range of several handles, whose order and number change between messages.
+void run_remapped(job &in, memory, memory)
+{
+    const memory kind = memory::vmm;
+    const reservation place(4 * segment);
+    const handle one(segment), two(segment), three(segment), four(segment);
+    const handle *now[] = {&one, &two, &three, nullptr};
+    const auto length   = [&now] { return (now[3] ? 4 : 3) * segment; };
+    const auto put_at   = [&](size_t i, const handle *next) {
+        if (now[i]) {
+            now[i]->unmap(place.base + i * segment);
+        }
+        now[i] = next;
+        if (next) {
+            next->map(place.base + i * segment);
+        }
+    };
+    // Within a segment, over each border, and all of it.
+    const auto exchange = [&] {
+        for (size_t border = segment; border < length(); border += segment) {
+            exchange_at(in, place.at(border - rendezvous), kind, rendezvous);
+            exchange_at(in, place.at(border), kind, rendezvous);
+            exchange_at(in, place.at(border - 13), kind, rendezvous);
+            exchange_at(in, place.at(border - rendezvous), kind,
+                        2 * rendezvous);
+        }
+        exchange_at(in, place.at(), kind, length());
+    };
+
+    for (size_t i = 0; i < 3; ++i) {
+        now[i]->map(place.base + i * segment);
+    }
+    exchange();
+    put_at(3, &four); // it grows
+    exchange();
+    put_at(1, nullptr); // the middle goes and comes back with another's memory
+    put_at(3, nullptr);
+    put_at(1, &four);
+    exchange();
+    put_at(0, nullptr); // two change places
+    put_at(2, &one);
+    put_at(0, &three);
+    exchange();
+    put_at(3, &two);
+    exchange();
+    for (size_t i = 0; i < 4; ++i) {
+        put_at(i, nullptr);
+    }
+}
+
+} // namespace
+
+void add_edges(std::vector<test_case> *cases)
+{
+    const memory host = memory::host, device = memory::device;
+    const auto add = [cases](const char *group, const char *name,
+                             void (*run)(job &, memory, memory), memory first,
+                             memory second, staging expected) {
+        cases->push_back({group,
+                          std::string(name) + ", " + name_of(first) + " to " +
+                              name_of(second) + " and back",
+                          run, first, second, expected});
+    };
+
+    // What is registered is pinned memory for UCX, which may stage it.
+    add("registered", "partly registered host memory", run_registered, host,
+        host, staging::any);
+    add("registered", "partly registered host memory", run_registered, host,
+        device, staging::any);
+    add("edges", "allocations side by side", run_neighbours, device, device,
+        staging::follows);
+    add("edges", "the ends of an allocation", run_ends, device, device,
+        staging::follows);
+    add("edges", "the ends of an allocation", run_ends, host, device,
+        staging::follows);
+    add("edges", "no bytes and one", run_empty, device, device, staging::any);
+    add("edges", "no bytes and one", run_empty, host, device, staging::any);
+    add("segments", "the ends of mapped memory", run_last_addresses,
+        memory::vmm, memory::vmm, staging::follows);
+    add("segments", "handles that change places", run_remapped, memory::vmm,
+        memory::vmm, staging::follows);
+}
+
+} // namespace ucx_ib_dmabuf::test
