@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
+TAP_TESTS  += docs/commands.tap
 EXTRA_DIST += \
     docs/architecture.md \
     docs/cache.md \
+    docs/commands.awk \
+    docs/commands.txt \
     docs/conformance.md \
     docs/demo.md \
     docs/events.md \
