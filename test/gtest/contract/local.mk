@@ -28,9 +28,6 @@ test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la -lgtest_main \
 
 # UCX's sources come first, as for the plug-in.
 test_gtest_contract_test_soft_roce_SOURCES = $(contract_sources) \
-    src/uct/ib_dmabuf/md/memh.cc \
-    src/uct/ib_dmabuf/md/nic.cc \
-    src/uct/ib_dmabuf/md/staging.cc \
     test/gtest/contract/test_soft_roce.cc \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
@@ -38,5 +35,5 @@ test_gtest_contract_test_soft_roce_CPPFLAGS = \
     $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_contract_test_soft_roce_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_soft_roce_LDADD   = \
-    libib_dmabuf_cuda.la libib_dmabuf_verbs.la -lgtest_main $(GTEST_LIBS) \
+    libib_dmabuf_md.la -lgtest_main $(GTEST_LIBS) \
     -luct -lucs $(VERBS_LIBS) -ldl

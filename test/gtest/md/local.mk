@@ -45,6 +45,13 @@ test_gtest_md_test_staging_LDADD   = \
     libib_dmabuf_cuda.la libib_dmabuf_verbs.la -lgtest_main $(GTEST_LIBS) \
     -lucs $(VERBS_LIBS) -ldl
 
+# A library of its own, as UCP is.
+check_LTLIBRARIES += test/gtest/md/libfake_ucp.la
+test_gtest_md_libfake_ucp_la_SOURCES  = test/gtest/md/fake_ucp.cc
+test_gtest_md_libfake_ucp_la_CPPFLAGS = $(md_cppflags)
+test_gtest_md_libfake_ucp_la_LDFLAGS  = $(AM_LDFLAGS) -shared \
+                                        -avoid-version -rpath /nowhere
+
 fake_ib_sources = \
     src/uct/ib_dmabuf/md/module.cc \
     $(alloc_faults_sources) \
@@ -53,7 +60,8 @@ fake_ib_sources = \
     test/gtest/md/fake_ib.h
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 fake_ib_ldadd   = \
-    libib_dmabuf_md.la -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
+    libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
+    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \
     $(fake_ib_sources) \

@@ -133,9 +133,19 @@ ucs_status_t reg_device(decorated &self, void *address, size_t length,
     return UCS_OK;
 }
 
+// False also of what cannot be asked about: a forked process knows of none.
+bool is_device(const driver &cuda, uintptr_t address)
+{
+    cuda_memory found;
+    ucs_status_t status = cuda_describe(cuda, address, 1, &found);
+
+    return (status == UCS_OK) ? found.type == cuda_memory::kind::device
+                              : status == UCS_ERR_UNSUPPORTED;
+}
+
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
-// memory of the host that CUDA knows, whole or in part, managed memory, what
-// was released, and what a forked process cannot ask about.
+// the host's, of which CUDA may know some part, managed memory, what was
+// released.
 ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
                         unsigned flags, ucs_status_t failure, uct_mem_h *memh_p)
 {
@@ -145,18 +155,16 @@ ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
     const size_t exact = without_rounding(address, length);
     cuda_memory found;
 
-    if ((failure == UCS_ERR_NO_ELEM) ||
-        (cuda_describe(cuda, start, 1, &found) != UCS_OK) ||
-        (found.type != cuda_memory::kind::device)) {
+    if ((failure == UCS_ERR_NO_ELEM) || !is_device(cuda, start)) {
         return self.original->mem_reg(md, address, length, flags, memh_p);
     }
     if (cuda_describe(cuda, start, exact, &found) == UCS_ERR_INVALID_PARAM) {
         ucs_log((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DEBUG
                                                       : UCS_LOG_LEVEL_ERROR,
-                "ib_dmabuf: the %zu bytes at %p begin in the GPU memory "
-                "0x%zx..0x%zx and leave it: register only what is in one "
+                "ib_dmabuf: the %zu bytes at %p begin in an allocation of GPU "
+                "memory and go beyond its end: register only what is in one "
                 "allocation",
-                exact, address, found.base, found.base + found.size);
+                exact, address);
         return UCS_ERR_INVALID_PARAM;
     }
     return reg_otherwise(md, address, length, flags, failure, memh_p);
@@ -192,21 +200,20 @@ void release(decorated &self, memh *handle, uct_completion_t *completion)
     const region *used = handle->used;
     registration *own  = handle->own;
 
+    if (own != nullptr) {
+        self.device.dereg_alone(own);
+    }
     if (handle->staged) {
         if (completion != nullptr) {
             handle->staged->invalidate();
         }
         self.device.unstage(self.shared->cuda(), handle);
+    } else if ((completion != nullptr) && handle->shares_key) {
+        self.device.notify_invalidated(handle, completion);
+        regions.invalidate(used->address, used->length);
+        regions.put(used);
+        return;
     } else {
-        if (own != nullptr) {
-            self.device.dereg_alone(own);
-        }
-        if ((completion != nullptr) && handle->shares_key) {
-            self.device.notify_invalidated(handle, completion);
-            regions.invalidate(used->address, used->length);
-            regions.put(used);
-            return;
-        }
         memh::destroy(handle);
         regions.put(used);
     }
@@ -239,7 +246,7 @@ ucs_status_t md_mem_dereg(uct_md_h md,
 // The remote key for a user that may invalidate it: the region's would stay
 // valid for as long as others use the region, so it gets one of its own. Where
 // that fails it is the region's all the same, as UCP ends the process if there
-// is none (ucp_tag_rndv_rts_pack).
+// is none (ucp_rndv_rts_pack).
 uint32_t key_of_its_own(decorated &self, memh *handle)
 {
     registration *own = handle->own;
