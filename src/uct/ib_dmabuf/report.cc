@@ -18,8 +18,8 @@ uint64_t hash(const char *cause)
     uint64_t result = 0xcbf29ce484222325ull;
 
     for (; *cause != '\0'; ++cause) {
-        result = (result ^ static_cast<unsigned char>(*cause)) *
-                 0x100000001b3ull;
+        result =
+            (result ^ static_cast<unsigned char>(*cause)) * 0x100000001b3ull;
     }
     return result | 1;
 }
