@@ -120,8 +120,8 @@ function promise(kept, text) {
 
 # "shown": each interval is above the limit. "refuted": one is below it, or there
 # are too few pairs for one, and the promise is broken. Else the noise does not
-# allow to say.
-function judge_ratios(limit,  i, size, lowest, text) {
+# allow to say. (Tests set `limit`, to another one than what is promised.)
+function judge_ratios(least,  i, size, lowest, text) {
     verdict = "shown"
     lowest = ""
     for (i = 1; i <= count; ++i) {
@@ -129,17 +129,17 @@ function judge_ratios(limit,  i, size, lowest, text) {
         if (size < 2 ^ 20)
             continue
         if (lowest == "" || upper[size] < upper[lowest] ||
-            (upper[lowest] >= limit && lower[size] < lower[lowest]))
+            (upper[lowest] >= least && lower[size] < lower[lowest]))
             lowest = size
-        if (coverage[size] < 0.95 || upper[size] < limit)
+        if (coverage[size] < 0.95 || upper[size] < least)
             verdict = "refuted"
-        else if (verdict == "shown" && lower[size] < limit)
+        else if (verdict == "shown" && lower[size] < least)
             verdict = "undecided"
     }
     if (lowest == "")
         verdict = "refuted"
     text = sprintf("from 1 MiB on, device to device reaches %.2f of host to host",
-                   limit)
+                   least)
     if (verdict == "undecided")
         printf "?    %s: cannot be said,\n     the windows differ too much; " \
                "try again when less else runs\n", text
@@ -168,7 +168,7 @@ function judge(  i, size, copied, copied_without) {
                          (copied ? bytes(copied) : "0 bytes") " staged")
     promise(copied_without > 0, "from 1 MiB on, without it: " \
                                 bytes(copied_without) " staged")
-    judge_ratios(0.95)
+    judge_ratios(limit ? limit : 0.95)
 }
 
 function pair(name, value) {

@@ -35,10 +35,7 @@ void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender)
                      MPI_STATUS_IGNORE);
         }
     }
-    const size_t wrong = compare_message(kind, mine, length, number);
-    in.expect(wrong == no_difference, std::to_string(length) + " bytes, " +
-                                          name_of(kind) + " memory: byte " +
-                                          std::to_string(wrong) + " is wrong");
+    in.expect_message(kind, mine, length, number);
 }
 
 } // namespace

@@ -20,10 +20,11 @@ export UCX_TLS=${UCX_TLS:-rc,cuda}
 forget_counters() {
     export UCX_IB_DMABUF_STATS=$mpi_work/plugin.json
     export CUDA_SIM_STATS=$mpi_work/gpu.json
-    rm -f "$UCX_IB_DMABUF_STATS" "$CUDA_SIM_STATS"
+    export MPI_TESTS_STATS=$mpi_work/tests.json
+    rm -f "$UCX_IB_DMABUF_STATS" "$CUDA_SIM_STATS" "$MPI_TESTS_STATS"
 }
 
-# counter plugin|gpu NAME: NAME is a regular expression. The sum over all
+# counter plugin|gpu|tests NAME: NAME is a regular expression. The sum over all
 # processes of the last run, or "none" if no process said.
 counter() {
     grep -Eo "\"$2\": *[0-9]+" "$mpi_work/$1.json" 2>/dev/null |

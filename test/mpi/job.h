@@ -20,6 +20,7 @@ class job {
 public:
     int rank = 0;
     int size = 0;
+    int tag  = 0; // of this job's messages
     // The same in all ranks: what they have to agree on is drawn from it.
     std::mt19937_64 random;
 
@@ -31,7 +32,19 @@ public:
     void expect(bool condition, const std::string &otherwise);
     // The message, in that part of the buffer.
     void expect_message(const buffer &in, size_t offset, size_t length,
+                        uint64_t number)
+    {
+        expect_message(in.kind(), in.at(offset), length, number);
+    }
+    // The message, at that address. It is counted.
+    void expect_message(memory kind, const uint8_t *data, size_t length,
                         uint64_t number);
+
+    // For a thread of its own: it has other messages, which nobody else counts,
+    // and draws other numbers.
+    job for_thread(int thread);
+    // Takes over what the thread found.
+    void join(const job &thread);
 
     // Bytes that UCX has the GPU copy in this block add up to `staged`, unless
     // its messages are small: what UCX copies of those is its own affair.
@@ -50,6 +63,13 @@ public:
 
     std::string failure; // in this rank
     uint64_t staged = 0; // in this rank, in blocks of copies
+
+    // What was looked at in this rank, over all cases.
+    struct {
+        uint64_t messages = 0;
+        uint64_t bytes    = 0;
+        uint64_t wrong    = 0; // messages
+    } checked;
 
 private:
     uint64_t number_ = 1;
@@ -77,6 +97,7 @@ void add_collectives(std::vector<test_case> *cases);
 void add_reuse(std::vector<test_case> *cases);
 void add_devices(std::vector<test_case> *cases);
 void add_edges(std::vector<test_case> *cases);
+void add_storm(std::vector<test_case> *cases);
 void add_lifetime(std::vector<test_case> *cases);
 
 } // namespace ucx_ib_dmabuf::test

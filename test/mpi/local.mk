@@ -9,7 +9,7 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
-    test/mpi/demo.lab \
+    test/mpi/demo_verdict.lab \
     test/mpi/two_hosts.lab
 
 TAP_TESTS += test/mpi/demo.tap
@@ -55,6 +55,7 @@ test_mpi_mpi_tests_SOURCES = \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
     test/mpi/reuse.cc \
+    test/mpi/storm.cc \
     test/mpi/tests.cc \
     $(mpi_common_sources)
 test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)

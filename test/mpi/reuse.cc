@@ -5,8 +5,6 @@
 // or receive into memory that nobody sees.
 #include "driver.h"
 #include "job.h"
-#include "pattern.h"
-#include <cstdlib>
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
@@ -179,11 +177,7 @@ void send_round(job &in, uint8_t *data, int round)
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
     }
-    const size_t wrong =
-        compare_message(memory::device, data + 1, message_length, number);
-    in.expect(wrong == no_difference, "round " + std::to_string(round) +
-                                          ": byte " + std::to_string(wrong) +
-                                          " is not of this message");
+    in.expect_message(memory::device, data + 1, message_length, number);
 }
 
 template <class kind>
@@ -205,73 +199,23 @@ void run(job &in, memory, memory)
     from.release(data);
 }
 
-// How many messages a storm has: MPI_TESTS_STORM, for longer ones.
-int storm_messages()
-{
-    const char *set = std::getenv("MPI_TESTS_STORM");
-    const int count = (set == nullptr) ? 0 : std::atoi(set);
-
-    return (count > 0) ? count : 2500;
-}
-
-// Allocations of all kinds and sizes come and go at random between messages
-// of random parts of them.
-void run_storm(job &in, memory, memory)
-{
-    const int messages   = storm_messages();
-    const memory kinds[] = {memory::device, memory::device, memory::pool,
-                            memory::vmm};
-    std::unique_ptr<buffer> slots[6];
-
-    for (int i = 0; i < messages; ++i) {
-        auto &slot           = slots[in.random() % 6];
-        const memory kind    = kinds[in.random() % 4];
-        const size_t size    = (2 * rendezvous) << in.random() % 4;
-        const bool renew     = in.random() % 2 || !slot;
-        const int sender     = static_cast<int>(in.random() % 2);
-        const uint64_t start = in.random(), number = in.next_number();
-
-        if (renew) {
-            slot.reset();
-            slot = std::make_unique<buffer>(kind, size);
-        }
-        const size_t count  = rendezvous + start % (slot->length() / 2);
-        const size_t offset = start % (slot->length() - count + 1);
-        if (in.rank == sender) {
-            slot->put(offset, count, number);
-        }
-        {
-            job::copies counted(in);
-            if (in.rank == sender) {
-                MPI_Send(slot->at(offset), static_cast<int>(count), MPI_BYTE,
-                         1 - sender, 0, MPI_COMM_WORLD);
-            } else {
-                MPI_Recv(slot->at(offset), static_cast<int>(count), MPI_BYTE,
-                         sender, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            }
-        }
-        in.expect_message(*slot, offset, count, number);
-    }
-}
-
 } // namespace
 
 void add_reuse(std::vector<test_case> *cases)
 {
-    const auto add = [cases](const char *group, const char *name,
+    const auto add = [cases](const char *name,
                              void (*body)(job &, memory, memory)) {
         cases->push_back(
-            {group, std::string("memory used again: ") + name, body});
+            {"reuse", std::string("memory used again: ") + name, body});
     };
 
-    add("reuse", "cuMemFree", run<by_malloc>);
-    add("reuse", "cuMemAllocPitch", run<by_pitch>);
-    add("reuse", "cuMemFreeAsync", run<by_pool<false>>);
-    add("reuse", "cuMemFreeAsync and a trimmed pool", run<by_pool<true>>);
-    add("reuse", "another handle at a VMM address", run<by_mapping<true>>);
-    add("reuse", "a VMM address reserved again", run<by_mapping<false>>);
-    add("reuse", "cuDevicePrimaryCtxReset", run<by_context>);
-    add("storm", "storm of allocations", run_storm);
+    add("cuMemFree", run<by_malloc>);
+    add("cuMemAllocPitch", run<by_pitch>);
+    add("cuMemFreeAsync", run<by_pool<false>>);
+    add("cuMemFreeAsync and a trimmed pool", run<by_pool<true>>);
+    add("another handle at a VMM address", run<by_mapping<true>>);
+    add("a VMM address reserved again", run<by_mapping<false>>);
+    add("cuDevicePrimaryCtxReset", run<by_context>);
 }
 
 } // namespace ucx_ib_dmabuf::test

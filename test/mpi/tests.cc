@@ -24,15 +24,38 @@ void job::expect(bool condition, const std::string &otherwise)
     }
 }
 
-void job::expect_message(const buffer &in, size_t offset, size_t length,
+void job::expect_message(memory kind, const uint8_t *data, size_t length,
                          uint64_t number)
 {
-    const size_t position = in.compare(offset, length, number);
+    const size_t position = compare_message(kind, data, length, number);
 
+    ++checked.messages;
+    checked.bytes += length;
+    checked.wrong += position != no_difference;
     expect(position == no_difference,
            "message " + std::to_string(number) + " of " +
-               std::to_string(length) + " bytes, " + name_of(in.kind()) +
+               std::to_string(length) + " bytes, " + name_of(kind) +
                " memory: byte " + std::to_string(position) + " is wrong");
+}
+
+job job::for_thread(int thread)
+{
+    job one;
+
+    one.rank    = rank;
+    one.size    = size;
+    one.tag     = tag + 1 + thread;
+    one.number_ = static_cast<uint64_t>(1 + thread) << 32;
+    one.random.seed(random());
+    return one;
+}
+
+void job::join(const job &thread)
+{
+    expect(thread.failure.empty(), thread.failure);
+    checked.messages += thread.checked.messages;
+    checked.bytes += thread.checked.bytes;
+    checked.wrong += thread.checked.wrong;
 }
 
 job::copies::copies(job &counted_for, size_t length)
@@ -130,8 +153,10 @@ void warm_up(job &in)
     }
 }
 
-void run_groups(job &in, int argc, char **argv)
+// Returns the bytes that were staged in this rank.
+uint64_t run_groups(job &in, int argc, char **argv)
 {
+    uint64_t staged = 0;
     std::vector<test_case> cases;
 
     add_messages(&cases);
@@ -141,21 +166,54 @@ void run_groups(job &in, int argc, char **argv)
     add_devices(&cases);
     add_edges(&cases);
     add_lifetime(&cases);
+    add_storm(&cases);
     for (int i = 3; i < argc; ++i) {
         for (const test_case &one : cases) {
             if (!std::strcmp(one.group, argv[i])) {
                 run_case(in, one, argv[1]);
+                staged += in.staged;
             }
         }
     }
+    return staged;
+}
+
+// A line of JSON for each rank, as UCX_IB_DMABUF_STATS and CUDA_SIM_STATS have.
+void write_counters(const job &in, uint64_t staged)
+{
+    const char *name = std::getenv("MPI_TESTS_STATS");
+    FILE *file       = name ? std::fopen(name, "a") : nullptr;
+
+    if (file) {
+        std::fprintf(file,
+                     "{\"messages\": %lu, \"bytes\": %lu, \"wrong\": %lu, "
+                     "\"staged\": %lu}\n",
+                     static_cast<unsigned long>(in.checked.messages),
+                     static_cast<unsigned long>(in.checked.bytes),
+                     static_cast<unsigned long>(in.checked.wrong),
+                     static_cast<unsigned long>(staged));
+        std::fclose(file);
+    }
+}
+
+// Only where threads send: the other groups are tested as most programs are.
+int thread_level(int argc, char **argv)
+{
+    for (int i = 3; i < argc; ++i) {
+        if (!std::strcmp(argv[i], "threads")) {
+            return MPI_THREAD_MULTIPLE;
+        }
+    }
+    return MPI_THREAD_SINGLE;
 }
 
 int main(int argc, char **argv)
 {
     job in;
+    int level = thread_level(argc, argv);
 
     driver::get();
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &in.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &in.size);
     if (argc < 4) {
@@ -167,10 +225,14 @@ int main(int argc, char **argv)
         use_device(in.rank % count_devices());
     }
     warm_up(in);
-    const size_t files = count_files();
-    run_groups(in, argc, argv);
+    const size_t files    = count_files();
+    const uint64_t staged = run_groups(in, argc, argv);
 
+    write_counters(in, staged);
     in.failure.clear();
+    in.expect(level == MPI_THREAD_MULTIPLE ||
+                  thread_level(argc, argv) != MPI_THREAD_MULTIPLE,
+              "MPI has no MPI_THREAD_MULTIPLE");
     in.expect(count_files() <= files,
               std::to_string(count_files()) + " files are open, " +
                   std::to_string(files) + " were at the start");

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Storms: allocations of all kinds and sizes come and go at random between
+// messages of random parts of them; in one thread, in several, and between
+// forks.
+#include "driver.h"
+#include "job.h"
+#include <cstdlib>
+#include <mpi.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+// How many messages a storm has: MPI_TESTS_STORM, for longer ones.
+int storm_messages()
+{
+    const char *set = std::getenv("MPI_TESTS_STORM");
+    const int count = (set == nullptr) ? 0 : std::atoi(set);
+
+    return (count > 0) ? count : 2500;
+}
+
+class storm {
+public:
+    explicit storm(job &in) : in_(in) {}
+
+    // The next message; both ranks draw the same.
+    void step()
+    {
+        const memory kinds[] = {memory::device, memory::device, memory::pool,
+                                memory::vmm};
+        auto &slot           = slots_[in_.random() % 6];
+        const memory kind    = kinds[in_.random() % 4];
+        const size_t size    = (2 * rendezvous) << in_.random() % 4;
+        const bool renew     = in_.random() % 2 || !slot;
+        const int sender     = static_cast<int>(in_.random() % 2);
+        const uint64_t start = in_.random(), number = in_.next_number();
+
+        if (renew) {
+            slot.reset();
+            slot = std::make_unique<buffer>(kind, size);
+        }
+        const size_t count  = rendezvous + start % (slot->length() / 2);
+        const size_t offset = start % (slot->length() - count + 1);
+        if (in_.rank == sender) {
+            slot->put(offset, count, number);
+        }
+        send(*slot, offset, static_cast<int>(count), sender);
+        in_.expect_message(*slot, offset, count, number);
+    }
+
+    // What is there of a slot, or nothing.
+    const buffer *any() const { return slots_[0].get(); }
+
+private:
+    void send(const buffer &of, size_t offset, int count, int sender)
+    {
+        job::copies counted(in_);
+
+        if (in_.rank == sender) {
+            MPI_Send(of.at(offset), count, MPI_BYTE, 1 - sender, in_.tag,
+                     MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(of.at(offset), count, MPI_BYTE, sender, in_.tag,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
+
+    job &in_;
+    std::unique_ptr<buffer> slots_[6];
+};
+
+void run_storm(job &in, memory, memory)
+{
+    storm one(in);
+
+    for (int i = 0; i < storm_messages(); ++i) {
+        one.step();
+    }
+}
+
+// Each thread has memory and messages of its own.
+void run_threads(job &in, memory, memory)
+{
+    constexpr int count = 3;
+    std::vector<job> jobs;
+    std::vector<std::thread> threads;
+
+    for (int i = 0; i < count; ++i) {
+        jobs.push_back(in.for_thread(i));
+    }
+    for (job &one : jobs) {
+        threads.emplace_back([&one, device = current_device()] {
+            use_device(device);
+            storm mine(one);
+            for (int i = 0; i < storm_messages() / count; ++i) {
+                mine.step();
+            }
+        });
+    }
+    for (std::thread &one : threads) {
+        one.join();
+    }
+    for (const job &one : jobs) {
+        in.join(one);
+    }
+}
+
+// What a child may do with CUDA memory of its parent is to fail.
+[[noreturn]] void run_child(const buffer *of_parent)
+{
+    const driver &cuda = driver::get();
+    CUdeviceptr mine   = 0;
+    bool refused       = cuda.cuMemAlloc(&mine, 4096) != CUDA_SUCCESS;
+
+    if (of_parent && is_device(of_parent->kind())) {
+        refused = refused && cuda.cuMemFree(reinterpret_cast<CUdeviceptr>(
+                                 of_parent->at())) != CUDA_SUCCESS;
+    }
+    _exit(refused ? 0 : 1);
+}
+
+void run_fork(job &in, memory, memory)
+{
+    storm one(in);
+    pid_t child = 0;
+
+    for (int i = 0; i < storm_messages(); ++i) {
+        one.step();
+        if (i % 16 == 3) {
+            child = fork();
+            if (child == 0) {
+                run_child(one.any());
+            }
+            in.expect(child > 0, "fork failed");
+        } else if (i % 16 == 9 && child > 0) {
+            int status = 0;
+            waitpid(child, &status, 0);
+            in.expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                      "a child came to harm: status " + std::to_string(status));
+            child = 0;
+        }
+    }
+    if (child > 0) {
+        waitpid(child, nullptr, 0);
+    }
+}
+
+} // namespace
+
+void add_storm(std::vector<test_case> *cases)
+{
+    cases->push_back({"storm", "storm of allocations", run_storm});
+    // The copies of one thread's checks would be counted in another's.
+    cases->push_back({"threads", "storm of allocations in threads", run_threads,
+                      memory::device, memory::device, staging::any});
+    cases->push_back({"fork", "storm of allocations and children", run_fork});
+}
+
+} // namespace ucx_ib_dmabuf::test

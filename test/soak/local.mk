@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+if HAVE_MPI
+TAP_TESTS += test/soak/soak.tap
+endif
+dist_check_SCRIPTS += test/soak/soak
+EXTRA_DIST += \
+    docs/soak.md \
+    test/soak/report.awk \
+    test/soak/soak.tap \
+    test/soak/variants.sh

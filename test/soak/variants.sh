@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by soak: what it runs. In a setting, "@" is a number drawn anew for
+# each run.
+# shellcheck shell=bash disable=SC2034
+
+# Options of the lab; the rounds take them in turn.
+labs=(
+    ""
+    "--hosts 2"
+)
+
+# NAME | none, some or any: what may be staged | groups of mpi_tests | settings
+variants=(
+    "storm | none | storm |"
+    "no hooks | none | storm | UCX_MEM_CUDA_HOOK_MODE=none UCX_MEMTYPE_CACHE=n"
+    "little room | none | storm | UCX_IB_DMABUF_MAX_SIZE=4m"
+    "few regions | none | storm | UCX_IB_DMABUF_MAX_REGIONS=3"
+    "small chunks | none | storm | UCX_IB_DMABUF_CHUNK_SIZE=256k"
+    "registrations fail | any | storm | RXE_DMABUF_FAIL=ENOMEM:@-"
+    "some registrations fail | any | storm | RXE_DMABUF_FAIL=EINVAL:@-99"
+    "exports fail | any | storm | CUDA_SIM_FAIL=cuMemGetHandleForAddressRange=2:@-99"
+    "threads | any | threads |"
+    "fork | none | fork |"
+    "memory used again | none | reuse |"
+    "hostile buffers | none | edges lifetime in_flight segments streams |"
+)
+
+# Outside the lab, where threads run at the same time: NAME | PROGRAM ARGUMENT...
+programs=(
+    "cache, threads | test/gtest/cache/test_cache --gtest_filter=threads_test.*"
+    "cache, model | test/gtest/cache/test_model"
+)
