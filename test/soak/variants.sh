@@ -15,7 +15,6 @@ variants=(
     "no hooks | none | storm | UCX_MEM_CUDA_HOOK_MODE=none UCX_MEMTYPE_CACHE=n"
     "little room | none | storm | UCX_IB_DMABUF_MAX_SIZE=4m"
     "few regions | none | storm | UCX_IB_DMABUF_MAX_REGIONS=3"
-    "small chunks | none | storm | UCX_IB_DMABUF_CHUNK_SIZE=256k"
     "registrations fail | any | storm | RXE_DMABUF_FAIL=ENOMEM:@-"
     "some registrations fail | any | storm | RXE_DMABUF_FAIL=EINVAL:@-99"
     "exports fail | any | storm | CUDA_SIM_FAIL=cuMemGetHandleForAddressRange=2:@-99"
@@ -23,6 +22,7 @@ variants=(
     "fork | none | fork |"
     "memory used again | none | reuse |"
     "hostile buffers | none | edges lifetime in_flight segments streams |"
+    "small chunks | none | edges segments | UCX_IB_DMABUF_CHUNK_SIZE=2m"
 )
 
 # Outside the lab, where threads run at the same time: NAME | PROGRAM ARGUMENT...
