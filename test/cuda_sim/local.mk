@@ -148,7 +148,9 @@ endif
 # built by itself and run on a real one (docs/conformance.md).
 check_PROGRAMS += test/cuda_sim/conformance/conformance
 test_cuda_sim_conformance_conformance_SOURCES = \
+    test/cuda_sim/conformance/captures.cc \
     test/cuda_sim/conformance/claims.h \
+    test/cuda_sim/conformance/contexts.cc \
     test/cuda_sim/conformance/costs.cc \
     test/cuda_sim/conformance/driver.h \
     test/cuda_sim/conformance/exports.cc \

@@ -12,6 +12,8 @@ void check_kinds();
 void check_identity();
 void check_release();
 void check_contexts();
+void check_gone();
+void check_captures();
 void check_mappings();
 void check_fork();
 void measure();

@@ -24,6 +24,8 @@ namespace ucx_ib_dmabuf::conformance {
     CALL(cuCtxDestroy, CUcontext)                                              \
     CALL(cuCtxSetCurrent, CUcontext)                                           \
     CALL(cuCtxGetCurrent, CUcontext *)                                         \
+    CALL(cuCtxGetDevice, CUdevice *)                                           \
+    CALL(cuCtxGetId, CUcontext, unsigned long long *)                          \
     CALL(cuCtxSynchronize)                                                     \
     CALL(cuMemGetInfo, size_t *, size_t *)                                     \
     CALL(cuMemAlloc, CUdeviceptr *, size_t)                                    \
@@ -58,8 +60,15 @@ namespace ucx_ib_dmabuf::conformance {
     CALL(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *, void *)  \
     CALL(cuMemcpyHtoD, CUdeviceptr, const void *, size_t)                      \
     CALL(cuMemcpyDtoH, void *, CUdeviceptr, size_t)                            \
+    CALL(cuMemcpyDtoHAsync, void *, CUdeviceptr, size_t, CUstream)             \
     CALL(cuMemsetD8, CUdeviceptr, unsigned char, size_t)                       \
-    CALL(cuStreamSynchronize, CUstream)
+    CALL(cuStreamCreate, CUstream *, unsigned)                                 \
+    CALL(cuStreamDestroy, CUstream)                                            \
+    CALL(cuStreamSynchronize, CUstream)                                        \
+    CALL(cuStreamBeginCapture, CUstream, CUstreamCaptureMode)                  \
+    CALL(cuStreamEndCapture, CUstream, CUgraph *)                              \
+    CALL(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *)             \
+    CALL(cuGraphDestroy, CUgraph)
 
 // The entry points, by the names that programs use for them.
 struct Driver {

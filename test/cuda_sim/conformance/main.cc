@@ -89,6 +89,8 @@ int main()
     check_mappings();
     check_release();
     check_contexts();
+    check_gone();
+    check_captures();
     check_fork();
     measure();
     return finish() ? 1 : 0;

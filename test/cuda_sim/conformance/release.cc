@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -113,36 +112,6 @@ void check_mappings()
                   "SYNC_MEMOPS on mapped memory");
     claim_refused(cu.cuMemAddressFree_(mapping.base(), mapping.size()),
                   "cuMemAddressFree with memory still mapped");
-}
-
-void check_contexts()
-{
-    section("without a current context");
-    CUdeviceptr address;
-    if (cu.cuMemAlloc_(&address, 2 * MiB) != CUDA_SUCCESS)
-        return;
-    std::thread([address] {
-        CUdeviceptr other;
-        char byte;
-        size_t size;
-        int value;
-        claim(buffer_id(address) != 0, "cuPointerGetAttribute works");
-        claim_result(CUDA_SUCCESS,
-                     cu.cuMemGetAddressRange_(&other, &size, address),
-                     "cuMemGetAddressRange works");
-        claim_result(CUDA_SUCCESS,
-                     cu.cuDeviceGetAttribute_(
-                         &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
-                     "cuDeviceGetAttribute works");
-        if (value)
-            claim_result(CUDA_SUCCESS, try_export(address, 2 * MiB),
-                         "cuMemGetHandleForAddressRange works");
-        claim_result(CUDA_ERROR_INVALID_CONTEXT,
-                     cu.cuMemAlloc_(&other, 2 * MiB), "cuMemAlloc");
-        claim_result(CUDA_ERROR_INVALID_CONTEXT,
-                     cu.cuMemcpyDtoH_(&byte, address, 1), "cuMemcpyDtoH");
-    }).join();
-    cu.cuMemFree_(address);
 }
 
 void check_fork()

@@ -20,25 +20,28 @@ struct extent {
     bool exportable   = false;
 };
 
-// Thread-safe; called without any lock held. Neither needs a current context.
+// Thread-safe; called without any lock held. None needs a current context. Both
+// classes' contracts are checked in test/gtest/contract.
 class exporter {
 public:
     virtual ~exporter() = default;
 
-    // What is at the range. UCS_ERR_NO_ELEM: not device memory (host memory,
-    // released, another process's). UCS_ERR_INVALID_PARAM: the range leaves
-    // its allocation into another one or into nothing. UCS_ERR_UNSUPPORTED:
+    // What is at the range. UCS_ERR_NO_ELEM: at its first address is no device
+    // memory (host memory, released, another process's).
+    // UCS_ERR_INVALID_PARAM: the range is empty, or leaves its allocation into
+    // another one, its neighbour, or into nothing. UCS_ERR_UNSUPPORTED:
     // device memory that cannot be exported (managed, say).
     virtual ucs_status_t describe(uintptr_t address, size_t length,
                                   extent *out) = 0;
 
-    // Whether every byte of the range still belongs to that identity: one
-    // cheap driver call.
+    // Whether every byte of the range, which describe() gave or is a part of
+    // one allocation, still belongs to that identity: one cheap driver call.
     virtual bool is_current(uintptr_t address, size_t length,
                             uint64_t identity) = 0;
 
-    // A dma-buf of the range, which is aligned to granularity(). The caller
-    // owns the fd. The offset is where `address` lies in the dma-buf.
+    // A dma-buf of the range, which is aligned to granularity(), else refused.
+    // The caller owns the fd, which is set on success only, close-on-exec. The
+    // offset is where `address` lies in the dma-buf.
     virtual ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
                                       size_t *offset) = 0;
 
@@ -53,7 +56,9 @@ public:
 
     // Registers [address, address + length), which lies at `offset` in the
     // dma-buf, so that the NIC reaches it under the GPU's addresses. The fd
-    // stays the caller's. The handle is opaque to the cache.
+    // stays the caller's, and is not needed afterwards. A range beyond the
+    // dma-buf and an empty one are refused. The handle is opaque to the cache,
+    // and set on success only.
     virtual ucs_status_t reg(int fd, size_t offset, uintptr_t address,
                              size_t length, void **handle) = 0;
     virtual void dereg(void *handle)                       = 0;

@@ -11,18 +11,24 @@ namespace ucx_ib_dmabuf {
 // makes our calls fail, and they invalidate its capture.
 class relaxed_capture {
 public:
-    explicit relaxed_capture(const driver &cuda) : cuda_(cuda)
+    explicit relaxed_capture(const driver &cuda)
+        : cuda_(cuda),
+          exchanged_(cuda.thread_exchange_capture_mode(&mode_) == CUDA_SUCCESS)
     {
-        cuda_.thread_exchange_capture_mode(&mode_);
     }
-    ~relaxed_capture() { cuda_.thread_exchange_capture_mode(&mode_); }
+    ~relaxed_capture()
+    {
+        if (exchanged_) {
+            cuda_.thread_exchange_capture_mode(&mode_);
+        }
+    }
     relaxed_capture(const relaxed_capture &)            = delete;
     relaxed_capture &operator=(const relaxed_capture &) = delete;
 
 private:
     const driver &cuda_;
-    CUstreamCaptureMode mode_ =
-        CU_STREAM_CAPTURE_MODE_RELAXED; // or the caller's
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool exchanged_; // for the caller's
 };
 
 } // namespace ucx_ib_dmabuf

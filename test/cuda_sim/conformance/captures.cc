@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which calls disturb a stream that captures, and that a thread whose capture
+// mode is relaxed disturbs none.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <functional>
+#include <thread>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+using Action = std::function<CUresult()>;
+
+CUstreamCaptureMode exchange(CUstreamCaptureMode mode)
+{
+    cu.cuThreadExchangeStreamCaptureMode_(&mode);
+    return mode;
+}
+
+// What a call in another thread gets while a stream captures in global mode,
+// and what its capture ends with.
+struct Outcome {
+    CUresult call, end;
+    bool undisturbed() const
+    {
+        return call == CUDA_SUCCESS && end == CUDA_SUCCESS;
+    }
+    std::string text() const { return name_of(call) + ", " + name_of(end); }
+};
+
+Outcome during_capture(unsigned flags, CUstreamCaptureMode thread_mode,
+                       const Action &action)
+{
+    Outcome outcome{CUDA_ERROR_UNKNOWN, CUDA_ERROR_UNKNOWN};
+    CUstream stream;
+    CUgraph graph     = nullptr;
+    CUcontext context = nullptr;
+    cu.cuCtxGetCurrent_(&context);
+    if (cu.cuStreamCreate_(&stream, flags) != CUDA_SUCCESS)
+        return outcome;
+    if (cu.cuStreamBeginCapture_(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+        CUDA_SUCCESS) {
+        std::thread([&] {
+            cu.cuCtxSetCurrent_(context);
+            exchange(thread_mode);
+            outcome.call = action();
+        }).join();
+        outcome.end = cu.cuStreamEndCapture_(stream, &graph);
+        if (graph)
+            cu.cuGraphDestroy_(graph);
+    }
+    cu.cuStreamDestroy_(stream);
+    return outcome;
+}
+
+void each(const char *name, const Action &action)
+{
+    observe(
+        std::string(name) + ": the call, the capture",
+        during_capture(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_GLOBAL, action)
+            .text());
+    for (unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+        Outcome seen =
+            during_capture(flags, CU_STREAM_CAPTURE_MODE_RELAXED, action);
+        claim(seen.undisturbed(),
+              std::string(name) +
+                  " in a relaxed thread disturbs no capture of a " +
+                  (flags == CU_STREAM_DEFAULT ? "blocking stream"
+                                              : "stream that is not blocking"),
+              seen.text());
+    }
+}
+
+CUresult copy_in_own_stream(CUdeviceptr address)
+{
+    CUstream stream;
+    char byte;
+    CUresult result = cu.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cu.cuMemcpyDtoHAsync_(&byte, address, 1, stream);
+    if (result == CUDA_SUCCESS)
+        result = cu.cuStreamSynchronize_(stream);
+    cu.cuStreamDestroy_(stream);
+    return result;
+}
+
+} // namespace
+
+void check_captures()
+{
+    section("while a stream captures");
+    CUdeviceptr address, base;
+    size_t size;
+    char byte;
+    if (cu.cuMemAlloc_(&address, 2 * MiB) != CUDA_SUCCESS)
+        return;
+    Mapping mapping(1, 1);
+    each("cuPointerGetAttribute", [&] {
+        unsigned long long id;
+        return cu.cuPointerGetAttribute_(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                         address);
+    });
+    each("cuMemGetAddressRange", [&] {
+        return cu.cuMemGetAddressRange_(&base, &size, mapping.base());
+    });
+    if (try_export(address, 2 * MiB) == CUDA_SUCCESS)
+        each("cuMemGetHandleForAddressRange",
+             [&] { return try_export(address, 2 * MiB); });
+    each("a copy in a stream of its own",
+         [&] { return copy_in_own_stream(address); });
+    auto legacy = [&] { return cu.cuMemcpyDtoH_(&byte, address, 1); };
+    observe("cuMemcpyDtoH in a relaxed thread: the call, the capture",
+            during_capture(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_RELAXED,
+                           legacy)
+                .text());
+    claim(exchange(CU_STREAM_CAPTURE_MODE_RELAXED) ==
+                  CU_STREAM_CAPTURE_MODE_GLOBAL &&
+              exchange(CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+                  CU_STREAM_CAPTURE_MODE_RELAXED,
+          "cuThreadExchangeStreamCaptureMode gives the mode back");
+    cu.cuMemFree_(address);
+}
+
+} // namespace ucx_ib_dmabuf::conformance

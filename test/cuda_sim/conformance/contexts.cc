@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What needs a current context, and what is said of memory whose context is
+// gone.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <string>
+#include <thread>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+std::string in_bytes(CUdeviceptr base, size_t size, CUdeviceptr address)
+{
+    return std::to_string(address - base) + " bytes in, of " +
+           std::to_string(size);
+}
+
+// What the attributes say of a range, against cuMemGetAddressRange.
+void ranges(const char *name, CUdeviceptr address)
+{
+    CUdeviceptr base = 0;
+    size_t size      = 0;
+    CUresult result  = cu.cuMemGetAddressRange_(&base, &size, address);
+    observe(std::string("cuMemGetAddressRange, ") + name,
+            result == CUDA_SUCCESS ? in_bytes(base, size, address)
+                                   : name_of(result));
+    observe(
+        std::string("RANGE_START_ADDR and _SIZE, ") + name,
+        in_bytes(
+            CUdeviceptr(number(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address)),
+            size_t(number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)), address));
+    observe(std::string("MAPPING_BASE_ADDR and _SIZE, ") + name,
+            in_bytes(CUdeviceptr(number(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
+                                        address)),
+                     size_t(number(CU_POINTER_ATTRIBUTE_MAPPING_SIZE, address)),
+                     address));
+}
+
+// What tells ordinary, mapped and stream-ordered memory apart.
+void kind(const char *name, CUdeviceptr address, bool ordinary, bool owner,
+          bool pool)
+{
+    std::string text(name);
+    claim((number(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address) ==
+           1) == ordinary,
+          text + (ordinary ? " is" : " is not") + " LEGACY_CUDA_IPC_CAPABLE");
+    claim((number(CU_POINTER_ATTRIBUTE_CONTEXT, address) > 0) == owner,
+          text + (owner ? " has" : " has no") + " CONTEXT");
+    claim((number(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address) > 0) == pool,
+          text + (pool ? " has" : " has no") + " MEMPOOL_HANDLE");
+    ranges(name, address);
+}
+
+void kinds()
+{
+    CUdeviceptr address;
+    if (cu.cuMemAlloc_(&address, 2 * MiB) == CUDA_SUCCESS) {
+        claim(number(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + 4321) ==
+                      (long long)address &&
+                  number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address + 4321) ==
+                      2 * (long long)MiB,
+              "RANGE_START_ADDR and _SIZE are those of cuMemAlloc");
+        kind("cuMemAlloc memory", address, true, true, false);
+        cu.cuMemFree_(address);
+    }
+    if (cu.cuMemAllocAsync_(&address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
+        kind("stream-ordered memory", address, false, false, true);
+        cu.cuMemFreeAsync_(address, nullptr);
+        cu.cuStreamSynchronize_(nullptr);
+    }
+    Mapping mapping(3, 2);
+    if (mapping.valid())
+        kind("mapped memory", mapping.base() + mapping.unit(), false, false,
+             false);
+}
+
+// In a thread that has none.
+void without(const char *name, CUdeviceptr address, size_t length)
+{
+    CUdeviceptr base;
+    size_t size;
+    std::string of = std::string(", ") + name;
+    claim(buffer_id(address) != 0, "cuPointerGetAttribute works" + of);
+    claim(number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) > 0,
+          "RANGE_SIZE can be had" + of);
+    observe("cuMemGetAddressRange" + of,
+            name_of(cu.cuMemGetAddressRange_(&base, &size, address)));
+    observe("cuMemGetHandleForAddressRange" + of,
+            name_of(try_export(address, length)));
+}
+
+void device_calls(CUdeviceptr address)
+{
+    CUdeviceptr other;
+    char byte;
+    int value;
+    CUdevice device;
+    claim_result(CUDA_SUCCESS,
+                 cu.cuDeviceGetAttribute_(
+                     &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
+                 "cuDeviceGetAttribute works");
+    claim_refused(cu.cuCtxGetDevice_(&device), "cuCtxGetDevice");
+    claim_result(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAlloc_(&other, 2 * MiB),
+                 "cuMemAlloc");
+    claim_result(CUDA_ERROR_INVALID_CONTEXT,
+                 cu.cuMemcpyDtoH_(&byte, address, 1), "cuMemcpyDtoH");
+}
+
+// Another GPU's, of which nobody makes use here.
+void primary_comes_again()
+{
+    int count                  = 0;
+    unsigned long long seen[2] = {0, 0};
+    CUcontext context;
+    cu.cuDeviceGetCount_(&count);
+    if (count < 2) {
+        observe("cuCtxGetId of a primary context that comes again",
+                "one GPU, nothing to check");
+        return;
+    }
+    for (unsigned long long &id : seen) {
+        if (cu.cuDevicePrimaryCtxRetain_(&context, 1) == CUDA_SUCCESS) {
+            cu.cuCtxGetId_(context, &id);
+            cu.cuDevicePrimaryCtxRelease_(1);
+        }
+    }
+    claim(seen[0] && seen[1] && seen[0] != seen[1],
+          "cuCtxGetId tells a primary context from the one before it");
+}
+
+} // namespace
+
+void check_contexts()
+{
+    section("kinds and ranges");
+    kinds();
+    section("without a current context");
+    CUdeviceptr address, pooled = 0;
+    if (cu.cuMemAlloc_(&address, 2 * MiB) != CUDA_SUCCESS)
+        return;
+    cu.cuMemAllocAsync_(&pooled, 2 * MiB, nullptr);
+    cu.cuStreamSynchronize_(nullptr);
+    Mapping mapping(1, 1);
+    std::thread([&] {
+        without("cuMemAlloc memory", address, 2 * MiB);
+        if (pooled)
+            without("stream-ordered memory", pooled, 2 * MiB);
+        if (mapping.valid())
+            without("mapped memory", mapping.base(), mapping.unit());
+        device_calls(address);
+    }).join();
+    if (pooled)
+        cu.cuMemFreeAsync_(pooled, nullptr);
+    cu.cuStreamSynchronize_(nullptr);
+    cu.cuMemFree_(address);
+}
+
+void check_gone()
+{
+    section("a context that is gone");
+    CUcontext before         = nullptr, context;
+    CUdeviceptr address      = 0;
+    unsigned long long first = 0, second = 0, id = 0;
+    cu.cuCtxGetCurrent_(&before);
+    if (cu.cuCtxCreate_v2_(&context, 0, 0) != CUDA_SUCCESS)
+        return;
+    cu.cuCtxGetId_(context, &first);
+    cu.cuMemAlloc_(&address, 4 * MiB);
+    cu.cuCtxDestroy_(context);
+    cu.cuCtxSetCurrent_(before);
+    unsigned type                   = 0;
+    CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *data[]                    = {&id};
+    CUresult one                    = cu.cuPointerGetAttribute_(
+                           &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    claim_refused(one, "cuPointerGetAttribute of its memory");
+    observe("cuPointerGetAttributes of its memory",
+            name_of(cu.cuPointerGetAttributes_(1, attribute, data, address)) +
+                ", BUFFER_ID " + std::to_string(id));
+    if (cu.cuCtxCreate_v2_(&context, 0, 0) != CUDA_SUCCESS)
+        return;
+    cu.cuCtxGetId_(context, &second);
+    cu.cuCtxDestroy_(context);
+    cu.cuCtxSetCurrent_(before);
+    claim(first && second && first != second,
+          "cuCtxGetId never gives two contexts the same");
+    primary_comes_again();
+}
+
+} // namespace ucx_ib_dmabuf::conformance
