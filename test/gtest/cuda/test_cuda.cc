@@ -7,6 +7,7 @@
 #include "../../../src/uct/ib_dmabuf/cuda/memory.h"
 #include "../common/fds.h"
 #include "../common/gpu.h"
+#include <algorithm>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -73,6 +74,45 @@ TEST_F(test_cuda, pinned_host_and_managed_memory_are_told_apart)
     EXPECT_EQ(cuda_memory::kind::host, found_.type);
     GPU_CALL(cuMemFree, managed);
     GPU_CALL(cuMemFreeHost, host);
+}
+
+// Whether it goes on in something else is for those who take host memory.
+TEST_F(test_cuda, of_host_memory_the_first_byte_is_asked_for)
+{
+    void *host = nullptr;
+
+    GPU_CALL(cuMemAllocHost, &host, mib);
+    const auto address = reinterpret_cast<uintptr_t>(host);
+    for (size_t length : {size_t{0}, mib + 1, SIZE_MAX}) {
+        EXPECT_EQ(UCS_OK, describe(address + 1, length));
+        EXPECT_EQ(cuda_memory::kind::host, found_.type);
+    }
+    GPU_CALL(cuMemFreeHost, host);
+}
+
+// Mapped memory beside an allocation, in either order.
+TEST_F(test_cuda, mapped_memory_and_allocations_are_not_one_range)
+{
+    std::vector<std::unique_ptr<gpu::buffer>> buffers;
+    std::vector<std::unique_ptr<gpu::segments>> mapped;
+    unsigned before = 0;
+    unsigned after  = 0;
+
+    for (int i = 0; i < 20; ++i) {
+        buffers.push_back(std::make_unique<gpu::buffer>(2 * mib));
+        mapped.push_back(std::make_unique<gpu::segments>(1));
+    }
+    for (const auto &buffer : buffers) {
+        for (const auto &one : mapped) {
+            const uintptr_t low  = std::min(buffer->address(), one->address());
+            const uintptr_t high = std::max(buffer->address(), one->address());
+            if (low + 2 * mib == high) {
+                EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(low, 4 * mib));
+                ++(low == one->address() ? before : after);
+            }
+        }
+    }
+    EXPECT_TRUE((before > 0) && (after > 0)) << before << ' ' << after;
 }
 
 TEST_F(test_cuda, released_memory_is_no_cuda_memory)
