@@ -1,0 +1,122 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Loads copies of UCX and uses them, as its arguments say:
+ *   global PATH, local PATH  open this library; what follows is about it
+ *   settings                 print what UCP would use
+ *   components               have libuct load its modules
+ *   events                   have libucm load its modules
+ *   loaded                   print the UCX libraries of the process
+ *   environment              print what is there of UCP's settings
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *library;
+
+static void *symbol(const char *name)
+{
+    void *found = dlsym(library, name);
+
+    if (found == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    return found;
+}
+
+static void check(const char *what, int status)
+{
+    if (status != 0) {
+        fprintf(stderr, "%s: status %d\n", what, status);
+        exit(3);
+    }
+}
+
+static void print_settings(void)
+{
+    int (*read)(const char *, const char *, void **);
+    void (*print)(const void *, FILE *, const char *, int);
+    void (*release)(void *);
+    void *config;
+
+    *(void **)&read    = symbol("ucp_config_read");
+    *(void **)&print   = symbol("ucp_config_print");
+    *(void **)&release = symbol("ucp_config_release");
+    check("ucp_config_read", read(NULL, NULL, &config));
+    print(config, stdout, NULL, 1);
+    release(config);
+}
+
+static void query_components(void)
+{
+    int (*query)(void **, unsigned *);
+    void (*release)(void *);
+    void *components;
+    unsigned count;
+
+    *(void **)&query   = symbol("uct_query_components");
+    *(void **)&release = symbol("uct_release_component_list");
+    check("uct_query_components", query(&components, &count));
+    release(components);
+}
+
+static void ignore(int type, void *event, void *arg)
+{
+    (void)type;
+    (void)event;
+    (void)arg;
+}
+
+static void set_event_handler(void)
+{
+    int (*set)(int, int, void (*)(int, void *, void *), void *);
+
+    *(void **)&set = symbol("ucm_set_event_handler");
+    set(1 << 21 /* UCM_EVENT_MEM_TYPE_FREE */, 0, ignore, NULL);
+}
+
+static int print_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    if (strstr(info->dlpi_name, "/libu") != NULL) {
+        printf("loaded: %s\n", info->dlpi_name);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *value;
+    int i;
+
+    for (i = 1; i < argc; ++i) {
+        if (!strcmp(argv[i], "global") || !strcmp(argv[i], "local")) {
+            library = dlopen(argv[i + 1],
+                             RTLD_LAZY | ((argv[i][0] == 'g') ? RTLD_GLOBAL
+                                                              : RTLD_LOCAL));
+            if (library == NULL) {
+                fprintf(stderr, "%s\n", dlerror());
+                return 2;
+            }
+            ++i;
+        } else if (!strcmp(argv[i], "settings")) {
+            print_settings();
+        } else if (!strcmp(argv[i], "components")) {
+            query_components();
+        } else if (!strcmp(argv[i], "events")) {
+            set_event_handler();
+        } else if (!strcmp(argv[i], "loaded")) {
+            dl_iterate_phdr(print_library, NULL);
+        } else if (!strcmp(argv[i], "environment")) {
+            value = getenv("UCX_MEMTYPE_REG_WHOLE_ALLOC_TYPES");
+            printf("environment: %s\n", (value == NULL) ? "untouched" : value);
+        }
+    }
+    return 0;
+}
