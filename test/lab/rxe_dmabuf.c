@@ -11,7 +11,8 @@
  *   RXE_DMABUF_FAIL=ENOMEM:2      the second only; probes are not counted
  *   RXE_DMABUF_FAIL=ENOMEM:2-4    second to fourth
  *   RXE_DMABUF_FAIL=ENOMEM:2-     all from the second on
- *   RXE_DMABUF_FAIL=rxe1=ENOMEM   as above, on that device only
+ *   RXE_DMABUF_FAIL=rxe1=ENOMEM   as above, on that device only; it may be a
+ *                                 pattern, rxe[13]
  * The error is a name or a number. Counting starts anew when the text changes.
  */
 #ifndef _GNU_SOURCE
@@ -20,6 +21,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +127,7 @@ static int injected_error(const char *device, int fd)
     const char *equals  = (text == NULL) ? NULL : strchr(text, '=');
     unsigned long first = 0;
     unsigned long last  = 0;
-    char name[32], dash = 0;
+    char name[32], pattern[32], dash = 0;
     unsigned long number;
     int fields;
 
@@ -133,8 +135,8 @@ static int injected_error(const char *device, int fd)
         return 0;
     }
     if (equals != NULL) {
-        if ((strlen(device) != (size_t)(equals - text)) ||
-            (strncmp(text, device, equals - text) != 0)) {
+        snprintf(pattern, sizeof(pattern), "%.*s", (int)(equals - text), text);
+        if (fnmatch(pattern, device, 0) != 0) {
             return 0;
         }
         text = equals + 1;

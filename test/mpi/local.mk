@@ -10,7 +10,8 @@ mpi_lab_tests = \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
     test/mpi/demo_verdict.lab \
-    test/mpi/two_hosts.lab
+    test/mpi/two_hosts.lab \
+    test/mpi/two_hosts_rails.lab
 
 TAP_TESTS += test/mpi/demo.tap
 
@@ -19,7 +20,8 @@ dist_check_SCRIPTS += \
     test/mpi/demo \
     test/mpi/demo.awk \
     test/mpi/demo.tap \
-    test/mpi/functions.sh
+    test/mpi/functions.sh \
+    test/mpi/staging_pairs
 
 EXTRA_DIST += docs/demo.md
 
