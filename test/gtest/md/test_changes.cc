@@ -3,6 +3,9 @@
 // What is taken for changed in a host copy, compared with a loop over its
 // bytes.
 #include "../../../src/uct/ib_dmabuf/md/changes.h"
+#include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <random>
 #include <string>
@@ -83,6 +86,31 @@ TEST(test_changes, the_end_of_a_short_copy)
         EXPECT_EQ(now, merge_runs(now, before, before));
         EXPECT_EQ(before, merge_runs(before, before, before));
     }
+}
+
+// The best of many turns, beside memcmp's: a loop over the bytes takes five
+// times as long.
+TEST(test_changes, compares_about_as_fast_as_memcmp)
+{
+    using clock = std::chrono::steady_clock;
+    const std::string before(128 << 10, 'b'), now = before;
+    auto ours   = clock::duration::max();
+    auto theirs = clock::duration::max();
+
+    for (int turn = 0; turn < 200; ++turn) {
+        const auto start = clock::now();
+        const changed_run run =
+            find_changes(now.data(), before.data(), 0, now.size());
+        const auto middle = clock::now();
+        const int result  = memcmp(now.data(), before.data(), now.size());
+        const auto end    = clock::now();
+
+        ASSERT_EQ(now.size(), run.begin);
+        ASSERT_EQ(0, result);
+        ours   = std::min(ours, middle - start);
+        theirs = std::min(theirs, end - middle);
+    }
+    EXPECT_LT(ours, 3 * theirs);
 }
 
 } // namespace

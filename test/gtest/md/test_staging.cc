@@ -216,6 +216,21 @@ TEST_F(test_rails, what_is_long_unchanged_is_not_written)
     EXPECT_EQ(before + 4, copied()) << "two bytes there, and back";
 }
 
+// To send: from the GPU. To receive: from it, from it anew, and back.
+TEST_F(test_staging, what_an_operation_copies)
+{
+    auto staged           = stage(0, size);
+    const uint64_t before = copied();
+
+    finish(staged);
+    EXPECT_EQ(before, copied()) << "nothing was written";
+    staged = stage(0, size);
+    EXPECT_EQ(before + size, copied());
+    std::fill_n(copy_of(staged), size, 'n');
+    finish(staged);
+    EXPECT_EQ(before + 3 * size, copied());
+}
+
 TEST_F(test_staging, an_operation_on_the_same_memory_costs_no_registration)
 {
     auto staged         = stage(1000, 50000);
