@@ -62,7 +62,7 @@ address_map::tree *address_map::find_tree(uintptr_t address) const
     return t == nullptr ? &no_tree : t;
 }
 
-std::atomic<uintptr_t> *address_map::find_slot(uintptr_t address) const
+atomic<uintptr_t> *address_map::find_slot(uintptr_t address) const
 {
     leaf *l =
         find_tree(address)->leaves[(address >> leaf_shift) & level_mask].load(
@@ -89,7 +89,7 @@ address_map::tree *address_map::make_tree(uintptr_t address)
     return t;
 }
 
-std::atomic<uintptr_t> *address_map::make_slot(uintptr_t address)
+atomic<uintptr_t> *address_map::make_slot(uintptr_t address)
 {
     tree *t = make_tree(address);
     if (t == nullptr) {
@@ -117,11 +117,11 @@ bool address_map::prepare(span range)
 
 bool address_map::insert_at(uintptr_t address, entry *e, limbo *gone)
 {
-    std::atomic<uintptr_t> *slot = find_slot(address);
-    uintptr_t granule            = address & ~granule_mask;
-    uintptr_t value              = slot->load(std::memory_order_relaxed);
-    uint32_t start               = start_in(granule, e);
-    bunch *old                   = is_bunch(value) ? as_bunch(value) : nullptr;
+    atomic<uintptr_t> *slot = find_slot(address);
+    uintptr_t granule       = address & ~granule_mask;
+    uintptr_t value         = slot->load(std::memory_order_relaxed);
+    uint32_t start          = start_in(granule, e);
+    bunch *old              = is_bunch(value) ? as_bunch(value) : nullptr;
     if (value == 0) {
         slot->store(reinterpret_cast<uintptr_t>(e), fence::store_order);
         return true;
@@ -176,14 +176,18 @@ bool address_map::insert(entry *e, limbo *gone)
 
 void address_map::erase_at(uintptr_t address, entry *e, limbo *gone)
 {
-    std::atomic<uintptr_t> *slot = find_slot(address);
-    uintptr_t value              = slot->load(std::memory_order_relaxed);
-    bunch *all                   = is_bunch(value) ? as_bunch(value) : nullptr;
+    atomic<uintptr_t> *slot = find_slot(address);
+    uintptr_t value         = slot->load(std::memory_order_relaxed);
+    bunch *all              = is_bunch(value) ? as_bunch(value) : nullptr;
     if (all != nullptr) {
         all->erase(start_in(address & ~granule_mask, e), e);
         if (all->live() > 0) {
             return;
         }
+    }
+    if (LEFT_OUT(slot_first) && all != nullptr) {
+        gone->add(all);
+        all = nullptr;
     }
     slot->store(0, fence::store_order);
     // Last: the limbo may free at once what it is given.
@@ -235,7 +239,7 @@ entry *address_map::first_overlap(span range) const
 {
     uintptr_t at = range.lo;
     while (at < range.hi) {
-        std::atomic<uintptr_t> *slot = find_slot(at);
+        atomic<uintptr_t> *slot = find_slot(at);
         if (slot == nullptr) {
             at = skip_empty(at);
             if (at == 0) {

@@ -62,7 +62,7 @@ public:
 
 private:
     static constexpr unsigned granule_shift = 21;
-    static constexpr unsigned level_bits    = 13;
+    static constexpr unsigned level_bits    = steps::size(13, 4);
     static constexpr unsigned leaf_shift    = granule_shift + level_bits;
     static constexpr unsigned tree_shift    = leaf_shift + level_bits;
     static constexpr uintptr_t level_mask   = (1u << level_bits) - 1;
@@ -71,10 +71,10 @@ private:
     static constexpr uintptr_t bunch_tag = 1;
 
     struct leaf {
-        std::atomic<uintptr_t> slots[level_mask + 1];
+        atomic<uintptr_t> slots[level_mask + 1];
     };
     struct tree {
-        std::atomic<leaf *> leaves[level_mask + 1];
+        atomic<leaf *> leaves[level_mask + 1];
         uintptr_t number; // the address's upper bits
         tree *next;
     };
@@ -98,8 +98,8 @@ private:
     // no_tree if there is none.
     tree *find_tree(uintptr_t address) const;
     // nullptr if it has no leaf.
-    std::atomic<uintptr_t> *find_slot(uintptr_t address) const;
-    std::atomic<uintptr_t> *make_slot(uintptr_t address);
+    atomic<uintptr_t> *find_slot(uintptr_t address) const;
+    atomic<uintptr_t> *make_slot(uintptr_t address);
     tree *make_tree(uintptr_t address);
     static void destroy(tree *t);
     bool prepare(span range);
@@ -107,8 +107,8 @@ private:
     void erase_at(uintptr_t address, entry *e, limbo *gone);
     uintptr_t skip_empty(uintptr_t address) const;
 
-    std::atomic<tree *> low_;   // number 0, or no_tree
-    std::atomic<tree *> trees_; // all of them
+    atomic<tree *> low_;   // number 0, or no_tree
+    atomic<tree *> trees_; // all of them
 };
 
 } // namespace ucx_ib_dmabuf

@@ -7,22 +7,22 @@ namespace ucx_ib_dmabuf {
 
 bunch *bunch::make(uint32_t capacity)
 {
-    size_t size  = capacity * (sizeof(std::atomic<entry *>) +
-                              sizeof(std::atomic<uint32_t>));
+    size_t size =
+        capacity * (sizeof(atomic<entry *>) + sizeof(atomic<uint32_t>));
     void *memory = operator new(sizeof(bunch) + size, std::nothrow);
     return memory == nullptr ? nullptr : new (memory) bunch(capacity);
 }
 
 void bunch::destroy(bunch *b)
 {
-    operator delete(b);
+    steps::release(b);
 }
 
 void bunch::append(uint32_t start, entry *e)
 {
     uint32_t count = count_.load(std::memory_order_relaxed);
-    new (&entries()[count]) std::atomic<entry *>(e);
-    new (&starts()[count]) std::atomic<uint32_t>(start);
+    new (&entries()[count]) atomic<entry *>(e);
+    new (&starts()[count]) atomic<uint32_t>(start);
     ++live_;
     count_.store(count + 1, std::memory_order_release);
 }

@@ -65,17 +65,17 @@ private:
     }
 
     // Both arrays follow the object.
-    std::atomic<entry *> *entries() const
+    atomic<entry *> *entries() const
     {
-        return reinterpret_cast<std::atomic<entry *> *>(
-            const_cast<bunch *>(this) + 1);
+        return reinterpret_cast<atomic<entry *> *>(const_cast<bunch *>(this) +
+                                                   1);
     }
-    std::atomic<uint32_t> *starts() const
+    atomic<uint32_t> *starts() const
     {
-        return reinterpret_cast<std::atomic<uint32_t> *>(entries() + capacity_);
+        return reinterpret_cast<atomic<uint32_t> *>(entries() + capacity_);
     }
 
-    std::atomic<uint32_t> count_{0};
+    atomic<uint32_t> count_{0};
     uint32_t live_ = 0;
     const uint32_t capacity_;
     bunch *next_ = nullptr;

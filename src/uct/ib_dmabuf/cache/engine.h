@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
-#include <condition_variable>
-#include <mutex>
 
 namespace ucx_ib_dmabuf {
 
@@ -83,7 +81,7 @@ struct registered {
 class engine {
 public:
     using nic_id = cache::nic_id;
-    using guard  = std::unique_lock<std::mutex>;
+    using guard  = std::unique_lock<mutex>;
 
     engine(exporter &memory, const cache_settings &settings);
     ~engine();
@@ -168,12 +166,12 @@ private:
     exporter &memory_;
     const cache_settings settings_;
     const size_t granularity_;
-    std::atomic<bool> check_identity_;
+    atomic<bool> check_identity_;
     nic_id nic_end_ = 0; // above all that are attached
     nic_slot nics_[max_nics];
 
-    std::mutex lock_;
-    std::condition_variable changed_; // in_flight_ got shorter, or busy less
+    mutex lock_;
+    condition_variable changed_; // in_flight_ got shorter, or busy less
     release_log log_;
     budget budget_;
     entries::pool pool_;

@@ -2,7 +2,6 @@
 #include "entry.h"
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 
 namespace ucx_ib_dmabuf {
@@ -13,7 +12,7 @@ entry_block *blocks[max_blocks];
 
 namespace {
 
-std::mutex lock;
+mutex lock;
 uint32_t block_count = 0;
 uint32_t first_ours  = 0;         // the blocks below are the parent's
 uint16_t free_blocks[max_blocks]; // given back by caches that are gone
@@ -46,7 +45,7 @@ bool ours(const entry *e)
 
 bool pool::grow()
 {
-    std::lock_guard<std::mutex> locked(lock);
+    std::lock_guard<mutex> locked(lock);
     uint32_t number;
     if (free_count > 0) {
         number = free_blocks[--free_count];
@@ -83,13 +82,15 @@ entry *pool::take()
     auto &mine = links(e);
     free_      = mine.newer;
     mine.older = mine.newer = 0;
-    e->marks                = 0;
-    e->claimed              = false;
+    steps::reused(e);
+    e->marks   = 0;
+    e->claimed = false;
     return e;
 }
 
 void pool::give(entry *e)
 {
+    steps::reclaimed(e);
     links(e).newer = free_;
     free_          = e->id;
 }
@@ -101,7 +102,7 @@ void pool::forget()
 
 pool::~pool()
 {
-    std::lock_guard<std::mutex> locked(lock);
+    std::lock_guard<mutex> locked(lock);
     for (uint32_t i = 0; i < count_; ++i) {
         threads::clear(owned_[i] * block_size, block_size);
         free_blocks[free_count++] = owned_[i];

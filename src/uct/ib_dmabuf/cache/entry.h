@@ -19,7 +19,7 @@ struct alignas(64) entry : region {
     // Index of the record of the thread that made it. While it isn't shared
     // only that thread takes it and gives it back.
     uint32_t owner = 0;
-    std::atomic<uint16_t> marks{0};
+    atomic<uint16_t> marks{0};
     uint16_t nic   = 0;
     int16_t device = -1;
     bool claimed   = false; // somebody deregisters it, or has done so
@@ -49,7 +49,7 @@ struct alignas(64) entry : region {
 static_assert(sizeof(entry) == 64);
 
 // Entries are made by the block, which belongs to one cache at a time.
-constexpr uint32_t block_shift = 10;
+constexpr uint32_t block_shift = steps::size(10, 4);
 constexpr uint32_t block_size  = 1u << block_shift;
 constexpr uint32_t max_blocks  = max_regions / block_size;
 

@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_CACHE_FENCE_H_
 #define UCX_IB_DMABUF_CACHE_FENCE_H_
 
-#include <atomic>
+#include "steps.h"
 
 // A pair of fences of which one side pays for both: what full fences on both
 // sides would order, `fence::light` and `fence::heavy` order as well. Either
@@ -31,17 +31,17 @@ constexpr std::memory_order store_order = std::memory_order_release;
 
 // Whether `cheap` will do: the kernel helps, or ThreadSanitizer is there.
 // Decided once, before the first thread can use it.
-extern const bool asymmetric;
+extern steps::constant<bool> asymmetric;
 
 // The light side where the kernel does its part, and where it doesn't.
 struct cheap {
-    static void light() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+    static void light() { steps::compiler_fence(); }
 };
 struct full {
     static void light()
     {
 #ifndef UCX_IB_DMABUF_TSAN
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        steps::full_fence();
 #endif
     }
 };

@@ -104,7 +104,7 @@ void engine::forget()
         slot.busy      = 0;
     }
     // Threads that waited on it are not there any more.
-    new (&changed_) std::condition_variable;
+    new (&changed_) condition_variable;
     budget_.reset();
     limbo_.forget();
     pool_.forget();

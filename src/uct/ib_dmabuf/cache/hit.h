@@ -24,7 +24,9 @@ engine::try_hold(thread_record *me, nic_id nic, uintptr_t address,
     if (plain && address_map::is_bunch(value)) [[unlikely]] {
         return found::ask;
     }
+    steps::found(value);
     entry *e = address_map::near(value, address);
+    steps::found(reinterpret_cast<uintptr_t>(e));
     if (e == nullptr || !e->covers(address, length)) {
         return found::no;
     }
@@ -34,9 +36,14 @@ engine::try_hold(thread_record *me, nic_id nic, uintptr_t address,
     me->add_use(e->id, 1);
     // Who removes it marks it, fences and then counts: either that count has
     // ours, or we see the mark.
-    Fence::light();
+    if (!LEFT_OUT(hit_fence)) {
+        Fence::light();
+    }
     unsigned marks = e->marks.load(fence::load_order);
-    *out           = e;
+    if (LEFT_OUT(hit_look)) {
+        marks &= ~unsigned{entry::leaving};
+    }
+    *out = e;
     if ((marks & (entry::leaving | entry::recent | entry::checked)) ==
         entry::recent) [[likely]] {
         me->add_hit(tally_);
@@ -84,8 +91,11 @@ template <typename Fence>
     me->add_use(e->id, -1);
     // From here the entry may be another region already; then a look at it is
     // superfluous, not wrong.
-    Fence::light();
-    if (e->marks.load(fence::load_order) & entry::leaving) [[unlikely]] {
+    if (!LEFT_OUT(put_fence)) {
+        Fence::light();
+    }
+    if (e->marks.load(fence::load_order) & entry::leaving &&
+        !LEFT_OUT(put_look)) [[unlikely]] {
         settle(e);
     }
 }

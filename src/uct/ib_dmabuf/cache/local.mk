@@ -28,6 +28,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/register.cc \
     src/uct/ib_dmabuf/cache/release_log.h \
     src/uct/ib_dmabuf/cache/span.h \
+    src/uct/ib_dmabuf/cache/steps.h \
     src/uct/ib_dmabuf/cache/threads.cc \
     src/uct/ib_dmabuf/cache/threads.h
 

@@ -185,7 +185,7 @@ ucs_status_t engine::publish(nic_id nic, const extent &memory, in_flight *work,
     entry_list replaced;
     {
         guard locked(lock_);
-        if (work->released) {
+        if (work->released && !LEFT_OUT(released_look)) {
             return UCS_ERR_CANCELED;
         }
         unsigned left = 0;

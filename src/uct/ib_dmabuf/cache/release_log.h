@@ -3,8 +3,8 @@
 #define UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
 
 #include "span.h"
+#include "steps.h"
 #include <array>
-#include <atomic>
 
 namespace ucx_ib_dmabuf {
 
@@ -41,7 +41,7 @@ public:
 private:
     static constexpr uint64_t max_known = 256;
 
-    std::atomic<uint64_t> count_{0};
+    atomic<uint64_t> count_{0};
     std::array<span, max_known> recent_;
 };
 

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "threads.h"
-#include <mutex>
 #include <pthread.h>
 #include <sys/mman.h>
 
 namespace ucx_ib_dmabuf::threads {
 
-__thread thread_record *current = nullptr;
+UCX_IB_DMABUF_PER_THREAD(thread_record *) current;
 
 // The same, but also for those with full fences.
-static __thread thread_record *record_of_mine
-    __attribute__((tls_model("initial-exec"))) = nullptr;
+static UCX_IB_DMABUF_PER_THREAD(thread_record *) record_of_mine;
 
 static void set_mine(thread_record *record)
 {
@@ -25,8 +23,8 @@ thread_record *mine()
 
 namespace {
 
-std::mutex lock;
-std::atomic<thread_record *> first{nullptr};
+mutex lock;
+atomic<thread_record *> first{nullptr};
 uint32_t last_index = 0;
 
 // Tells when a thread ends. C++'s thread_local destructors would not see what
@@ -47,7 +45,7 @@ struct end_of_thread {
 
     static void give_back(void *record)
     {
-        std::lock_guard<std::mutex> locked(lock);
+        std::lock_guard<mutex> locked(lock);
         static_cast<thread_record *>(record)->taken = false;
         set_mine(nullptr);
     }
@@ -83,7 +81,7 @@ thread_record *prepare()
     if (mine() != nullptr) {
         return mine();
     }
-    std::lock_guard<std::mutex> locked(lock);
+    std::lock_guard<mutex> locked(lock);
     thread_record *record = unused();
     if (record == nullptr) {
         record = make();
@@ -100,7 +98,7 @@ thread_record *prepare()
 
 bool alone()
 {
-    std::lock_guard<std::mutex> locked(lock);
+    std::lock_guard<mutex> locked(lock);
     thread_record *record = first.load(std::memory_order_relaxed);
     return record == nullptr || (record == mine() && record->next == nullptr);
 }

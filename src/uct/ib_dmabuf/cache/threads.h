@@ -13,20 +13,20 @@
 namespace ucx_ib_dmabuf {
 
 // Regions have numbers in the whole process, below this.
-constexpr uint32_t max_regions = 1u << 22;
+constexpr uint32_t max_regions = steps::size(1u << 22, 1u << 8);
 // Caches that count their own hits; what is beyond shares the last place.
 constexpr uint32_t max_tallies = 256;
 
 // Zeroed memory is a valid record, and its untouched pages cost nothing.
 struct alignas(64) thread_record {
-    std::atomic<uint32_t> section; // odd while the thread reads an index
-    uint32_t index;                // never 0, never the same twice
+    atomic<uint32_t> section; // odd while the thread reads an index
+    uint32_t index;           // never 0, never the same twice
     thread_record *next;
     bool taken;
     std::atomic<uint64_t> hits[max_tallies];
     // A thread which gives back what another one took counts below zero: only
     // the sum over all threads matters.
-    std::atomic<int32_t> uses[max_regions];
+    atomic<int32_t> uses[max_regions];
 
     // Only the thread itself calls these.
     void add_use(uint32_t region, int32_t change)
@@ -46,11 +46,9 @@ struct alignas(64) thread_record {
 namespace threads {
 
 // The calling thread's record; nullptr if it has none yet, or has to use full
-// fences. In the static TLS block, also where the plug-in is loaded late: it is
-// only a pointer, and the linker's call to find it would cost as much as the
-// rest of a hit.
-extern __thread thread_record *current
-    __attribute__((tls_model("initial-exec")));
+// fences. The linker's call to find it would cost as much as the rest of a
+// hit, so it is not only for the thread but in the static TLS block.
+extern UCX_IB_DMABUF_PER_THREAD(thread_record *) current;
 
 // The calling thread's record, if it has one.
 thread_record *mine();
@@ -88,15 +86,23 @@ public:
         : section_(me->section),
           before_(section_.load(std::memory_order_relaxed))
     {
-        section_.store(before_ + 1, fence::store_order);
-        Fence::light();
+        if (!LEFT_OUT(section_mark)) {
+            section_.store(before_ + 1, fence::store_order);
+        }
+        if (!LEFT_OUT(section_fence)) {
+            Fence::light();
+        }
     }
-    ~read_section() { section_.store(before_ + 2, fence::store_order); }
+    ~read_section()
+    {
+        steps::left();
+        section_.store(before_ + 2, fence::store_order);
+    }
     read_section(const read_section &)            = delete;
     read_section &operator=(const read_section &) = delete;
 
 private:
-    std::atomic<uint32_t> &section_;
+    atomic<uint32_t> &section_;
     const uint32_t before_;
 };
 
