@@ -3,5 +3,6 @@ include test/gtest/common/local.mk
 include test/gtest/cache/local.mk
 include test/gtest/contract/local.mk
 include test/gtest/cuda/local.mk
+include test/gtest/interleave/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk

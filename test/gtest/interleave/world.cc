@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "world.h"
+#include <algorithm>
+#include <sys/mman.h>
+#include <uct/ib_dmabuf/cache/threads.h>
+
+namespace interleave {
+
+static void expect(bool holds, const char *otherwise)
+{
+    if (!holds) {
+        the_machine.fail(otherwise);
+    }
+}
+
+// A call that takes its time.
+static void meanwhile(const char *what, location at = location::current())
+{
+    the_machine.step(what, at);
+}
+
+world::world(ucx_ib_dmabuf::cache_settings settings)
+    : limited_(settings.max_regions != SIZE_MAX),
+      cache_(new ucx_ib_dmabuf::cache(*this, settings))
+{
+    cache_->attach(*this);
+}
+
+// All threads begin anew: as if the process had.
+world::~world()
+{
+    namespace threads = ucx_ib_dmabuf::threads;
+    cache_.reset();
+    ucx_ib_dmabuf::thread_record *next = nullptr;
+    for (auto *each = threads::all(); each != nullptr; each = next) {
+        next = each->next;
+        munmap(each, sizeof(*each));
+    }
+    threads::forget_all();
+}
+
+void world::finish()
+{
+    for (const registration &each : registrations_) {
+        expect(each.users == 0, "a scenario that does not give back");
+        expect(!each.live || !gone_.contains(each.identity),
+               "released, unused, and still registered");
+    }
+    cache_->invalidate(0, SIZE_MAX);
+    for (const registration &each : registrations_) {
+        expect(!each.live, "out of the index, unused, and still registered");
+    }
+    ucx_ib_dmabuf::cache_counters counters;
+    cache_->read_counters(&counters);
+    expect(counters.regions == 0, "a region is left in the budget");
+}
+
+void world::add(const std::function<void()> &first,
+                const std::function<void()> &then)
+{
+    threads.emplace_back([first, then] {
+        first();
+        the_machine.start();
+        then();
+    });
+}
+
+void world::alloc(uintptr_t base, size_t size)
+{
+    memory_.push_back({base, size, ++last_identity_});
+}
+
+void world::release(uintptr_t base)
+{
+    allocation old = *find(base);
+    std::erase_if(memory_, [&](const allocation &each) {
+        return each.identity == old.identity;
+    });
+    ++releasing_;
+    cache_->invalidate(base, old.size);
+    --releasing_;
+    gone_.insert(old.identity);
+}
+
+// nullptr if there is no memory, or no room.
+const region *world::take(uintptr_t address)
+{
+    std::set<uint64_t> gone = gone_;
+    const region *got       = nullptr;
+    bool &excused           = excused_[the_machine.self()];
+    excused                 = false;
+    ucs_status_t status     = cache_->get(0, address, 1, &got);
+    expect(status == UCS_OK || status == UCS_ERR_NO_ELEM ||
+               (status == UCS_ERR_EXCEEDS_LIMIT && limited_) ||
+               (status == UCS_ERR_INVALID_PARAM && excused),
+           "refused for no reason");
+    if (status != UCS_OK) {
+        return nullptr;
+    }
+    auto *what = static_cast<registration *>(got->handle);
+    expect(what->live, "given out, and not registered");
+    expect(what->address <= address && address - what->address < what->length,
+           "what was given out is of another address");
+    expect(!gone.contains(what->identity), "given out after its release");
+    ++what->users;
+    meanwhile("use");
+    return got;
+}
+
+void world::give(const region *used)
+{
+    if (used != nullptr) {
+        auto *what = static_cast<registration *>(used->handle);
+        expect(what->live, "deregistered while in use");
+        --what->users;
+        cache_->put(used);
+    }
+}
+
+const world::allocation *world::find(uintptr_t address) const
+{
+    auto at = std::find_if(
+        memory_.begin(), memory_.end(), [address](const allocation &each) {
+            return each.base <= address && address - each.base < each.size;
+        });
+    return at == memory_.end() ? nullptr : &*at;
+}
+
+ucs_status_t world::describe(uintptr_t address, size_t,
+                             ucx_ib_dmabuf::extent *out)
+{
+    meanwhile("describe");
+    const allocation *here = find(address);
+    if (here == nullptr) {
+        return UCS_ERR_NO_ELEM;
+    }
+    *out            = {};
+    out->base       = here->base;
+    out->size       = here->size;
+    out->identity   = here->identity;
+    out->device     = 0;
+    out->exportable = true;
+    return UCS_OK;
+}
+
+bool world::is_current(uintptr_t address, size_t, uint64_t identity)
+{
+    const allocation *here = find(address);
+    return here != nullptr && here->identity == identity;
+}
+
+// A descriptor that nobody has to close says what is exported.
+ucs_status_t world::export_range(uintptr_t address, size_t length, int *fd,
+                                 size_t *offset)
+{
+    meanwhile("export");
+    const allocation *here = find(address);
+    if (here == nullptr || here != find(address + length - 1)) {
+        excused_[the_machine.self()] |= releasing_ > 0;
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *fd     = -1 - static_cast<int>(here->identity);
+    *offset = 0;
+    return UCS_OK;
+}
+
+ucs_status_t world::reg(int fd, size_t, uintptr_t address, size_t length,
+                        void **handle)
+{
+    meanwhile("reg");
+    registrations_.push_back(
+        {address, length, static_cast<uint64_t>(-1 - fd), true, 0});
+    *handle = &registrations_.back();
+    return UCS_OK;
+}
+
+void world::dereg(void *handle)
+{
+    meanwhile("dereg");
+    auto *what = static_cast<registration *>(handle);
+    expect(what->live, "deregistered twice");
+    expect(what->users == 0, "deregistered while in use");
+    what->live = false;
+}
+
+} // namespace interleave
