@@ -34,7 +34,7 @@ mpi_common_sources = \
     test/mpi/pattern.h
 
 if HAVE_MPI
-check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_staging test/mpi/mpi_tests
 LAB_TESTS      += $(mpi_lab_tests)
 endif
 
@@ -43,6 +43,10 @@ mpi_cppflags = -I$(top_srcdir)/test $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
 test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
+
+test_mpi_mpi_staging_SOURCES  = test/mpi/mpi_staging.cc $(mpi_common_sources)
+test_mpi_mpi_staging_CPPFLAGS = $(mpi_cppflags)
+test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
 test_mpi_mpi_tests_SOURCES = \
     test/mpi/collectives.cc \
