@@ -96,7 +96,9 @@ public:
     world(const world &)            = delete;
     world &operator=(const world &) = delete;
 
-    bool use(ucx_ib_dmabuf::cache::nic_id nic, uintptr_t address, size_t length)
+    // UCX is C: what is thrown ends the process here.
+    bool use(ucx_ib_dmabuf::cache::nic_id nic, uintptr_t address,
+             size_t length) noexcept
     {
         const region *got         = nullptr;
         const ucs_status_t status = cache->get(nic, address, length, &got);

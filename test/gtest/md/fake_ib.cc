@@ -144,6 +144,9 @@ ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
         errno = EBADF;
         return nullptr;
     }
+    if (fake_ib::now.during_reg) {
+        fake_ib::now.during_reg();
+    }
     return fake_ib::add_region(pd, iova, length);
 }
 

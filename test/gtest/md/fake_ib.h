@@ -3,6 +3,7 @@
 #define TEST_GTEST_MD_FAKE_IB_H_
 
 #include "../../../src/uct/ib_dmabuf/md/ucx_1_13.h"
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -18,12 +19,13 @@ struct host_memory {
 };
 
 struct counts {
-    std::set<ibv_mr *> regions; // registered now
-    unsigned asked    = 0;      // mem_reg calls that uct_ib itself got
-    unsigned host     = 0;      // handles of uct_ib's that are out
-    unsigned domains  = 0;      // open
-    int fail_verbs    = 0;      // errno of each registration
-    ucs_status_t fail = UCS_OK; // of each mem_reg of uct_ib's
+    std::set<ibv_mr *> regions;       // registered now
+    unsigned asked    = 0;            // mem_reg calls that uct_ib itself got
+    unsigned host     = 0;            // handles of uct_ib's that are out
+    unsigned domains  = 0;            // open
+    int fail_verbs    = 0;            // errno of each registration
+    ucs_status_t fail = UCS_OK;       // of each mem_reg of uct_ib's
+    std::function<void()> during_reg; // of a dma-buf
 };
 extern counts now;
 

@@ -4,6 +4,8 @@
 // keys are given out, and what a user that invalidates gets.
 #include "../common/gpu.h"
 #include "fake_domain.h"
+#include <array>
+#include <barrier>
 #include <gtest/gtest.h>
 #include <memory>
 #include <sys/mman.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 extern "C" {
 #include <ucs/config/global_opts.h>
+#include <ucs/debug/log.h>
 }
 
 namespace {
@@ -168,17 +171,40 @@ TEST_F(test_domain, a_forked_process_passes_on)
     EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
 }
 
+// Errors that UCX would have printed.
+std::vector<std::string> errors;
+
+ucs_log_func_rc_t keep_error(const char *, unsigned, const char *,
+                             ucs_log_level_t level,
+                             const ucs_log_component_config_t *,
+                             const char *pattern, va_list args)
+{
+    char line[1000];
+
+    if (level == UCS_LOG_LEVEL_ERROR) {
+        vsnprintf(line, sizeof(line), pattern, args);
+        errors.emplace_back(line);
+    }
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
 TEST_F(test_domain, a_range_that_leaves_gpu_memory_is_an_error)
 {
     gpu::buffer buffer(4 * mib);
 
+    ucs_log_push_handler(keep_error);
     for (unsigned flags : {for_longer, for_one, to_hide}) {
         for (size_t length : {size_t{1} << 40, UINTPTR_MAX - 1}) {
             uct_mem_h memh = nullptr;
+            errors.clear();
             EXPECT_EQ(UCS_ERR_INVALID_PARAM,
                       md_->reg(buffer.address(), length, &memh, flags));
+            ASSERT_EQ((flags == to_hide) ? 0u : 1u, errors.size());
+            EXPECT_TRUE(errors.empty() ||
+                        (errors[0].find("go beyond") != std::string::npos));
         }
     }
+    ucs_log_pop_handler();
     EXPECT_EQ(0u, fake_ib::now.asked);
     EXPECT_TRUE(fake_ib::now.regions.empty());
 }
@@ -302,26 +328,29 @@ TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-TEST_F(test_domain, threads_pack_one_handle)
+TEST_F(test_domain, two_threads_pack_one_handle)
 {
     gpu::buffer pool(4 * mib);
+    uct_mem_h memh = reg(pool.address(), mib);
+    std::barrier both(2);
+    std::array<uint32_t, 2> keys{};
+    std::vector<std::thread> threads;
 
-    for (unsigned round = 0; round < 50; ++round) {
-        uct_mem_h memh = reg(pool.address() + round, mib);
-        std::array<uint32_t, 3> keys{};
-        std::vector<std::thread> threads;
-        for (uint32_t &key : keys) {
-            threads.emplace_back(
-                [&] { EXPECT_EQ(UCS_OK, md_->pack(memh, revoking, &key)); });
-        }
-        for (auto &thread : threads) {
-            thread.join();
-        }
-        EXPECT_EQ(keys[0], keys[1]);
-        EXPECT_EQ(keys[0], keys[2]);
-        EXPECT_EQ(2u, fake_ib::now.regions.size());
-        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    // Each finds that there is no key yet, and registers.
+    fake_ib::now.during_reg = [&] { both.arrive_and_wait(); };
+    for (uint32_t &key : keys) {
+        threads.emplace_back(
+            [&] { EXPECT_EQ(UCS_OK, md_->pack(memh, revoking, &key)); });
     }
+    for (auto &thread : threads) {
+        thread.join();
+    }
+    fake_ib::now.during_reg = nullptr;
+    EXPECT_EQ(keys[0], keys[1]);
+    EXPECT_NE(nullptr, fake_ib::find(keys[0]));
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
 } // namespace

@@ -57,6 +57,10 @@ public:
     ~world()
     {
         EXPECT_EQ(fds_, count_fds());
+        if (md_) { // and nobody uses anything any more
+            pool_->release();
+            EXPECT_TRUE(fake_ib::now.regions.empty());
+        }
         md_.reset();
         EXPECT_TRUE(fake_ib::now.regions.empty());
         EXPECT_EQ(0u, fake_ib::now.host);
@@ -117,6 +121,7 @@ TEST(test_pressure, opening)
         uct_mem_h memh = nullptr;
         ASSERT_EQ(UCS_OK, again.reg(&memh));
         EXPECT_EQ(UCS_OK, again.md().dereg(memh));
+        again.close(); // as releases may go unseen after that
     });
     EXPECT_GE(count, 2u);
 }
