@@ -8,6 +8,7 @@
  *   events                   have libucm load its modules
  *   loaded                   print the UCX libraries of the process
  *   environment              print what is there of UCP's settings
+ *   secure                   print whether the kernel says so of this program
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 static void *library;
 
@@ -97,9 +99,9 @@ int main(int argc, char **argv)
 
     for (i = 1; i < argc; ++i) {
         if (!strcmp(argv[i], "global") || !strcmp(argv[i], "local")) {
-            library = dlopen(argv[i + 1],
-                             RTLD_LAZY | ((argv[i][0] == 'g') ? RTLD_GLOBAL
-                                                              : RTLD_LOCAL));
+            library = dlopen(
+                argv[i + 1],
+                RTLD_LAZY | ((argv[i][0] == 'g') ? RTLD_GLOBAL : RTLD_LOCAL));
             if (library == NULL) {
                 fprintf(stderr, "%s\n", dlerror());
                 return 2;
@@ -116,6 +118,8 @@ int main(int argc, char **argv)
         } else if (!strcmp(argv[i], "environment")) {
             value = getenv("UCX_MEMTYPE_REG_WHOLE_ALLOC_TYPES");
             printf("environment: %s\n", (value == NULL) ? "untouched" : value);
+        } else if (!strcmp(argv[i], "secure")) {
+            printf("secure: %lu\n", getauxval(AT_SECURE));
         }
     }
     return 0;
