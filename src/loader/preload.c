@@ -257,7 +257,7 @@ static void load_before_ucp_reads(const void *table)
     release_components_func_t release;
     void *components;
     unsigned count;
-    const void *read = ucx_copy_symbol(table, "ucp_config_read", NULL);
+    const void *read = loaded_symbol(path_of(table), "ucp_config_read");
 
     if ((read == NULL) || !is_same_library(read, table)) {
         return; /* the settings of something else */
