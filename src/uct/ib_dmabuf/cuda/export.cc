@@ -29,7 +29,7 @@ const char *remedy(CUresult result)
 uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length)
 {
     constexpr size_t alignment = 256;
-    constexpr size_t page_max  = 64 * 1024;
+    constexpr size_t page_max  = 65536;
     unsigned long long id;
 
     for (size_t done = 0; done < std::min(length, page_max);
