@@ -50,8 +50,8 @@ public:
     }
     uintptr_t neighbours(size_t size)
     {
-        std::map<uintptr_t, std::unique_ptr<gpu::buffer>> all;
         const current here(context_);
+        std::map<uintptr_t, std::unique_ptr<gpu::buffer>> all;
         for (int i = 0; i < 32; ++i) {
             auto made               = std::make_unique<gpu::buffer>(size);
             const uintptr_t address = made->address();

@@ -121,6 +121,27 @@ TEST_F(test_contexts, memory_of_a_context_that_is_nowhere_current)
     EXPECT_FALSE(primary_is_active(1)) << "nobody needed it";
 }
 
+// Also in a thread in which the context that ended is current.
+TEST_F(test_contexts, memory_whose_context_is_gone_is_no_cuda_memory)
+{
+    gpu::use(1);
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t address = buffer.address();
+    cuda_memory found{};
+
+    ASSERT_EQ(UCS_OK, cuda_describe(*cuda_, address, mib, &found));
+    release_primary(1);
+    for (bool is_current : {true, false}) {
+        if (!is_current) {
+            gpu::use(0);
+        }
+        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_describe(*cuda_, address, mib, &found));
+        EXPECT_FALSE(cuda_is_current(*cuda_, address, mib, found.identity));
+        int fd = -1;
+        EXPECT_NE(UCS_OK, cuda_export_dmabuf(*cuda_, address, mib, &fd));
+    }
+}
+
 TEST_F(test_contexts, primary_contexts_do_not_stay)
 {
     gpu::segments memory(1, 1);
