@@ -7,6 +7,7 @@
 labs=(
     ""
     "--hosts 2"
+    "--rails 2"
 )
 
 # NAME | none, some or any: what may be staged | groups of mpi_tests | settings
