@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fakes.h"
+#include <algorithm>
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
@@ -205,7 +206,9 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     if (real_fds) {
         *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
-    exported_[*fd] = {length, std::move(pieces)}; // the latest of that number
+    int device = blocks_.find(pieces[0].base)->second.device;
+    // The latest of that number.
+    exported_[*fd] = {std::move(pieces), ++last_export_, length, device};
     locked.unlock();
     if (during_export) {
         std::exchange(during_export, nullptr)();
@@ -224,11 +227,52 @@ std::vector<piece> gpu::contents(int fd, size_t offset, size_t length) const
     // Without real ones, all have the same number.
     const dmabuf &found = it->second;
     if (real_fds &&
-        (length == 0 || offset > found.size || length > found.size - offset)) {
+        (length == 0 || offset > found.length || length > found.length - offset)) {
         complain("registered beyond the dma-buf");
         return {};
     }
     return found.pieces;
+}
+
+uint64_t gpu::map(int fd)
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    const dmabuf &from = exported_[fd];
+    mapping &all       = mappings_[from.number];
+    if (all.imports++ == 0) {
+        all.length   = from.length;
+        all.device   = from.device;
+        window &into = windows_[from.device];
+        into.now += from.length;
+        into.max = std::max(into.max, into.now);
+    }
+    return from.number;
+}
+
+void gpu::unmap(uint64_t number)
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto it = mappings_.find(number);
+    if (it == mappings_.end()) {
+        complain("unmapped what is not mapped");
+    } else if (--it->second.imports == 0) {
+        windows_[it->second.device].now -= it->second.length;
+        mappings_.erase(it);
+    }
+}
+
+size_t gpu::mapped(int device) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto it = windows_.find(device);
+    return it == windows_.end() ? 0 : it->second.now;
+}
+
+size_t gpu::max_mapped(int device) const
+{
+    std::lock_guard<std::mutex> locked(lock_);
+    auto it = windows_.find(device);
+    return it == windows_.end() ? 0 : it->second.max;
 }
 
 uint64_t registration::id_at(uintptr_t at) const
@@ -263,6 +307,7 @@ ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
     if (length > max_bytes_ || bytes_ > max_bytes_ - length) {
         return UCS_ERR_NO_MEMORY;
     }
+    made->mapping = memory_.map(fd);
     ++live_;
     ++registered;
     bytes_ += length;
@@ -284,6 +329,7 @@ void nic::dereg(void *handle)
     }
     gone->live = false;
     gone->pieces.clear();
+    memory_.unmap(gone->mapping);
     --live_;
     ++deregistered;
     bytes_ -= gone->length;

@@ -70,6 +70,13 @@ public:
     std::vector<piece> contents(int fd, size_t offset, size_t length) const;
     std::vector<piece> contents(int fd) const { return contents(fd, 0, 1); }
 
+    // As BAR1: what is exported once is mapped once, from its first import to
+    // its last. Returns the export's number.
+    uint64_t map(int fd);
+    void unmap(uint64_t number);
+    size_t mapped(int device) const;
+    size_t max_mapped(int device) const;
+
     faults describe_faults, export_faults;
     std::atomic<uint64_t> identity_calls{0};
     // Called once, unlocked: something happens at that moment.
@@ -90,14 +97,28 @@ private:
     ucs_status_t extent_at(uintptr_t address, size_t length,
                            ucx_ib_dmabuf::extent *out) const;
 
+    struct dmabuf {
+        std::vector<piece> pieces;
+        uint64_t number;
+        size_t length;
+        int device;
+    };
+    struct mapping {
+        size_t length;
+        int device;
+        unsigned imports = 0;
+    };
+    struct window {
+        size_t now = 0, max = 0;
+    };
+
     const size_t page_;
     mutable std::mutex lock_;
     blocks blocks_;
-    struct dmabuf {
-        size_t size;
-        std::vector<piece> pieces;
-    };
     std::map<int, dmabuf> exported_;
+    std::map<uint64_t, mapping> mappings_;
+    std::map<int, window> windows_;
+    uint64_t last_export_ = 0;
     uint64_t last_id_ = 0;
 };
 
@@ -106,6 +127,7 @@ struct registration {
     uintptr_t address;
     size_t length;
     std::vector<piece> pieces;
+    uint64_t mapping; // the export's number
     std::atomic<bool> live{true};
 
     // The id of the memory that the NIC reaches at the address.

@@ -127,19 +127,74 @@ TEST_F(limits_test, export_without_room_makes_room)
     EXPECT_FALSE(registered(0));
 }
 
+// Of the mapping, which they share, nothing more; of the regions.
 TEST_F(limits_test, companions_take_only_what_is_left)
 {
-    start(8 * MiB);
+    start(SIZE_MAX, 2);
     fakes::nic other(gpu);
     auto second = cache->attach(other);
     EXPECT_EQ(cache->get(second, at(0), 1, &out), UCS_OK);
     cache->put(out);
     use(at(0), 1);
-    EXPECT_EQ(counters().registered_bytes, 8 * MiB);
+    EXPECT_EQ(counters().regions, 2u);
     use(at(1), 1); // makes room for itself only
-    EXPECT_EQ(counters().registered_bytes, 8 * MiB);
+    EXPECT_EQ(counters().regions, 2u);
     EXPECT_EQ(counters().evictions, 1u);
     cache->detach(second);
+}
+
+class fallback_test : public limits_test {
+protected:
+    // Chunks of 4 MiB of a pool of 40 MiB at P.
+    void start(size_t bytes)
+    {
+        settings.chunk_size = 4 * MiB;
+        limits_test::start(bytes);
+        gpu.alloc(P, 40 * MiB);
+    }
+    static constexpr uintptr_t P = A + (size_t{1} << 30);
+};
+
+// The hull of what is held and what is asked for does not fit.
+TEST_F(fallback_test, what_is_held_stays)
+{
+    start(26 * MiB);
+    const region *held = hold(P, 12 * MiB);
+    use(P + 11 * MiB, 2 * MiB);
+    uint64_t before = nic.registered;
+    use(P, 12 * MiB);
+    use(P + 7 * MiB, 2 * MiB);
+    EXPECT_EQ(nic.registered, before);
+    cache->put(held);
+    // Now there is room for both.
+    use(P + 11 * MiB, 2 * MiB);
+    EXPECT_EQ(nic.live(), 1u);
+    use(P, 13 * MiB);
+    EXPECT_EQ(nic.bytes(), 16 * MiB);
+}
+
+TEST_F(fallback_test, what_is_idle_stays)
+{
+    start(SIZE_MAX);
+    use(P, 12 * MiB);
+    gpu.export_faults.fail_call(1);
+    use(P + 11 * MiB, 2 * MiB);
+    uint64_t before = nic.registered;
+    use(P, 12 * MiB);
+    EXPECT_EQ(nic.registered, before);
+    // Nobody's any more.
+    EXPECT_EQ(nic.bytes(), 12 * MiB);
+}
+
+// For want of room something has to go: what the new one overlaps.
+TEST_F(fallback_test, what_is_idle_goes_for_room)
+{
+    start(15 * MiB);
+    use(P, 12 * MiB);
+    use(P + 11 * MiB, 2 * MiB);
+    EXPECT_EQ(nic.bytes(), 8 * MiB);
+    use(P + 8 * MiB, 8 * MiB);
+    EXPECT_EQ(nic.registered, 2u);
 }
 
 } // namespace

@@ -28,7 +28,7 @@ void engine::detach(nic_id nic)
     }
     nic_slot &slot = nics_[nic];
     if (!slot.inherited) {
-        slot.in_use = false;
+        slot.serves.reset();
         changed_.wait(locked,
                       [&] { return !others_in_flight(nic, everything); });
         leave_all(locked, nic, everything, &all);
@@ -48,6 +48,9 @@ void engine::detach(nic_id nic)
         changed_.wait(locked, [&] { return slot.busy == 0; });
         slot.map.clear();
     }
+    slot.unable.reset();
+    failures_.forget(nic);
+    ++changes_;
     slot.inherited = false;
     slot.verbs     = nullptr;
 }
@@ -81,6 +84,7 @@ void engine::read_counters(cache_counters *out)
     out->failures         = value(count_.failures);
     out->regions          = budget_.regions();
     out->registered_bytes = budget_.bytes();
+    out->mapped_bytes     = budget_.mapped_bytes();
 }
 
 } // namespace ucx_ib_dmabuf

@@ -25,18 +25,30 @@ bool budget::possible(int device, amount wanted) const
            wanted.regions <= max_regions_;
 }
 
-void budget::add(int device, amount what)
+void budget::map(int device, size_t bytes)
 {
-    gpus_[place(device)].bytes += what.bytes;
-    bytes_ += what.bytes;
-    regions_ += what.regions;
+    gpus_[place(device)].bytes += bytes;
+    mapped_ += bytes;
 }
 
-void budget::remove(int device, amount what)
+void budget::unmap(int device, size_t bytes)
 {
-    gpus_[place(device)].bytes -= what.bytes;
-    bytes_ -= what.bytes;
-    regions_ -= what.regions;
+    gpus_[place(device)].bytes -= bytes;
+    mapped_ -= bytes;
+}
+
+void budget::add(unsigned nic, size_t bytes)
+{
+    nics_[nic] += bytes;
+    bytes_ += bytes;
+    ++regions_;
+}
+
+void budget::remove(unsigned nic, size_t bytes)
+{
+    nics_[nic] -= bytes;
+    bytes_ -= bytes;
+    --regions_;
 }
 
 void budget::reset()
@@ -44,8 +56,10 @@ void budget::reset()
     for (gpu &each : gpus_) {
         each.bytes = 0;
     }
+    nics_    = {};
     regions_ = 0;
     bytes_   = 0;
+    mapped_  = 0;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -8,9 +8,11 @@
 
 namespace ucx_ib_dmabuf {
 
+constexpr unsigned max_nics = 256;
+
 // Something that is or will be registered: regions of one GPU.
 struct amount {
-    size_t bytes   = 0;
+    size_t bytes   = 0; // mapped
     size_t regions = 0;
 
     bool nothing() const { return bytes == 0 && regions == 0; }
@@ -39,13 +41,20 @@ public:
     amount lacking(int device, amount wanted) const;
     // Could it ever fit, with nothing else registered?
     bool possible(int device, amount wanted) const;
-    void add(int device, amount what);
-    void remove(int device, amount what);
+    // What is exported once takes room once, whichever NICs have it.
+    void map(int device, size_t bytes);
+    void unmap(int device, size_t bytes);
+    // One registration.
+    void add(unsigned nic, size_t bytes);
+    void remove(unsigned nic, size_t bytes);
     // Nothing is registered any more.
     void reset();
 
     size_t regions() const { return regions_; }
     uint64_t bytes() const { return bytes_; }
+    uint64_t mapped_bytes() const { return mapped_; }
+    size_t mapped(int device) const { return gpus_[place(device)].bytes; }
+    size_t registered(unsigned nic) const { return nics_[nic]; }
 
 private:
     struct gpu {
@@ -55,9 +64,11 @@ private:
     };
 
     std::array<gpu, max_devices> gpus_;
+    std::array<size_t, max_nics> nics_{};
     size_t max_regions_;
     size_t regions_ = 0;
-    uint64_t bytes_ = 0;
+    uint64_t bytes_  = 0; // registered, with each NIC
+    uint64_t mapped_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -44,7 +44,8 @@ struct cache_counters {
     uint64_t evictions        = 0;
     uint64_t failures         = 0;
     uint64_t regions          = 0; // now
-    uint64_t registered_bytes = 0; // now
+    uint64_t registered_bytes = 0; // now, with each NIC
+    uint64_t mapped_bytes     = 0; // now: what is exported once counts once
 };
 
 // Registrations of device memory with several NICs. Everything is thread-safe

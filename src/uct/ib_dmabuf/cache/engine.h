@@ -5,21 +5,25 @@
 #include "address_map.h"
 #include "budget.h"
 #include "counters.h"
+#include "failures.h"
 #include "plan.h"
+#include "refusals.h"
 #include "release_log.h"
+#include "survey.h"
 #include <algorithm>
 #include <array>
 #include <bitset>
 
 namespace ucx_ib_dmabuf {
 
-constexpr unsigned max_nics = 256;
-using nic_set               = std::bitset<max_nics>;
+using nic_set    = std::bitset<max_nics>;
+using device_set = std::bitset<budget::max_devices>;
 
 struct nic_slot {
     address_map map;
     registrar *verbs = nullptr; // nullptr: the slot is free
-    bool in_use      = false;   // has served a get
+    device_set serves;          // a get of their memory has succeeded
+    device_set unable;          // it cannot register their memory at all
     bool inherited   = false;   // the parent's, before a fork
     unsigned busy    = 0;       // regions claimed and not yet deregistered
 };
@@ -67,8 +71,32 @@ struct kin {
     }
 };
 
+// What has to go before something fits: mappings of a GPU, registrations of a
+// NIC, regions of whatever kind.
+struct shortage {
+    int device         = 0; // its place in the budget
+    size_t mapped      = 0; // bytes, as the next
+    cache::nic_id nic  = max_nics;
+    size_t registered  = 0;
+    size_t regions     = 0;
+
+    bool nothing() const
+    {
+        return mapped == 0 && registered == 0 && regions == 0;
+    }
+};
+
+// What was evicted for one miss after a refusal, in bytes.
+struct evicted {
+    bool tried        = false;
+    size_t mapped     = 0;
+    size_t registered = 0;
+};
+
 // What one export has led to. Room for it is reserved in the budget.
 struct registered {
+    bool mapped    = false; // and no region has taken over the mapping
+    bool by_memory = false; // what failed was the export
     span range;
     cache::nic_id nic[max_nics];
     void *handle[max_nics];
@@ -120,7 +148,8 @@ private:
     ucs_status_t miss(nic_id nic, span request, kin *known, const region **out);
     ucs_status_t take(nic_id nic, span request, const extent &memory,
                       uint64_t time, kin *known, const region **out);
-    entry *find_stranger(guard &, const extent &memory, const kin &known) const;
+    entry *find_stranger(guard &, const extent &memory, const kin &known);
+    ucs_status_t known_failure(guard &, nic_id nic, const extent &memory) const;
     void meet(entry *e, const extent &memory, kin *known);
     bool others_in_flight(nic_id nic, span range) const;
     span known_around(nic_id nic, span request, const extent &memory) const;
@@ -130,25 +159,40 @@ private:
     // register.cc
     ucs_status_t make(nic_id nic, span request, span known,
                       const extent &memory, in_flight *work, entry **out);
-    ucs_status_t try_range(nic_id nic, span range, const extent &memory,
-                           in_flight *work, registered *result);
+    ucs_status_t try_range(nic_id nic, span range, bool last,
+                           const extent &memory, in_flight *work,
+                           evicted *gone, registered *result);
+    ucs_status_t prepare(nic_id nic, span range, bool last,
+                         const extent &memory, in_flight *work, evicted *gone,
+                         nic_set *others);
     ucs_status_t export_and_register(nic_id nic, span range,
                                      const nic_set &others, registered *result);
     nic_set add_companions(guard &, nic_id nic, span range, int device);
     ucs_status_t publish(nic_id nic, const extent &memory, in_flight *work,
                          registered *what, entry **out);
-    entry *insert(guard &, const extent &memory, const registered &what,
-                  unsigned i, entry_list *replaced);
+    entry *make_entry(guard &, const extent &memory, const registered &what,
+                      unsigned i);
+    bool insert(guard &, entry *e, entry_list *replaced);
+    bool displaces(guard &, nic_id nic, span bytes) const;
+    bool spares(guard &, nic_id nic, span bytes, amount lacking) const;
     void undo(const extent &memory, registered *what);
+    void note_failure(nic_id nic, const extent &memory, in_flight *work,
+                      bool by_memory, ucs_status_t status);
     bool still_current(const extent &memory);
 
     // evict.cc
     void learn_limit(guard &, int device);            // gives up the lock
-    bool reserve(guard &, int device, amount wanted); // the same
-    bool evict(nic_id nic, int device, size_t bytes);
-    bool idle_enough(guard &, int device, amount lacking);
-    void pick_victims(guard &, nic_id nic, int device, amount lacking,
-                      entry_list *out);
+    bool reserve(guard &, nic_id nic, int device, span range); // the same
+    ucs_status_t may_fit(guard &, nic_id nic, int device, size_t size,
+                         evicted *gone); // the same
+    bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
+                   evicted *gone);
+    shortage left_after(guard &, shortage lacking);
+    void evict(guard &, const shortage &lacking, evicted *gone); // the same
+    void leave_mapping(guard &, entry *e, shortage *lacking, entry_list *out);
+    void pick_overlapped(guard &, nic_id nic, span range, shortage *lacking,
+                         entry_list *out);
+    void pick_victims(guard &, shortage *lacking, entry_list *out);
 
     // leave.cc
     void leave(guard &, entry *e, entry_list *out);
@@ -179,6 +223,10 @@ private:
     age_list ages_;      // what is in the index
     age_list lingering_; // what has left it but is in use
     in_flight *in_flight_ = nullptr;
+    failures failures_;
+    refusals refusals_;
+    uint64_t changes_ = 0; // that may have made room
+    survey survey_;
 
     engine *next_ = nullptr; // fork.cc; from before it is in that list
     const uint32_t tally_;   // where threads count its hits

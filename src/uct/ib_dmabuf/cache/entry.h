@@ -61,6 +61,8 @@ struct entry_links {
     // What the identity is of: the allocation, or the VMM segments that were
     // asked for together.
     span memory;
+    // The next one of the same export, by id; itself, if there is no other.
+    uint32_t sibling = 0;
     // Uses by threads for which there was no memory to count them.
     int32_t extra_uses = 0;
 #if ENABLE_ASSERT

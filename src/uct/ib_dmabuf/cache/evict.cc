@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
+#include "mapping.h"
 
-// The budget: room is made by evicting idle regions, least recently used first.
+// Room is made by evicting idle regions, least recently used first: for the
+// budget, and after the GPU or a NIC has refused.
 namespace ucx_ib_dmabuf {
+
+// After so many requests for which there was no room it is looked for again:
+// another process may have made some.
+constexpr unsigned asked_again_after = 128;
 
 void engine::learn_limit(guard &locked, int device)
 {
@@ -18,65 +24,149 @@ void engine::learn_limit(guard &locked, int device)
     budget_.set_max_bytes(device, bytes);
 }
 
-// Whether evicting everything idle would do.
-bool engine::idle_enough(guard &, int device, amount lacking)
+static void take_off(size_t *from, size_t bytes)
 {
-    amount idle;
-    for (entry *e = ages_.oldest(); e != nullptr; e = age_list::newer(e)) {
-        if (idle.bytes >= lacking.bytes && idle.regions >= lacking.regions) {
-            return true;
-        }
-        if (entries::uses(e) == 0) {
-            idle.bytes += e->device == device ? e->length : 0;
-            ++idle.regions;
-        }
-    }
-    return idle.bytes >= lacking.bytes && idle.regions >= lacking.regions;
+    *from -= std::min(*from, bytes);
 }
 
-// Idle regions that free what is lacking, or as much as there is: those of the
-// device and of the NIC for bytes, any for their number. What was used since
-// the last look gets a second chance.
-void engine::pick_victims(guard &locked, nic_id nic, int device, amount lacking,
-                          entry_list *out)
+// One of the mapping's entries in the index, always the same.
+static bool is_first(entry *e)
+{
+    return mapping::all_of(e, [e](entry *each) {
+        return each->id >= e->id || each->has(entry::leaving);
+    });
+}
+
+// What would be lacking still, were everything idle evicted.
+shortage engine::left_after(guard &, shortage lacking)
+{
+    for (entry *e = ages_.oldest(); e != nullptr && !lacking.nothing();
+         e        = age_list::newer(e)) {
+        if (entries::uses(e) != 0) {
+            continue;
+        }
+        take_off(&lacking.regions, 1);
+        if (e->nic == lacking.nic) {
+            take_off(&lacking.registered, e->length);
+        }
+        if (lacking.mapped > 0 && e->device == lacking.device && is_first(e) &&
+            mapping::idle(e)) {
+            take_off(&lacking.mapped, e->length);
+        }
+    }
+    return lacking;
+}
+
+// With all NICs, as only that unmaps it.
+void engine::leave_mapping(guard &locked, entry *e, shortage *lacking,
+                           entry_list *out)
+{
+    take_off(&lacking->mapped, e->length);
+    mapping::all_of(e, [&](entry *each) {
+        if (!each->has(entry::leaving)) {
+            take_off(&lacking->regions, 1);
+            take_off(&lacking->registered,
+                     each->nic == lacking->nic ? each->length : 0);
+            leave(locked, each, out);
+        }
+        return true;
+    });
+}
+
+// What a new registration of the range overlaps is the first to go. NICs that
+// have all of theirs in the range get it again from the same export.
+void engine::pick_overlapped(guard &locked, nic_id nic, span range,
+                             shortage *lacking, entry_list *out)
+{
+    for (nic_id each = 0; each < nic_end_; ++each) {
+        span rest = range;
+        while (entry *e = lacking->mapped > 0
+                              ? nics_[each].map.first_overlap(rest)
+                              : nullptr) {
+            rest.lo = e->bytes.hi;
+            if ((each == nic || range.covers(e->bytes)) &&
+                e->device == lacking->device && mapping::idle(e)) {
+                leave_mapping(locked, e, lacking, out);
+            }
+        }
+    }
+}
+
+// Idle regions that free what is lacking, or as much as there is: whole
+// mappings of the device, or single regions. What was used since the last look
+// gets a second chance.
+void engine::pick_victims(guard &locked, shortage *lacking, entry_list *out)
 {
     entry *e = ages_.oldest();
     for (size_t steps = 2 * ages_.size();
-         steps > 0 && !lacking.nothing() && ages_.size() > 0; --steps) {
-        e           = e == nullptr ? ages_.oldest() : e;
+         steps > 0 && !lacking->nothing() && ages_.size() > 0; --steps) {
+        e          = e == nullptr ? ages_.oldest() : e;
+        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
+                     mapping::idle(e);
+        bool single =
+            entries::uses(e) == 0 &&
+            (lacking->regions > 0 ||
+             (lacking->registered > 0 && e->nic == lacking->nic));
+        auto with_all = [&](auto call) {
+            return whole ? mapping::all_of(e, call) : call(e);
+        };
+        // The others of the mapping go where this one goes.
         entry *next = age_list::newer(e);
-        bool here   = e->device == device || e->nic == nic;
-        if (entries::uses(e) != 0 ||
-            (lacking.regions == 0 && (lacking.bytes == 0 || !here))) {
-            // stays
-        } else if (e->marks.fetch_and(~entry::recent) & entry::recent) {
-            ages_.remove(e);
-            ages_.add(e);
-        } else {
-            lacking.bytes -= here ? std::min(lacking.bytes, e->length) : 0;
-            lacking.regions -= lacking.regions != 0;
+        while (next != nullptr && !with_all([&](entry *each) {
+                   return each != next;
+               })) {
+            next = age_list::newer(next);
+        }
+        bool recent = false;
+        if (whole || single) {
+            with_all([&](entry *each) {
+                recent |= (each->marks.fetch_and(~entry::recent) &
+                           entry::recent) != 0;
+                return true;
+            });
+        }
+        if (recent) {
+            with_all([&](entry *each) {
+                if (!each->has(entry::leaving)) {
+                    ages_.remove(each);
+                    ages_.add(each);
+                }
+                return true;
+            });
+        } else if (whole) {
+            leave_mapping(locked, e, lacking, out);
+        } else if (single) {
+            take_off(&lacking->regions, 1);
+            take_off(&lacking->registered,
+                     e->nic == lacking->nic ? e->length : 0);
             leave(locked, e, out);
         }
         e = next;
     }
 }
 
-// Takes the amount from the budget, after evicting what stands in its way;
-// evicts nothing if that is not enough.
-bool engine::reserve(guard &locked, int device, amount wanted)
+// Takes room for a registration of the range from the budget, after evicting
+// what stands in its way; evicts nothing if that is not enough.
+bool engine::reserve(guard &locked, nic_id nic, int device, span range)
 {
+    amount wanted{range.size(), 1};
     for (;;) {
         if (!budget_.possible(device, wanted)) {
             return false;
         }
-        amount lacking = budget_.lacking(device, wanted);
-        if (lacking.nothing()) {
-            budget_.add(device, wanted);
+        amount over = budget_.lacking(device, wanted);
+        if (over.nothing()) {
+            budget_.map(device, range.size());
+            budget_.add(nic, range.size());
             return true;
         }
+        shortage lacking{.device  = budget::place(device),
+                         .mapped  = over.bytes,
+                         .regions = over.regions};
         entry_list victims;
-        if (idle_enough(locked, device, lacking)) {
-            pick_victims(locked, max_nics, device, lacking, &victims);
+        if (left_after(locked, lacking).nothing()) {
+            pick_overlapped(locked, nic, range, &lacking, &victims);
+            pick_victims(locked, &lacking, &victims);
         }
         if (victims.empty()) {
             return false;
@@ -88,20 +178,89 @@ bool engine::reserve(guard &locked, int device, amount wanted)
     }
 }
 
-// After the device or the NIC said that there is no room: evicts at least that
-// many bytes, if so many are idle. False if nothing was.
-bool engine::evict(nic_id nic, int device, size_t bytes)
+void engine::evict(guard &locked, const shortage &lacking, evicted *gone)
 {
     entry_list victims;
-    size_t claimed;
-    {
-        guard locked(lock_);
-        pick_victims(locked, nic, device, {bytes, 0}, &victims);
-        claimed = claim_idle(locked, &victims);
-    }
-    count(count_.evictions, claimed);
+    shortage left = lacking;
+    pick_victims(locked, &left, &victims);
+    gone->tried = true;
+    gone->mapped += lacking.mapped - left.mapped;
+    gone->registered += lacking.registered - left.registered;
+    count(count_.evictions, claim_idle(locked, &victims));
+    locked.unlock();
     deregister(&victims);
-    return claimed > 0;
+    locked.lock();
+}
+
+// UCS_OK if it is worth trying what is reserved already: not if as much has
+// been refused, and nothing has changed and nothing can leave to make it less.
+ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
+                             evicted *gone)
+{
+    refusal *last     = refusals_.find(nic, budget::place(device));
+    size_t mapped     = budget_.mapped(device);
+    size_t registered = budget_.registered(nic);
+    if (last == nullptr || mapped < last->mapped ||
+        registered < last->registered) {
+        return UCS_OK;
+    }
+    if (last->changes != changes_ || ++last->asked % asked_again_after == 0) {
+        last->vain_mapped = last->vain_registered = SIZE_MAX;
+        return UCS_OK;
+    }
+    shortage lacking{.device = budget::place(device), .nic = nic};
+    if (size < last->vain_mapped) {
+        lacking.mapped = mapped - last->mapped + 1;
+    }
+    if (size < last->vain_registered) {
+        lacking.registered = registered - last->registered + 1;
+    }
+    shortage left = left_after(locked, lacking);
+    bool gpu_room = lacking.mapped > 0 && left.mapped == 0;
+    bool nic_room = lacking.registered > 0 && left.registered == 0;
+    if (gone->tried || (!gpu_room && !nic_room)) {
+        return last->status;
+    }
+    lacking.mapped     = gpu_room ? std::max(lacking.mapped, size) : 0;
+    lacking.registered = nic_room ? std::max(lacking.registered, size) : 0;
+    evict(locked, lacking, gone);
+    return UCS_OK;
+}
+
+// After the GPU or the NIC said that there is no room: evicts as much of both,
+// once for a miss. False if that is no use.
+bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
+                       evicted *gone)
+{
+    guard locked(lock_);
+    int place     = budget::place(device);
+    refusal *last = refusals_.find(nic, place);
+    if (last == nullptr) {
+        last = refusals_.add(nic, place);
+    }
+    if (last->changes != changes_) {
+        last->changes     = changes_;
+        last->vain_mapped = last->vain_registered = SIZE_MAX;
+    }
+    last->status     = status;
+    last->mapped     = budget_.mapped(device);
+    last->registered = budget_.registered(nic);
+    // As much has gone, and that was not it.
+    if (gone->mapped >= size) {
+        last->vain_mapped = std::min(last->vain_mapped, size);
+    }
+    if (gone->registered >= size) {
+        last->vain_registered = std::min(last->vain_registered, size);
+    }
+    shortage lacking{.device     = place,
+                     .mapped     = size < last->vain_mapped ? size : 0,
+                     .nic        = nic,
+                     .registered = size < last->vain_registered ? size : 0};
+    if (gone->tried || lacking.nothing()) {
+        return false;
+    }
+    evict(locked, lacking, gone);
+    return gone->mapped > 0 || gone->registered > 0;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -100,12 +100,16 @@ void engine::forget()
     for (nic_slot &slot : nics_) {
         slot.map.forget();
         slot.inherited = slot.verbs != nullptr;
-        slot.in_use    = false;
+        slot.serves.reset();
+        slot.unable.reset();
         slot.busy      = 0;
     }
     // Threads that waited on it are not there any more.
     new (&changed_) condition_variable;
     budget_.reset();
+    failures_.clear();
+    refusals_.clear();
+    survey_ = {};
     limbo_.forget();
     pool_.forget();
     ages_        = {};

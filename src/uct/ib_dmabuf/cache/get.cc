@@ -234,11 +234,14 @@ span engine::known_around(nic_id nic, span request, const extent &memory) const
 }
 
 // What is in the memory's place but under another identity, and was not met.
-entry *engine::find_stranger(guard &, const extent &memory,
-                             const kin &known) const
+entry *engine::find_stranger(guard &, const extent &memory, const kin &known)
 {
+    span place = make_span(memory.base, memory.size);
+    if (survey_.has(place, memory.identity)) {
+        return nullptr;
+    }
     for (nic_id nic = 0; nic < nic_end_; ++nic) {
-        span rest = make_span(memory.base, memory.size);
+        span rest = place;
         while (entry *e = nics_[nic].map.first_overlap(rest)) {
             rest.lo = e->bytes.hi;
             if (e->identity != memory.identity && !known.has(e)) {
@@ -246,7 +249,19 @@ entry *engine::find_stranger(guard &, const extent &memory,
             }
         }
     }
+    if (known.count == 0) {
+        survey_.add(place, memory.identity);
+    }
     return nullptr;
+}
+
+// The error that it would come to once more, else UCS_OK.
+ucs_status_t engine::known_failure(guard &, nic_id nic,
+                                   const extent &memory) const
+{
+    return nics_[nic].unable[budget::place(memory.device)]
+               ? UCS_ERR_UNSUPPORTED
+               : failures_.find(memory.identity, nic);
 }
 
 // Gives back a stranger. It is there because an event was missed; or because
@@ -292,18 +307,21 @@ ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
         *out = e;
         return UCS_OK;
     }
+    ucs_status_t status = known_failure(locked, nic, memory);
+    if (status != UCS_OK) {
+        return status;
+    }
     if (others_in_flight(nic, work.range)) {
         changed_.wait(locked,
                       [&] { return !others_in_flight(nic, work.range); });
         return UCS_INPROGRESS;
     }
-    nics_[nic].in_use = true;
-    span around       = known_around(nic, request, memory);
-    work.next         = in_flight_;
-    in_flight_        = &work;
+    span around = known_around(nic, request, memory);
+    work.next   = in_flight_;
+    in_flight_  = &work;
     locked.unlock();
 
-    ucs_status_t status = make(nic, request, around, memory, &work, &e);
+    status = make(nic, request, around, memory, &work, &e);
     end(&work);
     if (status == UCS_OK) {
         *out = e;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
+#include "mapping.h"
 
 // How a region goes: it leaves the index, is claimed by whoever finds it
 // unused, and that one deregisters it without the lock.
@@ -97,7 +98,10 @@ void engine::deregister(entry_list *claimed, bool forced)
     {
         guard locked(lock_);
         while (entry *e = claimed->pop()) {
-            budget_.remove(e->device, {e->length, 1});
+            budget_.remove(e->nic, e->length);
+            if (mapping::part(e)) {
+                budget_.unmap(e->device, e->length);
+            }
             --nics_[e->nic].busy;
             if (!forced || entries::uses(e) == 0) {
                 limbo_.add(e);
@@ -119,6 +123,7 @@ void engine::settle(entry *e)
         }
         lingering_.remove(e);
         claim(locked, e, &last);
+        ++changes_;
     }
     deregister(&last);
 }
@@ -155,6 +160,8 @@ void engine::invalidate(span range)
     {
         guard locked(lock_);
         log_.add(range);
+        failures_.forget(range);
+        ++changes_;
         for (in_flight *work = in_flight_; work != nullptr; work = work->next) {
             work->released |=
                 work->memory.overlaps(range) && !LEFT_OUT(released_mark);

@@ -14,6 +14,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/entry.cc \
     src/uct/ib_dmabuf/cache/entry.h \
     src/uct/ib_dmabuf/cache/evict.cc \
+    src/uct/ib_dmabuf/cache/failures.h \
     src/uct/ib_dmabuf/cache/fence.cc \
     src/uct/ib_dmabuf/cache/fence.h \
     src/uct/ib_dmabuf/cache/fork.cc \
@@ -22,13 +23,16 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/leave.cc \
     src/uct/ib_dmabuf/cache/limbo.cc \
     src/uct/ib_dmabuf/cache/limbo.h \
+    src/uct/ib_dmabuf/cache/mapping.h \
     src/uct/ib_dmabuf/cache/plan.cc \
     src/uct/ib_dmabuf/cache/plan.h \
     src/uct/ib_dmabuf/cache/provider.h \
+    src/uct/ib_dmabuf/cache/refusals.h \
     src/uct/ib_dmabuf/cache/register.cc \
     src/uct/ib_dmabuf/cache/release_log.h \
     src/uct/ib_dmabuf/cache/span.h \
     src/uct/ib_dmabuf/cache/steps.h \
+    src/uct/ib_dmabuf/cache/survey.h \
     src/uct/ib_dmabuf/cache/threads.cc \
     src/uct/ib_dmabuf/cache/threads.h
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_FAILURES_H_
+#define UCX_IB_DMABUF_CACHE_FAILURES_H_
+
+#include "span.h"
+#include <array>
+#include <ucs/type/status.h>
+
+namespace ucx_ib_dmabuf {
+
+// Memory that could not be exported, or not be registered with a NIC, and the
+// error: until the memory is released or the NIC detached. Of many the latest.
+// Under the cache's lock.
+class failures {
+public:
+    static constexpr unsigned any_nic = ~0u;
+
+    // The error of this memory with that NIC or with all, else UCS_OK.
+    ucs_status_t find(uint64_t identity, unsigned nic) const
+    {
+        for (unsigned i = 0; i < count_; ++i) {
+            const failure &each = all_[i];
+            if (each.identity == identity &&
+                (each.nic == nic || each.nic == any_nic)) {
+                return each.status;
+            }
+        }
+        return UCS_OK;
+    }
+    void add(span memory, uint64_t identity, unsigned nic, ucs_status_t status)
+    {
+        all_[next_] = {memory, identity, nic, status};
+        next_       = (next_ + 1) % max_known;
+        count_      = std::max(count_, next_ == 0 ? max_known : next_);
+    }
+    void forget(span released)
+    {
+        forget_if([&](auto &each) { return each.memory.overlaps(released); });
+    }
+    void forget(unsigned nic)
+    {
+        forget_if([&](auto &each) { return each.nic == nic; });
+    }
+    void clear() { count_ = next_ = 0; }
+
+private:
+    static constexpr unsigned max_known = 256;
+
+    struct failure {
+        span memory;
+        uint64_t identity;
+        unsigned nic;
+        ucs_status_t status;
+    };
+
+    template <typename Condition>
+    void forget_if(Condition over)
+    {
+        auto end = std::remove_if(all_.begin(), all_.begin() + count_, over);
+        auto left = static_cast<unsigned>(end - all_.begin());
+        if (left != count_) {
+            count_ = next_ = left;
+        }
+    }
+
+    std::array<failure, max_known> all_;
+    unsigned count_ = 0;
+    unsigned next_  = 0; // where the next one goes: the oldest, if it is full
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

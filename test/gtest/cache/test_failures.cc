@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+
+// What has failed is not tried again with each message; what was refused for
+// want of room is, when there may be room.
+namespace {
+
+constexpr uintptr_t A = uintptr_t{1} << 40;
+
+class failures_test : public cache_test {
+protected:
+    static uintptr_t at(int i) { return A + i * 4 * MiB; }
+    void alloc(int count)
+    {
+        for (int i = 0; i < count; ++i) {
+            gpu.alloc(at(i), 4 * MiB);
+        }
+    }
+    // How many calls that cost something a get makes, which fails so.
+    uint64_t cost(uintptr_t address, size_t length, ucs_status_t status)
+    {
+        uint64_t before = calls();
+        EXPECT_EQ(get(address, length), status);
+        return calls() - before;
+    }
+    uint64_t calls() const
+    {
+        return gpu.export_faults.calls() + nic.reg_faults.calls();
+    }
+};
+
+constexpr ucs_status_t permanent[] = {UCS_ERR_UNSUPPORTED,
+                                      UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR};
+
+TEST_F(failures_test, what_cannot_be_registered_is_tried_once)
+{
+    for (ucs_status_t status : permanent) {
+        restart();
+        alloc(2);
+        nic.reg_faults.fail_all(status);
+        EXPECT_GT(cost(at(0) + 8192, 8192, status), 0u);
+        EXPECT_LE(calls(), 200u);
+        for (int i = 0; i < 10; ++i) {
+            EXPECT_EQ(cost(at(0) + i * 100, 5000, status), 0u);
+        }
+        nic.reg_faults.clear();
+        // Other memory, and the same again after it was released.
+        EXPECT_EQ(get(at(1), 1),
+                  status == UCS_ERR_UNSUPPORTED ? status : UCS_OK);
+        release(at(0));
+        gpu.alloc(at(0), 4 * MiB);
+        EXPECT_EQ(get(at(0), 1),
+                  status == UCS_ERR_UNSUPPORTED ? status : UCS_OK);
+        // The NIC is attached anew.
+        cache->detach(id);
+        id = cache->attach(nic);
+        use(at(0), 1);
+        release(at(0));
+        release(at(1));
+    }
+}
+
+TEST_F(failures_test, a_nic_that_cannot_does_not_hinder_another)
+{
+    fakes::nic other(gpu);
+    auto second = cache->attach(other);
+    alloc(2);
+    nic.reg_faults.fail_all(UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(cost(at(1), 1, UCS_ERR_UNSUPPORTED), 0u);
+    for (int i : {0, 1}) {
+        EXPECT_EQ(cache->get(second, at(i), 1, &out), UCS_OK);
+        cache->put(out);
+    }
+    // Nor does it for another GPU.
+    nic.reg_faults.clear();
+    gpu.alloc(at(9), 4 * MiB, 1);
+    use(at(9), 1);
+    cache->detach(second);
+}
+
+// One success shows that the NIC can reach that GPU.
+TEST_F(failures_test, one_odd_allocation_is_not_the_whole_gpu)
+{
+    alloc(3);
+    use(at(0), 1);
+    nic.reg_faults.fail_all(UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(get(at(1), 1), UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(cost(at(1), 1, UCS_ERR_UNSUPPORTED), 0u);
+    nic.reg_faults.clear();
+    EXPECT_EQ(cost(at(1), 1, UCS_ERR_UNSUPPORTED), 0u);
+    use(at(2), 1);
+    use(at(0), 1);
+}
+
+TEST_F(failures_test, what_cannot_be_exported_is_tried_once_for_all_nics)
+{
+    fakes::nic other(gpu);
+    auto second = cache->attach(other);
+    for (ucs_status_t status : permanent) {
+        alloc(2);
+        gpu.export_faults.fail_all(status);
+        EXPECT_GT(cost(at(0) + 8192, 8192, status), 0u);
+        gpu.export_faults.clear();
+        EXPECT_EQ(cost(at(0), 8192, status), 0u);
+        EXPECT_EQ(cache->get(second, at(0), 1, &out), status);
+        use(at(1), 1);
+        release(at(0));
+        gpu.alloc(at(0), 4 * MiB);
+        use(at(0), 1);
+        release(at(0));
+        release(at(1));
+    }
+    cache->detach(second);
+}
+
+TEST_F(failures_test, busy_is_not_for_ever)
+{
+    alloc(1);
+    gpu.export_faults.fail_all(UCS_ERR_BUSY);
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_BUSY);
+    gpu.export_faults.clear();
+    use(at(0), 1);
+}
+
+// More failures than are remembered: the latest are.
+TEST_F(failures_test, there_may_be_many)
+{
+    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
+    for (int i = 0; i < 1000; ++i) {
+        gpu.alloc(at(i), MiB);
+        EXPECT_EQ(get(at(i), 1), UCS_ERR_IO_ERROR);
+        EXPECT_EQ(cost(at(i), 1, UCS_ERR_IO_ERROR), 0u);
+    }
+    nic.reg_faults.clear();
+    cache->invalidate(0, SIZE_MAX);
+    use(at(999), 1);
+}
+
+// The NIC has no room whatever is evicted.
+TEST_F(failures_test, eviction_stops_when_it_does_not_help)
+{
+    alloc(10);
+    for (int i = 0; i < 8; ++i) {
+        use(at(i), 1);
+    }
+    nic.reg_faults.fail_all(UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(get(at(8), 4096), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(counters().evictions, 1u);
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(cost(at(8) + i * 100, 4096, UCS_ERR_NO_MEMORY), 0u);
+    }
+    EXPECT_EQ(counters().evictions, 1u);
+    EXPECT_EQ(nic.live(), 7u);
+}
+
+TEST_F(failures_test, room_that_comes_is_found)
+{
+    alloc(6);
+    nic.limit(8 * MiB);
+    const region *first = hold(at(0), 1), *second = hold(at(1), 1);
+    EXPECT_EQ(get(at(2), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(cost(at(2), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
+    // What was in use can be evicted.
+    cache->put(first);
+    first = hold(at(2), 4 * MiB);
+    EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(cost(at(3), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
+    // The memory of something is released, by its last user.
+    release(at(2));
+    EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_NO_MEMORY);
+    cache->put(first);
+    first = hold(at(3), 4 * MiB);
+    EXPECT_EQ(get(at(4), 4 * MiB), UCS_ERR_NO_MEMORY);
+    // Some of the GPU's memory is released, and the NIC has more room.
+    nic.limit(12 * MiB);
+    EXPECT_EQ(cost(at(4), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
+    release(at(5));
+    use(at(4), 4 * MiB);
+    cache->put(first);
+    cache->put(second);
+}
+
+// Another process makes room: nobody tells.
+TEST_F(failures_test, room_is_looked_for_now_and_then)
+{
+    alloc(2);
+    nic.limit(4 * MiB);
+    const region *held = hold(at(0), 1);
+    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_NO_MEMORY);
+    nic.limit(8 * MiB);
+    int tries = 1;
+    while (tries < 1000 && get(at(1), 4 * MiB) != UCS_OK) {
+        ++tries;
+    }
+    EXPECT_LT(tries, 1000);
+    cache->put(held);
+}
+
+// Too large for the NIC: what fits is not driven out again and again.
+TEST_F(failures_test, what_never_fits_evicts_once)
+{
+    alloc(4);
+    gpu.alloc(at(8), 64 * MiB);
+    nic.limit(16 * MiB);
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 0; i < 3; ++i) {
+            use(at(i), 1);
+        }
+        use(at(8) + round * MiB, 4096);
+    }
+    EXPECT_LE(counters().evictions, 3u);
+    EXPECT_LE(gpu.export_faults.calls(), 3u + 3u + 20u + 6u);
+}
+
+} // namespace

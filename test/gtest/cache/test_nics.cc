@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+
+// Several NICs: what they share of a GPU's budget, and which of them profit
+// from an export.
+namespace {
+
+constexpr uintptr_t A = uintptr_t{1} << 40;
+constexpr size_t GiB  = size_t{1} << 30;
+
+class nics_test : public cache_test {
+protected:
+    // Starts again with that many NICs.
+    void start(unsigned count, size_t limit)
+    {
+        stop();
+        settings.max_bytes = [limit](int) { return limit; };
+        cache = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
+        for (unsigned i = 0; i < count; ++i) {
+            nics.push_back(std::make_unique<fakes::nic>(gpu));
+            ids.push_back(cache->attach(*nics[i]));
+        }
+    }
+    void stop()
+    {
+        cache.reset();
+        nics.clear();
+        ids.clear();
+    }
+    ~nics_test() override { stop(); }
+
+    void use_with(unsigned with, uintptr_t address, size_t length)
+    {
+        const region *got = nullptr;
+        ASSERT_EQ(cache->get(ids[with], address, length, &got), UCS_OK);
+        cache->put(got);
+    }
+
+    std::vector<std::unique_ptr<fakes::nic>> nics;
+    std::vector<ucx_ib_dmabuf::cache::nic_id> ids;
+};
+
+// A pool of 80 GiB, 90 % of 128 GiB for it. A mapping serves all NICs.
+TEST_F(nics_test, a_pool_that_fits_is_registered_once)
+{
+    gpu.alloc(A, 80 * GiB);
+    for (unsigned count : {1u, 2u, 4u}) {
+        start(count, 115 * GiB);
+        for (int i = 0; i < 20; ++i) {
+            for (unsigned with = 0; with < count; ++with) {
+                use_with(with, A + i * 4 * GiB, MiB);
+            }
+        }
+        uint64_t before = counters().hits;
+        for (int i = 0; i < 200; ++i) {
+            for (unsigned with = 0; with < count; ++with) {
+                use_with(with, A + i % 20 * 4 * GiB, MiB);
+            }
+        }
+        EXPECT_EQ(counters().hits - before, 200 * count);
+        EXPECT_EQ(counters().evictions, 0u);
+        EXPECT_EQ(counters().registrations, 20 * count);
+    }
+}
+
+// One NIC after the other: the second one's exports are mappings of their own
+// as long as there is room, and take the place of the first one's then.
+TEST_F(nics_test, a_nic_that_comes_late_finds_room)
+{
+    gpu.alloc(A, 80 * GiB);
+    start(2, 115 * GiB);
+    for (int round = 0; round < 2; ++round) {
+        for (unsigned with : {0u, 1u}) {
+            for (int i = 0; i < 20; ++i) {
+                use_with(with, A + i * 4 * GiB, MiB);
+            }
+        }
+    }
+    EXPECT_EQ(counters().regions, 40u);
+    EXPECT_LE(gpu.max_mapped(0), 115 * GiB);
+    uint64_t before = counters().hits;
+    for (int i = 0; i < 200; ++i) {
+        use_with(i % 2, A + i % 20 * 4 * GiB, MiB);
+    }
+    EXPECT_EQ(counters().hits - before, 200u);
+}
+
+// Room for two thirds of what is used: two NICs export no more than one does,
+// whether they take turns or one follows the other.
+TEST_F(nics_test, two_nics_thrash_no_more_than_one)
+{
+    gpu.alloc(A, 48 * MiB);
+    settings.chunk_size = 4 * MiB;
+    for (bool turns : {true, false}) {
+        uint64_t exports[3] = {};
+        for (unsigned count : {1u, 2u}) {
+            start(count, 32 * MiB);
+            unsigned state = 1;
+            for (int i = 0; i < 2000; ++i) {
+                for (unsigned with = 0; with < count; ++with) {
+                    unsigned next = state * 16807u % 2147483647u;
+                    use_with(with, A + state % 12 * 4 * MiB, MiB);
+                    state = turns && with + 1 < count ? state : next;
+                }
+            }
+            exports[count] = counters().exports;
+            EXPECT_LE(gpu.max_mapped(0), 32 * MiB);
+        }
+        uint64_t uses = turns ? 1 : 2;
+        EXPECT_LE(exports[2], exports[1] * uses * 11 / 10 + 12) << turns;
+    }
+}
+
+// What a mapping shares leaves together, when the last NIC has given it up.
+TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
+{
+    start(2, 8 * MiB);
+    for (int i = 0; i < 4; ++i) {
+        gpu.alloc(A + i * 4 * MiB, 4 * MiB);
+    }
+    use_with(0, A, 1);
+    use_with(1, A, 1);
+    use_with(0, A + 4 * MiB, 1); // with both
+    EXPECT_EQ(counters().regions, 4u - 1u);
+    EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
+    const region *held = nullptr;
+    ASSERT_EQ(cache->get(ids[1], A + 4 * MiB, 1, &held), UCS_OK);
+    use_with(0, A + 8 * MiB, 1);
+    use_with(0, A + 12 * MiB, 1);
+    EXPECT_LE(gpu.max_mapped(0), 8 * MiB);
+    cache->put(held);
+    for (int i = 0; i < 4; ++i) {
+        release(A + i * 4 * MiB);
+    }
+    EXPECT_EQ(counters().mapped_bytes, 0u);
+}
+
+// Eight GPUs, each with its own NIC: nobody registers for another one's.
+TEST_F(nics_test, companions_are_those_that_served_the_gpu)
+{
+    start(8, SIZE_MAX);
+    for (int round = 0; round < 8; ++round) {
+        for (int device = 0; device < 8; ++device) {
+            uintptr_t at = A + (device * 8 + round) * 4 * MiB;
+            gpu.alloc(at, 4 * MiB, device);
+            use_with(device, at, MiB);
+        }
+    }
+    EXPECT_EQ(counters().registrations, 64u);
+    EXPECT_EQ(counters().exports, 64u);
+    // A second NIC for a GPU: from then on both, for that GPU.
+    use_with(1, A, MiB);
+    gpu.alloc(A + 64 * 4 * MiB, 4 * MiB, 0);
+    use_with(0, A + 64 * 4 * MiB, MiB);
+    EXPECT_EQ(counters().registrations, 67u);
+    EXPECT_EQ(nics[1]->live(), 10u);
+    EXPECT_EQ(nics[2]->live(), 8u);
+}
+
+} // namespace
