@@ -28,6 +28,8 @@ public:
     void clear();
     ucs_status_t next();
     uint64_t calls() const { return calls_; }
+    // Whether the call that was to fail has come.
+    bool hit() const { return at_ != 0 && calls_ >= at_; }
 
 private:
     std::atomic<uint64_t> calls_{0}, at_{0};

@@ -71,8 +71,9 @@ void model::restart()
         expect(nic->live() == 0, "something is registered after detach");
     }
     known_.clear();
+    failed_.clear();
     nics_.clear();
-    missed_ = false;
+    missed_ = refused_ = false;
     checks_ = choices_.below(3) == 0;
     max_bytes_ =
         choices_.below(2) == 0 ? SIZE_MAX : (1 + choices_.below(40)) * MiB;
@@ -149,6 +150,7 @@ void model::get_with_fault()
         nics_[choices_.below(nic_count)]->reg_faults.fail_call(call, status);
     }
     fault_armed_ = true;
+    refused_ |= status != UCS_ERR_IO_ERROR; // also where a smaller one is not
     get(choices_.below(2) == 0);
     disarm();
 }
@@ -157,6 +159,7 @@ void model::free_at(const place &where, bool tell)
 {
     size_t size = gpu_.size_at(where.base);
     if (tell) {
+        something_changed();
         cache_->invalidate(where.base, size);
     } else {
         missed_ = true;
@@ -220,17 +223,22 @@ void model::get(bool keep)
     unsigned nic        = choices_.below(nic_count);
     uint64_t registered = nics_[nic]->registered;
     uint64_t evicted    = counters().evictions;
+    bool used           = in_use(nic, address, length);
     const region *got   = nullptr;
     ucs_status_t status = cache_->get(nic, address, length, &got);
+    expect(!used || nics_[nic]->registered == registered,
+           "registered what is registered and in use");
     if (counters().evictions != evicted) {
         known_.clear();
     }
     judge(nic, address, length, status, got);
     if (status != UCS_OK) {
+        judge_failure(nic, address, length, status);
         return;
     }
     judge_hit(nic, address, registered, got);
-    uses_.push_back({got, nic, address, length});
+    uses_.push_back({got, nic, address, length,
+                     keep && is_found(nic, address, length, got)});
     if (!keep) {
         std::swap(uses_.back(), uses_[choices_.below(uses_.size())]);
         put();
@@ -264,6 +272,9 @@ void model::invalidate()
     if (choices_.below(10) == 0) {
         address = 0;
         length  = SIZE_MAX;
+    }
+    if (length != 0) {
+        something_changed();
     }
     cache_->invalidate(address, length);
     known_.clear();

@@ -42,6 +42,7 @@ private:
         unsigned nic;
         uintptr_t address;
         size_t length;
+        bool found; // others find it, and no event was since
     };
     struct place {
         uintptr_t base;
@@ -64,6 +65,15 @@ private:
                const ucx_ib_dmabuf::region *region);
     void judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
                    const ucx_ib_dmabuf::region *got);
+    bool in_use(unsigned nic, uintptr_t address, size_t length) const;
+    bool is_found(unsigned nic, uintptr_t address, size_t length,
+                  const ucx_ib_dmabuf::region *got);
+    void judge_failure(unsigned nic, uintptr_t address, size_t length,
+                       ucs_status_t status);
+    void something_changed();
+    static bool is_plain(uintptr_t address);
+    uint64_t failed_as(uintptr_t address) const;
+    uint64_t costly_calls() const;
     bool no_room(unsigned nic, uintptr_t address, size_t length) const;
     void check_contents(const use &what);
     void check_idle(const fakes::registration &what);
@@ -97,12 +107,15 @@ private:
     bool checks_      = false; // identity is checked from now on
     bool fault_armed_ = false;
     bool missed_      = false; // an event was, since the last restart
+    bool refused_     = false; // for no reason, since the last event
     size_t open_fds_;
     std::vector<place> places_;
     const place *target_ = nullptr; // of the next get, if any
     std::vector<use> uses_;
     // What was got and not released since: must be a hit.
     std::set<std::pair<unsigned, uint64_t>> known_;
+    // What failed for good: NIC and memory.
+    std::set<std::pair<unsigned, uint64_t>> failed_;
 };
 
 #endif

@@ -25,13 +25,15 @@ bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
         ((address + length + page - 1) & ~(page - 1)) - (address & ~(page - 1));
     size_t all = bytes, here = bytes;
     std::set<const region *> used;
+    std::set<uint64_t> mapped;
     for (const use &each : uses_) {
-        if (used.insert(each.region).second) {
-            // Devices are not told apart here: it is only a lower bound of
-            // what the cache may refuse.
-            all += each.region->length;
-            here += each.nic == nic ? each.region->length : 0;
-        }
+        auto *what = static_cast<fakes::registration *>(each.region->handle);
+        // Devices are not told apart here: it is only a lower bound of
+        // what the cache may refuse.
+        all += mapped.insert(what->mapping).second ? what->length : 0;
+        here += used.insert(each.region).second && each.nic == nic
+                    ? what->length
+                    : 0;
     }
     return all > max_bytes_ || here > nic_bytes_ ||
            used.size() + 1 > settings_.max_regions;
@@ -68,7 +70,10 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
     }
     if (got == UCS_OK) {
         expect(should == UCS_OK, "got a region of what cannot be registered");
-        check_contents({region, nic, address, length});
+        check_contents({region, nic, address, length, false});
+        if (is_plain(address)) {
+            failed_.erase({nic, gpu_.id_at(address)});
+        }
         return;
     }
     if (should != UCS_OK) {
@@ -77,7 +82,9 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
         expect(got != UCS_INPROGRESS && got != UCS_ERR_CANCELED &&
                    got != UCS_ERR_BUSY,
                "an error that is the cache's own");
-        expect(no_room(nic, address, length), "declined without reason");
+        expect(no_room(nic, address, length) || refused_ ||
+                   failed_.count({nic, failed_as(address)}) != 0,
+               "declined without reason");
     }
 }
 
@@ -87,8 +94,7 @@ void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
                       const region *got)
 {
     std::pair<unsigned, uint64_t> what{nic, gpu_.id_at(address)};
-    bool plain = address < vmm_base || address >= high_base;
-    if (!plain || max_bytes_ != SIZE_MAX || nic_bytes_ != SIZE_MAX ||
+    if (!is_plain(address) || max_bytes_ != SIZE_MAX || nic_bytes_ != SIZE_MAX ||
         settings_.max_regions != SIZE_MAX || fault_armed_ ||
         settings_.chunk_size < 32 * MiB) {
         return;
@@ -101,6 +107,82 @@ void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
         got->address + got->length >= memory.base + memory.size &&
         got->address <= memory.base) {
         known_.insert(what);
+    }
+}
+
+// Whether a region that is held covers it, and is there for others.
+bool model::in_use(unsigned nic, uintptr_t address, size_t length) const
+{
+    return !missed_ && length != 0 &&
+           std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
+               return each.found && each.nic == nic &&
+                      each.address <= address &&
+                      length <= each.length - (address - each.address) &&
+                      address - each.address < each.length;
+           });
+}
+
+bool model::is_found(unsigned nic, uintptr_t address, size_t length,
+                     const region *got)
+{
+    const region *again = nullptr;
+    if (fault_armed_ ||
+        cache_->get(nic, address, length, &again) != UCS_OK) {
+        return false;
+    }
+    cache_->put(again);
+    return again == got;
+}
+
+void model::something_changed()
+{
+    refused_ = false;
+    for (use &each : uses_) {
+        each.found = false;
+    }
+}
+
+bool model::is_plain(uintptr_t address)
+{
+    return address < vmm_base || address >= high_base;
+}
+
+// Of VMM memory it depends on what is used together: any of it may have failed.
+uint64_t model::failed_as(uintptr_t address) const
+{
+    return is_plain(address) ? gpu_.id_at(address) : 0;
+}
+
+uint64_t model::costly_calls() const
+{
+    uint64_t calls = gpu_.export_faults.calls();
+    for (auto &nic : nics_) {
+        calls += nic->reg_faults.calls();
+    }
+    return calls;
+}
+
+// What failed for good costs nothing the next time. A fault hits once, so what
+// failed is not what is asked first.
+void model::judge_failure(unsigned nic, uintptr_t address, size_t length,
+                          ucs_status_t status)
+{
+    bool described = gpu_.describe_faults.hit();
+    bool exported  = gpu_.export_faults.hit();
+    disarm();
+    if (status != UCS_ERR_IO_ERROR || described) {
+        return;
+    }
+    uint64_t before   = costly_calls();
+    const region *got = nullptr;
+    ucs_status_t again =
+        is_plain(address) ? cache_->get(nic, address, length, &got) : status;
+    expect(again == status, "what failed for good is forgotten");
+    expect(costly_calls() == before, "what failed for good is tried again");
+    for (unsigned i = 0; i < nic_count; ++i) {
+        if (i == nic || exported) {
+            failed_.insert({i, failed_as(address)});
+        }
     }
 }
 
@@ -135,8 +217,10 @@ void model::check_all()
     expect(now.regions == count, "the number of regions is wrong");
     expect(now.registered_bytes == bytes, "the number of bytes is wrong");
     expect(count <= settings_.max_regions, "more regions than allowed");
-    expect(max_bytes_ == SIZE_MAX || bytes <= 2 * max_bytes_,
-           "more bytes than allowed on two GPUs");
+    expect(now.mapped_bytes == gpu_.mapped(0) + gpu_.mapped(1),
+           "the number of bytes that are mapped is wrong");
+    expect(gpu_.mapped(0) <= max_bytes_ && gpu_.mapped(1) <= max_bytes_,
+           "more of a GPU is mapped than allowed");
     for (const use &each : uses_) {
         auto *what = static_cast<fakes::registration *>(each.region->handle);
         expect(what->live, "a region in use is not registered");

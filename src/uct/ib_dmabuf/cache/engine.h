@@ -167,7 +167,8 @@ private:
                          nic_set *others);
     ucs_status_t export_and_register(nic_id nic, span range,
                                      const nic_set &others, registered *result);
-    nic_set add_companions(guard &, nic_id nic, span range, int device);
+    nic_set add_companions(guard &, nic_id nic, span range,
+                           const extent &memory);
     ucs_status_t publish(nic_id nic, const extent &memory, in_flight *work,
                          registered *what, entry **out);
     entry *make_entry(guard &, const extent &memory, const registered &what,

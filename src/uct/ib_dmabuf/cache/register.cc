@@ -42,11 +42,14 @@ static bool is_permanent(ucs_status_t status)
 // The other NICs that profit from this export: those that have served the GPU,
 // have nothing in the range, and need nobody to leave. Takes room for them; the
 // mapping they share.
-nic_set engine::add_companions(guard &, nic_id nic, span range, int device)
+nic_set engine::add_companions(guard &locked, nic_id nic, span range,
+                               const extent &memory)
 {
+    int device = budget::place(memory.device);
     nic_set result;
     for (nic_id other = 0; other < nic_end_; ++other) {
-        if (other != nic && nics_[other].serves[budget::place(device)] &&
+        if (other != nic && nics_[other].serves[device] &&
+            known_failure(locked, other, memory) == UCS_OK &&
             nics_[other].map.first_overlap(range) == nullptr &&
             !others_in_flight(other, range) &&
             budget_.lacking(device, {0, 1}).nothing()) {
@@ -153,7 +156,7 @@ ucs_status_t engine::prepare(nic_id nic, span range, bool last,
         budget_.unmap(device, range.size());
         return status;
     }
-    *others    = add_companions(locked, nic, range, device);
+    *others    = add_companions(locked, nic, range, memory);
     work->nics = *others;
     work->nics.set(nic);
     return UCS_OK;
