@@ -121,7 +121,7 @@ private:
     std::map<uint64_t, mapping> mappings_;
     std::map<int, window> windows_;
     uint64_t last_export_ = 0;
-    uint64_t last_id_ = 0;
+    uint64_t last_id_     = 0;
 };
 
 // What a NIC has registered. Some time after it was deregistered it is freed.

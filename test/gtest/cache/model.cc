@@ -74,7 +74,7 @@ void model::restart()
     failed_.clear();
     nics_.clear();
     missed_ = refused_ = false;
-    checks_ = choices_.below(3) == 0;
+    checks_            = choices_.below(3) == 0;
     max_bytes_ =
         choices_.below(2) == 0 ? SIZE_MAX : (1 + choices_.below(40)) * MiB;
     nic_bytes_ =

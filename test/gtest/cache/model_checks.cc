@@ -71,9 +71,6 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
     if (got == UCS_OK) {
         expect(should == UCS_OK, "got a region of what cannot be registered");
         check_contents({region, nic, address, length, false});
-        if (is_plain(address)) {
-            failed_.erase({nic, gpu_.id_at(address)});
-        }
         return;
     }
     if (should != UCS_OK) {
@@ -82,7 +79,9 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
         expect(got != UCS_INPROGRESS && got != UCS_ERR_CANCELED &&
                    got != UCS_ERR_BUSY,
                "an error that is the cache's own");
+        // What was replaced meanwhile may have been what failed before.
         expect(no_room(nic, address, length) || refused_ ||
+                   (got == UCS_ERR_IO_ERROR && target_ != nullptr) ||
                    failed_.count({nic, failed_as(address)}) != 0,
                "declined without reason");
     }
@@ -94,9 +93,9 @@ void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
                       const region *got)
 {
     std::pair<unsigned, uint64_t> what{nic, gpu_.id_at(address)};
-    if (!is_plain(address) || max_bytes_ != SIZE_MAX || nic_bytes_ != SIZE_MAX ||
-        settings_.max_regions != SIZE_MAX || fault_armed_ ||
-        settings_.chunk_size < 32 * MiB) {
+    if (!is_plain(address) || max_bytes_ != SIZE_MAX ||
+        nic_bytes_ != SIZE_MAX || settings_.max_regions != SIZE_MAX ||
+        fault_armed_ || settings_.chunk_size < 32 * MiB) {
         return;
     }
     expect(known_.count(what) == 0 || nics_[nic]->registered == registered,
@@ -126,8 +125,7 @@ bool model::is_found(unsigned nic, uintptr_t address, size_t length,
                      const region *got)
 {
     const region *again = nullptr;
-    if (fault_armed_ ||
-        cache_->get(nic, address, length, &again) != UCS_OK) {
+    if (fault_armed_ || cache_->get(nic, address, length, &again) != UCS_OK) {
         return false;
     }
     cache_->put(again);
@@ -170,7 +168,7 @@ void model::judge_failure(unsigned nic, uintptr_t address, size_t length,
     bool described = gpu_.describe_faults.hit();
     bool exported  = gpu_.export_faults.hit();
     disarm();
-    if (status != UCS_ERR_IO_ERROR || described) {
+    if (status != UCS_ERR_IO_ERROR || described || target_ != nullptr) {
         return;
     }
     uint64_t before   = costly_calls();

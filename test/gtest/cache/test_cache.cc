@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
+#include <algorithm>
+#include <ctime>
 
 namespace {
 
@@ -351,6 +353,47 @@ TEST_F(cache_test, caches_do_not_mix)
     other.invalidate(A, MiB);
     use(A, 1);
     EXPECT_EQ(counters().hits, 2u);
+}
+
+// CPU time of misses in a pool that has a region in each of its parts.
+double time_of_misses(fakes::gpu &gpu, uintptr_t base, size_t size)
+{
+    constexpr size_t part = size_t{16} << 30;
+    fakes::nic nic(gpu);
+    ucx_ib_dmabuf::cache_settings settings;
+    settings.chunk_size = 2 * MiB;
+    ucx_ib_dmabuf::cache cache(gpu, settings);
+    auto id  = cache.attach(nic);
+    auto use = [&](uintptr_t at) {
+        const region *got = nullptr;
+        EXPECT_EQ(cache.get(id, at, 1, &got), UCS_OK);
+        cache.put(got);
+    };
+    for (size_t at = 0; at < size; at += part) {
+        use(base + at);
+    }
+    timespec before, after;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    for (int i = 1; i < 200; ++i) {
+        use(base + i * 2 * MiB);
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    cache.detach(id);
+    return (after.tv_sec - before.tv_sec) * 1e9 +
+           static_cast<double>(after.tv_nsec - before.tv_nsec);
+}
+
+// 64 times as large, at most 8 times as slow: the index is not searched all.
+TEST_F(cache_test, misses_in_a_large_pool_are_no_slower)
+{
+    gpu.alloc(A, size_t{16} << 30);
+    gpu.alloc(2 * A, size_t{1} << 40);
+    double small = 1e18, large = 1e18;
+    for (int i = 0; i < 5; ++i) {
+        small = std::min(small, time_of_misses(gpu, A, size_t{16} << 30));
+        large = std::min(large, time_of_misses(gpu, 2 * A, size_t{1} << 40));
+    }
+    EXPECT_LT(large, 8 * small);
 }
 
 } // namespace

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
+#include <new>
+#include <pthread.h>
 #include <sys/wait.h>
+#include <thread>
+#include <uct/ib_dmabuf/cache/entry.h>
 #include <unistd.h>
 
 // Every call of the exporter and of a registrar failing in turn at every step;
@@ -8,6 +12,17 @@
 namespace {
 
 constexpr uintptr_t A = uintptr_t{1} << 40;
+
+std::atomic<bool> no_memory{false};
+
+} // namespace
+
+void *operator new(size_t size, const std::nothrow_t &) noexcept
+{
+    return no_memory ? nullptr : ::operator new(size);
+}
+
+namespace {
 
 class faults_test : public cache_test {
 protected:
@@ -158,6 +173,27 @@ TEST_F(faults_test, gives_up_on_what_is_always_released)
     EXPECT_EQ(warnings, 1);
 }
 
+// What others may have seen in the index for a moment is not reused at once.
+TEST_F(faults_test, no_memory_to_publish)
+{
+    using ucx_ib_dmabuf::entry;
+    gpu.alloc(A + 3 * MiB, MiB);
+    gpu.alloc(A + MiB, 2 * MiB); // into the same granule
+    gpu.alloc(A + 8 * MiB, MiB);
+    const region *first = hold(A + 3 * MiB, 1);
+    no_memory           = true;
+    EXPECT_EQ(get(A + MiB, 2 * MiB), UCS_ERR_NO_MEMORY);
+    no_memory = false;
+    EXPECT_EQ(nic.live(), 1u);
+    const region *third = hold(A + 8 * MiB, 1);
+    EXPECT_EQ(static_cast<const entry *>(third) -
+                  static_cast<const entry *>(first),
+              2);
+    cache->put(first);
+    cache->put(third);
+    use(A + MiB, 2 * MiB);
+}
+
 TEST_F(faults_test, detach_deregisters_what_is_held)
 {
     gpu.alloc(A, MiB);
@@ -205,6 +241,46 @@ TEST_F(misuse_death_test, giving_back_twice_is_caught)
             cache->put(got);
         },
         "given back more often than taken");
+}
+
+// Made before the cache's own objects, so it goes after them.
+struct very_last {
+    bool armed = false;
+
+    very_last() = default;
+    ~very_last()
+    {
+        if (!armed) {
+            return;
+        }
+        // Some of these have the number of the cache's key, which is gone.
+        pthread_key_t keys[32];
+        bool right = true;
+        for (pthread_key_t &key : keys) {
+            pthread_key_create(&key, nullptr);
+        }
+        std::thread([&] {
+            ucx_ib_dmabuf::threads::prepare();
+            for (pthread_key_t key : keys) {
+                right &= pthread_getspecific(key) == nullptr;
+            }
+        }).join();
+        _exit(right ? 0 : 1);
+    }
+    very_last(const very_last &)            = delete;
+    very_last &operator=(const very_last &) = delete;
+};
+[[gnu::init_priority(101)]] very_last at_the_very_end;
+
+TEST_F(misuse_death_test, a_thread_that_comes_at_the_end_takes_no_key)
+{
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            at_the_very_end.armed = true;
+            exit(0);
+        },
+        testing::ExitedWithCode(0), "");
 }
 
 TEST_F(faults_test, child_of_fork_starts_empty)

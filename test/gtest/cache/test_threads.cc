@@ -197,4 +197,23 @@ TEST_F(threads_test, a_region_outlives_its_thread)
     EXPECT_EQ(nic.live(), 0u);
 }
 
+// NICs come and go while others are in use.
+TEST_F(threads_test, nics_come_while_others_work)
+{
+    gpu.alloc(A + 512 * MiB, MiB);
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        fakes::nic late(gpu);
+        while (!over) {
+            cache->detach(cache->attach(late));
+        }
+    });
+    for (int i = 0; i < 1000; ++i) {
+        use(A + 512 * MiB, 1);
+        cache->invalidate(A + 512 * MiB, MiB);
+    }
+    over = true;
+    other.join();
+}
+
 } // namespace

@@ -66,7 +66,7 @@ private:
     std::array<gpu, max_devices> gpus_;
     std::array<size_t, max_nics> nics_{};
     size_t max_regions_;
-    size_t regions_ = 0;
+    size_t regions_  = 0;
     uint64_t bytes_  = 0; // registered, with each NIC
     uint64_t mapped_ = 0;
 };

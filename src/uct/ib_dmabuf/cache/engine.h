@@ -24,8 +24,8 @@ struct nic_slot {
     registrar *verbs = nullptr; // nullptr: the slot is free
     device_set serves;          // a get of their memory has succeeded
     device_set unable;          // it cannot register their memory at all
-    bool inherited   = false;   // the parent's, before a fork
-    unsigned busy    = 0;       // regions claimed and not yet deregistered
+    bool inherited = false;     // the parent's, before a fork
+    unsigned busy  = 0;         // regions claimed and not yet deregistered
 };
 
 // A registration that is being made, without the lock. On its maker's stack.
@@ -74,11 +74,11 @@ struct kin {
 // What has to go before something fits: mappings of a GPU, registrations of a
 // NIC, regions of whatever kind.
 struct shortage {
-    int device         = 0; // its place in the budget
-    size_t mapped      = 0; // bytes, as the next
-    cache::nic_id nic  = max_nics;
-    size_t registered  = 0;
-    size_t regions     = 0;
+    int device        = 0; // its place in the budget
+    size_t mapped     = 0; // bytes, as the next
+    cache::nic_id nic = max_nics;
+    size_t registered = 0;
+    size_t regions    = 0;
 
     bool nothing() const
     {
@@ -88,7 +88,6 @@ struct shortage {
 
 // What was evicted for one miss after a refusal, in bytes.
 struct evicted {
-    bool tried        = false;
     size_t mapped     = 0;
     size_t registered = 0;
 };
@@ -160,8 +159,8 @@ private:
     ucs_status_t make(nic_id nic, span request, span known,
                       const extent &memory, in_flight *work, entry **out);
     ucs_status_t try_range(nic_id nic, span range, bool last,
-                           const extent &memory, in_flight *work,
-                           evicted *gone, registered *result);
+                           const extent &memory, in_flight *work, evicted *gone,
+                           registered *result);
     ucs_status_t prepare(nic_id nic, span range, bool last,
                          const extent &memory, in_flight *work, evicted *gone,
                          nic_set *others);
@@ -182,14 +181,14 @@ private:
     bool still_current(const extent &memory);
 
     // evict.cc
-    void learn_limit(guard &, int device);            // gives up the lock
+    void learn_limit(guard &, int device); // gives up the lock
     bool reserve(guard &, nic_id nic, int device, span range); // the same
     ucs_status_t may_fit(guard &, nic_id nic, int device, size_t size,
                          evicted *gone); // the same
     bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
                    evicted *gone);
     shortage left_after(guard &, shortage lacking);
-    void evict(guard &, const shortage &lacking, evicted *gone); // the same
+    bool evict(guard &, const shortage &lacking, evicted *gone); // the same
     void leave_mapping(guard &, entry *e, shortage *lacking, entry_list *out);
     void pick_overlapped(guard &, nic_id nic, span range, shortage *lacking,
                          entry_list *out);

@@ -103,18 +103,16 @@ void engine::pick_victims(guard &locked, shortage *lacking, entry_list *out)
         e          = e == nullptr ? ages_.oldest() : e;
         bool whole = lacking->mapped > 0 && e->device == lacking->device &&
                      mapping::idle(e);
-        bool single =
-            entries::uses(e) == 0 &&
-            (lacking->regions > 0 ||
-             (lacking->registered > 0 && e->nic == lacking->nic));
+        bool single = entries::uses(e) == 0 &&
+                      (lacking->regions > 0 ||
+                       (lacking->registered > 0 && e->nic == lacking->nic));
         auto with_all = [&](auto call) {
             return whole ? mapping::all_of(e, call) : call(e);
         };
         // The others of the mapping go where this one goes.
         entry *next = age_list::newer(e);
-        while (next != nullptr && !with_all([&](entry *each) {
-                   return each != next;
-               })) {
+        while (next != nullptr &&
+               !with_all([&](entry *each) { return each != next; })) {
             next = age_list::newer(next);
         }
         bool recent = false;
@@ -178,18 +176,19 @@ bool engine::reserve(guard &locked, nic_id nic, int device, span range)
     }
 }
 
-void engine::evict(guard &locked, const shortage &lacking, evicted *gone)
+// False if there was nothing to evict.
+bool engine::evict(guard &locked, const shortage &lacking, evicted *gone)
 {
     entry_list victims;
     shortage left = lacking;
     pick_victims(locked, &left, &victims);
-    gone->tried = true;
     gone->mapped += lacking.mapped - left.mapped;
     gone->registered += lacking.registered - left.registered;
     count(count_.evictions, claim_idle(locked, &victims));
     locked.unlock();
     deregister(&victims);
     locked.lock();
+    return left.mapped < lacking.mapped || left.registered < lacking.registered;
 }
 
 // UCS_OK if it is worth trying what is reserved already: not if as much has
@@ -209,16 +208,16 @@ ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
         return UCS_OK;
     }
     shortage lacking{.device = budget::place(device), .nic = nic};
-    if (size < last->vain_mapped) {
+    if (size < last->vain_mapped && gone->mapped < size) {
         lacking.mapped = mapped - last->mapped + 1;
     }
-    if (size < last->vain_registered) {
+    if (size < last->vain_registered && gone->registered < size) {
         lacking.registered = registered - last->registered + 1;
     }
     shortage left = left_after(locked, lacking);
     bool gpu_room = lacking.mapped > 0 && left.mapped == 0;
     bool nic_room = lacking.registered > 0 && left.registered == 0;
-    if (gone->tried || (!gpu_room && !nic_room)) {
+    if (!gpu_room && !nic_room) {
         return last->status;
     }
     lacking.mapped     = gpu_room ? std::max(lacking.mapped, size) : 0;
@@ -228,7 +227,7 @@ ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
 }
 
 // After the GPU or the NIC said that there is no room: evicts as much of both,
-// once for a miss. False if that is no use.
+// in all for one miss. False if that is no use.
 bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
                        evicted *gone)
 {
@@ -252,15 +251,15 @@ bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
     if (gone->registered >= size) {
         last->vain_registered = std::min(last->vain_registered, size);
     }
-    shortage lacking{.device     = place,
-                     .mapped     = size < last->vain_mapped ? size : 0,
-                     .nic        = nic,
-                     .registered = size < last->vain_registered ? size : 0};
-    if (gone->tried || lacking.nothing()) {
-        return false;
+    shortage lacking{.device = place, .nic = nic};
+    if (gone->mapped < size) {
+        lacking.mapped = size < last->vain_mapped ? size - gone->mapped : 0;
     }
-    evict(locked, lacking, gone);
-    return gone->mapped > 0 || gone->registered > 0;
+    if (gone->registered < size) {
+        lacking.registered =
+            size < last->vain_registered ? size - gone->registered : 0;
+    }
+    return !lacking.nothing() && evict(locked, lacking, gone);
 }
 
 } // namespace ucx_ib_dmabuf

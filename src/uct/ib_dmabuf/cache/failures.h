@@ -56,7 +56,7 @@ private:
     template <typename Condition>
     void forget_if(Condition over)
     {
-        auto end = std::remove_if(all_.begin(), all_.begin() + count_, over);
+        auto end  = std::remove_if(all_.begin(), all_.begin() + count_, over);
         auto left = static_cast<unsigned>(end - all_.begin());
         if (left != count_) {
             count_ = next_ = left;

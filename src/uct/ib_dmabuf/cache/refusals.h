@@ -12,10 +12,10 @@ namespace ucx_ib_dmabuf {
 // The last time that a GPU or a NIC had no room: it does not say which of the
 // two, so this is for the pair.
 struct refusal {
-    unsigned nic     = 0;
-    int device       = 0;
-    uint64_t changes = 0; // how many there had been
-    unsigned asked   = 0; // how often since
+    unsigned nic        = 0;
+    int device          = 0;
+    uint64_t changes    = 0; // how many there had been
+    unsigned asked      = 0; // how often since
     ucs_status_t status = UCS_OK;
     // What was mapped of the GPU and registered with the NIC, with what was
     // refused.

@@ -143,8 +143,7 @@ ucs_status_t engine::prepare(nic_id nic, span range, bool last,
     if (!reserve(locked, nic, device, range)) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    ucs_status_t status =
-        may_fit(locked, nic, device, range.size(), gone);
+    ucs_status_t status = may_fit(locked, nic, device, range.size(), gone);
     if (status == UCS_OK && !last && displaces(locked, nic, bytes)) {
         status = UCS_ERR_EXCEEDS_LIMIT;
     }
@@ -169,9 +168,8 @@ ucs_status_t engine::try_range(nic_id nic, span range, bool last,
                                evicted *gone, registered *result)
 {
     nic_set with;
-    result->by_memory = false;
-    ucs_status_t status =
-        prepare(nic, range, last, memory, work, gone, &with);
+    result->by_memory   = false;
+    ucs_status_t status = prepare(nic, range, last, memory, work, gone, &with);
     if (status != UCS_OK) {
         return status;
     }

@@ -37,6 +37,7 @@ struct end_of_thread {
     ~end_of_thread()
     {
         if (works) {
+            works = false; // threads may still come, at the process's end
             pthread_key_delete(key);
         }
     }

@@ -85,7 +85,12 @@ size_t cuda_bar1_budget(const driver &cuda, int device)
         ucs_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
         return SIZE_MAX;
     }
+    size_t all = 0;
     ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device, memory.total);
+    if ((cuda.device_total_mem(&all, handle) == CUDA_SUCCESS) &&
+        (memory.total >= all)) {
+        return SIZE_MAX;
+    }
     return static_cast<size_t>(memory.total / 10 * 9);
 }
 

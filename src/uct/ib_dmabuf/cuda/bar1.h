@@ -9,7 +9,7 @@ namespace ucx_ib_dmabuf {
 
 // How many bytes of a GPU may be registered at a time: 90 % of its BAR1,
 // through which NICs reach it, as NVML tells; SIZE_MAX where BAR1 is no limit
-// (it maps all of the GPU's memory, the GPU is coherent) or is not known.
+// (it is as large as the GPU's memory, the GPU is coherent) or is not known.
 // Thread-safe.
 size_t cuda_bar1_budget(const driver &cuda, int device);
 

@@ -35,6 +35,7 @@ bool find_all(void *library, driver *table)
                 &table->device_get_attribute) &&
            find(library, "cuDeviceGetPCIBusId",
                 &table->device_get_pci_bus_id) &&
+           find(library, "cuDeviceTotalMem_v2", &table->device_total_mem) &&
            find(library, "cuDevicePrimaryCtxRetain",
                 &table->primary_ctx_retain) &&
            find(library, "cuDevicePrimaryCtxRelease_v2",

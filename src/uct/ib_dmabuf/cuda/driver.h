@@ -18,6 +18,7 @@ struct driver {
     decltype(&::cuDeviceGetName) device_get_name;
     decltype(&::cuDeviceGetAttribute) device_get_attribute;
     decltype(&::cuDeviceGetPCIBusId) device_get_pci_bus_id;
+    decltype(&::cuDeviceTotalMem) device_total_mem;
     decltype(&::cuDevicePrimaryCtxRetain) primary_ctx_retain;
     decltype(&::cuDevicePrimaryCtxRelease) primary_ctx_release;
     decltype(&::cuCtxPushCurrent) ctx_push_current;

@@ -23,10 +23,12 @@ ucs_config_field_t settings_table[] = {
      offsetof(settings, chunk_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MAX_SIZE", "auto",
-     "How much memory of each GPU may be registered at a time. \"auto\" is 90 "
-     "%\n"
-     "of the GPU's BAR1 as NVML tells it, and no limit where GPU and host\n"
-     "share a coherent link.",
+     "How much memory of each GPU may be registered at a time; what several\n"
+     "NICs share counts once. \"auto\" is 90 % of the GPU's BAR1 as NVML "
+     "tells\n"
+     "it, and no limit where that is as large as the GPU's memory or where "
+     "GPU\n"
+     "and host share a coherent link.",
      offsetof(settings, max_size), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"MAX_REGIONS", "inf",
