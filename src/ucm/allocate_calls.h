@@ -127,23 +127,6 @@ struct Map {
     }
 };
 
-/** cuModuleGetGlobal, cuLibraryGetGlobal: memory that goes with its module. */
-struct GetGlobal {
-    using Signature = CudaResult(uint64_t *, size_t *, uint64_t, const char *);
-    static constexpr bool REFUSES = false;
-
-    static CudaResult run(Signature *driver, uint64_t *address, size_t *size,
-                          uint64_t module, const char *name)
-    {
-        const CudaResult result = driver(address, size, module, name);
-        if ((result == CUDA_OK) && (address != nullptr)) {
-            announce_allocation(*address, (size != nullptr) ? *size : 0, module,
-                                Kept::OWNED);
-        }
-        return result;
-    }
-};
-
 /** CUipcMemHandle. */
 struct IpcHandle {
     char data[64];

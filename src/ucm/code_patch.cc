@@ -2,15 +2,11 @@
 #include "ucm/code_patch.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 
+#include "ucm/code_write.h"
 #include "ucm/prologue_x86_64.h"
-
-extern "C" {
-#include <ucm/bistro/bistro.h>
-}
 
 namespace ucx_ib_dmabuf {
 
@@ -24,7 +20,7 @@ constexpr size_t MOVED_CODE    = 64;
 constexpr size_t ARENA_SIZE    = 0x10000;
 constexpr uintptr_t REACH      = uintptr_t(1) << 30;
 
-uint8_t *write_jump(uint8_t *at, const void *target)
+uint8_t *write_far_jump(uint8_t *at, const void *target)
 {
     static const uint8_t opcode[6] = {0xff, 0x25};
     memcpy(at, opcode, sizeof(opcode));
@@ -82,7 +78,7 @@ private:
 
 } // namespace
 
-const char *patch_function(void *function, void *hook, const char *name,
+const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original)
 {
     static Arena arena;
@@ -93,20 +89,17 @@ const char *patch_function(void *function, void *hook, const char *name,
     if (stub == nullptr) {
         return "no executable memory near it";
     }
-    uint8_t *moved    = write_jump(stub, hook);
+    uint8_t *moved    = write_far_jump(stub, hook);
     const auto *code  = static_cast<const uint8_t *>(function);
     const char *error = copy_prologue(code, JUMP_NEAR, moved, MOVED_CODE, copy);
     if (error != nullptr) {
         return error;
     }
-    write_jump(moved + copy.to_length, code + copy.from_length);
+    write_far_jump(moved + copy.to_length, code + copy.from_length);
 
     original.store(moved, std::memory_order_release);
     arena.commit(size);
-    if (ucm_bistro_patch(function, stub, name, nullptr, nullptr) != UCS_OK) {
-        return "its code cannot be written";
-    }
-    return nullptr;
+    return write_jump(function, stub);
 }
 
 const void *patched_target(const void *function)
@@ -122,8 +115,13 @@ const void *patched_target(const void *function)
         } else if ((p[0] == 0x48) && (p[1] == 0xb8) && (p[10] == 0xff) &&
                    (p[11] == 0xe0)) { // mov $address, %rax; jmp *%rax
             memcpy(&target, p + 2, sizeof(target));
+        } else if ((p[0] == 0x49) && (p[1] == 0xbb) && (p[10] == 0x41) &&
+                   (p[11] == 0xff) && (p[12] == 0xe3)) { // the same by %r11
+            memcpy(&target, p + 2, sizeof(target));
         } else if ((hops > 0) && (p[0] == 0xff) && (p[1] == 0x25)) {
-            memcpy(&target, p + 6, sizeof(target));
+            int32_t displacement;
+            memcpy(&displacement, p + 2, sizeof(displacement));
+            memcpy(&target, p + 6 + displacement, sizeof(target));
         } else {
             break;
         }
@@ -134,7 +132,7 @@ const void *patched_target(const void *function)
 
 #else
 
-const char *patch_function(void *, void *, const char *, std::atomic<void *> &)
+const char *patch_function(void *, void *, std::atomic<void *> &)
 {
     // UCM 1.13 has no way back to the patched function on other processors.
     return "functions cannot be patched on this processor";

@@ -7,22 +7,22 @@ namespace ucx_ib_dmabuf {
 
 /**
  * Make every call of a function run a hook instead, wherever its address came
- * from, by overwriting its first bytes with a jump (ucm_bistro_patch).
+ * from, by overwriting its first bytes with a jump.
  *
  * Callers serialise; other threads may run the function meanwhile, with the
- * same small risk that UCM takes: one that stands inside the first 5 bytes at
- * that moment goes astray.
+ * same small risk that UCM takes: one that stands between two instructions
+ * inside the first 5 bytes at that moment goes astray.
  *
  * @param function  The function's first byte.
  * @param hook      What to call instead.
- * @param name      For log messages.
  * @param original  Gets the address through which the function can still be
- *                  called, before the hook becomes reachable.
+ *                  called, before the hook becomes reachable. Where it was
+ *                  set, nothing else may ever be put there.
  *
- * @return nullptr, or why it is impossible (a string constant); then nothing
- *         was changed.
+ * @return nullptr, or why it is impossible (a string constant); then the
+ *         function was not changed.
  */
-const char *patch_function(void *function, void *hook, const char *name,
+const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
 
 /**

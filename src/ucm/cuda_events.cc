@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string_view>
 
 #include "ucm/code_patch.h"
+#include "ucm/completeness.h"
 #include "ucm/libraries.h"
 #include "ucm/release_calls.h"
 
@@ -22,13 +24,13 @@ namespace {
 
 class Installer {
 public:
-    ucs_status_t install();
+    ucs_status_t install() noexcept;
 
-    bool complete() const { return complete_.load(std::memory_order_acquire); }
+    bool complete() const noexcept { return installed_.load() && !has_gap(); }
 
-    std::string missing();
+    std::string missing() noexcept;
 
-    void hook_new_runtimes();
+    void hook_new_runtimes() noexcept;
 
 private:
     static bool mode(ucm_mmap_hook_mode_t which)
@@ -36,6 +38,9 @@ private:
         return (ucm_global_opts.cuda_hook_modes & (1 << which)) != 0;
     }
 
+    ucs_status_t install_locked();
+    std::string news();
+    std::string all_missing() const;
     void resolve_driver_calls(const DriverLibrary &driver);
     void hook_driver(const DriverLibrary &driver);
     void hook_runtimes();
@@ -56,15 +61,17 @@ private:
     std::set<void *> hooked_;         // addresses that were dealt with
     std::set<const void *> by_reloc_; // functions whose symbol was
     // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
-    std::deque<ucm_reloc_patch_t> reloc_patches_;
+    std::list<ucm_reloc_patch_t> reloc_patches_;
     std::map<std::string, std::string> missing_; // function, why
-    std::atomic<bool> complete_{false};
+    size_t told_ = 0; // how many of those the subscriber knows
+    std::atomic<bool> installed_{false};
 };
 
 // Never destroyed: hooks and UCM refer to it until the process ends.
-Installer &installer()
+Installer &installer() noexcept
 {
-    static Installer *instance = new Installer;
+    alignas(Installer) static unsigned char storage[sizeof(Installer)];
+    static Installer *instance = new (storage) Installer;
     return *instance;
 }
 
@@ -111,7 +118,7 @@ const char *Installer::verify(const HookKind &kind, void *address,
 const char *Installer::hook_address(const HookedFunction &function,
                                     void *address)
 {
-    if (is_in_ucm(patched_target(address))) {
+    if (is_in_our_ucm(patched_target(address))) {
         return nullptr; // UCX's own hook
     }
     const HookKind &kind       = function.kind();
@@ -119,13 +126,10 @@ const char *Installer::hook_address(const HookedFunction &function,
     if (slot == nullptr) {
         return "it has too many variants";
     }
-    const char *error =
-        patch_function(address, slot->hook, function.symbol, *slot->original);
-    if (error != nullptr) {
-        return error;
-    }
-    ++*kind.used;
-    return verify(kind, address, slot->hook);
+    const char *error = patch_function(address, slot->hook, *slot->original);
+    // Never another function's, once somebody may have come here through it.
+    *kind.used += (slot->original->load() != nullptr);
+    return (error != nullptr) ? error : verify(kind, address, slot->hook);
 }
 
 const char *Installer::hook_by_reloc(const HookedFunction &function,
@@ -175,7 +179,7 @@ void Installer::hook_driver(const DriverLibrary &driver)
     }
     void *free_device = driver.symbol("cuMemFree_v2");
     ucx_frees_ =
-        (free_device != nullptr) && is_in_ucm(patched_target(free_device));
+        (free_device != nullptr) && is_in_our_ucm(patched_target(free_device));
 }
 
 // Time and again: a runtime may have been loaded since the last time.
@@ -185,8 +189,6 @@ void Installer::hook_runtimes()
     if (loaded == libraries_seen_) {
         return;
     }
-    libraries_seen_ = loaded;
-
     const std::vector<void *> libraries = runtime_libraries();
 
     for (const HookedFunction &function : runtime_functions()) {
@@ -197,11 +199,11 @@ void Installer::hook_runtimes()
             hook(function, runtime_addresses(libraries, function.symbol));
         }
     }
+    libraries_seen_ = loaded;
 }
 
-ucs_status_t Installer::install()
+ucs_status_t Installer::install_locked()
 {
-    std::lock_guard<std::mutex> guard(lock_);
     const DriverLibrary driver;
 
     if (!driver.found()) {
@@ -219,32 +221,69 @@ ucs_status_t Installer::install()
         driver_done_ = true;
     }
     hook_runtimes();
-    complete_.store(missing_.empty(), std::memory_order_release);
     return UCS_OK;
 }
 
-void Installer::hook_new_runtimes()
+ucs_status_t Installer::install() noexcept
 {
-    // Whoever waits here may hold the dynamic loader's lock, which the owner
-    // of ours may want.
-    std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
-    if (!guard.owns_lock()) {
-        runtimes_may_be_new.store(true, std::memory_order_release);
-    } else if (driver_done_) {
-        hook_runtimes();
-        complete_.store(missing_.empty(), std::memory_order_release);
+    try {
+        std::unique_lock<std::mutex> guard(lock_);
+        const ucs_status_t status = install_locked();
+        const std::string why     = news();
+        guard.unlock();
+        if (!why.empty()) {
+            note_gap(Gap::HOOKS, why.c_str());
+        }
+        if (status == UCS_OK) {
+            installed_.store(true);
+        }
+        return status;
+    } catch (const std::bad_alloc &) {
+        note_gap(Gap::MEMORY);
+        return UCS_ERR_NO_MEMORY;
     }
 }
 
-std::string Installer::missing()
+void Installer::hook_new_runtimes() noexcept
 {
-    std::lock_guard<std::mutex> guard(lock_);
-    std::map<std::string, std::string> by_reason;
-    std::string result;
-
-    if (!driver_done_ && missing_.empty()) {
-        return "the hooks are not installed";
+    try {
+        // Whoever waits here may hold the dynamic loader's lock, which the
+        // owner of ours may want.
+        std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
+        if (!guard.owns_lock()) {
+            runtimes_may_be_new.store(true, std::memory_order_release);
+            return;
+        }
+        if (!driver_done_) {
+            return;
+        }
+        hook_runtimes();
+        const std::string why = news();
+        guard.unlock();
+        if (!why.empty()) {
+            note_gap(Gap::HOOKS, why.c_str());
+        }
+    } catch (const std::bad_alloc &) {
+        note_gap(Gap::MEMORY);
     }
+}
+
+// What is missing, if that is more than the last time.
+std::string Installer::news()
+{
+    std::string result;
+    if (missing_.size() != told_) {
+        result = all_missing();
+        told_  = missing_.size();
+    }
+    return result;
+}
+
+std::string Installer::all_missing() const
+{
+    std::map<std::string, std::string> by_reason;
+    std::string result = gap_reasons();
+
     for (const auto &[function, reason] : missing_) {
         std::string &functions = by_reason[reason];
         functions.append(functions.empty() ? "" : ", ").append(function);
@@ -256,9 +295,23 @@ std::string Installer::missing()
     return result;
 }
 
+std::string Installer::missing() noexcept
+{
+    try {
+        std::lock_guard<std::mutex> guard(lock_);
+        std::string result = all_missing();
+        if (result.empty() && !installed_.load()) {
+            result = "the hooks are not installed";
+        }
+        return result;
+    } catch (const std::bad_alloc &) {
+        return "out of memory"; // short enough to need none
+    }
+}
+
 } // namespace
 
-void cuda_events_refresh()
+void cuda_events_refresh() noexcept
 {
     if (runtimes_may_be_new.load(std::memory_order_relaxed) &&
         runtimes_may_be_new.exchange(false, std::memory_order_acq_rel)) {
@@ -266,17 +319,17 @@ void cuda_events_refresh()
     }
 }
 
-ucs_status_t cuda_events_install()
+ucs_status_t cuda_events_install() noexcept
 {
     return installer().install();
 }
 
-bool cuda_events_complete()
+bool cuda_events_complete() noexcept
 {
     return installer().complete();
 }
 
-std::string cuda_events_missing()
+std::string cuda_events_missing() noexcept
 {
     return installer().missing();
 }

@@ -33,28 +33,41 @@ namespace ucx_ib_dmabuf {
  * @return UCS_OK               Installed, perhaps not completely: see
  *                              cuda_events_complete().
  *         UCS_ERR_UNSUPPORTED  No libcuda in this process.
+ *         UCS_ERR_NO_MEMORY    It may be repeated, but is not complete.
  */
-ucs_status_t cuda_events_install();
+ucs_status_t cuda_events_install() noexcept;
 
 /**
  * Hook runtimes that were loaded since the last time. Call it where memory is
  * registered, and no lock is held: it may call the dynamic loader. Thread-safe
  * and cheap (one atomic load) while no runtime started.
  */
-void cuda_events_refresh();
+void cuda_events_refresh() noexcept;
 
 /**
  * Whether every known way of releasing CUDA memory is hooked and verified.
  * False before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none.
- * Thread-safe and cheap (one atomic load).
+ * It may become false at any time, and then stays so. Thread-safe and cheap.
  */
-bool cuda_events_complete();
+bool cuda_events_complete() noexcept;
 
 /**
  * What is missing and why, as text for one warning. Empty if complete.
  * Thread-safe; may allocate memory.
  */
-std::string cuda_events_missing();
+std::string cuda_events_missing() noexcept;
+
+using IncompleteHandler = void (*)(const char *why, void *arg);
+
+/**
+ * Be told when cuda_events_complete() becomes false, and at once if it is. One
+ * subscriber, for good, after cuda_events_install().
+ *
+ * Called in the thread that finds it out, in the middle of a call of CUDA's,
+ * before memory whose release may go unseen is given out; with no lock held;
+ * more than once if there are several reasons. It must not throw.
+ */
+void cuda_events_on_incomplete(IncompleteHandler handler, void *arg);
 
 /**
  * Whether a UCM_EVENT_MEM_TYPE_FREE says that any CUDA memory may be going: a

@@ -2,6 +2,7 @@
 #include "ucm/functions.h"
 
 #include "ucm/allocate_calls.h"
+#include "ucm/library_calls.h"
 #include "ucm/release_calls.h"
 
 namespace ucx_ib_dmabuf {
@@ -33,7 +34,7 @@ const HookedFunction DRIVER_FUNCTIONS[] = {
     {"cuMemPoolTrimTo", "cuMemPoolTrimTo", LEGACY, hook_kind<TrimPool>},
     {"cuMemPoolDestroy", "cuMemPoolDestroy", LEGACY, hook_kind<DestroyOwner>},
     {"cuModuleUnload", "cuModuleUnload", LEGACY, hook_kind<DestroyOwner>},
-    {"cuLibraryUnload", "cuLibraryUnload", LEGACY, hook_kind<DestroyOwner>},
+    {"cuLibraryUnload", "cuLibraryUnload", LEGACY, hook_kind<UnloadLibrary>},
     {"cuCtxDestroy_v2", "cuCtxDestroy", LEGACY, hook_kind<DestroyContext>},
     {"cuCtxDestroy", nullptr, LEGACY, hook_kind<DestroyContext>},
     {"cuCtxDetach", "cuCtxDetach", LEGACY, hook_kind<DestroyContext>},
@@ -67,6 +68,8 @@ const HookedFunction DRIVER_FUNCTIONS[] = {
     {"cuMemMap", "cuMemMap", LEGACY, hook_kind<Map>},
     {"cuIpcOpenMemHandle_v2", "cuIpcOpenMemHandle", LEGACY, hook_kind<OpenIpc>},
     {"cuModuleGetGlobal_v2", "cuModuleGetGlobal", LEGACY, hook_kind<GetGlobal>},
+    {"cuLibraryGetModule", "cuLibraryGetModule", LEGACY,
+     hook_kind<GetLibraryModule>},
     {"cuLibraryGetGlobal", "cuLibraryGetGlobal", LEGACY, hook_kind<GetGlobal>},
     {"cuLibraryGetManaged", "cuLibraryGetManaged", LEGACY,
      hook_kind<GetGlobal>},

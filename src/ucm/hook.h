@@ -30,7 +30,10 @@ struct HookSlot<Call, CudaResult(Args...), Slot> {
         const auto driver = reinterpret_cast<CudaResult (*)(Args...)>(
             original.load(std::memory_order_acquire));
         if (__builtin_expect(hook_thread.probing, false)) {
-            hook_thread.seen = reinterpret_cast<const void *>(&run);
+            // The first: an old entry point may lead to a newer, hooked one.
+            if (hook_thread.seen == nullptr) {
+                hook_thread.seen = reinterpret_cast<const void *>(&run);
+            }
             return Call::REFUSES ? driver(args...) : CUDA_INVALID_VALUE;
         }
         return Call::run(driver, args...);

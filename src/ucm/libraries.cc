@@ -5,7 +5,14 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <link.h>
+#include <new>
 #include <string>
+
+#include <ucm/api/ucm.h>
+
+extern "C" {
+#include <ucm/event/event.h>
+}
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -35,6 +42,15 @@ const char *base_name(const char *path)
 void *open_loaded(const char *path)
 {
     return dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+// Where the library or program that an address lies in starts.
+const void *object_of(const void *address)
+{
+    Dl_info info;
+    return ((address != nullptr) && (dladdr(address, &info) != 0))
+               ? info.dli_fbase
+               : nullptr;
 }
 
 } // namespace
@@ -92,15 +108,20 @@ Addresses DriverLibrary::addresses(const HookedFunction &function) const
 std::vector<void *> runtime_libraries()
 {
     std::vector<std::string> paths;
-    dl_iterate_phdr(
-        [](dl_phdr_info *info, size_t, void *arg) {
+    const auto add_runtime = [](dl_phdr_info *info, size_t, void *arg) {
+        try {
             if (strncmp(base_name(info->dlpi_name), "libcudart", 9) == 0) {
                 static_cast<std::vector<std::string> *>(arg)->push_back(
                     info->dlpi_name);
             }
             return 0;
-        },
-        &paths);
+        } catch (const std::bad_alloc &) {
+            return 1;
+        }
+    };
+    if (dl_iterate_phdr(add_runtime, &paths) != 0) {
+        throw std::bad_alloc();
+    }
 
     std::vector<void *> handles{RTLD_DEFAULT};
     for (const std::string &path : paths) {
@@ -133,11 +154,23 @@ uint64_t libraries_loaded()
     return count;
 }
 
-bool is_in_ucm(const void *address)
+bool is_in_our_ucm(const void *address)
 {
-    Dl_info info;
-    return (address != nullptr) && (dladdr(address, &info) != 0) &&
-           (strncmp(base_name(info.dli_fname), "libucm", 6) == 0);
+    const void *object = object_of(address);
+    if (object == nullptr) {
+        return false;
+    }
+    bool found = (object == object_of(reinterpret_cast<const void *>(
+                                &ucm_event_dispatch)));
+    // UCM's modules are in its list, each in that of the UCM it belongs to.
+    const ucs_list_link_t *end = &ucm_event_installer_list;
+    for (const ucs_list_link_t *i = end->next; !found && (i != end);
+         i                        = i->next) {
+        const auto *module = ucs_container_of(i, ucm_event_installer_t, list);
+        found = (object ==
+                 object_of(reinterpret_cast<const void *>(module->install)));
+    }
+    return found;
 }
 
 void pin_this_library()

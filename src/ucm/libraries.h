@@ -48,8 +48,12 @@ Addresses runtime_addresses(const std::vector<void *> &libraries,
 /** How many libraries this process has loaded so far: cheap to ask. */
 uint64_t libraries_loaded();
 
-/** Whether an address lies in UCX's own CUDA hooks. */
-bool is_in_ucm(const void *address);
+/**
+ * Whether an address lies in the UCM whose events we use, or in one of its
+ * modules: a hook there announces to our subscribers. Other copies of UCX have
+ * a UCM and subscribers of their own.
+ */
+bool is_in_our_ucm(const void *address);
 
 /** Keep the library that this code is in from being unloaded. */
 void pin_this_library();

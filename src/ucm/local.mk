@@ -4,6 +4,10 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/allocate_calls.h \
     src/ucm/code_patch.cc \
     src/ucm/code_patch.h \
+    src/ucm/code_write.h \
+    src/ucm/code_write_x86_64.cc \
+    src/ucm/completeness.cc \
+    src/ucm/completeness.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
     src/ucm/functions.cc \
@@ -11,6 +15,9 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/hook.h \
     src/ucm/libraries.cc \
     src/ucm/libraries.h \
+    src/ucm/library_calls.h \
+    src/ucm/module_owners.cc \
+    src/ucm/module_owners.h \
     src/ucm/prologue_x86_64.cc \
     src/ucm/prologue_x86_64.h \
     src/ucm/range_table.cc \

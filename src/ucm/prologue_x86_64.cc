@@ -234,6 +234,18 @@ public:
         return (value == narrow) && bytes(&narrow, sizeof(narrow));
     }
 
+    // To wherever: what another tool has patched may lead far away.
+    bool jump(const uint8_t *target)
+    {
+        const uint8_t near = 0xe9, far[] = {0xff, 0x25, 0, 0, 0, 0};
+        const size_t before = length_;
+        if (bytes(&near, 1) && displacement(target)) {
+            return true;
+        }
+        length_ = before;
+        return bytes(far, sizeof(far)) && bytes(&target, sizeof(target));
+    }
+
 private:
     uint8_t *start_;
     size_t capacity_;
@@ -243,14 +255,14 @@ private:
 bool copy_one(const Instruction &insn, const uint8_t *from, Writer &to)
 {
     const uint8_t *target = from + insn.length + insn.relative;
-    const uint8_t call = 0xe8, jump = 0xe9;
+    const uint8_t call     = 0xe8;
     const uint8_t branch[] = {0x0f, uint8_t(0x80 | insn.condition)};
 
     switch (insn.flow) {
     case Flow::CALL_REL:
         return to.bytes(&call, 1) && to.displacement(target);
     case Flow::JUMP_REL:
-        return to.bytes(&jump, 1) && to.displacement(target);
+        return to.jump(target);
     case Flow::BRANCH_REL:
         return to.bytes(branch, 2) && to.displacement(target);
     default:

@@ -7,7 +7,7 @@
 
 namespace ucx_ib_dmabuf {
 
-void RangeTable::insert(uint64_t base, const Allocation &allocation)
+bool RangeTable::insert(uint64_t base, const Allocation &allocation) noexcept
 {
     Shard &part = shard(base);
     std::lock_guard<std::mutex> guard(part.lock);
@@ -17,13 +17,19 @@ void RangeTable::insert(uint64_t base, const Allocation &allocation)
         });
         part.limit = part.entries.size() + MAX_WITH_RETIRED;
     }
-    // Under the lock: who sees a new number and takes the lock finds the entry.
-    Allocation entry = allocation;
-    entry.serial     = serial_.fetch_add(1, std::memory_order_acq_rel) + 1;
-    part.entries.insert_or_assign(base, entry);
+    try {
+        // Under the lock: who sees a new number and takes the lock finds the
+        // entry.
+        Allocation &entry = part.entries[base];
+        entry             = allocation;
+        entry.serial      = serial_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    } catch (const std::bad_alloc &) {
+        return false;
+    }
+    return true;
 }
 
-size_t RangeTable::size(uint64_t base)
+size_t RangeTable::size(uint64_t base) noexcept
 {
     Shard &part = shard(base);
     std::lock_guard<std::mutex> guard(part.lock);
@@ -33,7 +39,7 @@ size_t RangeTable::size(uint64_t base)
                : 0;
 }
 
-size_t RangeTable::remove(uint64_t base)
+size_t RangeTable::remove(uint64_t base) noexcept
 {
     Shard &part = shard(base);
     std::lock_guard<std::mutex> guard(part.lock);
@@ -46,7 +52,7 @@ size_t RangeTable::remove(uint64_t base)
     return size;
 }
 
-void RangeTable::remove(const Range &seen)
+void RangeTable::remove(const Range &seen) noexcept
 {
     Shard &part = shard(seen.base);
     std::lock_guard<std::mutex> guard(part.lock);
@@ -57,7 +63,7 @@ void RangeTable::remove(const Range &seen)
     }
 }
 
-size_t RangeTable::retire(uint64_t base)
+size_t RangeTable::retire(uint64_t base) noexcept
 {
     Shard &part = shard(base);
     std::lock_guard<std::mutex> guard(part.lock);
@@ -145,7 +151,7 @@ void RangeTable::remove_overlapping(std::vector<Range> &ranges,
     });
 }
 
-void RangeTable::reset_after_fork()
+void RangeTable::reset_after_fork() noexcept
 {
     // Another thread of the parent may have held a lock or been inside a map:
     // start afresh and leak what is there.

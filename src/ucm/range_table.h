@@ -41,17 +41,20 @@ public:
         uint64_t serial = 0;    /**< given by insert() */
     };
 
-    /** Add an allocation, or replace the one that starts there. */
-    void insert(uint64_t base, const Allocation &allocation);
+    /**
+     * Add an allocation, or replace the one that starts there.
+     * @return False: there is no memory left, and it is not in the table.
+     */
+    bool insert(uint64_t base, const Allocation &allocation) noexcept;
 
     /** @return An allocation's size, 0 if not known exactly. */
-    size_t size(uint64_t base);
+    size_t size(uint64_t base) noexcept;
 
     /** Remove an allocation. @return Its size, 0 if not known exactly. */
-    size_t remove(uint64_t base);
+    size_t remove(uint64_t base) noexcept;
 
     /** Remove what a snapshot showed, unless it was replaced since. */
-    void remove(const Range &seen);
+    void remove(const Range &seen) noexcept;
 
     /** @return A number that grows with each insertion. */
     uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
@@ -60,19 +63,23 @@ public:
      * Mark an allocation as given back to its pool, which still has its memory.
      * @return Its size, 0 if not known exactly.
      */
-    size_t retire(uint64_t base);
+    size_t retire(uint64_t base) noexcept;
 
     /**
      * Remove what goes with this owner: what it owns, and what was retired and
      * belongs to it or to an unknown pool. Of that, return what does not
      * overlap memory in use: a pool may have given out part of it again.
+     * May throw std::bad_alloc; part of it may be removed then.
      */
     std::vector<Range> take_owned(uint64_t owner);
 
-    /** All of it, retired or not. */
+    /** All of it, retired or not. May throw std::bad_alloc. */
     std::vector<Range> snapshot();
 
-    /** What overlaps this range and is in use or owned. */
+    /**
+     * What overlaps this range and is in use or owned. May throw
+     * std::bad_alloc.
+     */
     std::vector<Range> overlapping(const Range &range);
 
     /** Remove from 'ranges' those that overlap one of 'others'. */
@@ -80,7 +87,7 @@ public:
                                    std::vector<Range> others);
 
     /** Forget everything; locks as after fork() in the child. */
-    void reset_after_fork();
+    void reset_after_fork() noexcept;
 
 private:
     struct alignas(64) Shard {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucm/release.h"
 
+#include "ucm/completeness.h"
+#include "ucm/module_owners.h"
+
 #include <cuda.h>
 #include <mutex>
+#include <new>
 #include <pthread.h>
 #include <utility>
 
@@ -28,10 +32,19 @@ uint64_t device_bit(int device)
 }
 
 // Never destroyed: memory is released until the very end of the process.
-RangeTable &ranges()
+RangeTable &ranges() noexcept
 {
-    static RangeTable *table = new RangeTable;
+    alignas(RangeTable) static unsigned char storage[sizeof(RangeTable)];
+    static RangeTable *table = new (storage) RangeTable;
     return *table;
+}
+
+// An allocation that is not in the table may be missed when its owner goes.
+void list(uint64_t base, const RangeTable::Allocation &allocation)
+{
+    if (!ranges().insert(base, allocation)) {
+        note_gap(Gap::MEMORY);
+    }
 }
 
 void dispatch(ucm_event_type_t type, uint64_t address, size_t size,
@@ -128,11 +141,18 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
         // Not exact: UCX announces pitched memory without its padding.
-        ranges().insert(
-            base, {event->mem_type.size, 0, RangeTable::State::IN_USE, false});
+        list(base,
+             {event->mem_type.size, 0, RangeTable::State::IN_USE, false});
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().remove(base);
     }
+}
+
+// What goes is not known: all does. UCX's cache of types cannot be told so.
+void announce_without_memory()
+{
+    announce_everything();
+    note_gap(Gap::MEMORY);
 }
 
 } // namespace
@@ -179,8 +199,12 @@ void Release::owned(uint64_t owner)
     if (!outermost_) {
         return;
     }
-    for (const RangeTable::Range &range : ranges().take_owned(owner)) {
-        dispatch_free(range.base, range.size);
+    try {
+        for (const RangeTable::Range &range : ranges().take_owned(owner)) {
+            dispatch_free(range.base, range.size);
+        }
+    } catch (const std::bad_alloc &) {
+        announce_without_memory();
     }
 }
 
@@ -200,14 +224,14 @@ void Release::finish(CudaResult result)
         // The driver refused: the memory is still there, and UCX would take it
         // for host memory.
         if (was_listed_) {
-            ranges().insert(range_.base, {range_.size});
+            list(range_.base, {range_.size});
         }
         dispatch_allocation(range_.base, range_.size);
     }
 }
 
 void announce_vanished()
-{
+try {
     if (driver_calls.pointer_attribute.load(std::memory_order_acquire) ==
         nullptr) {
         return;
@@ -234,6 +258,8 @@ void announce_vanished()
         dispatch_free(range.base, range.size);
         dispatch_allocation(range.base, range.size);
     }
+} catch (const std::bad_alloc &) {
+    announce_without_memory();
 }
 
 bool primary_is_active(int device, bool unknown)
@@ -284,12 +310,12 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
         size    = range.size;
     }
     if (kept == Kept::LISTED) {
-        ranges().insert(address, {size, owner});
+        list(address, {size, owner});
     } else if (kept == Kept::OWNED) {
         if (ranges().size(address) == size) {
             return; // asked for again: nothing is new
         }
-        ranges().insert(address, {size, owner, RangeTable::State::OWNED});
+        list(address, {size, owner, RangeTable::State::OWNED});
     }
     dispatch_allocation(address, size);
 }
@@ -297,6 +323,7 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
 void note_graph_memory()
 {
     graph_memory.store(true, std::memory_order_relaxed);
+    note_gap(Gap::GRAPHS);
 }
 
 bool graph_memory_noted()
@@ -311,14 +338,23 @@ void follow_ucx_events()
         const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
         const int priority = 0;
 
-        pthread_atfork(nullptr, nullptr, [] { ranges().reset_after_fork(); });
         ranges();
+        const auto in_child = [] {
+            ranges().reset_after_fork();
+            forget_modules_after_fork();
+        };
+        if (pthread_atfork(nullptr, nullptr, in_child) != 0) {
+            note_gap(Gap::MEMORY);
+        }
         // This also makes UCX install its hooks. Where it cannot, it refuses
         // the handler; ours are the only events then.
         if (ucm_set_event_handler(events, priority, on_ucx_event, nullptr) !=
             UCS_OK) {
-            ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
-                                  on_ucx_event, nullptr);
+            if (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL,
+                                      priority, on_ucx_event,
+                                      nullptr) != UCS_OK) {
+                note_gap(Gap::MEMORY);
+            }
         }
     });
 }

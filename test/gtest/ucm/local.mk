@@ -2,8 +2,12 @@
 if HAVE_GTEST
 ucm_tests = \
     test/gtest/ucm/test_patch \
+    test/gtest/ucm/test_patch_threads \
     test/gtest/ucm/test_range_table \
     test/gtest/ucm/test_events \
+    test/gtest/ucm/test_events_copies \
+    test/gtest/ucm/test_events_gaps \
+    test/gtest/ucm/test_events_memory \
     test/gtest/ucm/test_events_owners \
     test/gtest/ucm/test_events_inside \
     test/gtest/ucm/test_events_sim \
@@ -17,6 +21,11 @@ ucm_test_libs = libib_dmabuf_ucm.la $(GTEST_LIBS) -lucm -lucs -ldl
 test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
 test_gtest_ucm_test_patch_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
+
+test_gtest_ucm_test_patch_threads_SOURCES = \
+    test/gtest/ucm/test_patch_threads.cc
+test_gtest_ucm_test_patch_threads_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_patch_threads_LDADD   = $(ucm_test_libs) -lgtest_main
 
 test_gtest_ucm_test_range_table_SOURCES = test/gtest/ucm/test_range_table.cc
 test_gtest_ucm_test_range_table_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
@@ -48,6 +57,23 @@ test_gtest_ucm_test_events_inside_SOURCES = \
 test_gtest_ucm_test_events_inside_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_inside_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_inside_DEPENDENCIES = $(ucm_fakes)
+test_gtest_ucm_test_events_gaps_SOURCES = \
+    test/gtest/ucm/fake.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events_gaps.cc
+test_gtest_ucm_test_events_gaps_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_gaps_LDADD   = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_gaps_DEPENDENCIES = $(ucm_fakes)
+
+test_gtest_ucm_test_events_memory_SOURCES = \
+    test/gtest/ucm/fake.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/test_events_memory.cc
+test_gtest_ucm_test_events_memory_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_memory_LDADD   = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_memory_DEPENDENCIES = $(ucm_fakes)
 
 # What hooks cost: prints JSON, run it by hand.
 test_gtest_ucm_bench_free_SOURCES = \
@@ -72,6 +98,17 @@ test_gtest_ucm_test_events_sim_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_sim_LDADD    = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_sim_DEPENDENCIES = $(CUDA_SIM_STAMP) \
                                                     $(ucm_fakes)
+
+test_gtest_ucm_test_events_copies_SOURCES = \
+    test/gtest/ucm/gpu.h \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h \
+    test/gtest/ucm/second_ucx.h \
+    test/gtest/ucm/test_events_copies.cc
+test_gtest_ucm_test_events_copies_CPPFLAGS = $(ucm_sim_cppflags)
+test_gtest_ucm_test_events_copies_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_copies_LDADD    = $(ucm_test_libs)
+EXTRA_test_gtest_ucm_test_events_copies_DEPENDENCIES = $(CUDA_SIM_STAMP)
 
 test_gtest_ucm_test_events_ucx_SOURCES = \
     test/gtest/ucm/gpu.h \

@@ -85,7 +85,7 @@ TEST_P(Patch, HookAndOriginalWork)
     ASSERT_EQ(test.number + 20, call(20));
     ASSERT_STREQ(nullptr,
                  patch_function(function, reinterpret_cast<void *>(hook),
-                                test.name, original));
+                                original));
     EXPECT_EQ(test.number + 1020, call(20));
     if (test.negative != 0) {
         EXPECT_EQ(test.negative + 1000, call(-20));
@@ -99,7 +99,7 @@ TEST_P(Patch, HookAndOriginalWork)
     std::atomic<void *> below{nullptr};
     ASSERT_STREQ(nullptr,
                  patch_function(function, reinterpret_cast<void *>(second),
-                                test.name, below));
+                                below));
     EXPECT_EQ(test.number + 5020, call(20));
     EXPECT_EQ(test.number + 1020,
               reinterpret_cast<int (*)(int)>(below.load())(20));
@@ -124,7 +124,7 @@ void expect_refused(int (*function)(int), const char *why)
     memcpy(before, reinterpret_cast<void *>(function), sizeof(before));
 
     EXPECT_STREQ(why, patch_function(reinterpret_cast<void *>(function),
-                                     reinterpret_cast<void *>(hook), "refused",
+                                     reinterpret_cast<void *>(hook),
                                      untouched));
     EXPECT_EQ(nullptr, untouched.load());
     EXPECT_EQ(

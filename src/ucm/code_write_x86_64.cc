@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#if defined(__x86_64__)
+
+#include "ucm/code_write.h"
+
+#include <cstdint>
+#include <cstring>
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr size_t JUMP       = 5; // e9 disp32
+constexpr size_t CACHE_LINE = 64;
+
+bool protect(const uint8_t *code, int protection)
+{
+    const auto page     = uintptr_t(sysconf(_SC_PAGESIZE));
+    const uintptr_t low = uintptr_t(code) & ~(page - 1);
+    const uintptr_t end = (uintptr_t(code) + JUMP + page - 1) & ~(page - 1);
+    return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
+}
+
+// All threads forget what they have read of the code. Kernels before 4.16
+// cannot do that; a processor seldom needs it.
+void synchronize_cores()
+{
+    if (syscall(SYS_membarrier,
+                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0) == 0) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0);
+    }
+}
+
+// Two bytes in one cache line, wherever they lie there.
+void store_pair(uint8_t *at, const uint8_t *bytes)
+{
+    uint16_t value;
+    memcpy(&value, bytes, sizeof(value));
+    asm volatile("xchgw %w0, (%1)" : "+r"(value) : "r"(at) : "memory");
+}
+
+// The jump lies within 8 aligned bytes, as in every function that starts at a
+// multiple of 16: one store.
+void store_aligned(uint8_t *code, const uint8_t *jump)
+{
+    const size_t offset = uintptr_t(code) % sizeof(uint64_t);
+    auto *word          = reinterpret_cast<uint64_t *>(code - offset);
+    uint64_t before     = __atomic_load_n(word, __ATOMIC_RELAXED), after;
+
+    do { // what is around it may be patched by somebody else
+        after = before;
+        memcpy(reinterpret_cast<uint8_t *>(&after) + offset, jump, JUMP);
+    } while (!__atomic_compare_exchange_n(word, &before, after, false,
+                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+// Threads that come by are held at the first two bytes until the others are
+// there.
+void store_in_steps(uint8_t *code, const uint8_t *jump)
+{
+    static const uint8_t jump_to_itself[2] = {0xeb, 0xfe};
+
+    store_pair(code, jump_to_itself);
+    synchronize_cores();
+    memcpy(code + sizeof(jump_to_itself), jump + sizeof(jump_to_itself),
+           JUMP - sizeof(jump_to_itself));
+    synchronize_cores();
+    store_pair(code, jump);
+}
+
+} // namespace
+
+const char *write_jump(void *function, const void *target)
+{
+    auto *code          = static_cast<uint8_t *>(function);
+    const auto distance = int32_t(static_cast<const uint8_t *>(target) -
+                                  (code + JUMP));
+    uint8_t jump[JUMP]  = {0xe9};
+
+    memcpy(jump + 1, &distance, sizeof(distance));
+    if (uintptr_t(code) % CACHE_LINE == CACHE_LINE - 1) {
+        return "it begins in the last byte of a cache line";
+    }
+    if (!protect(code, PROT_READ | PROT_WRITE | PROT_EXEC)) {
+        return "its code cannot be written";
+    }
+    if (uintptr_t(code) % sizeof(uint64_t) + JUMP <= sizeof(uint64_t)) {
+        store_aligned(code, jump);
+    } else {
+        store_in_steps(code, jump);
+    }
+    // If that fails the page stays writable, which harms nothing.
+    protect(code, PROT_READ | PROT_EXEC);
+    return nullptr;
+}
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Functions are patched while other threads call them, at every place that a
+// function can have within a line of the processor's cache. Each begins with
+// one instruction as long as the jump: what lies between instructions that the
+// jump replaces is not tested (docs/events.md, what cannot be seen).
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <thread>
+#include <vector>
+
+#include "ucm/code_patch.h"
+
+#if defined(__x86_64__)
+
+namespace {
+
+// Which call of mprotect() with this protection fails next; 0: none.
+std::atomic<int> refused_protection{0};
+
+} // namespace
+
+// Takes the place of libc's, for the code under test.
+extern "C" int mprotect(void *address, size_t length, int protection) noexcept;
+extern "C" int mprotect(void *address, size_t length, int protection) noexcept
+{
+    if ((protection != 0) && (refused_protection.load() == protection)) {
+        errno = EACCES;
+        return -1;
+    }
+    return pkey_mprotect(address, length, protection, -1);
+}
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr size_t LINE  = 64;
+constexpr int HOOKED   = -1;
+constexpr int EXECUTE  = PROT_READ | PROT_EXEC;
+constexpr int EVERYTHING = EXECUTE | PROT_WRITE;
+
+int hook()
+{
+    return HOOKED;
+}
+
+// Functions without arguments that return their number.
+class Functions {
+public:
+    using Function = int();
+
+    Functions(size_t count, size_t offset)
+        : offset_(offset), size_((count + 1) * LINE),
+          memory_(static_cast<uint8_t *>(mmap(nullptr, size_,
+                                              PROT_READ | PROT_WRITE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                                              0)))
+    {
+        memset(memory_, 0xcc, size_);
+        for (size_t i = 0; i < count; ++i) {
+            uint8_t *code   = start(i);
+            const int value = int(i);
+            code[0]         = 0xb8; // mov $value, %eax; ret
+            memcpy(code + 1, &value, sizeof(value));
+            code[5] = 0xc3;
+        }
+        pkey_mprotect(memory_, size_, EXECUTE, -1);
+    }
+    ~Functions() { munmap(memory_, size_); }
+    Functions(const Functions &)            = delete;
+    Functions &operator=(const Functions &) = delete;
+
+    uint8_t *start(size_t i) const { return memory_ + i * LINE + offset_; }
+
+    int call(size_t i) const
+    {
+        return reinterpret_cast<Function *>(start(i))();
+    }
+
+    const char *patch(size_t i) const
+    {
+        static std::atomic<void *> original; // not called
+        return patch_function(start(i), reinterpret_cast<void *>(hook),
+                              original);
+    }
+
+private:
+    size_t offset_, size_;
+    uint8_t *memory_;
+};
+
+class PatchThreads : public testing::TestWithParam<size_t> {};
+
+TEST_P(PatchThreads, CallersSeeTheFunctionOrTheHook)
+{
+    constexpr size_t COUNT = 300;
+    const Functions functions(COUNT, GetParam());
+    std::atomic<size_t> current{0};
+    std::atomic<long> wrong{0}, calls{0};
+
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 2; ++i) {
+        callers.emplace_back([&] {
+            for (size_t f = 0; f < COUNT; f = current.load()) {
+                const int answer = functions.call(f);
+                wrong += (answer != int(f)) && (answer != HOOKED);
+                ++calls;
+            }
+        });
+    }
+    for (size_t i = 0; i < COUNT; ++i) {
+        current = i;
+        // Somebody is calling it.
+        for (const long before = calls; calls < before + 3;) {
+            std::this_thread::yield();
+        }
+        EXPECT_STREQ(nullptr, functions.patch(i));
+        EXPECT_EQ(HOOKED, functions.call(i));
+    }
+    current = COUNT;
+    for (std::thread &caller : callers) {
+        caller.join();
+    }
+    EXPECT_EQ(0, wrong.load());
+}
+
+INSTANTIATE_TEST_SUITE_P(Offsets, PatchThreads,
+                         testing::Values(0, 3, 4, 7, 58, 60, 62));
+
+// No store that all processors see at once reaches over two lines.
+TEST(PatchWrite, BeginsAtTheEndOfALine)
+{
+    const Functions functions(1, LINE - 1);
+    EXPECT_STREQ("it begins in the last byte of a cache line",
+                 functions.patch(0));
+    EXPECT_EQ(0, functions.call(0));
+}
+
+TEST(PatchWrite, MemoryThatCannotBeWritten)
+{
+    const Functions functions(1, 0);
+    refused_protection = EVERYTHING;
+    EXPECT_STREQ("its code cannot be written", functions.patch(0));
+    refused_protection = 0;
+    EXPECT_EQ(0, functions.call(0));
+}
+
+// The function is patched, whatever becomes of its page.
+TEST(PatchWrite, MemoryThatStaysWritable)
+{
+    const Functions functions(1, 0);
+    refused_protection = EXECUTE;
+    EXPECT_STREQ(nullptr, functions.patch(0));
+    refused_protection = 0;
+    EXPECT_EQ(HOOKED, functions.call(0));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+#endif
