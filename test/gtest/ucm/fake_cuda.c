@@ -118,6 +118,17 @@ FAKE(cuDevicePrimaryCtxRetain, (void *context, int device))
 FAKE(cuModuleUnload, (uint64_t module))
 FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 
+#if defined(__x86_64__)
+/* The oldest version of a function only jumps to the next one. */
+asm(".globl cuMemFree\n"
+    ".type cuMemFree, @function\n"
+    ".set fake_newer_free, cuMemFree_v2\n"
+    ".p2align 4\n"
+    "cuMemFree:\n"
+    "jmp fake_newer_free\n"
+    ".p2align 4\n");
+#endif
+
 int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
                          const char *name);
 int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
@@ -178,6 +189,14 @@ FAKE(cuMemPoolTrimTo, (uint64_t pool, size_t keep))
 FAKE(cuMemPoolDestroy, (uint64_t pool))
 FAKE(cuLibraryUnload, (uint64_t library))
 FAKE(cuGreenCtxDestroy, (void *context))
+
+int cuLibraryGetModule(uint64_t *module, uint64_t library);
+int cuLibraryGetModule(uint64_t *module, uint64_t library)
+{
+    *module = library + 0x1000;
+    return fake_called("cuLibraryGetModule");
+}
+
 FAKE(cuGraphExecDestroy, (void *graph))
 FAKE(cuDeviceGraphMemTrim, (int device))
 FAKE_ALLOC(cuMemAllocAsync, (uint64_t * address, size_t size, void *stream))

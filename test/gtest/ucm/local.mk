@@ -127,10 +127,14 @@ ucm_fakes = \
     test/gtest/ucm/fake_odd/libcuda.so.1 \
     test/gtest/ucm/fake_old/libcuda.so.1 \
     test/gtest/ucm/fake/caller.so \
+    test/gtest/ucm/fake/libcudart-odd.so \
     test/gtest/ucm/fake/runtime.so \
     test/gtest/ucm/fake/constructor.so
-EXTRA_DIST += test/gtest/ucm/fake_cuda.c test/gtest/ucm/fake_runtime.c \
-              test/gtest/ucm/caller.c
+EXTRA_DIST += \
+    test/gtest/ucm/caller.c \
+    test/gtest/ucm/fake_cuda.c \
+    test/gtest/ucm/fake_odd_runtime.c \
+    test/gtest/ucm/fake_runtime.c
 CLEANFILES += $(ucm_fakes)
 
 ucm_fake_link = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared
@@ -149,6 +153,9 @@ test/gtest/ucm/fake_old/libcuda.so.1: test/gtest/ucm/fake_cuda.c
 
 test/gtest/ucm/fake/caller.so: test/gtest/ucm/caller.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/caller.c
+
+test/gtest/ucm/fake/libcudart-odd.so: test/gtest/ucm/fake_odd_runtime.c
+	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_odd_runtime.c
 
 test/gtest/ucm/fake/runtime.so: test/gtest/ucm/fake_runtime.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_runtime.c

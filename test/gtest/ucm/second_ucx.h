@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+#include "scenario.h"
+
+namespace ucx_ib_dmabuf::test {
+
+/**
+ * Another copy of UCX's UCM and of its CUDA module, as a Python package brings
+ * them: files and sonames of their own, and symbols that nobody else sees.
+ * The copies are made of the UCX under test, and gone when this is.
+ */
+class SecondUcx {
+public:
+    SecondUcx()
+    {
+        char name[] = "/tmp/second_ucx.XXXXXX";
+        CHECK(mkdtemp(name) != nullptr);
+        folder_               = name;
+        const std::string lib = variable("UCX_PREFIX") + "/lib/";
+        copy(lib + "libucm.so.0", "libucm-second.so.0");
+        copy(lib + "ucx/libucm_cuda.so.0", "libucm_cuda-second.so.0");
+        ucm     = open("libucm-second.so.0");
+        modules = open("libucm_cuda-second.so.0");
+        std::filesystem::remove_all(folder_);
+    }
+
+    /** Subscribe to it, which makes it install its hooks. */
+    ucs_status_t subscribe(ucm_event_callback_t handler, void *arg) const
+    {
+        return function_of<decltype(ucm_set_event_handler)>(
+            ucm, "ucm_set_event_handler")(
+            UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, 0, handler,
+            arg);
+    }
+
+    /** Whether an address lies in the copy's hooks. */
+    bool has(const void *address) const
+    {
+        Dl_info info;
+        return (address != nullptr) && (dladdr(address, &info) != 0) &&
+               (std::string(info.dli_fname).find("libucm_cuda-second") !=
+                std::string::npos);
+    }
+
+    void *ucm, *modules;
+
+private:
+    // As long as the names were, so that they fit in their places.
+    static void rename(std::string &bytes, const std::string &from,
+                       const std::string &to)
+    {
+        for (size_t at = 0; (at = bytes.find(from, at)) != std::string::npos;) {
+            bytes.replace(at, from.size(), to);
+        }
+    }
+
+    void copy(const std::string &from, const std::string &to) const
+    {
+        std::ifstream in(from, std::ios::binary);
+        std::string bytes{std::istreambuf_iterator<char>(in), {}};
+        CHECK(!bytes.empty());
+        rename(bytes, "libucm.so.0", "libXcm.so.0");
+        rename(bytes, "libucm_cuda.so.0", "libXcm_cuda.so.0");
+        std::ofstream(folder_ + "/" + to, std::ios::binary) << bytes;
+    }
+
+    // DEEPBIND: its own UCM, not the one that the program is linked with.
+    void *open(const char *name) const
+    {
+        void *library = dlopen((folder_ + "/" + name).c_str(),
+                               RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+        if (library == nullptr) {
+            check_failed(__FILE__, __LINE__, name, dlerror());
+        }
+        return library;
+    }
+
+    std::string folder_;
+};
+
+} // namespace ucx_ib_dmabuf::test

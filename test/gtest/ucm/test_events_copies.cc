@@ -1,1 +1,95 @@
-int main() { return 0; }
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two copies of UCX in one process, as where a Python package brings its own:
+// both hook the same functions of the driver, in either order, and each
+// subscriber must hear of each release.
+#include <gtest/gtest.h>
+
+#include "gpu.h"
+#include "second_ucx.h"
+#include "ucm/code_patch.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+// How many releases the second copy has announced.
+long other_releases = 0;
+
+void count_release(ucm_event_type_t type, ucm_event_t *, void *)
+{
+    other_releases += (type == UCM_EVENT_MEM_TYPE_FREE);
+}
+
+void expect_releases(const Gpu &gpu, bool by_other)
+{
+    const long before   = other_releases;
+    CUdeviceptr address = gpu.allocate(2 * MIB);
+    expect_release(gpu, address, 2 * MIB,
+                   [&] { return gpu.get<Free>("cuMemFree_v2")(address); });
+    CHECK_EQ(other_releases, before + by_other);
+
+    CHECK_EQ(
+        int(gpu.get<MallocAsync>("cuMemAllocAsync")(&address, MIB, nullptr)),
+        0);
+    expect_release(gpu, address, MIB, [&] {
+        return gpu.get<FreeAsync>("cuMemFreeAsync")(address, nullptr) |
+               gpu.get<CUresult()>("cuCtxSynchronize")();
+    });
+}
+
+SCENARIO(other_first)
+{
+    Gpu gpu;
+    const SecondUcx other;
+    CHECK_EQ(int(other.subscribe(count_release, nullptr)), int(UCS_OK));
+    const void *hook = patched_target(symbol_of(gpu.library, "cuMemFree_v2"));
+    CHECK(other.has(hook));
+    install_all();
+    expect_releases(gpu, true);
+}
+
+// It finds our jump, which UCM 1.13 does not know, and leaves it alone.
+SCENARIO(other_later)
+{
+    Gpu gpu;
+    install_all();
+    const SecondUcx other;
+    const bool hooked = (other.subscribe(count_release, nullptr) == UCS_OK);
+    expect_releases(gpu, hooked);
+    install_all(); // again: nothing to mend
+    expect_releases(gpu, hooked);
+}
+
+class CudaEventsCopies : public testing::TestWithParam<bool> {
+protected:
+    void SetUp() override
+    {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        GTEST_SKIP() << "the sanitizer forbids RTLD_DEEPBIND";
+#endif
+    }
+};
+
+TEST_P(CudaEventsCopies, TheOtherHooksFirst)
+{
+    EXPECT_TRUE(run_on_gpu("other_first", GetParam()));
+}
+TEST_P(CudaEventsCopies, TheOtherHooksLater)
+{
+    EXPECT_TRUE(run_on_gpu("other_later", GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hooks, CudaEventsCopies, testing::Bool(),
+                         [](const auto &test) {
+                             return test.param ? "WithUcx" : "Alone";
+                         });
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}

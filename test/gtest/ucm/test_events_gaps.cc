@@ -1,1 +1,181 @@
-int main() { return 0; }
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What must not count as a gap in the hooks, what must, and who is told when
+// one appears; on the driver library that does nothing.
+#include <atomic>
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "fake.h"
+
+namespace {
+
+std::atomic<bool> pages_stay_writable{false};
+
+} // namespace
+
+// Takes the place of libc's, for the code under test.
+extern "C" int mprotect(void *address, size_t length, int protection) noexcept;
+extern "C" int mprotect(void *address, size_t length, int protection) noexcept
+{
+    if (pages_stay_writable && (protection == (PROT_READ | PROT_EXEC))) {
+        errno = EACCES;
+        return -1;
+    }
+    return pkey_mprotect(address, length, protection, -1);
+}
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace test;
+
+using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
+using GetModule = int(uint64_t *, uint64_t);
+using Retain    = int(void *, int);
+
+// What the subscriber was told.
+struct Told {
+    int times = 0;
+    std::string why;
+};
+
+void tell(const char *why, void *arg)
+{
+    auto *told = static_cast<Told *>(arg);
+    ++told->times;
+    told->why = why;
+}
+
+SCENARIO(old_entry_point)
+{
+    Fake fake;
+    install_all();
+    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
+                   [&] { fake.get<Call1>("cuMemFree")(ADDRESS); });
+}
+
+// Each hook still leads to its own function.
+SCENARIO(pages_cannot_be_protected_again)
+{
+    Fake fake;
+    pages_stay_writable = true;
+    install_all();
+    pages_stay_writable = false;
+    for (const char *name :
+         {"cuMemFree_v2", "cuMemFreeHost", "cuIpcCloseMemHandle"}) {
+        expect_release(fake, name, ADDRESS, SIZE,
+                       [&] { fake.get<Call1>(name)(ADDRESS); });
+    }
+    for (const char *name : {"cuMemUnmap", "cuMemAddressFree"}) {
+        expect_release(fake, name, ADDRESS, SIZE,
+                       [&] { fake.get<Call2>(name)(ADDRESS, SIZE); });
+    }
+}
+
+SCENARIO(variables_by_a_librarys_module)
+{
+    constexpr uint64_t library = 0x90;
+    Fake fake;
+    install_all();
+    auto *get    = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
+    auto *unload = fake.get<Call1>("cuLibraryUnload");
+    uint64_t module, address;
+    size_t size;
+    CHECK_EQ(fake.get<GetModule>("cuLibraryGetModule")(&module, library), 0);
+    CHECK_EQ(get(&address, &size, module, "a"), 0);
+    Events events;
+    unload(library + 1);
+    CHECK(events.take().empty());
+    expect_release(fake, "cuLibraryUnload", address, size,
+                   [&] { unload(library); });
+
+    // The driver gives the handle out again, for a module of its own.
+    CHECK_EQ(get(&address, &size, module, "a"), 0);
+    events.take();
+    unload(library);
+    CHECK(events.take().empty());
+    expect_release(fake, "cuModuleUnload", address, size,
+                   [&] { fake.get<Call1>("cuModuleUnload")(module); });
+}
+
+SCENARIO(graph_memory)
+{
+    Fake fake;
+    install_all();
+    Told told;
+    cuda_events_on_incomplete(tell, &told);
+    CHECK_EQ(told.times, 0);
+    uint64_t address;
+    for (int i = 0; i < 2; ++i) {
+        fake.setting("fake_capturing") = 1;
+        fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
+        CHECK(!cuda_events_complete());
+        CHECK_EQ(told.times, 1);
+        CHECK_EQ(told.why, cuda_events_missing());
+        CHECK(told.why.find("graphs") != std::string::npos);
+    }
+}
+
+SCENARIO(late_runtime)
+{
+    Fake fake;
+    install_all();
+    Told told;
+    cuda_events_on_incomplete(tell, &told);
+    open_library(variable("top_builddir") +
+                 "/test/gtest/ucm/fake/libcudart-odd.so");
+    CHECK(cuda_events_complete()); // nobody has looked
+    for (int i = 0; i < 2; ++i) {
+        uint64_t context;
+        fake.get<Retain>("cuDevicePrimaryCtxRetain")(&context, 0);
+        CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+        CHECK(!cuda_events_complete());
+        CHECK_EQ(told.times, 1);
+        CHECK(told.why.find("cudaFree: ") != std::string::npos);
+    }
+}
+
+SCENARIO(late_subscriber)
+{
+    Fake fake("fake_odd");
+    Told told;
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    cuda_events_on_incomplete(tell, &told);
+    CHECK_EQ(told.times, 1);
+    CHECK(told.why.find("cuMemUnmap: ") != std::string::npos);
+}
+
+TEST(CudaEventsGaps, OldEntryPointIsAJump)
+{
+    EXPECT_TRUE(run_on_fake("old_entry_point"));
+}
+TEST(CudaEventsGaps, PagesCannotBeProtectedAgain)
+{
+    EXPECT_TRUE(run_on_fake("pages_cannot_be_protected_again"));
+}
+TEST(CudaEventsGaps, VariablesByALibrarysModule)
+{
+    EXPECT_TRUE(run_on_fake("variables_by_a_librarys_module"));
+}
+TEST(CudaEventsGaps, GraphMemory)
+{
+    EXPECT_TRUE(run_on_fake("graph_memory"));
+}
+TEST(CudaEventsGaps, RuntimeThatCannotBeHooked)
+{
+    EXPECT_TRUE(run_on_fake("late_runtime"));
+}
+TEST(CudaEventsGaps, SubscriberThatComesLate)
+{
+    EXPECT_TRUE(run_on_fake("late_subscriber"));
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+int main(int argc, char **argv)
+{
+    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
+}

@@ -117,7 +117,7 @@ try {
             return nullptr;
         }
         auto *created = new plugin(*cuda, config);
-        created->watch_events(config);
+        created->watch_events();
         instance.store(created);
     }
     return instance.load();
@@ -132,20 +132,33 @@ plugin::plugin(const driver &cuda, const settings &from)
 {
 }
 
-void plugin::watch_events(const settings &from) noexcept
-try {
+void plugin::watch_events() noexcept
+{
     constexpr int events = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
     // Before UCX's own caches, which have priority 0.
     constexpr int priority = INT_MIN / 2;
 
     // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
     // is wanted even where UCX cannot install its own.
-    const bool installed = (cuda_events_install() == UCS_OK);
-    ucs_status_t status  = ucm_set_event_handler(
-         events | UCM_EVENT_FLAG_NO_INSTALL, priority, on_event, &cache_);
-    events_complete_ =
-        (status == UCS_OK) && installed && cuda_events_complete();
-    if (events_complete_ || (from.check_identity == UCS_CONFIG_OFF)) {
+    cuda_events_install();
+    if (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
+                              on_event, &cache_) != UCS_OK) {
+        on_events_missed("UCX refuses a handler of its events");
+        return;
+    }
+    events_complete_ = true;
+    cuda_events_on_incomplete(
+        [](const char *why, void *arg) {
+            static_cast<plugin *>(arg)->on_events_missed(why);
+        },
+        this);
+}
+
+// At any time, perhaps in the middle of a call of CUDA's.
+void plugin::on_events_missed(const char *why) noexcept
+{
+    events_complete_ = false;
+    if (config.check_identity == UCS_CONFIG_OFF) {
         return;
     }
     cache_.check_identity();
@@ -154,12 +167,7 @@ try {
                      "(%s): each use of a registration asks the CUDA "
                      "driver whether its memory is still there, which "
                      "is correct but slower",
-                     cuda_events_missing().c_str()));
-} catch (const std::bad_alloc &) {
-    // Where the hooks are, or why not, is not known.
-    events_complete_ = false;
-    cache_.check_identity();
-    warn_no_memory();
+                     why));
 }
 
 bool plugin::may_be_device(const void *address, size_t length) const

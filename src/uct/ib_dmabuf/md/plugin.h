@@ -40,12 +40,13 @@ public:
 
 private:
     plugin(const driver &cuda, const settings &config);
-    void watch_events(const settings &config) noexcept;
+    void watch_events() noexcept;
+    void on_events_missed(const char *why) noexcept;
 
     const driver &cuda_;
     cuda_exporter exporter_;
     cache cache_;
-    bool events_complete_ = false;
+    std::atomic<bool> events_complete_{false};
     std::atomic<uint64_t> staged_operations_{0};
     std::atomic<uint64_t> staged_bytes_{0};
 };
