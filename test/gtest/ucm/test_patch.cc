@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "ucm/code_patch.h"
 #include "ucm/prologue_x86_64.h"
@@ -163,6 +164,64 @@ TEST(PatchRefused, CopyTooFar)
     EXPECT_STREQ("its first instructions cannot be moved",
                  copy_prologue(memory, 5, &memory[32], 4, copy));
 }
+
+// A jump leads anywhere: what another tool patched may be 2 GiB away, in the
+// other direction than the copy.
+TEST(PatchMoves, JumpOutOfReach)
+{
+    uint8_t memory[64]   = {};
+    const uint8_t jump[] = {0xe9, 0xff, 0xff, 0xff, 0x7f};
+    uintptr_t target;
+    PrologueCopy copy;
+
+    memcpy(&memory[32], jump, sizeof(jump));
+    ASSERT_STREQ(nullptr, copy_prologue(&memory[32], 5, memory, 32, copy));
+    EXPECT_EQ(5u, copy.from_length);
+    EXPECT_EQ(14u, copy.to_length);
+    EXPECT_EQ(0, memcmp(memory, "\xff\x25\0\0\0\0", 6));
+    memcpy(&target, memory + 6, sizeof(target));
+    EXPECT_EQ(uintptr_t(&memory[32]) + 5 + 0x7fffffff, target);
+    EXPECT_STREQ("its first instructions cannot be moved",
+                 copy_prologue(&memory[32], 5, memory, 13, copy));
+}
+
+// A function as another tool left it: with a jump to patch_target. The bytes
+// that its jump does not need are in pieces.
+class PatchOnTop : public testing::TestWithParam<std::string> {};
+
+TEST_P(PatchOnTop, ReachesWhatWasThere)
+{
+    constexpr size_t SIZE = 4096;
+    auto *code            = static_cast<uint8_t *>(
+        mmap(nullptr, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    const auto *target = reinterpret_cast<void *>(patch_target);
+    auto *call         = reinterpret_cast<int (*)(int)>(code);
+    const std::string &jump(GetParam());
+
+    memset(code, 0x06, SIZE); // no instruction
+    memcpy(code, jump.data(), jump.size());
+    memcpy(code + jump.find("ADDRESS."), &target, sizeof(target));
+    ASSERT_EQ(32, call(20));
+    EXPECT_EQ(target, patched_target(code));
+
+    ASSERT_STREQ(nullptr, patch_function(
+                              code, reinterpret_cast<void *>(hook), original));
+    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
+    EXPECT_EQ(1032, call(20));
+    munmap(code, SIZE);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Encodings, PatchOnTop,
+    testing::Values(
+        // mov $address, %rax; jmp *%rax
+        "\x48\xb8" "ADDRESS.\xff\xe0",
+        // mov $address, %r11; jmp *%r11
+        "\x49\xbb" "ADDRESS.\x41\xff\xe3",
+        // jmp over 3 bytes; jmp *4(%rip)
+        std::string("\xe9\x03\0\0\0...\xff\x25\x04\0\0\0....ADDRESS.", 26)),
+    [](const auto &test) { return "form_" + std::to_string(test.index); });
 
 } // namespace
 } // namespace ucx_ib_dmabuf
