@@ -77,10 +77,10 @@ void store_in_steps(uint8_t *code, const uint8_t *jump)
 
 const char *write_jump(void *function, const void *target)
 {
-    auto *code          = static_cast<uint8_t *>(function);
-    const auto distance = int32_t(static_cast<const uint8_t *>(target) -
-                                  (code + JUMP));
-    uint8_t jump[JUMP]  = {0xe9};
+    auto *code = static_cast<uint8_t *>(function);
+    const auto distance =
+        int32_t(static_cast<const uint8_t *>(target) - (code + JUMP));
+    uint8_t jump[JUMP] = {0xe9};
 
     memcpy(jump + 1, &distance, sizeof(distance));
     if (uintptr_t(code) % CACHE_LINE == CACHE_LINE - 1) {

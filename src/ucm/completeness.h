@@ -18,7 +18,8 @@ enum class Gap : unsigned {
  * Note a gap, and tell the subscriber if it is new. Takes no lock; call it with
  * none held.
  *
- * @param why  For the subscriber's warning; nullptr: what is usual for this gap.
+ * @param why  For the subscriber's warning; nullptr: what is usual for this
+ * gap.
  */
 void note_gap(Gap gap, const char *why = nullptr) noexcept;
 

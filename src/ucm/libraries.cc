@@ -160,14 +160,15 @@ bool is_in_our_ucm(const void *address)
     if (object == nullptr) {
         return false;
     }
-    bool found = (object == object_of(reinterpret_cast<const void *>(
-                                &ucm_event_dispatch)));
+    bool found =
+        (object ==
+         object_of(reinterpret_cast<const void *>(&ucm_event_dispatch)));
     // UCM's modules are in its list, each in that of the UCM it belongs to.
     const ucs_list_link_t *end = &ucm_event_installer_list;
     for (const ucs_list_link_t *i = end->next; !found && (i != end);
          i                        = i->next) {
         const auto *module = ucs_container_of(i, ucm_event_installer_t, list);
-        found = (object ==
+        found              = (object ==
                  object_of(reinterpret_cast<const void *>(module->install)));
     }
     return found;

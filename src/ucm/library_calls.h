@@ -8,7 +8,8 @@
 #include "ucm/module_owners.h"
 #include "ucm/release.h"
 
-/** The kinds of CUDA calls around modules and libraries, and their variables. */
+/** The kinds of CUDA calls around modules and libraries, and their variables.
+ */
 namespace ucx_ib_dmabuf {
 
 /** cuModuleGetGlobal, cuLibraryGetGlobal: memory that goes with its owner. */

@@ -254,7 +254,7 @@ private:
 
 bool copy_one(const Instruction &insn, const uint8_t *from, Writer &to)
 {
-    const uint8_t *target = from + insn.length + insn.relative;
+    const uint8_t *target  = from + insn.length + insn.relative;
     const uint8_t call     = 0xe8;
     const uint8_t branch[] = {0x0f, uint8_t(0x80 | insn.condition)};
 

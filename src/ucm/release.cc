@@ -141,8 +141,7 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
         // Not exact: UCX announces pitched memory without its padding.
-        list(base,
-             {event->mem_type.size, 0, RangeTable::State::IN_USE, false});
+        list(base, {event->mem_type.size, 0, RangeTable::State::IN_USE, false});
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().remove(base);
     }

@@ -323,4 +323,32 @@ TEST_F(test_md, concurrent_registrations)
     EXPECT_GE(exports() - before, 1u);
 }
 
+// Last, as a hook that failed stays so: a runtime is loaded that cannot be
+// hooked, and begins as all do.
+class test_md_late : public test_md {};
+
+TEST_F(test_md_late, a_hook_that_fails_switches_identity_checks_on)
+{
+    gpu::buffer buffer(4 * mib);
+    const auto questions_of_a_use = [&] {
+        auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
+        const uint64_t before =
+            calls("cuPointerGetAttribute") + calls("cuPointerGetAttributes");
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
+        md_.dereg(memh);
+        return calls("cuPointerGetAttribute") +
+               calls("cuPointerGetAttributes") - before;
+    };
+
+    questions_of_a_use();
+    EXPECT_EQ(0u, questions_of_a_use());
+    const std::string build = getenv("top_builddir");
+    ASSERT_NE(nullptr,
+              dlopen((build + "/test/gtest/ucm/fake/libcudart-odd.so").c_str(),
+                     RTLD_NOW));
+    gpu::use();
+    EXPECT_LT(0u, questions_of_a_use());
+}
+
 } // namespace

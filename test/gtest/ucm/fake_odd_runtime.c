@@ -5,9 +5,9 @@
  * moved.
  */
 #if defined(__x86_64__)
-asm(".globl cudaFree\n"
-    ".type cudaFree, @function\n"
-    "cudaFree:\n"
+asm(".globl cudaFreeAsync\n"
+    ".type cudaFreeAsync, @function\n"
+    "cudaFreeAsync:\n"
     "jrcxz 1f\n"
     "1: xor %eax, %eax\n"
     "nop\n"

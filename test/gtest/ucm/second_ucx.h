@@ -36,9 +36,9 @@ public:
     ucs_status_t subscribe(ucm_event_callback_t handler, void *arg) const
     {
         return function_of<decltype(ucm_set_event_handler)>(
-            ucm, "ucm_set_event_handler")(
-            UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, 0, handler,
-            arg);
+            ucm, "ucm_set_event_handler")(UCM_EVENT_MEM_TYPE_ALLOC |
+                                              UCM_EVENT_MEM_TYPE_FREE,
+                                          0, handler, arg);
     }
 
     /** Whether an address lies in the copy's hooks. */

@@ -133,7 +133,7 @@ SCENARIO(late_runtime)
         CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
         CHECK(!cuda_events_complete());
         CHECK_EQ(told.times, 1);
-        CHECK(told.why.find("cudaFree: ") != std::string::npos);
+        CHECK(told.why.find("cudaFreeAsync: ") != std::string::npos);
     }
 }
 

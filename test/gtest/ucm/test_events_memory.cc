@@ -77,8 +77,8 @@ bool released(uint64_t address)
 {
     for (size_t i = 0; i < events.count; ++i) {
         const SeenEvent &event = events.seen[i];
-        if (event.free && ((event.size == 0) ||
-                           (address - event.address < event.size))) {
+        if (event.free &&
+            ((event.size == 0) || (address - event.address < event.size))) {
             return true;
         }
     }
@@ -136,9 +136,8 @@ void call_all(const Fake &fake)
     expect_call(fake, "cuMemAlloc_v2", 0,
                 [&] { fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000); });
     fake.setting("fake_forgotten") = 1;
-    expect_call(fake, "cuDevicePrimaryCtxRelease", address, [&] {
-        fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
-    });
+    expect_call(fake, "cuDevicePrimaryCtxRelease", address,
+                [&] { fake.get<Device>("cuDevicePrimaryCtxRelease")(0); });
 }
 
 // Runs 'body' in a child for each allocation that can fail in it.

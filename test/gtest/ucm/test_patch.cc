@@ -84,9 +84,9 @@ TEST_P(Patch, HookAndOriginalWork)
     int (*volatile call)(int) = test.function;
 
     ASSERT_EQ(test.number + 20, call(20));
-    ASSERT_STREQ(nullptr,
-                 patch_function(function, reinterpret_cast<void *>(hook),
-                                original));
+    ASSERT_STREQ(
+        nullptr,
+        patch_function(function, reinterpret_cast<void *>(hook), original));
     EXPECT_EQ(test.number + 1020, call(20));
     if (test.negative != 0) {
         EXPECT_EQ(test.negative + 1000, call(-20));
@@ -98,9 +98,9 @@ TEST_P(Patch, HookAndOriginalWork)
         return 5000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
     };
     std::atomic<void *> below{nullptr};
-    ASSERT_STREQ(nullptr,
-                 patch_function(function, reinterpret_cast<void *>(second),
-                                below));
+    ASSERT_STREQ(
+        nullptr,
+        patch_function(function, reinterpret_cast<void *>(second), below));
     EXPECT_EQ(test.number + 5020, call(20));
     EXPECT_EQ(test.number + 1020,
               reinterpret_cast<int (*)(int)>(below.load())(20));
@@ -124,9 +124,9 @@ void expect_refused(int (*function)(int), const char *why)
     uint8_t before[16];
     memcpy(before, reinterpret_cast<void *>(function), sizeof(before));
 
-    EXPECT_STREQ(why, patch_function(reinterpret_cast<void *>(function),
-                                     reinterpret_cast<void *>(hook),
-                                     untouched));
+    EXPECT_STREQ(why,
+                 patch_function(reinterpret_cast<void *>(function),
+                                reinterpret_cast<void *>(hook), untouched));
     EXPECT_EQ(nullptr, untouched.load());
     EXPECT_EQ(
         0, memcmp(before, reinterpret_cast<void *>(function), sizeof(before)));
@@ -205,8 +205,8 @@ TEST_P(PatchOnTop, ReachesWhatWasThere)
     ASSERT_EQ(32, call(20));
     EXPECT_EQ(target, patched_target(code));
 
-    ASSERT_STREQ(nullptr, patch_function(
-                              code, reinterpret_cast<void *>(hook), original));
+    ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
+                                         original));
     EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
     EXPECT_EQ(1032, call(20));
     munmap(code, SIZE);
@@ -216,9 +216,11 @@ INSTANTIATE_TEST_SUITE_P(
     Encodings, PatchOnTop,
     testing::Values(
         // mov $address, %rax; jmp *%rax
-        "\x48\xb8" "ADDRESS.\xff\xe0",
+        "\x48\xb8"
+        "ADDRESS.\xff\xe0",
         // mov $address, %r11; jmp *%r11
-        "\x49\xbb" "ADDRESS.\x41\xff\xe3",
+        "\x49\xbb"
+        "ADDRESS.\x41\xff\xe3",
         // jmp over 3 bytes; jmp *4(%rip)
         std::string("\xe9\x03\0\0\0...\xff\x25\x04\0\0\0....ADDRESS.", 26)),
     [](const auto &test) { return "form_" + std::to_string(test.index); });

@@ -38,9 +38,9 @@ extern "C" int mprotect(void *address, size_t length, int protection) noexcept
 namespace ucx_ib_dmabuf {
 namespace {
 
-constexpr size_t LINE  = 64;
-constexpr int HOOKED   = -1;
-constexpr int EXECUTE  = PROT_READ | PROT_EXEC;
+constexpr size_t LINE    = 64;
+constexpr int HOOKED     = -1;
+constexpr int EXECUTE    = PROT_READ | PROT_EXEC;
 constexpr int EVERYTHING = EXECUTE | PROT_WRITE;
 
 int hook()
@@ -55,10 +55,9 @@ public:
 
     Functions(size_t count, size_t offset)
         : offset_(offset), size_((count + 1) * LINE),
-          memory_(static_cast<uint8_t *>(mmap(nullptr, size_,
-                                              PROT_READ | PROT_WRITE,
-                                              MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                                              0)))
+          memory_(static_cast<uint8_t *>(
+              mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)))
     {
         memset(memory_, 0xcc, size_);
         for (size_t i = 0; i < count; ++i) {
