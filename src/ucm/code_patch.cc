@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t JUMP_NEAR     = 5;  // e9 disp32
 constexpr size_t JUMP_INDIRECT = 14; // ff 25 00000000, address
+constexpr size_t LONGEST_PATCH = 13; // of UCM: mov $address, %r11; jmp *%r11
 constexpr size_t MOVED_CODE    = 64;
 constexpr size_t ARENA_SIZE    = 0x10000;
 constexpr uintptr_t REACH      = uintptr_t(1) << 30;
@@ -89,9 +90,11 @@ const char *patch_function(void *function, void *hook,
     if (stub == nullptr) {
         return "no executable memory near it";
     }
-    uint8_t *moved    = write_far_jump(stub, hook);
-    const auto *code  = static_cast<const uint8_t *>(function);
-    const char *error = copy_prologue(code, JUMP_NEAR, moved, MOVED_CODE, copy);
+    uint8_t *moved   = write_far_jump(stub, hook);
+    const auto *code = static_cast<const uint8_t *>(function);
+    // Another UCX that patches on top of this, later, may need more bytes.
+    const char *error =
+        copy_prologue(code, JUMP_NEAR, LONGEST_PATCH, moved, MOVED_CODE, copy);
     if (error != nullptr) {
         return error;
     }

@@ -288,36 +288,40 @@ bool is_relative(Flow flow)
 
 } // namespace
 
-const char *copy_prologue(const uint8_t *from, size_t min_size, uint8_t *to,
-                          size_t capacity, PrologueCopy &copy)
+const char *copy_prologue(const uint8_t *from, size_t min_size,
+                          size_t wanted_size, uint8_t *to, size_t capacity,
+                          PrologueCopy &copy)
 {
     Writer writer(to, capacity);
-    bool ended  = false;
-    size_t done = 0;
+    bool ended = false;
 
-    while (done < min_size) {
+    copy = {0, 0};
+    while (copy.from_length < (ended ? min_size : wanted_size)) {
+        const size_t done      = copy.from_length;
         const Instruction insn = decode(from + done);
-        if (insn.flow == Flow::UNKNOWN) {
-            return "its first instructions are not known here";
-        }
-        // Beyond the end of a short function only padding may be overwritten.
-        if (ended && (insn.flow != Flow::NOP) && (from[done] != 0xcc)) {
-            return "it is shorter than a jump";
-        }
-        const int64_t target = int64_t(done + insn.length) + insn.relative;
+        const int64_t target   = int64_t(done + insn.length) + insn.relative;
+        const char *error      = nullptr;
+
         if (is_relative(insn.flow) && (target >= 0) &&
             (target < int64_t(min_size))) {
             return "it jumps into its first instructions";
         }
-        if (!copy_one(insn, from + done, writer)) {
-            return "its first instructions cannot be moved";
+        if (insn.flow == Flow::UNKNOWN) {
+            error = "its first instructions are not known here";
+        } else if (ended && (insn.flow != Flow::NOP) && (from[done] != 0xcc)) {
+            // Beyond the end of a short function only padding may be
+            // overwritten.
+            error = "it is shorter than a jump";
+        } else if (!copy_one(insn, from + done, writer)) {
+            error = "its first instructions cannot be moved";
+        }
+        if (error != nullptr) {
+            return (done < min_size) ? error : nullptr;
         }
         ended =
             ended || (insn.flow == Flow::END) || (insn.flow == Flow::JUMP_REL);
-        done += insn.length;
+        copy = {done + insn.length, writer.length()};
     }
-
-    copy = {done, writer.length()};
     return nullptr;
 }
 

@@ -18,14 +18,18 @@ struct PrologueCopy {
 
 /**
  * @param from      The function.
- * @param min_size  Bytes of it that will be overwritten.
- * @param to        Where to write; within 2 GiB of what the function refers to.
- * @param capacity  Bytes available there.
- * @param copy      Filled on success.
+ * @param from         The function.
+ * @param min_size     Bytes of it that will be overwritten.
+ * @param wanted_size  Bytes to copy if possible: others may overwrite them.
+ * @param to           Where to write; within 2 GiB of what the function refers
+ *                     to.
+ * @param capacity     Bytes available there.
+ * @param copy         Filled on success.
  *
  * @return nullptr, or why the code cannot be moved (a string constant).
  */
-const char *copy_prologue(const uint8_t *from, size_t min_size, uint8_t *to,
-                          size_t capacity, PrologueCopy &copy);
+const char *copy_prologue(const uint8_t *from, size_t min_size,
+                          size_t wanted_size, uint8_t *to, size_t capacity,
+                          PrologueCopy &copy);
 
 } // namespace ucx_ib_dmabuf

@@ -26,6 +26,8 @@ FUNCTION(patch_helper, "mov $6, %eax\n ret");
 
 FUNCTION(begins_endbr, "endbr64\n push %rbp\n mov %rsp, %rbp\n"
                        "lea 1(%rdi), %eax\n pop %rbp\n ret");
+FUNCTION(patched_twice, "endbr64\n push %rbp\n mov %rsp, %rbp\n"
+                        "lea 1(%rdi), %eax\n pop %rbp\n ret");
 FUNCTION(begins_sub8, "sub $8, %rsp\n lea 2(%rdi), %eax\n add $8, %rsp\n ret");
 FUNCTION(begins_mov, "push %rbx\n mov %edi, %ebx\n mov %rsp, %rdx\n"
                      "lea 3(%rbx), %eax\n pop %rbx\n ret");
@@ -158,11 +160,11 @@ TEST(PatchRefused, CopyTooFar)
 
     memcpy(&memory[32], call, sizeof(call));
     EXPECT_STREQ("its first instructions cannot be moved",
-                 copy_prologue(&memory[32], 5, memory, 32, copy));
+                 copy_prologue(&memory[32], 5, 5, memory, 32, copy));
     memcpy(memory, call, sizeof(call));
-    EXPECT_STREQ(nullptr, copy_prologue(memory, 5, &memory[32], 32, copy));
+    EXPECT_STREQ(nullptr, copy_prologue(memory, 5, 5, &memory[32], 32, copy));
     EXPECT_STREQ("its first instructions cannot be moved",
-                 copy_prologue(memory, 5, &memory[32], 4, copy));
+                 copy_prologue(memory, 5, 5, &memory[32], 4, copy));
 }
 
 // A jump leads anywhere: what another tool patched may be 2 GiB away, in the
@@ -175,14 +177,14 @@ TEST(PatchMoves, JumpOutOfReach)
     PrologueCopy copy;
 
     memcpy(&memory[32], jump, sizeof(jump));
-    ASSERT_STREQ(nullptr, copy_prologue(&memory[32], 5, memory, 32, copy));
+    ASSERT_STREQ(nullptr, copy_prologue(&memory[32], 5, 5, memory, 32, copy));
     EXPECT_EQ(5u, copy.from_length);
     EXPECT_EQ(14u, copy.to_length);
     EXPECT_EQ(0, memcmp(memory, "\xff\x25\0\0\0\0", 6));
     memcpy(&target, memory + 6, sizeof(target));
     EXPECT_EQ(uintptr_t(&memory[32]) + 5 + 0x7fffffff, target);
     EXPECT_STREQ("its first instructions cannot be moved",
-                 copy_prologue(&memory[32], 5, memory, 13, copy));
+                 copy_prologue(&memory[32], 5, 5, memory, 13, copy));
 }
 
 // A function as another tool left it: with a jump to patch_target. The bytes
@@ -224,6 +226,32 @@ INSTANTIATE_TEST_SUITE_P(
         // jmp over 3 bytes; jmp *4(%rip)
         std::string("\xe9\x03\0\0\0...\xff\x25\x04\0\0\0....ADDRESS.", 26)),
     [](const auto &test) { return "form_" + std::to_string(test.index); });
+
+// Another tool patches the same function later, with a longer jump, and goes on
+// with a copy of ours: our way back must not lead into what it wrote.
+TEST(PatchBelow, AnotherToolPatchesOnTop)
+{
+    auto *code = reinterpret_cast<uint8_t *>(patched_twice);
+    static int (*below)(int);
+    int (*other)(int) = [](int argument) { return 7000 + below(argument); };
+    uint8_t jump[13]  = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+    int32_t distance;
+
+    ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
+                                         original));
+    ASSERT_EQ(0xe9, code[0]);
+    memcpy(&distance, code + 1, sizeof(distance));
+    below = reinterpret_cast<int (*)(int)>(code + 5 + distance);
+
+    void *page = reinterpret_cast<void *>(uintptr_t(code) & ~uintptr_t(4095));
+    ASSERT_EQ(0, mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC));
+    memcpy(jump + 2, &other, sizeof(other));
+    memcpy(code, jump, sizeof(jump));
+    ASSERT_EQ(0, mprotect(page, 8192, PROT_READ | PROT_EXEC));
+
+    int (*volatile call)(int) = patched_twice;
+    EXPECT_EQ(8021, call(20));
+}
 
 } // namespace
 } // namespace ucx_ib_dmabuf
