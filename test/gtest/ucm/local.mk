@@ -134,7 +134,7 @@ EXTRA_DIST += \
     test/gtest/ucm/caller.c \
     test/gtest/ucm/fake_cuda.c \
     test/gtest/ucm/fake_odd_runtime.c \
-    test/gtest/ucm/fake_runtime.c
+    test/gtest/ucm/starting_runtime.c
 CLEANFILES += $(ucm_fakes)
 
 ucm_fake_link = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared
@@ -157,9 +157,9 @@ test/gtest/ucm/fake/caller.so: test/gtest/ucm/caller.c
 test/gtest/ucm/fake/libcudart-odd.so: test/gtest/ucm/fake_odd_runtime.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_odd_runtime.c
 
-test/gtest/ucm/fake/runtime.so: test/gtest/ucm/fake_runtime.c
-	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_runtime.c
+test/gtest/ucm/fake/runtime.so: test/gtest/ucm/starting_runtime.c
+	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/starting_runtime.c
 
-test/gtest/ucm/fake/constructor.so: test/gtest/ucm/fake_runtime.c
+test/gtest/ucm/fake/constructor.so: test/gtest/ucm/starting_runtime.c
 	$(ucm_fake_link) -DCONSTRUCTOR -o $@ \
-	    $(srcdir)/test/gtest/ucm/fake_runtime.c
+	    $(srcdir)/test/gtest/ucm/starting_runtime.c
