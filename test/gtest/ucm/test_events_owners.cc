@@ -120,44 +120,58 @@ SCENARIO(primary_release_with_unclear_answers)
 
 // What another thread gets at the addresses of what has just gone is not taken
 // for host memory, whichever event comes first.
-const Fake *reusing;
-uint64_t reused;
-int queries;
+struct {
+    const Fake *fake;
+    uint64_t offset; // of the new memory
+    uint64_t gone, fresh;
+    int queries;
+} reuse;
 
-SCENARIO(addresses_used_anew_meanwhile)
+int reuse_while_asked(uint64_t asked)
+{
+    constexpr size_t step = 0x8000;
+    if (++reuse.queries == 1) {
+        reuse.gone = asked;
+    } else if (reuse.queries == 2) {
+        void *library = reuse.fake->library;
+        *static_cast<size_t *>(symbol_of(library, "fake_step")) = step;
+        *static_cast<uint64_t *>(symbol_of(library, "fake_allocations")) =
+            (reuse.gone + reuse.offset - NEW) / step;
+        reuse.fake->get<Alloc>("cuMemAlloc_v2")(&reuse.fresh, 0x4000);
+    }
+    return ((reuse.queries > 2) && (asked == reuse.fresh)) ? 0 : 1;
+}
+
+void use_anew(uint64_t offset)
 {
     Fake fake;
     install_all();
-    reusing        = &fake;
-    auto *allocate = fake.get<Alloc>("cuMemAlloc_v2");
-    auto *step = static_cast<size_t *>(symbol_of(fake.library, "fake_step"));
+    reuse = {&fake, offset, 0, 0, 0};
     uint64_t address;
-    *step = 0x100000;
+    *static_cast<size_t *>(symbol_of(fake.library, "fake_step")) = 0x100000;
     for (int i = 0; i < 3; ++i) {
-        allocate(&address, 0x10000);
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x10000);
     }
-    // At the second question, the allocator takes the address of the first.
-    set_query(fake, [](uint64_t asked) {
-        if (++queries == 1) {
-            reused = asked;
-        } else if (queries == 2) {
-            auto *count = static_cast<uint64_t *>(
-                symbol_of(reusing->library, "fake_allocations"));
-            *count = (reused - NEW) / 0x100000;
-            uint64_t fresh;
-            reusing->get<Alloc>("cuMemAlloc_v2")(&fresh, 0x8000);
-            CHECK_EQ(fresh, reused);
-        }
-        return ((queries > 2) && (asked == reused)) ? 0 : 1;
-    });
+    set_query(fake, reuse_while_asked);
     Events events;
     fake.get<Call1>("cuCtxDestroy_v2")(0);
+    CHECK_EQ(reuse.fresh, reuse.gone + offset);
     size_t frees;
-    CHECK(ends_as_memory(events, reused, &frees));
+    CHECK(ends_as_memory(events, reuse.fresh, &frees));
     CHECK_EQ(frees, size_t(1));
     set_query(fake, nullptr);
-    expect_release(fake, "cuMemFree_v2", reused, 0x8000, // known still
-                   [&] { fake.get<Call1>("cuMemFree_v2")(reused); });
+    expect_release(fake, "cuMemFree_v2", reuse.fresh, 0x4000, // known still
+                   [&] { fake.get<Call1>("cuMemFree_v2")(reuse.fresh); });
+}
+
+SCENARIO(addresses_used_anew_meanwhile)
+{
+    use_anew(0);
+}
+
+SCENARIO(addresses_used_anew_further_up)
+{
+    use_anew(0x8000);
 }
 
 SCENARIO(pools)
@@ -233,6 +247,7 @@ TEST(CudaEventsOwners, UnclearAnswersAfterLastRelease)
 TEST(CudaEventsOwners, AddressesUsedAnewMeanwhile)
 {
     EXPECT_TRUE(run_on_fake("addresses_used_anew_meanwhile"));
+    EXPECT_TRUE(run_on_fake("addresses_used_anew_further_up"));
 }
 TEST(CudaEventsOwners, Pools)
 {
