@@ -174,6 +174,21 @@ SCENARIO(addresses_used_anew_further_up)
     use_anew(0x8000);
 }
 
+// A mapping is not listed: the driver is asked once more.
+SCENARIO(addresses_mapped_anew_meanwhile)
+{
+    Fake fake;
+    install_all();
+    uint64_t address;
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x10000);
+    set_query(fake, [](uint64_t) { return (reuse.queries++ == 0) ? 1 : 0; });
+    Events events;
+    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    size_t frees;
+    CHECK(ends_as_memory(events, address, &frees));
+    CHECK_EQ(frees, size_t(1));
+}
+
 SCENARIO(pools)
 {
     constexpr uint64_t pool = 0xabc0;
@@ -248,6 +263,7 @@ TEST(CudaEventsOwners, AddressesUsedAnewMeanwhile)
 {
     EXPECT_TRUE(run_on_fake("addresses_used_anew_meanwhile"));
     EXPECT_TRUE(run_on_fake("addresses_used_anew_further_up"));
+    EXPECT_TRUE(run_on_fake("addresses_mapped_anew_meanwhile"));
 }
 TEST(CudaEventsOwners, Pools)
 {
