@@ -6,6 +6,10 @@
 #include "../common/gpu.h"
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 using namespace ucx_ib_dmabuf;
 
@@ -322,6 +326,58 @@ TEST_F(test_staging, little_is_kept_idle)
         finish(one);
     }
     EXPECT_LE(pool_->idle_bytes(), staging_pool::max_idle * 2 * 4096);
+}
+
+// The limit of locked memory counts, as for a user who may not exceed it.
+class locked_memory {
+public:
+    explicit locked_memory(rlim_t limit)
+    {
+        set_capability(false);
+        getrlimit(RLIMIT_MEMLOCK, &before_);
+        const rlimit now{limit, before_.rlim_max};
+        setrlimit(RLIMIT_MEMLOCK, &now);
+    }
+    ~locked_memory()
+    {
+        setrlimit(RLIMIT_MEMLOCK, &before_);
+        set_capability(true);
+    }
+
+private:
+    static void set_capability(bool on)
+    {
+        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct data[2];
+        const uint32_t bit = 1u << CAP_IPC_LOCK;
+
+        syscall(SYS_capget, &header, data);
+        data[0].effective =
+            on ? data[0].effective | bit : data[0].effective & ~bit;
+        if (syscall(SYS_capset, &header, data) != 0) {
+            throw std::runtime_error("capset failed");
+        }
+    }
+
+    rlimit before_{};
+};
+
+TEST_F(test_staging, idle_buffers_give_way)
+{
+    gpu::buffer other(8 * size);
+    locked_memory limit(8 * size + size / 2);
+    auto staged = stage(0, size);
+
+    ASSERT_TRUE(staged);
+    finish(staged);
+    EXPECT_NE(0u, pool_->idle_bytes());
+    staged = pool_->start(*cuda_, other.address(), 8 * size);
+    EXPECT_TRUE(staged);
+    auto more = pool_->start(*cuda_, other.address(), 8 * size);
+    EXPECT_FALSE(more) << "there is no limit";
+    if (staged) {
+        finish(staged);
+    }
 }
 
 TEST_F(test_staging, memory_that_is_gone_cannot_be_staged)

@@ -3,7 +3,6 @@
 #include "../cuda/copy.h"
 #include "../verbs/dmabuf_mr.h"
 #include "changes.h"
-#include <cerrno>
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
@@ -96,13 +95,7 @@ ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
         return UCS_OK;
     }
     mr_ = ibv_reg_mr_iova(pd, memory_, capacity_, window_, access);
-    if (mr_ == nullptr) {
-        ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
-                  "failed: %s. Raise 'ulimit -l'",
-                  capacity_, strerror(errno));
-        return UCS_ERR_IO_ERROR;
-    }
-    return UCS_OK;
+    return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
 }
 
 // Between two bytes that changed there may be some that another NIC wrote: they

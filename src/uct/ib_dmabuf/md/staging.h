@@ -33,7 +33,8 @@ public:
     bool has_room(uintptr_t address, size_t length) const;
     bool covers(uintptr_t address, size_t length) const;
 
-    // Begins an operation: copies what is on the GPU. A failure is logged.
+    // Begins an operation: copies what is on the GPU. A failure is logged, but
+    // for UCS_ERR_NO_RESOURCE: it cannot be registered (errno).
     ucs_status_t start(const driver &cuda, ibv_pd *pd, uintptr_t address,
                        size_t length, int access);
     // Ends it: copies what the NIC wrote to the GPU. Call once, when all NICs

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "staging_pool.h"
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -47,11 +50,32 @@ staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
     if (!buffer) {
         buffer = staging_buffer::create(length);
     }
-    if (buffer &&
-        (buffer->start(cuda, pd_, address, length, access_) != UCS_OK)) {
-        buffer.reset();
+    if (!buffer) {
+        return nullptr;
     }
-    return buffer;
+    ucs_status_t status = buffer->start(cuda, pd_, address, length, access_);
+    if (status == UCS_ERR_NO_RESOURCE) {
+        // What is idle may have what this one lacks: locked memory, keys.
+        drop_idle();
+        status = buffer->start(cuda, pd_, address, length, access_);
+    }
+    if (status == UCS_ERR_NO_RESOURCE) {
+        ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
+                  "failed: %s. Raise 'ulimit -l'",
+                  buffer->capacity(), strerror(errno));
+    }
+    return (status == UCS_OK) ? std::move(buffer) : nullptr;
+}
+
+void staging_pool::drop_idle()
+{
+    // Deregisters without the lock.
+    std::array<std::unique_ptr<staging_buffer>, max_idle> dropped;
+    std::lock_guard<std::mutex> guard(mutex_);
+
+    dropped.swap(idle_);
+    idle_count_ = 0;
+    idle_bytes_ = 0;
 }
 
 // Keeps the buffer and takes it from the caller; or gives back the one that was

@@ -31,6 +31,7 @@ public:
 private:
     std::unique_ptr<staging_buffer> take(uintptr_t address, size_t length);
     std::unique_ptr<staging_buffer> remove(size_t index);
+    void drop_idle();
     std::unique_ptr<staging_buffer>
     keep(std::unique_ptr<staging_buffer> &buffer);
 
