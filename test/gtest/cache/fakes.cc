@@ -226,8 +226,8 @@ std::vector<piece> gpu::contents(int fd, size_t offset, size_t length) const
     }
     // Without real ones, all have the same number.
     const dmabuf &found = it->second;
-    if (real_fds &&
-        (length == 0 || offset > found.length || length > found.length - offset)) {
+    if (real_fds && (length == 0 || offset > found.length ||
+                     length > found.length - offset)) {
         complain("registered beyond the dma-buf");
         return {};
     }
