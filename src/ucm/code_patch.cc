@@ -77,6 +77,15 @@ private:
     size_t used_    = 0;
 };
 
+// mov $address, %rax; jmp *%rax, or the same by %r11.
+bool jumps_by_register(const uint8_t *p)
+{
+    return ((p[0] == 0x48) && (p[1] == 0xb8) && (p[10] == 0xff) &&
+            (p[11] == 0xe0)) ||
+           ((p[0] == 0x49) && (p[1] == 0xbb) && (p[10] == 0x41) &&
+            (p[11] == 0xff) && (p[12] == 0xe3));
+}
+
 } // namespace
 
 const char *patch_function(void *function, void *hook,
@@ -115,11 +124,7 @@ const void *patched_target(const void *function)
             int32_t displacement;
             memcpy(&displacement, p + 1, sizeof(displacement));
             target = p + JUMP_NEAR + displacement;
-        } else if ((p[0] == 0x48) && (p[1] == 0xb8) && (p[10] == 0xff) &&
-                   (p[11] == 0xe0)) { // mov $address, %rax; jmp *%rax
-            memcpy(&target, p + 2, sizeof(target));
-        } else if ((p[0] == 0x49) && (p[1] == 0xbb) && (p[10] == 0x41) &&
-                   (p[11] == 0xff) && (p[12] == 0xe3)) { // the same by %r11
+        } else if (jumps_by_register(p)) {
             memcpy(&target, p + 2, sizeof(target));
         } else if ((hops > 0) && (p[0] == 0xff) && (p[1] == 0x25)) {
             int32_t displacement;

@@ -26,8 +26,6 @@ FUNCTION(patch_helper, "mov $6, %eax\n ret");
 
 FUNCTION(begins_endbr, "endbr64\n push %rbp\n mov %rsp, %rbp\n"
                        "lea 1(%rdi), %eax\n pop %rbp\n ret");
-FUNCTION(patched_twice, "endbr64\n push %rbp\n mov %rsp, %rbp\n"
-                        "lea 1(%rdi), %eax\n pop %rbp\n ret");
 FUNCTION(begins_sub8, "sub $8, %rsp\n lea 2(%rdi), %eax\n add $8, %rsp\n ret");
 FUNCTION(begins_mov, "push %rbx\n mov %edi, %ebx\n mov %rsp, %rdx\n"
                      "lea 3(%rbx), %eax\n pop %rbx\n ret");
@@ -231,26 +229,32 @@ INSTANTIATE_TEST_SUITE_P(
 // with a copy of ours: our way back must not lead into what it wrote.
 TEST(PatchBelow, AnotherToolPatchesOnTop)
 {
-    auto *code = reinterpret_cast<uint8_t *>(patched_twice);
+    constexpr size_t PAGE = 4096;
+    constexpr int ANY     = PROT_READ | PROT_WRITE | PROT_EXEC;
+    // endbr64; push %rbp; mov %rsp, %rbp; lea 1(%rdi), %eax; pop %rbp; ret
+    const uint8_t function[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89,
+                                0xe5, 0x8d, 0x47, 0x01, 0x5d, 0xc3};
+    uint8_t jump[] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+    auto *code     = static_cast<uint8_t *>(
+        mmap(nullptr, PAGE, ANY, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto *call = reinterpret_cast<int (*)(int)>(code);
     static int (*below)(int);
     int (*other)(int) = [](int argument) { return 7000 + below(argument); };
-    uint8_t jump[13]  = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
     int32_t distance;
 
+    memcpy(code, function, sizeof(function));
     ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
                                          original));
+    EXPECT_EQ(1021, call(20));
     ASSERT_EQ(0xe9, code[0]);
     memcpy(&distance, code + 1, sizeof(distance));
     below = reinterpret_cast<int (*)(int)>(code + 5 + distance);
 
-    void *page = reinterpret_cast<void *>(uintptr_t(code) & ~uintptr_t(4095));
-    ASSERT_EQ(0, mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC));
+    ASSERT_EQ(0, mprotect(code, PAGE, ANY));
     memcpy(jump + 2, &other, sizeof(other));
     memcpy(code, jump, sizeof(jump));
-    ASSERT_EQ(0, mprotect(page, 8192, PROT_READ | PROT_EXEC));
-
-    int (*volatile call)(int) = patched_twice;
     EXPECT_EQ(8021, call(20));
+    munmap(code, PAGE);
 }
 
 } // namespace
