@@ -128,8 +128,11 @@ function judge_ratios(least,  i, size, lowest, text) {
         size = sizes[i]
         if (size < 2 ^ 20)
             continue
-        if (lowest == "" || upper[size] < upper[lowest] ||
-            (upper[lowest] >= least && lower[size] < lower[lowest]))
+        # the one to show: what refutes it most, else what shows it least
+        if (lowest == "" || (upper[size] < least ?
+                             upper[size] < upper[lowest] :
+                             upper[lowest] >= least &&
+                                 lower[size] < lower[lowest]))
             lowest = size
         if (coverage[size] < 0.95 || upper[size] < least)
             verdict = "refuted"
