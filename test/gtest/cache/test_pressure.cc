@@ -138,7 +138,9 @@ private:
     const uint64_t complaints_;
 };
 
-TEST(test_pressure, every_kind_of_get)
+class test_pressure : public alloc_faults::forking_test {};
+
+TEST_F(test_pressure, every_kind_of_get)
 {
     for (size_t max_regions : {SIZE_MAX, size_t{6}}) {
         const unsigned count = each_in_a_child([&](plan &what) {
@@ -155,7 +157,7 @@ TEST(test_pressure, every_kind_of_get)
     }
 }
 
-TEST(test_pressure, a_cache_of_its_own)
+TEST_F(test_pressure, a_cache_of_its_own)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
@@ -169,7 +171,7 @@ TEST(test_pressure, a_cache_of_its_own)
     EXPECT_GE(count, 1u);
 }
 
-TEST(test_pressure, what_cannot_fail_needs_no_memory)
+TEST_F(test_pressure, what_cannot_fail_needs_no_memory)
 {
     auto attach = [](plan &what) {
         world here;
@@ -214,7 +216,7 @@ TEST(test_pressure, what_cannot_fail_needs_no_memory)
 }
 
 // A thread that the cache has not met makes itself a record, or does without.
-TEST(test_pressure, another_threads_put)
+TEST_F(test_pressure, another_threads_put)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
@@ -232,7 +234,7 @@ TEST(test_pressure, another_threads_put)
     EXPECT_GE(count, 1u);
 }
 
-TEST(test_pressure, another_threads_get)
+TEST_F(test_pressure, another_threads_get)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;

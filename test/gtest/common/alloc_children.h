@@ -11,6 +11,18 @@
 
 namespace alloc_faults {
 
+// For tests that use what follows. The thread sanitizer takes long to fork, and
+// there is nothing in them for it.
+class forking_test : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+#ifdef __SANITIZE_THREAD__
+        GTEST_SKIP() << "not for the thread sanitizer";
+#endif
+    }
+};
+
 // Like each(), but every run is in a process of its own, as what is allocated
 // once in a process can fail only then. The run ends with exit(), so that a
 // sanitizer looks for leaks. Nothing that it needs may have been used before.

@@ -102,7 +102,9 @@ private:
     int fds_ = 0;
 };
 
-TEST(test_pressure, opening)
+class test_pressure : public alloc_faults::forking_test {};
+
+TEST_F(test_pressure, opening)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         {
@@ -126,7 +128,7 @@ TEST(test_pressure, opening)
     EXPECT_GE(count, 2u);
 }
 
-TEST(test_pressure, opening_where_no_gpu_exports)
+TEST_F(test_pressure, opening_where_no_gpu_exports)
 {
     each_in_a_child([](plan &what) {
         gpu::use();
@@ -137,7 +139,7 @@ TEST(test_pressure, opening_where_no_gpu_exports)
     });
 }
 
-TEST(test_pressure, a_new_registration)
+TEST_F(test_pressure, a_new_registration)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
@@ -147,7 +149,7 @@ TEST(test_pressure, a_new_registration)
     EXPECT_GE(count, 3u);
 }
 
-TEST(test_pressure, a_hit)
+TEST_F(test_pressure, a_hit)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
@@ -160,7 +162,7 @@ TEST(test_pressure, a_hit)
     EXPECT_GE(count, 1u);
 }
 
-TEST(test_pressure, staging)
+TEST_F(test_pressure, staging)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here(refused);
@@ -171,7 +173,7 @@ TEST(test_pressure, staging)
     EXPECT_GE(count, 1u);
 }
 
-TEST(test_pressure, the_end_of_staging)
+TEST_F(test_pressure, the_end_of_staging)
 {
     each_in_a_child([](plan &what) {
         world here(refused);
@@ -182,7 +184,7 @@ TEST(test_pressure, the_end_of_staging)
     });
 }
 
-TEST(test_pressure, a_registration_that_is_declined)
+TEST_F(test_pressure, a_registration_that_is_declined)
 {
     each_in_a_child([](plan &what) {
         world here(refused);
@@ -195,7 +197,7 @@ TEST(test_pressure, a_registration_that_is_declined)
     });
 }
 
-TEST(test_pressure, host_memory)
+TEST_F(test_pressure, host_memory)
 {
     each_in_a_child([](plan &what) {
         world here;
@@ -211,7 +213,7 @@ TEST(test_pressure, host_memory)
 }
 
 // UCP 1.13 ends the process if a key cannot be packed.
-TEST(test_pressure, packing_a_key_never_fails)
+TEST_F(test_pressure, packing_a_key_never_fails)
 {
     for (unsigned flags : {0u, revocable}) {
         const unsigned count = each_in_a_child([&](plan &what) {
@@ -233,7 +235,7 @@ TEST(test_pressure, packing_a_key_never_fails)
 }
 
 // What ends something has to work without memory.
-TEST(test_pressure, ending_needs_no_memory)
+TEST_F(test_pressure, ending_needs_no_memory)
 {
     auto deregister = [](plan &what) {
         world here;
@@ -274,7 +276,7 @@ TEST(test_pressure, ending_needs_no_memory)
     EXPECT_EQ(0u, each_in_a_child(close));
 }
 
-TEST(test_pressure, an_event_needs_no_memory)
+TEST_F(test_pressure, an_event_needs_no_memory)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
@@ -295,7 +297,7 @@ TEST(test_pressure, an_event_needs_no_memory)
     EXPECT_EQ(0u, count);
 }
 
-TEST(test_pressure, a_fork_needs_no_memory)
+TEST_F(test_pressure, a_fork_needs_no_memory)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
@@ -318,7 +320,7 @@ TEST(test_pressure, a_fork_needs_no_memory)
 }
 
 // The counters are written when the process ends.
-TEST(test_pressure, the_counters_need_no_memory)
+TEST_F(test_pressure, the_counters_need_no_memory)
 {
     char path[]  = "/tmp/test_pressure.XXXXXX";
     const int fd = mkstemp(path);
