@@ -96,7 +96,7 @@ class PatchThreads : public testing::TestWithParam<size_t> {};
 
 TEST_P(PatchThreads, CallersSeeTheFunctionOrTheHook)
 {
-    constexpr size_t COUNT = 300;
+    constexpr size_t COUNT = 500;
     const Functions functions(COUNT, GetParam());
     std::atomic<size_t> current{0};
     std::atomic<long> wrong{0}, calls{0};
