@@ -48,7 +48,7 @@ void engine::detach(nic_id nic)
         changed_.wait(locked, [&] { return slot.busy == 0; });
         slot.map.clear();
     }
-    slot.unable.reset();
+    slot.unsupported = {};
     failures_.forget(nic);
     ++changes_;
     slot.inherited = false;

@@ -23,9 +23,12 @@ struct nic_slot {
     address_map map;
     registrar *verbs = nullptr; // nullptr: the slot is free
     device_set serves;          // a get of their memory has succeeded
-    device_set unable;          // it cannot register their memory at all
-    bool inherited = false;     // the parent's, before a fork
-    unsigned busy  = 0;         // regions claimed and not yet deregistered
+    // How many allocations of theirs it has said not to support before it had
+    // registered any; so many, and it cannot at all.
+    static constexpr uint8_t enough = 3;
+    std::array<uint8_t, budget::max_devices> unsupported{};
+    bool inherited = false; // the parent's, before a fork
+    unsigned busy  = 0;     // regions claimed and not yet deregistered
 };
 
 // A registration that is being made, without the lock. On its maker's stack.

@@ -101,7 +101,7 @@ void engine::forget()
         slot.map.forget();
         slot.inherited = slot.verbs != nullptr;
         slot.serves.reset();
-        slot.unable.reset();
+        slot.unsupported = {};
         slot.busy = 0;
     }
     // Threads that waited on it are not there any more.

@@ -259,7 +259,8 @@ entry *engine::find_stranger(guard &, const extent &memory, const kin &known)
 ucs_status_t engine::known_failure(guard &, nic_id nic,
                                    const extent &memory) const
 {
-    return nics_[nic].unable[budget::place(memory.device)]
+    return nics_[nic].unsupported[budget::place(memory.device)] >=
+                   nic_slot::enough
                ? UCS_ERR_UNSUPPORTED
                : failures_.find(memory.identity, nic);
 }

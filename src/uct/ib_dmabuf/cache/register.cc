@@ -312,7 +312,8 @@ ucs_status_t engine::publish(nic_id nic, const extent &memory, in_flight *work,
 }
 
 // So that it is not tried with each message. Whether a GPU and a NIC work
-// together at all shows when they first try; afterwards it is the memory.
+// together at all shows when they first try; afterwards it is the memory, and
+// one allocation may be odd then, too.
 void engine::note_failure(nic_id nic, const extent &memory, in_flight *work,
                           bool by_memory, ucs_status_t status)
 {
@@ -322,12 +323,12 @@ void engine::note_failure(nic_id nic, const extent &memory, in_flight *work,
         return;
     }
     if (status == UCS_ERR_UNSUPPORTED && !by_memory &&
-        !nics_[nic].serves[device]) {
-        nics_[nic].unable.set(device);
-    } else {
-        failures_.add(make_span(memory.base, memory.size), memory.identity,
-                      by_memory ? failures::any_nic : nic, status);
+        !nics_[nic].serves[device] &&
+        nics_[nic].unsupported[device] < nic_slot::enough) {
+        ++nics_[nic].unsupported[device];
     }
+    failures_.add(make_span(memory.base, memory.size), memory.identity,
+                  by_memory ? failures::any_nic : nic, status);
 }
 
 ucs_status_t engine::make(nic_id nic, span request, span known,
