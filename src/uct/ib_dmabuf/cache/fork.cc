@@ -102,7 +102,7 @@ void engine::forget()
         slot.inherited = slot.verbs != nullptr;
         slot.serves.reset();
         slot.unsupported = {};
-        slot.busy = 0;
+        slot.busy        = 0;
     }
     // Threads that waited on it are not there any more.
     new (&changed_) condition_variable;
