@@ -264,6 +264,8 @@ TEST_F(test_cuda, errors_of_the_driver_become_statuses)
         {CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
         {CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
         {CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
+        {CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // passes
+        {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY},
     };
 
     for (const auto &one : cases) {

@@ -17,7 +17,8 @@ ibv_context context;
 ibv_pd pd;
 uint32_t last_key = 1000;
 
-ibv_mr *add_region(ibv_pd *domain, uint64_t address, size_t length)
+ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
+                   uint64_t address, size_t length)
 {
     alloc_faults::exempt from_it;
     std::lock_guard<std::mutex> guard(mutex);
@@ -33,7 +34,7 @@ ibv_mr *add_region(ibv_pd *domain, uint64_t address, size_t length)
     mr->length  = length;
     mr->lkey    = ++last_key;
     mr->rkey    = ++last_key;
-    now.regions.insert(mr);
+    regions->insert(mr);
     return mr;
 }
 
@@ -109,9 +110,11 @@ ucs_status_t md_open(uct_component_t *component, const char *,
 
 const ibv_mr *find(uint32_t key)
 {
-    for (const ibv_mr *mr : now.regions) {
-        if ((mr->lkey == key) || (mr->rkey == key)) {
-            return mr;
+    for (const auto *regions : {&now.regions, &now.copies}) {
+        for (const ibv_mr *mr : *regions) {
+            if ((mr->lkey == key) || (mr->rkey == key)) {
+                return mr;
+            }
         }
     }
     return nullptr;
@@ -147,26 +150,27 @@ ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
     if (fake_ib::now.during_reg) {
         fake_ib::now.during_reg();
     }
-    return fake_ib::add_region(pd, iova, length);
+    return fake_ib::add_region(&fake_ib::now.regions, pd, iova, length);
 }
 
 #undef ibv_reg_mr_iova
 ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *, size_t length, uint64_t iova, int)
 {
-    return fake_ib::add_region(pd, iova, length);
+    return fake_ib::add_region(&fake_ib::now.copies, pd, iova, length);
 }
 
 ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
                          unsigned)
 {
-    return fake_ib::add_region(pd, iova, length);
+    return fake_ib::add_region(&fake_ib::now.copies, pd, iova, length);
 }
 
 int ibv_dereg_mr(ibv_mr *mr)
 {
     std::lock_guard<std::mutex> guard(fake_ib::mutex);
 
-    if (fake_ib::now.regions.erase(mr) == 0) {
+    if ((fake_ib::now.regions.erase(mr) == 0) &&
+        (fake_ib::now.copies.erase(mr) == 0)) {
         return EINVAL;
     }
     delete mr;

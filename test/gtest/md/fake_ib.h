@@ -19,7 +19,8 @@ struct host_memory {
 };
 
 struct counts {
-    std::set<ibv_mr *> regions;       // registered now
+    std::set<ibv_mr *> regions;       // of dma-bufs, registered now
+    std::set<ibv_mr *> copies;        // of host memory under other addresses
     unsigned asked    = 0;            // mem_reg calls that uct_ib itself got
     unsigned host     = 0;            // handles of uct_ib's that are out
     unsigned domains  = 0;            // open

@@ -63,6 +63,7 @@ public:
         }
         md_.reset();
         EXPECT_TRUE(fake_ib::now.regions.empty());
+        EXPECT_TRUE(fake_ib::now.copies.empty());
         EXPECT_EQ(0u, fake_ib::now.host);
         EXPECT_EQ(0u, fake_ib::now.domains);
     }

@@ -139,6 +139,12 @@ ucs_status_t to_status(CUresult result)
         return UCS_ERR_UNSUPPORTED;
     case CUDA_ERROR_INVALID_VALUE:
         return UCS_ERR_INVALID_PARAM;
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+        return UCS_ERR_BUSY; // what is current in the thread, not the memory
     default:
         return UCS_ERR_IO_ERROR;
     }

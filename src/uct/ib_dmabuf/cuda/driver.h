@@ -48,7 +48,8 @@ struct driver {
     text error(CUresult result) const;
 };
 
-// The status that UCX gets for an error of the driver.
+// The status that UCX gets for an error of the driver. UCS_ERR_BUSY: one that
+// passes, of the calling thread or a capture; it says nothing of the memory.
 ucs_status_t to_status(CUresult result);
 
 } // namespace ucx_ib_dmabuf
