@@ -198,13 +198,13 @@ TEST(fence_test, one_side_sees_the_other)
             if (now > rounds) {
                 return;
             }
-            x.value.store(round, std::memory_order_relaxed);
+            x.value.store(round, fence::store_order);
             if (fence::asymmetric) {
                 fence::cheap::light();
             } else {
                 fence::full::light();
             }
-            int other = y.value.load(std::memory_order_relaxed);
+            int other = y.value.load(fence::load_order);
             seen.value.store(other == round ? round : -round,
                              std::memory_order_release);
         }
@@ -216,9 +216,9 @@ TEST(fence_test, one_side_sees_the_other)
         for (int i = 0; i < round % 64; ++i) {
             std::atomic_signal_fence(std::memory_order_seq_cst);
         }
-        y.value.store(round, std::memory_order_relaxed);
+        y.value.store(round, fence::store_order);
         fence::heavy();
-        bool saw = x.value.load(std::memory_order_relaxed) == round;
+        bool saw = x.value.load(fence::load_order) == round;
         int other;
         while (std::abs(other = seen.value.load(std::memory_order_acquire)) !=
                round) {
