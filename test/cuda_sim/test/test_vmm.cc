@@ -103,8 +103,11 @@ TEST_F(Vmm, RefusesWrongMappings)
     EXPECT_EQ(bad, cuMemMap(base, 2 * unit, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit / 2, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base + 4096, unit, 0, handle, 0));
-    EXPECT_EQ(bad, cuMemMap(base + 2 * unit, unit, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle + 1000, 0));
+    // Beyond the end, where another reservation may begin.
+    auto larger = create(2 * unit);
+    EXPECT_EQ(bad, cuMemMap(base + unit, 2 * unit, 0, larger, 0));
+    ASSERT_CUDA(cuMemRelease(larger));
     ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle, 0));
     CUmemGenericAllocationHandle none;
