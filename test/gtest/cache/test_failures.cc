@@ -133,6 +133,49 @@ TEST_F(failures_test, busy_is_not_for_ever)
     use(at(0), 1);
 }
 
+// What is odd is one allocation, however many threads try its chunks at once.
+TEST_F(failures_test, chunks_of_one_allocation_count_once)
+{
+    settings.chunk_size = 4 * MiB;
+    restart();
+    gpu.alloc(at(0), 12 * MiB);
+    gpu.alloc(at(3), 4 * MiB);
+    nic.reg_faults.fail_all(UCS_ERR_UNSUPPORTED);
+    nic.during_reg = [&] {
+        nic.during_reg = [&] { EXPECT_EQ(get(at(2), 1), UCS_ERR_UNSUPPORTED); };
+        EXPECT_EQ(get(at(1), 1), UCS_ERR_UNSUPPORTED);
+    };
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
+    EXPECT_EQ(nic.reg_faults.calls(), 3u);
+    nic.reg_faults.clear();
+    use(at(3), 1);
+}
+
+// A lack of file descriptors, a driver that recovers: errors which look as if
+// they were for good.
+TEST_F(failures_test, errors_that_pass_are_noticed_in_the_end)
+{
+    alloc(2);
+    gpu.export_faults.fail_all(UCS_ERR_IO_ERROR);
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_IO_ERROR);
+    gpu.export_faults.clear();
+    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
+    EXPECT_EQ(get(at(1), 1), UCS_ERR_IO_ERROR);
+    for (int i = 0; i < 1000; ++i) {
+        get(at(1), 1);
+    }
+    EXPECT_LE(nic.reg_faults.calls(), 30u);
+    nic.reg_faults.clear();
+    for (int i : {0, 1}) {
+        int tries = 0;
+        while (tries < 1000 && get(at(i), 1) != UCS_OK) {
+            ++tries;
+        }
+        EXPECT_LT(tries, 1000);
+        use(at(i) + MiB, 1);
+    }
+}
+
 // More failures than are remembered: the latest are.
 TEST_F(failures_test, there_may_be_many)
 {

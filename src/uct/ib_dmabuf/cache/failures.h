@@ -9,11 +9,16 @@
 namespace ucx_ib_dmabuf {
 
 // Memory that could not be exported, or not be registered with a NIC, and the
-// error: until the memory is released or the NIC detached. Of many the latest.
+// error: until the memory is released or the NIC detached, or until it was
+// asked for so often that it is worth another attempt. Of many the latest.
 // Under the cache's lock.
 class failures {
 public:
     static constexpr unsigned any_nic = ~0u;
+
+    // Others than UCS_ERR_UNSUPPORTED may pass, and nobody tells: a lack of
+    // file descriptors, say.
+    static constexpr unsigned asked_again_after = 128;
 
     // The error of this memory with that NIC or with all, else UCS_OK.
     ucs_status_t find(uint64_t identity, unsigned nic) const
@@ -26,6 +31,16 @@ public:
             }
         }
         return UCS_OK;
+    }
+    // Somebody asks for the memory with that NIC.
+    void count_request(uint64_t identity, unsigned nic)
+    {
+        forget_if([&](auto &each) {
+            return each.identity == identity &&
+                   (each.nic == nic || each.nic == any_nic) &&
+                   each.status != UCS_ERR_UNSUPPORTED &&
+                   ++each.asked == asked_again_after;
+        });
     }
     void add(span memory, uint64_t identity, unsigned nic, ucs_status_t status)
     {
@@ -51,6 +66,7 @@ private:
         uint64_t identity;
         unsigned nic;
         ucs_status_t status;
+        unsigned asked = 0;
     };
 
     template <typename Condition>

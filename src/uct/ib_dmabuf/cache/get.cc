@@ -308,6 +308,7 @@ ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
         *out = e;
         return UCS_OK;
     }
+    failures_.count_request(memory.identity, nic);
     ucs_status_t status = known_failure(locked, nic, memory);
     if (status != UCS_OK) {
         return status;

@@ -319,7 +319,8 @@ void engine::note_failure(nic_id nic, const extent &memory, in_flight *work,
 {
     guard locked(lock_);
     int device = budget::place(memory.device);
-    if (work->released) {
+    // Other chunks of the same allocation may have failed meanwhile.
+    if (work->released || known_failure(locked, nic, memory) != UCS_OK) {
         return;
     }
     if (status == UCS_ERR_UNSUPPORTED && !by_memory &&
