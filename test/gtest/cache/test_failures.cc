@@ -250,6 +250,57 @@ TEST_F(failures_test, room_is_looked_for_now_and_then)
     cache->put(held);
 }
 
+// Then all of it serves, not one request now and then.
+TEST_F(failures_test, room_that_was_found_is_used)
+{
+    alloc(12);
+    nic.limit(4 * MiB);
+    const region *held = hold(at(0), 1);
+    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_NO_MEMORY);
+    nic.limit(SIZE_MAX);
+    while (get(at(1), 4 * MiB) != UCS_OK) {
+    }
+    for (int i = 2; i < 12; ++i) {
+        use(at(i), 4 * MiB);
+    }
+    cache->put(held);
+}
+
+// Some of it is released just after the NIC has refused.
+TEST_F(failures_test, room_that_comes_meanwhile_is_found)
+{
+    class late_nic : public fakes::nic {
+    public:
+        using fakes::nic::nic;
+        ucs_status_t reg(int fd, size_t offset, uintptr_t address,
+                         size_t length, void **handle) override
+        {
+            ucs_status_t status =
+                fakes::nic::reg(fd, offset, address, length, handle);
+            if (status != UCS_OK && after_refusal) {
+                std::exchange(after_refusal, nullptr)();
+            }
+            return status;
+        }
+        std::function<void()> after_refusal;
+    };
+    late_nic late(gpu);
+    late.limit(8 * MiB);
+    cache->detach(id);
+    id = cache->attach(late);
+    alloc(3);
+    const region *first = hold(at(0), 1), *second = hold(at(1), 1);
+    late.after_refusal = [&] {
+        release(at(1));
+        cache->put(second);
+    };
+    get(at(2), 4 * MiB); // whether this one finds it or the next
+    use(at(2), 4 * MiB);
+    cache->put(first);
+    cache->detach(id);
+    id = cache->attach(nic);
+}
+
 // Too large for the NIC: what fits is not driven out again and again.
 TEST_F(failures_test, what_never_fits_evicts_once)
 {

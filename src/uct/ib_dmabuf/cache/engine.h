@@ -93,6 +93,12 @@ struct shortage {
 struct evicted {
     size_t mapped     = 0;
     size_t registered = 0;
+    // What there was when it was last tried.
+    struct {
+        uint64_t changes  = 0;
+        size_t mapped     = 0;
+        size_t registered = 0;
+    } before;
 };
 
 // What one export has led to. Room for it is reserved in the budget.
@@ -190,6 +196,8 @@ private:
                          evicted *gone); // the same
     bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
                    evicted *gone);
+    void note_attempt(guard &, nic_id nic, int device, evicted *gone);
+    void found_room(guard &, nic_id nic, int device);
     shortage left_after(guard &, shortage lacking);
     bool evict(guard &, const shortage &lacking, evicted *gone); // the same
     void leave_mapping(guard &, entry *e, shortage *lacking, entry_list *out);

@@ -237,13 +237,16 @@ bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
     if (last == nullptr) {
         last = refusals_.add(nic, place);
     }
-    if (last->changes != changes_) {
-        last->changes     = changes_;
+    // What changed or left since it was tried is no use to it, but may be to
+    // the next one.
+    if (last->changes != gone->before.changes) {
+        last->changes     = gone->before.changes;
         last->vain_mapped = last->vain_registered = SIZE_MAX;
     }
-    last->status     = status;
-    last->mapped     = budget_.mapped(device);
-    last->registered = budget_.registered(nic);
+    last->status = status;
+    last->mapped = std::max(gone->before.mapped, budget_.mapped(device));
+    last->registered =
+        std::max(gone->before.registered, budget_.registered(nic));
     // As much has gone, and that was not it.
     if (gone->mapped >= size) {
         last->vain_mapped = std::min(last->vain_mapped, size);
@@ -259,7 +262,28 @@ bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
         lacking.registered =
             size < last->vain_registered ? size - gone->registered : 0;
     }
-    return !lacking.nothing() && evict(locked, lacking, gone);
+    if (lacking.nothing() || !evict(locked, lacking, gone)) {
+        return false;
+    }
+    note_attempt(locked, nic, device, gone);
+    return true;
+}
+
+void engine::note_attempt(guard &, nic_id nic, int device, evicted *gone)
+{
+    gone->before = {changes_, budget_.mapped(device), budget_.registered(nic)};
+}
+
+// There was room, without other attempts that may have failed since: if as much
+// was refused once, that is over.
+void engine::found_room(guard &, nic_id nic, int device)
+{
+    refusal *last = refusals_.find(nic, budget::place(device));
+    if (last != nullptr && budget_.mapped(device) >= last->mapped &&
+        budget_.registered(nic) >= last->registered) {
+        last->mapped = last->registered = SIZE_MAX;
+        last->vain_mapped = last->vain_registered = SIZE_MAX;
+    }
 }
 
 } // namespace ucx_ib_dmabuf

@@ -155,6 +155,7 @@ ucs_status_t engine::prepare(nic_id nic, span range, bool last,
         budget_.unmap(device, range.size());
         return status;
     }
+    note_attempt(locked, nic, device, gone);
     *others    = add_companions(locked, nic, range, memory);
     work->nics = *others;
     work->nics.set(nic);
@@ -191,6 +192,9 @@ ucs_status_t engine::try_range(nic_id nic, span range, bool last,
     }
     if (!result->mapped) {
         budget_.unmap(memory.device, range.size());
+    }
+    if (status == UCS_OK && in_flight_ == work && work->next == nullptr) {
+        found_room(locked, nic, memory.device);
     }
     return status;
 }
