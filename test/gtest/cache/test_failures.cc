@@ -151,6 +151,27 @@ TEST_F(failures_test, chunks_of_one_allocation_count_once)
     use(at(3), 1);
 }
 
+// The first ones were all odd: the NIC is asked again now and then.
+TEST_F(failures_test, a_nic_is_not_given_up_for_ever)
+{
+    alloc(6);
+    nic.reg_faults.fail_all(UCS_ERR_UNSUPPORTED);
+    for (int i = 0; i < 1000; ++i) {
+        EXPECT_EQ(get(at(i % 5), 1), UCS_ERR_UNSUPPORTED);
+    }
+    EXPECT_GT(nic.reg_faults.calls(), 3u);
+    EXPECT_LE(nic.reg_faults.calls(), 3u + 1000u / 100u);
+    nic.reg_faults.clear();
+    int tries = 0;
+    while (tries < 1000 && get(at(5), 1) != UCS_OK) {
+        ++tries;
+    }
+    EXPECT_LT(tries, 1000);
+    release(at(4));
+    gpu.alloc(at(4), 4 * MiB);
+    use(at(4), 1);
+}
+
 // A lack of file descriptors, a driver that recovers: errors which look as if
 // they were for good.
 TEST_F(failures_test, errors_that_pass_are_noticed_in_the_end)

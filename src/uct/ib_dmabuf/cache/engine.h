@@ -24,7 +24,8 @@ struct nic_slot {
     registrar *verbs = nullptr; // nullptr: the slot is free
     device_set serves;          // a get of their memory has succeeded
     // How many allocations of theirs it has said not to support before it had
-    // registered any; so many, and it cannot at all.
+    // registered any; so many, and it cannot at all. Then how often it was
+    // asked since as well.
     static constexpr uint8_t enough = 3;
     std::array<uint8_t, budget::max_devices> unsupported{};
     bool inherited = false; // the parent's, before a fork
@@ -158,6 +159,7 @@ private:
                       uint64_t time, kin *known, const region **out);
     entry *find_stranger(guard &, const extent &memory, const kin &known);
     ucs_status_t known_failure(guard &, nic_id nic, const extent &memory) const;
+    void count_request(guard &, nic_id nic, const extent &memory);
     void meet(entry *e, const extent &memory, kin *known);
     bool others_in_flight(nic_id nic, span range) const;
     span known_around(nic_id nic, span request, const extent &memory) const;

@@ -265,6 +265,17 @@ ucs_status_t engine::known_failure(guard &, nic_id nic,
                : failures_.find(memory.identity, nic);
 }
 
+// What has failed is tried again after so many requests.
+void engine::count_request(guard &, nic_id nic, const extent &memory)
+{
+    uint8_t &asked = nics_[nic].unsupported[budget::place(memory.device)];
+    if (asked >= nic_slot::enough &&
+        ++asked == nic_slot::enough + failures::asked_again_after) {
+        asked = nic_slot::enough - 1;
+    }
+    failures_.count_request(memory.identity, nic);
+}
+
 // Gives back a stranger. It is there because an event was missed; or because
 // it has VMM segments in common with what is asked for now: then the new region
 // takes its place, so it has to be as wide.
@@ -308,7 +319,7 @@ ucs_status_t engine::take(nic_id nic, span request, const extent &memory,
         *out = e;
         return UCS_OK;
     }
-    failures_.count_request(memory.identity, nic);
+    count_request(locked, nic, memory);
     ucs_status_t status = known_failure(locked, nic, memory);
     if (status != UCS_OK) {
         return status;
