@@ -194,6 +194,7 @@ private:
     // evict.cc
     void learn_limit(guard &, int device); // gives up the lock
     bool reserve(guard &, nic_id nic, int device, span range); // the same
+    bool wait_for_leaving(guard &);                            // the same
     ucs_status_t may_fit(guard &, nic_id nic, int device, size_t size,
                          evicted *gone); // the same
     bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
@@ -238,7 +239,8 @@ private:
     in_flight *in_flight_ = nullptr;
     failures failures_;
     refusals refusals_;
-    uint64_t changes_ = 0; // that may have made room
+    uint64_t changes_  = 0; // that may have made room
+    uint64_t departed_ = 0; // deregistered, for good
     survey survey_;
 
     engine *next_ = nullptr; // fork.cc; from before it is in that list

@@ -143,12 +143,27 @@ void engine::pick_victims(guard &locked, shortage *lacking, entry_list *out)
     }
 }
 
+// Until what is being deregistered by other threads is gone, or as much is.
+// False if there is nothing.
+bool engine::wait_for_leaving(guard &locked)
+{
+    uint64_t end = departed_;
+    for (nic_id nic = 0; nic < nic_end_; ++nic) {
+        end += nics_[nic].busy;
+    }
+    if (end == departed_) {
+        return false;
+    }
+    changed_.wait(locked, [&] { return departed_ >= end; });
+    return true;
+}
+
 // Takes room for a registration of the range from the budget, after evicting
 // what stands in its way; evicts nothing if that is not enough.
 bool engine::reserve(guard &locked, nic_id nic, int device, span range)
 {
     amount wanted{range.size(), 1};
-    for (;;) {
+    for (bool waited = false;;) {
         if (!budget_.possible(device, wanted)) {
             return false;
         }
@@ -167,7 +182,11 @@ bool engine::reserve(guard &locked, nic_id nic, int device, span range)
             pick_victims(locked, &lacking, &victims);
         }
         if (victims.empty()) {
-            return false;
+            if (waited || !wait_for_leaving(locked)) {
+                return false;
+            }
+            waited = true;
+            continue;
         }
         count(count_.evictions, claim_idle(locked, &victims));
         locked.unlock();

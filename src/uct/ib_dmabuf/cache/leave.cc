@@ -103,6 +103,7 @@ void engine::deregister(entry_list *claimed, bool forced)
                 budget_.unmap(e->device, e->length);
             }
             --nics_[e->nic].busy;
+            ++departed_;
             if (!forced || entries::uses(e) == 0) {
                 limbo_.add(e);
             }
