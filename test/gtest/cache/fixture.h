@@ -22,7 +22,13 @@ public:
 
     ~cache_test() override
     {
-        cache.reset();
+        if (cache != nullptr) {
+            cache->invalidate(0, SIZE_MAX);
+            EXPECT_EQ(counters().regions, 0u);
+            EXPECT_EQ(counters().registered_bytes, 0u);
+            EXPECT_EQ(counters().mapped_bytes, 0u);
+            cache.reset();
+        }
         EXPECT_EQ(nic.live(), 0u);
         EXPECT_EQ(nic.registered, nic.deregistered);
         EXPECT_EQ(fakes::open_fds(), fds_);

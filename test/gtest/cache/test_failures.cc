@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
+#include <utility>
 
 // What has failed is not tried again with each message; what was refused for
 // want of room is, when there may be room.
@@ -287,36 +288,62 @@ TEST_F(failures_test, room_that_was_found_is_used)
     cache->put(held);
 }
 
-// Some of it is released just after the NIC has refused.
+// Something happens just after the NIC has refused.
+class late_nic : public fakes::nic {
+public:
+    using fakes::nic::nic;
+    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+                     void **handle) override
+    {
+        ucs_status_t status =
+            fakes::nic::reg(fd, offset, address, length, handle);
+        if (status != UCS_OK && after_refusal) {
+            std::exchange(after_refusal, nullptr)();
+        }
+        return status;
+    }
+    std::function<void()> after_refusal;
+};
+
 TEST_F(failures_test, room_that_comes_meanwhile_is_found)
 {
-    class late_nic : public fakes::nic {
-    public:
-        using fakes::nic::nic;
-        ucs_status_t reg(int fd, size_t offset, uintptr_t address,
-                         size_t length, void **handle) override
-        {
-            ucs_status_t status =
-                fakes::nic::reg(fd, offset, address, length, handle);
-            if (status != UCS_OK && after_refusal) {
-                std::exchange(after_refusal, nullptr)();
-            }
-            return status;
-        }
-        std::function<void()> after_refusal;
-    };
+    settings.max_regions = 3;
+    restart();
     late_nic late(gpu);
-    late.limit(8 * MiB);
     cache->detach(id);
     id = cache->attach(late);
-    alloc(3);
-    const region *first = hold(at(0), 1), *second = hold(at(1), 1);
+    alloc(4);
+    gpu.alloc(at(8), 4096, 1);
+    const region *first = hold(at(0), 1);
+
+    // The last user of something whose memory is gone.
+    const region *second = hold(at(1), 1);
+    late.limit(8 * MiB);
     late.after_refusal = [&] {
         release(at(1));
         cache->put(second);
     };
     get(at(2), 4 * MiB); // whether this one finds it or the next
     use(at(2), 4 * MiB);
+
+    // What is idle is evicted for somebody else.
+    late.limit(8 * MiB + 4096);
+    late.after_refusal = [&] { second = hold(at(8), 1); };
+    get(at(3), 4 * MiB);
+    use(at(3), 4 * MiB);
+    cache->put(second);
+
+    // Memory that was not registered by us is released.
+    release(at(3));
+    release(at(8));
+    late.limit(4 * MiB);
+    late.after_refusal = [&] {
+        late.limit(8 * MiB);
+        cache->invalidate(at(9), MiB);
+    };
+    get(at(2), 4 * MiB);
+    use(at(2), 4 * MiB);
+
     cache->put(first);
     cache->detach(id);
     id = cache->attach(nic);

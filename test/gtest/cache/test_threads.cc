@@ -4,6 +4,7 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <utility>
 
 // Threads take and give back regions of memory that other threads release and
 // replace at the same time. For ThreadSanitizer as much as for itself.
