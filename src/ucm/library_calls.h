@@ -53,8 +53,13 @@ struct UnloadLibrary {
     {
         Release release;
         release.owned(library);
-        forget_modules_of(library);
-        return release.through([&] { return driver(library); });
+        ModuleOwners modules = take_modules_of(library);
+        const CudaResult result =
+            release.through([&] { return driver(library); });
+        if (result != CUDA_OK) {
+            give_back_modules(modules);
+        }
+        return result;
     }
 };
 

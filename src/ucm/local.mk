@@ -18,6 +18,8 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/library_calls.h \
     src/ucm/module_owners.cc \
     src/ucm/module_owners.h \
+    src/ucm/primaries.cc \
+    src/ucm/primaries.h \
     src/ucm/prologue_x86_64.cc \
     src/ucm/prologue_x86_64.h \
     src/ucm/range_table.cc \

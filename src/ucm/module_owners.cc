@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucm/module_owners.h"
 
-#include <map>
 #include <mutex>
 #include <new>
 
@@ -10,7 +9,7 @@ namespace {
 
 struct Modules {
     std::mutex lock;
-    std::map<uint64_t, uint64_t> library; // of each module
+    ModuleOwners library;
 };
 
 // Never destroyed: modules may be used until the very end of the process.
@@ -37,11 +36,24 @@ uint64_t owner_of_module(uint64_t module) noexcept
     return (found == modules.library.end()) ? module : found->second;
 }
 
-void forget_modules_of(uint64_t library) noexcept
+// Nodes move from map to map: this needs no memory.
+ModuleOwners take_modules_of(uint64_t library) noexcept
+{
+    ModuleOwners taken;
+    const std::lock_guard<std::mutex> guard(modules.lock);
+    for (auto i = modules.library.begin(); i != modules.library.end();) {
+        const auto one = i++;
+        if (one->second == library) {
+            taken.insert(modules.library.extract(one));
+        }
+    }
+    return taken;
+}
+
+void give_back_modules(ModuleOwners &taken) noexcept
 {
     const std::lock_guard<std::mutex> guard(modules.lock);
-    std::erase_if(modules.library,
-                  [=](const auto &one) { return one.second == library; });
+    modules.library.merge(taken);
 }
 
 void forget_modules_after_fork() noexcept

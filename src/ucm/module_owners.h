@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 /**
  * Modules that cuLibraryGetModule gave out. Variables that are asked for by
@@ -15,8 +16,14 @@ bool note_module_of(uint64_t library, uint64_t module) noexcept;
 /** The library that a module belongs to, or the module itself. */
 uint64_t owner_of_module(uint64_t module) noexcept;
 
-/** A library goes, and its modules with it. */
-void forget_modules_of(uint64_t library) noexcept;
+/** The library of each module. */
+using ModuleOwners = std::map<uint64_t, uint64_t>;
+
+/** A library goes, and its modules with it: forget these. */
+ModuleOwners take_modules_of(uint64_t library) noexcept;
+
+/** It stays after all. */
+void give_back_modules(ModuleOwners &taken) noexcept;
 
 /** In the child of a fork: forget all, with a fresh lock. */
 void forget_modules_after_fork() noexcept;

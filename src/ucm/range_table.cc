@@ -63,6 +63,17 @@ void RangeTable::remove(const Range &seen) noexcept
     }
 }
 
+void RangeTable::doubt(const Range &seen) noexcept
+{
+    Shard &part = shard(seen.base);
+    std::lock_guard<std::mutex> guard(part.lock);
+    const auto entry = part.entries.find(seen.base);
+    if ((entry != part.entries.end()) &&
+        (entry->second.serial == seen.serial)) {
+        entry->second.exact = false;
+    }
+}
+
 size_t RangeTable::retire(uint64_t base) noexcept
 {
     Shard &part = shard(base);
@@ -77,17 +88,18 @@ size_t RangeTable::retire(uint64_t base) noexcept
 
 std::vector<RangeTable::Range> RangeTable::take_owned(uint64_t owner)
 {
-    std::vector<Range> result, in_use;
+    std::vector<Range> result, owned, in_use;
     for (Shard &part : shards_) {
         std::lock_guard<std::mutex> guard(part.lock);
         for (auto i = part.entries.begin(); i != part.entries.end();) {
             const Allocation &entry = i->second;
+            const bool is_owned     = entry.state == State::OWNED;
             const bool goes =
-                ((entry.state == State::OWNED) && (entry.owner == owner)) ||
-                ((entry.state == State::RETIRED) &&
-                 ((entry.owner == owner) || (entry.owner == 0)));
+                (entry.state != State::IN_USE) &&
+                ((entry.owner == owner) || (!is_owned && (entry.owner == 0)));
             if (goes) {
-                result.push_back({i->first, entry.size});
+                (is_owned ? owned : result)
+                    .push_back({i->first, entry.size, 0, entry.state});
                 i = part.entries.erase(i);
             } else {
                 if (entry.state == State::IN_USE) {
@@ -98,6 +110,7 @@ std::vector<RangeTable::Range> RangeTable::take_owned(uint64_t owner)
         }
     }
     remove_overlapping(result, std::move(in_use));
+    result.insert(result.end(), owned.begin(), owned.end());
     return result;
 }
 
@@ -113,15 +126,13 @@ std::vector<RangeTable::Range> RangeTable::snapshot()
     return result;
 }
 
-std::vector<RangeTable::Range> RangeTable::overlapping(const Range &range)
+std::vector<RangeTable::Range> RangeTable::newer_than(uint64_t serial)
 {
     std::vector<Range> result;
     for (Shard &part : shards_) {
         std::lock_guard<std::mutex> guard(part.lock);
         for (const auto &[base, entry] : part.entries) {
-            if ((entry.state != State::RETIRED) &&
-                (base < range.base + range.size) &&
-                (range.base < base + entry.size)) {
+            if ((entry.state != State::RETIRED) && (entry.serial > serial)) {
                 result.push_back({base, entry.size, entry.serial});
             }
         }

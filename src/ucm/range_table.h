@@ -19,17 +19,18 @@ namespace ucx_ib_dmabuf {
  */
 class RangeTable {
 public:
-    struct Range {
-        uint64_t base;
-        size_t size;         /**< bytes */
-        uint64_t serial = 0; /**< which insertion it is of, in a snapshot */
-    };
-
     /** How an allocation ends. */
     enum class State : uint8_t {
         IN_USE,  /**< it is freed, or its context goes */
         RETIRED, /**< it was freed, and its pool has the memory still */
         OWNED,   /**< its owner goes */
+    };
+
+    struct Range {
+        uint64_t base;
+        size_t size;         /**< bytes */
+        uint64_t serial = 0; /**< which insertion it is of, if known */
+        State state     = State::IN_USE; /**< the same */
     };
 
     /** What is known of an allocation. */
@@ -56,6 +57,9 @@ public:
     /** Remove what a snapshot showed, unless it was replaced since. */
     void remove(const Range &seen) noexcept;
 
+    /** The same, but only its size is not trusted any more. */
+    void doubt(const Range &seen) noexcept;
+
     /** @return A number that grows with each insertion. */
     uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
 
@@ -67,7 +71,7 @@ public:
 
     /**
      * Remove what goes with this owner: what it owns, and what was retired and
-     * belongs to it or to an unknown pool. Of that, return what does not
+     * belongs to it or to an unknown pool. Of the latter, return what does not
      * overlap memory in use: a pool may have given out part of it again.
      * May throw std::bad_alloc; part of it may be removed then.
      */
@@ -77,10 +81,10 @@ public:
     std::vector<Range> snapshot();
 
     /**
-     * What overlaps this range and is in use or owned. May throw
+     * What is in use or owned, and was inserted after this serial. May throw
      * std::bad_alloc.
      */
-    std::vector<Range> overlapping(const Range &range);
+    std::vector<Range> newer_than(uint64_t serial);
 
     /** Remove from 'ranges' those that overlap one of 'others'. */
     static void remove_overlapping(std::vector<Range> &ranges,

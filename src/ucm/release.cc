@@ -23,14 +23,6 @@ namespace {
 
 std::atomic<bool> graph_memory{false};
 
-// Devices whose primary context was created under our eyes.
-std::atomic<uint64_t> known_primaries{0};
-
-uint64_t device_bit(int device)
-{
-    return ((device >= 0) && (device < 64)) ? uint64_t(1) << device : 0;
-}
-
 // Never destroyed: memory is released until the very end of the process.
 RangeTable &ranges() noexcept
 {
@@ -110,6 +102,9 @@ Answer ask(uint64_t address)
 {
     const auto attribute =
         driver_calls.pointer_attribute.load(std::memory_order_acquire);
+    if (attribute == nullptr) {
+        return Answer::UNKNOWN;
+    }
     int type = 0;
     const CudaResult result =
         attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
@@ -121,17 +116,33 @@ Answer ask(uint64_t address)
 // Another thread may have got these addresses anew, and its announcement may
 // have come before that of the release: announce it again. What comes later is
 // announced later.
-void announce_new_in(const RangeTable::Range &gone, uint64_t serial)
-{
-    if (ranges().serial() != serial) {
-        for (const RangeTable::Range &range : ranges().overlapping(gone)) {
-            dispatch_allocation(range.base, range.size);
+class Newcomers {
+public:
+    explicit Newcomers(uint64_t serial) : since_(serial), looked_(serial) {}
+
+    void announce_in(const RangeTable::Range &gone)
+    {
+        const uint64_t serial = ranges().serial();
+        if (serial != looked_) { // seldom: this looks at the whole table
+            newcomers_ = ranges().newer_than(since_);
+            looked_    = serial;
+        }
+        for (const RangeTable::Range &range : newcomers_) {
+            if ((range.base < gone.base + gone.size) &&
+                (gone.base < range.base + range.size)) {
+                dispatch_allocation(range.base, range.size);
+            }
+        }
+        if (ask(gone.base) != Answer::GONE) { // a mapping, which is not listed
+            dispatch_allocation(gone.base, gone.size);
         }
     }
-    if (ask(gone.base) != Answer::GONE) { // a mapping, which is not listed
-        dispatch_allocation(gone.base, gone.size);
-    }
-}
+
+private:
+    const uint64_t since_;
+    uint64_t looked_;
+    std::vector<RangeTable::Range> newcomers_;
+};
 
 void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
 {
@@ -170,6 +181,12 @@ void Release::to_pool(uint64_t address)
     }
 }
 
+void Release::opening(uint64_t address)
+{
+    pointer(address, UCS_MEMORY_TYPE_CUDA);
+    is_opening_ = range_.size != 0;
+}
+
 void Release::announce(uint64_t address, size_t listed_size,
                        ucs_memory_type_t type)
 {
@@ -199,7 +216,9 @@ void Release::owned(uint64_t owner)
         return;
     }
     try {
-        for (const RangeTable::Range &range : ranges().take_owned(owner)) {
+        owner_ = owner;
+        owned_ = ranges().take_owned(owner);
+        for (const RangeTable::Range &range : owned_) {
             dispatch_free(range.base, range.size);
         }
     } catch (const std::bad_alloc &) {
@@ -217,15 +236,33 @@ void Release::everything()
 
 void Release::finish(CudaResult result)
 {
-    if (result == CUDA_OK) {
+    if (swept_) { // a driver may do it and report an earlier error
         announce_vanished();
-    } else if (range_.size != 0) {
-        // The driver refused: the memory is still there, and UCX would take it
-        // for host memory.
+    } else if (result != CUDA_OK) {
+        take_back(true);
+    } else {
+        const RelaxedCapture relaxed;
+        if (ask(range_.base) != Answer::GONE) {
+            take_back(false); // others have it open, or it is another's by now
+        }
+    }
+}
+
+// The memory is still there, and UCX would take it for host memory.
+void Release::take_back(bool size_is_sure)
+{
+    if (range_.size != 0) {
         if (was_listed_) {
-            list(range_.base, {range_.size});
+            list(range_.base,
+                 {range_.size, 0, RangeTable::State::IN_USE, size_is_sure});
         }
         dispatch_allocation(range_.base, range_.size);
+    }
+    for (const RangeTable::Range &range : owned_) {
+        if (range.state == RangeTable::State::OWNED) {
+            list(range.base, {range.size, owner_, range.state});
+            dispatch_allocation(range.base, range.size);
+        }
     }
 }
 
@@ -249,44 +286,18 @@ try {
         ranges().remove(range);
     }
     RangeTable::remove_overlapping(vanished, std::move(alive));
+    Newcomers newcomers(serial);
     for (const RangeTable::Range &range : vanished) {
         dispatch_free(range.base, range.size);
-        announce_new_in(range, serial);
+        newcomers.announce_in(range);
     }
     for (const RangeTable::Range &range : unknown) {
+        ranges().doubt(range); // other memory may be there unseen
         dispatch_free(range.base, range.size);
         dispatch_allocation(range.base, range.size);
     }
 } catch (const std::bad_alloc &) {
     announce_without_memory();
-}
-
-bool primary_is_active(int device, bool unknown)
-{
-    const auto state =
-        driver_calls.primary_state.load(std::memory_order_acquire);
-    const RelaxedCapture relaxed;
-    unsigned flags;
-    int active = 0;
-    if ((state == nullptr) || (state(device, &flags, &active) != CUDA_OK)) {
-        return unknown;
-    }
-    return active != 0;
-}
-
-void note_new_primary(int device)
-{
-    known_primaries.fetch_or(device_bit(device), std::memory_order_relaxed);
-}
-
-void announce_primary_gone(int device)
-{
-    const uint64_t bit = device_bit(device);
-    if ((known_primaries.fetch_and(~bit, std::memory_order_relaxed) & bit) ==
-        0) {
-        announce_everything();
-    }
-    announce_vanished();
 }
 
 void announce_everything()

@@ -88,6 +88,9 @@ public:
     /** A range of mappings. */
     void range(uint64_t address, size_t size);
 
+    /** One opening of memory that may have been opened more than once. */
+    void opening(uint64_t address);
+
     /** What was given back to this pool, or belongs to this module. */
     void owned(uint64_t owner);
 
@@ -101,7 +104,7 @@ public:
         ++hook_thread.releases;
         const CudaResult result = driver();
         --hook_thread.releases;
-        if ((result != CUDA_OK) || swept_) {
+        if ((result != CUDA_OK) || swept_ || is_opening_) {
             finish(result);
         }
         return result;
@@ -111,11 +114,15 @@ private:
     void finish(CudaResult result);
 
     void announce(uint64_t address, size_t listed_size, ucs_memory_type_t type);
+    void take_back(bool size_is_sure);
 
     bool outermost_;
     bool swept_              = false;
+    bool is_opening_         = false;
     bool was_listed_         = false;
-    RangeTable::Range range_ = {0, 0}; // to take back; size 0: nothing
+    RangeTable::Range range_ = {0, 0};     // to take back; size 0: nothing
+    std::vector<RangeTable::Range> owned_; // the same
+    uint64_t owner_ = 0;
 };
 
 /**
@@ -126,9 +133,6 @@ private:
  */
 void announce_vanished();
 
-/** Whether a device's primary context exists, or 'unknown'. */
-bool primary_is_active(int device, bool unknown);
-
 /**
  * A CUDA runtime starts, perhaps one that was loaded since the hooks were
  * installed. It holds a lock of its own here, which others want who hold the
@@ -136,16 +140,6 @@ bool primary_is_active(int device, bool unknown);
  * cuda_events_refresh().
  */
 inline std::atomic<bool> runtimes_may_be_new{false};
-
-/** A device's primary context was created: we see all memory it will have. */
-void note_new_primary(int device);
-
-/**
- * Announce what went with a primary context: by its ranges if all of them are
- * known, else as everything. Libraries retain and release a context that nobody
- * else uses again and again, which must not empty the caches each time.
- */
-void announce_primary_gone(int device);
 
 /** Announce that any CUDA memory may be going. */
 void announce_everything();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ucm/primaries.h"
 #include "ucm/release.h"
 
 /**
@@ -27,6 +28,20 @@ struct FreePointer {
     {
         Release release;
         release.pointer(address, Type);
+        return release.through([&] { return driver(address); });
+    }
+};
+
+/** cuIpcCloseMemHandle: only the last of many takes the memory away. */
+template <bool Driver>
+struct CloseIpc {
+    using Signature               = CudaResult(uint64_t);
+    static constexpr bool REFUSES = Driver;
+
+    static CudaResult run(Signature *driver, uint64_t address)
+    {
+        Release release;
+        release.opening(address);
         return release.through([&] { return driver(address); });
     }
 };

@@ -106,9 +106,18 @@ static uint64_t fake_new_address(void)
         return fake_called(#_name);                                            \
     }
 
+/* What was closed last: the next question about it is answered with no. */
+static uint64_t fake_closed;
+
+int cuIpcCloseMemHandle(uint64_t address);
+int cuIpcCloseMemHandle(uint64_t address)
+{
+    fake_closed = address & ~(uint64_t)0xffff;
+    return fake_called("cuIpcCloseMemHandle");
+}
+
 FAKE(cuMemFree_v2, (uint64_t address))
 FAKE(cuMemFreeHost, (void *address))
-FAKE(cuIpcCloseMemHandle, (uint64_t address))
 FAKE(cuCtxDestroy_v2, (void *context))
 FAKE(cuCtxDestroy, (void *context))
 FAKE(cuCtxDetach, (void *context))
@@ -157,6 +166,10 @@ int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
     fake_unsafe_call();
     if (fake_query != NULL) {
         return fake_query(address);
+    }
+    if ((attribute == 2) && (address == fake_closed)) { /* MEMORY_TYPE */
+        fake_closed = 0;
+        return 1;
     }
     if (attribute == 11) { /* RANGE_START_ADDR */
         *(uint64_t *)data = address & ~(uint64_t)0xffff;

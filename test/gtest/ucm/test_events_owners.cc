@@ -228,6 +228,95 @@ SCENARIO(modules)
                    [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
 }
 
+// The driver refuses, as it may in a thread without a context: the variable is
+// there still, and goes with the call that succeeds.
+SCENARIO(modules_that_stay)
+{
+    constexpr uint64_t library = 0x90;
+    Fake fake;
+    install_all();
+    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
+        "cuModuleGetGlobal_v2");
+    uint64_t module, address;
+    size_t size, frees;
+    fake.get<Call2>("cuLibraryGetModule")(uint64_t(&module), library);
+    const struct {
+        const char *unload;
+        uint64_t handle, owner;
+    } cases[] = {{"cuModuleUnload", 0x77, 0x77},
+                 {"cuLibraryUnload", library, module}};
+    for (const auto &one : cases) {
+        auto *unload      = fake.get<Call1>(one.unload);
+        const auto refuse = [&] {
+            fake.setting("fake_result") = 201;
+            unload(one.handle);
+            fake.setting("fake_result") = 0;
+        };
+        refuse(); // before the variable is known
+        get(&address, &size, one.owner, "a");
+        Events events;
+        refuse();
+        CHECK(ends_as_memory(events, address, &frees));
+        get(&address, &size, one.owner, "a");
+        CHECK(events.take().empty()); // nothing new
+        expect_release(fake, one.unload, address, size,
+                       [&] { unload(one.handle); });
+    }
+}
+
+// Nobody can tell whether a context's variables are there. Then a module's
+// variable lies where another's did.
+SCENARIO(modules_that_went_unseen)
+{
+    Fake fake;
+    install_all();
+    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
+        "cuModuleGetGlobal_v2");
+    uint64_t address;
+    size_t size;
+    get(&address, &size, 0x77, "a");
+    set_query(fake, [](uint64_t) { return 709; }); // CONTEXT_IS_DESTROYED
+    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    set_query(fake, nullptr);
+    get(&address, &size, 0x78, "a");
+    expect_release(fake, "cuModuleUnload", address, size,
+                   [&] { fake.get<Call1>("cuModuleUnload")(0x78); });
+}
+
+// A context goes although the driver says that something else failed before.
+SCENARIO(context_destroyed_with_an_error)
+{
+    Fake fake;
+    install_all();
+    uint64_t address;
+    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    Events events;
+    fake.setting("fake_forgotten") = 1;
+    fake.setting("fake_result")    = 700; // ILLEGAL_ADDRESS
+    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    CHECK_EQ(events.frees_of(address + 0x4fff), size_t(1));
+}
+
+// The driver counts who has opened a handle: only the last one to close it
+// takes the memory away.
+SCENARIO(ipc_memory_opened_twice)
+{
+    Fake fake;
+    install_all();
+    auto *close = fake.get<Call1>("cuIpcCloseMemHandle");
+    size_t frees;
+    Events events;
+    for (const char *answer : {"there", "unclear", "gone"}) {
+        set_query(fake, (*answer == 't')   ? Query([](uint64_t) { return 0; })
+                        : (*answer == 'u') ? Query([](uint64_t) { return 201; })
+                                           : Query([](uint64_t) { return 1; }));
+        close(ADDRESS);
+        CHECK_EQ(ends_as_memory(events, ADDRESS + SIZE - 1, &frees),
+                 *answer != 'g');
+        CHECK_EQ(frees, size_t(1));
+    }
+}
+
 SCENARIO(graphs)
 {
     Fake fake;
@@ -272,6 +361,22 @@ TEST(CudaEventsOwners, Pools)
 TEST(CudaEventsOwners, Modules)
 {
     EXPECT_TRUE(run_on_fake("modules"));
+}
+TEST(CudaEventsOwners, ModulesThatAreNotUnloaded)
+{
+    EXPECT_TRUE(run_on_fake("modules_that_stay"));
+}
+TEST(CudaEventsOwners, ModulesThatWentUnseen)
+{
+    EXPECT_TRUE(run_on_fake("modules_that_went_unseen"));
+}
+TEST(CudaEventsOwners, ContextDestroyedWithAnError)
+{
+    EXPECT_TRUE(run_on_fake("context_destroyed_with_an_error"));
+}
+TEST(CudaEventsOwners, IpcMemoryOpenedTwice)
+{
+    EXPECT_TRUE(run_on_fake("ipc_memory_opened_twice"));
 }
 TEST(CudaEventsOwners, Graphs)
 {

@@ -91,6 +91,45 @@ TEST(RangeTable, OwnedGoesWithItsOwnerOnly)
     EXPECT_EQ(1u, table.take_owned(POOL).size());
 }
 
+// Memory that was released unseen does not hide what is there now.
+TEST(RangeTable, OwnedGoesWhateverSeemsToBeInUse)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB});
+    table.insert(BASE + 512, {512, POOL, RangeTable::State::OWNED});
+    const auto taken = table.take_owned(POOL);
+    ASSERT_EQ(1u, taken.size());
+    EXPECT_EQ(BASE + 512, taken[0].base);
+    EXPECT_EQ(RangeTable::State::OWNED, taken[0].state);
+}
+
+TEST(RangeTable, ShowsWhatIsNewer)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB});
+    const uint64_t serial = table.serial();
+    EXPECT_TRUE(table.newer_than(serial).empty());
+    table.insert(BASE + MIB, {MIB, POOL});
+    table.insert(BASE + 2 * MIB, {MIB, POOL});
+    table.retire(BASE + 2 * MIB);
+    const auto newer = table.newer_than(serial);
+    ASSERT_EQ(1u, newer.size());
+    EXPECT_EQ(BASE + MIB, newer[0].base);
+}
+
+TEST(RangeTable, DoubtIsOfOneInsertion)
+{
+    RangeTable table;
+    table.insert(BASE, {MIB});
+    const auto seen = table.snapshot();
+    table.insert(BASE, {2 * MIB});
+    table.doubt(seen[0]);
+    EXPECT_EQ(2 * MIB, table.size(BASE));
+    table.doubt(table.snapshot()[0]);
+    EXPECT_EQ(0u, table.size(BASE));
+    EXPECT_EQ(1u, table.snapshot().size());
+}
+
 // Memory that is never freed twice at an address must not pile up.
 TEST(RangeTable, ForgetsRetiredWhenItGrows)
 {
