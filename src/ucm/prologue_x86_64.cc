@@ -215,6 +215,13 @@ public:
 
     size_t length() const { return length_; }
 
+    // Let the disp32 before 'end' lead to a place in what was written.
+    void lead_to(size_t end, size_t target)
+    {
+        const auto value = int32_t(int64_t(target) - int64_t(end));
+        memcpy(start_ + end - sizeof(value), &value, sizeof(value));
+    }
+
     bool bytes(const void *data, size_t size)
     {
         if (length_ + size > capacity_) {
@@ -286,13 +293,45 @@ bool is_relative(Flow flow)
            (flow == Flow::BRANCH_REL);
 }
 
-} // namespace
+// Where each copied byte that begins an instruction is now, and the branches.
+class Moves {
+public:
+    void add(size_t from, size_t to, Flow flow, int64_t target, size_t to_end)
+    {
+        if (count_ < MAX) {
+            moves_[count_++] = {from, to, to_end,
+                                is_relative(flow) ? target : -1};
+        }
+    }
 
-const char *copy_prologue(const uint8_t *from, size_t min_size,
-                          size_t wanted_size, uint8_t *to, size_t capacity,
-                          PrologueCopy &copy)
+    // What leads into the copied code leads into the copy: another tool may
+    // overwrite the code. (That is near: its displacement has 32 bits.)
+    void redirect(Writer &writer) const
+    {
+        for (size_t i = 0; i < count_; ++i) {
+            for (size_t j = 0; j < count_; ++j) {
+                if (int64_t(moves_[j].from) == moves_[i].target) {
+                    writer.lead_to(moves_[i].to_end, moves_[j].to);
+                }
+            }
+        }
+    }
+
+private:
+    struct Move {
+        size_t from, to, to_end;
+        int64_t target; // in the original code; -1: none
+    };
+
+    static constexpr size_t MAX = 16;
+    Move moves_[MAX];
+    size_t count_ = 0;
+};
+
+const char *copy_instructions(const uint8_t *from, size_t min_size,
+                              size_t wanted_size, Writer &writer, Moves &moves,
+                              PrologueCopy &copy)
 {
-    Writer writer(to, capacity);
     bool ended = false;
 
     copy = {0, 0};
@@ -318,11 +357,29 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
         if (error != nullptr) {
             return (done < min_size) ? error : nullptr;
         }
+        moves.add(done, copy.to_length, insn.flow, target, writer.length());
         ended =
             ended || (insn.flow == Flow::END) || (insn.flow == Flow::JUMP_REL);
         copy = {done + insn.length, writer.length()};
     }
     return nullptr;
+}
+
+} // namespace
+
+const char *copy_prologue(const uint8_t *from, size_t min_size,
+                          size_t wanted_size, uint8_t *to, size_t capacity,
+                          PrologueCopy &copy)
+{
+    Writer writer(to, capacity);
+    Moves moves;
+    const char *error =
+        copy_instructions(from, min_size, wanted_size, writer, moves, copy);
+
+    if (error == nullptr) {
+        moves.redirect(writer);
+    }
+    return error;
 }
 
 } // namespace ucx_ib_dmabuf

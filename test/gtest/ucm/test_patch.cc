@@ -227,13 +227,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Another tool patches the same function later, with a longer jump, and goes on
 // with a copy of ours: our way back must not lead into what it wrote.
-TEST(PatchBelow, AnotherToolPatchesOnTop)
+class PatchBelow : public testing::TestWithParam<std::string> {};
+
+TEST_P(PatchBelow, AnotherToolPatchesOnTop)
 {
     constexpr size_t PAGE = 4096;
     constexpr int ANY     = PROT_READ | PROT_WRITE | PROT_EXEC;
-    // endbr64; push %rbp; mov %rsp, %rbp; lea 1(%rdi), %eax; pop %rbp; ret
-    const uint8_t function[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89,
-                                0xe5, 0x8d, 0x47, 0x01, 0x5d, 0xc3};
+    const std::string function(GetParam());
     uint8_t jump[] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
     auto *code     = static_cast<uint8_t *>(
         mmap(nullptr, PAGE, ANY, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -242,7 +242,8 @@ TEST(PatchBelow, AnotherToolPatchesOnTop)
     int (*other)(int) = [](int argument) { return 7000 + below(argument); };
     int32_t distance;
 
-    memcpy(code, function, sizeof(function));
+    memset(code, 0xcc, PAGE);
+    memcpy(code, function.data(), function.size());
     ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
                                          original));
     EXPECT_EQ(1021, call(20));
@@ -256,6 +257,19 @@ TEST(PatchBelow, AnotherToolPatchesOnTop)
     EXPECT_EQ(8021, call(20));
     munmap(code, PAGE);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Functions, PatchBelow,
+    testing::Values(
+        // endbr64; push %rbp; mov %rsp, %rbp; lea 1(%rdi), %eax; pop %rbp; ret
+        "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x8d\x47\x01\x5d\xc3",
+        // test %edi, %edi; jne 1f; nopl 127(%rax); nop;
+        // 1: lea 1(%rdi), %eax; nop; nop; ret
+        "\x85\xff\x75\x05\x0f\x1f\x40\x7f\x90\x8d\x47\x01\x90\x90\xc3",
+        // lea -1(%rdi), %eax; nop; nop; 1: inc %eax; cmp $20, %eax; jle 1b;
+        // ret
+        "\x8d\x47\xff\x90\x90\xff\xc0\x83\xf8\x14\x7e\xf9\xc3"),
+    [](const auto &test) { return "form_" + std::to_string(test.index); });
 
 } // namespace
 } // namespace ucx_ib_dmabuf
