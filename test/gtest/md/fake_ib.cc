@@ -27,6 +27,11 @@ ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
         errno = now.fail_verbs;
         return nullptr;
     }
+    if ((regions == &now.copies) &&
+        (now.copies.size() + now.host >= now.locked_max)) {
+        errno = ENOMEM;
+        return nullptr;
+    }
     auto *mr    = new ibv_mr{};
     mr->context = domain->context;
     mr->pd      = domain;
@@ -45,14 +50,18 @@ ucs_status_t query(uct_md_h, uct_md_attr_t *attr)
     return UCS_OK;
 }
 
-ucs_status_t mem_reg(uct_md_h, void *address, size_t length, unsigned,
+ucs_status_t mem_reg(uct_md_h, void *address, size_t length, unsigned flags,
                      uct_mem_h *memh)
 {
     alloc_faults::exempt from_it;
 
     ++now.asked;
+    now.asked_aloud += (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0;
     if (now.fail != UCS_OK) {
         return now.fail;
+    }
+    if (now.copies.size() + now.host >= now.locked_max) {
+        return UCS_ERR_IO_ERROR; // as uct_ib for all errors
     }
     ++now.host;
     *memh = new host_memory{{}, address, length};

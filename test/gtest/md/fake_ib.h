@@ -21,11 +21,13 @@ struct host_memory {
 struct counts {
     std::set<ibv_mr *> regions;       // of dma-bufs, registered now
     std::set<ibv_mr *> copies;        // of host memory under other addresses
-    unsigned asked    = 0;            // mem_reg calls that uct_ib itself got
-    unsigned host     = 0;            // handles of uct_ib's that are out
-    unsigned domains  = 0;            // open
-    int fail_verbs    = 0;            // errno of each registration
-    ucs_status_t fail = UCS_OK;       // of each mem_reg of uct_ib's
+    unsigned asked       = 0;         // mem_reg calls that uct_ib itself got
+    unsigned asked_aloud = 0;         // those that would print their failure
+    unsigned host        = 0;         // handles of uct_ib's that are out
+    unsigned domains     = 0;         // open
+    int fail_verbs       = 0;         // errno of each registration
+    size_t locked_max    = SIZE_MAX;  // copies and host memory, at a time
+    ucs_status_t fail    = UCS_OK;    // of each mem_reg of uct_ib's
     std::function<void()> during_reg; // of a dma-buf
 };
 extern counts now;

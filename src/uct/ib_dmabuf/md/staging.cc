@@ -21,8 +21,13 @@ size_t page_size()
 } // namespace
 
 staging_buffer::staging_buffer(char *memory, size_t capacity)
-    : memory_(memory), capacity_(capacity)
+    : memory_(memory), capacity_(capacity), process_(getpid())
 {
+}
+
+bool staging_buffer::is_ours() const
+{
+    return process_ == getpid();
 }
 
 // Pages of its own, so that fork() finds nothing else of the process in what is
@@ -68,10 +73,10 @@ bool staging_buffer::covers(uintptr_t address, size_t length) const
 
 void staging_buffer::invalidate()
 {
-    if (mr_ != nullptr) {
+    if ((mr_ != nullptr) && is_ours()) {
         verbs_dereg_mr(mr_);
-        mr_ = nullptr;
     }
+    mr_ = nullptr;
 }
 
 ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <infiniband/verbs.h>
 #include <memory>
+#include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -19,6 +20,9 @@ namespace ucx_ib_dmabuf {
 // meanwhile: the other rails of the same operation, which UCX deals pieces of
 // the buffer to, and, where UCX registers the whole allocation, other
 // operations and kernels.
+//
+// In the child of a fork it is the parent's: nothing is written, and its keys
+// stay.
 class staging_buffer {
 public:
     // Of that many bytes, or some more. Null without memory; logged.
@@ -43,6 +47,9 @@ public:
     // Makes the keys invalid; then only finish() and start() may be called.
     void invalidate();
 
+    // Whether this process made it, and not its parent.
+    bool is_ours() const;
+
     const ibv_mr *mr() const { return mr_; }
     // Where the operation's bytes are.
     char *bytes() const { return at(address_); }
@@ -53,6 +60,7 @@ private:
 
     char *const memory_; // three times the capacity: copy, before, merged
     const size_t capacity_;
+    const pid_t process_;
     uintptr_t window_  = 0; // the GPU's address of the copy's first byte
     uintptr_t address_ = 0;
     size_t length_     = 0;

@@ -4,8 +4,39 @@
 #include <cerrno>
 #include <cstring>
 #include <ucs/debug/log_def.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
+
+std::mutex staging_pool::mutex_;
+std::atomic<unsigned> staging_pool::dropping_;
+staging_pool *staging_pool::first_;
+std::atomic<size_t> staging_pool::all_idle_;
+
+void staging_pool::wait_for_dropping(std::unique_lock<std::mutex> &locked)
+{
+    while (const unsigned dropping = dropping_) {
+        locked.unlock();
+        dropping_.wait(dropping);
+        locked.lock();
+    }
+}
+
+// What another thread took of it has to be deregistered before its domain ends.
+staging_pool::~staging_pool()
+{
+    if (!listed_) {
+        return;
+    }
+    std::unique_lock<std::mutex> locked(mutex_);
+    wait_for_dropping(locked);
+    staging_pool **link = &first_;
+    while (*link != this) {
+        link = &(*link)->next_;
+    }
+    *link = next_;
+    all_idle_ -= idle_count_;
+}
 
 std::unique_ptr<staging_buffer> staging_pool::remove(size_t index)
 {
@@ -15,6 +46,7 @@ std::unique_ptr<staging_buffer> staging_pool::remove(size_t index)
 
     std::move(at + 1, end, at);
     --idle_count_;
+    --all_idle_;
     idle_bytes_ -= found->capacity();
     return found;
 }
@@ -56,7 +88,7 @@ staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
     ucs_status_t status = buffer->start(cuda, pd_, address, length, access_);
     if (status == UCS_ERR_NO_RESOURCE) {
         // What is idle may have what this one lacks: locked memory, keys.
-        drop_idle();
+        drop_all_idle();
         status = buffer->start(cuda, pd_, address, length, access_);
     }
     if (status == UCS_ERR_NO_RESOURCE) {
@@ -67,15 +99,34 @@ staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
     return (status == UCS_OK) ? std::move(buffer) : nullptr;
 }
 
-void staging_pool::drop_idle()
+staging_pool::buffers staging_pool::remove_all()
 {
-    // Deregisters without the lock.
-    std::array<std::unique_ptr<staging_buffer>, max_idle> dropped;
-    std::lock_guard<std::mutex> guard(mutex_);
-
-    dropped.swap(idle_);
+    all_idle_ -= idle_count_;
     idle_count_ = 0;
     idle_bytes_ = 0;
+    return std::move(idle_);
+}
+
+bool staging_pool::any_idle()
+{
+    return (all_idle_ != 0) || (dropping_ != 0);
+}
+
+// Deregisters without the lock; no pool ends meanwhile.
+void staging_pool::drop_all_idle()
+{
+    std::unique_lock<std::mutex> locked(mutex_);
+
+    ++dropping_;
+    for (staging_pool *pool = first_; pool != nullptr; pool = pool->next_) {
+        buffers dropped = pool->remove_all();
+        locked.unlock();
+        dropped = {};
+        locked.lock();
+    }
+    --dropping_;
+    dropping_.notify_all();
+    wait_for_dropping(locked);
 }
 
 // Keeps the buffer and takes it from the caller; or gives back the one that was
@@ -93,6 +144,11 @@ staging_pool::keep(std::unique_ptr<staging_buffer> &buffer)
     std::move_backward(idle_.begin(), end, end + 1);
     idle_bytes_ += buffer->capacity();
     ++idle_count_;
+    ++all_idle_;
+    if (!listed_) {
+        listed_ = true;
+        next_   = std::exchange(first_, this);
+    }
     idle_[0] = std::move(buffer);
     return nullptr;
 }
@@ -100,6 +156,9 @@ staging_pool::keep(std::unique_ptr<staging_buffer> &buffer)
 void staging_pool::finish(const driver &cuda,
                           std::unique_ptr<staging_buffer> buffer)
 {
+    if (!buffer->is_ours()) {
+        return;
+    }
     buffer->finish(cuda);
     if (buffer->capacity() > max_idle_bytes) {
         return;

@@ -4,6 +4,7 @@
 
 #include "staging.h"
 #include <array>
+#include <atomic>
 #include <mutex>
 
 namespace ucx_ib_dmabuf {
@@ -12,6 +13,9 @@ namespace ucx_ib_dmabuf {
 // idle, with their registration: an operation on the same GPU memory finds its
 // own again, and costs neither a registration nor page faults. Keys of a staged
 // range are never given to another host, so none can be used late. Thread-safe.
+//
+// Idle ones give way to whatever else of the process is to be registered and
+// cannot be: all NICs share the limit of locked memory.
 class staging_pool {
 public:
     // What is kept idle at most: bytes registered, and buffers.
@@ -19,6 +23,9 @@ public:
     static constexpr size_t max_idle       = 32;
 
     staging_pool(ibv_pd *pd, int access) : pd_(pd), access_(access) {}
+    ~staging_pool();
+    staging_pool(const staging_pool &)            = delete;
+    staging_pool &operator=(const staging_pool &) = delete;
 
     // A copy of the range, registered. Null if there is none; logged.
     std::unique_ptr<staging_buffer> start(const driver &cuda, uintptr_t address,
@@ -28,20 +35,35 @@ public:
 
     size_t idle_bytes() const;
 
+    // Whether any pool has idle buffers that are not deregistered yet; cheap.
+    static bool any_idle();
+    // Returns when they are, those that another thread took as well.
+    static void drop_all_idle();
+
 private:
+    using buffers = std::array<std::unique_ptr<staging_buffer>, max_idle>;
+
     std::unique_ptr<staging_buffer> take(uintptr_t address, size_t length);
     std::unique_ptr<staging_buffer> remove(size_t index);
-    void drop_idle();
+    buffers remove_all();
+    static void wait_for_dropping(std::unique_lock<std::mutex> &locked);
     std::unique_ptr<staging_buffer>
     keep(std::unique_ptr<staging_buffer> &buffer);
 
     ibv_pd *const pd_;
     const int access_;
-    mutable std::mutex mutex_;
     // The one used last is the first.
-    std::array<std::unique_ptr<staging_buffer>, max_idle> idle_;
-    size_t idle_count_ = 0;
-    size_t idle_bytes_ = 0;
+    buffers idle_;
+    size_t idle_count_  = 0;
+    size_t idle_bytes_  = 0;
+    bool listed_        = false; // once it kept one
+    staging_pool *next_ = nullptr;
+
+    // Of all pools, in a list.
+    static std::mutex mutex_;
+    static std::atomic<unsigned> dropping_; // threads that have some of it
+    static staging_pool *first_;
+    static std::atomic<size_t> all_idle_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -69,6 +69,23 @@ size_t without_rounding(const void *address, size_t length)
                : length;
 }
 
+// uct_ib's registration of what is not the GPU's. Idle host copies give way to
+// it: without the plug-in there would be none.
+ucs_status_t reg_host(uct_md_h md, void *address, size_t length, unsigned flags,
+                      uct_mem_h *memh_p)
+{
+    const auto reg = decorated::of(md).original->mem_reg;
+
+    if (staging_pool::any_idle()) {
+        if (reg(md, address, length, flags | UCT_MD_MEM_FLAG_HIDE_ERRORS,
+                memh_p) == UCS_OK) {
+            return UCS_OK;
+        }
+        staging_pool::drop_all_idle();
+    }
+    return reg(md, address, length, flags, memh_p);
+}
+
 // A device registration failed, and was reported. UCP has another way if it
 // asked to hide errors; else the message would fail.
 ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
@@ -149,14 +166,13 @@ bool is_device(const driver &cuda, uintptr_t address)
 ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
                         unsigned flags, ucs_status_t failure, uct_mem_h *memh_p)
 {
-    decorated &self    = decorated::of(md);
-    const driver &cuda = self.shared->cuda();
+    const driver &cuda = decorated::of(md).shared->cuda();
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(address, length);
     cuda_memory found;
 
     if ((failure == UCS_ERR_NO_ELEM) || !is_device(cuda, start)) {
-        return self.original->mem_reg(md, address, length, flags, memh_p);
+        return reg_host(md, address, length, flags, memh_p);
     }
     if (cuda_describe(cuda, start, exact, &found) == UCS_ERR_INVALID_PARAM) {
         ucs_log((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DEBUG
@@ -183,7 +199,7 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
                    : reg_failed(md, address, length, flags, status, memh_p);
     }
 
-    status = self.original->mem_reg(md, address, length, flags, memh_p);
+    status = reg_host(md, address, length, flags, memh_p);
     // GPU memory of which UCX saw no allocation, after all?
     if ((status != UCS_OK) &&
         (reg_device(self, address, length, memh_p) == UCS_OK)) {

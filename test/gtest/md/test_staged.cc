@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Handles on host copies, over a fake uct_ib: what others need of the host's
+// memory that may be locked, and what a forked process leaves alone.
+#include "../common/gpu.h"
+#include "fake_domain.h"
+#include <gtest/gtest.h>
+#include <memory>
+#include <sys/wait.h>
+#include <unistd.h>
+extern "C" {
+#include <ucs/config/global_opts.h>
+}
+
+namespace {
+
+constexpr size_t mib       = 1 << 20;
+constexpr unsigned for_one = UCT_MD_MEM_ACCESS_RMA;
+
+class test_staged : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        ucs_global_opts.enable_memtype_cache = UCS_NO;
+        gpu::use();
+        fake_ib::now = {};
+        md_          = std::make_unique<fake_domain>();
+        other_       = std::make_unique<fake_domain>();
+        memory_      = std::make_unique<gpu::buffer>(4 * mib);
+        fail_        = std::make_unique<gpu::scoped_fail>(
+            "cuMemGetHandleForAddressRange=801");
+    }
+    void TearDown() override
+    {
+        md_.reset();
+        other_.reset();
+        EXPECT_TRUE(fake_ib::now.copies.empty());
+        EXPECT_EQ(0u, fake_ib::now.host);
+    }
+
+    uct_mem_h stage(fake_domain &md)
+    {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md.reg(memory_->address(), mib, &memh, for_one));
+        EXPECT_FALSE(fake_ib::now.copies.empty());
+        return memh;
+    }
+    void leave_idle(fake_domain &md)
+    {
+        EXPECT_EQ(UCS_OK, md.dereg(stage(md)));
+        EXPECT_EQ(1u, fake_ib::now.copies.size()) << "kept for the next one";
+    }
+    void expect_host_memory_registers(unsigned calls)
+    {
+        uct_mem_h memh       = nullptr;
+        const unsigned asked = fake_ib::now.asked;
+
+        ASSERT_EQ(UCS_OK, md_->reg(reinterpret_cast<uintptr_t>(host_),
+                                   sizeof(host_), &memh));
+        EXPECT_EQ(asked + calls, fake_ib::now.asked);
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    }
+
+    char host_[4096];
+    std::unique_ptr<fake_domain> md_, other_;
+    std::unique_ptr<gpu::buffer> memory_;
+    std::unique_ptr<gpu::scoped_fail> fail_;
+};
+
+TEST_F(test_staged, idle_copies_give_way_to_host_memory)
+{
+    leave_idle(*md_);
+    fake_ib::now.locked_max = 1;
+    expect_host_memory_registers(2);
+    EXPECT_TRUE(fake_ib::now.copies.empty());
+    expect_host_memory_registers(1);
+}
+
+// One process has one limit, whichever NIC it is for.
+TEST_F(test_staged, another_nics_idle_copies_give_way_to_host_memory)
+{
+    leave_idle(*other_);
+    fake_ib::now.locked_max = 1;
+    expect_host_memory_registers(2);
+    EXPECT_TRUE(fake_ib::now.copies.empty());
+}
+
+TEST_F(test_staged, another_nics_idle_copies_give_way_to_a_copy)
+{
+    leave_idle(*other_);
+    fake_ib::now.locked_max = 1;
+    uct_mem_h memh          = stage(*md_);
+    EXPECT_EQ(1u, fake_ib::now.copies.size());
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+TEST_F(test_staged, host_memory_that_fails_all_the_same_is_told_once)
+{
+    leave_idle(*md_);
+    fake_ib::now.fail = UCS_ERR_IO_ERROR;
+    uct_mem_h memh    = nullptr;
+    EXPECT_EQ(UCS_ERR_IO_ERROR, md_->reg(reinterpret_cast<uintptr_t>(host_),
+                                         sizeof(host_), &memh));
+    EXPECT_EQ(2u, fake_ib::now.asked);
+    EXPECT_EQ(1u, fake_ib::now.asked_aloud);
+    fake_ib::now.fail = UCS_OK;
+}
+
+// Its process has the domain and the copies' addresses, but they are the
+// parent's.
+TEST_F(test_staged, a_forked_process_leaves_copies_alone)
+{
+    leave_idle(*other_);
+    uct_mem_h memh    = stage(*md_);
+    const pid_t child = fork();
+    int status        = 0;
+
+    if (child == 0) {
+        md_->dereg(memh);
+        md_.reset();
+        other_.reset();
+        _exit(fake_ib::now.copies.size() == 2 ? 0 : 1);
+    }
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+} // namespace
