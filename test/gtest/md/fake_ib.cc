@@ -176,6 +176,9 @@ ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
 
 int ibv_dereg_mr(ibv_mr *mr)
 {
+    if (fake_ib::now.during_dereg) {
+        fake_ib::now.during_dereg();
+    }
     std::lock_guard<std::mutex> guard(fake_ib::mutex);
 
     if ((fake_ib::now.regions.erase(mr) == 0) &&

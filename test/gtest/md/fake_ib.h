@@ -29,6 +29,7 @@ struct counts {
     size_t locked_max    = SIZE_MAX;  // copies and host memory, at a time
     ucs_status_t fail    = UCS_OK;    // of each mem_reg of uct_ib's
     std::function<void()> during_reg; // of a dma-buf
+    std::function<void()> during_dereg;
 };
 extern counts now;
 

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cstring>
 #include <ucs/debug/log_def.h>
+#include <unistd.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
 
 std::mutex staging_pool::mutex_;
+std::atomic<pid_t> staging_pool::process_;
 std::atomic<unsigned> staging_pool::dropping_;
 staging_pool *staging_pool::first_;
 std::atomic<size_t> staging_pool::all_idle_;
@@ -25,7 +27,7 @@ void staging_pool::wait_for_dropping(std::unique_lock<std::mutex> &locked)
 // What another thread took of it has to be deregistered before its domain ends.
 staging_pool::~staging_pool()
 {
-    if (!listed_) {
+    if (!listed_ || (process_ != getpid())) {
         return;
     }
     std::unique_lock<std::mutex> locked(mutex_);
@@ -115,6 +117,10 @@ bool staging_pool::any_idle()
 // Deregisters without the lock; no pool ends meanwhile.
 void staging_pool::drop_all_idle()
 {
+    if (any_idle() && (process_ != getpid())) {
+        return;
+    }
+
     std::unique_lock<std::mutex> locked(mutex_);
 
     ++dropping_;
@@ -146,8 +152,9 @@ staging_pool::keep(std::unique_ptr<staging_buffer> &buffer)
     ++idle_count_;
     ++all_idle_;
     if (!listed_) {
-        listed_ = true;
-        next_   = std::exchange(first_, this);
+        listed_  = true;
+        process_ = getpid();
+        next_    = std::exchange(first_, this);
     }
     idle_[0] = std::move(buffer);
     return nullptr;

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -59,8 +60,10 @@ private:
     bool listed_        = false; // once it kept one
     staging_pool *next_ = nullptr;
 
-    // Of all pools, in a list.
+    // Of all pools, in a list. The child of a fork has its parent's, the mutex
+    // perhaps locked and threads missing, and leaves it alone.
     static std::mutex mutex_;
+    static std::atomic<pid_t> process_;
     static std::atomic<unsigned> dropping_; // threads that have some of it
     static staging_pool *first_;
     static std::atomic<size_t> all_idle_;
