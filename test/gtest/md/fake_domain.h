@@ -29,6 +29,7 @@ public:
     fake_domain(const fake_domain &)            = delete;
     fake_domain &operator=(const fake_domain &) = delete;
 
+    uct_md_h get() const { return md_; }
     bool takes_cuda()
     {
         uct_md_attr_t attr;

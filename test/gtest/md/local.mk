@@ -52,6 +52,18 @@ test_gtest_md_libfake_ucp_la_CPPFLAGS = $(md_cppflags)
 test_gtest_md_libfake_ucp_la_LDFLAGS  = $(AM_LDFLAGS) -shared \
                                         -avoid-version -rpath /nowhere
 
+# The same, to be loaded in turn where one of them was; the second one's
+# function is the one whose registrations last.
+check_LTLIBRARIES += test/gtest/md/libfake_ucp_first.la \
+                     test/gtest/md/libfake_ucp_second.la
+test_gtest_md_libfake_ucp_first_la_SOURCES   = test/gtest/md/fake_ucp.cc
+test_gtest_md_libfake_ucp_first_la_CPPFLAGS  = $(md_cppflags)
+test_gtest_md_libfake_ucp_first_la_LDFLAGS   = $(test_gtest_md_libfake_ucp_la_LDFLAGS)
+test_gtest_md_libfake_ucp_second_la_SOURCES  = test/gtest/md/fake_ucp.cc
+test_gtest_md_libfake_ucp_second_la_CPPFLAGS = \
+    $(md_cppflags) -Ducp_mem_rereg_mds=ucp_memh_get_slow
+test_gtest_md_libfake_ucp_second_la_LDFLAGS  = $(test_gtest_md_libfake_ucp_la_LDFLAGS)
+
 fake_ib_sources = \
     src/uct/ib_dmabuf/md/module.cc \
     $(alloc_faults_sources) \
@@ -70,6 +82,8 @@ test_gtest_md_test_domain_SOURCES = \
 test_gtest_md_test_domain_CPPFLAGS = $(md_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
+EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
+    test/gtest/md/libfake_ucp_first.la test/gtest/md/libfake_ucp_second.la
 
 test_gtest_md_test_pressure_SOURCES = \
     $(fake_ib_sources) \

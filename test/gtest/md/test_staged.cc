@@ -4,8 +4,10 @@
 // memory that may be locked, and what a forked process leaves alone.
 #include "../common/gpu.h"
 #include "fake_domain.h"
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <memory>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 extern "C" {
@@ -104,6 +106,36 @@ TEST_F(test_staged, host_memory_that_fails_all_the_same_is_told_once)
     EXPECT_EQ(2u, fake_ib::now.asked);
     EXPECT_EQ(1u, fake_ib::now.asked_aloud);
     fake_ib::now.fail = UCS_OK;
+}
+
+// Loads a library and calls its registering function.
+ucs_status_t reg_by(const std::string &library, const char *function,
+                    uct_md_h md, uintptr_t address, uct_mem_h *memh)
+{
+    const std::string path =
+        std::string(getenv("top_builddir")) + "/test/gtest/md/.libs/" + library;
+    void *loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(nullptr, loaded) << dlerror();
+    auto *reg =
+        reinterpret_cast<decltype(&ucp_mem_rereg_mds)>(dlsym(loaded, function));
+    const ucs_status_t status =
+        reg(md, reinterpret_cast<void *>(address), mib, for_one, memh);
+    dlclose(loaded);
+    return status;
+}
+
+// Its calls return to the same addresses, if the loader puts it where the first
+// one was.
+TEST_F(test_staged, nothing_is_staged_for_a_library_that_takes_anothers_place)
+{
+    uct_mem_h memh = nullptr;
+
+    ASSERT_EQ(UCS_OK, reg_by("libfake_ucp_first.so", "ucp_mem_rereg_mds",
+                             md_->get(), memory_->address(), &memh));
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              reg_by("libfake_ucp_second.so", "ucp_memh_get_slow", md_->get(),
+                     memory_->address(), &memh));
 }
 
 // What it runs ends well, in a process that has the domains and the copies'

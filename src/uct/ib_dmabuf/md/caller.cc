@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "caller.h"
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
@@ -8,9 +7,6 @@
 
 namespace ucx_ib_dmabuf {
 namespace {
-
-// Where the function calls UCT, once it was seen to.
-std::atomic<uintptr_t> known;
 
 // Ours and UCT's: deeper than this the caller is not.
 constexpr int max_frames = 12;
@@ -25,7 +21,7 @@ bool is_ours(const Dl_info &info)
 {
     static const void *const base = [] {
         Dl_info self{};
-        dladdr(&known, &self);
+        dladdr(&max_frames, &self);
         return self.dli_fbase;
     }();
 
@@ -38,10 +34,6 @@ _Unwind_Reason_Code visit(_Unwind_Context *context, void *arg)
     const uintptr_t ip = _Unwind_GetIP(context);
     Dl_info info{};
 
-    if (ip == known.load(std::memory_order_relaxed)) {
-        state.found = true;
-        return _URC_END_OF_STACK;
-    }
     // A return address may lie behind the caller's last instruction.
     if ((++state.frames > max_frames) || (ip == 0) ||
         (dladdr(reinterpret_cast<void *>(ip - 1), &info) == 0)) {
@@ -52,16 +44,15 @@ _Unwind_Reason_Code visit(_Unwind_Context *context, void *arg)
                           (strcmp(info.dli_sname, "uct_md_mem_reg") == 0))) {
         return _URC_NO_REASON;
     }
-    if ((info.dli_sname != nullptr) &&
-        (strcmp(info.dli_sname, state.wanted) == 0)) {
-        known.store(ip, std::memory_order_relaxed);
-        state.found = true;
-    }
+    state.found = (info.dli_sname != nullptr) &&
+                  (strcmp(info.dli_sname, state.wanted) == 0);
     return _URC_END_OF_STACK;
 }
 
 } // namespace
 
+// Some microseconds. No address is remembered: another library may be loaded
+// there by the next time.
 bool uct_is_called_by(const char *name)
 {
     walk state{name};
