@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "staging.h"
 #include "../cuda/copy.h"
+#include "../cuda/memory.h"
 #include "../verbs/dmabuf_mr.h"
 #include "changes.h"
 #include <cstring>
@@ -88,8 +89,12 @@ ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
         invalidate();
         window_ = address - address % page_size();
     }
-    address_ = address;
-    length_  = length;
+    cuda_memory found;
+    address_  = address;
+    length_   = length;
+    identity_ = (cuda_describe(cuda, address, length, &found) == UCS_OK)
+                    ? found.identity
+                    : 0;
 
     ucs_status_t status = cuda_copy_to_host(cuda, bytes(), address, length);
     if (status != UCS_OK) {
@@ -101,6 +106,12 @@ ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
     }
     mr_ = ibv_reg_mr_iova(pd, memory_, capacity_, window_, access);
     return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
+}
+
+bool staging_buffer::is_current(const driver &cuda) const
+{
+    return (identity_ == 0) ||
+           cuda_is_current(cuda, address_, length_, identity_);
 }
 
 // Between two bytes that changed there may be some that another NIC wrote: they
@@ -115,6 +126,12 @@ void staging_buffer::finish(const driver &cuda)
         const changed_run run = find_changes(now, before, from, length_);
         const size_t length   = run.end - run.begin;
         if (length == 0) {
+            return;
+        }
+        if ((from == 0) && !is_current(cuda)) {
+            ucs_debug("ib_dmabuf: GPU memory at 0x%zx was released before the "
+                      "message in it was over: nothing is written there",
+                      address_);
             return;
         }
         // Failures are logged as errors there; UCX has no way to fail here.

@@ -56,6 +56,7 @@ public:
 
 private:
     staging_buffer(char *memory, size_t capacity);
+    bool is_current(const driver &cuda) const;
     char *at(uintptr_t address) const { return memory_ + (address - window_); }
 
     char *const memory_; // three times the capacity: copy, before, merged
@@ -64,6 +65,7 @@ private:
     uintptr_t window_  = 0; // the GPU's address of the copy's first byte
     uintptr_t address_ = 0;
     size_t length_     = 0;
+    uint64_t identity_ = 0;       // of the memory there; 0 if it cannot be told
     ibv_mr *mr_        = nullptr; // of the whole copy
 };
 
