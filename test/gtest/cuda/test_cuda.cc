@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -188,6 +189,23 @@ TEST_F(test_cuda, a_remapped_segment_changes_the_identity)
     EXPECT_FALSE(
         cuda_is_current(*cuda_, before.base, before.size, before.identity));
     GPU_CALL(cuMemRelease, handle);
+}
+
+// The identities of segments differ by little.
+TEST_F(test_cuda, replaced_segments_change_the_identity)
+{
+    for (unsigned count : {2u, 3u, 4u}) {
+        gpu::segments memory(count);
+        std::set<uint64_t> seen;
+        for (int times = 0; times < 64; ++times) {
+            ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+            EXPECT_TRUE(seen.insert(found_.identity).second)
+                << "segments " << count << ", replaced " << times;
+            for (unsigned i = 0; i < count; ++i) {
+                memory.remap(i);
+            }
+        }
+    }
 }
 
 TEST_F(test_cuda, memory_made_without_rdma_is_known)

@@ -71,9 +71,19 @@ cuda_memory::kind kind_of(const attributes &found)
                                                 : cuda_memory::kind::host;
 }
 
+// SplitMix64's finalizer (Steele, Lea, Flood 2014).
+uint64_t mixed(uint64_t value)
+{
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+    return value ^ (value >> 31);
+}
+
+// Of identities that were given out one after the other, and that may change
+// places: neither their sum nor their difference may come through.
 uint64_t combine(uint64_t hash, uint64_t identity)
 {
-    return (hash ^ identity) * 0x9e3779b97f4a7c15ull + 1;
+    return mixed(mixed(hash) + identity);
 }
 
 // The attributes give the whole reservation that a VMM segment is mapped in, as
