@@ -137,6 +137,12 @@ public:
         GPU_CALL(cuMemRelease, handles_[index]);
         map(index);
     }
+    void remap(unsigned index, int ordinal, bool rdma_capable)
+    {
+        prop_.location.id                     = ordinal;
+        prop_.allocFlags.gpuDirectRDMACapable = rdma_capable;
+        remap(index);
+    }
 
 private:
     void map(unsigned index)

@@ -10,3 +10,28 @@
 INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_exporter, fake_gpu);
 INSTANTIATE_TYPED_TEST_SUITE_P(gpu, contract_exporter, cuda_world);
 INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_registrar, fake_nic);
+
+namespace {
+
+// What only the GPU has.
+TEST(cuda_exporter, takes_only_what_can_be_exported)
+{
+    gpu::use();
+    ucx_ib_dmabuf::cuda_exporter exporter(*ucx_ib_dmabuf::driver::get());
+    const gpu::segments no_rdma(1, 0, false);
+    ucx_ib_dmabuf::extent found;
+    CUdeviceptr managed = 0;
+    void *host          = nullptr;
+
+    GPU_CALL(cuMemAllocManaged, &managed, 4096, CU_MEM_ATTACH_GLOBAL);
+    GPU_CALL(cuMemAllocHost, &host, 4096);
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              exporter.describe(no_rdma.address(), 1, &found));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, exporter.describe(managed, 1, &found));
+    EXPECT_EQ(UCS_ERR_NO_ELEM,
+              exporter.describe(reinterpret_cast<uintptr_t>(host), 1, &found));
+    GPU_CALL(cuMemFree, managed);
+    GPU_CALL(cuMemFreeHost, host);
+}
+
+} // namespace

@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <set>
-#include <thread>
 #include <unistd.h>
 
 using namespace ucx_ib_dmabuf;
@@ -216,6 +215,58 @@ TEST_F(test_cuda, memory_made_without_rdma_is_known)
     EXPECT_FALSE(found_.rdma_capable);
 }
 
+TEST_F(test_cuda, segments_have_their_properties_in_common)
+{
+    gpu::segments memory(2);
+
+    for (unsigned different : {0, 1}) {
+        memory.remap(different, 0, false);
+        ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+        EXPECT_FALSE(found_.rdma_capable) << different;
+        memory.remap(different, 0, true);
+        ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+        EXPECT_TRUE(found_.rdma_capable) << different;
+    }
+    memory.remap(1, 1, true);
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(memory.address(), memory.size()));
+    EXPECT_EQ(UCS_OK, describe(memory.address(), memory.step()));
+    EXPECT_EQ(UCS_OK, describe(memory.address() + memory.step(), 1));
+    EXPECT_EQ(1, found_.device);
+}
+
+TEST_F(test_cuda, stream_ordered_neighbours_are_two)
+{
+    std::set<CUdeviceptr> all;
+    unsigned pairs = 0;
+
+    for (int i = 0; i < 8; ++i) {
+        CUdeviceptr address = 0;
+        GPU_CALL(cuMemAllocAsync, &address, 2 * mib, nullptr);
+        all.insert(address);
+    }
+    for (CUdeviceptr address : all) {
+        EXPECT_EQ(UCS_OK, describe(address, 2 * mib));
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(address, 2 * mib + 1));
+        pairs += all.count(address + 2 * mib);
+    }
+    EXPECT_LT(0u, pairs);
+    for (CUdeviceptr address : all) {
+        GPU_CALL(cuMemFreeAsync, address, nullptr);
+    }
+}
+
+// Between two questions.
+TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)
+{
+    gpu::segments memory(1);
+
+    for (CUresult error : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND}) {
+        gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
+                              std::to_string(static_cast<int>(error)));
+        EXPECT_EQ(UCS_ERR_NO_ELEM, describe(memory.address(), 1)) << error;
+    }
+}
+
 TEST_F(test_cuda, the_second_gpu_is_known)
 {
     gpu::use(1);
@@ -224,22 +275,6 @@ TEST_F(test_cuda, the_second_gpu_is_known)
 
     ASSERT_EQ(UCS_OK, describe(buffer.address(), 1));
     EXPECT_EQ(1, found_.device);
-}
-
-TEST_F(test_cuda, no_current_context_is_needed)
-{
-    gpu::buffer buffer(4 * mib);
-
-    std::thread([&] {
-        cuda_memory found{};
-        int fd = -1;
-        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, buffer.address(), 1, &found));
-        EXPECT_TRUE(
-            cuda_is_current(*cuda_, buffer.address(), 1, found.identity));
-        EXPECT_EQ(UCS_OK,
-                  cuda_export_dmabuf(*cuda_, buffer.address(), mib, &fd));
-        close(fd);
-    }).join();
 }
 
 TEST_F(test_cuda, exports_are_close_on_exec)
@@ -305,24 +340,6 @@ TEST_F(test_cuda, gpus_without_dma_bufs_are_reported)
     EXPECT_NE(nullptr, strstr(why.c_str(), "dma-buf")) << why.c_str();
 }
 
-TEST_F(test_cuda, copies_need_no_current_context)
-{
-    gpu::buffer buffer(mib);
-    gpu::segments memory(1);
-
-    for (uintptr_t address : {buffer.address(), memory.address()}) {
-        std::thread([&] {
-            std::vector<char> out(1000, 'x');
-            std::vector<char> in(1000);
-            EXPECT_EQ(UCS_OK, cuda_copy_from_host(*cuda_, address + 5,
-                                                  out.data(), out.size()));
-            EXPECT_EQ(UCS_OK, cuda_copy_to_host(*cuda_, in.data(), address + 5,
-                                                in.size()));
-            EXPECT_EQ(out, in);
-        }).join();
-    }
-}
-
 TEST_F(test_cuda, copies_from_released_memory_fail)
 {
     gpu::buffer buffer(4 * mib);
@@ -339,9 +356,20 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     EXPECT_EQ(SIZE_MAX, cuda_bar1_budget(*cuda_, 99)) << "no such GPU";
     // The simulated GPU reads its settings once.
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    setenv("CUDA_SIM_BAR1_MIB", "1000", 1);
-    EXPECT_EXIT(_exit(cuda_bar1_budget(*cuda_, 0) == 900 * mib ? 0 : 1),
-                ::testing::ExitedWithCode(0), "");
+    const struct {
+        const char *mib;
+        size_t budget;
+    } cases[] = {
+        {"1000", 900 * mib},
+        {"81919", 81919 * mib / 10 * 9},
+        {"81920", SIZE_MAX}, // all of the memory
+    };
+    for (const auto &one : cases) {
+        setenv("CUDA_SIM_BAR1_MIB", one.mib, 1);
+        EXPECT_EXIT(_exit(cuda_bar1_budget(*cuda_, 0) == one.budget ? 0 : 1),
+                    ::testing::ExitedWithCode(0), "")
+            << one.mib;
+    }
     unsetenv("CUDA_SIM_BAR1_MIB");
 }
 

@@ -3,7 +3,7 @@
 #include "../report.h"
 #include "capture.h"
 #include "context.h"
-#include <initializer_list>
+#include <iterator>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -29,7 +29,7 @@ struct attributes {
     }
 };
 
-// Drivers before 11.3 do not know the last two, and fail the whole call.
+// The newest attribute is older than exports (CUDA 11.7).
 bool query(const driver &cuda, CUdeviceptr address, attributes *out)
 {
     CUpointer_attribute names[] = {
@@ -48,18 +48,16 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
                       &out->base,   &out->size,    &out->rdma_capable,
                       &out->pool};
 
-    for (unsigned count : {10u, 8u}) {
-        CUresult result =
-            cuda.pointer_get_attributes(count, names, values, address);
-        if (result == CUDA_SUCCESS) {
-            return static_cast<int>(out->type) != 0;
-        }
+    CUresult result =
+        cuda.pointer_get_attributes(std::size(names), names, values, address);
+    if (result != CUDA_SUCCESS) {
         // Nothing of CUDA's there, or a process that is on its way out.
         ucs_trace("ib_dmabuf: cuPointerGetAttributes(0x%llx): %s",
                   static_cast<unsigned long long>(address),
                   cuda.error(result).c_str());
+        return false;
     }
-    return false;
+    return static_cast<int>(out->type) != 0;
 }
 
 cuda_memory::kind kind_of(const attributes &found)
