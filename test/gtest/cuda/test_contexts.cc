@@ -150,6 +150,20 @@ TEST_F(test_contexts, primary_contexts_do_not_stay)
     EXPECT_FALSE(primary_is_active(1));
 }
 
+// It takes a driver a tenth of a second to make one.
+TEST_F(test_contexts, segments_share_a_context)
+{
+    gpu::segments memory(8, 1);
+    const uint64_t before =
+        SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
+    cuda_memory found{};
+
+    EXPECT_EQ(UCS_OK,
+              cuda_describe(*cuda_, memory.address(), memory.size(), &found));
+    EXPECT_EQ(before + 1, SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain"));
+    EXPECT_FALSE(primary_is_active(1));
+}
+
 TEST_F(test_contexts, a_current_context_of_the_gpu_is_enough)
 {
     gpu::segments memory(1, 1);

@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "context.h"
 #include <iterator>
+#include <optional>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -87,11 +88,15 @@ uint64_t combine(uint64_t hash, uint64_t identity)
 // The attributes give the whole reservation that a VMM segment is mapped in, as
 // NVIDIA documents them, and perhaps the whole chunk of a pool.
 // cuMemGetAddressRange gives the segment or the allocation, but needs a context
-// (UCX pull request 10545).
-ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
+// (UCX pull request 10545): one for all segments of a range, as it may have to
+// be brought about.
+ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
+                    std::optional<scoped_context> *context)
 {
-    scoped_context context(cuda, address);
-    CUresult result = context.result();
+    if (!context->has_value()) {
+        context->emplace(cuda, address);
+    }
+    CUresult result = (*context)->result();
 
     if (result == CUDA_SUCCESS) {
         result =
@@ -115,7 +120,7 @@ ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
 
 // What holds the address: an allocation or one VMM segment.
 ucs_status_t segment_at(const driver &cuda, uintptr_t address, cuda_memory *out,
-                        bool *mapped)
+                        bool *mapped, std::optional<scoped_context> *context)
 {
     attributes found;
 
@@ -124,7 +129,7 @@ ucs_status_t segment_at(const driver &cuda, uintptr_t address, cuda_memory *out,
     }
     const cuda_memory::kind kind = kind_of(found);
     if ((kind == cuda_memory::kind::device) && !found.is_ordinary()) {
-        ucs_status_t status = narrow(cuda, address, &found);
+        ucs_status_t status = narrow(cuda, address, &found, context);
         if (status != UCS_OK) {
             return status;
         }
@@ -146,10 +151,11 @@ ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
 {
     const uintptr_t end = address + length;
     relaxed_capture relaxed(cuda);
+    std::optional<scoped_context> context;
     cuda_memory whole;
     bool mapped;
 
-    ucs_status_t status = segment_at(cuda, address, &whole, &mapped);
+    ucs_status_t status = segment_at(cuda, address, &whole, &mapped, &context);
     if (status != UCS_OK) {
         return status;
     }
@@ -168,7 +174,8 @@ ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
         if (!mapped) {
             return UCS_ERR_INVALID_PARAM;
         }
-        status = segment_at(cuda, whole.base + whole.size, &next, &mapped);
+        status =
+            segment_at(cuda, whole.base + whole.size, &next, &mapped, &context);
         if ((status != UCS_OK) || !mapped || (next.device != whole.device) ||
             (next.type != whole.type) || (next.size == 0) ||
             (next.base != whole.base + whole.size)) {
