@@ -25,7 +25,8 @@ using namespace ucx_ib_dmabuf::test;
 namespace {
 
 constexpr size_t largest      = 16 << 20;
-constexpr size_t window_bytes = 4 << 20;
+constexpr size_t window_bytes = 32
+                                << 20; // long enough for a stall to be little
 constexpr size_t window_count = 16;
 
 int rank;
@@ -43,7 +44,7 @@ struct figures {
 struct side {
     explicit side(memory kind)
         : outgoing(kind,
-                   window_count * 1024 + std::max(largest, window_bytes) * 2),
+                   window_count * 1024 + std::max(largest * 2, window_bytes)),
           incoming(kind, outgoing.length())
     {
     }
