@@ -105,3 +105,14 @@ struct Entry<call, body> {
 
 #define SIM_ENTRY(_name, ...)         SIM_ENTRY_(_name, false, __VA_ARGS__)
 #define SIM_ENTRY_ANYTIME(_name, ...) SIM_ENTRY_(_name, true, __VA_ARGS__)
+
+// Two entry points that do the same: the second one's name ends in _other.
+#define SIM_ENTRY_BOTH(_name, _other, _result, ...)                            \
+    SIM_ENTRY(_name, __VA_ARGS__)                                              \
+    {                                                                          \
+        return _result;                                                        \
+    }                                                                          \
+    SIM_ENTRY(_name##_other, __VA_ARGS__)                                      \
+    {                                                                          \
+        return _result;                                                        \
+    }

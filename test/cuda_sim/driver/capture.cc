@@ -213,21 +213,14 @@ extern "C" SIM_PUBLIC uint64_t cuda_sim_kernel_waiters(void)
 }
 
 #undef cuStreamBeginCapture
-#define BOTH(_name, _result, ...)                                              \
-    SIM_ENTRY(_name, __VA_ARGS__)                                              \
-    {                                                                          \
-        return _result;                                                        \
-    }                                                                          \
-    SIM_ENTRY(_name##_ptsz, __VA_ARGS__)                                       \
-    {                                                                          \
-        return _result;                                                        \
-    }
-
 // clang-format off
-BOTH(cuStreamBeginCapture_v2, begin(stream, mode), CUstream stream,
+SIM_ENTRY_BOTH(cuStreamBeginCapture_v2, _ptsz,
+     begin(stream, mode), CUstream stream,
      CUstreamCaptureMode mode)
-BOTH(cuStreamEndCapture, end(stream, out), CUstream stream, CUgraph *out)
-BOTH(cuStreamIsCapturing, state_of(stream, out), CUstream stream,
+SIM_ENTRY_BOTH(cuStreamEndCapture, _ptsz,
+     end(stream, out), CUstream stream, CUgraph *out)
+SIM_ENTRY_BOTH(cuStreamIsCapturing, _ptsz,
+     state_of(stream, out), CUstream stream,
      CUstreamCaptureStatus *out)
 // clang-format on
 

@@ -292,60 +292,51 @@ extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
 }
 
 // Every entry point exists once more for the per-thread default stream.
-#define BOTH(_name, _other, _result, ...)                                      \
-    SIM_ENTRY(_name, __VA_ARGS__)                                              \
-    {                                                                          \
-        return _result;                                                        \
-    }                                                                          \
-    SIM_ENTRY(_name##_other, __VA_ARGS__)                                      \
-    {                                                                          \
-        return _result;                                                        \
-    }
-
 // clang-format off
-BOTH(cuMemcpy, _ptds, copy_sync(to, from, size),
+SIM_ENTRY_BOTH(cuMemcpy, _ptds, copy_sync(to, from, size),
      CUdeviceptr to, CUdeviceptr from, size_t size)
-BOTH(cuMemcpyHtoD_v2, _ptds,
+SIM_ENTRY_BOTH(cuMemcpyHtoD_v2, _ptds,
      copy_sync(to, as_device(from), size, Expect::device, Expect::host),
      CUdeviceptr to, const void *from, size_t size)
-BOTH(cuMemcpyDtoH_v2, _ptds,
+SIM_ENTRY_BOTH(cuMemcpyDtoH_v2, _ptds,
      copy_sync(as_device(to), from, size, Expect::host, Expect::device),
      void *to, CUdeviceptr from, size_t size)
-BOTH(cuMemcpyDtoD_v2, _ptds,
+SIM_ENTRY_BOTH(cuMemcpyDtoD_v2, _ptds,
      copy_sync(to, from, size, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size)
-BOTH(cuMemcpyPeer, _ptds,
+SIM_ENTRY_BOTH(cuMemcpyPeer, _ptds,
      copy_sync(to, from, size, Expect::device, Expect::device),
      CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size)
-BOTH(cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
+SIM_ENTRY_BOTH(cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
-BOTH(cuMemcpyHtoDAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(cuMemcpyHtoDAsync_v2, _ptsz,
      copy_async(to, as_device(from), size, stream, Expect::device, Expect::host),
      CUdeviceptr to, const void *from, size_t size, CUstream stream)
-BOTH(cuMemcpyDtoHAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(cuMemcpyDtoHAsync_v2, _ptsz,
      copy_async(as_device(to), from, size, stream, Expect::host, Expect::device),
      void *to, CUdeviceptr from, size_t size, CUstream stream)
-BOTH(cuMemcpyDtoDAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(cuMemcpyDtoDAsync_v2, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
-BOTH(cuMemcpyPeerAsync, _ptsz,
+SIM_ENTRY_BOTH(cuMemcpyPeerAsync, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
      CUstream stream)
-BOTH(cuMemcpy2D_v2, _ptds, copy_2d_sync(what), const CUDA_MEMCPY2D *what)
-BOTH(cuMemcpy2DAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(cuMemcpy2D_v2, _ptds, copy_2d_sync(what),
+     const CUDA_MEMCPY2D *what)
+SIM_ENTRY_BOTH(cuMemcpy2DAsync_v2, _ptsz,
      copy_2d_async(what, stream),
      const CUDA_MEMCPY2D *what, CUstream stream)
-BOTH(cuMemsetD8_v2, _ptds, fill_sync(to, value, count),
+SIM_ENTRY_BOTH(cuMemsetD8_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
-BOTH(cuMemsetD16_v2, _ptds, fill_sync(to, value, count),
+SIM_ENTRY_BOTH(cuMemsetD16_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned short value, size_t count)
-BOTH(cuMemsetD32_v2, _ptds, fill_sync(to, value, count),
+SIM_ENTRY_BOTH(cuMemsetD32_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned value, size_t count)
-BOTH(cuMemsetD8Async, _ptsz, fill_async(to, value, count, stream),
+SIM_ENTRY_BOTH(cuMemsetD8Async, _ptsz, fill_async(to, value, count, stream),
      CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
-BOTH(cuMemsetD16Async, _ptsz, fill_async(to, value, count, stream),
+SIM_ENTRY_BOTH(cuMemsetD16Async, _ptsz, fill_async(to, value, count, stream),
      CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
-BOTH(cuMemsetD32Async, _ptsz, fill_async(to, value, count, stream),
+SIM_ENTRY_BOTH(cuMemsetD32Async, _ptsz, fill_async(to, value, count, stream),
      CUdeviceptr to, unsigned value, size_t count, CUstream stream)
 // clang-format on

@@ -186,22 +186,13 @@ void synchronized()
 
 using namespace ucx_ib_dmabuf::sim;
 
-#define BOTH(_name, _result, ...)                                              \
-    SIM_ENTRY(_name, __VA_ARGS__)                                              \
-    {                                                                          \
-        return _result;                                                        \
-    }                                                                          \
-    SIM_ENTRY(_name##_ptsz, __VA_ARGS__)                                       \
-    {                                                                          \
-        return _result;                                                        \
-    }
-
 // clang-format off
-BOTH(cuMemAllocAsync, allocate_async(out, size, stream),
+SIM_ENTRY_BOTH(cuMemAllocAsync, _ptsz, allocate_async(out, size, stream),
      CUdeviceptr *out, size_t size, CUstream stream)
-BOTH(cuMemAllocFromPoolAsync, allocate_from(out, size, pool, stream),
+SIM_ENTRY_BOTH(cuMemAllocFromPoolAsync, _ptsz,
+     allocate_from(out, size, pool, stream),
      CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
-BOTH(cuMemFreeAsync, free_async(address, stream),
+SIM_ENTRY_BOTH(cuMemFreeAsync, _ptsz, free_async(address, stream),
      CUdeviceptr address, CUstream stream)
 // clang-format on
 

@@ -191,25 +191,19 @@ void destroy_streams(CUcontext context)
 
 using namespace ucx_ib_dmabuf::sim;
 
-#define BOTH(_name, _result, ...)                                              \
-    SIM_ENTRY(_name, __VA_ARGS__)                                              \
-    {                                                                          \
-        return _result;                                                        \
-    }                                                                          \
-    SIM_ENTRY(_name##_ptsz, __VA_ARGS__)                                       \
-    {                                                                          \
-        return _result;                                                        \
-    }
-
 // clang-format off
-BOTH(cuStreamSynchronize, synchronize(stream), CUstream stream)
-BOTH(cuStreamQuery, need_stream(stream), CUstream stream)
-BOTH(cuStreamWaitEvent, wait_event(stream, event), CUstream stream,
+SIM_ENTRY_BOTH(cuStreamSynchronize, _ptsz, synchronize(stream), CUstream stream)
+SIM_ENTRY_BOTH(cuStreamQuery, _ptsz, need_stream(stream), CUstream stream)
+SIM_ENTRY_BOTH(cuStreamWaitEvent, _ptsz,
+     wait_event(stream, event), CUstream stream,
      CUevent event, unsigned)
-BOTH(cuEventRecord, record(event, stream), CUevent event, CUstream stream)
-BOTH(cuLaunchHostFunc, launch_host(stream, function, argument), CUstream stream,
+SIM_ENTRY_BOTH(cuEventRecord, _ptsz,
+     record(event, stream), CUevent event, CUstream stream)
+SIM_ENTRY_BOTH(cuLaunchHostFunc, _ptsz,
+     launch_host(stream, function, argument), CUstream stream,
      CUhostFn function, void *argument)
-BOTH(cuStreamAddCallback, add_callback(stream, function, argument, flags),
+SIM_ENTRY_BOTH(cuStreamAddCallback, _ptsz,
+     add_callback(stream, function, argument, flags),
      CUstream stream, CUstreamCallback function, void *argument, unsigned flags)
 // clang-format on
 

@@ -3,6 +3,7 @@
 #define TEST_GTEST_MD_FAKE_DOMAIN_H_
 
 #include "fake_ib.h"
+#include "handle_params.h"
 #include <stdexcept>
 
 extern "C" ucs_status_t ucs_module_global_init();
@@ -55,21 +56,12 @@ public:
     }
     ucs_status_t invalidate(uct_mem_h memh, uct_completion_t *completion)
     {
-        uct_md_mem_dereg_params_t params{};
-        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH |
-                            UCT_MD_MEM_DEREG_FIELD_FLAGS |
-                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-        params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-        params.memh  = memh;
-        params.comp  = completion;
-        return dereg(params);
+        return dereg(invalidating(memh, completion));
     }
     ucs_status_t pack(uct_mem_h memh, unsigned flags, uint32_t *rkey)
     {
-        uct_md_mkey_pack_params_t params{};
+        const auto params   = packing(flags);
         uint64_t packed     = 0;
-        params.field_mask   = UCT_MD_MKEY_PACK_FIELD_FLAGS;
-        params.flags        = flags;
         ucs_status_t status = md_->ops->mkey_pack(md_, memh, &params, &packed);
         *rkey               = static_cast<uint32_t>(packed);
         return status;
@@ -77,20 +69,6 @@ public:
 
 private:
     uct_md_h md_ = nullptr;
-};
-
-// A completion that counts how often it was told.
-struct completion : uct_completion_t {
-    completion() : uct_completion_t{}
-    {
-        count  = 1;
-        status = UCS_OK;
-        func   = [](uct_completion_t *self) {
-            ++static_cast<completion *>(self)->told;
-        };
-    }
-
-    unsigned told = 0;
 };
 
 #endif

@@ -25,6 +25,7 @@ test_gtest_md_test_lasting_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_lasting_LDADD   = -lgtest_main $(GTEST_LIBS) -lucp -lucs -ldl
 
 test_gtest_md_test_md_SOURCES = \
+    test/gtest/md/handle_params.h \
     test/gtest/md/memory_domain.h \
     test/gtest/md/test_keys.cc \
     test/gtest/md/test_md.cc \
@@ -69,7 +70,8 @@ fake_ib_sources = \
     $(alloc_faults_sources) \
     test/gtest/md/fake_domain.h \
     test/gtest/md/fake_ib.cc \
-    test/gtest/md/fake_ib.h
+    test/gtest/md/fake_ib.h \
+    test/gtest/md/handle_params.h
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 fake_ib_ldadd   = \
     libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \

@@ -2,9 +2,9 @@
 //
 // What the keys of the memory domain reach, in the lab: RDMA operations in the
 // domain's own protection domain.
-#include "../../../src/uct/ib_dmabuf/md/ucx_1_13.h"
 #include "../../lab/soft_roce.h"
 #include "../common/gpu.h"
+#include "handle_params.h"
 #include "memory_domain.h"
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,17 +16,6 @@ namespace {
 
 constexpr size_t mib    = 1 << 20;
 constexpr size_t length = 10000;
-
-struct completion : uct_completion_t {
-    completion() : uct_completion_t{}
-    {
-        count = 1;
-        func  = [](uct_completion_t *self) {
-            ++static_cast<completion *>(self)->told;
-        };
-    }
-    unsigned told = 0;
-};
 
 class test_keys : public ::testing::Test {
 protected:
@@ -41,23 +30,15 @@ protected:
     }
     uint32_t pack(uct_mem_h memh, unsigned flags)
     {
-        uct_md_mkey_pack_params_t params{};
+        const auto params = packing(flags);
         uint64_t packed   = 0;
-        params.field_mask = UCT_MD_MKEY_PACK_FIELD_FLAGS;
-        params.flags      = flags;
         EXPECT_EQ(UCS_OK,
                   uct_md_mkey_pack_v2(md_.get(), memh, &params, &packed));
         return static_cast<uint32_t>(packed);
     }
     void invalidate(uct_mem_h memh, completion *told)
     {
-        uct_md_mem_dereg_params_t params{};
-        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH |
-                            UCT_MD_MEM_DEREG_FIELD_FLAGS |
-                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-        params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-        params.memh  = memh;
-        params.comp  = told;
+        const auto params = invalidating(memh, told);
         EXPECT_EQ(UCS_OK, uct_md_mem_dereg_v2(md_.get(), &params));
     }
     // Whether a peer with that key reaches the memory.

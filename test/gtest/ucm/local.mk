@@ -16,6 +16,9 @@ check_PROGRAMS += $(ucm_tests) test/gtest/ucm/bench_free
 UNIT_TESTS     += $(ucm_tests)
 endif
 
+# Each scenario runs in a process of its own.
+ucm_scenarios = test/gtest/ucm/scenario.cc test/gtest/ucm/scenario.h
+
 ucm_test_libs = libib_dmabuf_ucm.la $(GTEST_LIBS) -lucm -lucs -ldl
 
 test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
@@ -37,8 +40,7 @@ test_gtest_ucm_test_range_table_LDADD   = $(ucm_test_libs) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \
     test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events.cc
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
@@ -46,8 +48,7 @@ EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_owners_SOURCES = \
     test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events_owners.cc
 test_gtest_ucm_test_events_owners_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_owners_LDADD   = $(ucm_test_libs)
@@ -55,16 +56,15 @@ EXTRA_test_gtest_ucm_test_events_owners_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_inside_SOURCES = \
     test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events_inside.cc
 test_gtest_ucm_test_events_inside_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_inside_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_inside_DEPENDENCIES = $(ucm_fakes)
+
 test_gtest_ucm_test_events_gaps_SOURCES = \
     test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events_gaps.cc
 test_gtest_ucm_test_events_gaps_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_gaps_LDADD   = $(ucm_test_libs)
@@ -72,8 +72,7 @@ EXTRA_test_gtest_ucm_test_events_gaps_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_memory_SOURCES = \
     test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events_memory.cc
 test_gtest_ucm_test_events_memory_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_memory_LDADD   = $(ucm_test_libs)
@@ -83,8 +82,7 @@ EXTRA_test_gtest_ucm_test_events_memory_DEPENDENCIES = $(ucm_fakes)
 test_gtest_ucm_bench_free_SOURCES = \
     test/gtest/ucm/bench_free.cc \
     test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h
+    $(ucm_scenarios)
 test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)
@@ -94,8 +92,7 @@ ucm_sim_cppflags = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS) \
 
 test_gtest_ucm_test_events_sim_SOURCES = \
     test/gtest/ucm/gpu.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events_sim.cc
 test_gtest_ucm_test_events_sim_CPPFLAGS = $(ucm_sim_cppflags)
 test_gtest_ucm_test_events_sim_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
@@ -105,8 +102,7 @@ EXTRA_test_gtest_ucm_test_events_sim_DEPENDENCIES = $(CUDA_SIM_STAMP) \
 
 test_gtest_ucm_test_events_copies_SOURCES = \
     test/gtest/ucm/gpu.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/second_ucx.h \
     test/gtest/ucm/test_events_copies.cc
 test_gtest_ucm_test_events_copies_CPPFLAGS = $(ucm_sim_cppflags)
@@ -116,8 +112,7 @@ EXTRA_test_gtest_ucm_test_events_copies_DEPENDENCIES = $(CUDA_SIM_STAMP)
 
 test_gtest_ucm_test_events_ucx_SOURCES = \
     test/gtest/ucm/gpu.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h \
+    $(ucm_scenarios) \
     test/gtest/ucm/test_events_ucx.cc
 test_gtest_ucm_test_events_ucx_CPPFLAGS = $(ucm_sim_cppflags)
 test_gtest_ucm_test_events_ucx_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
