@@ -298,10 +298,9 @@ void model::replace_while_registering()
             // What is no better to register than it was: the answer may be
             // about either.
             ucx_ib_dmabuf::extent old;
-            size_t size = gpu_.size_at(where.base);
-            gpu_.look(where.base, 1, &old);
+            bool exportable = gpu_.look(where.base, &old) == UCS_OK;
             free_at(where, tell);
-            gpu_.alloc(where.base, size, old.device, old.exportable, where.vmm);
+            gpu_.alloc(where.base, old.size, old.device, exportable, where.vmm);
         }
     };
     target_ = &where;

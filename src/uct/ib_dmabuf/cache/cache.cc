@@ -25,6 +25,11 @@ void cache::detach(nic_id nic)
     state_->detach(nic);
 }
 
+const region *cache::find(nic_id nic, uintptr_t address, size_t length)
+{
+    return state_->find(nic, address, length);
+}
+
 ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
                         const region **out)
 {
@@ -34,8 +39,8 @@ ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
 void cache::put(const region *used)
 {
     if (used != nullptr) {
-        // Regions are only ever made as entries, which are not const.
-        state_->put(static_cast<entry *>(const_cast<region *>(used)));
+        // Regions are only ever made as these, which are not const.
+        state_->put(static_cast<cached_region *>(const_cast<region *>(used)));
     }
 }
 
@@ -44,6 +49,11 @@ void cache::invalidate(uintptr_t address, size_t length)
     if (length != 0) {
         state_->invalidate(make_span(address, length));
     }
+}
+
+void cache::flush()
+{
+    state_->flush();
 }
 
 void cache::check_identity()
