@@ -117,7 +117,8 @@ private:
     ucs_status_t miss(nic_id nic, span request, cached_region **out);
     ucs_status_t acquire(nic_id nic, span request, memory_run *memory,
                          uint64_t time, cached_region **out);
-    bool retire_stale(guard &, const memory_run &memory); // releases the lock
+    bool retire_stale(guard &, const memory_run &memory,
+                      span range); // releases the lock
     ucs_status_t known_failure(guard &, nic_id nic,
                                const memory_run &memory) const;
     void count_request(guard &, nic_id nic, const memory_run &memory);
