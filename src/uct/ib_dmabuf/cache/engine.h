@@ -57,6 +57,7 @@ struct shortage {
 struct evicted {
     size_t mapped     = 0;
     size_t registered = 0;
+    bool waited       = false; // for what others deregister
     // What there was when it was last tried.
     struct {
         uint64_t changes  = 0;
