@@ -39,7 +39,7 @@ public:
     {
         md_.pd               = nic_.pd();
         md_.memh_struct_size = sizeof(uct_ib_mem_t) + sizeof(ibv_mr *);
-        subject_             = std::make_unique<ucx_ib_dmabuf::nic>(&md_);
+        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(&md_, *gpus_);
     }
 
     ucx_ib_dmabuf::registrar &subject() { return *subject_; }
@@ -63,6 +63,8 @@ public:
     }
 
 private:
+    std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> gpus_ =
+        ucx_ib_dmabuf::find_cuda();
     lab::nic nic_;
     uct_ib_md_t md_{};
     std::unique_ptr<ucx_ib_dmabuf::nic> subject_;

@@ -43,8 +43,8 @@ test_gtest_md_test_staging_SOURCES = \
     test/gtest/md/test_staging.cc
 test_gtest_md_test_staging_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_staging_LDADD   = \
-    libib_dmabuf_cuda.la libib_dmabuf_verbs.la -lgtest_main $(GTEST_LIBS) \
-    -lucs $(VERBS_LIBS) -ldl
+    libib_dmabuf_cuda.la libib_dmabuf_verbs.la libib_dmabuf_report.la \
+    -lgtest_main $(GTEST_LIBS) -lucm -lucs $(VERBS_LIBS) -ldl
 
 # A library of its own, as UCP is.
 check_LTLIBRARIES += test/gtest/md/libfake_ucp.la
@@ -74,7 +74,7 @@ fake_ib_sources = \
     test/gtest/md/handle_params.h
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 fake_ib_ldadd   = \
-    libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
+    libib_dmabuf_md.la libib_dmabuf_cuda.la test/gtest/md/libfake_ucp.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \

@@ -76,8 +76,8 @@ std::unique_ptr<staging_buffer> staging_pool::take(uintptr_t address,
     return (best < idle_count_) ? remove(best) : nullptr;
 }
 
-std::unique_ptr<staging_buffer>
-staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
+std::unique_ptr<staging_buffer> staging_pool::start(uintptr_t address,
+                                                    size_t length)
 {
     auto buffer = take(address, length);
 
@@ -87,11 +87,11 @@ staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
     if (!buffer) {
         return nullptr;
     }
-    ucs_status_t status = buffer->start(cuda, pd_, address, length, access_);
+    ucs_status_t status = buffer->start(gpu_, pd_, address, length, access_);
     if (status == UCS_ERR_NO_RESOURCE) {
         // What is idle may have what this one lacks: locked memory, keys.
         drop_all_idle();
-        status = buffer->start(cuda, pd_, address, length, access_);
+        status = buffer->start(gpu_, pd_, address, length, access_);
     }
     if (status == UCS_ERR_NO_RESOURCE) {
         ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
@@ -160,13 +160,12 @@ staging_pool::keep(std::unique_ptr<staging_buffer> &buffer)
     return nullptr;
 }
 
-void staging_pool::finish(const driver &cuda,
-                          std::unique_ptr<staging_buffer> buffer)
+void staging_pool::finish(std::unique_ptr<staging_buffer> buffer)
 {
     if (!buffer->is_ours()) {
         return;
     }
-    buffer->finish(cuda);
+    buffer->finish(gpu_);
     if (buffer->capacity() > max_idle_bytes) {
         return;
     }

@@ -23,16 +23,18 @@ public:
     static constexpr size_t max_idle_bytes = size_t{64} << 20;
     static constexpr size_t max_idle       = 32;
 
-    staging_pool(ibv_pd *pd, int access) : pd_(pd), access_(access) {}
+    staging_pool(gpu_vendor &gpu, ibv_pd *pd, int access)
+        : gpu_(gpu), pd_(pd), access_(access)
+    {
+    }
     ~staging_pool();
     staging_pool(const staging_pool &)            = delete;
     staging_pool &operator=(const staging_pool &) = delete;
 
     // A copy of the range, registered. Null if there is none; logged.
-    std::unique_ptr<staging_buffer> start(const driver &cuda, uintptr_t address,
-                                          size_t length);
+    std::unique_ptr<staging_buffer> start(uintptr_t address, size_t length);
     // What the NIC wrote goes to the GPU; the buffer may be kept.
-    void finish(const driver &cuda, std::unique_ptr<staging_buffer> buffer);
+    void finish(std::unique_ptr<staging_buffer> buffer);
 
     size_t idle_bytes() const;
 
@@ -51,6 +53,7 @@ private:
     std::unique_ptr<staging_buffer>
     keep(std::unique_ptr<staging_buffer> &buffer);
 
+    gpu_vendor &gpu_;
     ibv_pd *const pd_;
     const int access_;
     // The one used last is the first.
