@@ -9,9 +9,9 @@
 namespace ucx_ib_dmabuf {
 
 // A vendor's GPUs of this machine: all that md/ knows of them. What is at an
-// address and its export are the exporter's part, which is the cache's. Of what
-// is no device memory, managed memory too, its describe() says UCS_ERR_NO_ELEM;
-// that is uct_ib's.
+// address and its export are the exporter's part, which is the cache's. Its
+// describe() finds all device memory, also what export_range() then refuses,
+// and says UCS_ERR_NO_ELEM of all else, managed memory too: that is uct_ib's.
 //
 // Thread-safe; called without any lock held. Nothing needs a current context,
 // nothing waits for a kernel. test/gtest/contract has what each has to keep,

@@ -14,6 +14,8 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/export.h \
     src/uct/ib_dmabuf/cuda/memory.cc \
     src/uct/ib_dmabuf/cuda/memory.h \
+    src/uct/ib_dmabuf/cuda/range.cc \
+    src/uct/ib_dmabuf/cuda/range.h \
     src/uct/ib_dmabuf/cuda/stream.cc \
     src/uct/ib_dmabuf/cuda/stream.h \
     src/uct/ib_dmabuf/cuda/vendor.cc \

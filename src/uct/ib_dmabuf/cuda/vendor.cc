@@ -5,7 +5,7 @@
 #include "bar1.h"
 #include "copy.h"
 #include "export.h"
-#include "memory.h"
+#include "range.h"
 #include <atomic>
 #include <climits>
 #include <ucs/memory/memtype_cache.h>
@@ -82,19 +82,11 @@ ucs_status_t cuda_vendor::describe(uintptr_t address, size_t length,
     if (memory.type != cuda_memory::kind::device) {
         return UCS_ERR_NO_ELEM; // as any host memory
     }
-    if (!memory.rdma_capable) {
-        warn_once("not RDMA capable",
-                  format("GPU memory at 0x%zx was allocated without GPUDirect "
-                         "RDMA; messages in it are staged through host memory. "
-                         "Set allocFlags.gpuDirectRDMACapable in "
-                         "cuMemCreate()'s properties",
-                         address));
-    }
     out->base       = memory.base;
     out->size       = memory.size;
     out->identity   = memory.identity;
     out->device     = memory.device;
-    out->exportable = memory.rdma_capable;
+    out->exportable = true; // export_range() tells
     return UCS_OK;
 }
 
