@@ -11,6 +11,8 @@
 
 namespace ucx_ib_dmabuf {
 
+class staging_pool;
+
 // A host copy of GPU memory, registered under the GPU's addresses, for one
 // operation after the other. UCX 1.13 fails a message if it cannot register a
 // buffer once its protocol is chosen; with this in place of the registration
@@ -53,6 +55,10 @@ public:
     const ibv_mr *mr() const { return mr_; }
     // Where the operation's bytes are.
     char *bytes() const { return at(address_); }
+
+    // Its pool's, while it is idle.
+    const staging_pool *pool = nullptr;
+    staging_buffer *next     = nullptr;
 
 private:
     staging_buffer(char *memory, size_t capacity);
