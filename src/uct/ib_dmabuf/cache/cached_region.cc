@@ -57,7 +57,6 @@ void region_pool::give(cached_region *e)
     e->retired          = false;
     e->claimed          = false;
     e->why              = cause::none;
-    e->extra_references = 0;
     free_.push(e);
 }
 
