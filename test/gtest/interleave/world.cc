@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "world.h"
 #include <algorithm>
-#include <sys/mman.h>
-#include <uct/ib_dmabuf/cache/threads.h>
+#include <uct/ib_dmabuf/cache/reclaim/steps.h>
 
 namespace interleave {
 
@@ -19,24 +18,28 @@ static void meanwhile(const char *what, location at = location::current())
     the_machine.step(what, at);
 }
 
+using ucx_ib_dmabuf::steps::thread_key;
+
 world::world(ucx_ib_dmabuf::cache_settings settings)
-    : limited_(settings.max_regions != SIZE_MAX),
-      cache_(new ucx_ib_dmabuf::cache(*this, settings))
+    : cache_(new ucx_ib_dmabuf::cache(*this, settings)),
+      limited_(settings.max_regions != SIZE_MAX)
 {
-    cache_->attach(*this);
+    thread_key::refused = 0;
+    for (card &each : cards_) {
+        each.all    = &registrations_;
+        each.number = cache_->attach(each);
+    }
 }
 
-// All threads begin anew: as if the process had.
+// Deregisters with the NICs, which are there until then.
 world::~world()
 {
-    namespace threads = ucx_ib_dmabuf::threads;
     cache_.reset();
-    ucx_ib_dmabuf::thread_record *next = nullptr;
-    for (auto *each = threads::all(); each != nullptr; each = next) {
-        next = each->next;
-        munmap(each, sizeof(*each));
-    }
-    threads::forget_all();
+}
+
+void world::refuse_record()
+{
+    thread_key::refused |= 1u << the_machine.self();
 }
 
 void world::finish()
@@ -55,16 +58,6 @@ void world::finish()
     expect(counters.regions == 0, "a region is left in the budget");
 }
 
-void world::add(const std::function<void()> &first,
-                const std::function<void()> &then)
-{
-    threads.emplace_back([first, then] {
-        first();
-        the_machine.start();
-        then();
-    });
-}
-
 void world::alloc(uintptr_t base, size_t size)
 {
     memory_.push_back({base, size, ++last_identity_});
@@ -77,19 +70,20 @@ void world::release(uintptr_t base)
         return each.identity == old.identity;
     });
     ++releasing_;
+    excused_.fill(true);
     cache_->invalidate(base, old.size);
     --releasing_;
     gone_.insert(old.identity);
 }
 
 // nullptr if there is no memory, or no room.
-const region *world::take(uintptr_t address)
+const region *world::take(uintptr_t address, size_t length, unsigned nic)
 {
     std::set<uint64_t> gone = gone_;
     const region *got       = nullptr;
     bool &excused           = excused_[the_machine.self()];
-    excused                 = false;
-    ucs_status_t status     = cache_->get(0, address, 1, &got);
+    excused                 = releasing_ > 0;
+    ucs_status_t status     = cache_->get(nic, address, length, &got);
     expect(status == UCS_OK || status == UCS_ERR_NO_ELEM ||
                (status == UCS_ERR_EXCEEDS_LIMIT && limited_) ||
                (status == UCS_ERR_INVALID_PARAM && excused),
@@ -99,8 +93,10 @@ const region *world::take(uintptr_t address)
     }
     auto *what = static_cast<registration *>(got->handle);
     expect(what->live, "given out, and not registered");
-    expect(what->address <= address && address - what->address < what->length,
-           "what was given out is of another address");
+    expect(what->address <= address &&
+               address + length <= what->address + what->length &&
+               what->nic == nic,
+           "what was given out is of another address, or NIC");
     expect(!gone.contains(what->identity), "given out after its release");
     ++what->users;
     meanwhile("use");
@@ -126,55 +122,51 @@ const world::allocation *world::find(uintptr_t address) const
     return at == memory_.end() ? nullptr : &*at;
 }
 
-ucs_status_t world::describe(uintptr_t address, size_t,
-                             ucx_ib_dmabuf::extent *out)
+ucs_status_t world::describe(uintptr_t address, ucx_ib_dmabuf::extent *out)
 {
     meanwhile("describe");
     const allocation *here = find(address);
     if (here == nullptr) {
         return UCS_ERR_NO_ELEM;
     }
-    *out            = {};
-    out->base       = here->base;
-    out->size       = here->size;
-    out->identity   = here->identity;
-    out->device     = 0;
-    out->exportable = true;
+    *out          = {};
+    out->base     = here->base;
+    out->size     = here->size;
+    out->identity = here->identity;
+    out->device   = 0;
     return UCS_OK;
 }
 
-bool world::is_current(uintptr_t address, size_t, uint64_t identity)
+bool world::is_current(uintptr_t address, uint64_t identity)
 {
     const allocation *here = find(address);
     return here != nullptr && here->identity == identity;
 }
 
 // A descriptor that nobody has to close says what is exported.
-ucs_status_t world::export_range(uintptr_t address, size_t length, int *fd,
-                                 size_t *offset)
+ucs_status_t world::export_range(uintptr_t address, size_t length, int *fd)
 {
     meanwhile("export");
     const allocation *here = find(address);
     if (here == nullptr || here != find(address + length - 1)) {
-        excused_[the_machine.self()] |= releasing_ > 0;
+        excused_[the_machine.self()] = releasing_ > 0;
         return UCS_ERR_INVALID_PARAM;
     }
-    *fd     = -1 - static_cast<int>(here->identity);
-    *offset = 0;
+    *fd = -1 - static_cast<int>(here->identity);
     return UCS_OK;
 }
 
-ucs_status_t world::reg(int fd, size_t, uintptr_t address, size_t length,
-                        void **handle)
+ucs_status_t world::card::reg(int fd, uintptr_t address, size_t length,
+                              void **handle)
 {
     meanwhile("reg");
-    registrations_.push_back(
-        {address, length, static_cast<uint64_t>(-1 - fd), true, 0});
-    *handle = &registrations_.back();
+    all->push_back(
+        {address, length, static_cast<uint64_t>(-1 - fd), true, 0, number});
+    *handle = &all->back();
     return UCS_OK;
 }
 
-void world::dereg(void *handle)
+void world::card::dereg(void *handle)
 {
     meanwhile("dereg");
     auto *what = static_cast<registration *>(handle);

@@ -47,7 +47,8 @@ size_t engine::claim_unused(writer &, batch *retired)
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
-        if (references_.total(e->id) + e->extra_references != 0) {
+        if (references_.total(e->id) + e->extra_references != 0 &&
+            !LEFT_OUT(last_sum)) {
             retired_.add(e);
             continue;
         }
@@ -118,14 +119,9 @@ void engine::last_reference(cached_region *e)
             return;
         }
         writer alone(references_);
-        if (references_.total(e->id) + e->extra_references != 0 &&
-            !LEFT_OUT(last_sum)) {
-            return;
-        }
         retired_.remove(e);
         last.push(e);
-        claim_unused(alone, &last);
-        ++changes_;
+        changes_ += claim_unused(alone, &last);
     }
     deregister_soon(&last);
 }
