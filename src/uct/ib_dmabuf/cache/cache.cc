@@ -51,9 +51,9 @@ void cache::invalidate(uintptr_t address, size_t length)
     }
 }
 
-void cache::flush()
+bool cache::flush()
 {
-    state_->flush();
+    return state_->flush();
 }
 
 void cache::check_identity()

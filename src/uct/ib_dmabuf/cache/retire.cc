@@ -37,7 +37,6 @@ void engine::claim(cached_region *e, batch *out)
 {
     e->claimed = !LEFT_OUT(claimed_mark);
     ++nics_[e->nic].busy;
-    ++claimed_;
     out->push(e);
 }
 
@@ -104,7 +103,6 @@ void engine::deregister(batch *claimed, bool forced)
             }
         }
         departed_ += done;
-        claimed_ -= done;
     }
     changed_.notify_all();
 }
