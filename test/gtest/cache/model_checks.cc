@@ -198,6 +198,7 @@ void model::check_idle(const fakes::registration &what)
 
 void model::check_all()
 {
+    cache_->flush();
     size_t count = 0, bytes = 0;
     for (auto &nic : nics_) {
         nic->each([&](const fakes::registration &each) {

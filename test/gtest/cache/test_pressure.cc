@@ -78,6 +78,7 @@ public:
         }
         settings.chunk_size  = 8 * MiB;
         settings.max_regions = max_regions;
+        settings.deferred_size = SIZE_MAX;
         cache  = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
         first  = cache->attach(nics[0]);
         second = cache->attach(nics[1]);

@@ -4,7 +4,7 @@
 #include "../../../src/uct/ib_dmabuf/cuda/bar1.h"
 #include "../../../src/uct/ib_dmabuf/cuda/copy.h"
 #include "../../../src/uct/ib_dmabuf/cuda/export.h"
-#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../../../src/uct/ib_dmabuf/cuda/range.h"
 #include "../common/fds.h"
 #include "../common/gpu.h"
 #include <algorithm>
@@ -49,7 +49,6 @@ TEST_F(test_cuda, whole_allocation_is_found_from_inside)
     EXPECT_EQ(buffer.size(), found_.size);
     EXPECT_EQ(0, found_.device);
     EXPECT_EQ(cuda_memory::kind::device, found_.type);
-    EXPECT_TRUE(found_.rdma_capable);
 }
 
 TEST_F(test_cuda, host_memory_is_no_cuda_memory)
@@ -209,26 +208,37 @@ TEST_F(test_cuda, replaced_segments_change_the_identity)
     }
 }
 
-TEST_F(test_cuda, memory_made_without_rdma_is_known)
-{
-    gpu::segments memory(1, 0, false);
-
-    ASSERT_EQ(UCS_OK, describe(memory.address(), 1));
-    EXPECT_FALSE(found_.rdma_capable);
-}
-
-TEST_F(test_cuda, segments_have_their_properties_in_common)
+TEST_F(test_cuda, memory_made_without_rdma_is_not_exported)
 {
     gpu::segments memory(2);
+    const auto exported = [&] {
+        int fd = -1;
+        ucs_status_t status =
+            cuda_export_dmabuf(*cuda_, memory.address(), memory.size(), &fd);
+        close(fd);
+        return status;
+    };
 
     for (unsigned different : {0, 1}) {
         memory.remap(different, 0, false);
-        ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
-        EXPECT_FALSE(found_.rdma_capable) << different;
+        EXPECT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+        EXPECT_NE(UCS_OK, exported()) << different;
         memory.remap(different, 0, true);
-        ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
-        EXPECT_TRUE(found_.rdma_capable) << different;
+        EXPECT_EQ(UCS_OK, exported()) << different;
     }
+    memory.remap(0, 0, false);
+    memory.remap(1, 0, false);
+    const uint64_t before =
+        SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange");
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, exported());
+    EXPECT_EQ(before,
+              SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange"));
+}
+
+TEST_F(test_cuda, segments_are_of_one_gpu)
+{
+    gpu::segments memory(2);
+
     memory.remap(1, 1, true);
     EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(memory.address(), memory.size()));
     EXPECT_EQ(UCS_OK, describe(memory.address(), memory.step()));

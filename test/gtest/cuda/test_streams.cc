@@ -4,7 +4,7 @@
 // kernels.
 #include "../../../src/uct/ib_dmabuf/cuda/copy.h"
 #include "../../../src/uct/ib_dmabuf/cuda/export.h"
-#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../../../src/uct/ib_dmabuf/cuda/range.h"
 #include "../common/gpu.h"
 #include <atomic>
 #include <gtest/gtest.h>

@@ -51,12 +51,14 @@ cached_region *region_pool::take()
     return free_.empty() && !grow() ? nullptr : free_.pop();
 }
 
+// Its references stay as they are: they add up to nothing, but some threads may
+// have counted below zero.
 void region_pool::give(cached_region *e)
 {
-    e->memory           = {};
-    e->retired          = false;
-    e->claimed          = false;
-    e->why              = cause::none;
+    e->memory  = {};
+    e->retired = false;
+    e->claimed = false;
+    e->why     = cause::none;
     free_.push(e);
 }
 

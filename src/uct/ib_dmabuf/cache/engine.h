@@ -57,6 +57,7 @@ struct shortage {
 struct evicted {
     size_t mapped     = 0;
     size_t registered = 0;
+    bool waited       = false; // for what others deregister
     // What there was when it was last tried.
     struct {
         uint64_t changes  = 0;
@@ -117,7 +118,8 @@ private:
     ucs_status_t miss(nic_id nic, span request, cached_region **out);
     ucs_status_t acquire(nic_id nic, span request, memory_run *memory,
                          uint64_t time, cached_region **out);
-    bool retire_stale(guard &, const memory_run &memory); // releases the lock
+    bool retire_stale(guard &, const memory_run &memory,
+                      span range); // releases the lock
     ucs_status_t known_failure(guard &, nic_id nic,
                                const memory_run &memory) const;
     void count_request(guard &, nic_id nic, const memory_run &memory);

@@ -246,12 +246,18 @@ ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
     return UCS_OK;
 }
 
-// After the GPU or the NIC said that there is no room: evicts as much of both,
-// in all for one miss. False if that is no use.
+// After the GPU or the NIC said that there is no room: waits for what others
+// are deregistering, then evicts as much of both, in all for one miss. False if
+// that is no use.
 bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
                        evicted *gone)
 {
     guard locked(lock_);
+    if (!gone->waited && wait_for_leaving(locked)) {
+        gone->waited = true;
+        note_attempt(locked, nic, device, gone);
+        return true;
+    }
     int place     = budget::place(device);
     refusal *last = refusals_.find(nic, place);
     if (last == nullptr) {

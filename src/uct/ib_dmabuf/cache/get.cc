@@ -68,7 +68,6 @@ ucs_status_t engine::miss(nic_id nic, span request, cached_region **out)
     if (status != UCS_OK) {
         return status;
     }
-    references_.prepare(lock_);
     return acquire(nic, request, &memory, time, out);
 }
 
@@ -85,7 +84,9 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
     if (log_.released_since(time, memory->range) && !LEFT_OUT(log_look)) {
         return UCS_ERR_CANCELED;
     }
-    if (retire_stale(locked, *memory)) {
+    span range = range_to_register(memory->range, request,
+                                   settings_.chunk_size);
+    if (retire_stale(locked, *memory, range)) {
         return UCS_INPROGRESS;
     }
     *out = nics_[nic].index.find(request.lo, request.size());
@@ -100,8 +101,7 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
     }
     work.range = memory->joins
                      ? free_around(locked, nic, memory->range, request)
-                     : range_to_register(memory->range, request,
-                                         settings_.chunk_size);
+                     : range;
     if (others_pending(locked, nic, work.range)) {
         changed_.wait(locked,
                       [&] { return !others_pending(locked, nic, work.range); });
@@ -123,16 +123,16 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
     return status != UCS_OK && work.released ? UCS_ERR_CANCELED : status;
 }
 
-// What is in the memory's place in an index but of another identity: an event
-// was missed.
-bool engine::retire_stale(guard &locked, const memory_run &memory)
+// What is registered in the range is to be of the memory's identity: else an
+// event was missed.
+bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
     for (nic_id nic = 0; nic < nic_end_; ++nic) {
         const address_index &index = nics_[nic].index;
-        for (cached_region *e = index.first(memory.range); e != nullptr;
-             e                = index.next(e, memory.range)) {
-            span both = intersection(e->bytes, memory.range);
+        for (cached_region *e = index.first(range); e != nullptr;
+             e                = index.next(e, range)) {
+            span both = intersection(e->bytes, range);
             for (const auto *each = memory.all.first_in(both);
                  each != memory.all.end() && each->base < both.hi; ++each) {
                 uintptr_t at = std::max(each->base, both.lo);

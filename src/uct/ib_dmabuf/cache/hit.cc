@@ -26,6 +26,7 @@ void check_given_back(cached_region *e)
 cached_region *engine::find_locked(nic_id nic, uintptr_t address,
                                    size_t length)
 {
+    references_.prepare(lock_);
     cached_region *e;
     {
         guard locked(lock_);

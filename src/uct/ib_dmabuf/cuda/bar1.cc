@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bar1.h"
 #include <cstdint>
-#include <dlfcn.h>
-#include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -22,23 +20,16 @@ struct nvml {
     int (*bar1)(void *, bar1_memory *);
 };
 
-template <typename T>
-bool find(void *library, const char *name, T *entry)
-{
-    *entry = reinterpret_cast<T>(dlsym(library, name));
-    return *entry != nullptr;
-}
-
 bool ask(void *library, const char *bus_id, bar1_memory *memory)
 {
     nvml entry{};
     void *handle = nullptr;
 
-    if (!find(library, "nvmlInit_v2", &entry.init) ||
-        !find(library, "nvmlShutdown", &entry.shutdown) ||
-        !find(library, "nvmlDeviceGetHandleByPciBusId_v2",
-              &entry.by_pci_bus_id) ||
-        !find(library, "nvmlDeviceGetBAR1MemoryInfo", &entry.bar1) ||
+    if (!find_entry(library, "nvmlInit_v2", &entry.init) ||
+        !find_entry(library, "nvmlShutdown", &entry.shutdown) ||
+        !find_entry(library, "nvmlDeviceGetHandleByPciBusId_v2",
+                    &entry.by_pci_bus_id) ||
+        !find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &entry.bar1) ||
         (entry.init() != 0)) {
         return false;
     }

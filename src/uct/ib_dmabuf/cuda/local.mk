@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_cuda.la
 libib_dmabuf_cuda_la_SOURCES = \
-    src/uct/ib_dmabuf/report.cc \
-    src/uct/ib_dmabuf/report.h \
     src/uct/ib_dmabuf/cuda/bar1.cc \
     src/uct/ib_dmabuf/cuda/bar1.h \
     src/uct/ib_dmabuf/cuda/capture.h \
@@ -16,5 +14,10 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/export.h \
     src/uct/ib_dmabuf/cuda/memory.cc \
     src/uct/ib_dmabuf/cuda/memory.h \
+    src/uct/ib_dmabuf/cuda/range.cc \
+    src/uct/ib_dmabuf/cuda/range.h \
     src/uct/ib_dmabuf/cuda/stream.cc \
-    src/uct/ib_dmabuf/cuda/stream.h
+    src/uct/ib_dmabuf/cuda/stream.h \
+    src/uct/ib_dmabuf/cuda/vendor.cc \
+    src/uct/ib_dmabuf/cuda/vendor.h
+libib_dmabuf_cuda_la_LIBADD = libib_dmabuf_ucm.la

@@ -2,9 +2,10 @@
 #ifndef UCX_IB_DMABUF_CUDA_MEMORY_H_
 #define UCX_IB_DMABUF_CUDA_MEMORY_H_
 
-#include "driver.h"
+#include "context.h"
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -18,29 +19,27 @@ struct cuda_memory {
     };
 
     // Of device memory; of other kinds as the driver says, perhaps 0.
-    uintptr_t base;    // of the allocation, or of the first VMM segment
-    size_t size;       // bytes, up to the end of the allocation or of the last
-                       // segment that the range touches
+    uintptr_t base;    // of the allocation, or of the VMM segment
+    size_t size;       // bytes
     uint64_t identity; // CU_POINTER_ATTRIBUTE_BUFFER_ID, which no two
-                       // allocations of a process share; of several segments,
-                       // a hash of theirs
+                       // allocations of a process share
     int device;        // CUDA ordinal
     kind type;
-    bool rdma_capable; // the allocation was not made without GPUDirect RDMA
+    bool joins; // a VMM segment: a buffer may go on in the next one
 };
 
-// UCS_ERR_NO_ELEM: the address is not CUDA memory. Of device memory,
-// UCS_ERR_INVALID_PARAM: the range is empty, or goes over into something else
-// than further VMM segments of the same GPU; UCS_ERR_UNSUPPORTED: the driver
-// does not tell where it begins and ends (reported). Of other memory, what is
-// at the first byte.
-ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
-                           cuda_memory *out);
+// The allocation or the VMM segment that the address is in. UCS_ERR_NO_ELEM: it
+// is not CUDA memory. UCS_ERR_UNSUPPORTED: device memory, of which
+// the driver does not tell where it begins and ends (logged); UCS_ERR_BUSY: it
+// may a moment later. A context that the caller keeps, within a
+// relaxed_capture, serves all segments of a range; it is made where it is
+// needed first.
+ucs_status_t cuda_segment_at(const driver &cuda, uintptr_t address,
+                             cuda_memory *out,
+                             std::optional<scoped_context> *context = nullptr);
 
-// Whether the range, as cuda_describe() gave it or a part of one allocation,
-// still has this identity. One driver call for ordinary allocations.
-bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
-                     uint64_t identity);
+// Whether the address still belongs to this identity. One driver call.
+bool cuda_is_current(const driver &cuda, uintptr_t address, uint64_t identity);
 
 // Whether any GPU can export its memory
 // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED). If not, `why` tells.

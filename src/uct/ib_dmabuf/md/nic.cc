@@ -8,7 +8,8 @@
 
 namespace ucx_ib_dmabuf {
 
-nic::nic(uct_ib_md_t *md) : md_(md), copies_(md->pd, UCT_IB_MEM_ACCESS_FLAGS)
+nic::nic(uct_ib_md_t *md, gpu_vendor &gpu)
+    : md_(md), gpu_(gpu), copies_(gpu, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
 {
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).
@@ -77,9 +78,9 @@ memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
     return created;
 }
 
-registration *nic::reg_alone(exporter &memory, const memh &handle)
+registration *nic::reg_alone(const memh &handle)
 {
-    const uintptr_t mask = memory.granularity() - 1;
+    const uintptr_t mask = gpu_.granularity() - 1;
     const region &around = *handle.used;
     const uintptr_t low  = std::max(handle.address & ~mask, around.address);
     const uintptr_t high =
@@ -89,7 +90,7 @@ registration *nic::reg_alone(exporter &memory, const memh &handle)
     void *result  = nullptr;
     int fd        = -1;
 
-    if (memory.export_range(low, high - low, &fd, &offset) != UCS_OK) {
+    if (gpu_.export_range(low, high - low, &fd, &offset) != UCS_OK) {
         return nullptr;
     }
     ucs_status_t status = reg(fd, offset, low, high - low, &result);
@@ -105,9 +106,9 @@ void nic::dereg_alone(registration *own)
     }
 }
 
-memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
+memh *nic::stage(uintptr_t address, size_t length)
 {
-    auto buffer = copies_.start(cuda, address, length);
+    auto buffer = copies_.start(address, length);
     if (!buffer) {
         return nullptr;
     }
@@ -118,9 +119,9 @@ memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
     return created;
 }
 
-void nic::unstage(const driver &cuda, memh *handle)
+void nic::unstage(memh *handle)
 {
-    copies_.finish(cuda, std::move(handle->staged));
+    copies_.finish(std::move(handle->staged));
     memh::destroy(handle);
 }
 

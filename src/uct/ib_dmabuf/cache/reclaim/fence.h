@@ -34,11 +34,13 @@ extern steps::constant<bool> asymmetric;
 
 inline void light()
 {
+#ifndef UCX_IB_DMABUF_TSAN
     if (asymmetric) [[likely]] {
         steps::compiler_fence();
     } else {
         steps::full_fence();
     }
+#endif
 }
 
 void heavy();
