@@ -194,8 +194,8 @@ const std::vector<named_scenario> reclaim_scenarios{
     SCENARIO(readers_all, 2),
     SCENARIO(first_use, 2),
     SCENARIO(given_back_elsewhere, 2),
-    SCENARIO(thread_ends, 3),
-    SCENARIO(no_record, 3),
+    SCENARIO(thread_ends, 2),
+    SCENARIO(no_record, 2),
 };
 
 } // namespace interleave

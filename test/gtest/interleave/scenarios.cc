@@ -228,13 +228,19 @@ struct overlapping : world {
     overlapping() : world(small_chunks())
     {
         alloc(A, granule);
-        add([this] { held = take(A); },
+        add(
+            [this] {
+                held = take(B);
+                use(A);
+            },
             [this] {
                 use(B - 1, 2);
                 give(held);
             });
-        add([this] { use(B); }, [this] { use(B - 1); });
-        add(nothing, [this] { release(A); });
+        add(nothing, [this] {
+            use(B - 1);
+            release(A);
+        });
     }
 };
 
@@ -299,13 +305,86 @@ struct two_nics : with_memory {
     two_nics()
     {
         alloc(A + granule, granule);
-        auto use_with = [this](unsigned nic) {
-            add([=, this] { use(A, 1, nic); },
-                [=, this] { use(A + granule, 1, nic); });
-        };
-        use_with(0);
-        use_with(1);
-        add(nothing, [this] { release(A + granule); });
+        for (unsigned nic : {0, 1}) {
+            add([this, nic] { use(A, 1, nic); },
+                [this, nic] { use(A + granule, 1, nic); });
+        }
+    }
+};
+
+struct two_nics_and_event : with_memory {
+    two_nics_and_event()
+    {
+        alloc(A + granule, granule);
+        add([this] { use(A); }, [this] { use(A + granule); });
+        add([this] { use(A, 1, 1); }, [this] { release(A + granule); });
+    }
+};
+
+// One NIC goes while another one is used.
+struct detached_nic : with_memory {
+    detached_nic()
+    {
+        add([this] { use(A); }, [this] { use(A); });
+        add([this] { use(A, 1, 1); }, [this] { cache_->detach(1); });
+        add(nothing, [this] { release(A); });
+    }
+};
+
+// No event tells that the memory is replaced; each hit asks.
+struct missed_event : with_memory {
+    missed_event()
+    {
+        cache_->check_identity();
+        add([this] { use(A); }, [this] { use(A); });
+        add(nothing, [this] {
+            replace(A);
+            use(A);
+        });
+    }
+};
+
+struct with_segments : world {
+    with_segments() : world(one_chunk())
+    {
+        for (uintptr_t base : {A, B, C}) {
+            map(base, 64 * KiB);
+        }
+    }
+    static ucx_ib_dmabuf::cache_settings one_chunk()
+    {
+        ucx_ib_dmabuf::cache_settings settings;
+        settings.chunk_size = granule;
+        return settings;
+    }
+};
+
+// Segments are registered together; one of them goes.
+struct segments : with_segments {
+    segments()
+    {
+        add(nothing, [this] { use(B); });
+        add(nothing, [this] { use(C - 1, 2); });
+        add(nothing, [this] { release(A); });
+    }
+};
+
+// One is there already when the others are mapped.
+struct segment_in_use : with_segments {
+    const region *held = nullptr;
+
+    segment_in_use()
+    {
+        add([this] { held = take(A); },
+            [this] {
+                map(C + 64 * KiB, 64 * KiB);
+                use(C + 64 * KiB);
+                give(held);
+            });
+        add(nothing, [this] {
+            release(C);
+            use(B);
+        });
     }
 };
 
@@ -348,6 +427,11 @@ const std::vector<named_scenario> cache_scenarios{
     SCENARIO(without_record, 2),
     SCENARIO(thread_ends, 2),
     SCENARIO(two_nics, 2),
+    SCENARIO(two_nics_and_event, 2),
+    SCENARIO(detached_nic, 2),
+    SCENARIO(missed_event, 2),
+    SCENARIO(segments, 2),
+    SCENARIO(segment_in_use, 2),
     SCENARIO(two_nics_in_use, 2),
 };
 

@@ -25,10 +25,6 @@ world::world(ucx_ib_dmabuf::cache_settings settings)
       limited_(settings.max_regions != SIZE_MAX)
 {
     thread_key::refused = 0;
-    for (card &each : cards_) {
-        each.all    = &registrations_;
-        each.number = cache_->attach(each);
-    }
 }
 
 // Deregisters with the NICs, which are there until then.
@@ -46,8 +42,10 @@ void world::finish()
 {
     for (const registration &each : registrations_) {
         expect(each.users == 0, "a scenario that does not give back");
-        expect(!each.live || !gone_.contains(each.identity),
-               "released, unused, and still registered");
+        for (const allocation &part : each.of) {
+            expect(!each.live || !gone_.contains(part.identity),
+                   "released, unused, and still registered");
+        }
     }
     cache_->invalidate(0, SIZE_MAX);
     for (const registration &each : registrations_) {
@@ -60,7 +58,12 @@ void world::finish()
 
 void world::alloc(uintptr_t base, size_t size)
 {
-    memory_.push_back({base, size, ++last_identity_});
+    memory_.push_back({base, size, ++last_identity_, false});
+}
+
+void world::map(uintptr_t base, size_t size)
+{
+    memory_.push_back({base, size, ++last_identity_, true});
 }
 
 void world::release(uintptr_t base)
@@ -76,17 +79,31 @@ void world::release(uintptr_t base)
     gone_.insert(old.identity);
 }
 
+void world::replace(uintptr_t base)
+{
+    allocation *at = find(base);
+    replaced_.insert(at->identity);
+    at->identity = ++last_identity_;
+}
+
+bool world::leaves_memory(uintptr_t address, size_t length)
+{
+    return find(address) != nullptr && find(address, length).empty();
+}
+
 // nullptr if there is no memory, or no room.
 const region *world::take(uintptr_t address, size_t length, unsigned nic)
 {
     std::set<uint64_t> gone = gone_;
+    gone.insert(replaced_.begin(), replaced_.end());
     const region *got       = nullptr;
     bool &excused           = excused_[the_machine.self()];
     excused                 = releasing_ > 0;
     ucs_status_t status     = cache_->get(nic, address, length, &got);
     expect(status == UCS_OK || status == UCS_ERR_NO_ELEM ||
                (status == UCS_ERR_EXCEEDS_LIMIT && limited_) ||
-               (status == UCS_ERR_INVALID_PARAM && excused),
+               (status == UCS_ERR_INVALID_PARAM &&
+                (excused || leaves_memory(address, length))),
            "refused for no reason");
     if (status != UCS_OK) {
         return nullptr;
@@ -97,7 +114,11 @@ const region *world::take(uintptr_t address, size_t length, unsigned nic)
                address + length <= what->address + what->length &&
                what->nic == nic,
            "what was given out is of another address, or NIC");
-    expect(!gone.contains(what->identity), "given out after its release");
+    for (const allocation &each : what->of) {
+        expect(!each.overlaps(address, length) ||
+                   !gone.contains(each.identity),
+               "given out after its release");
+    }
     ++what->users;
     meanwhile("use");
     return got;
@@ -113,13 +134,30 @@ void world::give(const region *used)
     }
 }
 
-const world::allocation *world::find(uintptr_t address) const
+world::allocation *world::find(uintptr_t address)
 {
     auto at = std::find_if(
-        memory_.begin(), memory_.end(), [address](const allocation &each) {
-            return each.base <= address && address - each.base < each.size;
-        });
+        memory_.begin(), memory_.end(),
+        [address](const allocation &each) { return each.overlaps(address, 1); });
     return at == memory_.end() ? nullptr : &*at;
+}
+
+// All of the range; empty if it is not one allocation, nor segments that touch.
+std::vector<world::allocation> world::find(uintptr_t address, size_t length)
+{
+    std::vector<allocation> result;
+    uintptr_t at = address;
+    while (const allocation *next = find(at)) {
+        if (!result.empty() && !(next->joins && result.back().joins)) {
+            break;
+        }
+        result.push_back(*next);
+        at = next->base + next->size;
+        if (at >= address + length) {
+            return result;
+        }
+    }
+    return {};
 }
 
 ucs_status_t world::describe(uintptr_t address, ucx_ib_dmabuf::extent *out)
@@ -134,6 +172,7 @@ ucs_status_t world::describe(uintptr_t address, ucx_ib_dmabuf::extent *out)
     out->size     = here->size;
     out->identity = here->identity;
     out->device   = 0;
+    out->joins    = here->joins;
     return UCS_OK;
 }
 
@@ -147,12 +186,12 @@ bool world::is_current(uintptr_t address, uint64_t identity)
 ucs_status_t world::export_range(uintptr_t address, size_t length, int *fd)
 {
     meanwhile("export");
-    const allocation *here = find(address);
-    if (here == nullptr || here != find(address + length - 1)) {
+    exports_.push_back(find(address, length));
+    if (exports_.back().empty()) {
         excused_[the_machine.self()] = releasing_ > 0;
         return UCS_ERR_INVALID_PARAM;
     }
-    *fd = -1 - static_cast<int>(here->identity);
+    *fd = -static_cast<int>(exports_.size());
     return UCS_OK;
 }
 
@@ -160,9 +199,9 @@ ucs_status_t world::card::reg(int fd, uintptr_t address, size_t length,
                               void **handle)
 {
     meanwhile("reg");
-    all->push_back(
-        {address, length, static_cast<uint64_t>(-1 - fd), true, 0, number});
-    *handle = &all->back();
+    auto &all = owner->registrations_;
+    all.push_back({address, length, owner->exports_[-fd - 1], number});
+    *handle = &all.back();
     return UCS_OK;
 }
 

@@ -25,9 +25,13 @@ public:
 
 protected:
     void alloc(uintptr_t base, size_t size);
+    // A VMM segment: a request may go on in the next one.
+    void map(uintptr_t base, size_t size);
     // As the driver does it, and then the event: where the event comes first
     // the memory can be registered again before it is gone.
     void release(uintptr_t base);
+    // Other memory is at the address, and no event tells.
+    void replace(uintptr_t base);
     const region *take(uintptr_t address, size_t length = 1, unsigned nic = 0);
     void give(const region *used);
     void use(uintptr_t address, size_t length = 1, unsigned nic = 0)
@@ -40,31 +44,40 @@ protected:
     std::unique_ptr<ucx_ib_dmabuf::cache> cache_;
 
 private:
-    static constexpr unsigned nics = 2;
-
-    struct registration {
-        uintptr_t address;
-        size_t length;
-        uint64_t identity;
-        bool live;
-        int users;
-        unsigned nic;
-    };
-    struct card : ucx_ib_dmabuf::registrar {
-        ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                         void **handle) override;
-        void dereg(void *handle) override;
-
-        std::deque<registration> *all;
-        unsigned number;
-    };
     struct allocation {
         uintptr_t base;
         size_t size;
         uint64_t identity;
+        bool joins;
+
+        bool overlaps(uintptr_t address, size_t length) const
+        {
+            return address < base + size && base < address + length;
+        }
+    };
+    struct registration {
+        uintptr_t address;
+        size_t length;
+        std::vector<allocation> of;
+        unsigned nic;
+        bool live = true;
+        int users = 0;
+    };
+    struct card : ucx_ib_dmabuf::registrar {
+        explicit card(world *of) : owner(of), number(of->cache_->attach(*this))
+        {
+        }
+        ucs_status_t reg(int fd, uintptr_t address, size_t length,
+                         void **handle) override;
+        void dereg(void *handle) override;
+
+        world *owner;
+        unsigned number;
     };
 
-    const allocation *find(uintptr_t address) const;
+    allocation *find(uintptr_t address);
+    std::vector<allocation> find(uintptr_t address, size_t length);
+    bool leaves_memory(uintptr_t address, size_t length);
 
     ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
@@ -76,13 +89,15 @@ private:
     const bool limited_;
     std::vector<allocation> memory_;
     std::set<uint64_t> gone_; // identities whose event is over
+    std::set<uint64_t> replaced_; // without one
     unsigned releasing_ = 0;  // whose memory is gone, and the event isn't over
     // The thread may be refused because of one of those: another one's export
     // failed meanwhile, or its own does.
     std::array<bool, max_threads + 1> excused_{};
     uint64_t last_identity_ = 0;
+    std::vector<std::vector<allocation>> exports_;
     std::deque<registration> registrations_;
-    card cards_[nics];
+    card cards_[2] = {card(this), card(this)};
 };
 
 } // namespace interleave
