@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "range.h"
-#include "capture.h"
+#include "vendor.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -22,21 +21,17 @@ uint64_t combine(uint64_t hash, uint64_t identity)
 
 } // namespace
 
-ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
-                           cuda_memory *out)
+ucs_status_t cuda_vendor::describe(uintptr_t address, size_t length,
+                                   extent *out)
 {
     const uintptr_t end = address + length;
-    relaxed_capture relaxed(cuda);
+    relaxed_capture relaxed(cuda_);
     std::optional<scoped_context> context;
-    cuda_memory whole;
+    segment whole;
 
-    ucs_status_t status = cuda_segment_at(cuda, address, &whole, &context);
+    ucs_status_t status = segment_at(address, &whole, &context);
     if (status != UCS_OK) {
         return status;
-    }
-    if (whole.type != cuda_memory::kind::device) {
-        *out = whole;
-        return UCS_OK;
     }
     if ((length == 0) || (end < address)) {
         return UCS_ERR_INVALID_PARAM;
@@ -45,9 +40,8 @@ ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
     // Two allocations that lie side by side are two, whatever lies in both.
     while (whole.base + whole.size < end) {
         const uintptr_t border = whole.base + whole.size;
-        cuda_memory next;
-        if (!whole.joins ||
-            (cuda_segment_at(cuda, border, &next, &context) != UCS_OK) ||
+        segment next;
+        if (!whole.joins || (segment_at(border, &next, &context) != UCS_OK) ||
             !next.joins || (next.device != whole.device) || (next.size == 0) ||
             (next.base != border)) {
             return UCS_ERR_INVALID_PARAM;
@@ -59,14 +53,24 @@ ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
     return UCS_OK;
 }
 
-bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
-                     uint64_t identity)
+// One driver call for ordinary allocations.
+bool cuda_vendor::is_current(uintptr_t address, size_t length,
+                             uint64_t identity)
 {
-    cuda_memory now;
+    unsigned long long found = 0;
+    relaxed_capture relaxed(cuda_);
+    CUresult result = cuda_.pointer_get_attribute(
+        &found, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
 
-    return cuda_is_current(cuda, address, identity) ||
-           ((cuda_describe(cuda, address, length, &now) == UCS_OK) &&
-            (now.identity == identity));
+    if (result != CUDA_SUCCESS) {
+        return false;
+    }
+    if (found == identity) {
+        return true;
+    }
+    extent now;
+    return (describe(address, length, &now) == UCS_OK) &&
+           (now.identity == identity);
 }
 
 } // namespace ucx_ib_dmabuf
