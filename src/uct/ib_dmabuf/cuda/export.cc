@@ -44,7 +44,7 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 } // namespace
 
 ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
-                                       int *fd, size_t *offset)
+                                       int *fd)
 {
     unsigned rdma_capable = 1;
     int exported          = -1;
@@ -72,8 +72,7 @@ ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
         return cuda_.failed("cuMemGetHandleForAddressRange", result, address,
                             length, remedy(result));
     }
-    *fd     = exported;
-    *offset = 0;
+    *fd = exported;
     return UCS_OK;
 }
 

@@ -62,15 +62,11 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
 // The attributes give the whole reservation that a VMM segment is mapped in, as
 // NVIDIA documents them, and perhaps the whole chunk of a pool.
 // cuMemGetAddressRange gives the segment or the allocation, but needs a context
-// (UCX pull request 10545): one for all segments of a range, as it may have to
-// be brought about.
-ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
-                    std::optional<scoped_context> *context)
+// (UCX pull request 10545).
+ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
 {
-    if (!context->has_value()) {
-        context->emplace(cuda, address);
-    }
-    CUresult result = (*context)->result();
+    scoped_context context(cuda, address);
+    CUresult result = context.result();
 
     if (result == CUDA_SUCCESS) {
         result =
@@ -93,9 +89,7 @@ ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
 
 } // namespace
 
-ucs_status_t
-cuda_vendor::segment_at(uintptr_t address, segment *out,
-                        std::optional<scoped_context> *context) const
+ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
 {
     relaxed_capture relaxed(cuda_);
     attributes found;
@@ -104,18 +98,24 @@ cuda_vendor::segment_at(uintptr_t address, segment *out,
         return UCS_ERR_NO_ELEM;
     }
     if (!found.is_ordinary()) {
-        ucs_status_t status = narrow(cuda_, address, &found, context);
+        ucs_status_t status = narrow(cuda_, address, &found);
         if (status != UCS_OK) {
             return status;
         }
     }
-    out->base       = found.base;
-    out->size       = found.size;
-    out->identity   = found.identity;
-    out->device     = found.device;
-    out->exportable = true; // export_range() tells
-    out->joins      = found.is_mapped();
+    *out = {found.base, found.size, found.identity, found.device,
+            found.is_mapped()};
     return UCS_OK;
+}
+
+bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)
+{
+    unsigned long long found = 0;
+    relaxed_capture relaxed(cuda_);
+
+    return (cuda_.pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                        address) == CUDA_SUCCESS) &&
+           (found == identity);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -5,7 +5,6 @@
 #include "../gpu.h"
 #include "context.h"
 #include <atomic>
-#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -25,18 +24,16 @@ public:
     // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED). If not, `why` tells.
     bool can_export(text *why) const;
 
-    // range.cc. UCS_ERR_UNSUPPORTED: the driver does not tell where the memory
+    // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not tell where the memory
     // begins and ends (logged); UCS_ERR_BUSY: it may a moment later.
-    ucs_status_t describe(uintptr_t address, size_t length,
-                          extent *out) override;
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override;
+    ucs_status_t describe(uintptr_t address, extent *out) override;
+    bool is_current(uintptr_t address, uint64_t identity) override;
 
     // export.cc. A failure is logged with its cause. UCS_ERR_UNSUPPORTED: this
     // memory, GPU or driver exports none; UCS_ERR_NO_MEMORY: no room, BAR1's
     // say.
-    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
-                              size_t *offset) override;
+    ucs_status_t export_range(uintptr_t address, size_t length,
+                              int *fd) override;
     size_t granularity() const override { return page_size_; }
 
     const char *name() const noexcept override { return "CUDA"; }
@@ -65,17 +62,6 @@ public:
     void refresh_events() noexcept override;
 
 private:
-    // One allocation, or one VMM segment.
-    struct segment : extent {
-        bool joins = false; // a segment: a buffer may go on in the next one
-    };
-
-    // memory.cc. What the address is in; errors as of describe(). A context
-    // that the caller keeps, within a relaxed_capture, serves all segments of a
-    // range; it is made where it is needed first.
-    ucs_status_t segment_at(uintptr_t address, segment *out,
-                            std::optional<scoped_context> *context) const;
-
     const driver &cuda_;
     const size_t page_size_;
     listener *told_ = nullptr;
