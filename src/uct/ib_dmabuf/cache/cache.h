@@ -21,7 +21,7 @@ struct cache_event {
                        // "invalidate"
     const char *cause; // of what leaves; or nullptr
     ucs_status_t status;
-    unsigned nic; // cache::nic_id; cache::no_nic: all of them
+    const registrar *nic; // nullptr: all of them
     uintptr_t address;
     size_t length; // bytes
 };
@@ -68,8 +68,7 @@ struct cache_counters {
 // is called.
 class cache {
 public:
-    using nic_id                   = unsigned;
-    static constexpr nic_id no_nic = ~0u;
+    using nic_id = unsigned;
 
     cache(exporter &memory, const cache_settings &settings);
     ~cache(); // all NICs detached before; nobody uses it any more

@@ -192,11 +192,14 @@ private:
     void stop_deferred();
 
     void warn_once(unsigned cause, const char *message);
+    // With max_nics: all of them.
     void trace(const char *what, nic_id nic, span range,
                ucs_status_t status = UCS_OK, const char *why = nullptr) const
     {
         if (settings_.trace) {
-            settings_.trace({what, why, status, nic, range.lo, range.size()});
+            settings_.trace({what, why, status,
+                             nic < max_nics ? nics_[nic].nic : nullptr,
+                             range.lo, range.size()});
         }
     }
 

@@ -151,7 +151,7 @@ void engine::invalidate(span range)
         count(count_.invalidations, found);
         retire_all(locked, &gone, cause::released);
     }
-    trace("invalidate", cache::no_nic, range);
+    trace("invalidate", max_nics, range);
     deregister_soon(&gone);
 }
 

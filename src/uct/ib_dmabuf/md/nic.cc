@@ -26,12 +26,11 @@ int nic::access() const
     return flags;
 }
 
-ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
-                      void **handle)
+ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
     ibv_mr *mr          = nullptr;
-    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, offset, address,
-                                              length, access(), &mr);
+    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, 0, address, length,
+                                              access(), &mr);
     if (status != UCS_OK) {
         return status;
     }
@@ -86,14 +85,13 @@ registration *nic::reg_alone(const memh &handle)
     const uintptr_t high =
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
-    size_t offset = 0;
-    void *result  = nullptr;
-    int fd        = -1;
+    void *result = nullptr;
+    int fd       = -1;
 
-    if (gpu_.export_range(low, high - low, &fd, &offset) != UCS_OK) {
+    if (gpu_.export_range(low, high - low, &fd) != UCS_OK) {
         return nullptr;
     }
-    ucs_status_t status = reg(fd, offset, low, high - low, &result);
+    ucs_status_t status = reg(fd, low, high - low, &result);
     close(fd);
     return (status == UCS_OK) ? static_cast<registration *>(result) : nullptr;
 }

@@ -29,7 +29,7 @@ public:
         return ibv_get_device_name(md_->pd->context->device);
     }
 
-    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+    ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
     void dereg(void *handle) override;
 

@@ -2,6 +2,7 @@
 //
 // UCX 1.13: a registration gets no memory type, and has no other way back than
 // its status; handles begin with uct_ib_mem_t.
+#include "../cache/memory_run.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
 #include "caller.h"
@@ -159,12 +160,12 @@ ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
 {
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(address, length);
-    extent found;
+    memory_run found;
 
     ucs_status_t status = failure;
     if (status != UCS_ERR_NO_ELEM) {
-        gpu_vendor &gpu = decorated::of(md).shared->gpu();
-        status          = gpu.describe(start, exact, &found);
+        status = found.describe(decorated::of(md).shared->gpu(),
+                                make_span(start, exact));
     }
     switch (status) {
     case UCS_ERR_NO_ELEM:
@@ -178,7 +179,7 @@ ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
                 exact, address);
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
-        length = std::min(length, found.base + found.size - start);
+        length = std::min(length, found.range.hi - start);
         break;
     default: // GPU memory of which the driver does not tell more
         break;
