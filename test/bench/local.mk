@@ -10,6 +10,25 @@ test_bench_replay_SOURCES = \
     test/bench/trace.h
 test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
 
+# The memory domain with the real uct_ib over a fake libibverbs.
+bench_md_sources = \
+    src/uct/ib_dmabuf/md/module.cc \
+    test/bench/bench_md.cc \
+    test/bench/fake_verbs.cc \
+    test/bench/instructions.cc \
+    test/bench/instructions.h \
+    test/bench/uct_domain.h
+bench_md_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx \
+    -R $(UCX_PREFIX)/lib/ucx -export-dynamic
+bench_md_ldadd   = \
+    libib_dmabuf_md.la -luct_ib -luct -lucs -lucm -ldl -lpthread
+
+check_PROGRAMS += test/bench/bench_md
+test_bench_bench_md_SOURCES  = $(bench_md_sources)
+test_bench_bench_md_CPPFLAGS = $(md_cppflags)
+test_bench_bench_md_LDFLAGS  = $(bench_md_ldflags)
+test_bench_bench_md_LDADD    = $(bench_md_ldadd)
+
 if HAVE_BENCHMARK
 check_PROGRAMS    += test/bench/bench_cache
 # UCX's own cache: its header is not installed.
