@@ -31,6 +31,11 @@ ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
     return state_->get(nic, address, length, out);
 }
 
+const region *cache::find(nic_id nic, uintptr_t address, size_t length)
+{
+    return state_->find(nic, address, length);
+}
+
 void cache::put(const region *used)
 {
     if (used != nullptr) {

@@ -73,6 +73,9 @@ public:
     // the registrar's.
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out);
+    // The region that covers the range, acquired as by get(), if the cache has
+    // it and a hit needs no check; nullptr otherwise. Calls nobody.
+    const region *find(nic_id nic, uintptr_t address, size_t length);
     // Once for each get. May deregister, if the memory was released meanwhile.
     void put(const region *used);
 

@@ -129,6 +129,7 @@ public:
     void detach(nic_id nic);
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out);
+    const region *find(nic_id nic, uintptr_t address, size_t length);
     void put(entry *used);
     void invalidate(span range);
     void check_identity();
@@ -146,6 +147,8 @@ private:
                            const region **out);
     ucs_status_t get_marked(nic_id nic, uintptr_t address, size_t length,
                             entry *e, found result, const region **out);
+    const region *find_again(nic_id nic, uintptr_t address, size_t length);
+    const region *find_marked(entry *e, found result);
     ucs_status_t get_slow(nic_id nic, uintptr_t address, size_t length,
                           bool ask, const region **out);
     template <typename Fence>

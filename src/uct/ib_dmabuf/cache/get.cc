@@ -122,6 +122,44 @@ ucs_status_t engine::get_again(nic_id nic, uintptr_t address, size_t length,
     }
 }
 
+// The same for what only find() wants: nothing that has to be asked for.
+const region *engine::find_again(nic_id nic, uintptr_t address, size_t length)
+{
+    thread_record *me = threads::mine();
+    if (me == nullptr || nic >= max_nics) {
+        return nullptr;
+    }
+    entry *e = nullptr;
+    found result =
+        fence::asymmetric
+            ? try_hold<fence::cheap, false>(me, nic, address, length, &e)
+            : try_hold<fence::full, false>(me, nic, address, length, &e);
+    return find_marked(e, result);
+}
+
+const region *engine::find_marked(entry *e, found result)
+{
+    switch (result) {
+    case found::lost:
+        settle(e);
+        return nullptr;
+    case found::look:
+    case found::yes:
+        entries::check_taken(e);
+        if (!e->has(entry::recent)) {
+            e->set(entry::recent);
+        }
+        if (!e->has(entry::checked)) {
+            return e;
+        }
+        count(count_.false_hits); // get() counts it
+        put(e);
+        return nullptr;
+    default:
+        return nullptr;
+    }
+}
+
 // Ask: there may be something that the fast way could not take.
 ucs_status_t engine::get_slow(nic_id nic, uintptr_t address, size_t length,
                               bool ask, const region **out)

@@ -81,6 +81,24 @@ engine::get(nic_id nic, uintptr_t address, size_t length, const region **out)
     return get_marked(nic, address, length, e, result, out);
 }
 
+[[gnu::always_inline]] inline const region *
+engine::find(nic_id nic, uintptr_t address, size_t length)
+{
+    thread_record *me = threads::current;
+    if (me == nullptr || nic >= max_nics || !address_map::is_low(address))
+        [[unlikely]] {
+        return find_again(nic, address, length);
+    }
+    entry *e     = nullptr;
+    found result = try_hold<fence::cheap, true>(me, nic, address, length, &e);
+    if (result == found::yes) [[likely]] {
+        entries::check_taken(e);
+        return e;
+    }
+    return (result == found::ask) ? find_again(nic, address, length)
+                                  : find_marked(e, result);
+}
+
 template <typename Fence>
 [[gnu::always_inline]] inline void engine::put_as(thread_record *me, entry *e)
 {
