@@ -29,6 +29,21 @@ test_bench_bench_md_CPPFLAGS = $(md_cppflags)
 test_bench_bench_md_LDFLAGS  = $(bench_md_ldflags)
 test_bench_bench_md_LDADD    = $(bench_md_ldadd)
 
+# The same with other caches: linked before the library, whose objects are then
+# not needed.
+check_PROGRAMS += test/bench/bench_md_mutex test/bench/bench_md_shared_mutex
+test_bench_bench_md_mutex_SOURCES         = $(bench_md_sources) \
+    test/bench/simple_cache.cc
+test_bench_bench_md_mutex_CPPFLAGS        = $(md_cppflags)
+test_bench_bench_md_mutex_LDFLAGS         = $(bench_md_ldflags)
+test_bench_bench_md_mutex_LDADD           = $(bench_md_ldadd)
+test_bench_bench_md_shared_mutex_SOURCES  = $(bench_md_sources) \
+    test/bench/simple_cache.cc
+test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_cppflags) \
+    -DSIMPLE_CACHE_SHARED
+test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
+test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
+
 if HAVE_BENCHMARK
 check_PROGRAMS    += test/bench/bench_cache
 # UCX's own cache: its header is not installed.
