@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_TEST_BENCH_FAKE_WORLD_H_
 #define UCX_IB_DMABUF_TEST_BENCH_FAKE_WORLD_H_
 
-#include <uct/ib_dmabuf/cache/provider.h>
+#include "../../src/uct/ib_dmabuf/cache/provider.h"
 
 // Device memory above an address, an allocation every `stride` bytes; host
 // memory below. A NIC that registers everything. Both without cost.

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST         += test/bench/report.awk test/bench/traces.awk
-dist_check_SCRIPTS += test/bench/run test/bench/traces.tap
-TAP_TESTS          += test/bench/traces.tap
+EXTRA_DIST         += test/bench/report.awk test/bench/targets \
+                      test/bench/traces.awk
+dist_check_SCRIPTS += test/bench/run test/bench/run.tap test/bench/traces.tap
+TAP_TESTS          += test/bench/run.tap test/bench/traces.tap
 
 check_PROGRAMS += test/bench/replay
 test_bench_replay_SOURCES = \
     test/bench/replay.cc \
     test/bench/trace.cc \
-    test/bench/trace.h
+    test/bench/trace.h \
+    test/bench/trace_world.cc \
+    test/bench/trace_world.h \
+    test/bench/ucx_policy.cc \
+    test/bench/ucx_policy.h
 test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
 
 # The memory domain with the real uct_ib over a fake libibverbs.
@@ -44,20 +49,10 @@ test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_cppflags) \
 test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
 test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
 
-if HAVE_BENCHMARK
-check_PROGRAMS    += test/bench/bench_cache
-# UCX's own cache: its header is not installed.
-check_LTLIBRARIES += test/bench/libbench_rcache.la
-test_bench_libbench_rcache_la_SOURCES = \
-    test/bench/subject.h \
-    test/bench/subject_rcache.cc
-test_bench_libbench_rcache_la_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
-
+check_PROGRAMS += test/bench/bench_cache
 test_bench_bench_cache_SOURCES = \
     test/bench/bench_cache.cc \
-    test/bench/fake_world.h \
-    test/bench/subject.h \
-    test/bench/subject_cache.cc
-test_bench_bench_cache_LDADD   = test/bench/libbench_rcache.la \
-    libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm $(BENCHMARK_LIBS)
-endif
+    test/bench/fake_world.h
+test_bench_bench_cache_CPPFLAGS = $(md_cppflags)
+test_bench_bench_cache_LDADD   = \
+    libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm -lpthread
