@@ -85,7 +85,8 @@ public:
     void free(uintptr_t base) { blocks_.erase(base); }
     // Null if there is nothing.
     const trace_block *at(uintptr_t address) const;
-    // The allocation or VMM segments at a range that is_one(), up to the end of the last that the range touches.
+    // The allocation or VMM segments at a range that is_one(), up to the end of
+    // the last that the range touches.
     trace_block around(uintptr_t address, size_t length) const;
     // Whether the range is one allocation's, or that of VMM segments in a row.
     bool is_one(uintptr_t address, size_t length) const;
