@@ -296,20 +296,22 @@ TEST_F(cache_test, nics_in_use_share_an_export)
 {
     fakes::nic other(gpu);
     auto second = cache->attach(other);
-    gpu.alloc(A, MiB);
+    for (int i = 0; i < 5; ++i) {
+        gpu.alloc(A + i * MiB, MiB);
+    }
     use(A, MiB);
     EXPECT_EQ(other.live(), 0u); // not in use yet
-    ASSERT_EQ(cache->get(second, A, 1, &out), UCS_OK);
-    cache->put(out);
-    EXPECT_EQ(counters().exports, 2u);
-    gpu.alloc(A + MiB, MiB);
-    use(A + MiB, MiB);
+    for (uintptr_t at : {A, A + MiB}) {
+        ASSERT_EQ(cache->get(second, at, 1, &out), UCS_OK);
+        cache->put(out);
+    }
     EXPECT_EQ(counters().exports, 3u);
-    EXPECT_EQ(other.live(), 2u);
+    use(A + 2 * MiB, MiB);
+    EXPECT_EQ(counters().exports, 4u);
+    EXPECT_EQ(other.live(), 3u);
     other.reg_faults.fail_call(1);
-    gpu.alloc(A + 2 * MiB, MiB);
-    use(A + 2 * MiB, MiB); // in spite of the other
-    EXPECT_EQ(other.live(), 2u);
+    use(A + 3 * MiB, MiB); // in spite of the other
+    EXPECT_EQ(other.live(), 3u);
     cache->detach(second);
     EXPECT_EQ(other.live(), 0u);
     EXPECT_EQ(nic.live(), 3u);

@@ -118,15 +118,18 @@ TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
     for (int i = 0; i < 4; ++i) {
         gpu.alloc(A + i * 4 * MiB, 4 * MiB);
     }
-    use_with(0, A, 1);
     use_with(1, A, 1);
-    use_with(0, A + 4 * MiB, 1); // with both
-    EXPECT_EQ(counters().regions, 4u - 1u);
+    use_with(1, A + 4 * MiB, 1);
+    cache->invalidate(0, SIZE_MAX);
+    use_with(0, A + 8 * MiB, 1); // with both, as the next one
+    use_with(0, A + 12 * MiB, 1);
+    EXPECT_EQ(counters().regions, 4u);
     EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
     const region *held = nullptr;
-    ASSERT_EQ(cache->get(ids[1], A + 4 * MiB, 1, &held), UCS_OK);
-    use_with(0, A + 8 * MiB, 1);
-    use_with(0, A + 12 * MiB, 1);
+    ASSERT_EQ(cache->get(ids[1], A + 12 * MiB, 1, &held), UCS_OK);
+    use_with(0, A, 1);
+    use_with(0, A + 4 * MiB, 1);
+    EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
     EXPECT_LE(gpu.max_mapped(0), 8 * MiB);
     cache->put(held);
     for (int i = 0; i < 4; ++i) {
@@ -136,7 +139,7 @@ TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
 }
 
 // Eight GPUs, each with its own NIC: nobody registers for another one's.
-TEST_F(nics_test, companions_are_those_that_served_the_gpu)
+TEST_F(nics_test, companions_are_those_that_need_as_much)
 {
     start(8, SIZE_MAX);
     for (int round = 0; round < 8; ++round) {
@@ -148,13 +151,46 @@ TEST_F(nics_test, companions_are_those_that_served_the_gpu)
     }
     EXPECT_EQ(counters().registrations, 64u);
     EXPECT_EQ(counters().exports, 64u);
-    // A second NIC for a GPU: from then on both, for that GPU.
-    use_with(1, A, MiB);
-    gpu.alloc(A + 64 * 4 * MiB, 4 * MiB, 0);
-    use_with(0, A + 64 * 4 * MiB, MiB);
-    EXPECT_EQ(counters().registrations, 67u);
-    EXPECT_EQ(nics[1]->live(), 10u);
+    // A second NIC for a GPU, now and then: that is its own matter.
+    uintptr_t next = A + 64 * 4 * MiB;
+    auto use_new   = [&](unsigned with) {
+        gpu.alloc(next, 4 * MiB, 0);
+        use_with(with, next, MiB);
+        next += 4 * MiB;
+    };
+    for (int i = 0; i < 3; ++i) {
+        use_with(1, A + i * 4 * MiB, MiB);
+        use_new(0);
+    }
+    EXPECT_EQ(counters().registrations, 70u);
+    EXPECT_EQ(nics[1]->live(), 11u);
+    // More often: from then on both, for that GPU.
+    for (int i = 3; i < 6; ++i) {
+        use_with(1, A + i * 4 * MiB, MiB);
+    }
+    EXPECT_EQ(counters().registrations, 73u);
+    use_new(0);
+    EXPECT_EQ(counters().registrations, 75u);
+    EXPECT_EQ(nics[1]->live(), 15u);
     EXPECT_EQ(nics[2]->live(), 8u);
+    // Until it needs none of that.
+    for (int i = 0; i < 20; ++i) {
+        use_new(0);
+    }
+    EXPECT_LE(nics[1]->live(), 17u);
+}
+
+// A NIC that needs what it was given is a companion for as long.
+TEST_F(nics_test, companions_stay_companions)
+{
+    start(2, SIZE_MAX);
+    for (int i = 0; i < 100; ++i) {
+        gpu.alloc(A + i * 4 * MiB, 4 * MiB);
+        use_with(0, A + i * 4 * MiB, MiB);
+        use_with(1, A + i * 4 * MiB, MiB);
+    }
+    EXPECT_EQ(counters().registrations, 200u);
+    EXPECT_EQ(counters().exports, 102u);
 }
 
 } // namespace

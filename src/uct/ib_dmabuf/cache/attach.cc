@@ -27,7 +27,9 @@ void engine::detach(nic_id nic)
     }
     nic_slot &slot = nics_[nic];
     if (!slot.inherited) {
-        slot.serves.reset();
+        for (auto &each : slot.used) {
+            each = 0;
+        }
         changed_.wait(locked,
                       [&] { return !others_pending(locked, nic, everything); });
         deregister_all(locked, nic);

@@ -28,6 +28,7 @@ struct alignas(64) cached_region : region {
     uint16_t nic  = 0;
     int16_t device = -1; // its place in the budget
     std::atomic<bool> recent{false}; // used since eviction last looked
+    std::atomic<bool> unasked{false}; // made because another NIC asked
     bool retired = false;            // out of the index, for good
     bool claimed = false; // somebody deregisters it, or has done so
     cause why    = cause::none;

@@ -14,13 +14,14 @@
 
 namespace ucx_ib_dmabuf {
 
-using nic_set    = std::bitset<max_nics>;
-using device_set = std::bitset<budget::max_devices>;
+using nic_set = std::bitset<max_nics>;
 
 struct nic_slot {
     address_index index;
     registrar *nic = nullptr; // nullptr: the slot is free
-    device_set serves;        // a get of their memory has succeeded
+    // How many of its regions of their memory were asked for, not counting
+    // those that were made for it because another NIC asked.
+    std::array<std::atomic<uint32_t>, budget::max_devices> used{};
     // How many allocations of theirs it has said not to support before it had
     // registered any; so many, and it cannot at all. Then how often it was
     // asked since as well.

@@ -118,7 +118,9 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
         cached_region *e = lru_.oldest();
         lru_.remove(e);
         lru_.add(e);
-        bool whole = lacking->mapped > 0 && e->device == lacking->device;
+        // Once for all of a mapping: the look at what is recent ends that.
+        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
+                     is_first(e);
         bool alone = lacking->regions > 0 ||
                      (lacking->registered > 0 && e->nic == lacking->nic);
         if (e->why != cause::none || !(whole || alone) ||

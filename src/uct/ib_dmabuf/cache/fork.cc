@@ -87,7 +87,9 @@ void engine::forget()
     for (nic_slot &slot : nics_) {
         slot.index.forget();
         slot.inherited = slot.nic != nullptr;
-        slot.serves.reset();
+        for (auto &each : slot.used) {
+            each = 0;
+        }
         slot.unsupported = {};
         slot.busy        = 0;
     }

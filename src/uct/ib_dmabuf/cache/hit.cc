@@ -51,11 +51,15 @@ void engine::add_reference(guard &, cached_region *e)
     check_acquired(e);
 }
 
-// A hit that needs more than the usual: it is the first one since eviction
-// looked, or its memory is asked for. nullptr, and given back, if that is gone.
+// A hit that needs more than the usual: it is the first one, or the first since
+// eviction looked, or its memory is asked for. nullptr, and given back, if that is gone.
 cached_region *engine::attend(cached_region *e, span request)
 {
     e->recent.store(true, std::memory_order_relaxed);
+    if (e->unasked.load(std::memory_order_relaxed) &&
+        e->unasked.exchange(false)) {
+        ++nics_[e->nic].used[e->device];
+    }
     if (!check_identity_) {
         return e;
     }

@@ -120,18 +120,21 @@ ucs_status_t engine::prepare(nic_id nic, span range, bool exact,
     return UCS_OK;
 }
 
-// The other NICs that profit from this export: those that have served the GPU,
-// have nothing in the range, and need nobody to be evicted. Takes room for
-// them; the mapping they share.
+// The other NICs that profit from this export: those that need at least half as
+// much of the GPU's memory as this one, have no region there, and need nobody
+// to be evicted. Takes room for them; the mapping they share.
 nic_set engine::add_companions(guard &locked, nic_id nic, span range,
                                const memory_run &memory)
 {
-    int device = budget::place(memory.device);
+    int device    = budget::place(memory.device);
+    span bytes    = intersection(range, memory.range);
+    uint32_t used = nics_[nic].used[device];
     nic_set result;
     for (nic_id other = 0; other < nic_end_; ++other) {
-        if (other != nic && nics_[other].serves[device] &&
+        if (other != nic && nics_[other].nic != nullptr &&
+            nics_[other].used[device] >= std::max(used / 2, 2u) &&
             known_failure(locked, other, memory) == UCS_OK &&
-            nics_[other].index.first(range) == nullptr &&
+            nics_[other].index.find(bytes.lo, bytes.size()) == nullptr &&
             !others_pending(locked, other, range) &&
             budget_.lacking(device, {0, 1}).nothing()) {
             budget_.add(other, range.size());
@@ -232,7 +235,7 @@ ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
         what->mapped &= made == nullptr;
         if (*out != nullptr) {
             add_reference(locked, *out);
-            nics_[nic].serves.set(budget::place(memory.device));
+            ++nics_[nic].used[(*out)->device];
         }
         claim_unused(alone, &replaced);
     }
@@ -256,6 +259,7 @@ cached_region *engine::make_region(guard &, const memory_run &memory,
     e->device     = static_cast<int16_t>(budget::place(memory.device));
     e->generation = generation_;
     e->recent     = false;
+    e->unasked    = i > 0;
     if (!memory.all.copy_to(&e->memory, e->bytes)) {
         pool_.give(e);
         return nullptr;
@@ -312,7 +316,7 @@ void engine::note_failure(nic_id nic, const memory_run &memory, pending *work,
         return;
     }
     if (status == UCS_ERR_UNSUPPORTED && !by_memory &&
-        !nics_[nic].serves[device] &&
+        nics_[nic].used[device] == 0 &&
         nics_[nic].unsupported[device] < nic_slot::enough) {
         ++nics_[nic].unsupported[device];
     }
