@@ -231,7 +231,7 @@ private:
     // Deregistration that would block a release. Under the lock.
     struct {
         batch waiting;
-        pthread_t thread;
+        steps::thread thread;
         bool running = false, stop = false;
     } deferred_;
     condition_variable deferred_changed_;
