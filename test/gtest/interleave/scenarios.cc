@@ -331,6 +331,44 @@ struct detached_nic : with_memory {
     }
 };
 
+// What is large is deregistered by a thread of the cache's, which can be waited
+// for.
+struct deferred : world {
+    deferred() : world(large_is_deferred())
+    {
+        alloc(A, granule);
+        alloc(A + granule, 64 * KiB);
+        add(
+            [this] {
+                use(A);
+                use(A + granule);
+            },
+            [this] {
+                release(A);
+                flush();
+            });
+        add(nothing, [this] { release(A + granule); });
+    }
+    static ucx_ib_dmabuf::cache_settings large_is_deferred()
+    {
+        ucx_ib_dmabuf::cache_settings settings;
+        settings.deferred_size = granule;
+        return settings;
+    }
+};
+
+// ... the last user does not wait either.
+struct deferred_last_use : world {
+    const region *held = nullptr;
+
+    deferred_last_use() : world(deferred::large_is_deferred())
+    {
+        alloc(A, granule);
+        add([this] { held = take(A); }, [this] { give(held); });
+        add(nothing, [this] { release(A); });
+    }
+};
+
 // No event tells that the memory is replaced; each hit asks.
 struct missed_event : with_memory {
     missed_event()
@@ -429,6 +467,8 @@ const std::vector<named_scenario> cache_scenarios{
     SCENARIO(two_nics, 2),
     SCENARIO(two_nics_and_event, 2),
     SCENARIO(detached_nic, 2),
+    SCENARIO(deferred, 2),
+    SCENARIO(deferred_last_use, 2),
     SCENARIO(missed_event, 2),
     SCENARIO(segments, 2),
     SCENARIO(segment_in_use, 2),

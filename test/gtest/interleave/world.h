@@ -30,6 +30,8 @@ protected:
     // As the driver does it, and then the event: where the event comes first
     // the memory can be registered again before it is gone.
     void release(uintptr_t base);
+    // Waits until nothing that was released is registered.
+    void flush();
     // Other memory is at the address, and no event tells.
     void replace(uintptr_t base);
     const region *take(uintptr_t address, size_t length = 1, unsigned nic = 0);
@@ -62,6 +64,8 @@ private:
         unsigned nic;
         bool live = true;
         int users = 0;
+
+        bool has_any(const std::set<uint64_t> &identities) const;
     };
     struct card : ucx_ib_dmabuf::registrar {
         explicit card(world *of) : owner(of), number(of->cache_->attach(*this))

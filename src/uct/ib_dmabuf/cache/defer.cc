@@ -74,7 +74,7 @@ void engine::flush()
 {
     if (claimed_ != 0) {
         guard locked(lock_);
-        wait_for_leaving(locked);
+        changed_.wait(locked, [this] { return claimed_ == 0; });
     }
 }
 
