@@ -211,6 +211,11 @@ struct two_misses : with_memory {
         add(nothing, [this] { use(A); });
         add(nothing, [this] { use(A); });
     }
+    void finish() override
+    {
+        with_memory::finish();
+        expect(registered() == 1, "registered more than once");
+    }
 };
 
 ucx_ib_dmabuf::cache_settings small_chunks()
@@ -310,6 +315,11 @@ struct two_nics : with_memory {
                 [this, nic] { use(A + granule, 1, nic); });
         }
     }
+    void finish() override
+    {
+        with_memory::finish();
+        expect(registered() == 4, "registered more than once with a NIC");
+    }
 };
 
 struct two_nics_and_event : with_memory {
@@ -338,10 +348,13 @@ struct deferred : world {
     {
         alloc(A, granule);
         alloc(A + granule, 64 * KiB);
+        alloc(A + 2 * granule, granule);
         add(
             [this] {
                 use(A);
                 use(A + granule);
+                use(A + 2 * granule);
+                release(A + 2 * granule); // then there is that thread
             },
             [this] {
                 release(A);

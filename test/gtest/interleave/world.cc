@@ -5,13 +5,6 @@
 
 namespace interleave {
 
-static void expect(bool holds, const char *otherwise)
-{
-    if (!holds) {
-        the_machine.fail(otherwise);
-    }
-}
-
 // A call that takes its time.
 static void meanwhile(const char *what, location at = location::current())
 {

@@ -14,7 +14,14 @@ using ucx_ib_dmabuf::region;
 constexpr uintptr_t KiB     = 1024;
 constexpr uintptr_t granule = uintptr_t{2} << 20;
 
-// A cache with a GPU and a NIC that are tables, and what must hold whatever
+inline void expect(bool holds, const char *otherwise)
+{
+    if (!holds) {
+        the_machine.fail(otherwise);
+    }
+}
+
+// A cache with a GPU and NICs that are tables, and what must hold whatever
 // the order: nothing is given out that was released before, nothing is
 // deregistered twice or in use, and at the end nothing is left.
 class world : public scenario, private ucx_ib_dmabuf::exporter {
@@ -40,6 +47,8 @@ protected:
     {
         give(take(address, length, nic));
     }
+    // How many registrations there were in all.
+    size_t registered() const { return registrations_.size(); }
     // This thread never gets a record.
     void refuse_record();
 
