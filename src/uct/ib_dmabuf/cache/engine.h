@@ -176,7 +176,7 @@ private:
 
     // retire.cc
     void retire(writer &, cached_region *e, cause why);
-    size_t claim_unused(writer &, batch *retired);
+    size_t claim_unused(guard &, batch *retired);
     size_t retire_all(guard &, batch *chosen, cause why);
     void claim(cached_region *e, batch *out);
     void deregister(batch *claimed, bool forced = false);

@@ -234,7 +234,7 @@ ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
             add_reference(locked, *out);
             nics_[nic].serves.set(budget::place(memory.device));
         }
-        claim_unused(alone, &replaced);
+        claim_unused(locked, &replaced);
     }
     deregister(&replaced);
     return *out != nullptr ? UCS_OK : UCS_ERR_NO_MEMORY;
