@@ -21,7 +21,7 @@ struct cache_event {
                        // "invalidate"
     const char *cause; // of what leaves; or nullptr
     ucs_status_t status;
-    unsigned nic; // cache::nic_id; cache::no_nic: all of them
+    const registrar *nic; // nullptr: all of them
     uintptr_t address;
     size_t length; // bytes
 };
@@ -68,8 +68,7 @@ struct cache_counters {
 // is called.
 class cache {
 public:
-    using nic_id                   = unsigned;
-    static constexpr nic_id no_nic = ~0u;
+    using nic_id = unsigned;
 
     cache(exporter &memory, const cache_settings &settings);
     ~cache(); // all NICs detached before; nobody uses it any more
@@ -102,8 +101,9 @@ public:
     // everything. Does not call the exporter.
     void invalidate(uintptr_t address, size_t length);
     // Waits until what has left the index, and nobody uses, is deregistered:
-    // the driver can give its memory to somebody else. Cheap if it is.
-    void flush();
+    // the driver can give its memory to somebody else. False if nothing was
+    // ever left to the cache's thread.
+    bool flush();
 
     // From now on every hit is checked by identity.
     void check_identity();

@@ -70,12 +70,11 @@ void engine::stop_deferred()
     deferred_.thread.join();
 }
 
-void engine::flush()
+bool engine::flush()
 {
-    if (claimed_ != 0) {
-        guard locked(lock_);
-        changed_.wait(locked, [this] { return claimed_ == 0; });
-    }
+    guard locked(lock_);
+    changed_.wait(locked, [this] { return claimed_ == 0; });
+    return deferred_.running;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -102,7 +102,7 @@ public:
                      const region **out);
     void put(cached_region *used);
     void invalidate(span range);
-    void flush();
+    bool flush();
     void check_identity();
     void read_counters(cache_counters *out);
 
@@ -192,11 +192,14 @@ private:
     void stop_deferred();
 
     void warn_once(unsigned cause, const char *message);
+    // With max_nics: all of them.
     void trace(const char *what, nic_id nic, span range,
                ucs_status_t status = UCS_OK, const char *why = nullptr) const
     {
         if (settings_.trace) {
-            settings_.trace({what, why, status, nic, range.lo, range.size()});
+            settings_.trace({what, why, status,
+                             nic < max_nics ? nics_[nic].nic : nullptr,
+                             range.lo, range.size()});
         }
     }
 
@@ -226,7 +229,6 @@ private:
     uint64_t changes_    = 0; // that may have made room
     uint64_t departed_   = 0; // deregistered, for good
     uint32_t generation_ = 0; // how many forks ago it was made
-    std::atomic<unsigned> claimed_{0}; // and not yet deregistered
 
     // Deregistration that would block a release. Under the lock.
     struct {

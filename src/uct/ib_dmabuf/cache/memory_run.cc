@@ -24,7 +24,7 @@ ucs_status_t memory_run::describe(exporter &memory, span request)
     if (status != UCS_OK) {
         return status;
     }
-    if (!is_sane(next) || next.base > request.lo ||
+    if (!is_sane(next) || request.empty() || next.base > request.lo ||
         next.base + next.size <= request.lo) {
         return UCS_ERR_INVALID_PARAM;
     }

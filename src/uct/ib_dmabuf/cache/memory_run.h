@@ -19,8 +19,8 @@ struct memory_run {
     uint64_t identity() const { return all.begin()->identity; }
 
     // The allocation, or the segments that the request touches. As
-    // exporter::describe(); UCS_ERR_INVALID_PARAM: the request leaves its
-    // allocation, or the exporter talks nonsense; UCS_ERR_NO_MEMORY.
+    // exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or
+    // leaves its allocation, or the exporter talks nonsense; UCS_ERR_NO_MEMORY.
     ucs_status_t describe(exporter &memory, span request);
     // Segments around it that are there, as far as they lie in `within`.
     void extend(exporter &memory, span within);

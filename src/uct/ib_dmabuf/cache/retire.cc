@@ -37,7 +37,6 @@ void engine::claim(cached_region *e, batch *out)
 {
     e->claimed = !LEFT_OUT(claimed_mark);
     ++nics_[e->nic].busy;
-    ++claimed_;
     out->push(e);
 }
 
@@ -108,7 +107,6 @@ void engine::deregister(batch *claimed, bool forced)
             }
         }
         departed_ += done;
-        claimed_ -= done;
     }
     changed_.notify_all();
 }
@@ -156,7 +154,7 @@ void engine::invalidate(span range)
         count(count_.invalidations, found);
         retire_all(locked, &gone, cause::released);
     }
-    trace("invalidate", cache::no_nic, range);
+    trace("invalidate", max_nics, range);
     deregister_soon(&gone);
 }
 

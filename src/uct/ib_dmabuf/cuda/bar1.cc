@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bar1.h"
-#include <cstdint>
+#include "vendor.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -52,15 +51,15 @@ bool is_coherent(const driver &cuda, CUdevice device)
 
 } // namespace
 
-size_t cuda_bar1_budget(const driver &cuda, int device)
+size_t cuda_vendor::max_registered(int device)
 {
     bar1_memory memory{};
     char bus_id[32] = "";
     CUdevice handle = 0;
 
-    if ((cuda.device_get(&handle, device) != CUDA_SUCCESS) ||
-        is_coherent(cuda, handle) ||
-        (cuda.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
+    if ((cuda_.device_get(&handle, device) != CUDA_SUCCESS) ||
+        is_coherent(cuda_, handle) ||
+        (cuda_.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
          CUDA_SUCCESS)) {
         return SIZE_MAX;
     }
@@ -78,7 +77,7 @@ size_t cuda_bar1_budget(const driver &cuda, int device)
     }
     size_t all = 0;
     ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device, memory.total);
-    if ((cuda.device_total_mem(&all, handle) == CUDA_SUCCESS) &&
+    if ((cuda_.device_total_mem(&all, handle) == CUDA_SUCCESS) &&
         (memory.total >= all)) {
         return SIZE_MAX;
     }

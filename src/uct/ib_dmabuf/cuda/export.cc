@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "export.h"
 #include "../report.h"
-#include "capture.h"
-#include "context.h"
+#include "vendor.h"
 #include <algorithm>
 
 namespace ucx_ib_dmabuf {
@@ -45,18 +43,18 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 
 } // namespace
 
-ucs_status_t cuda_export_dmabuf(const driver &cuda, uintptr_t address,
-                                size_t length, int *fd)
+ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
+                                       int *fd)
 {
     unsigned rdma_capable = 1;
     int exported          = -1;
 
-    if (cuda.get_handle_for_address_range == nullptr) {
-        return UCS_ERR_UNSUPPORTED; // cuda_can_export() has told why
+    if (cuda_.get_handle_for_address_range == nullptr) {
+        return UCS_ERR_UNSUPPORTED; // can_export() has told why
     }
-    relaxed_capture relaxed(cuda);
-    scoped_context context(cuda,
-                           first_known(cuda, address, length, &rdma_capable));
+    relaxed_capture relaxed(cuda_);
+    scoped_context context(cuda_,
+                           first_known(cuda_, address, length, &rdma_capable));
     CUresult result = context.result();
     if (!rdma_capable) {
         warn_once("not RDMA capable",
@@ -67,12 +65,12 @@ ucs_status_t cuda_export_dmabuf(const driver &cuda, uintptr_t address,
         return UCS_ERR_UNSUPPORTED;
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda.get_handle_for_address_range(
+        result = cuda_.get_handle_for_address_range(
             &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
     }
     if (result != CUDA_SUCCESS) {
-        return cuda.failed("cuMemGetHandleForAddressRange", result, address,
-                           length, remedy(result));
+        return cuda_.failed("cuMemGetHandleForAddressRange", result, address,
+                            length, remedy(result));
     }
     *fd = exported;
     return UCS_OK;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "memory.h"
 #include "../report.h"
-#include "capture.h"
+#include "vendor.h"
 #include <iterator>
 #include <ucs/debug/log_def.h>
 
@@ -19,6 +18,10 @@ struct attributes {
     size_t size                 = 0;
     CUmemoryPool pool           = nullptr;
 
+    bool is_device() const
+    {
+        return (type == CU_MEMORYTYPE_DEVICE) && !managed;
+    }
     // What is used of cuMemAlloc() and its kin.
     bool is_ordinary() const { return ipc_capable != 0; }
     bool is_mapped() const
@@ -53,30 +56,17 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
                   cuda.error(result).c_str());
         return false;
     }
-    return static_cast<int>(out->type) != 0;
-}
-
-cuda_memory::kind kind_of(const attributes &found)
-{
-    if (found.managed) {
-        return cuda_memory::kind::managed;
-    }
-    return (found.type == CU_MEMORYTYPE_DEVICE) ? cuda_memory::kind::device
-                                                : cuda_memory::kind::host;
+    return true;
 }
 
 // The attributes give the whole reservation that a VMM segment is mapped in, as
 // NVIDIA documents them, and perhaps the whole chunk of a pool.
 // cuMemGetAddressRange gives the segment or the allocation, but needs a context
-// (UCX pull request 10545): one for all segments of a range, as it may have to
-// be brought about.
-ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
-                    std::optional<scoped_context> *context)
+// (UCX pull request 10545).
+ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
 {
-    if (!context->has_value()) {
-        context->emplace(cuda, address);
-    }
-    CUresult result = (*context)->result();
+    scoped_context context(cuda, address);
+    CUresult result = context.result();
 
     if (result == CUDA_SUCCESS) {
         result =
@@ -99,70 +89,33 @@ ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
 
 } // namespace
 
-ucs_status_t cuda_segment_at(const driver &cuda, uintptr_t address,
-                             cuda_memory *out,
-                             std::optional<scoped_context> *context)
+ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
 {
-    relaxed_capture relaxed(cuda);
-    std::optional<scoped_context> own;
+    relaxed_capture relaxed(cuda_);
     attributes found;
 
-    if (!query(cuda, address, &found)) {
+    if (!query(cuda_, address, &found) || !found.is_device()) {
         return UCS_ERR_NO_ELEM;
     }
-    const cuda_memory::kind kind = kind_of(found);
-    if ((kind == cuda_memory::kind::device) && !found.is_ordinary()) {
-        ucs_status_t status =
-            narrow(cuda, address, &found, context ? context : &own);
+    if (!found.is_ordinary()) {
+        ucs_status_t status = narrow(cuda_, address, &found);
         if (status != UCS_OK) {
             return status;
         }
     }
-    *out = {static_cast<uintptr_t>(found.base),
-            found.size,
-            found.identity,
-            found.device,
-            kind,
+    *out = {found.base, found.size, found.identity, found.device,
             found.is_mapped()};
     return UCS_OK;
 }
 
-bool cuda_is_current(const driver &cuda, uintptr_t address, uint64_t identity)
+bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)
 {
     unsigned long long found = 0;
-    relaxed_capture relaxed(cuda);
+    relaxed_capture relaxed(cuda_);
 
-    return (cuda.pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                       address) == CUDA_SUCCESS) &&
+    return (cuda_.pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                        address) == CUDA_SUCCESS) &&
            (found == identity);
-}
-
-bool cuda_can_export(const driver &cuda, text *why)
-{
-    int count = 0;
-
-    if (cuda.get_handle_for_address_range == nullptr) {
-        *why = "this NVIDIA driver has no cuMemGetHandleForAddressRange: "
-               "update it to one for CUDA 11.7 or later";
-        return false;
-    }
-    cuda.device_get_count(&count);
-    for (int i = 0; i < count; ++i) {
-        CUdevice device = 0;
-        int supported   = 0;
-        if ((cuda.device_get(&device, i) == CUDA_SUCCESS) &&
-            (cuda.device_get_attribute(&supported,
-                                       CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
-                                       device) == CUDA_SUCCESS) &&
-            supported) {
-            return true;
-        }
-    }
-    *why = format("none of the %d GPUs can export its memory as a dma-buf "
-                  "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
-                  "NVIDIA's open kernel modules, on Linux 5.12 or later",
-                  count);
-    return false;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -26,17 +26,17 @@ int nic::access() const
     return flags;
 }
 
-ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
-                      void **handle)
+ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
     ibv_mr *mr          = nullptr;
-    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, offset, address,
-                                              length, access(), &mr);
+    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, 0, address, length,
+                                              access(), &mr);
     if (status != UCS_OK) {
         return status;
     }
 
-    auto *created = new (std::nothrow) registration{mr, getpid()};
+    auto *created =
+        new (std::nothrow) registration{mr->lkey, mr->rkey, mr, getpid()};
     if (created == nullptr) {
         verbs_dereg_mr(mr);
         return UCS_ERR_NO_MEMORY;
@@ -60,15 +60,15 @@ void nic::dereg(void *handle)
         memh *told                   = waiting;
         uct_completion_t *completion = told->invalidated;
         waiting                      = told->next;
-        memh::destroy(told);
+        delete told;
         uct_invoke_completion(completion, UCS_OK);
     }
 }
 
 memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
-    const ibv_mr *mr = static_cast<registration *>(used->handle)->mr;
-    memh *created    = memh::create(md_, mr->lkey, mr->rkey);
+    const auto *keys = static_cast<registration *>(used->handle);
+    memh *created    = new (std::nothrow) memh(keys->lkey, keys->rkey);
 
     if (created != nullptr) {
         created->address = address;
@@ -86,14 +86,13 @@ registration *nic::reg_alone(const memh &handle)
     const uintptr_t high =
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
-    size_t offset = 0;
-    void *result  = nullptr;
-    int fd        = -1;
+    void *result = nullptr;
+    int fd       = -1;
 
-    if (gpu_.export_range(low, high - low, &fd, &offset) != UCS_OK) {
+    if (gpu_.export_range(low, high - low, &fd) != UCS_OK) {
         return nullptr;
     }
-    ucs_status_t status = reg(fd, offset, low, high - low, &result);
+    ucs_status_t status = reg(fd, low, high - low, &result);
     close(fd);
     return (status == UCS_OK) ? static_cast<registration *>(result) : nullptr;
 }
@@ -112,7 +111,8 @@ memh *nic::stage(uintptr_t address, size_t length)
     if (!buffer) {
         return nullptr;
     }
-    memh *created = memh::create(md_, buffer->mr()->lkey, buffer->mr()->rkey);
+    memh *created =
+        new (std::nothrow) memh(buffer->mr()->lkey, buffer->mr()->rkey);
     if (created != nullptr) {
         created->staged = std::move(buffer);
     }
@@ -122,7 +122,7 @@ memh *nic::stage(uintptr_t address, size_t length)
 void nic::unstage(memh *handle)
 {
     copies_.finish(std::move(handle->staged));
-    memh::destroy(handle);
+    delete handle;
 }
 
 void nic::notify_invalidated(memh *handle, uct_completion_t *completion)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugin.h"
+#include "nic.h"
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
@@ -18,6 +19,17 @@ find_gpus find_registered;
 
 std::atomic<plugin *> instance;
 
+void trace_event(const cache_event &event)
+{
+    const auto *device = static_cast<const nic *>(event.nic);
+
+    ucs_trace("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
+              (device != nullptr) ? device->name() : "all NICs", event.what,
+              event.address, event.address + event.length,
+              (event.cause != nullptr) ? event.cause
+                                       : ucs_status_string(event.status));
+}
+
 cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
 {
     cache_settings result;
@@ -33,6 +45,9 @@ cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
     result.warn           = [](const char *message) {
         ucs_warn("ib_dmabuf: %s", message);
     };
+    if (ucs_log_is_enabled(UCS_LOG_LEVEL_TRACE)) {
+        result.trace = trace_event;
+    }
     return result;
 }
 

@@ -87,11 +87,12 @@ ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
         invalidate();
         window_ = address - address % page_size();
     }
-    extent found;
+    memory_run found;
+    const bool known =
+        found.describe(gpu, make_span(address, length)) == UCS_OK;
     address_ = address;
     length_  = length;
-    identity_ =
-        (gpu.describe(address, length, &found) == UCS_OK) ? found.identity : 0;
+    origin_  = known ? std::move(found) : memory_run();
 
     ucs_status_t status = gpu.copy_to_host(bytes(), address, length);
     if (status != UCS_OK) {
@@ -103,11 +104,6 @@ ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
     }
     mr_ = ibv_reg_mr_iova(pd, memory_, capacity_, window_, access);
     return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
-}
-
-bool staging_buffer::is_current(gpu_vendor &gpu) const
-{
-    return (identity_ == 0) || gpu.is_current(address_, length_, identity_);
 }
 
 // Between two bytes that changed there may be some that another NIC wrote: they
@@ -124,7 +120,7 @@ void staging_buffer::finish(gpu_vendor &gpu)
         if (length == 0) {
             return;
         }
-        if ((from == 0) && !is_current(gpu)) {
+        if ((from == 0) && !origin_.is_current(gpu)) {
             ucs_debug("ib_dmabuf: GPU memory at 0x%zx was released before the "
                       "message in it was over: nothing is written there",
                       address_);

@@ -2,6 +2,7 @@
 #ifndef UCX_IB_DMABUF_MD_STAGING_H_
 #define UCX_IB_DMABUF_MD_STAGING_H_
 
+#include "../cache/memory_run.h"
 #include "../gpu.h"
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +63,6 @@ public:
 
 private:
     staging_buffer(char *memory, size_t capacity);
-    bool is_current(gpu_vendor &gpu) const;
     char *at(uintptr_t address) const { return memory_ + (address - window_); }
 
     char *const memory_; // three times the capacity: copy, before, merged
@@ -71,8 +71,8 @@ private:
     uintptr_t window_  = 0; // the GPU's address of the copy's first byte
     uintptr_t address_ = 0;
     size_t length_     = 0;
-    uint64_t identity_ = 0;       // of the memory there; 0 if it cannot be told
-    ibv_mr *mr_        = nullptr; // of the whole copy
+    memory_run origin_;    // what is there; empty if it cannot be told
+    ibv_mr *mr_ = nullptr; // of the whole copy
 };
 
 } // namespace ucx_ib_dmabuf
