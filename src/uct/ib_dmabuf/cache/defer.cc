@@ -73,7 +73,10 @@ void engine::stop_deferred()
 bool engine::flush()
 {
     guard locked(lock_);
-    changed_.wait(locked, [this] { return claimed_ == 0; });
+    changed_.wait(locked, [this] {
+        return std::all_of(nics_, nics_ + nic_end_,
+                           [](const nic_slot &each) { return each.busy == 0; });
+    });
     return deferred_.running;
 }
 
