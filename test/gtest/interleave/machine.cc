@@ -22,7 +22,7 @@ machine::machine()
 void machine::enter()
 {
     machine &m = the_machine;
-    (*m.me().body)();
+    m.me().body();
     m.me().is = state::ended;
     m.yield();
 }
@@ -36,22 +36,37 @@ void machine::run(const std::vector<std::function<void()>> &bodies,
     ++round_;
     events_.clear();
     for (unsigned i = 0; i < count_; ++i) {
-        thread &t = threads_[i];
-        t.body    = &bodies[i];
-        t.is      = state::ready;
-        t.section = access::none;
-        t.mutexes = 0;
-        t.buffer.clear();
-        getcontext(&t.context);
-        t.context.uc_stack.ss_sp   = t.stack.get();
-        t.context.uc_stack.ss_size = stack_size;
-        t.context.uc_link          = nullptr;
-        makecontext(&t.context, enter, 0);
+        begin(&threads_[i], bodies[i]);
     }
     self_ = 0;
     swapcontext(&outside_, &threads_[0].context);
     self_      = max_threads;
     exploring_ = false;
+}
+
+void machine::begin(thread *t, const std::function<void()> &body)
+{
+    t->body     = body;
+    t->must_end = true;
+    t->is       = state::ready;
+    t->section  = access::none;
+    t->mutexes  = 0;
+    t->buffer.clear();
+    getcontext(&t->context);
+    t->context.uc_stack.ss_sp   = t->stack.get();
+    t->context.uc_stack.ss_size = stack_size;
+    t->context.uc_link          = nullptr;
+    makecontext(&t->context, enter, 0);
+}
+
+bool machine::spawn(const std::function<void()> &body)
+{
+    if (self_ >= count_ || count_ == max_threads) {
+        return false;
+    }
+    begin(&threads_[count_], body);
+    threads_[count_++].must_end = false;
+    return true;
 }
 
 // What it waits for is looked at as the thread sees it.
@@ -132,8 +147,10 @@ void machine::yield()
         if (drained) {
             return yield();
         }
-        if (any(state::blocked)) {
-            fail("deadlock");
+        for (unsigned i = 0; i < count_; ++i) {
+            if (threads_[i].is == state::blocked && threads_[i].must_end) {
+                fail("deadlock");
+            }
         }
         setcontext(&outside_);
     }

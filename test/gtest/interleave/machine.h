@@ -36,6 +36,8 @@ public:
     void run(const std::vector<std::function<void()>> &bodies, schedule *order);
     // Called by a thread once: from here on they run in any order.
     void start();
+    // By a thread: another one, that need not end. False if there are too many.
+    bool spawn(const std::function<void()> &body);
     // A violation: ends the execution.
     void fail(const std::string &what);
     bool failed() const { return !violation_.empty(); }
@@ -78,7 +80,8 @@ private:
     struct thread {
         ucontext_t context;
         std::unique_ptr<char[]> stack;
-        const std::function<void()> *body;
+        std::function<void()> body;
+        bool must_end;
         state is;
         const std::function<bool()> *awaited;
         access section;
@@ -92,6 +95,7 @@ private:
     };
 
     static void enter();
+    void begin(thread *t, const std::function<void()> &body);
     thread &me() { return threads_[self_]; }
     bool scheduled() const { return self_ < count_ && exploring_; }
     bool can_run(unsigned i);

@@ -140,8 +140,11 @@ struct readers_all : lending {
     readers_all()
     {
         add([this] { use(); }, [this] { use(); });
-        add([this] { use(); }, [this] { use(); });
-        add([this] { use(); }, [this] { take_away(); });
+        add([this] { use(); },
+            [this] {
+                take_away();
+                use();
+            });
     }
 };
 
@@ -191,7 +194,7 @@ struct no_record : lending {
 
 const std::vector<named_scenario> reclaim_scenarios{
     SCENARIO(one_reader, 4),
-    SCENARIO(readers_all, 2),
+    SCENARIO(readers_all, 3),
     SCENARIO(first_use, 2),
     SCENARIO(given_back_elsewhere, 2),
     SCENARIO(thread_ends, 2),

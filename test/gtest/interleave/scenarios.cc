@@ -211,6 +211,11 @@ struct two_misses : with_memory {
         add(nothing, [this] { use(A); });
         add(nothing, [this] { use(A); });
     }
+    void finish() override
+    {
+        with_memory::finish();
+        expect(registered() == 1, "registered more than once");
+    }
 };
 
 ucx_ib_dmabuf::cache_settings small_chunks()
@@ -310,6 +315,11 @@ struct two_nics : with_memory {
                 [this, nic] { use(A + granule, 1, nic); });
         }
     }
+    void finish() override
+    {
+        with_memory::finish();
+        expect(registered() == 4, "registered more than once with a NIC");
+    }
 };
 
 struct two_nics_and_event : with_memory {
@@ -327,6 +337,47 @@ struct detached_nic : with_memory {
     {
         add([this] { use(A); }, [this] { use(A); });
         add([this] { use(A, 1, 1); }, [this] { cache_->detach(1); });
+        add(nothing, [this] { release(A); });
+    }
+};
+
+// What is large is deregistered by a thread of the cache's, which can be waited
+// for.
+struct deferred : world {
+    deferred() : world(large_is_deferred())
+    {
+        alloc(A, granule);
+        alloc(A + granule, 64 * KiB);
+        alloc(A + 2 * granule, granule);
+        add(
+            [this] {
+                use(A);
+                use(A + granule);
+                use(A + 2 * granule);
+                release(A + 2 * granule); // then there is that thread
+            },
+            [this] {
+                release(A);
+                flush();
+            });
+        add(nothing, [this] { release(A + granule); });
+    }
+    static ucx_ib_dmabuf::cache_settings large_is_deferred()
+    {
+        ucx_ib_dmabuf::cache_settings settings;
+        settings.deferred_size = granule;
+        return settings;
+    }
+};
+
+// ... the last user does not wait either.
+struct deferred_last_use : world {
+    const region *held = nullptr;
+
+    deferred_last_use() : world(deferred::large_is_deferred())
+    {
+        alloc(A, granule);
+        add([this] { held = take(A); }, [this] { give(held); });
         add(nothing, [this] { release(A); });
     }
 };
@@ -429,6 +480,8 @@ const std::vector<named_scenario> cache_scenarios{
     SCENARIO(two_nics, 2),
     SCENARIO(two_nics_and_event, 2),
     SCENARIO(detached_nic, 2),
+    SCENARIO(deferred, 2),
+    SCENARIO(deferred_last_use, 2),
     SCENARIO(missed_event, 2),
     SCENARIO(segments, 2),
     SCENARIO(segment_in_use, 2),

@@ -194,6 +194,16 @@ private:
     mutable void *values_[interleave::max_threads + 1] = {};
 };
 
+// It ends with the execution, at the latest.
+class thread {
+public:
+    bool start(void *(*run)(void *), void *with)
+    {
+        return the_machine.spawn([=] { run(with); });
+    }
+    void join() {}
+};
+
 template <typename Condition>
 void until(Condition true_now,
            interleave::location at = interleave::location::current())

@@ -5,13 +5,6 @@
 
 namespace interleave {
 
-static void expect(bool holds, const char *otherwise)
-{
-    if (!holds) {
-        the_machine.fail(otherwise);
-    }
-}
-
 // A call that takes its time.
 static void meanwhile(const char *what, location at = location::current())
 {
@@ -38,14 +31,19 @@ void world::refuse_record()
     thread_key::refused |= 1u << the_machine.self();
 }
 
+bool world::registration::has_any(const std::set<uint64_t> &identities) const
+{
+    return std::any_of(of.begin(), of.end(), [&](const allocation &part) {
+        return identities.contains(part.identity);
+    });
+}
+
 void world::finish()
 {
     for (const registration &each : registrations_) {
         expect(each.users == 0, "a scenario that does not give back");
-        for (const allocation &part : each.of) {
-            expect(!each.live || !gone_.contains(part.identity),
-                   "released, unused, and still registered");
-        }
+        expect(!each.live || !each.has_any(gone_),
+               "released, unused, and still registered");
     }
     cache_->invalidate(0, SIZE_MAX);
     for (const registration &each : registrations_) {
@@ -77,6 +75,16 @@ void world::release(uintptr_t base)
     cache_->invalidate(base, old.size);
     --releasing_;
     gone_.insert(old.identity);
+}
+
+void world::flush()
+{
+    std::set<uint64_t> gone = gone_;
+    cache_->flush();
+    for (const registration &each : registrations_) {
+        expect(!each.live || !each.has_any(gone),
+               "still registered when that is over");
+    }
 }
 
 void world::replace(uintptr_t base)

@@ -14,7 +14,14 @@ using ucx_ib_dmabuf::region;
 constexpr uintptr_t KiB     = 1024;
 constexpr uintptr_t granule = uintptr_t{2} << 20;
 
-// A cache with a GPU and a NIC that are tables, and what must hold whatever
+inline void expect(bool holds, const char *otherwise)
+{
+    if (!holds) {
+        the_machine.fail(otherwise);
+    }
+}
+
+// A cache with a GPU and NICs that are tables, and what must hold whatever
 // the order: nothing is given out that was released before, nothing is
 // deregistered twice or in use, and at the end nothing is left.
 class world : public scenario, private ucx_ib_dmabuf::exporter {
@@ -30,6 +37,8 @@ protected:
     // As the driver does it, and then the event: where the event comes first
     // the memory can be registered again before it is gone.
     void release(uintptr_t base);
+    // Waits until nothing that was released is registered.
+    void flush();
     // Other memory is at the address, and no event tells.
     void replace(uintptr_t base);
     const region *take(uintptr_t address, size_t length = 1, unsigned nic = 0);
@@ -38,6 +47,8 @@ protected:
     {
         give(take(address, length, nic));
     }
+    // How many registrations there were in all.
+    size_t registered() const { return registrations_.size(); }
     // This thread never gets a record.
     void refuse_record();
 
@@ -62,6 +73,8 @@ private:
         unsigned nic;
         bool live = true;
         int users = 0;
+
+        bool has_any(const std::set<uint64_t> &identities) const;
     };
     struct card : ucx_ib_dmabuf::registrar {
         explicit card(world *of) : owner(of), number(of->cache_->attach(*this))

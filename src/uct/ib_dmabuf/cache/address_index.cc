@@ -14,6 +14,7 @@ static T *zeroed()
 
 void address_index::clear()
 {
+    steps::touches(steps::access::changes);
     while (tree *t = trees_) {
         for (leaf *l : t->leaves) {
             for (size_t i = 0; l != nullptr && i <= level_mask; ++i) {

@@ -2,13 +2,14 @@
 #ifndef UCX_IB_DMABUF_CACHE_BUDGET_H_
 #define UCX_IB_DMABUF_CACHE_BUDGET_H_
 
+#include "reclaim/steps.h"
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 namespace ucx_ib_dmabuf {
 
-constexpr unsigned max_nics = 256;
+constexpr unsigned max_nics = steps::size(256u, 2u);
 
 // Something that is or will be registered: regions of one GPU.
 struct amount {

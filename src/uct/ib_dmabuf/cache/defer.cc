@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
-#include <csignal>
 
 // Deregistration of a large region takes long enough to be felt by the thread
 // that releases memory: a thread of the cache's does it instead, at once.
@@ -23,16 +22,11 @@ bool engine::defer(batch *claimed)
 {
     guard locked(lock_);
     if (!deferred_.running) {
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
         auto run = [](void *self) -> void * {
             static_cast<engine *>(self)->run_deferred();
             return nullptr;
         };
-        deferred_.running =
-            pthread_create(&deferred_.thread, nullptr, run, this) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        deferred_.running = deferred_.thread.start(run, this);
         if (!deferred_.running) {
             return false;
         }
@@ -73,13 +67,16 @@ void engine::stop_deferred()
         deferred_.stop = true;
     }
     deferred_changed_.notify_all();
-    pthread_join(deferred_.thread, nullptr);
+    deferred_.thread.join();
 }
 
 bool engine::flush()
 {
     guard locked(lock_);
-    wait_for_leaving(locked);
+    changed_.wait(locked, [this] {
+        return std::all_of(nics_, nics_ + nic_end_,
+                           [](const nic_slot &each) { return each.busy == 0; });
+    });
     return deferred_.running;
 }
 

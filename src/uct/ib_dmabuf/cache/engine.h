@@ -177,7 +177,7 @@ private:
 
     // retire.cc
     void retire(writer &, cached_region *e, cause why);
-    size_t claim_unused(writer &, batch *retired);
+    size_t claim_unused(guard &, batch *retired);
     size_t retire_all(guard &, batch *chosen, cause why);
     void claim(cached_region *e, batch *out);
     void deregister(batch *claimed, bool forced = false);
@@ -234,7 +234,7 @@ private:
     // Deregistration that would block a release. Under the lock.
     struct {
         batch waiting;
-        pthread_t thread;
+        steps::thread thread;
         bool running = false, stop = false;
     } deferred_;
     condition_variable deferred_changed_;

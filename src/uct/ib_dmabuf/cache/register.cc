@@ -237,7 +237,7 @@ ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
             add_reference(locked, *out);
             ++nics_[nic].used[(*out)->device];
         }
-        claim_unused(alone, &replaced);
+        claim_unused(locked, &replaced);
     }
     deregister(&replaced);
     return *out != nullptr ? UCS_OK : UCS_ERR_NO_MEMORY;

@@ -40,8 +40,10 @@ void engine::claim(cached_region *e, batch *out)
     out->push(e);
 }
 
-// Leaves in the batch what is unused, claimed. Returns how many that are.
-size_t engine::claim_unused(writer &, batch *retired)
+// Leaves in the batch what is unused, claimed. Returns how many that are. Nobody
+// takes what was retired: a sum that is not zero for whoever is giving it back
+// is added up again by that one, under the lock.
+size_t engine::claim_unused(guard &, batch *retired)
 {
     batch unused;
     size_t count = 0;
@@ -60,17 +62,19 @@ size_t engine::claim_unused(writer &, batch *retired)
 
 // What was chosen is retired, and claimed if it is unused; only that stays in
 // the batch. Returns how many that are.
-size_t engine::retire_all(guard &, batch *chosen, cause why)
+size_t engine::retire_all(guard &locked, batch *chosen, cause why)
 {
     if (chosen->empty()) {
         return 0;
     }
-    writer alone(references_);
-    for (cached_region *e = chosen->first(); e != nullptr;
-         e                = e->next_in_batch) {
-        retire(alone, e, why);
+    {
+        writer alone(references_);
+        for (cached_region *e = chosen->first(); e != nullptr;
+             e                = e->next_in_batch) {
+            retire(alone, e, why);
+        }
     }
-    return claim_unused(alone, chosen);
+    return claim_unused(locked, chosen);
 }
 
 // Forced: whoever still has them does not use them any more; such a region is
@@ -116,10 +120,9 @@ void engine::last_reference(cached_region *e)
         if (e->generation != generation_ || !e->retired || e->claimed) {
             return;
         }
-        writer alone(references_);
         retired_.remove(e);
         last.push(e);
-        changes_ += claim_unused(alone, &last);
+        changes_ += claim_unused(locked, &last);
     }
     deregister_soon(&last);
 }

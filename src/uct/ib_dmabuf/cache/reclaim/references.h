@@ -102,8 +102,9 @@ public:
     // The same, after making one; nullptr without memory. Takes the mutex.
     record *prepare(mutex &lock);
 
-    // The sum of all threads' counts of an object: exact while there is a
-    // writer, else an estimate. Under the mutex.
+    // The sum of all threads' counts of an object, under the mutex: exact while
+    // there is a writer; once nobody can take it any more, not below the truth;
+    // else an estimate.
     int64_t total(uint32_t object) const;
     uint64_t hits() const;
 

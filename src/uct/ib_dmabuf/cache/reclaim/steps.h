@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <pthread.h>
 #include <sched.h>
@@ -86,6 +87,25 @@ public:
 private:
     pthread_key_t key_;
     bool works_;
+};
+
+// A thread in which no signal is handled.
+class thread {
+public:
+    // False if there can be none.
+    bool start(void *(*run)(void *), void *with)
+    {
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        bool started = pthread_create(&id_, nullptr, run, with) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        return started;
+    }
+    void join() { pthread_join(id_, nullptr); }
+
+private:
+    pthread_t id_;
 };
 
 // Waits for something that another thread does within some instructions, unless
