@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <uct/ib_dmabuf/cache/cache.h>
+#include <uct/ib_dmabuf/cache/memory_run.h>
 
 // Replays a trace through the cache with two NICs on a simulated GPU, and
 // through UCX 1.22's policy; prints what each registered and what it asked the
@@ -102,24 +103,25 @@ private:
     // VMM segments can.
     bool merged(uintptr_t at, uintptr_t base, size_t size)
     {
-        extent whole;
+        ucx_ib_dmabuf::memory_run whole;
         uint64_t before = gpu_.driver_calls;
         uintptr_t lo = std::min(at, base), hi = std::max(at + 1, base + size);
-        bool one          = gpu_.describe(lo, hi - lo, &whole) == UCS_OK;
+        bool one          = whole.describe(gpu_, {lo, hi}) == UCS_OK;
         gpu_.driver_calls = before;
         return one || (at >= base && at < base + size);
     }
 
     bool use(uintptr_t address, size_t size)
     {
-        extent memory;
+        ucx_ib_dmabuf::memory_run run;
         uint64_t before = gpu_.driver_calls;
-        if (!peer_ || gpu_.describe(address, size, &memory) != UCS_OK) {
+        if (!peer_ || run.describe(gpu_, {address, address + size}) != UCS_OK) {
             fprintf(stderr, "nothing to use at %zu\n", size_t(address));
             return false;
         }
         gpu_.driver_calls = before;
         ++uses_;
+        const extent memory{.base = run.range.lo, .size = run.range.size()};
         allow(memory, address, size);
         peer_->use(memory, address, size);
         for (auto id : ids_) {
@@ -146,7 +148,7 @@ private:
         uint64_t before = gpu_.driver_calls;
         for (uintptr_t at = address; at < address + size;
              at           = part.base + part.size) {
-            gpu_.describe(at, 1, &part);
+            gpu_.describe(at, &part);
             if (large) {
                 part.base = at & ~(chunk - 1);
                 part.size = chunk;

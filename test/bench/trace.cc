@@ -41,8 +41,7 @@ void trace_gpu::alloc(uintptr_t base, size_t size, bool vmm)
     blocks_[base] = {size, ++last_id_, vmm};
 }
 
-// The VMM segments that the range touches are one extent.
-ucs_status_t trace_gpu::describe(uintptr_t address, size_t length, extent *out)
+ucs_status_t trace_gpu::describe(uintptr_t address, extent *out)
 {
     driver_calls += 2; // the attributes, the address range
     auto it = blocks_.upper_bound(address);
@@ -50,35 +49,23 @@ ucs_status_t trace_gpu::describe(uintptr_t address, size_t length, extent *out)
         (--it, address - it->first >= it->second.size)) {
         return UCS_ERR_NO_ELEM;
     }
-    *out     = {it->first, it->second.size, it->second.id, 0, 2, true};
-    bool vmm = it->second.vmm;
-    while (out->base + out->size < address + length) {
-        driver_calls += 2;
-        ++it;
-        if (!vmm || it == blocks_.end() || it->first != out->base + out->size) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        out->size += it->second.size;
-        out->identity = out->identity * 1000003 + it->second.id;
-    }
+    *out = {it->first, it->second.size, it->second.id, 0, it->second.vmm};
     return UCS_OK;
 }
 
-bool trace_gpu::is_current(uintptr_t address, size_t length, uint64_t identity)
+bool trace_gpu::is_current(uintptr_t address, uint64_t identity)
 {
     extent now;
     uint64_t before = driver_calls;
-    bool same =
-        describe(address, length, &now) == UCS_OK && now.identity == identity;
+    bool same = describe(address, &now) == UCS_OK && now.identity == identity;
     driver_calls = before + 1;
     return same;
 }
 
-ucs_status_t trace_gpu::export_range(uintptr_t, size_t, int *fd, size_t *offset)
+ucs_status_t trace_gpu::export_range(uintptr_t, size_t, int *fd)
 {
     ++driver_calls;
-    *fd     = -1;
-    *offset = 0;
+    *fd = -1;
     return UCS_OK;
 }
 

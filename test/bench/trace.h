@@ -29,12 +29,11 @@ public:
     void free(uintptr_t base) { blocks_.erase(base); }
     size_t size_at(uintptr_t base) const { return blocks_.at(base).size; }
 
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override;
-    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
-                              size_t *offset) override;
+    bool is_current(uintptr_t address, uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t address, size_t length,
+                              int *fd) override;
     size_t granularity() const override { return 4096; }
 
     uint64_t driver_calls = 0;
@@ -51,8 +50,7 @@ private:
 
 class trace_nic : public ucx_ib_dmabuf::registrar {
 public:
-    ucs_status_t reg(int, size_t, uintptr_t, size_t length,
-                     void **handle) override
+    ucs_status_t reg(int, uintptr_t, size_t length, void **handle) override
     {
         ++registrations;
         bytes += length;
