@@ -1,196 +1,216 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//
+// What the cache costs but for hits (bench_md.cc), each line a name, a figure
+// and where there is one ucs_rcache's:
+//   bytes         of host memory for each of many regions that a thread hits
+//   insert        ns to register, give back and invalidate; costless hardware
+//   host          ns for a lookup of what is no device memory
+//   unregistered  ns for the event of memory that was never registered
+#include "../../src/uct/ib_dmabuf/cache/cache.h"
 #include "fake_world.h"
-#include "subject.h"
 #include <algorithm>
-#include <benchmark/benchmark.h>
 #include <cstdio>
-#include <random>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <sys/mman.h>
 #include <sys/wait.h>
-#include <uct/ib_dmabuf/cache/cache.h>
 #include <unistd.h>
 #include <vector>
-
-// The registration cache beside ucs_rcache, in one process. Names are
-// WHAT/SUBJECT/..., which test/bench/run reads.
-namespace {
-
-constexpr size_t KiB = 1024, MiB = 1024 * KiB;
-
-std::unique_ptr<subject> make(bool peer, size_t stride)
-{
-    return peer ? make_rcache() : make_cache(stride);
+extern "C" {
+#include <ucs/memory/rcache.h>
 }
 
-// In random order, each as often as any other.
-std::vector<uintptr_t> addresses(size_t count, size_t stride)
+namespace {
+
+using ucx_ib_dmabuf::cache;
+using ucx_ib_dmabuf::region;
+
+constexpr size_t stride  = 2 << 20;
+constexpr unsigned turns = 5;
+
+uintptr_t buffer(size_t number)
 {
-    std::vector<uintptr_t> result(count);
-    for (size_t i = 0; i < count; ++i) {
-        result[i] = fake_world::first + i * stride;
+    return fake_world::first + number * stride;
+}
+
+struct subject {
+    fake_world world{stride};
+    cache regions{world, {}};
+    const cache::nic_id nic = regions.attach(world);
+
+    ~subject() { regions.detach(nic); }
+    void use(size_t number)
+    {
+        const region *got = nullptr;
+        if (regions.get(nic, buffer(number), 1024, &got) != UCS_OK) {
+            abort();
+        }
+        regions.put(got);
     }
-    std::shuffle(result.begin(), result.end(), std::mt19937_64(1));
-    return result;
+};
+
+ucs_status_t reg(void *, ucs_rcache_t *, void *, ucs_rcache_region_t *,
+                 uint16_t)
+{
+    return UCS_OK;
+}
+
+void dereg(void *, ucs_rcache_t *, ucs_rcache_region_t *) {}
+
+void dump(void *, ucs_rcache_t *, ucs_rcache_region_t *, char *, size_t) {}
+
+// As uct_ib sets it up, but for the events: invalidation is asked for.
+class rcache {
+public:
+    rcache()
+    {
+        static const ucs_rcache_ops_t ops = {reg, dereg, dump};
+        ucs_rcache_params_t params        = {};
+        params.region_struct_size         = sizeof(ucs_rcache_region_t) + 64;
+        params.alignment                  = UCS_RCACHE_MIN_ALIGNMENT;
+        params.max_alignment              = 4096;
+        params.ops                        = &ops;
+        params.flags                      = UCS_RCACHE_FLAG_NO_PFN_CHECK;
+        params.max_regions                = ULONG_MAX;
+        params.max_size                   = SIZE_MAX;
+        params.max_unreleased             = SIZE_MAX;
+        if (ucs_rcache_create(&params, "peer", nullptr, &cache_) != UCS_OK) {
+            abort();
+        }
+    }
+    ~rcache() { ucs_rcache_destroy(cache_); }
+    rcache(const rcache &)            = delete;
+    rcache &operator=(const rcache &) = delete;
+
+    ucs_rcache_region_t *take(size_t number)
+    {
+        ucs_rcache_region_t *found = nullptr;
+        if (ucs_rcache_get(cache_, reinterpret_cast<void *>(buffer(number)),
+                           stride, PROT_READ | PROT_WRITE, nullptr,
+                           &found) != UCS_OK) {
+            abort();
+        }
+        return found;
+    }
+    void put(ucs_rcache_region_t *used) { ucs_rcache_region_put(cache_, used); }
+    void invalidate(size_t number)
+    {
+        ucs_rcache_region_t *gone = take(number);
+        ucs_rcache_region_invalidate(
+            cache_, gone, [](void *) {}, nullptr);
+        put(gone);
+    }
+
+private:
+    ucs_rcache_t *cache_ = nullptr;
+};
+
+// CPU time, in ns, of each of `count` things that `what` does.
+double time_of(size_t count, const std::function<void()> &what)
+{
+    timespec begin{}, end{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    what();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    return (static_cast<double>(end.tv_sec - begin.tv_sec) * 1e9 +
+            static_cast<double>(end.tv_nsec - begin.tv_nsec)) /
+           static_cast<double>(count);
+}
+
+double median(std::vector<double> values)
+{
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+// In turns, each with caches of its own.
+void print_insert(size_t count)
+{
+    std::vector<double> ours, theirs;
+    for (unsigned turn = 0; turn < turns; ++turn) {
+        subject mine;
+        rcache peer;
+        ours.push_back(time_of(count, [&] {
+            for (size_t i = 0; i < count; ++i) {
+                mine.use(i);
+            }
+            for (size_t i = 0; i < count; ++i) {
+                mine.regions.invalidate(buffer(i), stride);
+            }
+        }));
+        theirs.push_back(time_of(count, [&] {
+            for (size_t i = 0; i < count; ++i) {
+                peer.put(peer.take(i));
+            }
+            for (size_t i = 0; i < count; ++i) {
+                peer.invalidate(i);
+            }
+        }));
+    }
+    printf("insert %.2f %.2f\n", median(ours), median(theirs));
+}
+
+void print_rest(size_t count)
+{
+    subject mine;
+    std::vector<double> host, event;
+    for (size_t i = 0; i < 1000; ++i) {
+        mine.use(i);
+    }
+    for (unsigned turn = 0; turn < turns; ++turn) {
+        host.push_back(time_of(count, [&] {
+            const region *none = nullptr;
+            for (size_t i = 0; i < count; ++i) {
+                (void)mine.regions.get(mine.nic, fake_world::first / 2 + i,
+                                       4096, &none);
+            }
+        }));
+        event.push_back(time_of(count, [&] {
+            for (size_t i = 0; i < count; ++i) {
+                mine.regions.invalidate(buffer(5000), stride);
+            }
+        }));
+    }
+    printf("host %.2f\nunregistered %.2f\n", median(host), median(event));
 }
 
 size_t resident()
 {
     size_t pages = 0, total = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file != nullptr) {
-        if (fscanf(file, "%zu %zu", &total, &pages) != 2) {
-            pages = 0;
-        }
-        fclose(file);
+    if (file == nullptr || fscanf(file, "%zu %zu", &total, &pages) != 2) {
+        abort();
     }
+    fclose(file);
     return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Resident bytes for each of a million regions that are hit by one thread, in a
-// process that has done nothing yet.
-double memory_of(bool peer)
+void print_bytes(size_t count)
 {
-    constexpr size_t count = 1000000, stride = 2 * MiB;
-    int ends[2];
-    double result = 0;
-    if (pipe(ends) != 0) {
-        return 0;
+    const size_t before = resident();
+    subject mine;
+    for (unsigned pass = 0; pass < 2; ++pass) {
+        for (size_t i = 0; i < count; ++i) {
+            mine.use(i);
+        }
     }
-    pid_t child = fork();
-    if (child == 0) {
-        auto all      = addresses(count, stride);
-        size_t before = resident();
-        auto cache    = make(peer, stride);
-        cache->insert(fake_world::first, stride, stride, count);
-        cache->hit(all.data(), count);
-        result = static_cast<double>(resident() - before) / count;
-        _exit(write(ends[1], &result, sizeof(result)) != sizeof(result));
-    }
-    if (read(ends[0], &result, sizeof(result)) != sizeof(result)) {
-        result = 0;
-    }
-    waitpid(child, nullptr, 0);
-    close(ends[0]);
-    close(ends[1]);
-    return result;
-}
-
-void memory(benchmark::State &state, double bytes)
-{
-    for ([[maybe_unused]] auto _ : state) {
-    }
-    state.counters["bytes"] = bytes;
-}
-
-// The CSV output wants the same counters of every benchmark, whichever is the
-// first to end.
-void no_memory(benchmark::State &state)
-{
-    state.counters["bytes"] = 0;
-}
-
-std::unique_ptr<subject> shared;
-
-void hit(benchmark::State &state, bool peer, size_t count, size_t stride)
-{
-    std::vector<uintptr_t> all = addresses(count, stride);
-    if (state.thread_index() == 0) {
-        shared = make(peer, stride);
-        shared->insert(fake_world::first, stride, stride, count);
-    } else {
-        std::rotate(all.begin(),
-                    all.begin() + static_cast<ptrdiff_t>(count / 2), all.end());
-    }
-    for ([[maybe_unused]] auto _ : state) {
-        shared->hit(all.data(), count);
-    }
-    if (state.thread_index() == 0) {
-        shared.reset();
-    }
-    no_memory(state);
-}
-
-void churn(benchmark::State &state, bool peer, size_t count, size_t stride)
-{
-    auto cache = make(peer, stride);
-    for ([[maybe_unused]] auto _ : state) {
-        cache->churn(fake_world::first, stride, stride, count);
-    }
-    no_memory(state);
-}
-
-// What is no device memory, by the whole of get(); the exporter answers at
-// once.
-void host(benchmark::State &state)
-{
-    fake_world world(2 * MiB);
-    ucx_ib_dmabuf::cache cache(world, {});
-    auto nic                         = cache.attach(world);
-    const ucx_ib_dmabuf::region *got = nullptr;
-    for (int i = 0; i < 1000; ++i) {
-        cache.get(nic, fake_world::first + i * 2 * MiB, 1, &got);
-        cache.put(got);
-    }
-    uintptr_t address = 0x7f0000000000 >> 8;
-    for ([[maybe_unused]] auto _ : state) {
-        benchmark::DoNotOptimize(cache.get(nic, address, 4096, &got));
-        address += 4096;
-    }
-    no_memory(state);
-}
-
-// The event of a free of something that was never registered.
-void unregistered(benchmark::State &state)
-{
-    fake_world world(2 * MiB);
-    ucx_ib_dmabuf::cache cache(world, {});
-    auto nic                         = cache.attach(world);
-    const ucx_ib_dmabuf::region *got = nullptr;
-    for (int i = 0; i < 1000; ++i) {
-        cache.get(nic, fake_world::first + i * 2 * MiB, 1, &got);
-        cache.put(got);
-    }
-    for ([[maybe_unused]] auto _ : state) {
-        cache.invalidate(fake_world::first + 5000 * 2 * MiB, 2 * MiB);
-    }
-    no_memory(state);
-}
-
-void add(const char *what, bool peer, size_t count, size_t stride, int threads)
-{
-    std::string name = std::string(what) + (peer ? "/ucs_rcache" : "/cache") +
-                       "/" + std::to_string(count) + "/" +
-                       std::to_string(stride / KiB) + "K";
-    bool hits = std::string(what) == "hit";
-    benchmark::RegisterBenchmark(name.c_str(), hits ? hit : churn, peer, count,
-                                 stride)
-        ->Threads(threads)
-        ->UseRealTime();
+    printf("bytes %.1f\n", static_cast<double>(resident() - before) /
+                               static_cast<double>(count));
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-    const double bytes[] = {memory_of(false), memory_of(true)};
-    for (bool peer : {false, true}) {
-        benchmark::RegisterBenchmark(
-            peer ? "memory/ucs_rcache" : "memory/cache", memory, bytes[peer])
-            ->Iterations(1)
-            ->Repetitions(1);
+    const size_t count = argc == 2 ? strtoull(argv[1], nullptr, 10) : 0;
+    if (count == 0) {
+        fprintf(stderr, "usage: bench_cache COUNT\n");
+        return 2;
     }
-    for (bool peer : {true, false}) {
-        for (size_t stride : {2 * MiB, 64 * KiB}) {
-            add("hit", peer, 1000, stride, 1);
-            add("hit", peer, 1000, stride, 2);
-            add("hit", peer, 100000, stride, 1);
-            add("hit", peer, 1000000, stride, 1);
-            add("churn", peer, 1000000, stride, 1);
-        }
-    }
-    benchmark::RegisterBenchmark("host", host);
-    benchmark::RegisterBenchmark("unregistered", unregistered);
-    benchmark::Initialize(&argc, argv);
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
+    // First, in a process that has done nothing yet.
+    print_bytes(count);
+    print_insert(count);
+    print_rest(count);
     return 0;
 }

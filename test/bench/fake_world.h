@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_TEST_BENCH_FAKE_WORLD_H_
 #define UCX_IB_DMABUF_TEST_BENCH_FAKE_WORLD_H_
 
-#include <uct/ib_dmabuf/cache/provider.h>
+#include "../../src/uct/ib_dmabuf/cache/provider.h"
 
 // Device memory above an address, an allocation every `stride` bytes; host
 // memory below. A NIC that registers everything. Both without cost.
@@ -22,8 +22,7 @@ public:
         *out = {.base     = address - (address - first) % stride_,
                 .size     = stride_,
                 .identity = (address - first) / stride_,
-                .device   = 0,
-                .joins    = false};
+                .device   = 0};
         return UCS_OK;
     }
     bool is_current(uintptr_t address, uint64_t identity) override

@@ -1,29 +1,58 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST         += test/bench/report.awk test/bench/traces.awk
-dist_check_SCRIPTS += test/bench/run test/bench/traces.tap
-TAP_TESTS          += test/bench/traces.tap
+EXTRA_DIST         += test/bench/report.awk test/bench/targets \
+                      test/bench/traces.awk
+dist_check_SCRIPTS += test/bench/run test/bench/run.tap test/bench/traces.tap
+TAP_TESTS          += test/bench/run.tap test/bench/traces.tap
 
 check_PROGRAMS += test/bench/replay
 test_bench_replay_SOURCES = \
     test/bench/replay.cc \
     test/bench/trace.cc \
-    test/bench/trace.h
+    test/bench/trace.h \
+    test/bench/trace_world.cc \
+    test/bench/trace_world.h \
+    test/bench/ucx_policy.cc \
+    test/bench/ucx_policy.h
 test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
 
-if HAVE_BENCHMARK
-check_PROGRAMS    += test/bench/bench_cache
-# UCX's own cache: its header is not installed.
-check_LTLIBRARIES += test/bench/libbench_rcache.la
-test_bench_libbench_rcache_la_SOURCES = \
-    test/bench/subject.h \
-    test/bench/subject_rcache.cc
-test_bench_libbench_rcache_la_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
+# The memory domain with the real uct_ib over a fake libibverbs.
+bench_md_sources = \
+    src/uct/ib_dmabuf/md/module.cc \
+    test/bench/bench_md.cc \
+    test/bench/fake_verbs.cc \
+    test/bench/instructions.cc \
+    test/bench/instructions.h \
+    test/bench/uct_domain.h
+bench_md_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx \
+    -R $(UCX_PREFIX)/lib/ucx -export-dynamic
+bench_md_ldadd   = \
+    libib_dmabuf_md.la -luct_ib -luct -lucs -lucm -ldl -lpthread
 
+check_PROGRAMS += test/bench/bench_md
+test_bench_bench_md_SOURCES  = $(bench_md_sources)
+test_bench_bench_md_CPPFLAGS = $(md_cppflags)
+test_bench_bench_md_LDFLAGS  = $(bench_md_ldflags)
+test_bench_bench_md_LDADD    = $(bench_md_ldadd)
+
+# The same with other caches: linked before the library, whose objects are then
+# not needed.
+check_PROGRAMS += test/bench/bench_md_mutex test/bench/bench_md_shared_mutex
+test_bench_bench_md_mutex_SOURCES         = $(bench_md_sources) \
+    test/bench/simple_cache.cc
+test_bench_bench_md_mutex_CPPFLAGS        = $(md_cppflags)
+test_bench_bench_md_mutex_LDFLAGS         = $(bench_md_ldflags)
+test_bench_bench_md_mutex_LDADD           = $(bench_md_ldadd)
+test_bench_bench_md_shared_mutex_SOURCES  = $(bench_md_sources) \
+    test/bench/simple_cache.cc
+test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_cppflags) \
+    -DSIMPLE_CACHE_SHARED
+test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
+test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
+
+check_PROGRAMS += test/bench/bench_cache
 test_bench_bench_cache_SOURCES = \
     test/bench/bench_cache.cc \
-    test/bench/fake_world.h \
-    test/bench/subject.h \
-    test/bench/subject_cache.cc
-test_bench_bench_cache_LDADD   = test/bench/libbench_rcache.la \
-    libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm $(BENCHMARK_LIBS)
-endif
+    test/bench/fake_world.h
+test_bench_bench_cache_CPPFLAGS = $(md_cppflags)
+test_bench_bench_cache_LDADD   = \
+    libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm -lpthread

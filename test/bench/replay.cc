@@ -1,201 +1,380 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//
+// Replays traces through the cache on simulated GPUs and NICs, and through UCX
+// 1.22's policy; prints what each registered, what it asked the driver and how
+// long that would have taken. Ends with 1 if the cache missed a target:
+//   registrations  no more than the limit: one for each allocation, segment or
+//                  chunk and NIC that uses it, one for each border between two
+//                  that a use crosses, and one for each that was evicted
+//   driver calls   no more than UCX 1.22's
+//   bytes          registered: no more than twice those used, for each NIC
+//   replaced       none: deregistrations with neither a release nor an eviction
+//                  behind them
+// The last two only of the trace "borders". Ends with 2 if a trace is wrong, or
+// the cache is.
+#include "../../src/uct/ib_dmabuf/cache/cache.h"
 #include "trace.h"
+#include "ucx_policy.h"
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <deque>
 #include <fstream>
 #include <memory>
 #include <set>
-#include <uct/ib_dmabuf/cache/cache.h>
-#include <uct/ib_dmabuf/cache/memory_run.h>
 
-// Replays a trace through the cache with two NICs on a simulated GPU, and
-// through UCX 1.22's policy; prints what each registered and what it asked the
-// driver. Fails if the cache registered more than once for an allocation or
-// chunk, or border between two that a use crosses, and NIC; or did not find
-// what it should.
 namespace {
 
 using ucx_ib_dmabuf::cache;
 using ucx_ib_dmabuf::cache_counters;
-using ucx_ib_dmabuf::extent;
+using ucx_ib_dmabuf::cache_settings;
 using ucx_ib_dmabuf::region;
 
-constexpr unsigned nic_count = 2;
+// What a trace says before its first allocation.
+struct machine {
+    size_t device_memory = 0;
+    size_t nics          = 2;
+    size_t budget        = SIZE_MAX; // bytes for each GPU
+};
+
+cache_settings settings_of(const machine &with)
+{
+    cache_settings result;
+    result.max_bytes = [budget = with.budget](int) { return budget; };
+    return result;
+}
+
+// A NIC, what it may register, and what it would with UCX.
+struct replayed_nic {
+    replayed_nic(const machine &with, const costs &price, account &ours,
+                 account &theirs)
+        : nic(price, ours), peer(with.device_memory, with.budget, price, theirs)
+    {
+    }
+
+    trace_nic nic;
+    ucx_policy peer;
+    cache::nic_id id = 0;
+    // Allocations and chunks used, and the last bytes before borders crossed.
+    std::set<uintptr_t> seen;
+    std::map<uintptr_t, uintptr_t> used; // bytes: start to end
+};
 
 class replay {
 public:
-    replay() : cache_(gpu_, settings_)
+    replay(const machine &with, const costs &price)
+        : settings_(settings_of(with)), gpus_(price, ours_),
+          cache_(gpus_, settings_)
     {
-        for (auto &nic : nics_) {
-            ids_[&nic - nics_] = cache_.attach(nic);
+        for (size_t i = 0; i < with.nics; ++i) {
+            nics_.emplace_back(with, price, ours_, theirs_);
+            nics_.back().id = cache_.attach(nics_.back().nic);
         }
     }
     ~replay()
     {
-        for (auto id : ids_) {
-            cache_.detach(id);
+        for (auto &one : nics_) {
+            cache_.detach(one.id);
         }
     }
     replay(const replay &)            = delete;
     replay &operator=(const replay &) = delete;
 
+    // False if it is impossible, or the cache is wrong.
     bool step(const trace_step &one)
     {
         switch (one.what) {
-        case trace_step::action::device:
-            peer_ = std::make_unique<ucx_policy>(one.address);
-            return true;
         case trace_step::action::alloc:
         case trace_step::action::map:
-            gpu_.alloc(one.address, one.size,
-                       one.what == trace_step::action::map);
+            gpus_.alloc(one.address, one.size, std::max(one.which, 0),
+                        one.what == trace_step::action::map);
             // As the memory domain does: nothing old is there any more.
             cache_.invalidate(one.address, one.size);
             return true;
         case trace_step::action::free:
-            release(one.address);
-            return true;
+            return release(one.address);
         case trace_step::action::use:
-            return use(one.address, one.size);
+            return use(one);
+        default:
+            return false; // too late
         }
-        return false;
     }
 
-    bool print(const std::string &name, bool heading)
+    struct result {
+        account ours, theirs;
+        size_t uses, limit, replaced;
+        uint64_t hits;
+        double used_bytes; // of each NIC, added up
+    };
+
+    result get() const
     {
+        result all{ours_, theirs_, uses_, limit_, replaced_, 0, 0};
         cache_counters now;
         cache_.read_counters(&now);
-        double bytes = 0;
-        for (auto &nic : nics_) {
-            bytes += static_cast<double>(nic.bytes);
+        all.hits = now.hits;
+        all.limit += now.evictions;
+        for (const auto &one : nics_) {
+            for (const auto &[start, end] : one.used) {
+                all.used_bytes += static_cast<double>(end - start);
+            }
         }
-        if (heading) {
-            printf("%-11s %7s %7s | %7s %7s %7s %7s %7s | %8s %7s\n", "", "",
-                   "", "regis-", "", "", "driver", "GiB in", "UCX 1.22",
-                   "driver");
-            printf("%-11s %7s %7s | %7s %7s %7s %7s %7s | %8s %7s\n", "trace",
-                   "uses", "limit", "tered", "exports", "hits", "calls", "all",
-                   "", "calls");
-        }
-        printf("%-11s %7zu %7zu | %7zu %7zu %7zu %7zu %7.1f | %8zu %7zu\n",
-               name.c_str(), uses_, allowed_, size_t(now.registrations),
-               size_t(now.exports), size_t(now.hits), size_t(gpu_.driver_calls),
-               bytes / (size_t{1} << 30),
-               size_t(peer_->registrations * nic_count),
-               size_t(peer_->driver_calls * nic_count));
-        return now.registrations <= allowed_ &&
-               now.hits + now.misses == uses_ * nic_count;
+        return all;
     }
 
 private:
-    void release(uintptr_t base)
+    uint64_t evictions() const
     {
-        size_t size = gpu_.size_at(base);
-        cache_.invalidate(base, size);
-        peer_->release(base, size);
-        // With everything that was registered together with it.
-        std::erase_if(seen_,
-                      [&](uintptr_t at) { return merged(at, base, size); });
-        gpu_.free(base);
+        cache_counters now;
+        cache_.read_counters(&now);
+        return now.evictions;
     }
 
-    // Whether what is at the address may be in one region with the range: only
-    // VMM segments can.
-    bool merged(uintptr_t at, uintptr_t base, size_t size)
+    bool release(uintptr_t base)
     {
-        ucx_ib_dmabuf::memory_run whole;
-        uint64_t before = gpu_.driver_calls;
-        uintptr_t lo = std::min(at, base), hi = std::max(at + 1, base + size);
-        bool one          = whole.describe(gpu_, {lo, hi}) == UCS_OK;
-        gpu_.driver_calls = before;
-        return one || (at >= base && at < base + size);
-    }
-
-    bool use(uintptr_t address, size_t size)
-    {
-        ucx_ib_dmabuf::memory_run run;
-        uint64_t before = gpu_.driver_calls;
-        if (!peer_ || run.describe(gpu_, {address, address + size}) != UCS_OK) {
-            fprintf(stderr, "nothing to use at %zu\n", size_t(address));
+        const trace_block *block = gpus_.at(base);
+        if (block == nullptr || block->base != base) {
             return false;
         }
-        gpu_.driver_calls = before;
-        ++uses_;
-        const extent memory{.base = run.range.lo, .size = run.range.size()};
-        allow(memory, address, size);
-        peer_->use(memory, address, size);
-        for (auto id : ids_) {
-            const region *got = nullptr;
-            if (cache_.get(id, address, size, &got) != UCS_OK ||
-                got->address > address ||
-                got->address + got->length < address + size) {
-                fprintf(stderr, "no region at %zu\n", size_t(address));
+        cache_.invalidate(base, block->size);
+        for (auto &one : nics_) {
+            one.peer.release(base, block->size);
+            // With everything that may have been registered together with it.
+            std::erase_if(one.seen, [&](uintptr_t at) {
+                const uintptr_t lo = std::min(at, base);
+                return gpus_.is_one(lo, std::max(at + 1, block->end()) - lo);
+            });
+        }
+        gpus_.free(base);
+        return true;
+    }
+
+    bool use(const trace_step &one)
+    {
+        if (!gpus_.is_one(one.address, one.size) ||
+            one.which >= static_cast<int>(nics_.size())) {
+            return false;
+        }
+        for (size_t i = 0; i < nics_.size(); ++i) {
+            if ((one.which < 0 || static_cast<size_t>(one.which) == i) &&
+                !use(nics_[i], one.address, one.size)) {
                 return false;
             }
-            cache_.put(got);
         }
         return true;
     }
 
-    // One registration for each allocation, segment or chunk that is used for
-    // the first time, and for each border between two that is crossed for the
-    // first time, with each NIC.
-    void allow(const extent &memory, uintptr_t address, size_t size)
+    bool use(replayed_nic &with, uintptr_t address, size_t size)
     {
-        size_t chunk = settings_.chunk_size;
-        bool large   = memory.size > chunk;
-        extent part;
-        uint64_t before = gpu_.driver_calls;
-        for (uintptr_t at = address; at < address + size;
-             at           = part.base + part.size) {
-            gpu_.describe(at, &part);
-            if (large) {
-                part.base = at & ~(chunk - 1);
-                part.size = chunk;
-            }
-            allowed_ += seen_.insert(part.base).second ? nic_count : 0;
-            if (part.base + part.size < address + size) {
-                allowed_ += seen_.insert(part.base + part.size - 1).second
-                                ? nic_count
-                                : 0;
-            }
+        ++uses_;
+        allow(with, address, size);
+        add_used(with, address, address + size);
+        with.peer.use(gpus_.around(address, size), address, size);
+
+        const uint64_t gone    = ours_.deregistrations;
+        const uint64_t evicted = evictions();
+        const region *got      = nullptr;
+        if (cache_.get(with.id, address, size, &got) != UCS_OK ||
+            got->address > address ||
+            got->address + got->length < address + size) {
+            fprintf(stderr, "no region at %zu\n", address);
+            return false;
         }
-        gpu_.driver_calls = before;
+        cache_.put(got);
+        replaced_ += ours_.deregistrations - gone - (evictions() - evicted);
+        return true;
     }
 
-    trace_gpu gpu_;
-    trace_nic nics_[nic_count];
-    cache::nic_id ids_[nic_count];
-    const ucx_ib_dmabuf::cache_settings settings_;
+    // One for each allocation, segment or chunk that is used for the first
+    // time, and for each border between two that is crossed for the first time.
+    void allow(replayed_nic &with, uintptr_t address, size_t size)
+    {
+        const size_t chunk = settings_.chunk_size;
+        for (uintptr_t at = address, next; at < address + size; at = next) {
+            const trace_block *block = gpus_.at(at);
+            uintptr_t base           = block->base;
+            next                     = block->end();
+            if (!block->vmm && block->size > chunk) {
+                base = at & ~(chunk - 1);
+                next = base + chunk;
+            }
+            limit_ += with.seen.insert(base).second;
+            if (next < address + size) {
+                limit_ += with.seen.insert(next - 1).second;
+            }
+        }
+    }
+
+    static void add_used(replayed_nic &with, uintptr_t lo, uintptr_t hi)
+    {
+        auto at = with.used.upper_bound(lo);
+        if (at != with.used.begin() && std::prev(at)->second >= lo) {
+            --at;
+        }
+        while (at != with.used.end() && at->first <= hi) {
+            lo = std::min(lo, at->first);
+            hi = std::max(hi, at->second);
+            at = with.used.erase(at);
+        }
+        with.used[lo] = hi;
+    }
+
+    const cache_settings settings_;
+    account ours_, theirs_;
+    trace_gpus gpus_;
+    std::deque<replayed_nic> nics_;
     cache cache_;
-    std::unique_ptr<ucx_policy> peer_;
-    std::set<uintptr_t> seen_; // allocations and chunks used, and their ends
-    size_t uses_ = 0, allowed_ = 0;
+    size_t uses_ = 0, limit_ = 0, replaced_ = 0;
 };
+
+// What is missed, or nothing.
+std::string missed(const std::string &name, const replay::result &of)
+{
+    std::string all;
+    const auto judge = [&](const char *what, bool met) {
+        if (!met) {
+            all += all.empty() ? what : std::string(", ") + what;
+        }
+    };
+    judge("registrations", of.ours.registrations <= of.limit);
+    judge("driver calls", of.ours.driver_calls() <= of.theirs.driver_calls());
+    if (name == "borders") {
+        judge("bytes", of.ours.bytes <= 2 * of.used_bytes);
+        judge("replaced", of.replaced == 0);
+    }
+    return all;
+}
+
+constexpr double gib = size_t{1} << 30;
+
+bool print_row(const std::string &name, const replay::result &of)
+{
+    const std::string not_met = missed(name, of);
+    printf("%-10s %6zu %6zu %6zu %6zu %7zu %8.1f %8zu %9.1f | %6zu %7zu %8.1f "
+           "%9.1f  %s\n",
+           name.c_str(), of.uses, of.limit, size_t(of.ours.registrations),
+           size_t(of.ours.exports), size_t(of.ours.driver_calls()),
+           of.ours.bytes / gib, of.replaced, of.ours.ns / 1e6,
+           size_t(of.theirs.registrations), size_t(of.theirs.driver_calls()),
+           of.theirs.bytes / gib, of.theirs.ns / 1e6,
+           not_met.empty() ? "met" : ("MISSED: " + not_met).c_str());
+    return not_met.empty();
+}
+
+// For test/bench/run: a name, a figure, and what it is compared with.
+bool print_results(const std::string &name, const replay::result &of)
+{
+    printf("trace/%s/registrations %zu %zu\n", name.c_str(),
+           size_t(of.ours.registrations), of.limit);
+    printf("trace/%s/driver_calls %zu %zu\n", name.c_str(),
+           size_t(of.ours.driver_calls()), size_t(of.theirs.driver_calls()));
+    printf("trace/%s/bytes %.0f %.0f\n", name.c_str(), of.ours.bytes,
+           of.used_bytes);
+    printf("trace/%s/replaced %zu\n", name.c_str(), of.replaced);
+    printf("trace/%s/ms %.3f %.3f\n", name.c_str(), of.ours.ns / 1e6,
+           of.theirs.ns / 1e6);
+    return true;
+}
+
+void print_heading()
+{
+    printf("%-10s %6s %6s %6s %6s %7s %8s %8s %9s | %6s %7s %8s %9s\n", "", "",
+           "", "regis-", "", "driver", "GiB in", "re-", "", "UCX", "driver",
+           "GiB in", "");
+    printf("%-10s %6s %6s %6s %6s %7s %8s %8s %9s | %6s %7s %8s %9s\n", "trace",
+           "uses", "limit", "tered", "export", "calls", "all", "placed", "ms",
+           "1.22", "calls", "all", "ms");
+}
+
+bool set_cost(const std::string &text, costs *out)
+{
+    const struct {
+        const char *name;
+        double *value;
+    } all[]           = {{"query", &out->query}, {"export", &out->export_},
+                         {"reg", &out->reg},     {"reg_byte", &out->reg_byte},
+                         {"pin", &out->pin},     {"pin_byte", &out->pin_byte},
+                         {"dereg", &out->dereg}};
+    const size_t sign = text.find('=');
+    for (const auto &one : all) {
+        char *end = nullptr;
+        if (sign != std::string::npos && text.substr(0, sign) == one.name) {
+            *one.value = strtod(text.c_str() + sign + 1, &end);
+            return *end == '\0' && end != text.c_str() + sign + 1 &&
+                   *one.value >= 0;
+        }
+    }
+    return false;
+}
+
+// What comes before the first allocation.
+machine machine_of(const std::vector<trace_step> &steps, size_t *first)
+{
+    machine result;
+    for (*first = 0; *first < steps.size(); ++*first) {
+        const trace_step &step = steps[*first];
+        if (step.what == trace_step::action::device) {
+            result.device_memory = step.address;
+        } else if (step.what == trace_step::action::nics) {
+            result.nics = step.address;
+        } else if (step.what == trace_step::action::budget) {
+            result.budget = step.address;
+        } else {
+            break;
+        }
+    }
+    return result;
+}
+
+using printer = bool (*)(const std::string &name, const replay::result &of);
+
+// The status of the program.
+int replay_file(const char *path, const costs &price, printer print)
+{
+    std::ifstream file(path);
+    std::vector<trace_step> steps;
+    std::string error = "no such file";
+    if (!file || !read_trace(file, &steps, &error)) {
+        fprintf(stderr, "%s: %s\n", path, error.c_str());
+        return 2;
+    }
+    size_t at          = 0;
+    const machine with = machine_of(steps, &at);
+    replay one(with, price);
+    for (; at < steps.size(); ++at) {
+        if (with.device_memory == 0 || !one.step(steps[at])) {
+            fprintf(stderr, "%s: step %zu is impossible\n", path, at + 1);
+            return 2;
+        }
+    }
+    std::string name = path;
+    name             = name.substr(name.rfind('/') + 1);
+    return print(name.substr(0, name.find('.')), one.get()) ? 0 : 1;
+}
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-    bool right = true;
-    for (int i = 1; i < argc; ++i) {
-        std::ifstream file(argv[i]);
-        std::vector<trace_step> steps;
-        std::string error = "no such file";
-        if (!file || !read_trace(file, &steps, &error)) {
-            fprintf(stderr, "%s: %s\n", argv[i], error.c_str());
+    costs price;
+    printer print = print_row;
+    int at = 1, status = 0;
+    for (; at < argc && argv[at][0] == '-'; ++at) {
+        if (strcmp(argv[at], "--results") == 0) {
+            print = print_results;
+        } else if (strcmp(argv[at], "--cost") != 0 || ++at == argc ||
+                   !set_cost(argv[at], &price)) {
+            fprintf(stderr, "usage: replay [--results] [--cost NAME=NS]... "
+                            "TRACE...\n  costs: query, export, reg, reg_byte, "
+                            "pin, pin_byte, dereg\n");
             return 2;
         }
-        replay one;
-        for (const trace_step &step : steps) {
-            if (!one.step(step)) {
-                fprintf(stderr, "%s: this step is impossible\n", argv[i]);
-                return 2;
-            }
-        }
-        std::string name = argv[i];
-        name             = name.substr(name.rfind('/') + 1);
-        right &= one.print(name.substr(0, name.find('.')), i == 1);
     }
-    return right ? 0 : 1;
+    if (print == print_row) {
+        print_heading();
+    }
+    for (; at < argc && status != 2; ++at) {
+        status = std::max(status, replay_file(argv[at], price, print));
+    }
+    return status;
 }

@@ -1,70 +1,81 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Turns bench_cache's CSV into the table of targets; with -v json=FILE writes
-# the same as JSON.
+# Turns the targets and the results of all runs into the table; -v json=FILE
+# writes the same there. Ends with 1 if a target is missed or was not measured.
+# usage: awk -v json=FILE -f report.awk TARGETS RESULTS
+# RESULTS: NAME FIGURE [FIGURE OF THE PEER], a line for each run.
 
-# Nanoseconds an operation: benchmarks of a batch name its size.
-/^"[^"]*_median"/ {
-    name = $1
-    gsub(/"|_median/, "", name)
-    split(name, part, "/")
-    count = part[3] + 0 > 0 ? part[3] : 1
-    threads = name ~ /threads:2/ ? 2 : 1
-    key = part[1] "/" part[2] "/" part[3] "/" part[4] "/" threads
-    if (part[1] == "host" || part[1] == "unregistered") key = part[1]
-    # Google Benchmark divides the elapsed time by the threads.
-    ns[key] = (threads == 2 ? $3 * 2 : $4) / count
-}
-/^"memory\// {
-    name = $1
-    gsub(/"/, "", name)
-    split(name, part, "/")
-    bytes[part[2]] = $NF
+/^#/ || NF == 0 { next }
+
+FNR == NR {
+    order[++targets] = $1
+    kind[$1] = $2
+    limit[$1] = $3
+    text = $0
+    sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "", text)
+    what[$1] = text
+    next
 }
 
-# Against a limit, or a limit of the ratio to the peer; without either only shown.
-function row(what, mine, peer, limit, ratio_limit,    ratio, verdict) {
-    ratio = peer > 0 ? mine / peer : 0
-    verdict = ""
-    if (ratio_limit > 0) verdict = ratio <= ratio_limit ? "met" : "MISSED"
-    if (limit > 0) verdict = mine <= limit ? "met" : "MISSED"
-    printf "%-46s %9.1f", what, mine
-    if (peer > 0) printf " %9.1f %6.2f", peer, ratio
-    else printf " %9s %6s", "", ""
-    if (ratio_limit > 0) printf " %8.2f", ratio_limit
-    if (limit > 0) printf " %8.1f", limit
-    printf "  %s\n", verdict
-    if (json == "") return
-    printf "%s\n  {\"what\": \"%s\", \"value\": %.3f", sep, what, mine >json
-    if (peer > 0)
-        printf ", \"ucs_rcache\": %.3f, \"ratio\": %.3f", peer, ratio >json
-    if (ratio_limit > 0) printf ", \"target_ratio\": %.3f", ratio_limit >json
-    if (limit > 0) printf ", \"target\": %.3f", limit >json
-    if (verdict != "")
-        printf ", \"met\": %s", verdict == "met" ? "true" : "false" >json
+{
+    run = ++runs[$1]
+    value[$1, run] = $2
+    peer[$1, run] = $3
+    judged = kind[$1] == "ratio" ? $2 / $3 : $2
+    if (run == 1 || judged > worst[$1]) worst[$1] = judged
+}
+
+# Of all runs of a name.
+function median(table, name,    i, j, n, kept, sorted) {
+    n = runs[name]
+    for (i = 1; i <= n; i++) {
+        kept = table[name, i]
+        for (j = i - 1; j > 0 && sorted[j] > kept; j--) sorted[j + 1] = sorted[j]
+        sorted[j + 1] = kept
+    }
+    return sorted[int((n + 1) / 2)]
+}
+
+function list(table, name,    i, text) {
+    for (i = 1; i <= runs[name]; i++)
+        text = text (i > 1 ? ", " : "") table[name, i]
+    return "[" text "]"
+}
+
+function write_json(name, verdict) {
+    printf "%s\n  {\"name\": \"%s\", \"what\": \"%s\", \"runs\": %s", separator,
+           name, what[name], list(value, name) >json
+    if (peer[name, 1] != "")
+        printf ", \"peer\": %s", list(peer, name) >json
+    if (kind[name] != "-")
+        printf ", \"%s_target\": %s, \"worst\": %.3f, \"met\": %s", kind[name],
+               limit[name], worst[name], verdict == "met" ? "true" : "false" >json
     printf "}" >json
-    sep = ","
-}
-
-function pair(what, key, ratio_limit,    other) {
-    other = key
-    sub(/^[a-z]+\//, "&cache/", key)
-    sub(/^[a-z]+\//, "&ucs_rcache/", other)
-    row(what, ns[key], ns[other], 0, ratio_limit)
+    separator = ","
 }
 
 END {
-    if (json != "") printf "[" >json
-    printf "%-46s %9s %9s %6s %8s\n", "", "cache", "ucs_rcache", "ratio", "target"
-    pair("hit and release, 1000 regions, ns", "hit/1000/2048K/1", 1 / 3)
-    pair("the same, two threads, ns each", "hit/1000/2048K/2", 1 / 5)
-    pair("random hits, 1000000 regions, ns", "hit/1000000/2048K/1", 1 / 2)
-    pair("insert and invalidate, 1000000 regions, ns", "churn/1000000/2048K/1", 1)
-    row("release of what was never registered, ns", ns["unregistered"], 0, 150, 0)
-    row("lookup of host memory, ns", ns["host"], 0, 20, 0)
-    row("memory per region, bytes", bytes["cache"], 0, 160, 0)
-    print "regions of 64 KiB, several to a granule of 2 MiB (no target):"
-    pair("64 KiB: hit and release, 1000 regions, ns", "hit/1000/64K/1", 0)
-    pair("64 KiB: random hits, 1000000 regions, ns", "hit/1000000/64K/1", 0)
-    pair("64 KiB: insert and invalidate, 1000000, ns", "churn/1000000/64K/1", 0)
-    if (json != "") printf "\n]\n" >json
+    printf "%-52s %9s %10s %6s %8s\n", "medians of the runs; the worst ratio",
+           "plug-in", "peer", "ratio", "target"
+    for (t = 1; t <= targets; t++) {
+        name = order[t]
+        verdict = ""
+        if (kind[name] != "-")
+            verdict = runs[name] && worst[name] <= limit[name] ? "met" : "MISSED"
+        if (!runs[name]) verdict = "MISSED"
+        missed += verdict == "MISSED"
+        printf "%-52s %9.1f", what[name], median(value, name)
+        if (runs[name] && peer[name, 1] != "") {
+            ratio = 0
+            for (i = 1; i <= runs[name]; i++)
+                if (value[name, i] / peer[name, i] > ratio)
+                    ratio = value[name, i] / peer[name, i]
+            printf " %10.1f %6.2f", median(peer, name), ratio
+        } else {
+            printf " %10s %6s", "", ""
+        }
+        printf " %8s  %s\n", kind[name] == "-" ? "" : limit[name], verdict
+        if (json != "") write_json(name, verdict)
+    }
+    printf "%s\n", missed ? missed " missed" : "all targets met"
+    exit missed > 0
 }

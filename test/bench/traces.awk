@@ -7,15 +7,25 @@
 #   rmm          an RMM pool that is one allocation of 80 GiB
 #   async        a stream-ordered pool that grows by 32 MiB and is trimmed
 #   mpi          an MPI application that uses the same two buffers
+#   borders      an 80 GiB pool, all of it used, and every border of the cache's
+#                chunks of 4 GiB crossed
+#   growing      a VMM reservation that is used while it grows by segments, across
+#                its newest borders, too, and then shrinks
+#   node         8 GPUs and 8 NICs: buffers are sent by their GPU's own NIC, now
+#                and then by all
+#   tight        half as much again is in use as may be registered
 # These are models written from how the allocators are documented to work, not
 # recordings. The same every time.
 #
 # The text, one step a line, numbers in bytes, "#" comments:
-#   device SIZE          the memory of the GPU
-#   alloc ADDRESS SIZE   an allocation; also that of a pool
-#   map ADDRESS SIZE     a VMM segment
-#   free ADDRESS         releases either
-#   use ADDRESS SIZE     sends or receives it, through every NIC
+#   device SIZE                the memory of each GPU
+#   nics COUNT                 2 if it is not said
+#   budget SIZE                what may be registered of each GPU; else no limit
+#   alloc ADDRESS SIZE [GPU]   an allocation; also that of a pool
+#   map ADDRESS SIZE [GPU]     a VMM segment
+#   free ADDRESS               releases either
+#   use ADDRESS SIZE [NIC]     sends or receives it; through every NIC
+# Device, nics and budget come first. GPUs and NICs are numbered from 0.
 BEGIN {
     KiB = 1024; MiB = 1024 * KiB; GiB = 1024 * MiB
     base = 1024 * GiB
@@ -27,12 +37,16 @@ BEGIN {
     else if (model == "rmm") rmm()
     else if (model == "async") async()
     else if (model == "mpi") mpi()
+    else if (model == "borders") borders()
+    else if (model == "growing") growing()
+    else if (model == "node") node()
+    else if (model == "tight") tight()
     else { print "no such model: " model > "/dev/stderr"; exit 1 }
 }
 
-function step(what, first, second) {
+function step(what, first, second, third) {
     if (second == "") printf "%s %.0f\n", what, first
-    else printf "%s %.0f %.0f\n", what, first, second
+    else printf "%s %.0f %.0f%s\n", what, first, second, third == "" ? "" : " " third
 }
 
 # Park and Miller's: the same in every awk.
@@ -42,11 +56,11 @@ function below(n) {
 }
 
 # A part of something, 512-byte aligned as these allocators do.
-function use_part(at, size, largest,    length_, room) {
+function use_part(at, size, largest, nic,    length_, room) {
     length_ = 512 * (1 + below(largest / 512))
     if (length_ > size) length_ = size
     room = (size - length_) / 512
-    step("use", at + 512 * below(room + 1), length_)
+    step("use", at + 512 * below(room + 1), length_, nic)
 }
 
 # 2 MiB for small tensors, 20 MiB for medium ones, else what is asked for.
@@ -117,4 +131,58 @@ function mpi(    i) {
     step("alloc", base + 128 * MiB, 64 * MiB)
     for (i = 0; i < 10000; i++)
         step("use", base + 128 * MiB * (i % 2) + 4096 * (i % 16), 32 * MiB)
+}
+
+# Every third request lies across a border; the others are anywhere, and in the
+# end all is used.
+function borders(    i, chunk, length_) {
+    chunk = 4 * GiB
+    step("alloc", base, 80 * GiB)
+    for (i = 0; i < 6000; i++) {
+        if (i % 3 == 0) {
+            length_ = 512 * (2 + below(64 * MiB / 512))
+            step("use", base + chunk * (1 + int(i / 3) % 19) - 512 * (1 + below(length_ / 512 - 1)), length_)
+        } else {
+            use_part(base, 80 * GiB, 64 * MiB)
+        }
+    }
+    for (i = 0; i < 80 * 16; i++) step("use", base + 64 * MiB * i, 64 * MiB)
+}
+
+# A segment of 20 MiB at a time; twice, at the same addresses.
+function growing(    n, i, j, segment) {
+    segment = 20 * MiB
+    for (n = 0; n < 2; n++) {
+        for (i = 0; i < 200; i++) {
+            step("map", base + segment * i, segment)
+            for (j = 0; j < 4; j++) use_part(base, segment * (i + 1), 25 * MiB)
+            step("use", base + segment * i, segment)
+            if (i > 0) step("use", base + segment * i - MiB, 2 * MiB)
+        }
+        for (i = 199; i >= 0; i--) {
+            step("free", base + segment * i, "")
+            if (i > 0) use_part(base, segment * i, 25 * MiB)
+        }
+    }
+}
+
+# Sixteen buffers on each of eight GPUs.
+function node(    i, gpu) {
+    step("nics", 8)
+    for (i = 0; i < 128; i++)
+        step("alloc", base + 256 * MiB * i, 16 * MiB * (1 + below(12)), i % 8)
+    for (i = 0; i < 8000; i++) {
+        gpu = below(8)
+        use_part(base + 256 * MiB * (gpu + 8 * below(16)), 16 * MiB, 16 * MiB, i % 50 == 0 ? "" : gpu)
+    }
+}
+
+# Most requests are for a third of the buffers, the others for any.
+function tight(    i, count, size) {
+    count = 96
+    size = 256 * MiB
+    step("budget", count * size * 2 / 3)
+    for (i = 0; i < count; i++) step("alloc", base + size * i, size)
+    for (i = 0; i < 6000; i++)
+        use_part(base + size * (below(10) < 8 ? below(count / 3) : below(count)), size, 64 * MiB)
 }

@@ -15,6 +15,7 @@ test_gtest_cache_test_cache_SOURCES = \
     test/gtest/cache/fakes.h \
     test/gtest/cache/fixture.h \
     test/gtest/cache/test_cache.cc \
+    test/gtest/cache/test_deferred.cc \
     test/gtest/cache/test_failures.cc \
     test/gtest/cache/test_faults.cc \
     test/gtest/cache/test_limits.cc \

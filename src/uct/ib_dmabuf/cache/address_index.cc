@@ -95,6 +95,7 @@ bool address_index::insert_at(uintptr_t address, cached_region *e)
 
 bool address_index::insert(cached_region *e)
 {
+    steps::touches(steps::access::changes);
     uintptr_t last = e->bytes.hi - 1;
     for (uintptr_t at = e->bytes.lo;; at = (at | granule_mask) + 1) {
         if (!insert_at(at, e)) {
@@ -133,6 +134,7 @@ void address_index::erase_up_to(uintptr_t end, cached_region *e)
 
 void address_index::erase(cached_region *e)
 {
+    steps::touches(steps::access::changes);
     erase_up_to(e->bytes.hi - 1, e);
     erase_at(e->bytes.hi - 1, e);
 }
@@ -167,6 +169,7 @@ uintptr_t address_index::skip_empty(uintptr_t address) const
 cached_region *address_index::scan(span range, uintptr_t from,
                                    uintptr_t least) const
 {
+    steps::touches(steps::access::reads);
     for (uintptr_t at = from; at < range.hi; at = (at | granule_mask) + 1) {
         uintptr_t *slot = find_slot(at);
         if (slot == nullptr) {

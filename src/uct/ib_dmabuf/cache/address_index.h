@@ -23,6 +23,7 @@ public:
     // A region that serves all of the range, which is not empty; or nullptr.
     cached_region *find(uintptr_t address, size_t length) const
     {
+        steps::touches(steps::access::reads);
         uintptr_t value = value_at(address);
         cached_region *e =
             is_bucket(value) ? as_bucket(value)->find(address)

@@ -27,11 +27,12 @@ public:
     // The first one that begins at `least` or later and ends after `before`.
     cached_region *first(uintptr_t least, uintptr_t before) const
     {
-        const slot *found = std::partition_point(
-            slots(), slots() + size_, [&](const slot &s) {
-                return s.lo < least || s.e->bytes.hi <= before;
-            });
-        return found == slots() + size_ ? nullptr : found->e;
+        uint32_t i = end_of(before);
+        while (i > 0 && slots()[i - 1].e->bytes.hi > before) {
+            --i;
+        }
+        i = std::max(i, least == 0 ? 0 : end_of(least - 1));
+        return i == size_ ? nullptr : slots()[i].e;
     }
     // The bucket, or a larger one in its place; nullptr without memory.
     bucket *insert(cached_region *e);

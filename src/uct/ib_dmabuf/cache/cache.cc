@@ -25,15 +25,15 @@ void cache::detach(nic_id nic)
     state_->detach(nic);
 }
 
-const region *cache::find(nic_id nic, uintptr_t address, size_t length)
-{
-    return state_->find(nic, address, length);
-}
-
 ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
                         const region **out)
 {
     return state_->get(nic, address, length, out);
+}
+
+const region *cache::find(nic_id nic, uintptr_t address, size_t length)
+{
+    return state_->find(nic, address, length);
 }
 
 void cache::put(const region *used)
@@ -51,9 +51,9 @@ void cache::invalidate(uintptr_t address, size_t length)
     }
 }
 
-void cache::flush()
+bool cache::flush()
 {
-    state_->flush();
+    return state_->flush();
 }
 
 void cache::check_identity()

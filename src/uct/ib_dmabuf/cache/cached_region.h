@@ -43,7 +43,8 @@ struct alignas(64) cached_region : region {
     // The next one of the same export; itself, if there is no other.
     cached_region *sibling = nullptr;
     pieces memory;
-    // References of threads that have no record.
+    // References of threads that have no record. Only the sum with the others
+    // means something, as it does of these: it goes on with the id.
     int32_t extra_references = 0;
     uint32_t generation      = 0; // of the cache: how many forks ago
 #if ENABLE_ASSERT

@@ -76,12 +76,11 @@ void engine::stop_deferred()
     pthread_join(deferred_.thread, nullptr);
 }
 
-void engine::flush()
+bool engine::flush()
 {
-    if (claimed_ != 0) {
-        guard locked(lock_);
-        wait_for_leaving(locked);
-    }
+    guard locked(lock_);
+    wait_for_leaving(locked);
+    return deferred_.running;
 }
 
 } // namespace ucx_ib_dmabuf

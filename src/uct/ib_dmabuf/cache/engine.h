@@ -102,7 +102,7 @@ public:
                      const region **out);
     void put(cached_region *used);
     void invalidate(span range);
-    void flush();
+    bool flush();
     void check_identity();
     void read_counters(cache_counters *out);
 
@@ -229,7 +229,6 @@ private:
     uint64_t changes_    = 0; // that may have made room
     uint64_t departed_   = 0; // deregistered, for good
     uint32_t generation_ = 0; // how many forks ago it was made
-    std::atomic<unsigned> claimed_{0}; // and not yet deregistered
 
     // Deregistration that would block a release. Under the lock.
     struct {

@@ -102,7 +102,6 @@ void engine::forget()
     lru_     = {};
     retired_ = {};
     pending_ = nullptr;
-    claimed_ = 0;
     ++generation_;
     for (event_count *each :
          {&count_.locked_hits, &count_.false_hits, &count_.misses,

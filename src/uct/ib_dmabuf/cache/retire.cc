@@ -37,7 +37,6 @@ void engine::claim(cached_region *e, batch *out)
 {
     e->claimed = !LEFT_OUT(claimed_mark);
     ++nics_[e->nic].busy;
-    ++claimed_;
     out->push(e);
 }
 
@@ -47,7 +46,8 @@ size_t engine::claim_unused(writer &, batch *retired)
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
-        if (references_.total(e->id) + e->extra_references != 0) {
+        if (references_.total(e->id) + e->extra_references != 0 &&
+            !LEFT_OUT(last_sum)) {
             retired_.add(e);
             continue;
         }
@@ -103,7 +103,6 @@ void engine::deregister(batch *claimed, bool forced)
             }
         }
         departed_ += done;
-        claimed_ -= done;
     }
     changed_.notify_all();
 }
@@ -118,14 +117,9 @@ void engine::last_reference(cached_region *e)
             return;
         }
         writer alone(references_);
-        if (references_.total(e->id) + e->extra_references != 0 &&
-            !LEFT_OUT(last_sum)) {
-            return;
-        }
         retired_.remove(e);
         last.push(e);
-        claim_unused(alone, &last);
-        ++changes_;
+        changes_ += claim_unused(alone, &last);
     }
     deregister_soon(&last);
 }

@@ -1,47 +1,69 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memh.h"
 #include <cstdlib>
-#include <cstring>
 #include <new>
+#include <pthread.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Where UCX's part begins: behind ours, aligned.
-constexpr size_t header_size = (sizeof(memh) + 15) & ~size_t{15};
+// What this thread keeps to use again: malloc() and free() would cost as much
+// as the rest of a hit. In the static TLS block, as the linker's call to find
+// it costs much, too.
+struct idle_memory {
+    idle_memory *next;
+};
+constexpr unsigned most_idle = 64;
+
+[[gnu::tls_model("initial-exec")]] thread_local idle_memory *idle;
+[[gnu::tls_model("initial-exec")]] thread_local unsigned idle_count;
+[[gnu::tls_model("initial-exec")]] thread_local bool freed_at_end;
+
+void free_idle(void *)
+{
+    freed_at_end = false;
+    while (idle != nullptr) {
+        void *freed = idle;
+        idle        = idle->next;
+        free(freed);
+    }
+    idle_count = 0;
+}
+
+// C++'s destructors at a thread's end would not see what later ones give back;
+// a key's runs again for these. Never deleted: other threads may outlast
+// main().
+bool free_at_end()
+{
+    static pthread_key_t key;
+    static const bool works = (pthread_key_create(&key, free_idle) == 0);
+
+    // Any value but null.
+    freed_at_end = works && (pthread_setspecific(key, &key) == 0);
+    return freed_at_end;
+}
 
 } // namespace
 
-memh *memh::create(const uct_ib_md_t *md, uint32_t lkey, uint32_t rkey)
+void *memh::operator new(size_t size, const std::nothrow_t &) noexcept
 {
-    // Not calloc(): glibc's is slower for little.
-    const size_t size = header_size + md->memh_struct_size;
-    void *memory      = malloc(size);
-    if (memory == nullptr) {
-        return nullptr;
+    idle_memory *found = idle;
+    if (found == nullptr) {
+        return malloc(size);
     }
-    memset(memory, 0, size);
-
-    memh *handle = new (memory) memh;
-    handle->ib_ = reinterpret_cast<uct_ib_mem_t *>(static_cast<char *>(memory) +
-                                                   header_size);
-    handle->ib_->lkey          = lkey;
-    handle->ib_->rkey          = rkey;
-    handle->ib_->atomic_rkey   = UCT_IB_INVALID_MKEY;
-    handle->ib_->indirect_rkey = UCT_IB_INVALID_MKEY;
-    handle->ib_->flags         = mark;
-    return handle;
+    idle = found->next;
+    --idle_count;
+    return found;
 }
 
-void memh::destroy(memh *handle)
+void memh::operator delete(void *memory) noexcept
 {
-    handle->~memh();
-    free(handle);
-}
-
-memh *memh::from_uct(uct_mem_h uct)
-{
-    return reinterpret_cast<memh *>(static_cast<char *>(uct) - header_size);
+    if ((idle_count == most_idle) || (!freed_at_end && !free_at_end())) {
+        free(memory);
+        return;
+    }
+    idle = new (memory) idle_memory{idle};
+    ++idle_count;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -7,28 +7,39 @@
 #include "ucx_1_13.h"
 #include <atomic>
 #include <memory>
+#include <new>
 
 namespace ucx_ib_dmabuf {
 
 struct registration;
 
-// What UCX gets as a memory handle: the layout that uct_ib's transports read
-// the keys from, with ours in front. One for each mem_reg, as each may be
+// What UCX gets as a memory handle: what uct_ib's transports read the keys
+// from, and ours behind it. What providers have there is read by operations
+// only that never see our handles. One for each mem_reg, as each may be
 // invalidated by itself.
-class memh {
+class memh : private uct_ib_mem_t {
 public:
-    // As large as uct_ib and its provider expect; null without memory.
-    static memh *create(const uct_ib_md_t *md, uint32_t lkey, uint32_t rkey);
-    static void destroy(memh *handle);
+    memh(uint32_t local_key, uint32_t remote_key)
+        : uct_ib_mem_t{local_key, remote_key, UCT_IB_INVALID_MKEY,
+                       UCT_IB_INVALID_MKEY, mark}
+    {
+    }
+    // Each thread keeps some memory, of what it gave back, for the next ones.
+    // Any thread may delete.
+    static void *operator new(size_t size, const std::nothrow_t &) noexcept;
+    static void operator delete(void *memory) noexcept;
 
     // Whether UCX's handle is one of ours.
     static bool is_ours(uct_mem_h uct)
     {
         return (static_cast<uct_ib_mem_t *>(uct)->flags & mark) != 0;
     }
-    static memh *from_uct(uct_mem_h uct);
-    uct_mem_h to_uct() { return ib_; }
-    uint32_t rkey() const { return ib_->rkey; }
+    static memh *from_uct(uct_mem_h uct)
+    {
+        return static_cast<memh *>(static_cast<uct_ib_mem_t *>(uct));
+    }
+    uct_mem_h to_uct() { return static_cast<uct_ib_mem_t *>(this); }
+    uint32_t remote_key() const { return rkey; }
 
     // What was asked for, and the cache's region around it; null if staged.
     uintptr_t address  = 0;
@@ -49,10 +60,6 @@ public:
 private:
     // A bit that uct_ib's own handles never have (UCT_IB_MEM_FLAG_*).
     static constexpr uint32_t mark = 1u << 30;
-
-    memh() = default;
-
-    uct_ib_mem_t *ib_ = nullptr; // lies behind this object
 };
 
 } // namespace ucx_ib_dmabuf

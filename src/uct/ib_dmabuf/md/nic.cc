@@ -35,7 +35,8 @@ ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
         return status;
     }
 
-    auto *created = new (std::nothrow) registration{mr, getpid()};
+    auto *created =
+        new (std::nothrow) registration{mr->lkey, mr->rkey, mr, getpid()};
     if (created == nullptr) {
         verbs_dereg_mr(mr);
         return UCS_ERR_NO_MEMORY;
@@ -59,15 +60,15 @@ void nic::dereg(void *handle)
         memh *told                   = waiting;
         uct_completion_t *completion = told->invalidated;
         waiting                      = told->next;
-        memh::destroy(told);
+        delete told;
         uct_invoke_completion(completion, UCS_OK);
     }
 }
 
 memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
-    const ibv_mr *mr = static_cast<registration *>(used->handle)->mr;
-    memh *created    = memh::create(md_, mr->lkey, mr->rkey);
+    const auto *keys = static_cast<registration *>(used->handle);
+    memh *created    = new (std::nothrow) memh(keys->lkey, keys->rkey);
 
     if (created != nullptr) {
         created->address = address;
@@ -110,7 +111,8 @@ memh *nic::stage(uintptr_t address, size_t length)
     if (!buffer) {
         return nullptr;
     }
-    memh *created = memh::create(md_, buffer->mr()->lkey, buffer->mr()->rkey);
+    memh *created =
+        new (std::nothrow) memh(buffer->mr()->lkey, buffer->mr()->rkey);
     if (created != nullptr) {
         created->staged = std::move(buffer);
     }
@@ -120,7 +122,7 @@ memh *nic::stage(uintptr_t address, size_t length)
 void nic::unstage(memh *handle)
 {
     copies_.finish(std::move(handle->staged));
-    memh::destroy(handle);
+    delete handle;
 }
 
 void nic::notify_invalidated(memh *handle, uct_completion_t *completion)

@@ -12,6 +12,7 @@ namespace ucx_ib_dmabuf {
 
 // A dma-buf that is registered: what the cache's handles point to.
 struct registration {
+    uint32_t lkey, rkey; // the mr's, nearer by
     ibv_mr *mr;
     pid_t process;               // that made it
     memh *invalidated = nullptr; // to tell at its end. Under the NIC's lock

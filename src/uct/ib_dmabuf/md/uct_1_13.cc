@@ -129,27 +129,29 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
     return UCS_OK;
 }
 
-ucs_status_t reg_device(decorated &self, void *address, size_t length,
-                        uct_mem_h *memh_p)
+// A handle for a region that was acquired for it, or the region is given back.
+ucs_status_t hand_out(decorated &self, const region *used, uintptr_t address,
+                      size_t length, uct_mem_h *memh_p)
 {
-    const region *found = nullptr;
-    const auto start    = reinterpret_cast<uintptr_t>(address);
-    const size_t exact  = without_rounding(address, length);
-    cache &regions      = self.shared->registrations();
+    memh *handle = self.device.hand_out(used, address, length);
 
-    self.shared->gpu().refresh_events();
-    ucs_status_t status = regions.get(self.id, start, exact, &found);
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    memh *handle = self.device.hand_out(found, start, exact);
     if (handle == nullptr) {
-        regions.put(found);
+        self.shared->registrations().put(used);
         return UCS_ERR_NO_MEMORY;
     }
     *memh_p = handle->to_uct();
     return UCS_OK;
+}
+
+ucs_status_t reg_device(decorated &self, uintptr_t address, size_t length,
+                        uct_mem_h *memh_p)
+{
+    const region *got = nullptr;
+    ucs_status_t status =
+        self.shared->registrations().get(self.id, address, length, &got);
+
+    return (status == UCS_OK) ? hand_out(self, got, address, length, memh_p)
+                              : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -187,15 +189,17 @@ ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
     return reg_otherwise(md, address, length, flags, failure, memh_p);
 }
 
-ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
-                        unsigned flags, uct_mem_h *memh_p) noexcept
+// Not a hit.
+ucs_status_t mem_reg_new(uct_md_h md, void *address, size_t length,
+                         unsigned flags, uct_mem_h *memh_p)
 {
-    decorated &self = decorated::of(md);
+    decorated &self    = decorated::of(md);
+    const auto start   = reinterpret_cast<uintptr_t>(address);
+    const size_t exact = without_rounding(address, length);
     ucs_status_t status;
 
-    if (self.shared->gpu().may_be_device(reinterpret_cast<uintptr_t>(address),
-                                         length)) {
-        status = reg_device(self, address, length, memh_p);
+    if (self.shared->gpu().may_be_device(start, length)) {
+        status = reg_device(self, start, exact, memh_p);
         return (status == UCS_OK)
                    ? UCS_OK
                    : reg_failed(md, address, length, flags, status, memh_p);
@@ -204,10 +208,26 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     status = reg_host(md, address, length, flags, memh_p);
     // GPU memory of which UCX saw no allocation, after all?
     if ((status != UCS_OK) &&
-        (reg_device(self, address, length, memh_p) == UCS_OK)) {
+        (reg_device(self, start, exact, memh_p) == UCS_OK)) {
         status = UCS_OK;
     }
     return status;
+}
+
+// The cache is asked first: what it has is GPU memory, and a hit stores to
+// nothing that other threads read, as UCX's cache of memory types would.
+ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
+                        unsigned flags, uct_mem_h *memh_p) noexcept
+{
+    decorated &self    = decorated::of(md);
+    const auto start   = reinterpret_cast<uintptr_t>(address);
+    const size_t exact = without_rounding(address, length);
+
+    self.shared->gpu().refresh_events();
+    const region *hit =
+        self.shared->registrations().find(self.id, start, exact);
+    return (hit != nullptr) ? hand_out(self, hit, start, exact, memh_p)
+                            : mem_reg_new(md, address, length, flags, memh_p);
 }
 
 // The completion is told at once, unless the handle's remote key is the
@@ -232,7 +252,7 @@ void release(decorated &self, memh *handle, uct_completion_t *completion)
         regions.put(used);
         return;
     } else {
-        memh::destroy(handle);
+        delete handle;
         regions.put(used);
     }
     if (completion != nullptr) {
@@ -276,7 +296,7 @@ uint32_t key_of_its_own(decorated &self, memh *handle)
                       "own: an invalidation waits for the others' users",
                       self.device.name(), handle->length, handle->address);
             handle->shares_key = true;
-            return handle->rkey();
+            return handle->remote_key();
         }
         if (handle->own.compare_exchange_strong(own, made)) {
             ucs_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a key of their "
@@ -288,7 +308,7 @@ uint32_t key_of_its_own(decorated &self, memh *handle)
             self.device.dereg_alone(made);
         }
     }
-    return own->mr->rkey;
+    return own->rkey;
 }
 
 ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h uct_memh,
@@ -305,7 +325,7 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h uct_memh,
     }
 
     memh *handle  = memh::from_uct(uct_memh);
-    uint32_t rkey = handle->rkey();
+    uint32_t rkey = handle->remote_key();
     if (handle->staged) {
         // Only this operation's in any case.
     } else if ((params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) &&

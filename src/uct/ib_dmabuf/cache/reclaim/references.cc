@@ -78,7 +78,9 @@ references::record *references::prepare(mutex &lock)
 // the mutex for it.
 bool references::alone()
 {
-    return first_ == nullptr || (first_->next == nullptr && first_ == mine());
+    return first_ == nullptr ||
+           (first_->next == nullptr &&
+            (first_ == mine() || LEFT_OUT(alone_mine)));
 }
 
 references::writer::writer(references &of) : of_(of)
@@ -86,13 +88,18 @@ references::writer::writer(references &of) : of_(of)
     if (!LEFT_OUT(writer_mark)) {
         of.writing_.store(1, fence::store_order);
     }
-    if (of.alone()) {
-        return;
+    if (!of.alone()) {
+        of.wait_for_readers();
     }
+    steps::enters(steps::access::changes);
+}
+
+void references::wait_for_readers()
+{
     if (!LEFT_OUT(writer_fence)) {
         fence::heavy();
     }
-    for (record *each = of.first_; each != nullptr; each = each->next) {
+    for (record *each = first_; each != nullptr; each = each->next) {
         steps::until([each] {
             return each->reading.load(fence::load_order) == 0 ||
                    LEFT_OUT(writer_wait);

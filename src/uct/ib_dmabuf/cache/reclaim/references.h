@@ -29,7 +29,7 @@ public:
     // Zeroed memory is a valid one, and its untouched pages cost nothing.
     struct alignas(64) record {
         atomic<uint32_t> reading;
-        std::atomic<bool> taken; // by a living thread
+        atomic<bool> taken; // by a living thread
         record *next;
         std::atomic<uint64_t> hits;
         // A thread that gives back what another one acquired counts below
@@ -63,6 +63,7 @@ public:
         ~reader()
         {
             if (me_ != nullptr) {
+                steps::enters(steps::access::none);
                 me_->reading.store(0, fence::store_order);
             }
         }
@@ -80,7 +81,11 @@ public:
     class writer {
     public:
         explicit writer(references &of);
-        ~writer() { of_.writing_.store(0, fence::store_order); }
+        ~writer()
+        {
+            steps::enters(steps::access::none);
+            of_.writing_.store(0, fence::store_order);
+        }
         writer(const writer &)            = delete;
         writer &operator=(const writer &) = delete;
 
@@ -116,8 +121,8 @@ private:
 
     static void end_of_thread(void *mine);
     record *look_up();
-    void set_mine(record *mine);
     bool alone();
+    void wait_for_readers();
 
     alignas(64) atomic<uint32_t> writing_{0};
     const uint64_t serial_; // never the same twice in a process
@@ -141,7 +146,9 @@ private:
         [[unlikely]] {
         me_->reading.store(0, fence::store_order);
         me_ = nullptr;
+        return;
     }
+    steps::enters(steps::access::reads);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -102,6 +102,12 @@ void until(Condition true_now)
     }
 }
 
+// For the tests only: a section in which the thread may do as much with data
+// that is not atomic, until it enters another; and that it does so.
+enum class access { none, reads, changes };
+inline void enters(access) {}
+inline void touches(access) {}
+
 } // namespace steps
 
 } // namespace ucx_ib_dmabuf

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_BENCH_UCX_POLICY_H_
+#define UCX_IB_DMABUF_TEST_BENCH_UCX_POLICY_H_
+
+#include "trace_world.h"
+
+// What UCX 1.22 would register of the same, by its rules: the whole allocation
+// if that is at most a tenth of the device's memory, else the exact range,
+// rounded to pages; found again by range; what overlaps is merged; gone when
+// memory in it is freed. A detection and an address range for each miss of the
+// type cache, and an export that only probes, counted once for each allocation;
+// an export for each registration. With a budget, those not used for longest
+// leave, as in a ucs_rcache with max_size. Of one NIC.
+class ucx_policy {
+public:
+    ucx_policy(size_t device_memory, size_t budget, const costs &price,
+               account &spent)
+        : device_(device_memory), budget_(budget), price_(price), spent_(spent)
+    {
+    }
+
+    void use(const trace_block &memory, uintptr_t address, size_t length);
+    void release(uintptr_t base, size_t size);
+
+private:
+    struct region {
+        uintptr_t end;
+        uint64_t used;
+    };
+    using regions = std::map<uintptr_t, region>;
+
+    regions::iterator remove(regions::iterator at);
+    void evict();
+
+    const size_t device_, budget_;
+    const costs &price_;
+    account &spent_;
+    regions regions_; // by start
+    std::map<uintptr_t, uintptr_t> probed_;
+    size_t bytes_  = 0;
+    uint64_t uses_ = 0;
+};
+
+#endif
