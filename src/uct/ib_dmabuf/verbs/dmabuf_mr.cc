@@ -66,12 +66,11 @@ bool verbs_can_register_dmabuf(ibv_pd *pd, text *why)
     return true;
 }
 
-ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, size_t offset,
-                                 uintptr_t iova, size_t length, int access,
-                                 ibv_mr **mr)
+ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
+                                 size_t length, int access, ibv_mr **mr)
 {
     errno          = 0;
-    ibv_mr *result = ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+    ibv_mr *result = ibv_reg_dmabuf_mr(pd, 0, length, iova, fd, access);
     if (result == nullptr) {
         const int error    = errno;
         const meaning what = meaning_of(error);
