@@ -12,9 +12,6 @@
 #include <memory>
 #include <set>
 #include <unistd.h>
-extern "C" {
-#include <ucs/debug/log.h>
-}
 
 using namespace ucx_ib_dmabuf;
 
@@ -327,6 +324,7 @@ TEST_F(test_cuda, errors_of_the_driver_become_statuses)
     }
 }
 
+<<<<<<< HEAD
 // That one of them comes up says nothing of the next time.
 TEST_F(test_cuda, errors_that_pass_spend_no_warning)
 {
@@ -351,6 +349,8 @@ TEST_F(test_cuda, errors_that_pass_spend_no_warning)
     ucs_log_pop_handler();
 }
 
+=======
+>>>>>>> seam
 TEST_F(test_cuda, gpus_without_dma_bufs_are_reported)
 {
     text why;
