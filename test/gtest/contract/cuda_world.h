@@ -86,7 +86,7 @@ public:
         mapped_.erase(address);
     }
     // Writes a pattern, and looks at it through the dma-buf.
-    bool shows(int fd, size_t offset, uintptr_t address);
+    bool shows(int fd, uintptr_t address);
 
 private:
     // Makes a context current for as long as it lives.
@@ -115,19 +115,19 @@ private:
     std::map<uintptr_t, std::unique_ptr<gpu::segments>> mapped_;
 };
 
-inline bool cuda_world::shows(int fd, size_t offset, uintptr_t address)
+inline bool cuda_world::shows(int fd, uintptr_t address)
 {
     static int last   = 0;
+    off_t offset      = 0;
     const size_t size = subject().granularity();
     const int number  = ++last;
     const current here(context_);
 
     GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
     if (is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
-        offset += static_cast<size_t>(lseek(fd, 0, SEEK_CUR)); // a stand-in
+        offset = lseek(fd, 0, SEEK_CUR); // a stand-in
     }
-    void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd,
-                      static_cast<off_t>(offset));
+    void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, offset);
     if (seen == MAP_FAILED) {
         // Dma-bufs of GPUs can be mapped since CUDA 13.3.
         return !is_simulated();

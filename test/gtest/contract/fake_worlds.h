@@ -60,11 +60,10 @@ public:
         mapped_.erase(address);
         last_ = address;
     }
-    bool shows(int fd, size_t offset, uintptr_t address)
+    bool shows(int fd, uintptr_t address)
     {
-        const auto pieces = gpu_.contents(fd);
-        return (offset == 0) && !pieces.empty() &&
-               (pieces.front().id == gpu_.id_at(address));
+        const auto pieces = gpu_.contents(fd, 1);
+        return !pieces.empty() && (pieces.front().id == gpu_.id_at(address));
     }
 
 private:
@@ -101,12 +100,11 @@ public:
 
     int dmabuf(size_t size)
     {
-        size_t offset;
         int fd = -1;
         if (!gpu_.allocated(address())) {
             gpu_.alloc(address(), size);
         }
-        gpu_.export_range(address(), size, &fd, &offset);
+        gpu_.export_range(address(), size, &fd);
         return fd;
     }
     uintptr_t address() const { return uintptr_t{1} << 40; }

@@ -22,17 +22,15 @@ TEST(cuda_vendor, takes_only_what_can_be_exported)
     ucx_ib_dmabuf::extent found;
     CUdeviceptr managed = 0;
     void *host          = nullptr;
-    size_t offset       = 0;
     int fd              = -1;
 
     GPU_CALL(cuMemAllocManaged, &managed, 4096, CU_MEM_ATTACH_GLOBAL);
     GPU_CALL(cuMemAllocHost, &host, 4096);
-    EXPECT_EQ(UCS_OK, gpus->describe(no_rdma.address(), 1, &found));
-    EXPECT_EQ(
-        UCS_ERR_UNSUPPORTED,
-        gpus->export_range(no_rdma.address(), no_rdma.size(), &fd, &offset));
+    EXPECT_EQ(UCS_OK, gpus->describe(no_rdma.address(), &found));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              gpus->export_range(no_rdma.address(), no_rdma.size(), &fd));
     for (uintptr_t other : {uintptr_t{managed}, uintptr_t(host)}) {
-        EXPECT_EQ(UCS_ERR_NO_ELEM, gpus->describe(other, 1, &found));
+        EXPECT_EQ(UCS_ERR_NO_ELEM, gpus->describe(other, &found));
     }
     GPU_CALL(cuMemFree, managed);
     GPU_CALL(cuMemFreeHost, host);

@@ -118,64 +118,60 @@ void udmabuf_vendor::miss_events(const char *why)
     std::exchange(told_, nullptr)->on_events_missed(why);
 }
 
-// With the lock.
-ucs_status_t udmabuf_vendor::find(uintptr_t address, size_t length,
-                                  extent *out) const
+// With the lock, as the next one.
+udmabuf_vendor::blocks::const_iterator
+udmabuf_vendor::find(uintptr_t address) const
 {
-    auto at = blocks_.upper_bound(address);
+    const auto after = blocks_.upper_bound(address);
 
-    if ((at == blocks_.begin()) ||
-        ((--at)->first + at->second.size <= address)) {
+    if (after == blocks_.begin()) {
+        return blocks_.end();
+    }
+    const auto at = std::prev(after);
+    return (address - at->first < at->second.size) ? at : blocks_.end();
+}
+
+// Whether all of the range is allocated, and it is one.
+bool udmabuf_vendor::has(uintptr_t address, size_t length) const
+{
+    const uintptr_t end = address + length;
+
+    for (auto at = find(address); (address < end) && (at != blocks_.end());
+         at      = find(address)) {
+        address = at->first + at->second.size;
+    }
+    return (length - 1 < memory_size) && (address >= end);
+}
+
+ucs_status_t udmabuf_vendor::describe(uintptr_t address, extent *out)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto at = find(address);
+
+    if (at == blocks_.end()) {
         return UCS_ERR_NO_ELEM;
     }
-    if ((length == 0) || (address + length < address)) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    *out = {.base       = at->first,
-            .size       = at->second.size,
-            .identity   = at->second.identity,
-            .device     = 0,
-            .exportable = true};
-    while (out->base + out->size < address + length) {
-        const auto next = std::next(at);
-        if (!at->second.joins || (next == blocks_.end()) ||
-            (next->first != out->base + out->size) || !next->second.joins) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        at = next;
-        out->size += at->second.size;
-        // No two runs have these in common: identities are few here.
-        out->identity = (out->identity << 8) + at->second.identity;
-    }
+    *out = {at->first, at->second.size, at->second.identity, 0,
+            at->second.joins};
     return UCS_OK;
 }
 
-ucs_status_t udmabuf_vendor::describe(uintptr_t address, size_t length,
-                                      extent *out)
-{
-    std::lock_guard<std::mutex> guard(mutex_);
-    return find(address, length, out);
-}
-
-bool udmabuf_vendor::is_current(uintptr_t address, size_t length,
-                                uint64_t identity)
+bool udmabuf_vendor::is_current(uintptr_t address, uint64_t identity)
 {
     extent now;
-    return (describe(address, length, &now) == UCS_OK) &&
-           (now.identity == identity);
+    return (describe(address, &now) == UCS_OK) && (now.identity == identity);
 }
 
 ucs_status_t udmabuf_vendor::export_range(uintptr_t address, size_t length,
-                                          int *fd, size_t *offset)
+                                          int *fd)
 {
     udmabuf_create request{};
     std::lock_guard<std::mutex> guard(mutex_);
-    extent found;
 
     if (failure_ != UCS_OK) {
         return failure_;
     }
-    if ((find(address, length, &found) != UCS_OK) || (address % page_ != 0) ||
+    if (!has(address, length) || (address % page_ != 0) ||
         (length % page_ != 0)) {
         return UCS_ERR_INVALID_PARAM;
     }
@@ -187,8 +183,7 @@ ucs_status_t udmabuf_vendor::export_range(uintptr_t address, size_t length,
     if (made < 0) {
         return UCS_ERR_IO_ERROR;
     }
-    *fd     = made;
-    *offset = 0;
+    *fd = made;
     return UCS_OK;
 }
 
@@ -196,24 +191,22 @@ ucs_status_t udmabuf_vendor::copy_to_host(void *host, uintptr_t device,
                                           size_t length)
 {
     std::lock_guard<std::mutex> guard(mutex_);
-    extent found;
-    ucs_status_t status = find(device, length, &found);
 
-    if (status == UCS_OK) {
-        memcpy(host, reinterpret_cast<void *>(device), length);
+    if (!has(device, length)) {
+        return UCS_ERR_INVALID_ADDR;
     }
-    return status;
+    memcpy(host, reinterpret_cast<void *>(device), length);
+    return UCS_OK;
 }
 
 ucs_status_t udmabuf_vendor::copy_from_host(uintptr_t device, const void *host,
                                             size_t length)
 {
     std::lock_guard<std::mutex> guard(mutex_);
-    extent found;
-    ucs_status_t status = find(device, length, &found);
 
-    if (status == UCS_OK) {
-        memcpy(reinterpret_cast<void *>(device), host, length);
+    if (!has(device, length)) {
+        return UCS_ERR_INVALID_ADDR;
     }
-    return status;
+    memcpy(reinterpret_cast<void *>(device), host, length);
+    return UCS_OK;
 }

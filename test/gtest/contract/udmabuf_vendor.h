@@ -32,12 +32,11 @@ public:
     // What exports end with from now on.
     void fail_exports(ucs_status_t status) { failure_ = status; }
 
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override;
-    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
-                              size_t *offset) override;
+    bool is_current(uintptr_t address, uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t address, size_t length,
+                              int *fd) override;
     size_t granularity() const override { return page_; }
     const char *name() const noexcept override { return "udmabuf"; }
     // Not CUDA's, of which nothing depends on this.
@@ -66,8 +65,8 @@ private:
     };
     using blocks = std::map<uintptr_t, block>;
 
-    ucs_status_t find(uintptr_t address, size_t length,
-                      ucx_ib_dmabuf::extent *out) const;
+    blocks::const_iterator find(uintptr_t address) const;
+    bool has(uintptr_t address, size_t length) const;
     void tell(uintptr_t address, size_t length);
     void clear(uintptr_t address, size_t length);
 

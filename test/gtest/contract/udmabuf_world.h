@@ -28,12 +28,11 @@ public:
     uintptr_t map(unsigned count) { return vendor_.allocate(segment(), count); }
     void remap(uintptr_t address) { vendor_.replace(address); }
     void release(uintptr_t address) { vendor_.release(address); }
-    bool shows(int fd, size_t offset, uintptr_t address)
+    bool shows(int fd, uintptr_t address)
     {
         const int number  = ++last_;
         const size_t size = vendor_.granularity();
-        void *seen        = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd,
-                                 static_cast<off_t>(offset));
+        void *seen        = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
 
         memcpy(reinterpret_cast<void *>(address), &number, sizeof(number));
         const bool same = (seen != MAP_FAILED) &&

@@ -8,6 +8,9 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+extern "C" {
+#include <ucs/debug/log.h>
+}
 
 using namespace ucx_ib_dmabuf;
 
@@ -57,14 +60,13 @@ protected:
         std::vector<char> out(100, 'x');
         std::vector<char> in(100);
         extent found;
-        int fd        = -1;
-        size_t offset = 0;
+        int fd = -1;
 
-        EXPECT_EQ(UCS_OK, cuda_->describe(inside, 100, &found));
+        EXPECT_EQ(UCS_OK, cuda_->describe(inside, &found));
         EXPECT_EQ(base, found.base);
         EXPECT_EQ(size, found.size);
-        EXPECT_TRUE(cuda_->is_current(base, size, found.identity));
-        EXPECT_EQ(UCS_OK, cuda_->export_range(base, size, &fd, &offset));
+        EXPECT_TRUE(cuda_->is_current(inside, found.identity));
+        EXPECT_EQ(UCS_OK, cuda_->export_range(base, size, &fd));
         close(fd);
         EXPECT_EQ(UCS_OK, cuda_->copy_from_host(inside, out.data(), 100));
         EXPECT_EQ(UCS_OK, cuda_->copy_to_host(in.data(), inside, 100));
@@ -128,17 +130,16 @@ TEST_F(test_contexts, memory_whose_context_is_gone_is_no_cuda_memory)
     const uintptr_t address = buffer.address();
     extent found;
 
-    ASSERT_EQ(UCS_OK, cuda_->describe(address, mib, &found));
+    ASSERT_EQ(UCS_OK, cuda_->describe(address, &found));
     release_primary(1);
     for (bool is_current : {true, false}) {
         if (!is_current) {
             gpu::use(0);
         }
-        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, mib, &found));
-        EXPECT_FALSE(cuda_->is_current(address, mib, found.identity));
-        int fd        = -1;
-        size_t offset = 0;
-        EXPECT_NE(UCS_OK, cuda_->export_range(address, mib, &fd, &offset));
+        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, &found));
+        EXPECT_FALSE(cuda_->is_current(address, found.identity));
+        int fd = -1;
+        EXPECT_NE(UCS_OK, cuda_->export_range(address, mib, &fd));
     }
 }
 
@@ -150,17 +151,26 @@ TEST_F(test_contexts, primary_contexts_do_not_stay)
     EXPECT_FALSE(primary_is_active(1));
 }
 
-// It takes a driver a tenth of a second to make one.
-TEST_F(test_contexts, segments_share_a_context)
+// It takes a driver a tenth of a second to make one. None is needed to ask
+// whether memory is still the same, nor for ordinary memory.
+TEST_F(test_contexts, a_segment_takes_one_context)
 {
-    gpu::segments memory(8, 1);
-    const uint64_t before =
-        SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
+    gpu::segments memory(2, 1);
+    gpu::buffer buffer(mib);
+    const auto retained = [] {
+        return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
+    };
+    const uint64_t before = retained();
     extent found;
 
-    EXPECT_EQ(UCS_OK, cuda_->describe(memory.address(), memory.size(), &found));
-    EXPECT_EQ(before + 1, SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain"));
+    EXPECT_EQ(UCS_OK, cuda_->describe(memory.address(), &found));
+    EXPECT_EQ(before + 1, retained());
     EXPECT_FALSE(primary_is_active(1));
+    EXPECT_TRUE(cuda_->is_current(memory.address() + 1, found.identity));
+    std::thread([&] {
+        EXPECT_EQ(UCS_OK, cuda_->describe(buffer.address(), &found));
+    }).join();
+    EXPECT_EQ(before + 1, retained());
 }
 
 TEST_F(test_contexts, a_current_context_of_the_gpu_is_enough)
@@ -183,7 +193,7 @@ TEST_F(test_contexts, managed_and_pinned_memory_need_none)
     std::thread([&] {
         extent found;
         for (uintptr_t address : {uintptr_t{managed}, uintptr_t(host)}) {
-            EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, mib, &found));
+            EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, &found));
         }
     }).join();
     EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
@@ -198,12 +208,11 @@ TEST_F(test_contexts, the_page_of_a_small_allocation)
     gpu::buffer second(512);
     const uintptr_t start = second.address() & ~(page - 1);
     int fd                = -1;
-    size_t offset         = 0;
 
     first.release();
     ASSERT_NE(start, second.address());
     std::thread([&] {
-        EXPECT_EQ(UCS_OK, cuda_->export_range(start, page, &fd, &offset));
+        EXPECT_EQ(UCS_OK, cuda_->export_range(start, page, &fd));
     }).join();
     close(fd);
 }
@@ -219,8 +228,35 @@ TEST_F(test_contexts, an_unknown_extent_is_no_export)
                               std::to_string(static_cast<int>(error)));
         EXPECT_EQ((error == CUDA_ERROR_INVALID_CONTEXT) ? UCS_ERR_BUSY
                                                         : UCS_ERR_UNSUPPORTED,
-                  cuda_->describe(memory.address(), 1, &found));
+                  cuda_->describe(memory.address(), &found));
     }
+}
+
+// That one of them comes up says nothing of the next time.
+TEST_F(test_contexts, errors_that_pass_spend_no_warning)
+{
+    static unsigned warnings;
+    gpu::buffer buffer(4 * mib);
+    gpu::segments memory(1);
+    extent found;
+    size_t offset = 0;
+    int fd        = -1;
+
+    ucs_log_push_handler(
+        [](const char *, unsigned, const char *, ucs_log_level_t level,
+           const ucs_log_component_config_t *, const char *, va_list) {
+            warnings += level <= UCS_LOG_LEVEL_WARN;
+            return UCS_LOG_FUNC_RC_STOP;
+        });
+    for (const char *error : {"=901", "=719"}) { // the second one stays
+        gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
+                              error + ",cuMemGetAddressRange_v2" + error);
+        EXPECT_NE(UCS_OK,
+                  cuda_->export_range(buffer.address(), mib, &fd, &offset));
+        EXPECT_NE(UCS_OK, cuda_->describe(memory.address(), 1, &found));
+        EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
+    }
+    ucs_log_pop_handler();
 }
 
 } // namespace

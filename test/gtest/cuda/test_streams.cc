@@ -44,12 +44,11 @@ protected:
     void use(uintptr_t address)
     {
         extent found;
-        int fd        = -1;
-        size_t offset = 0;
+        int fd = -1;
 
-        EXPECT_EQ(UCS_OK, cuda_->describe(address, mib, &found));
-        EXPECT_TRUE(cuda_->is_current(address, mib, found.identity));
-        EXPECT_EQ(UCS_OK, cuda_->export_range(address, mib, &fd, &offset));
+        EXPECT_EQ(UCS_OK, cuda_->describe(address, &found));
+        EXPECT_TRUE(cuda_->is_current(address, found.identity));
+        EXPECT_EQ(UCS_OK, cuda_->export_range(address, mib, &fd));
         close(fd);
         copy(address);
     }

@@ -46,8 +46,8 @@ test_gtest_md_test_staging_SOURCES = \
     test/gtest/md/test_staging.cc
 test_gtest_md_test_staging_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_staging_LDADD   = \
-    libib_dmabuf_cuda.la libib_dmabuf_verbs.la libib_dmabuf_report.la \
-    -lgtest_main $(GTEST_LIBS) -lucm -lucs $(VERBS_LIBS) -ldl
+    libib_dmabuf_cuda.la libib_dmabuf_verbs.la libib_dmabuf_cache.la \
+    libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs $(VERBS_LIBS) -ldl
 
 # The memory domain without the vendor that the plug-in has.
 test_gtest_md_test_vendor_SOURCES = \
@@ -98,6 +98,7 @@ fake_ib_ldadd   = \
 test_gtest_md_test_domain_SOURCES = \
     $(fake_ib_sources) \
     test/gtest/md/test_domain.cc \
+    test/gtest/md/test_messages.cc \
     test/gtest/md/test_staged.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)

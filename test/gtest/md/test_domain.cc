@@ -15,7 +15,6 @@
 #include <unistd.h>
 extern "C" {
 #include <ucs/config/global_opts.h>
-#include <ucs/debug/log.h>
 #include <ucs/memory/memtype_cache.h>
 }
 
@@ -171,44 +170,6 @@ TEST_F(test_domain, a_forked_process_passes_on)
     }
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
-}
-
-// Errors that UCX would have printed.
-std::vector<std::string> errors;
-
-ucs_log_func_rc_t keep_error(const char *, unsigned, const char *,
-                             ucs_log_level_t level,
-                             const ucs_log_component_config_t *,
-                             const char *pattern, va_list args)
-{
-    char line[1000];
-
-    if (level == UCS_LOG_LEVEL_ERROR) {
-        vsnprintf(line, sizeof(line), pattern, args);
-        errors.emplace_back(line);
-    }
-    return UCS_LOG_FUNC_RC_STOP;
-}
-
-TEST_F(test_domain, a_range_that_leaves_gpu_memory_is_an_error)
-{
-    gpu::buffer buffer(4 * mib);
-
-    ucs_log_push_handler(keep_error);
-    for (unsigned flags : {for_longer, for_one, to_hide}) {
-        for (size_t length : {size_t{1} << 40, UINTPTR_MAX - 1}) {
-            uct_mem_h memh = nullptr;
-            errors.clear();
-            EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-                      md_->reg(buffer.address(), length, &memh, flags));
-            ASSERT_EQ((flags == to_hide) ? 0u : 1u, errors.size());
-            EXPECT_TRUE(errors.empty() ||
-                        (errors[0].find("go beyond") != std::string::npos));
-        }
-    }
-    ucs_log_pop_handler();
-    EXPECT_EQ(0u, fake_ib::now.asked);
-    EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
 TEST_F(test_domain, a_null_handle_is_an_error)

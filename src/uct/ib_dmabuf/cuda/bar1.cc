@@ -12,29 +12,25 @@ struct bar1_memory {
     unsigned long long used;
 };
 
-struct nvml {
+bool ask(void *library, const char *bus_id, bar1_memory *memory)
+{
     int (*init)();
     int (*shutdown)();
     int (*by_pci_bus_id)(const char *, void **);
     int (*bar1)(void *, bar1_memory *);
-};
-
-bool ask(void *library, const char *bus_id, bar1_memory *memory)
-{
-    nvml entry{};
     void *handle = nullptr;
 
-    if (!find_entry(library, "nvmlInit_v2", &entry.init) ||
-        !find_entry(library, "nvmlShutdown", &entry.shutdown) ||
+    if (!find_entry(library, "nvmlInit_v2", &init) ||
+        !find_entry(library, "nvmlShutdown", &shutdown) ||
         !find_entry(library, "nvmlDeviceGetHandleByPciBusId_v2",
-                    &entry.by_pci_bus_id) ||
-        !find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &entry.bar1) ||
-        (entry.init() != 0)) {
+                    &by_pci_bus_id) ||
+        !find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &bar1) ||
+        (init() != 0)) {
         return false;
     }
-    bool known = (entry.by_pci_bus_id(bus_id, &handle) == 0) &&
-                 (entry.bar1(handle, memory) == 0);
-    entry.shutdown();
+    bool known =
+        (by_pci_bus_id(bus_id, &handle) == 0) && (bar1(handle, memory) == 0);
+    shutdown();
     return known;
 }
 

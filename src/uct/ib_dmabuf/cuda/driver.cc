@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "driver.h"
 #include "../report.h"
-#include <atomic>
 #include <mutex>
 
 namespace ucx_ib_dmabuf {
@@ -45,19 +44,15 @@ bool open(driver *table)
         ucs_debug("ib_dmabuf: no libcuda: %s", dlerror());
         return false;
     }
-
     if (!find_all(library, table)) {
         warn_once("libcuda", "this libcuda.so.1 lacks functions that every "
                              "driver since CUDA 11 has: GPU memory is staged "
                              "through host memory. Update the NVIDIA driver");
-        dlclose(library);
-        return false;
+    } else if (start(*table)) {
+        return true;
     }
-    if (!start(*table)) {
-        dlclose(library);
-        return false;
-    }
-    return true;
+    dlclose(library);
+    return false;
 }
 
 } // namespace
@@ -65,19 +60,12 @@ bool open(driver *table)
 const driver *driver::get()
 {
     static driver table;
-    static std::atomic<bool> opened;
+    static bool opened;
     static std::mutex mutex;
+    std::lock_guard<std::mutex> guard(mutex);
 
-    if (!opened.load(std::memory_order_acquire)) {
-        std::lock_guard<std::mutex> guard(mutex);
-        if (!opened.load(std::memory_order_relaxed)) {
-            if (!open(&table)) {
-                return nullptr;
-            }
-            opened.store(true, std::memory_order_release);
-        }
-    }
-    return &table;
+    opened = opened || open(&table);
+    return opened ? &table : nullptr;
 }
 
 text driver::error(CUresult result) const

@@ -28,9 +28,9 @@ int nic::access() const
 
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
-    ibv_mr *mr          = nullptr;
-    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, 0, address, length,
-                                              access(), &mr);
+    ibv_mr *mr = nullptr;
+    ucs_status_t status =
+        verbs_reg_dmabuf_mr(md_->pd, fd, address, length, access(), &mr);
     if (status != UCS_OK) {
         return status;
     }

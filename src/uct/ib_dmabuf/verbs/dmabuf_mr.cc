@@ -14,39 +14,31 @@ const char *device_name(const ibv_pd *pd)
     return ibv_get_device_name(pd->context->device);
 }
 
-ucs_status_t status_of(int error)
-{
-    switch (error) {
-    case ENOMEM:
-    case ENOSPC:
-        return UCS_ERR_NO_MEMORY;
-    case EOPNOTSUPP:
-    case EPROTONOSUPPORT:
-        return UCS_ERR_UNSUPPORTED;
-    case EINVAL:
-        return UCS_ERR_INVALID_PARAM;
-    default:
-        return UCS_ERR_IO_ERROR;
-    }
-}
+struct meaning {
+    ucs_status_t status;
+    const char *remedy;
+};
 
-const char *remedy(int error)
+meaning meaning_of(int error)
 {
     switch (error) {
     case ENOMEM:
     case ENOSPC:
-        return "out of memory keys, of BAR1 or of locked memory: raise "
-               "'ulimit -l', or limit what is registered with "
-               "UCX_IB_DMABUF_MAX_SIZE or UCX_IB_DMABUF_MAX_REGIONS";
+        return {UCS_ERR_NO_MEMORY,
+                "out of memory keys, of BAR1 or of locked memory: raise "
+                "'ulimit -l', or limit what is registered with "
+                "UCX_IB_DMABUF_MAX_SIZE or UCX_IB_DMABUF_MAX_REGIONS"};
     case EOPNOTSUPP:
     case EPROTONOSUPPORT:
-        return "the NIC's driver cannot map this GPU's memory: update kernel "
-               "and rdma-core, and check that PCIe peer-to-peer is possible "
-               "between the two";
+        return {UCS_ERR_UNSUPPORTED,
+                "the NIC's driver cannot map this GPU's memory: update kernel "
+                "and rdma-core, and check that PCIe peer-to-peer is possible "
+                "between the two"};
     case EINVAL:
-        return "the NIC's driver refuses this dma-buf: see dmesg";
+        return {UCS_ERR_INVALID_PARAM,
+                "the NIC's driver refuses this dma-buf: see dmesg"};
     default:
-        return "see dmesg";
+        return {UCS_ERR_IO_ERROR, "see dmesg"};
     }
 }
 
@@ -74,22 +66,20 @@ bool verbs_can_register_dmabuf(ibv_pd *pd, text *why)
     return true;
 }
 
-ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, size_t offset,
-                                 uintptr_t iova, size_t length, int access,
-                                 ibv_mr **mr)
+ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
+                                 size_t length, int access, ibv_mr **mr)
 {
-    errno             = 0;
-    ibv_mr *result    = ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
-    const int error   = errno;
-    const char *cause = strerror(error);
-
+    errno          = 0;
+    ibv_mr *result = ibv_reg_dmabuf_mr(pd, 0, length, iova, fd, access);
     if (result == nullptr) {
+        const int error    = errno;
+        const meaning what = meaning_of(error);
         warn_once(format("register %d", error),
                   format("%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) "
                          "failed: %s (errno %d). %s: %s",
-                         device_name(pd), iova, length, cause, error,
-                         staged_otherwise, remedy(error)));
-        return status_of(error);
+                         device_name(pd), iova, length, strerror(error), error,
+                         staged_otherwise, what.remedy));
+        return what.status;
     }
     ucs_debug("ib_dmabuf: %s: registered 0x%zx..0x%zx lkey 0x%x rkey 0x%x",
               device_name(pd), iova, iova + length, result->lkey, result->rkey);

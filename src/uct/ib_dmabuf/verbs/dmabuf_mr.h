@@ -16,13 +16,12 @@ namespace ucx_ib_dmabuf {
 // tells cause and remedy.
 bool verbs_can_register_dmabuf(ibv_pd *pd, text *why);
 
-// Registers `length` bytes that begin at `offset` in the dma-buf, for the NIC
-// to reach at [iova, iova + length). `access` as in ibv_reg_dmabuf_mr(3). The
-// fd may be closed afterwards. The caller owns *mr. A failure is logged with
+// Registers the dma-buf's first `length` bytes, for the NIC to reach at
+// [iova, iova + length). `access` as in ibv_reg_dmabuf_mr(3). The fd may be
+// closed afterwards. The caller owns *mr. A failure is logged with
 // its cause; UCS_ERR_NO_MEMORY if there is no room. Thread-safe.
-ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, size_t offset,
-                                 uintptr_t iova, size_t length, int access,
-                                 ibv_mr **mr);
+ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
+                                 size_t length, int access, ibv_mr **mr);
 
 // Logs an error that the provider gives.
 void verbs_dereg_mr(ibv_mr *mr);
