@@ -13,33 +13,29 @@ public:
 
     explicit fake_world(size_t stride) : stride_(stride) {}
 
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override
     {
         if (address < first) {
             return UCS_ERR_NO_ELEM;
         }
-        *out = {.base        = address - (address - first) % stride_,
-                .size        = stride_,
-                .identity    = (address - first) / stride_,
-                .device      = 0,
-                .memory_type = 2,
-                .exportable  = true};
+        *out = {.base     = address - (address - first) % stride_,
+                .size     = stride_,
+                .identity = (address - first) / stride_,
+                .device   = 0};
         return UCS_OK;
     }
-    bool is_current(uintptr_t address, size_t, uint64_t identity) override
+    bool is_current(uintptr_t address, uint64_t identity) override
     {
         return identity == (address - first) / stride_;
     }
-    ucs_status_t export_range(uintptr_t, size_t, int *fd,
-                              size_t *offset) override
+    ucs_status_t export_range(uintptr_t, size_t, int *fd) override
     {
-        *fd     = -1;
-        *offset = 0;
+        *fd = -1;
         return UCS_OK;
     }
     size_t granularity() const override { return 4096; }
-    ucs_status_t reg(int, size_t, uintptr_t, size_t, void **handle) override
+    ucs_status_t reg(int, uintptr_t, size_t, void **handle) override
     {
         *handle = this;
         return UCS_OK;

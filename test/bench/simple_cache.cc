@@ -71,15 +71,13 @@ struct cache::state {
 
     ucs_status_t make(registrar &nic, const extent &found, counted **out)
     {
-        size_t offset = 0;
-        int fd        = -1;
-        ucs_status_t status =
-            memory.export_range(found.base, found.size, &fd, &offset);
+        int fd              = -1;
+        ucs_status_t status = memory.export_range(found.base, found.size, &fd);
         if (status != UCS_OK) {
             return status;
         }
         void *handle = nullptr;
-        status       = nic.reg(fd, offset, found.base, found.size, &handle);
+        status       = nic.reg(fd, found.base, found.size, &handle);
         close(fd);
         if (status == UCS_OK) {
             *out = new counted{{found.base, found.size, handle}, &nic, 1};
@@ -163,7 +161,7 @@ ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
             before = state_->events;
             verbs  = state_->nics[nic].nic;
         }
-        ucs_status_t status = state_->memory.describe(address, length, &found);
+        ucs_status_t status = state_->memory.describe(address, &found);
         if (status == UCS_OK) {
             status = state_->make(*verbs, found, &made);
         }
@@ -196,6 +194,11 @@ void cache::put(const region *used)
 void cache::invalidate(uintptr_t address, size_t length)
 {
     state_->invalidate(address, length);
+}
+
+bool cache::flush()
+{
+    return false;
 }
 
 void cache::check_identity() {}

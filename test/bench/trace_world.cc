@@ -36,35 +36,22 @@ trace_block trace_gpus::around(uintptr_t address, size_t length) const
     return result;
 }
 
-// The VMM segments that the range touches are one extent. For each the driver
-// is asked for attributes and the address range.
-ucs_status_t trace_gpus::describe(uintptr_t address, size_t length, extent *out)
+// The driver is asked for attributes, and if there are any for the address
+// range.
+ucs_status_t trace_gpus::describe(uintptr_t address, extent *out)
 {
-    spent_.query(price_, 2);
     const trace_block *block = at(address);
+    spent_.query(price_, block == nullptr ? 1 : 2);
     if (block == nullptr) {
         return UCS_ERR_NO_ELEM;
     }
-    if (!is_one(address, length)) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-    *out = {block->base, block->size, block->id, block->device, 2, true};
-    while (out->base + out->size < address + length) {
-        spent_.query(price_, 2);
-        block = at(block->end());
-        out->size += block->size;
-        out->identity = out->identity * 1000003 + block->id;
-    }
+    *out = {block->base, block->size, block->id, block->device, block->vmm};
     return UCS_OK;
 }
 
-bool trace_gpus::is_current(uintptr_t address, size_t length, uint64_t identity)
+bool trace_gpus::is_current(uintptr_t address, uint64_t identity)
 {
-    account before = spent_;
-    extent now;
-    const bool same =
-        describe(address, length, &now) == UCS_OK && now.identity == identity;
-    spent_ = before;
+    const trace_block *block = at(address);
     spent_.query(price_, 1);
-    return same;
+    return block != nullptr && block->id == identity;
 }

@@ -91,16 +91,13 @@ public:
     // Whether the range is one allocation's, or that of VMM segments in a row.
     bool is_one(uintptr_t address, size_t length) const;
 
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override;
-    ucs_status_t export_range(uintptr_t, size_t, int *fd,
-                              size_t *offset) override
+    bool is_current(uintptr_t address, uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t, size_t, int *fd) override
     {
         spent_.make_export(price_);
-        *fd     = -1;
-        *offset = 0;
+        *fd = -1;
         return UCS_OK;
     }
     size_t granularity() const override { return 4096; }
@@ -119,8 +116,7 @@ public:
     {
     }
 
-    ucs_status_t reg(int, size_t, uintptr_t, size_t length,
-                     void **handle) override
+    ucs_status_t reg(int, uintptr_t, size_t length, void **handle) override
     {
         spent_.reg(price_, length);
         *handle = this;

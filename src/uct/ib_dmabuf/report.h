@@ -24,6 +24,10 @@ private:
 text format(const char *pattern, ...) noexcept
     __attribute__((format(printf, 1, 2)));
 
+// What follows where memory cannot be registered, for messages.
+constexpr char staged_otherwise[] =
+    "Messages in memory that is not registered are staged through host memory";
+
 // Logs a warning of UCX the first time that a cause comes up in this process,
 // and a debug message after that. `cause` names it: the call and its error, not
 // the buffer. Thread-safe.

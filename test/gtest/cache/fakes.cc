@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
-#include <ucs/memory/memory_type.h>
 #include <unistd.h>
 #include <utility>
 
@@ -106,60 +105,41 @@ uint64_t gpu::id_at(uintptr_t address) const
     return it == blocks_.end() ? 0 : it->second.id;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+ucs_status_t gpu::look(uintptr_t address, extent *out) const
 {
-    uint64_t x = (a ^ (b * 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;
-    return x ^ (x >> 31);
-}
-
-// Of VMM memory, the segments that the range touches.
-ucs_status_t gpu::extent_at(uintptr_t address, size_t length, extent *out) const
-{
+    std::lock_guard<std::mutex> locked(lock_);
     auto it = find(address);
     if (it == blocks_.end()) {
         return UCS_ERR_NO_ELEM;
     }
-    const block &first = it->second;
-    uintptr_t end      = it->first + first.size;
-    if (length == 0) {
-        return UCS_ERR_INVALID_PARAM;
+    *out = {it->first, it->second.size, it->second.id, it->second.device,
+            it->second.vmm};
+    return it->second.exportable ? UCS_OK : UCS_ERR_UNSUPPORTED;
+}
+
+ucs_status_t gpu::judge(uintptr_t address, size_t length) const
+{
+    extent first, next;
+    ucs_status_t status = look(address, &first);
+    if (status != UCS_OK || length == 0) {
+        return status != UCS_OK ? status : UCS_ERR_INVALID_PARAM;
     }
-    *out = {.base        = it->first,
-            .size        = first.size,
-            .identity    = first.id,
-            .device      = first.device,
-            .memory_type = UCS_MEMORY_TYPE_CUDA,
-            .exportable  = first.exportable};
+    uintptr_t end = first.base + first.size;
     while (length > end - address) {
-        ++it;
-        if (!first.vmm || it == blocks_.end() || it->first != end ||
-            !it->second.vmm || it->second.device != first.device) {
+        if (!first.joins || look(end, &next) != UCS_OK || next.base != end ||
+            !next.joins || next.device != first.device) {
             return UCS_ERR_INVALID_PARAM;
         }
-        end += it->second.size;
-        out->size     = end - out->base;
-        out->identity = mix(out->identity, it->second.id);
-        out->exportable &= it->second.exportable;
+        end += next.size;
     }
     return UCS_OK;
 }
 
-ucs_status_t gpu::look(uintptr_t address, size_t length, extent *out) const
-{
-    std::lock_guard<std::mutex> locked(lock_);
-    extent found;
-    ucs_status_t status = extent_at(address, length, &found);
-    if (status == UCS_OK) {
-        *out = found;
-    }
-    return status;
-}
-
-ucs_status_t gpu::describe(uintptr_t address, size_t length, extent *out)
+ucs_status_t gpu::describe(uintptr_t address, extent *out)
 {
     ucs_status_t status = describe_faults.next();
     if (status == UCS_OK) {
-        status = look(address, length, out);
+        status = look(address, out);
     }
     if (status == UCS_OK && after_describe) {
         std::exchange(after_describe, nullptr)();
@@ -167,17 +147,13 @@ ucs_status_t gpu::describe(uintptr_t address, size_t length, extent *out)
     return status;
 }
 
-bool gpu::is_current(uintptr_t address, size_t length, uint64_t identity)
+bool gpu::is_current(uintptr_t address, uint64_t identity)
 {
     ++identity_calls;
-    std::lock_guard<std::mutex> locked(lock_);
-    extent found;
-    return extent_at(address, length, &found) == UCS_OK &&
-           found.identity == identity;
+    return id_at(address) == identity;
 }
 
-ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
-                               size_t *offset)
+ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
 {
     if (address % page_ != 0 || length % page_ != 0 || length == 0) {
         complain("unaligned export");
@@ -201,8 +177,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     if (pieces.empty()) {
         return UCS_ERR_INVALID_ADDR;
     }
-    *offset = 0;
-    *fd     = -1;
+    *fd = -1;
     if (real_fds) {
         *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
@@ -216,7 +191,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd,
     return UCS_OK;
 }
 
-std::vector<piece> gpu::contents(int fd, size_t offset, size_t length) const
+std::vector<piece> gpu::contents(int fd, size_t length) const
 {
     std::lock_guard<std::mutex> locked(lock_);
     auto it = exported_.find(fd);
@@ -226,8 +201,7 @@ std::vector<piece> gpu::contents(int fd, size_t offset, size_t length) const
     }
     // Without real ones, all have the same number.
     const dmabuf &found = it->second;
-    if (real_fds && (length == 0 || offset > found.length ||
-                     length > found.length - offset)) {
+    if (real_fds && (length == 0 || length > found.length)) {
         complain("registered beyond the dma-buf");
         return {};
     }
@@ -286,8 +260,7 @@ uint64_t registration::id_at(uintptr_t at) const
     return 0;
 }
 
-ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
-                      void **handle)
+ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
     if (during_reg) {
         std::exchange(during_reg, nullptr)();
@@ -299,7 +272,7 @@ ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
     auto made     = std::make_unique<registration>();
     made->address = address;
     made->length  = length;
-    made->pieces  = memory_.contents(fd, offset, length);
+    made->pieces  = memory_.contents(fd, length);
     if (made->pieces.empty()) {
         return UCS_ERR_INVALID_PARAM;
     }

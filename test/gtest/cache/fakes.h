@@ -56,21 +56,20 @@ public:
     uint64_t id_at(uintptr_t address) const;
 
     // What describe would say if nothing failed.
-    ucs_status_t look(uintptr_t address, size_t length,
-                      ucx_ib_dmabuf::extent *out) const;
+    ucs_status_t look(uintptr_t address, ucx_ib_dmabuf::extent *out) const;
+    // Whether a range can be registered: UCS_OK, or why not.
+    ucs_status_t judge(uintptr_t address, size_t length) const;
 
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override;
-    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
-                              size_t *offset) override;
+    bool is_current(uintptr_t address, uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t address, size_t length,
+                              int *fd) override;
     size_t granularity() const override { return page_; }
 
     // What the dma-buf is of; empty if it isn't one of ours, was closed, or
     // does not have all of the range.
-    std::vector<piece> contents(int fd, size_t offset, size_t length) const;
-    std::vector<piece> contents(int fd) const { return contents(fd, 0, 1); }
+    std::vector<piece> contents(int fd, size_t length) const;
 
     // As BAR1: what is exported once is mapped once, from its first import to
     // its last. Returns the export's number.
@@ -96,8 +95,6 @@ private:
     using blocks = std::map<uintptr_t, block>;
 
     blocks::const_iterator find(uintptr_t address) const;
-    ucs_status_t extent_at(uintptr_t address, size_t length,
-                           ucx_ib_dmabuf::extent *out) const;
 
     struct dmabuf {
         std::vector<piece> pieces;
@@ -146,7 +143,7 @@ public:
     nic(const nic &)            = delete;
     nic &operator=(const nic &) = delete;
 
-    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+    ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
     void dereg(void *handle) override;
 

@@ -17,6 +17,7 @@ class cache_test : public testing::Test {
 public:
     cache_test() : fds_(fakes::open_fds()), complaints_(fakes::complaints)
     {
+        settings.deferred_size = SIZE_MAX;
         restart();
     }
 

@@ -15,10 +15,11 @@ test_gtest_cache_test_cache_SOURCES = \
     test/gtest/cache/fakes.h \
     test/gtest/cache/fixture.h \
     test/gtest/cache/test_cache.cc \
+    test/gtest/cache/test_deferred.cc \
     test/gtest/cache/test_failures.cc \
     test/gtest/cache/test_faults.cc \
     test/gtest/cache/test_limits.cc \
-    test/gtest/cache/test_map.cc \
+    test/gtest/cache/test_index.cc \
     test/gtest/cache/test_nics.cc \
     test/gtest/cache/test_threads.cc
 test_gtest_cache_test_cache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1

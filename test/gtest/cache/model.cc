@@ -84,6 +84,7 @@ void model::restart()
     settings_.max_regions =
         choices_.below(3) != 0 ? SIZE_MAX : 1 + choices_.below(12);
     settings_.check_identity = checks_;
+    settings_.deferred_size  = choices_.below(2) == 0 ? SIZE_MAX : MiB;
     settings_.max_bytes      = [this](int) { return max_bytes_; };
     cache_ = std::make_unique<ucx_ib_dmabuf::cache>(gpu_, settings_);
     for (unsigned i = 0; i < nic_count; ++i) {
@@ -257,6 +258,7 @@ void model::put()
     auto *what = static_cast<fakes::registration *>(last.region->handle);
     expect(what->live, "deregistered before its last use");
     cache_->put(last.region);
+    cache_->flush();
     bool used = std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
         return each.region == last.region;
     });
@@ -298,10 +300,9 @@ void model::replace_while_registering()
             // What is no better to register than it was: the answer may be
             // about either.
             ucx_ib_dmabuf::extent old;
-            size_t size = gpu_.size_at(where.base);
-            gpu_.look(where.base, 1, &old);
+            bool exportable = gpu_.look(where.base, &old) == UCS_OK;
             free_at(where, tell);
-            gpu_.alloc(where.base, size, old.device, old.exportable, where.vmm);
+            gpu_.alloc(where.base, old.size, old.device, exportable, where.vmm);
         }
     };
     target_ = &where;

@@ -17,8 +17,7 @@ constexpr size_t page = 4 * KiB;
 // range fits beside what is in use.
 bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
 {
-    ucx_ib_dmabuf::extent memory;
-    if (fault_armed_ || gpu_.look(address, length, &memory) != UCS_OK) {
+    if (fault_armed_ || gpu_.judge(address, length) != UCS_OK) {
         return true;
     }
     size_t bytes =
@@ -60,13 +59,9 @@ void model::check_contents(const use &what)
 void model::judge(unsigned nic, uintptr_t address, size_t length,
                   ucs_status_t got, const region *region)
 {
-    ucx_ib_dmabuf::extent memory;
     ucs_status_t should = UCS_ERR_INVALID_PARAM;
     if (length != 0 && length <= UINTPTR_MAX - address) {
-        should = gpu_.look(address, length, &memory);
-        if (should == UCS_OK && !memory.exportable) {
-            should = UCS_ERR_UNSUPPORTED;
-        }
+        should = gpu_.judge(address, length);
     }
     if (got == UCS_OK) {
         expect(should == UCS_OK, "got a region of what cannot be registered");
@@ -102,7 +97,7 @@ void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
            "registered what was registered already");
     // After a failure only a part may be.
     ucx_ib_dmabuf::extent memory;
-    if (gpu_.look(address, 1, &memory) == UCS_OK &&
+    if (gpu_.look(address, &memory) == UCS_OK &&
         got->address + got->length >= memory.base + memory.size &&
         got->address <= memory.base) {
         known_.insert(what);
@@ -203,6 +198,7 @@ void model::check_idle(const fakes::registration &what)
 
 void model::check_all()
 {
+    cache_->flush();
     size_t count = 0, bytes = 0;
     for (auto &nic : nics_) {
         nic->each([&](const fakes::registration &each) {

@@ -119,64 +119,135 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
     use(A + 5 * MiB, MiB);
     EXPECT_EQ(nic.bytes(), 7 * MiB);
     EXPECT_EQ(nic.live(), 2u);
-    use(A + 7 * MiB, 2 * MiB); // spans chunks: one region, around the known
+    use(A + 7 * MiB, 2 * MiB); // across a border: half of each chunk
     EXPECT_EQ(nic.bytes(), 11 * MiB);
-    EXPECT_EQ(nic.live(), 2u);
+    EXPECT_EQ(nic.live(), 3u);
+    EXPECT_EQ(counters().hits, 0u);
+    for (uintptr_t at : {5 * MiB, 6 * MiB, 8 * MiB, 9 * MiB}) {
+        use(A + at, MiB);
+    }
     EXPECT_EQ(nic.registered, 3u);
+    // Larger than a chunk: has all of the two, which go.
     use(A + 4 * MiB, 8 * MiB);
-    EXPECT_EQ(nic.registered, 3u);
-    use(A + 11 * MiB, 2 * MiB); // grows, and loses nothing
-    EXPECT_EQ(nic.registered, 4u);
-    use(A + 4 * MiB, 12 * MiB);
-    EXPECT_EQ(nic.registered, 4u);
+    EXPECT_EQ(nic.live(), 2u);
+    EXPECT_EQ(nic.bytes(), 11 * MiB);
+    use(A + 2 * MiB, 14 * MiB);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_EQ(nic.bytes(), 15 * MiB);
+    EXPECT_EQ(nic.registered, 5u);
+}
+
+// Twice the pool at most, however the borders are crossed.
+TEST_F(cache_test, borders_cost_no_registration_of_what_is_inside)
+{
+    settings.chunk_size = 4 * MiB;
+    restart();
+    gpu.alloc(A, 64 * MiB);
+    for (uintptr_t at = 0; at + MiB <= 64 * MiB; at += MiB / 4) {
+        use(A + at, MiB);
+    }
+    EXPECT_EQ(nic.registered, 16u + 15u);
+    EXPECT_EQ(nic.deregistered, 0u);
+    EXPECT_LE(nic.bytes(), 2 * 64 * MiB);
+    // Of two that overlap one goes, and the other one serves what it has.
+    cache->invalidate(A + MiB, 1);
+    EXPECT_EQ(nic.live(), 30u);
+    use(A + 3 * MiB, 2 * MiB);
+    EXPECT_EQ(nic.registered, 31u);
+    use(A, MiB);
+    EXPECT_EQ(nic.registered, 32u);
 }
 
 class vmm_test : public cache_test {
 protected:
-    vmm_test()
+    vmm_test() { map(5); }
+    static uintptr_t at(int i) { return A + i * 2 * MiB; }
+    void map(int count)
     {
-        for (int i = 0; i < 5; ++i) {
-            gpu.alloc(at(i), 2 * MiB, 0, true, true);
+        for (; count > 0; --count, ++mapped) {
+            cache->invalidate(at(mapped), 2 * MiB);
+            gpu.alloc(at(mapped), 2 * MiB, 0, true, true);
         }
     }
-    static uintptr_t at(int i) { return A + i * 2 * MiB; }
+    int mapped = 0;
 };
 
-TEST_F(vmm_test, segments_used_together_are_one_region)
+// With all the segments around them.
+TEST_F(vmm_test, segments_that_touch_are_one_region)
 {
-    use(at(0) + MiB, 2 * MiB);
+    use(at(1) + MiB, 2 * MiB);
     EXPECT_EQ(nic.live(), 1u);
-    EXPECT_EQ(nic.bytes(), 4 * MiB);
-    use(at(0), 4 * MiB);
+    EXPECT_EQ(nic.bytes(), 10 * MiB);
+    use(at(0), 10 * MiB);
     EXPECT_EQ(nic.registered, 1u);
-    cache->invalidate(at(1), 2 * MiB);
+    release(at(1));
     EXPECT_EQ(nic.live(), 0u);
+    use(at(0), MiB);
+    EXPECT_EQ(nic.bytes(), 2 * MiB);
+    use(at(2), 4 * MiB);
+    EXPECT_EQ(nic.bytes(), 8 * MiB);
 }
 
-// What overlaps is merged, and nothing of it is a missed event.
-TEST_F(vmm_test, regions_grow)
+TEST_F(vmm_test, segments_of_another_gpu_are_not_joined)
+{
+    gpu.alloc(at(5), 2 * MiB, 1, true, true);
+    use(at(4), MiB);
+    EXPECT_EQ(nic.bytes(), 10 * MiB);
+    EXPECT_EQ(get(at(4) + MiB, 2 * MiB), UCS_ERR_INVALID_PARAM);
+    use(at(5), MiB);
+    EXPECT_EQ(nic.live(), 2u);
+}
+
+// A window of a large reservation at a time.
+TEST_F(vmm_test, runs_end_at_windows)
+{
+    settings.chunk_size = 4 * MiB;
+    restart();
+    use(at(0), MiB);
+    EXPECT_EQ(nic.bytes(), 4 * MiB);
+    use(at(1), 4 * MiB);
+    EXPECT_EQ(nic.bytes(), 8 * MiB);
+    use(at(2), MiB);
+    EXPECT_EQ(nic.registered, 2u); // in the second one
+    use(at(3), MiB);
+    EXPECT_EQ(nic.registered, 3u); // what is left of that window
+    EXPECT_EQ(nic.bytes(), 10 * MiB);
+}
+
+// Used while it grows: what is registered stays so.
+TEST_F(vmm_test, memory_that_grows)
 {
     for (bool checks : {false, true}) {
         settings.check_identity = checks;
         restart();
         uint64_t before = nic.registered;
         use(at(0), 4 * MiB);
-        use(at(2), 4 * MiB);
-        EXPECT_EQ(nic.live(), 2u);
-        use(at(1), 4 * MiB); // half of the one and half of the other
-        EXPECT_EQ(nic.live(), 1u);
-        EXPECT_EQ(nic.bytes(), 8 * MiB);
-        use(at(3), 4 * MiB);
-        EXPECT_EQ(nic.registered, before + 4);
-        for (int i = 0; i < 4; ++i) {
-            use(at(i), 4 * MiB);
+        map(3);
+        use(at(mapped - 1), MiB);
+        EXPECT_EQ(nic.registered, before + 2);
+        // Across the border.
+        use(at(mapped - 4), 4 * MiB);
+        EXPECT_EQ(nic.registered, before + 3);
+        EXPECT_EQ(nic.live(), 3u);
+        for (int i = 0; i < mapped; ++i) {
+            use(at(i), 2 * MiB);
         }
-        EXPECT_EQ(nic.registered, before + 4);
+        EXPECT_EQ(nic.registered, before + 3);
         EXPECT_EQ(counters().identity_misses, 0u);
+        cache->invalidate(0, SIZE_MAX);
     }
 }
 
-// One of the segments was replaced, unnoticed: the region leaves as a whole.
+// Beside what is being registered; that is not disturbed.
+TEST_F(vmm_test, memory_that_grows_meanwhile)
+{
+    nic.during_reg = [this] { map(1); };
+    use(at(0), MiB);
+    EXPECT_EQ(nic.registered, 1u);
+    EXPECT_EQ(nic.bytes(), 10 * MiB);
+}
+
+// One of the segments was replaced, unnoticed: the others are what they were.
 TEST_F(vmm_test, a_replaced_segment_is_a_miss)
 {
     cache->check_identity();
@@ -184,20 +255,24 @@ TEST_F(vmm_test, a_replaced_segment_is_a_miss)
     gpu.free(at(2));
     gpu.alloc(at(2), 2 * MiB, 0, true, true);
     use(at(0), 1);
+    EXPECT_EQ(counters().identity_misses, 0u);
+    use(at(1), 4 * MiB);
     EXPECT_EQ(counters().identity_misses, 1u);
-    use(at(2), 1);
-    EXPECT_EQ(nic.registered, 3u);
+    EXPECT_EQ(nic.registered, 2u);
+    EXPECT_EQ(nic.live(), 1u);
 }
 
-// Grown over something that was unmapped meanwhile.
-TEST_F(vmm_test, grows_no_further_than_what_is_there)
+// Nobody checks: a miss that touches one of them shows it.
+TEST_F(vmm_test, a_replaced_segment_is_seen_by_a_miss)
 {
-    use(at(0), 4 * MiB);
-    gpu.free(at(0)); // no event
-    use(at(1), 4 * MiB);
+    use(at(0), MiB);
+    gpu.free(at(2));
+    gpu.alloc(at(2), 2 * MiB, 0, true, true);
+    map(1);
+    use(at(2), 8 * MiB);
+    EXPECT_EQ(counters().identity_misses, 1u);
     EXPECT_EQ(nic.live(), 1u);
-    EXPECT_EQ(nic.bytes(), 4 * MiB);
-    EXPECT_EQ(get(at(0), 1), UCS_ERR_NO_ELEM);
+    EXPECT_EQ(nic.bytes(), 12 * MiB);
 }
 
 TEST_F(cache_test, missed_event_is_a_miss_when_identity_is_checked)

@@ -25,23 +25,22 @@ constexpr unsigned in_pool = 12; // regions in one granule of the index
 // The fakes are the world around the cache: nothing fails in them.
 class steady_gpu : public fakes::gpu {
 public:
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override
     {
         exempt from_it;
-        return fakes::gpu::describe(address, length, out);
+        return fakes::gpu::describe(address, out);
     }
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override
+    bool is_current(uintptr_t address, uint64_t identity) override
     {
         exempt from_it;
-        return fakes::gpu::is_current(address, length, identity);
+        return fakes::gpu::is_current(address, identity);
     }
-    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
-                              size_t *offset) override
+    ucs_status_t export_range(uintptr_t address, size_t length,
+                              int *fd) override
     {
         exempt from_it;
-        return fakes::gpu::export_range(address, length, fd, offset);
+        return fakes::gpu::export_range(address, length, fd);
     }
 };
 
@@ -49,11 +48,11 @@ class steady_nic : public fakes::nic {
 public:
     using fakes::nic::nic;
 
-    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+    ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override
     {
         exempt from_it;
-        return fakes::nic::reg(fd, offset, address, length, handle);
+        return fakes::nic::reg(fd, address, length, handle);
     }
     void dereg(void *handle) override
     {
@@ -79,6 +78,7 @@ public:
         }
         settings.chunk_size  = 8 * MiB;
         settings.max_regions = max_regions;
+        settings.deferred_size = SIZE_MAX;
         cache  = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
         first  = cache->attach(nics[0]);
         second = cache->attach(nics[1]);

@@ -2,7 +2,7 @@
 #ifndef TEST_GTEST_CONTRACT_CUDA_WORLD_H_
 #define TEST_GTEST_CONTRACT_CUDA_WORLD_H_
 
-#include "../../../src/uct/ib_dmabuf/md/cuda_exporter.h"
+#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../common/gpu.h"
 #include <cstring>
 #include <map>
@@ -16,7 +16,7 @@ class cuda_world {
 public:
     static std::string missing()
     {
-        return ucx_ib_dmabuf::driver::get() ? "" : "no GPU here";
+        return ucx_ib_dmabuf::find_cuda() ? "" : "no GPU here";
     }
     static bool is_simulated()
     {
@@ -25,7 +25,7 @@ public:
     }
 
     // Nothing is current while the exporter is used.
-    cuda_world() : exporter_(*ucx_ib_dmabuf::driver::get())
+    cuda_world()
     {
         gpu::use();
         GPU_CALL(cuCtxGetCurrent, &context_);
@@ -36,7 +36,7 @@ public:
     cuda_world(const cuda_world &)            = delete;
     cuda_world &operator=(const cuda_world &) = delete;
 
-    ucx_ib_dmabuf::exporter &subject() { return exporter_; }
+    ucx_ib_dmabuf::exporter &subject() { return *gpus_; }
     size_t segment() const { return unit_->step(); }
     void mistake() {}
 
@@ -107,7 +107,8 @@ private:
         return std::make_unique<gpu::segments>(count);
     }
 
-    ucx_ib_dmabuf::cuda_exporter exporter_;
+    std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> gpus_ =
+        ucx_ib_dmabuf::find_cuda();
     CUcontext context_ = nullptr;
     std::unique_ptr<gpu::segments> unit_;
     std::map<uintptr_t, std::unique_ptr<gpu::buffer>> buffers_;

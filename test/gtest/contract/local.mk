@@ -10,7 +10,6 @@ endif
 EXTRA_DIST += test/gtest/contract/contract.lab test/gtest/contract/gpu.tap
 
 contract_sources = \
-    src/uct/ib_dmabuf/md/cuda_exporter.cc \
     test/gtest/common/fds.h \
     test/gtest/common/gpu.h \
     test/gtest/contract/cuda_world.h \
@@ -23,17 +22,22 @@ test_gtest_contract_test_contract_SOURCES = $(contract_sources) \
     test/gtest/contract/fake_worlds.h \
     test/gtest/contract/test_contract.cc
 test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la -lgtest_main \
-                                            $(GTEST_LIBS) -lucs -ldl
+test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la \
+    libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs -ldl
 
 # UCX's sources come first, as for the plug-in.
+udmabuf_vendor_sources = \
+    test/gtest/contract/udmabuf_vendor.cc \
+    test/gtest/contract/udmabuf_vendor.h
 test_gtest_contract_test_soft_roce_SOURCES = $(contract_sources) \
+    $(udmabuf_vendor_sources) \
     test/gtest/contract/test_soft_roce.cc \
+    test/gtest/contract/udmabuf_world.h \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
 test_gtest_contract_test_soft_roce_CPPFLAGS = \
     $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_contract_test_soft_roce_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_soft_roce_LDADD   = \
-    libib_dmabuf_md.la -lgtest_main $(GTEST_LIBS) \
-    -luct -lucs $(VERBS_LIBS) -ldl
+    libib_dmabuf_md.la libib_dmabuf_cuda.la -lgtest_main $(GTEST_LIBS) \
+    -luct -lucm -lucs $(VERBS_LIBS) -ldl

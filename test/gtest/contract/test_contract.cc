@@ -14,22 +14,26 @@ INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_registrar, fake_nic);
 namespace {
 
 // What only the GPU has.
-TEST(cuda_exporter, takes_only_what_can_be_exported)
+TEST(cuda_vendor, takes_only_what_can_be_exported)
 {
     gpu::use();
-    ucx_ib_dmabuf::cuda_exporter exporter(*ucx_ib_dmabuf::driver::get());
+    const auto gpus = ucx_ib_dmabuf::find_cuda();
     const gpu::segments no_rdma(1, 0, false);
     ucx_ib_dmabuf::extent found;
     CUdeviceptr managed = 0;
     void *host          = nullptr;
+    size_t offset       = 0;
+    int fd              = -1;
 
     GPU_CALL(cuMemAllocManaged, &managed, 4096, CU_MEM_ATTACH_GLOBAL);
     GPU_CALL(cuMemAllocHost, &host, 4096);
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              exporter.describe(no_rdma.address(), 1, &found));
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED, exporter.describe(managed, 1, &found));
-    EXPECT_EQ(UCS_ERR_NO_ELEM,
-              exporter.describe(reinterpret_cast<uintptr_t>(host), 1, &found));
+    EXPECT_EQ(UCS_OK, gpus->describe(no_rdma.address(), 1, &found));
+    EXPECT_EQ(
+        UCS_ERR_UNSUPPORTED,
+        gpus->export_range(no_rdma.address(), no_rdma.size(), &fd, &offset));
+    for (uintptr_t other : {uintptr_t{managed}, uintptr_t(host)}) {
+        EXPECT_EQ(UCS_ERR_NO_ELEM, gpus->describe(other, 1, &found));
+    }
     GPU_CALL(cuMemFree, managed);
     GPU_CALL(cuMemFreeHost, host);
 }

@@ -7,6 +7,7 @@
 #include "cuda_world.h"
 #include "exporter.h"
 #include "registrar.h"
+#include "udmabuf_world.h"
 #include <dlfcn.h>
 
 namespace {
@@ -39,7 +40,7 @@ public:
     {
         md_.pd               = nic_.pd();
         md_.memh_struct_size = sizeof(uct_ib_mem_t) + sizeof(ibv_mr *);
-        subject_             = std::make_unique<ucx_ib_dmabuf::nic>(&md_);
+        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(&md_, gpus_);
     }
 
     ucx_ib_dmabuf::registrar &subject() { return *subject_; }
@@ -63,6 +64,7 @@ public:
     }
 
 private:
+    udmabuf_vendor gpus_; // not used
     lab::nic nic_;
     uct_ib_md_t md_{};
     std::unique_ptr<ucx_ib_dmabuf::nic> subject_;
@@ -71,6 +73,7 @@ private:
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(gpu, contract_exporter, cuda_world);
+INSTANTIATE_TYPED_TEST_SUITE_P(udmabuf, contract_exporter, udmabuf_world);
 INSTANTIATE_TYPED_TEST_SUITE_P(soft_roce, contract_registrar, soft_roce);
 
 } // namespace

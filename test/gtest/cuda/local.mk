@@ -13,5 +13,5 @@ test_gtest_cuda_test_cuda_SOURCES = \
     test/gtest/common/fds.h \
     test/gtest/common/gpu.h
 test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_cuda_test_cuda_LDADD   = libib_dmabuf_cuda.la -lgtest_main \
-                                    $(GTEST_LIBS) -lucs -ldl
+test_gtest_cuda_test_cuda_LDADD   = libib_dmabuf_cuda.la \
+    libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs -ldl

@@ -2,9 +2,7 @@
 //
 // What the plug-in asks is answered whatever context is current, and leaves
 // contexts as they were.
-#include "../../../src/uct/ib_dmabuf/cuda/copy.h"
-#include "../../../src/uct/ib_dmabuf/cuda/export.h"
-#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../common/gpu.h"
 #include <gtest/gtest.h>
 #include <thread>
@@ -46,8 +44,8 @@ protected:
     void SetUp() override
     {
         gpu::use();
-        cuda_ = driver::get();
-        ASSERT_NE(nullptr, cuda_);
+        ASSERT_NE(nullptr, driver::get());
+        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
         release_primary(1);
     }
 
@@ -58,17 +56,18 @@ protected:
         const uintptr_t inside = base + size / 2 + 5;
         std::vector<char> out(100, 'x');
         std::vector<char> in(100);
-        cuda_memory found{};
-        int fd = -1;
+        extent found;
+        int fd        = -1;
+        size_t offset = 0;
 
-        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, inside, 100, &found));
+        EXPECT_EQ(UCS_OK, cuda_->describe(inside, 100, &found));
         EXPECT_EQ(base, found.base);
         EXPECT_EQ(size, found.size);
-        EXPECT_TRUE(cuda_is_current(*cuda_, base, size, found.identity));
-        EXPECT_EQ(UCS_OK, cuda_export_dmabuf(*cuda_, base, size, &fd));
+        EXPECT_TRUE(cuda_->is_current(base, size, found.identity));
+        EXPECT_EQ(UCS_OK, cuda_->export_range(base, size, &fd, &offset));
         close(fd);
-        EXPECT_EQ(UCS_OK, cuda_copy_from_host(*cuda_, inside, out.data(), 100));
-        EXPECT_EQ(UCS_OK, cuda_copy_to_host(*cuda_, in.data(), inside, 100));
+        EXPECT_EQ(UCS_OK, cuda_->copy_from_host(inside, out.data(), 100));
+        EXPECT_EQ(UCS_OK, cuda_->copy_to_host(in.data(), inside, 100));
         EXPECT_EQ(out, in);
         EXPECT_EQ(before, current());
     }
@@ -85,7 +84,7 @@ protected:
         }).join();
     }
 
-    const driver *cuda_ = nullptr;
+    std::unique_ptr<cuda_vendor> cuda_;
 };
 
 TEST_F(test_contexts, ordinary_memory)
@@ -127,18 +126,19 @@ TEST_F(test_contexts, memory_whose_context_is_gone_is_no_cuda_memory)
     gpu::use(1);
     gpu::buffer buffer(4 * mib);
     const uintptr_t address = buffer.address();
-    cuda_memory found{};
+    extent found;
 
-    ASSERT_EQ(UCS_OK, cuda_describe(*cuda_, address, mib, &found));
+    ASSERT_EQ(UCS_OK, cuda_->describe(address, mib, &found));
     release_primary(1);
     for (bool is_current : {true, false}) {
         if (!is_current) {
             gpu::use(0);
         }
-        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_describe(*cuda_, address, mib, &found));
-        EXPECT_FALSE(cuda_is_current(*cuda_, address, mib, found.identity));
-        int fd = -1;
-        EXPECT_NE(UCS_OK, cuda_export_dmabuf(*cuda_, address, mib, &fd));
+        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, mib, &found));
+        EXPECT_FALSE(cuda_->is_current(address, mib, found.identity));
+        int fd        = -1;
+        size_t offset = 0;
+        EXPECT_NE(UCS_OK, cuda_->export_range(address, mib, &fd, &offset));
     }
 }
 
@@ -156,10 +156,9 @@ TEST_F(test_contexts, segments_share_a_context)
     gpu::segments memory(8, 1);
     const uint64_t before =
         SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
-    cuda_memory found{};
+    extent found;
 
-    EXPECT_EQ(UCS_OK,
-              cuda_describe(*cuda_, memory.address(), memory.size(), &found));
+    EXPECT_EQ(UCS_OK, cuda_->describe(memory.address(), memory.size(), &found));
     EXPECT_EQ(before + 1, SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain"));
     EXPECT_FALSE(primary_is_active(1));
 }
@@ -180,13 +179,14 @@ TEST_F(test_contexts, managed_and_pinned_memory_need_none)
 
     GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
     GPU_CALL(cuMemAllocHost, &host, mib);
+    const uint64_t before = SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2");
     std::thread([&] {
-        cuda_memory found{};
-        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, managed, mib, &found));
-        EXPECT_EQ(cuda_memory::kind::managed, found.type);
-        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, uintptr_t(host), mib, &found));
-        EXPECT_EQ(cuda_memory::kind::host, found.type);
+        extent found;
+        for (uintptr_t address : {uintptr_t{managed}, uintptr_t(host)}) {
+            EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, mib, &found));
+        }
     }).join();
+    EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
     GPU_CALL(cuMemFree, managed);
     GPU_CALL(cuMemFreeHost, host);
 }
@@ -198,11 +198,12 @@ TEST_F(test_contexts, the_page_of_a_small_allocation)
     gpu::buffer second(512);
     const uintptr_t start = second.address() & ~(page - 1);
     int fd                = -1;
+    size_t offset         = 0;
 
     first.release();
     ASSERT_NE(start, second.address());
     std::thread([&] {
-        EXPECT_EQ(UCS_OK, cuda_export_dmabuf(*cuda_, start, page, &fd));
+        EXPECT_EQ(UCS_OK, cuda_->export_range(start, page, &fd, &offset));
     }).join();
     close(fd);
 }
@@ -210,11 +211,16 @@ TEST_F(test_contexts, the_page_of_a_small_allocation)
 TEST_F(test_contexts, an_unknown_extent_is_no_export)
 {
     gpu::segments memory(1);
-    gpu::scoped_fail fail("cuMemGetAddressRange_v2=201");
-    cuda_memory found{};
+    extent found;
 
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              cuda_describe(*cuda_, memory.address(), 1, &found));
+    for (CUresult error : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY,
+                           CUDA_ERROR_INVALID_CONTEXT}) {
+        gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
+                              std::to_string(static_cast<int>(error)));
+        EXPECT_EQ((error == CUDA_ERROR_INVALID_CONTEXT) ? UCS_ERR_BUSY
+                                                        : UCS_ERR_UNSUPPORTED,
+                  cuda_->describe(memory.address(), 1, &found));
+    }
 }
 
 } // namespace

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Detection and export, against the simulated GPU.
-#include "../../../src/uct/ib_dmabuf/cuda/bar1.h"
-#include "../../../src/uct/ib_dmabuf/cuda/copy.h"
-#include "../../../src/uct/ib_dmabuf/cuda/export.h"
-#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../common/fds.h"
 #include "../common/gpu.h"
 #include <algorithm>
@@ -27,17 +24,17 @@ protected:
     void SetUp() override
     {
         gpu::use();
-        cuda_ = driver::get();
-        ASSERT_NE(nullptr, cuda_);
+        ASSERT_NE(nullptr, driver::get());
+        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
     }
 
     ucs_status_t describe(uintptr_t address, size_t length)
     {
-        return cuda_describe(*cuda_, address, length, &found_);
+        return cuda_->describe(address, length, &found_);
     }
 
-    const driver *cuda_ = nullptr;
-    cuda_memory found_{};
+    std::unique_ptr<cuda_vendor> cuda_;
+    extent found_;
 };
 
 TEST_F(test_cuda, whole_allocation_is_found_from_inside)
@@ -48,8 +45,6 @@ TEST_F(test_cuda, whole_allocation_is_found_from_inside)
     EXPECT_EQ(buffer.address(), found_.base);
     EXPECT_EQ(buffer.size(), found_.size);
     EXPECT_EQ(0, found_.device);
-    EXPECT_EQ(cuda_memory::kind::device, found_.type);
-    EXPECT_TRUE(found_.rdma_capable);
 }
 
 TEST_F(test_cuda, host_memory_is_no_cuda_memory)
@@ -61,32 +56,20 @@ TEST_F(test_cuda, host_memory_is_no_cuda_memory)
     EXPECT_EQ(UCS_ERR_NO_ELEM, describe(page, 1));
 }
 
-TEST_F(test_cuda, pinned_host_and_managed_memory_are_told_apart)
+// Whether it goes on in something else is for those who take host memory.
+TEST_F(test_cuda, pinned_host_and_managed_memory_are_no_device_memory)
 {
     CUdeviceptr managed = 0;
     void *host          = nullptr;
 
     GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
     GPU_CALL(cuMemAllocHost, &host, mib);
-    ASSERT_EQ(UCS_OK, describe(managed, mib));
-    EXPECT_EQ(cuda_memory::kind::managed, found_.type);
-    ASSERT_EQ(UCS_OK, describe(reinterpret_cast<uintptr_t>(host), mib));
-    EXPECT_EQ(cuda_memory::kind::host, found_.type);
-    GPU_CALL(cuMemFree, managed);
-    GPU_CALL(cuMemFreeHost, host);
-}
-
-// Whether it goes on in something else is for those who take host memory.
-TEST_F(test_cuda, of_host_memory_the_first_byte_is_asked_for)
-{
-    void *host = nullptr;
-
-    GPU_CALL(cuMemAllocHost, &host, mib);
-    const auto address = reinterpret_cast<uintptr_t>(host);
-    for (size_t length : {size_t{0}, mib + 1, SIZE_MAX}) {
-        EXPECT_EQ(UCS_OK, describe(address + 1, length));
-        EXPECT_EQ(cuda_memory::kind::host, found_.type);
+    for (uintptr_t address : {uintptr_t{managed}, uintptr_t(host)}) {
+        for (size_t length : {size_t{0}, size_t{1}, mib, mib + 1, SIZE_MAX}) {
+            EXPECT_EQ(UCS_ERR_NO_ELEM, describe(address + 1, length));
+        }
     }
+    GPU_CALL(cuMemFree, managed);
     GPU_CALL(cuMemFreeHost, host);
 }
 
@@ -132,14 +115,14 @@ TEST_F(test_cuda, identity_tells_memory_at_the_same_address_apart)
     const uintptr_t address = first->address();
 
     ASSERT_EQ(UCS_OK, describe(address, mib));
-    const cuda_memory before = found_;
-    EXPECT_TRUE(cuda_is_current(*cuda_, address, mib, before.identity));
+    const extent before = found_;
+    EXPECT_TRUE(cuda_->is_current(address, mib, before.identity));
     first.reset();
-    EXPECT_FALSE(cuda_is_current(*cuda_, address, mib, before.identity));
+    EXPECT_FALSE(cuda_->is_current(address, mib, before.identity));
 
     gpu::buffer second(4 * mib);
     ASSERT_EQ(address, second.address()) << "the driver reuses addresses";
-    EXPECT_FALSE(cuda_is_current(*cuda_, address, mib, before.identity));
+    EXPECT_FALSE(cuda_->is_current(address, mib, before.identity));
     ASSERT_EQ(UCS_OK, describe(address, mib));
     EXPECT_NE(before.identity, found_.identity);
 }
@@ -161,8 +144,7 @@ TEST_F(test_cuda, several_segments_are_one_range)
     ASSERT_EQ(UCS_OK, describe(memory.address() + 100, memory.step()));
     EXPECT_EQ(memory.address(), found_.base);
     EXPECT_EQ(2 * memory.step(), found_.size);
-    EXPECT_TRUE(
-        cuda_is_current(*cuda_, found_.base, found_.size, found_.identity));
+    EXPECT_TRUE(cuda_->is_current(found_.base, found_.size, found_.identity));
     ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
     EXPECT_EQ(memory.size(), found_.size);
     EXPECT_EQ(UCS_ERR_INVALID_PARAM,
@@ -179,16 +161,14 @@ TEST_F(test_cuda, a_remapped_segment_changes_the_identity)
     prop.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
     prop.allocFlags.gpuDirectRDMACapable = 1;
     ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
-    const cuda_memory before = found_;
+    const extent before = found_;
 
     GPU_CALL(cuMemUnmap, memory.address() + memory.step(), memory.step());
-    EXPECT_FALSE(
-        cuda_is_current(*cuda_, before.base, before.size, before.identity));
+    EXPECT_FALSE(cuda_->is_current(before.base, before.size, before.identity));
     GPU_CALL(cuMemCreate, &handle, memory.step(), &prop, 0);
     GPU_CALL(cuMemMap, memory.address() + memory.step(), memory.step(), 0,
              handle, 0);
-    EXPECT_FALSE(
-        cuda_is_current(*cuda_, before.base, before.size, before.identity));
+    EXPECT_FALSE(cuda_->is_current(before.base, before.size, before.identity));
     GPU_CALL(cuMemRelease, handle);
 }
 
@@ -209,26 +189,38 @@ TEST_F(test_cuda, replaced_segments_change_the_identity)
     }
 }
 
-TEST_F(test_cuda, memory_made_without_rdma_is_known)
-{
-    gpu::segments memory(1, 0, false);
-
-    ASSERT_EQ(UCS_OK, describe(memory.address(), 1));
-    EXPECT_FALSE(found_.rdma_capable);
-}
-
-TEST_F(test_cuda, segments_have_their_properties_in_common)
+TEST_F(test_cuda, memory_made_without_rdma_is_not_exported)
 {
     gpu::segments memory(2);
+    const auto exported = [&] {
+        int fd        = -1;
+        size_t offset = 0;
+        ucs_status_t status =
+            cuda_->export_range(memory.address(), memory.size(), &fd, &offset);
+        close(fd);
+        return status;
+    };
 
     for (unsigned different : {0, 1}) {
         memory.remap(different, 0, false);
-        ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
-        EXPECT_FALSE(found_.rdma_capable) << different;
+        EXPECT_EQ(UCS_OK, describe(memory.address(), memory.size()));
+        EXPECT_NE(UCS_OK, exported()) << different;
         memory.remap(different, 0, true);
-        ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
-        EXPECT_TRUE(found_.rdma_capable) << different;
+        EXPECT_EQ(UCS_OK, exported()) << different;
     }
+    memory.remap(0, 0, false);
+    memory.remap(1, 0, false);
+    const uint64_t before =
+        SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange");
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, exported());
+    EXPECT_EQ(before,
+              SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange"));
+}
+
+TEST_F(test_cuda, segments_are_of_one_gpu)
+{
+    gpu::segments memory(2);
+
     memory.remap(1, 1, true);
     EXPECT_EQ(UCS_ERR_INVALID_PARAM, describe(memory.address(), memory.size()));
     EXPECT_EQ(UCS_OK, describe(memory.address(), memory.step()));
@@ -282,10 +274,11 @@ TEST_F(test_cuda, the_second_gpu_is_known)
 TEST_F(test_cuda, exports_are_close_on_exec)
 {
     gpu::buffer buffer(4 * mib);
-    int fd = -1;
+    int fd        = -1;
+    size_t offset = 0;
 
-    ASSERT_EQ(UCS_OK, cuda_export_dmabuf(*cuda_, buffer.address() + page,
-                                         2 * mib, &fd));
+    ASSERT_EQ(UCS_OK, cuda_->export_range(buffer.address() + page, 2 * mib, &fd,
+                                          &offset));
     EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     close(fd);
 }
@@ -296,13 +289,14 @@ TEST_F(test_cuda, exports_of_what_cannot_be_exported_fail)
     CUdeviceptr managed = 0;
     const int before    = count_fds();
     int fd              = -2;
+    size_t offset       = 0;
 
     EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-              cuda_export_dmabuf(*cuda_, buffer.address() + 1, mib, &fd));
+              cuda_->export_range(buffer.address() + 1, mib, &fd, &offset));
     EXPECT_NE(UCS_OK,
-              cuda_export_dmabuf(*cuda_, buffer.address(), mib + 1, &fd));
+              cuda_->export_range(buffer.address(), mib + 1, &fd, &offset));
     GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
-    EXPECT_NE(UCS_OK, cuda_export_dmabuf(*cuda_, managed, mib, &fd));
+    EXPECT_NE(UCS_OK, cuda_->export_range(managed, mib, &fd, &offset));
     GPU_CALL(cuMemFree, managed);
     EXPECT_EQ(-2, fd) << "outputs are set only on success";
     EXPECT_EQ(before, count_fds());
@@ -326,19 +320,20 @@ TEST_F(test_cuda, errors_of_the_driver_become_statuses)
     for (const auto &one : cases) {
         gpu::scoped_fail fail("cuMemGetHandleForAddressRange=" +
                               std::to_string(static_cast<int>(one.error)));
-        int fd = -1;
+        int fd        = -1;
+        size_t offset = 0;
         EXPECT_EQ(one.status,
-                  cuda_export_dmabuf(*cuda_, buffer.address(), mib, &fd));
+                  cuda_->export_range(buffer.address(), mib, &fd, &offset));
     }
 }
 
 TEST_F(test_cuda, gpus_without_dma_bufs_are_reported)
 {
     text why;
-    EXPECT_TRUE(cuda_can_export(*cuda_, &why));
+    EXPECT_TRUE(cuda_->can_export(&why));
 
     gpu::scoped_fail fail("cuDeviceGetAttribute=801");
-    EXPECT_FALSE(cuda_can_export(*cuda_, &why));
+    EXPECT_FALSE(cuda_->can_export(&why));
     EXPECT_NE(nullptr, strstr(why.c_str(), "dma-buf")) << why.c_str();
 }
 
@@ -349,13 +344,13 @@ TEST_F(test_cuda, copies_from_released_memory_fail)
     char byte               = 0;
 
     buffer.release();
-    EXPECT_NE(UCS_OK, cuda_copy_to_host(*cuda_, &byte, address, 1));
+    EXPECT_NE(UCS_OK, cuda_->copy_to_host(&byte, address, 1));
 }
 
 TEST_F(test_cuda, bar1_limits_what_is_registered)
 {
-    EXPECT_EQ(SIZE_MAX, cuda_bar1_budget(*cuda_, 0)) << "it maps all memory";
-    EXPECT_EQ(SIZE_MAX, cuda_bar1_budget(*cuda_, 99)) << "no such GPU";
+    EXPECT_EQ(SIZE_MAX, cuda_->max_registered(0)) << "it maps all memory";
+    EXPECT_EQ(SIZE_MAX, cuda_->max_registered(99)) << "no such GPU";
     // The simulated GPU reads its settings once.
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const struct {
@@ -368,7 +363,7 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     };
     for (const auto &one : cases) {
         setenv("CUDA_SIM_BAR1_MIB", one.mib, 1);
-        EXPECT_EXIT(_exit(cuda_bar1_budget(*cuda_, 0) == one.budget ? 0 : 1),
+        EXPECT_EXIT(_exit(cuda_->max_registered(0) == one.budget ? 0 : 1),
                     ::testing::ExitedWithCode(0), "")
             << one.mib;
     }

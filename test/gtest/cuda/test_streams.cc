@@ -2,9 +2,7 @@
 //
 // What the plug-in does neither disturbs a stream that captures nor waits for
 // kernels.
-#include "../../../src/uct/ib_dmabuf/cuda/copy.h"
-#include "../../../src/uct/ib_dmabuf/cuda/export.h"
-#include "../../../src/uct/ib_dmabuf/cuda/memory.h"
+#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../common/gpu.h"
 #include <atomic>
 #include <gtest/gtest.h>
@@ -28,8 +26,8 @@ protected:
     void SetUp() override
     {
         gpu::use();
-        cuda_ = driver::get();
-        ASSERT_NE(nullptr, cuda_);
+        ASSERT_NE(nullptr, driver::get());
+        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
     }
 
     void copy(uintptr_t address)
@@ -38,25 +36,25 @@ protected:
         std::vector<char> in(1000);
 
         EXPECT_EQ(UCS_OK,
-                  cuda_copy_from_host(*cuda_, address, out.data(), out.size()));
-        EXPECT_EQ(UCS_OK,
-                  cuda_copy_to_host(*cuda_, in.data(), address, in.size()));
+                  cuda_->copy_from_host(address, out.data(), out.size()));
+        EXPECT_EQ(UCS_OK, cuda_->copy_to_host(in.data(), address, in.size()));
         EXPECT_EQ(out, in);
     }
 
     void use(uintptr_t address)
     {
-        cuda_memory found{};
-        int fd = -1;
+        extent found;
+        int fd        = -1;
+        size_t offset = 0;
 
-        EXPECT_EQ(UCS_OK, cuda_describe(*cuda_, address, mib, &found));
-        EXPECT_TRUE(cuda_is_current(*cuda_, address, mib, found.identity));
-        EXPECT_EQ(UCS_OK, cuda_export_dmabuf(*cuda_, address, mib, &fd));
+        EXPECT_EQ(UCS_OK, cuda_->describe(address, mib, &found));
+        EXPECT_TRUE(cuda_->is_current(address, mib, found.identity));
+        EXPECT_EQ(UCS_OK, cuda_->export_range(address, mib, &fd, &offset));
         close(fd);
         copy(address);
     }
 
-    const driver *cuda_ = nullptr;
+    std::unique_ptr<cuda_vendor> cuda_;
 };
 
 TEST_F(test_streams, captures_are_not_disturbed)
@@ -163,14 +161,15 @@ TEST_F(test_streams, threads_share_a_stream)
 
 TEST_F(test_streams, drivers_that_do_not_tell_contexts_apart)
 {
-    driver older     = *cuda_;
+    driver older     = *driver::get();
     older.ctx_get_id = nullptr;
+    cuda_vendor gpus(older);
     gpu::buffer buffer(mib);
     char byte            = 0;
     const uint64_t made  = calls("cuStreamCreate");
     const uint64_t ended = calls("cuStreamDestroy_v2");
 
-    EXPECT_EQ(UCS_OK, cuda_copy_to_host(older, &byte, buffer.address(), 1));
+    EXPECT_EQ(UCS_OK, gpus.copy_to_host(&byte, buffer.address(), 1));
     EXPECT_EQ(made + 1, calls("cuStreamCreate"));
     EXPECT_EQ(ended + 1, calls("cuStreamDestroy_v2"));
 }
@@ -184,7 +183,7 @@ TEST_F(test_streams, failures_are_errors)
          {"cuMemcpyDtoHAsync_v2=2", "cuStreamSynchronize=700",
           "cuCtxPushCurrent_v2=201"}) {
         gpu::scoped_fail fail(call);
-        EXPECT_NE(UCS_OK, cuda_copy_to_host(*cuda_, &byte, buffer.address(), 1))
+        EXPECT_NE(UCS_OK, cuda_->copy_to_host(&byte, buffer.address(), 1))
             << call;
     }
 }

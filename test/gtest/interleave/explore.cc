@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "explore.h"
-#include "mutants.h"
+#include "steps.h"
 #include <cstdio>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace interleave {
+
+void scenario::add(const std::function<void()> &first,
+                   const std::function<void()> &then)
+{
+    threads.emplace_back([first, then] {
+        first();
+        the_machine.start();
+        then();
+        ucx_ib_dmabuf::steps::thread_key::end_of_thread();
+    });
+}
 
 static outcome explore_here(const maker &make, schedule *order)
 {

@@ -18,6 +18,11 @@ public:
     virtual void finish() {}
 
     std::vector<std::function<void()>> threads;
+
+protected:
+    // What a thread does first, alone, and then beside the others.
+    void add(const std::function<void()> &first,
+             const std::function<void()> &then);
 };
 using maker = std::function<std::unique_ptr<scenario>()>;
 

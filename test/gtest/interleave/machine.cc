@@ -2,6 +2,7 @@
 #include "machine.h"
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace interleave {
 
@@ -34,17 +35,13 @@ void machine::run(const std::vector<std::function<void()>> &bodies,
     exploring_ = false;
     ++round_;
     events_.clear();
-    reclaimed_.clear();
-    for (void *each : released_) {
-        operator delete(each);
-    }
-    released_.clear();
     for (unsigned i = 0; i < count_; ++i) {
         thread &t = threads_[i];
         t.body    = &bodies[i];
         t.is      = state::ready;
+        t.section = access::none;
+        t.mutexes = 0;
         t.buffer.clear();
-        t.looks_at.clear();
         getcontext(&t.context);
         t.context.uc_stack.ss_sp   = t.stack.get();
         t.context.uc_stack.ss_size = stack_size;
@@ -57,10 +54,19 @@ void machine::run(const std::vector<std::function<void()>> &bodies,
     exploring_ = false;
 }
 
-bool machine::can_run(const thread &t) const
+// What it waits for is looked at as the thread sees it.
+bool machine::can_run(unsigned i)
 {
-    return t.is == state::ready ||
-           (t.is == state::locking && !*static_cast<const bool *>(t.awaited));
+    const thread &t = threads_[i];
+    if (t.is != state::blocked) {
+        return t.is == state::ready;
+    }
+    unsigned self  = std::exchange(self_, i);
+    bool exploring = std::exchange(exploring_, false);
+    bool holds     = (*t.awaited)();
+    self_          = self;
+    exploring_     = exploring;
+    return holds;
 }
 
 bool machine::any(state is) const
@@ -111,19 +117,23 @@ void machine::yield()
     }
     ways_.clear();
     for (unsigned i = 0; i < count_; ++i) {
-        for (size_t k = 0; can_run(threads_[i]) && k <= me().buffer.size();
-             ++k) {
+        bool runs = can_run(i);
+        for (size_t k = 0; runs && k <= me().buffer.size(); ++k) {
             ways_.emplace_back(i, k);
         }
     }
     if (ways_.empty()) {
-        for (state is : {state::locking, state::waiting}) {
-            if (any(is)) {
-                fail("deadlock");
-            }
+        // No store waits for ever.
+        bool drained = false;
+        for (unsigned i = 0; i < count_; ++i) {
+            drained |= !threads_[i].buffer.empty();
+            drain(threads_[i]);
         }
-        for (thread &t : threads_) {
-            drain(t);
+        if (drained) {
+            return yield();
+        }
+        if (any(state::blocked)) {
+            fail("deadlock");
         }
         setcontext(&outside_);
     }
@@ -153,7 +163,7 @@ void machine::step(const char *what, location at)
         // another one's store drains.
         ways_.clear();
         for (unsigned i = 0; i < count_; ++i) {
-            if (i != self_ && can_run(threads_[i])) {
+            if (i != self_ && can_run(i)) {
                 for (size_t k = 0; k <= me().buffer.size(); ++k) {
                     ways_.emplace_back(i, k);
                 }
@@ -187,7 +197,7 @@ void machine::drain(thread &t, size_t count)
 uint64_t machine::load(const void *where, unsigned size, location at)
 {
     uint64_t bits = 0;
-    if (scheduled()) {
+    if (self_ < count_) {
         auto &mine = me().buffer;
         auto found = std::find_if(
             mine.rbegin(), mine.rend(),
@@ -248,19 +258,31 @@ void machine::membarrier(location at)
     }
 }
 
+void machine::until(const std::function<bool()> &holds)
+{
+    if (self_ >= count_) {
+        if (!holds()) {
+            fail("deadlock outside threads");
+        }
+        return;
+    }
+    thread &mine = me();
+    mine.awaited = &holds;
+    mine.is      = state::blocked;
+    while (!can_run(self_)) {
+        yield();
+    }
+    mine.is = state::ready;
+}
+
 void machine::lock(bool *locked, location at)
 {
     exclusive("lock", at);
-    while (*locked) {
-        if (self_ >= count_) {
-            return fail("deadlock outside threads");
-        }
-        me().is      = state::locking;
-        me().awaited = locked;
-        yield();
-        me().is = state::ready;
-    }
+    until([locked] { return !*locked; });
     *locked = true;
+    if (self_ < count_) {
+        ++me().mutexes;
+    }
 }
 
 void machine::unlock(bool *locked, location at)
@@ -269,69 +291,34 @@ void machine::unlock(bool *locked, location at)
         exclusive("unlock", at);
     }
     *locked = false;
+    if (self_ < count_) {
+        --me().mutexes;
+    }
 }
 
-void machine::wait(const void *what)
+void machine::enters(access section)
 {
     if (self_ >= count_) {
-        return fail("waits outside threads");
-    }
-    me().is      = state::waiting;
-    me().awaited = what;
-    yield();
-}
-
-void machine::notify(const void *what)
-{
-    for (unsigned i = 0; i < count_; ++i) {
-        if (threads_[i].is == state::waiting && threads_[i].awaited == what) {
-            threads_[i].is = state::ready;
-        }
-    }
-}
-
-void machine::found(uintptr_t what)
-{
-    what &= ~uintptr_t{1}; // the tag of a bunch
-    if (what == 0 || self_ >= count_) {
         return;
     }
-    if (std::find(reclaimed_.begin(), reclaimed_.end(), what) !=
-        reclaimed_.end()) {
-        fail("the index leads to what was reclaimed");
-    }
-    me().looks_at.push_back(what);
-}
-
-void machine::left()
-{
-    if (self_ < count_) {
-        me().looks_at.clear();
-    }
-}
-
-void machine::reclaimed(const void *what)
-{
-    auto value = reinterpret_cast<uintptr_t>(what);
-    for (unsigned i = 0; i < count_; ++i) {
-        auto &seen = threads_[i].looks_at;
-        if (std::find(seen.begin(), seen.end(), value) != seen.end()) {
-            fail("reclaimed while thread " + std::to_string(i) +
-                 " looks at it");
+    me().section = section;
+    for (unsigned i = 0; i < count_ && section != access::none; ++i) {
+        access other = threads_[i].section;
+        if (i != self_ && other != access::none &&
+            (section == access::changes || other == access::changes)) {
+            fail("a reader and a writer at the same time, or two writers");
         }
     }
-    reclaimed_.push_back(value);
 }
 
-void machine::reused(const void *what)
+void machine::touches(access kind)
 {
-    std::erase(reclaimed_, reinterpret_cast<uintptr_t>(what));
-}
-
-void machine::release(void *memory)
-{
-    reclaimed(memory);
-    released_.push_back(memory);
+    if (self_ >= count_ || me().section == access::changes ||
+        (kind == access::reads &&
+         (me().section == access::reads || me().mutexes > 0))) {
+        return;
+    }
+    fail("plain data is touched where others may touch it as well");
 }
 
 } // namespace interleave

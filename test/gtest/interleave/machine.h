@@ -24,6 +24,9 @@ namespace interleave {
 constexpr unsigned max_threads = 4;
 using location                 = std::source_location;
 
+// To data that is not atomic.
+enum class access { none, reads, changes };
+
 class machine {
 public:
     machine();
@@ -56,17 +59,13 @@ public:
     void membarrier(location at);
     void lock(bool *locked, location at);
     void unlock(bool *locked, location at);
-    // Until notify(), of the same.
-    void wait(const void *what);
-    void notify(const void *what);
+    // The thread goes on once that holds, which makes no steps.
+    void until(const std::function<bool()> &holds);
 
-    // See steps.h.
-    void found(uintptr_t what);
-    void left();
-    void reclaimed(const void *what);
-    void reused(const void *what);
-    // Frees it, in a later round: until then nothing else is there.
-    void release(void *memory);
+    // See steps.h. A section that others exclude is a violation, and so is
+    // access outside of a section, or without a mutex.
+    void enters(access section);
+    void touches(access kind);
 
 private:
     struct pending {
@@ -75,15 +74,16 @@ private:
         unsigned size;
         bool ordered; // comes before what follows in the program
     };
-    enum class state { at_start, ready, locking, waiting, ended };
+    enum class state { at_start, ready, blocked, ended };
     struct thread {
         ucontext_t context;
         std::unique_ptr<char[]> stack;
         const std::function<void()> *body;
         state is;
-        const void *awaited; // a mutex's flag or a condition
+        const std::function<bool()> *awaited;
+        access section;
+        unsigned mutexes; // held
         std::vector<pending> buffer;
-        std::vector<uintptr_t> looks_at;
     };
     struct event {
         unsigned thread;
@@ -94,7 +94,7 @@ private:
     static void enter();
     thread &me() { return threads_[self_]; }
     bool scheduled() const { return self_ < count_ && exploring_; }
-    bool can_run(const thread &t) const;
+    bool can_run(unsigned i);
     bool any(state is) const;
     void drain(thread &t, size_t count);
     void drain(thread &t) { drain(t, t.buffer.size()); }
@@ -112,8 +112,6 @@ private:
     std::vector<event> events_;
     // A thread, and how many stores drain before it goes on.
     std::vector<std::pair<unsigned, size_t>> ways_;
-    std::vector<void *> released_;
-    std::vector<uintptr_t> reclaimed_;
 };
 
 // The one there is.

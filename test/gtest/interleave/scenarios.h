@@ -11,7 +11,15 @@ struct named_scenario {
     unsigned bound; // departures up to which every order is tried
     maker make;
 };
-extern const std::vector<named_scenario> scenarios;
+extern const std::vector<named_scenario> cache_scenarios;
+extern const std::vector<named_scenario> reclaim_scenarios;
+
+template <typename T>
+named_scenario named(const char *name, unsigned bound)
+{
+    return {name, bound, [] { return std::make_unique<T>(); }};
+}
+#define SCENARIO(_name, _bound) named<_name>(#_name, _bound)
 
 } // namespace interleave
 

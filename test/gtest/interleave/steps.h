@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-// What src/uct/ib_dmabuf/cache/steps.h has, as steps of the machine.
+// What src/uct/ib_dmabuf/cache/reclaim/steps.h has, as steps of the machine.
 namespace ucx_ib_dmabuf {
 
 using interleave::the_machine;
@@ -38,17 +38,11 @@ public:
             the_machine.store(&value_, sizeof(T), to_bits(value));
         }
     }
-    T fetch_or(T mask,
+    T exchange(T value, std::memory_order = std::memory_order_seq_cst,
                interleave::location at = interleave::location::current())
     {
-        the_machine.exclusive("or", at);
-        return std::exchange(value_, value_ | mask);
-    }
-    T fetch_and(T mask,
-                interleave::location at = interleave::location::current())
-    {
-        the_machine.exclusive("and", at);
-        return std::exchange(value_, value_ & mask);
+        the_machine.exclusive("exchange", at);
+        return std::exchange(value_, value);
     }
     operator T() const { return load(); }
     T operator=(T value)
@@ -95,12 +89,16 @@ public:
     void wait(std::unique_lock<mutex> &held, Condition true_now)
     {
         while (!true_now()) {
+            const unsigned before = notified_;
             held.unlock();
-            the_machine.wait(this);
+            the_machine.until([=, this] { return notified_ != before; });
             held.lock();
         }
     }
-    void notify_all() { the_machine.notify(this); }
+    void notify_all() { ++notified_; }
+
+private:
+    unsigned notified_ = 0;
 };
 
 // Of each thread, in this round.
@@ -155,25 +153,64 @@ membarrier(int, interleave::location at = interleave::location::current())
     return true;
 }
 
-inline void found(uintptr_t what)
+// A thread of a scenario ends when it calls end_of_thread().
+class thread_key {
+public:
+    explicit thread_key(void (*at_end)(void *)) : at_end_(at_end)
+    {
+        all.push_back(this);
+    }
+    ~thread_key() { std::erase(all, this); }
+    thread_key(const thread_key &)            = delete;
+    thread_key &operator=(const thread_key &) = delete;
+
+    void *get() const { return values_[the_machine.self()]; }
+    bool set(void *value) const
+    {
+        if (refused >> the_machine.self() & 1) {
+            return false;
+        }
+        values_[the_machine.self()] = value;
+        return true;
+    }
+
+    static void end_of_thread()
+    {
+        for (thread_key *each : all) {
+            if (void *mine = std::exchange(each->values_[the_machine.self()],
+                                           nullptr)) {
+                each->at_end_(mine);
+            }
+        }
+    }
+
+    // To which threads: a bit each.
+    static inline unsigned refused = 0;
+
+private:
+    static inline std::vector<thread_key *> all;
+
+    void (*const at_end_)(void *);
+    mutable void *values_[interleave::max_threads + 1] = {};
+};
+
+template <typename Condition>
+void until(Condition true_now,
+           interleave::location at = interleave::location::current())
 {
-    the_machine.found(what);
+    the_machine.step("until", at);
+    the_machine.until(true_now);
 }
-inline void left()
+
+using interleave::access;
+
+inline void enters(access section)
 {
-    the_machine.left();
+    the_machine.enters(section);
 }
-inline void reclaimed(const void *what)
+inline void touches(access kind)
 {
-    the_machine.reclaimed(what);
-}
-inline void reused(const void *what)
-{
-    the_machine.reused(what);
-}
-inline void release(void *memory)
-{
-    the_machine.release(memory);
+    the_machine.touches(kind);
 }
 
 } // namespace steps

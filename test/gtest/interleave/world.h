@@ -17,63 +17,87 @@ constexpr uintptr_t granule = uintptr_t{2} << 20;
 // A cache with a GPU and a NIC that are tables, and what must hold whatever
 // the order: nothing is given out that was released before, nothing is
 // deregistered twice or in use, and at the end nothing is left.
-class world : public scenario,
-              private ucx_ib_dmabuf::exporter,
-              private ucx_ib_dmabuf::registrar {
+class world : public scenario, private ucx_ib_dmabuf::exporter {
 public:
     explicit world(ucx_ib_dmabuf::cache_settings settings = {});
     ~world() override;
     void finish() override;
 
 protected:
-    // What a thread does first, alone, and then beside the others.
-    void add(const std::function<void()> &first,
-             const std::function<void()> &then);
-
     void alloc(uintptr_t base, size_t size);
+    // A VMM segment: a request may go on in the next one.
+    void map(uintptr_t base, size_t size);
     // As the driver does it, and then the event: where the event comes first
     // the memory can be registered again before it is gone.
     void release(uintptr_t base);
-    const region *take(uintptr_t address);
+    // Other memory is at the address, and no event tells.
+    void replace(uintptr_t base);
+    const region *take(uintptr_t address, size_t length = 1, unsigned nic = 0);
     void give(const region *used);
-    void use(uintptr_t address) { give(take(address)); }
+    void use(uintptr_t address, size_t length = 1, unsigned nic = 0)
+    {
+        give(take(address, length, nic));
+    }
+    // This thread never gets a record.
+    void refuse_record();
+
+    std::unique_ptr<ucx_ib_dmabuf::cache> cache_;
 
 private:
-    struct registration {
-        uintptr_t address;
-        size_t length;
-        uint64_t identity;
-        bool live;
-        int users;
-    };
     struct allocation {
         uintptr_t base;
         size_t size;
         uint64_t identity;
+        bool joins;
+
+        bool overlaps(uintptr_t address, size_t length) const
+        {
+            return address < base + size && base < address + length;
+        }
+    };
+    struct registration {
+        uintptr_t address;
+        size_t length;
+        std::vector<allocation> of;
+        unsigned nic;
+        bool live = true;
+        int users = 0;
+    };
+    struct card : ucx_ib_dmabuf::registrar {
+        explicit card(world *of) : owner(of), number(of->cache_->attach(*this))
+        {
+        }
+        ucs_status_t reg(int fd, uintptr_t address, size_t length,
+                         void **handle) override;
+        void dereg(void *handle) override;
+
+        world *owner;
+        unsigned number;
     };
 
-    const allocation *find(uintptr_t address) const;
+    allocation *find(uintptr_t address);
+    std::vector<allocation> find(uintptr_t address, size_t length);
+    bool leaves_memory(uintptr_t address, size_t length);
 
-    ucs_status_t describe(uintptr_t address, size_t length,
+    ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
-    bool is_current(uintptr_t address, size_t length,
-                    uint64_t identity) override;
-    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
-                              size_t *offset) override;
+    bool is_current(uintptr_t address, uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t address, size_t length,
+                              int *fd) override;
     size_t granularity() const override { return 4096; }
-    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
-                     void **handle) override;
-    void dereg(void *handle) override;
 
     const bool limited_;
     std::vector<allocation> memory_;
     std::set<uint64_t> gone_; // identities whose event is over
+    std::set<uint64_t> replaced_; // without one
     unsigned releasing_ = 0;  // whose memory is gone, and the event isn't over
-    // The thread's export failed because of one of those.
+    // The thread may be refused because of one of those: another one's export
+    // failed meanwhile, or its own does.
     std::array<bool, max_threads + 1> excused_{};
     uint64_t last_identity_ = 0;
+    std::vector<std::vector<allocation>> exports_;
     std::deque<registration> registrations_;
-    std::unique_ptr<ucx_ib_dmabuf::cache> cache_;
+    card cards_[2] = {card(this), card(this)};
 };
 
 } // namespace interleave

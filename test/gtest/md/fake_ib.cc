@@ -139,11 +139,6 @@ uct_component_t uct_ib_component = [] {
     return component;
 }();
 
-const char *uct_ib_device_name(uct_ib_device_t *)
-{
-    return "fake0";
-}
-
 const char *ibv_get_device_name(ibv_device *)
 {
     return "fake0";

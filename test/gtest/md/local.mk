@@ -6,6 +6,9 @@ LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
 check_PROGRAMS += test/gtest/md/test_changes
 UNIT_TESTS     += test/gtest/md/test_changes
 
+check_PROGRAMS += test/gtest/md/test_vendor
+LAB_TESTS      += test/gtest/md/vendor.lab
+
 # The same code over a fake uct_ib, which needs no device.
 check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
 UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
@@ -14,7 +17,7 @@ check_PROGRAMS += test/gtest/md/test_lasting
 LAB_TESTS      += test/gtest/md/lasting.lab
 endif
 EXTRA_DIST += test/gtest/md/lasting.lab test/gtest/md/md.lab \
-              test/gtest/md/staging.lab
+              test/gtest/md/staging.lab test/gtest/md/vendor.lab
 test_gtest_md_test_changes_SOURCES = \
     src/uct/ib_dmabuf/md/changes.cc \
     test/gtest/md/test_changes.cc
@@ -43,8 +46,23 @@ test_gtest_md_test_staging_SOURCES = \
     test/gtest/md/test_staging.cc
 test_gtest_md_test_staging_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_staging_LDADD   = \
-    libib_dmabuf_cuda.la libib_dmabuf_verbs.la -lgtest_main $(GTEST_LIBS) \
-    -lucs $(VERBS_LIBS) -ldl
+    libib_dmabuf_cuda.la libib_dmabuf_verbs.la libib_dmabuf_report.la \
+    -lgtest_main $(GTEST_LIBS) -lucm -lucs $(VERBS_LIBS) -ldl
+
+# The memory domain without the vendor that the plug-in has.
+test_gtest_md_test_vendor_SOURCES = \
+    $(udmabuf_vendor_sources) \
+    test/gtest/md/fake_domain.h \
+    test/gtest/md/memory_domain.h \
+    test/gtest/md/test_vendor.cc \
+    test/lab/soft_roce.cc \
+    test/lab/soft_roce.h
+test_gtest_md_test_vendor_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS)
+test_gtest_md_test_vendor_LDFLAGS  = \
+    $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
+test_gtest_md_test_vendor_LDADD    = \
+    libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
+    -lgtest_main $(GTEST_LIBS) -luct_ib -luct -lucs $(VERBS_LIBS) -ldl
 
 # A library of its own, as UCP is.
 check_LTLIBRARIES += test/gtest/md/libfake_ucp.la
@@ -74,7 +92,7 @@ fake_ib_sources = \
     test/gtest/md/handle_params.h
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 fake_ib_ldadd   = \
-    libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
+    libib_dmabuf_md.la libib_dmabuf_cuda.la test/gtest/md/libfake_ucp.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \

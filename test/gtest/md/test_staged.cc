@@ -2,6 +2,7 @@
 //
 // Handles on host copies, over a fake uct_ib: what others need of the host's
 // memory that may be locked, and what a forked process leaves alone.
+#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
 #include "../common/gpu.h"
 #include "fake_domain.h"
@@ -143,9 +144,9 @@ TEST_F(test_staged, nothing_is_staged_for_a_library_that_takes_anothers_place)
 TEST_F(test_staged, nothing_is_written_to_what_took_the_memorys_place)
 {
     using namespace ucx_ib_dmabuf;
-    const driver &cuda = *driver::get();
-    staging_pool pool(ucs_derived_of(md_->get(), uct_ib_md_t)->pd, 0);
-    auto staged = pool.start(cuda, memory_->address(), mib);
+    const auto gpus = find_cuda();
+    staging_pool pool(*gpus, ucs_derived_of(md_->get(), uct_ib_md_t)->pd, 0);
+    auto staged = pool.start(memory_->address(), mib);
     char found  = 0;
 
     ASSERT_TRUE(staged);
@@ -155,7 +156,7 @@ TEST_F(test_staged, nothing_is_written_to_what_took_the_memorys_place)
     gpu::buffer newer(4 * mib);
     ASSERT_EQ(place, newer.address()) << "tests nothing";
     GPU_CALL(cuMemsetD8, newer.address(), 'x', mib);
-    pool.finish(cuda, std::move(staged));
+    pool.finish(std::move(staged));
     GPU_CALL(cuMemcpyDtoH, &found, newer.address() + 100, 1);
     EXPECT_EQ('x', found);
 }

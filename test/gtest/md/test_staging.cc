@@ -2,6 +2,7 @@
 //
 // The host copy that stands in for a registration, in the lab: what the NIC
 // sees and what the GPU gets back. The test writes to the copy as a NIC would.
+#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
 #include "../common/gpu.h"
 #include <algorithm>
@@ -22,7 +23,7 @@ protected:
     void SetUp() override
     {
         gpu::use();
-        cuda_ = driver::get();
+        gpus_ = find_cuda();
         list_ = ibv_get_device_list(nullptr);
         ASSERT_NE(nullptr, list_);
         ASSERT_NE(nullptr, list_[0]) << "no RDMA device";
@@ -30,7 +31,7 @@ protected:
         ASSERT_NE(nullptr, context_);
         pd_   = ibv_alloc_pd(context_);
         pool_ = std::make_unique<staging_pool>(
-            pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+            *gpus_, pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         buffer_ = std::make_unique<gpu::buffer>(size);
         GPU_CALL(cuMemsetD8, buffer_->address(), 'g', size);
     }
@@ -45,11 +46,11 @@ protected:
 
     std::unique_ptr<staging_buffer> stage(size_t offset, size_t length)
     {
-        return pool_->start(*cuda_, buffer_->address() + offset, length);
+        return pool_->start(buffer_->address() + offset, length);
     }
     void finish(std::unique_ptr<staging_buffer> &staged)
     {
-        pool_->finish(*cuda_, std::move(staged));
+        pool_->finish(std::move(staged));
     }
     static char *copy_of(const std::unique_ptr<staging_buffer> &staged)
     {
@@ -74,7 +75,7 @@ protected:
         return bytes;
     }
 
-    const driver *cuda_   = nullptr;
+    std::unique_ptr<gpu_vendor> gpus_;
     ibv_device **list_    = nullptr;
     ibv_context *context_ = nullptr;
     ibv_pd *pd_           = nullptr;
@@ -267,7 +268,7 @@ TEST_F(test_staging, a_buffer_serves_other_memory)
 
     finish(staged);
     GPU_CALL(cuMemsetD8, other.address(), 'o', size);
-    staged = pool_->start(*cuda_, other.address(), size);
+    staged = pool_->start(other.address(), size);
     ASSERT_TRUE(staged);
     EXPECT_EQ(bytes - buffer_->address() % 4096,
               copy_of(staged) - other.address() % 4096);
@@ -310,7 +311,7 @@ TEST_F(test_staging, little_is_kept_idle)
     std::vector<std::unique_ptr<staging_buffer>> all;
 
     for (size_t i = 0; i < 6; ++i) {
-        all.push_back(pool_->start(*cuda_, memory.address(), large));
+        all.push_back(pool_->start(memory.address(), large));
         ASSERT_TRUE(all.back());
     }
     for (auto &one : all) {
@@ -371,9 +372,9 @@ TEST_F(test_staging, idle_buffers_give_way)
     ASSERT_TRUE(staged);
     finish(staged);
     EXPECT_NE(0u, pool_->idle_bytes());
-    staged = pool_->start(*cuda_, other.address(), 8 * size);
+    staged = pool_->start(other.address(), 8 * size);
     EXPECT_TRUE(staged);
-    auto more = pool_->start(*cuda_, other.address(), 8 * size);
+    auto more = pool_->start(other.address(), 8 * size);
     EXPECT_FALSE(more) << "there is no limit";
     if (staged) {
         finish(staged);
@@ -385,7 +386,7 @@ TEST_F(test_staging, memory_that_is_gone_cannot_be_staged)
     const uintptr_t address = buffer_->address();
 
     buffer_->release();
-    EXPECT_FALSE(pool_->start(*cuda_, address, size));
+    EXPECT_FALSE(pool_->start(address, size));
 }
 
 } // namespace

@@ -9,11 +9,11 @@ engine::nic_id engine::attach(registrar &nic)
 {
     guard locked(lock_);
     nic_id id = 0;
-    while (id < max_nics && nics_[id].verbs != nullptr) {
+    while (id < max_nics && nics_[id].nic != nullptr) {
         ++id;
     }
     if (id < max_nics) {
-        nics_[id].verbs = &nic;
+        nics_[id].nic = &nic;
         nic_end_        = std::max(nic_end_, id + 1);
     }
     return id;
@@ -21,47 +21,53 @@ engine::nic_id engine::attach(registrar &nic)
 
 void engine::detach(nic_id nic)
 {
-    entry_list all;
     guard locked(lock_);
-    if (nic >= max_nics || nics_[nic].verbs == nullptr) {
+    if (nic >= max_nics || nics_[nic].nic == nullptr) {
         return;
     }
     nic_slot &slot = nics_[nic];
     if (!slot.inherited) {
         slot.serves.reset();
         changed_.wait(locked,
-                      [&] { return !others_in_flight(nic, everything); });
-        leave_all(locked, nic, everything, &all);
-        claim_idle(locked, &all);
-        // The rest is in use only by the letter: nobody uses it any more.
-        entry *newer = nullptr;
-        for (entry *e = lingering_.oldest(); e != nullptr; e = newer) {
-            newer = age_list::newer(e);
-            if (e->nic == nic) {
-                lingering_.remove(e);
-                claim(locked, e, &all);
-            }
-        }
-        locked.unlock();
-        deregister(&all, true);
-        locked.lock();
+                      [&] { return !others_pending(locked, nic, everything); });
+        deregister_all(locked, nic);
         changed_.wait(locked, [&] { return slot.busy == 0; });
-        slot.map.clear();
+        writer alone(references_);
+        slot.index.clear();
     }
     slot.unsupported = {};
     failures_.forget(nic);
     ++changes_;
     slot.inherited = false;
-    slot.verbs     = nullptr;
+    slot.nic       = nullptr;
+}
+
+// What is in use is so only by the letter: nobody uses it any more. Releases
+// the lock.
+void engine::deregister_all(guard &locked, nic_id nic)
+{
+    batch all;
+    for (cached_region *e = nics_[nic].index.first(everything); e != nullptr;
+         e                = nics_[nic].index.next(e, everything)) {
+        all.push(e);
+    }
+    retire_all(locked, &all, cause::detached);
+    for (cached_region *e = retired_.oldest(), *newer; e != nullptr;
+         e                = newer) {
+        newer = e->newer;
+        if (e->nic == nic) {
+            retired_.remove(e);
+            claim(e, &all);
+        }
+    }
+    locked.unlock();
+    deregister(&all, true);
+    locked.lock();
 }
 
 void engine::check_identity()
 {
-    guard locked(lock_);
     check_identity_ = true;
-    for (entry *e = ages_.oldest(); e != nullptr; e = age_list::newer(e)) {
-        e->set(entry::checked);
-    }
 }
 
 void engine::read_counters(cache_counters *out)
@@ -70,10 +76,9 @@ void engine::read_counters(cache_counters *out)
         return what.load(std::memory_order_relaxed);
     };
     guard locked(lock_);
-    out->hits = threads::hits(tally_) - hits_before_ +
-                value(count_.locked_hits) - value(count_.false_hits);
+    out->hits = references_.hits() + value(count_.locked_hits) - value(count_.false_hits);
     out->misses           = value(count_.misses);
-    out->host_lookups     = host_lookups_.total();
+    out->host_lookups     = value(count_.host_lookups);
     out->registrations    = value(count_.registrations);
     out->deregistrations  = value(count_.deregistrations);
     out->exports          = value(count_.exports);

@@ -39,8 +39,8 @@ const region *cache::find(nic_id nic, uintptr_t address, size_t length)
 void cache::put(const region *used)
 {
     if (used != nullptr) {
-        // Regions are only ever made as entries, which are not const.
-        state_->put(static_cast<entry *>(const_cast<region *>(used)));
+        // Regions are only ever made as these, which are not const.
+        state_->put(static_cast<cached_region *>(const_cast<region *>(used)));
     }
 }
 
@@ -49,6 +49,11 @@ void cache::invalidate(uintptr_t address, size_t length)
     if (length != 0) {
         state_->invalidate(make_span(address, length));
     }
+}
+
+bool cache::flush()
+{
+    return state_->flush();
 }
 
 void cache::check_identity()

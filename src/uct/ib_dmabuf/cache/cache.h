@@ -10,24 +10,39 @@ namespace ucx_ib_dmabuf {
 
 // A registration of a range with one NIC, in use by whoever got it.
 struct region {
-    uintptr_t address; // what is registered: the whole allocation or chunks
+    uintptr_t address; // what is registered: the whole allocation or a part
     size_t length;
     void *handle; // the registrar's
 };
 
+// Something that the cache did outside of a hit, for a trace.
+struct cache_event {
+    const char *what;  // "acquire", "export", "register", "deregister",
+                       // "invalidate"
+    const char *cause; // of what leaves; or nullptr
+    ucs_status_t status;
+    const registrar *nic; // nullptr: all of them
+    uintptr_t address;
+    size_t length; // bytes
+};
+
 struct cache_settings {
     // Allocations larger than this many bytes are registered in chunks of
-    // this size, aligned to it. A power of two.
+    // this size, aligned to it or to half of it. A power of two.
     size_t chunk_size = size_t{4} << 30;
     // Limits of what stays registered, over all NICs together.
     size_t max_regions = SIZE_MAX;
     // Bytes per GPU; SIZE_MAX: no limit. Asked once for each GPU.
     std::function<size_t(int device)> max_bytes;
+    // Where as many bytes lose their memory at a time, a thread of the cache's
+    // deregisters them instead of the one that releases it.
+    size_t deferred_size = size_t{16} << 20;
     // Every hit is checked by identity: the events are not complete.
     bool check_identity = false;
     // Told once for each cause why something was declined, for the log.
-    // Called without any lock held.
+    // Called without any lock held, as the next one.
     std::function<void(const char *message)> warn;
+    std::function<void(const cache_event &event)> trace;
 };
 
 // Since the process started (or forked). Filled by cache::read_counters.
@@ -56,7 +71,7 @@ public:
     using nic_id = unsigned;
 
     cache(exporter &memory, const cache_settings &settings);
-    ~cache(); // all NICs detached before
+    ~cache(); // all NICs detached before; nobody uses it any more
     cache(const cache &)            = delete;
     cache &operator=(const cache &) = delete;
 
@@ -65,24 +80,30 @@ public:
     // Deregisters everything of that NIC. Nobody uses its regions any more.
     void detach(nic_id nic);
 
-    // A region that covers the range, registered with the NIC; put it back
-    // with put(). UCS_ERR_NO_ELEM: not device memory. UCS_ERR_INVALID_PARAM:
-    // zero length, overflow, or more than one allocation. UCS_ERR_UNSUPPORTED:
-    // cannot be exported. UCS_ERR_NO_MEMORY, UCS_ERR_EXCEEDS_LIMIT: no room,
-    // even after eviction of what is idle. Other errors are the exporter's or
-    // the registrar's.
+    // A region that covers the range, registered with the NIC, if there is
+    // one; nullptr also for a range that is none. Calls nobody, unless every
+    // hit is checked. To be put back with put().
+    const region *find(nic_id nic, uintptr_t address, size_t length);
+    // The same, after registering what is needed. UCS_ERR_NO_ELEM: not device
+    // memory. UCS_ERR_INVALID_PARAM: zero length, overflow, or more than one
+    // allocation. UCS_ERR_UNSUPPORTED: cannot be exported. UCS_ERR_NO_MEMORY,
+    // UCS_ERR_EXCEEDS_LIMIT: no room, even after eviction of what is idle.
+    // Other errors are the exporter's or the registrar's.
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out);
-    // The region that covers the range, acquired as by get(), if the cache has
-    // it and a hit needs no check; nullptr otherwise. Calls nobody.
-    const region *find(nic_id nic, uintptr_t address, size_t length);
-    // Once for each get. May deregister, if the memory was released meanwhile.
+    // Once for each region that find() or get() gave; nullptr does nothing.
+    // May deregister, if the memory was released meanwhile.
     void put(const region *used);
 
     // The memory in the range is going away: its regions leave the index
-    // before this returns, and are deregistered now or by their last user.
-    // Takes [0, SIZE_MAX] for everything. Does not call the exporter.
+    // before this returns, and are deregistered now, or by a thread of the
+    // cache's at once, or by their last user. Takes [0, SIZE_MAX] for
+    // everything. Does not call the exporter.
     void invalidate(uintptr_t address, size_t length);
+    // Waits until what has left the index, and nobody uses, is deregistered:
+    // the driver can give its memory to somebody else. False if nothing was
+    // ever left to the cache's thread.
+    bool flush();
 
     // From now on every hit is checked by identity.
     void check_identity();

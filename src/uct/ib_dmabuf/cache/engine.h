@@ -2,15 +2,13 @@
 #ifndef UCX_IB_DMABUF_CACHE_ENGINE_H_
 #define UCX_IB_DMABUF_CACHE_ENGINE_H_
 
-#include "address_map.h"
+#include "address_index.h"
 #include "budget.h"
 #include "counters.h"
 #include "failures.h"
-#include "plan.h"
+#include "memory_run.h"
 #include "refusals.h"
 #include "release_log.h"
-#include "survey.h"
-#include <algorithm>
 #include <array>
 #include <bitset>
 
@@ -20,9 +18,9 @@ using nic_set    = std::bitset<max_nics>;
 using device_set = std::bitset<budget::max_devices>;
 
 struct nic_slot {
-    address_map map;
-    registrar *verbs = nullptr; // nullptr: the slot is free
-    device_set serves;          // a get of their memory has succeeded
+    address_index index;
+    registrar *nic = nullptr; // nullptr: the slot is free
+    device_set serves;        // a get of their memory has succeeded
     // How many allocations of theirs it has said not to support before it had
     // registered any; so many, and it cannot at all. Then how often it was
     // asked since as well.
@@ -33,46 +31,11 @@ struct nic_slot {
 };
 
 // A registration that is being made, without the lock. On its maker's stack.
-struct in_flight {
-    span memory;             // of the allocation
+struct pending {
     span range;              // that others need not register meanwhile
     nic_set nics;            // with which
     bool released   = false; // some of the memory went meanwhile
-    in_flight *next = nullptr;
-};
-
-// What a miss has learned of regions which overlap what it asks for but have
-// another identity: that they are of the same VMM segments, among others.
-struct kin {
-    static constexpr unsigned max_known = 32;
-
-    explicit kin(span request) : wider(request) {}
-
-    span wider; // the request, and they
-    unsigned count = 0;
-    // Entry and identity. Not zeroed: most misses are of host memory, and
-    // should cost nothing.
-    std::array<uint32_t, max_known> ids;
-    std::array<uint64_t, max_known> identities;
-
-    bool has(const entry *e) const
-    {
-        for (unsigned i = 0; i < count; ++i) {
-            if (ids[i] == e->id && identities[i] == e->identity) {
-                return true;
-            }
-        }
-        return false;
-    }
-    bool add(const entry *e)
-    {
-        if (count == max_known) {
-            return false;
-        }
-        ids[count]          = e->id;
-        identities[count++] = e->identity;
-        return true;
-    }
+    pending *next   = nullptr;
 };
 
 // What has to go before something fits: mappings of a GPU, registrations of a
@@ -94,6 +57,7 @@ struct shortage {
 struct evicted {
     size_t mapped     = 0;
     size_t registered = 0;
+    bool waited       = false; // for what others deregister
     // What there was when it was last tried.
     struct {
         uint64_t changes  = 0;
@@ -113,12 +77,18 @@ struct registered {
 };
 
 // The inside of a cache. Functions that take a `guard` are called with the
-// lock held, and may give it up for a while if they say so; the others take it
-// themselves, if they need it. docs/cache.md says why this is right.
+// lock held, those that take a `writer` also while nobody reads the indexes;
+// "releases the lock" says which of them give it up for a while. The others
+// take it themselves, if they need it. docs/cache.md explains the whole.
+//
+// Among each other these functions have two errors more than the cache:
+// UCS_ERR_CANCELED, memory was released meanwhile, and UCS_INPROGRESS,
+// something has been done: the caller describes the memory again.
 class engine {
 public:
     using nic_id = cache::nic_id;
     using guard  = std::unique_lock<mutex>;
+    using writer = references::writer;
 
     engine(exporter &memory, const cache_settings &settings);
     ~engine();
@@ -127,75 +97,65 @@ public:
 
     nic_id attach(registrar &nic);
     void detach(nic_id nic);
+    cached_region *find(nic_id nic, uintptr_t address, size_t length);
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out);
-    const region *find(nic_id nic, uintptr_t address, size_t length);
-    void put(entry *used);
+    void put(cached_region *used);
     void invalidate(span range);
+    bool flush();
     void check_identity();
     void read_counters(cache_counters *out);
 
 private:
     friend class fork_handler;
 
-    // hit.h, get.cc
-    enum class found { yes, look, no, lost, ask };
-    template <typename Fence, bool plain>
-    found try_hold(thread_record *me, nic_id nic, uintptr_t address,
-                   size_t length, entry **out);
-    ucs_status_t get_again(nic_id nic, uintptr_t address, size_t length,
-                           const region **out);
-    ucs_status_t get_marked(nic_id nic, uintptr_t address, size_t length,
-                            entry *e, found result, const region **out);
-    const region *find_again(nic_id nic, uintptr_t address, size_t length);
-    const region *find_marked(entry *e, found result);
-    ucs_status_t get_slow(nic_id nic, uintptr_t address, size_t length,
-                          bool ask, const region **out);
-    template <typename Fence>
-    void put_as(thread_record *me, entry *e);
-    bool check_hit(entry *e);
-    bool is_current(entry *e);
-    entry *hold_locked(nic_id nic, span request);
-    void add_use(guard &, entry *e);
-    ucs_status_t miss(nic_id nic, span request, kin *known, const region **out);
-    ucs_status_t take(nic_id nic, span request, const extent &memory,
-                      uint64_t time, kin *known, const region **out);
-    entry *find_stranger(guard &, const extent &memory, const kin &known);
-    ucs_status_t known_failure(guard &, nic_id nic, const extent &memory) const;
-    void count_request(guard &, nic_id nic, const extent &memory);
-    void meet(entry *e, const extent &memory, kin *known);
-    bool others_in_flight(nic_id nic, span range) const;
-    span known_around(nic_id nic, span request, const extent &memory) const;
-    void end(in_flight *work);
-    void warn_once(unsigned cause, const char *message);
+    // hit.cc
+    cached_region *find_locked(nic_id nic, uintptr_t address, size_t length);
+    cached_region *attend(cached_region *e, span request);
+    void put_locked(cached_region *e);
+
+    // get.cc
+    ucs_status_t miss(nic_id nic, span request, cached_region **out);
+    ucs_status_t acquire(nic_id nic, span request, memory_run *memory,
+                         uint64_t time, cached_region **out);
+    bool retire_stale(guard &, const memory_run &memory,
+                      span range); // releases the lock
+    ucs_status_t known_failure(guard &, nic_id nic,
+                               const memory_run &memory) const;
+    void count_request(guard &, nic_id nic, const memory_run &memory);
+    bool others_pending(guard &, nic_id nic, span range) const;
+    span free_around(guard &, nic_id nic, span memory, span request) const;
+    void add_reference(guard &, cached_region *e);
+    void end(pending *work);
 
     // register.cc
-    ucs_status_t make(nic_id nic, span request, span known,
-                      const extent &memory, in_flight *work, entry **out);
-    ucs_status_t try_range(nic_id nic, span range, bool last,
-                           const extent &memory, in_flight *work, evicted *gone,
-                           registered *result);
-    ucs_status_t prepare(nic_id nic, span range, bool last,
-                         const extent &memory, in_flight *work, evicted *gone,
-                         nic_set *others);
+    ucs_status_t make(nic_id nic, span request, const memory_run &memory,
+                      pending *work, cached_region **out);
+    ucs_status_t try_range(nic_id nic, span range, bool exact,
+                           const memory_run &memory, pending *work,
+                           evicted *gone, registered *result);
+    ucs_status_t prepare(nic_id nic, span range, bool exact,
+                         const memory_run &memory, pending *work,
+                         evicted *gone, nic_set *others);
     ucs_status_t export_and_register(nic_id nic, span range,
                                      const nic_set &others, registered *result);
+    ucs_status_t register_with(nic_id nic, int fd, registered *result);
     nic_set add_companions(guard &, nic_id nic, span range,
-                           const extent &memory);
-    ucs_status_t publish(nic_id nic, const extent &memory, in_flight *work,
-                         registered *what, entry **out);
-    entry *make_entry(guard &, const extent &memory, const registered &what,
-                      unsigned i);
-    bool insert(guard &, entry *e, entry_list *replaced);
-    bool displaces(guard &, nic_id nic, span bytes) const;
-    bool spares(guard &, nic_id nic, span bytes, amount lacking) const;
-    void undo(const extent &memory, registered *what);
-    void note_failure(nic_id nic, const extent &memory, in_flight *work,
+                           const memory_run &memory);
+    ucs_status_t publish(nic_id nic, const memory_run &memory, pending *work,
+                         registered *what, cached_region **out);
+    cached_region *make_region(guard &, const memory_run &memory,
+                               const registered &what, unsigned i);
+    bool insert(writer &, cached_region *e, batch *replaced);
+    void undo(const memory_run &memory, registered *what);
+    void note_failure(nic_id nic, const memory_run &memory, pending *work,
                       bool by_memory, ucs_status_t status);
-    bool still_current(const extent &memory);
+    bool still_current(const memory_run &memory);
 
     // evict.cc
-    void learn_limit(guard &, int device); // gives up the lock
+    bool is_idle(guard &, cached_region *e) const;
+    bool is_idle_mapping(guard &, cached_region *e) const;
+    void learn_limit(guard &, int device); // releases the lock
     bool reserve(guard &, nic_id nic, int device, span range); // the same
     bool wait_for_leaving(guard &);                            // the same
     ucs_status_t may_fit(guard &, nic_id nic, int device, size_t size,
@@ -204,54 +164,91 @@ private:
                    evicted *gone);
     void note_attempt(guard &, nic_id nic, int device, evicted *gone);
     void found_room(guard &, nic_id nic, int device);
-    shortage left_after(guard &, shortage lacking);
+    shortage left_after(guard &, shortage lacking) const;
     bool evict(guard &, const shortage &lacking, evicted *gone); // the same
-    void leave_mapping(guard &, entry *e, shortage *lacking, entry_list *out);
-    void pick_overlapped(guard &, nic_id nic, span range, shortage *lacking,
-                         entry_list *out);
-    void pick_victims(guard &, shortage *lacking, entry_list *out);
+    void evict_chosen(guard &, batch *victims);                  // the same
+    void choose(guard &, cached_region *e, shortage *lacking, batch *out);
+    void choose_mapping(guard &, cached_region *e, shortage *lacking,
+                        batch *out);
+    void choose_overlapping(guard &, nic_id nic, span range, shortage *lacking,
+                            batch *out);
+    void choose_oldest(guard &, shortage *lacking, batch *out);
 
-    // leave.cc
-    void leave(guard &, entry *e, entry_list *out);
-    size_t leave_all(guard &, nic_id nic, span range, entry_list *out);
-    void leave_identity(entry *e);
-    size_t claim_idle(guard &, entry_list *leaving);
-    void claim(guard &, entry *e, entry_list *out);
-    void deregister(entry_list *claimed, bool forced = false);
-    void settle(entry *e);
-    void put_slow(entry *e);
+    // retire.cc
+    void retire(writer &, cached_region *e, cause why);
+    size_t claim_unused(writer &, batch *retired);
+    size_t retire_all(guard &, batch *chosen, cause why);
+    void claim(cached_region *e, batch *out);
+    void deregister(batch *claimed, bool forced = false);
+    void deregister_soon(batch *claimed);
+    void last_reference(cached_region *e);
+
+    // attach.cc
+    void deregister_all(guard &, nic_id nic); // releases the lock
+
+    // defer.cc
+    bool defer(batch *claimed);
+    void run_deferred();
+    void stop_deferred();
+
+    void warn_once(unsigned cause, const char *message);
+    // With max_nics: all of them.
+    void trace(const char *what, nic_id nic, span range,
+               ucs_status_t status = UCS_OK, const char *why = nullptr) const
+    {
+        if (settings_.trace) {
+            settings_.trace({what, why, status,
+                             nic < max_nics ? nics_[nic].nic : nullptr,
+                             range.lo, range.size()});
+        }
+    }
 
     // fork.cc
     void forget();
 
+    // What a hit reads.
+    references references_;
+    atomic<bool> check_identity_;
+    nic_slot nics_[max_nics];
+    nic_id nic_end_ = 0; // above all that are attached
+
     exporter &memory_;
     const cache_settings settings_;
     const size_t granularity_;
-    atomic<bool> check_identity_;
-    nic_id nic_end_ = 0; // above all that are attached
-    nic_slot nics_[max_nics];
 
     mutex lock_;
-    condition_variable changed_; // in_flight_ got shorter, or busy less
+    condition_variable changed_; // pending_ got shorter, or busy less
     release_log log_;
     budget budget_;
-    entries::pool pool_;
-    limbo limbo_{pool_};
-    age_list ages_;      // what is in the index
-    age_list lingering_; // what has left it but is in use
-    in_flight *in_flight_ = nullptr;
+    region_pool pool_;
+    region_list lru_;     // what is in an index
+    region_list retired_; // what has left it but is in use
+    pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
-    uint64_t changes_  = 0; // that may have made room
-    uint64_t departed_ = 0; // deregistered, for good
-    survey survey_;
+    uint64_t changes_    = 0; // that may have made room
+    uint64_t departed_   = 0; // deregistered, for good
+    uint32_t generation_ = 0; // how many forks ago it was made
+
+    // Deregistration that would block a release. Under the lock.
+    struct {
+        batch waiting;
+        pthread_t thread;
+        bool running = false, stop = false;
+    } deferred_;
+    condition_variable deferred_changed_;
 
     engine *next_ = nullptr; // fork.cc; from before it is in that list
-    const uint32_t tally_;   // where threads count its hits
-    uint64_t hits_before_;   // there, by caches that are gone
     event_counts count_;
-    spread_count host_lookups_;
     std::atomic<unsigned> warned_{0};
+};
+
+// Causes that are told once.
+enum : unsigned {
+    BAD_RANGE       = 1,
+    FOREIGN_NIC     = 2,
+    ALWAYS_RELEASED = 4,
+    NO_ROOM         = 8,
 };
 
 } // namespace ucx_ib_dmabuf

@@ -29,20 +29,32 @@ static void take_off(size_t *from, size_t bytes)
     *from -= std::min(*from, bytes);
 }
 
-// One of the mapping's entries in the index, always the same.
-static bool is_first(entry *e)
+// As far as can be told while others may acquire it.
+bool engine::is_idle(guard &, cached_region *e) const
 {
-    return mapping::all_of(e, [e](entry *each) {
-        return each->id >= e->id || each->has(entry::leaving);
+    return references_.total(e->id) + e->extra_references == 0;
+}
+
+bool engine::is_idle_mapping(guard &locked, cached_region *e) const
+{
+    return mapping::all_of(
+        e, [&](cached_region *each) { return is_idle(locked, each); });
+}
+
+// One of the mapping's regions in the index, always the same.
+static bool is_first(cached_region *e)
+{
+    return mapping::all_of(e, [e](cached_region *each) {
+        return each->id >= e->id || each->why != cause::none;
     });
 }
 
 // What would be lacking still, were everything idle evicted.
-shortage engine::left_after(guard &, shortage lacking)
+shortage engine::left_after(guard &locked, shortage lacking) const
 {
-    for (entry *e = ages_.oldest(); e != nullptr && !lacking.nothing();
-         e        = age_list::newer(e)) {
-        if (entries::uses(e) != 0) {
+    for (cached_region *e = lru_.oldest(); e != nullptr && !lacking.nothing();
+         e                = e->newer) {
+        if (!is_idle(locked, e)) {
             continue;
         }
         take_off(&lacking.regions, 1);
@@ -50,24 +62,29 @@ shortage engine::left_after(guard &, shortage lacking)
             take_off(&lacking.registered, e->length);
         }
         if (lacking.mapped > 0 && e->device == lacking.device && is_first(e) &&
-            mapping::idle(e)) {
+            is_idle_mapping(locked, e)) {
             take_off(&lacking.mapped, e->length);
         }
     }
     return lacking;
 }
 
+void engine::choose(guard &, cached_region *e, shortage *lacking, batch *out)
+{
+    take_off(&lacking->regions, 1);
+    take_off(&lacking->registered, e->nic == lacking->nic ? e->length : 0);
+    e->why = cause::evicted;
+    out->push(e);
+}
+
 // With all NICs, as only that unmaps it.
-void engine::leave_mapping(guard &locked, entry *e, shortage *lacking,
-                           entry_list *out)
+void engine::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
+                            batch *out)
 {
     take_off(&lacking->mapped, e->length);
-    mapping::all_of(e, [&](entry *each) {
-        if (!each->has(entry::leaving)) {
-            take_off(&lacking->regions, 1);
-            take_off(&lacking->registered,
-                     each->nic == lacking->nic ? each->length : 0);
-            leave(locked, each, out);
+    mapping::all_of(e, [&](cached_region *each) {
+        if (each->why == cause::none) {
+            choose(locked, each, lacking, out);
         }
         return true;
     });
@@ -75,18 +92,17 @@ void engine::leave_mapping(guard &locked, entry *e, shortage *lacking,
 
 // What a new registration of the range overlaps is the first to go. NICs that
 // have all of theirs in the range get it again from the same export.
-void engine::pick_overlapped(guard &locked, nic_id nic, span range,
-                             shortage *lacking, entry_list *out)
+void engine::choose_overlapping(guard &locked, nic_id nic, span range,
+                                shortage *lacking, batch *out)
 {
     for (nic_id each = 0; each < nic_end_; ++each) {
-        span rest = range;
-        while (entry *e = lacking->mapped > 0
-                              ? nics_[each].map.first_overlap(rest)
-                              : nullptr) {
-            rest.lo = e->bytes.hi;
+        const address_index &index = nics_[each].index;
+        for (cached_region *e = index.first(range);
+             e != nullptr && lacking->mapped > 0; e = index.next(e, range)) {
             if ((each == nic || range.covers(e->bytes)) &&
-                e->device == lacking->device && mapping::idle(e)) {
-                leave_mapping(locked, e, lacking, out);
+                e->why == cause::none && e->device == lacking->device &&
+                is_idle_mapping(locked, e)) {
+                choose_mapping(locked, e, lacking, out);
             }
         }
     }
@@ -95,52 +111,43 @@ void engine::pick_overlapped(guard &locked, nic_id nic, span range,
 // Idle regions that free what is lacking, or as much as there is: whole
 // mappings of the device, or single regions. What was used since the last look
 // gets a second chance.
-void engine::pick_victims(guard &locked, shortage *lacking, entry_list *out)
+void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
 {
-    entry *e = ages_.oldest();
-    for (size_t steps = 2 * ages_.size();
-         steps > 0 && !lacking->nothing() && ages_.size() > 0; --steps) {
-        e          = e == nullptr ? ages_.oldest() : e;
-        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
-                     mapping::idle(e);
-        bool single = entries::uses(e) == 0 &&
-                      (lacking->regions > 0 ||
-                       (lacking->registered > 0 && e->nic == lacking->nic));
-        auto with_all = [&](auto call) {
-            return whole ? mapping::all_of(e, call) : call(e);
-        };
-        // The others of the mapping go where this one goes.
-        entry *next = age_list::newer(e);
-        while (next != nullptr &&
-               !with_all([&](entry *each) { return each != next; })) {
-            next = age_list::newer(next);
+    for (size_t steps = 2 * lru_.size(); steps > 0 && !lacking->nothing();
+         --steps) {
+        cached_region *e = lru_.oldest();
+        lru_.remove(e);
+        lru_.add(e);
+        bool whole = lacking->mapped > 0 && e->device == lacking->device;
+        bool alone = lacking->regions > 0 ||
+                     (lacking->registered > 0 && e->nic == lacking->nic);
+        if (e->why != cause::none || !(whole || alone) ||
+            !is_idle(locked, e)) {
+            continue;
         }
-        bool recent = false;
-        if (whole || single) {
-            with_all([&](entry *each) {
-                recent |= (each->marks.fetch_and(~entry::recent) &
-                           entry::recent) != 0;
+        whole       = whole && is_idle_mapping(locked, e);
+        bool recent = e->recent.exchange(false);
+        if (whole) {
+            mapping::all_of(e, [&](cached_region *each) {
+                recent |= each->recent.exchange(false);
                 return true;
             });
         }
-        if (recent) {
-            with_all([&](entry *each) {
-                if (!each->has(entry::leaving)) {
-                    ages_.remove(each);
-                    ages_.add(each);
-                }
-                return true;
-            });
-        } else if (whole) {
-            leave_mapping(locked, e, lacking, out);
-        } else if (single) {
-            take_off(&lacking->regions, 1);
-            take_off(&lacking->registered,
-                     e->nic == lacking->nic ? e->length : 0);
-            leave(locked, e, out);
+        if (!recent && whole) {
+            choose_mapping(locked, e, lacking, out);
+        } else if (!recent && alone) {
+            choose(locked, e, lacking, out);
         }
-        e = next;
     }
+}
+
+// Releases the lock.
+void engine::evict_chosen(guard &locked, batch *victims)
+{
+    count(count_.evictions, retire_all(locked, victims, cause::evicted));
+    locked.unlock();
+    deregister(victims);
+    locked.lock();
 }
 
 // Until what is being deregistered by other threads is gone, or as much is.
@@ -176,10 +183,10 @@ bool engine::reserve(guard &locked, nic_id nic, int device, span range)
         shortage lacking{.device  = budget::place(device),
                          .mapped  = over.bytes,
                          .regions = over.regions};
-        entry_list victims;
+        batch victims;
         if (left_after(locked, lacking).nothing()) {
-            pick_overlapped(locked, nic, range, &lacking, &victims);
-            pick_victims(locked, &lacking, &victims);
+            choose_overlapping(locked, nic, range, &lacking, &victims);
+            choose_oldest(locked, &lacking, &victims);
         }
         if (victims.empty()) {
             if (waited || !wait_for_leaving(locked)) {
@@ -188,25 +195,19 @@ bool engine::reserve(guard &locked, nic_id nic, int device, span range)
             waited = true;
             continue;
         }
-        count(count_.evictions, claim_idle(locked, &victims));
-        locked.unlock();
-        deregister(&victims);
-        locked.lock();
+        evict_chosen(locked, &victims);
     }
 }
 
 // False if there was nothing to evict.
 bool engine::evict(guard &locked, const shortage &lacking, evicted *gone)
 {
-    entry_list victims;
+    batch victims;
     shortage left = lacking;
-    pick_victims(locked, &left, &victims);
+    choose_oldest(locked, &left, &victims);
     gone->mapped += lacking.mapped - left.mapped;
     gone->registered += lacking.registered - left.registered;
-    count(count_.evictions, claim_idle(locked, &victims));
-    locked.unlock();
-    deregister(&victims);
-    locked.lock();
+    evict_chosen(locked, &victims);
     return left.mapped < lacking.mapped || left.registered < lacking.registered;
 }
 
@@ -245,12 +246,18 @@ ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
     return UCS_OK;
 }
 
-// After the GPU or the NIC said that there is no room: evicts as much of both,
-// in all for one miss. False if that is no use.
+// After the GPU or the NIC said that there is no room: waits for what others
+// are deregistering, then evicts as much of both, in all for one miss. False if
+// that is no use.
 bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
                        evicted *gone)
 {
     guard locked(lock_);
+    if (!gone->waited && wait_for_leaving(locked)) {
+        gone->waited = true;
+        note_attempt(locked, nic, device, gone);
+        return true;
+    }
     int place     = budget::place(device);
     refusal *last = refusals_.find(nic, place);
     if (last == nullptr) {

@@ -6,26 +6,20 @@
 // The child of a fork has the parent's tables but not its registrations, and
 // only the thread that forked. It starts with nothing: whatever the parent had
 // is left behind where it is, so that this costs the same however much it is.
-// A region of the parent that is given back in the child is told by its block.
+// A region of the parent that is given back in the child is told by its
+// generation.
 namespace ucx_ib_dmabuf {
 
 class fork_handler {
 public:
-    // Returns the lowest place for hits that is free.
-    static uint32_t add(engine *e)
+    static void add(engine *e)
     {
         // Once, and before there is anything to protect.
         [[maybe_unused]] static int once =
             pthread_atfork(before, in_parent, in_child);
         std::lock_guard<std::mutex> locked(lock_);
-        uint32_t tally = 0;
-        while (tally < max_tallies - 1 && in_use_[tally]) {
-            ++tally;
-        }
-        in_use_[tally] = true;
-        e->next_       = engines_;
-        engines_       = e;
-        return tally;
+        e->next_ = engines_;
+        engines_ = e;
     }
 
     static void remove(engine *e)
@@ -35,8 +29,7 @@ public:
         while (*link != e) {
             link = &(*link)->next_;
         }
-        *link              = e->next_;
-        in_use_[e->tally_] = false;
+        *link = e->next_;
     }
 
 private:
@@ -46,45 +39,37 @@ private:
         for (engine *e = engines_; e != nullptr; e = e->next_) {
             e->lock_.lock();
         }
-        entries::lock_for_fork();
-        threads::lock_for_fork();
     }
 
-    static void after(bool child)
+    static void in_parent()
     {
-        threads::unlock_after_fork();
-        entries::unlock_after_fork(child);
         for (engine *e = engines_; e != nullptr; e = e->next_) {
             e->lock_.unlock();
         }
         lock_.unlock();
     }
 
-    static void in_parent() { after(false); }
-
     static void in_child()
     {
-        threads::forget_all();
         for (engine *e = engines_; e != nullptr; e = e->next_) {
             e->forget();
         }
-        after(true);
+        in_parent();
     }
 
     static std::mutex lock_;
     static engine *engines_;
-    static std::bitset<max_tallies> in_use_;
 };
 
 std::mutex fork_handler::lock_;
 engine *fork_handler::engines_ = nullptr;
-std::bitset<max_tallies> fork_handler::in_use_;
 
 engine::engine(exporter &memory, const cache_settings &settings)
-    : memory_(memory), settings_(settings), granularity_(memory.granularity()),
-      check_identity_(settings.check_identity), budget_(settings.max_regions),
-      tally_(fork_handler::add(this)), hits_before_(threads::hits(tally_))
+    : check_identity_(settings.check_identity), memory_(memory),
+      settings_(settings), granularity_(memory.granularity()),
+      budget_(settings.max_regions)
 {
+    fork_handler::add(this);
 }
 
 engine::~engine()
@@ -92,38 +77,39 @@ engine::~engine()
     for (nic_id nic = 0; nic < max_nics; ++nic) {
         detach(nic);
     }
+    stop_deferred();
     fork_handler::remove(this);
 }
 
 void engine::forget()
 {
+    references_.forget();
     for (nic_slot &slot : nics_) {
-        slot.map.forget();
-        slot.inherited = slot.verbs != nullptr;
+        slot.index.forget();
+        slot.inherited = slot.nic != nullptr;
         slot.serves.reset();
         slot.unsupported = {};
         slot.busy        = 0;
     }
-    // Threads that waited on it are not there any more.
+    // Threads that waited on them are not there any more.
     new (&changed_) condition_variable;
+    new (&deferred_changed_) condition_variable;
+    deferred_ = {};
     budget_.reset();
     failures_.clear();
     refusals_.clear();
-    survey_ = {};
-    limbo_.forget();
     pool_.forget();
-    ages_        = {};
-    lingering_   = {};
-    in_flight_   = nullptr;
-    hits_before_ = 0;
+    lru_     = {};
+    retired_ = {};
+    pending_ = nullptr;
+    ++generation_;
     for (event_count *each :
          {&count_.locked_hits, &count_.false_hits, &count_.misses,
-          &count_.registrations, &count_.deregistrations, &count_.exports,
-          &count_.identity_checks, &count_.identity_misses,
+          &count_.host_lookups, &count_.registrations, &count_.deregistrations,
+          &count_.exports, &count_.identity_checks, &count_.identity_misses,
           &count_.invalidations, &count_.evictions, &count_.failures}) {
         each->store(0);
     }
-    host_lookups_.reset();
 }
 
 } // namespace ucx_ib_dmabuf

@@ -4,123 +4,60 @@
 
 #include "engine.h"
 
-// The fast way in and out: no lock, no atomic read-modify-write, and nothing
-// written that another thread reads or writes for its own hits. Everything else
-// is behind a tail call, so that this needs no stack.
+// Finding a region and giving it back, without a lock. It writes to the
+// thread's own record only.
 namespace ucx_ib_dmabuf {
 
-// yes: taken. look: taken, and there is something to see to. no: nothing
-// serves the range. lost: it left the index while we took it; settle() it.
-// ask: cannot be taken here. Plain: only low addresses, and what has its
-// granules for itself.
-template <typename Fence, bool plain>
-[[gnu::always_inline]] inline engine::found
-engine::try_hold(thread_record *me, nic_id nic, uintptr_t address,
-                 size_t length, entry **out)
-{
-    read_section<Fence> reading(me);
-    const address_map &map = nics_[nic].map;
-    uintptr_t value = plain ? map.low_value_at(address) : map.value_at(address);
-    if (plain && address_map::is_bunch(value)) [[unlikely]] {
-        return found::ask;
-    }
-    steps::found(value);
-    entry *e = address_map::near(value, address);
-    steps::found(reinterpret_cast<uintptr_t>(e));
-    if (e == nullptr || !e->covers(address, length)) {
-        return found::no;
-    }
-    if (!e->is_of(me)) [[unlikely]] {
-        return found::ask;
-    }
-    me->add_use(e->id, 1);
-    // Who removes it marks it, fences and then counts: either that count has
-    // ours, or we see the mark.
-    if (!LEFT_OUT(hit_fence)) {
-        Fence::light();
-    }
-    unsigned marks = e->marks.load(fence::load_order);
-    if (LEFT_OUT(hit_look)) {
-        marks &= ~unsigned{entry::leaving};
-    }
-    *out = e;
-    if ((marks & (entry::leaving | entry::recent | entry::checked)) ==
-        entry::recent) [[likely]] {
-        me->add_hit(tally_);
-        return found::yes;
-    }
-    if (marks & entry::leaving) {
-        me->add_use(e->id, -1);
-        return found::lost;
-    }
-    me->add_hit(tally_);
-    return found::look;
-}
+// In debug builds, says which region was given back too often, and aborts.
+#if ENABLE_ASSERT
+void check_acquired(cached_region *e);
+void check_given_back(cached_region *e);
+#else
+inline void check_acquired(cached_region *) {}
+inline void check_given_back(cached_region *) {}
+#endif
 
-[[gnu::always_inline]] inline ucs_status_t
-engine::get(nic_id nic, uintptr_t address, size_t length, const region **out)
-{
-    thread_record *me = threads::current;
-    if (me == nullptr || nic >= max_nics || !address_map::is_low(address))
-        [[unlikely]] {
-        return get_again(nic, address, length, out);
-    }
-    entry *e;
-    found result = try_hold<fence::cheap, true>(me, nic, address, length, &e);
-    if (result == found::yes) [[likely]] {
-        entries::check_taken(e);
-        *out = e;
-        return UCS_OK;
-    }
-    if (result == found::no) {
-        return get_slow(nic, address, length, false, out);
-    }
-    if (result == found::ask) {
-        return get_again(nic, address, length, out);
-    }
-    return get_marked(nic, address, length, e, result, out);
-}
-
-[[gnu::always_inline]] inline const region *
+[[gnu::always_inline]] inline cached_region *
 engine::find(nic_id nic, uintptr_t address, size_t length)
 {
-    thread_record *me = threads::current;
-    if (me == nullptr || nic >= max_nics || !address_map::is_low(address))
-        [[unlikely]] {
-        return find_again(nic, address, length);
+    if (nic >= max_nics || length == 0) [[unlikely]] {
+        return nullptr;
     }
-    entry *e     = nullptr;
-    found result = try_hold<fence::cheap, true>(me, nic, address, length, &e);
-    if (result == found::yes) [[likely]] {
-        entries::check_taken(e);
-        return e;
+    cached_region *e;
+    bool usual;
+    {
+        references::reader me(references_);
+        if (!me) [[unlikely]] {
+            return find_locked(nic, address, length);
+        }
+        e = nics_[nic].index.find(address, length);
+        if (e == nullptr) {
+            return nullptr;
+        }
+        me->add(e->id, 1);
+        me->count_hit();
+        usual = e->recent.load(std::memory_order_relaxed) &&
+                !check_identity_.load(std::memory_order_relaxed);
+        check_acquired(e);
     }
-    return (result == found::ask) ? find_again(nic, address, length)
-                                  : find_marked(e, result);
+    return usual ? e : attend(e, make_span(address, length));
 }
 
-template <typename Fence>
-[[gnu::always_inline]] inline void engine::put_as(thread_record *me, entry *e)
+[[gnu::always_inline]] inline void engine::put(cached_region *e)
 {
-    if (me == nullptr || !e->is_of(me)) [[unlikely]] {
-        return put_slow(e);
+    bool retired;
+    {
+        references::reader me(references_);
+        if (!me) [[unlikely]] {
+            return put_locked(e);
+        }
+        check_given_back(e);
+        me->add(e->id, -1);
+        retired = e->retired && !LEFT_OUT(retired_look);
     }
-    entries::check_given_back(e);
-    me->add_use(e->id, -1);
-    // From here the entry may be another region already; then a look at it is
-    // superfluous, not wrong.
-    if (!LEFT_OUT(put_fence)) {
-        Fence::light();
+    if (retired) [[unlikely]] {
+        last_reference(e);
     }
-    if (e->marks.load(fence::load_order) & entry::leaving &&
-        !LEFT_OUT(put_look)) [[unlikely]] {
-        settle(e);
-    }
-}
-
-[[gnu::always_inline]] inline void engine::put(entry *e)
-{
-    put_as<fence::cheap>(threads::current, e);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -2,56 +2,45 @@
 #ifndef UCX_IB_DMABUF_CACHE_MAPPING_H_
 #define UCX_IB_DMABUF_CACHE_MAPPING_H_
 
-#include "entry.h"
+#include "cached_region.h"
 
 // The registrations that were made from one export: the GPU maps it once for
 // all of them. They are linked in a ring. Under the cache's lock.
 namespace ucx_ib_dmabuf::mapping {
 
-inline entry *next(const entry *e)
-{
-    return entries::at(entries::links(e).sibling);
-}
-
 // Joins the ring of another one; nullptr: begins one.
-inline void join(entry *e, entry *other)
+inline void join(cached_region *e, cached_region *other)
 {
-    auto &mine   = entries::links(e);
-    mine.sibling = e->id;
+    e->sibling = e;
     if (other != nullptr) {
-        std::swap(mine.sibling, entries::links(other).sibling);
+        std::swap(e->sibling, other->sibling);
     }
 }
 
 // It is deregistered. Whether it was the last one.
-inline bool part(entry *e)
+inline bool part(cached_region *e)
 {
-    entry *before = e;
-    while (next(before) != e) {
-        before = next(before);
+    cached_region *before = e;
+    while (before->sibling != e) {
+        before = before->sibling;
     }
-    entries::links(before).sibling = entries::links(e).sibling;
+    before->sibling = e->sibling;
     return before == e;
 }
 
 // Calls with each of them, until one call returns false; whether none did.
 template <typename Call>
-bool all_of(entry *first, Call call)
+bool all_of(cached_region *first, Call call)
 {
-    entry *e = first;
+    cached_region *e = first;
     do {
-        entry *after = next(e);
+        cached_region *after = e->sibling;
         if (!call(e)) {
             return false;
         }
         e = after;
     } while (e != first);
     return true;
-}
-
-inline bool idle(entry *e)
-{
-    return all_of(e, [](entry *each) { return entries::uses(each) == 0; });
 }
 
 } // namespace ucx_ib_dmabuf::mapping

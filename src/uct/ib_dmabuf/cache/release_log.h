@@ -2,8 +2,8 @@
 #ifndef UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
 #define UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
 
+#include "reclaim/steps.h"
 #include "span.h"
-#include "steps.h"
 #include <array>
 
 namespace ucx_ib_dmabuf {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bar1.h"
-#include <cstdint>
-#include <dlfcn.h>
-#include <ucs/debug/log_def.h>
+#include "vendor.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -22,23 +19,16 @@ struct nvml {
     int (*bar1)(void *, bar1_memory *);
 };
 
-template <typename T>
-bool find(void *library, const char *name, T *entry)
-{
-    *entry = reinterpret_cast<T>(dlsym(library, name));
-    return *entry != nullptr;
-}
-
 bool ask(void *library, const char *bus_id, bar1_memory *memory)
 {
     nvml entry{};
     void *handle = nullptr;
 
-    if (!find(library, "nvmlInit_v2", &entry.init) ||
-        !find(library, "nvmlShutdown", &entry.shutdown) ||
-        !find(library, "nvmlDeviceGetHandleByPciBusId_v2",
-              &entry.by_pci_bus_id) ||
-        !find(library, "nvmlDeviceGetBAR1MemoryInfo", &entry.bar1) ||
+    if (!find_entry(library, "nvmlInit_v2", &entry.init) ||
+        !find_entry(library, "nvmlShutdown", &entry.shutdown) ||
+        !find_entry(library, "nvmlDeviceGetHandleByPciBusId_v2",
+                    &entry.by_pci_bus_id) ||
+        !find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &entry.bar1) ||
         (entry.init() != 0)) {
         return false;
     }
@@ -61,15 +51,15 @@ bool is_coherent(const driver &cuda, CUdevice device)
 
 } // namespace
 
-size_t cuda_bar1_budget(const driver &cuda, int device)
+size_t cuda_vendor::max_registered(int device)
 {
     bar1_memory memory{};
     char bus_id[32] = "";
     CUdevice handle = 0;
 
-    if ((cuda.device_get(&handle, device) != CUDA_SUCCESS) ||
-        is_coherent(cuda, handle) ||
-        (cuda.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
+    if ((cuda_.device_get(&handle, device) != CUDA_SUCCESS) ||
+        is_coherent(cuda_, handle) ||
+        (cuda_.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
          CUDA_SUCCESS)) {
         return SIZE_MAX;
     }
@@ -87,7 +77,7 @@ size_t cuda_bar1_budget(const driver &cuda, int device)
     }
     size_t all = 0;
     ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device, memory.total);
-    if ((cuda.device_total_mem(&all, handle) == CUDA_SUCCESS) &&
+    if ((cuda_.device_total_mem(&all, handle) == CUDA_SUCCESS) &&
         (memory.total >= all)) {
         return SIZE_MAX;
     }

@@ -1,12 +1,102 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "copy.h"
-#include "capture.h"
-#include "context.h"
-#include "stream.h"
+#include "vendor.h"
+#include <mutex>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
+
+// The streams of contexts that had one; nothing is allocated or destroyed. A
+// context takes its streams along when it ends, and another one can get its
+// handle: the id tells.
+class stream_table {
+public:
+    CUstream find(CUcontext context, unsigned long long id)
+    {
+        std::lock_guard<std::mutex> guard(mutex_);
+        for (const entry &one : entries_) {
+            if ((one.context == context) && (one.id == id)) {
+                return one.stream;
+            }
+        }
+        return nullptr;
+    }
+
+    // False if another thread was faster, or the table is full.
+    bool keep(CUcontext context, unsigned long long id, CUstream stream)
+    {
+        std::lock_guard<std::mutex> guard(mutex_);
+        for (entry &one : entries_) {
+            if ((one.context == nullptr) || (one.context == context)) {
+                if ((one.context == context) && (one.id == id)) {
+                    return false;
+                }
+                one = {context, id, stream};
+                return true;
+            }
+        }
+        return false;
+    }
+
+private:
+    struct entry {
+        CUcontext context     = nullptr;
+        unsigned long long id = 0;
+        CUstream stream       = nullptr;
+    };
+
+    std::mutex mutex_;
+    entry entries_[64];
+};
+
+constinit stream_table streams;
+
+// A stream of the current context that waits for no other: a kernel of the
+// program may itself wait for the message that is being copied. It is kept for
+// as long as its context lives, if the driver tells contexts apart (CUDA 12);
+// else it is for this scope.
+class copy_stream {
+public:
+    explicit copy_stream(const driver &cuda);
+    ~copy_stream();
+    copy_stream(const copy_stream &)            = delete;
+    copy_stream &operator=(const copy_stream &) = delete;
+
+    CUresult result() const { return result_; }
+    CUstream get() const { return stream_; }
+
+private:
+    const driver &cuda_;
+    CUstream stream_ = nullptr;
+    CUresult result_ = CUDA_SUCCESS;
+    bool kept_       = false;
+};
+
+copy_stream::copy_stream(const driver &cuda) : cuda_(cuda)
+{
+    CUcontext context     = nullptr;
+    unsigned long long id = 0;
+    const bool known      = (cuda.ctx_get_id != nullptr) &&
+                       (cuda.ctx_get_current(&context) == CUDA_SUCCESS) &&
+                       (cuda.ctx_get_id(context, &id) == CUDA_SUCCESS);
+
+    if (known) {
+        stream_ = streams.find(context, id);
+        kept_   = (stream_ != nullptr);
+    }
+    if (!kept_) {
+        result_ = cuda.stream_create(&stream_, CU_STREAM_NON_BLOCKING);
+        kept_   = (result_ == CUDA_SUCCESS) && known &&
+                streams.keep(context, id, stream_);
+    }
+}
+
+copy_stream::~copy_stream()
+{
+    if ((result_ == CUDA_SUCCESS) && !kept_) {
+        cuda_.stream_destroy(stream_);
+    }
+}
 
 template <typename Copy>
 ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
@@ -35,22 +125,22 @@ ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
 
 } // namespace
 
-ucs_status_t cuda_copy_to_host(const driver &cuda, void *host, uintptr_t device,
-                               size_t length)
+ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
+                                       size_t length)
 {
-    return copy(cuda, device, length, "cuMemcpyDtoHAsync",
-                [&](CUstream stream) {
-                    return cuda.memcpy_dtoh_async(host, device, length, stream);
-                });
+    return copy(
+        cuda_, device, length, "cuMemcpyDtoHAsync", [&](CUstream stream) {
+            return cuda_.memcpy_dtoh_async(host, device, length, stream);
+        });
 }
 
-ucs_status_t cuda_copy_from_host(const driver &cuda, uintptr_t device,
-                                 const void *host, size_t length)
+ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
+                                         size_t length)
 {
-    return copy(cuda, device, length, "cuMemcpyHtoDAsync",
-                [&](CUstream stream) {
-                    return cuda.memcpy_htod_async(device, host, length, stream);
-                });
+    return copy(
+        cuda_, device, length, "cuMemcpyHtoDAsync", [&](CUstream stream) {
+            return cuda_.memcpy_htod_async(device, host, length, stream);
+        });
 }
 
 } // namespace ucx_ib_dmabuf

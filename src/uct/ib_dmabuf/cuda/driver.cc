@@ -2,61 +2,23 @@
 #include "driver.h"
 #include "../report.h"
 #include <atomic>
-#include <dlfcn.h>
 #include <mutex>
-#include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-template <typename T>
-bool find(void *library, const char *name, T *entry)
-{
-    *entry = reinterpret_cast<T>(dlsym(library, name));
-    if (*entry == nullptr) {
-        ucs_debug("ib_dmabuf: libcuda has no %s", name);
-    }
-    return *entry != nullptr;
-}
-
-// Everything but what older drivers lack. The names are those that cuda.h maps
-// the unversioned ones to.
+// Everything but what older drivers lack.
 bool find_all(void *library, driver *table)
 {
-    find(library, "cuMemGetHandleForAddressRange",
-         &table->get_handle_for_address_range);
-    find(library, "cuCtxGetId", &table->ctx_get_id);
-    return find(library, "cuInit", &table->init) &&
-           find(library, "cuGetErrorName", &table->get_error_name) &&
-           find(library, "cuDeviceGetCount", &table->device_get_count) &&
-           find(library, "cuDeviceGet", &table->device_get) &&
-           find(library, "cuDeviceGetName", &table->device_get_name) &&
-           find(library, "cuDeviceGetAttribute",
-                &table->device_get_attribute) &&
-           find(library, "cuDeviceGetPCIBusId",
-                &table->device_get_pci_bus_id) &&
-           find(library, "cuDeviceTotalMem_v2", &table->device_total_mem) &&
-           find(library, "cuDevicePrimaryCtxRetain",
-                &table->primary_ctx_retain) &&
-           find(library, "cuDevicePrimaryCtxRelease_v2",
-                &table->primary_ctx_release) &&
-           find(library, "cuCtxPushCurrent_v2", &table->ctx_push_current) &&
-           find(library, "cuCtxPopCurrent_v2", &table->ctx_pop_current) &&
-           find(library, "cuCtxGetCurrent", &table->ctx_get_current) &&
-           find(library, "cuCtxGetDevice", &table->ctx_get_device) &&
-           find(library, "cuPointerGetAttribute",
-                &table->pointer_get_attribute) &&
-           find(library, "cuPointerGetAttributes",
-                &table->pointer_get_attributes) &&
-           find(library, "cuMemGetAddressRange_v2",
-                &table->mem_get_address_range) &&
-           find(library, "cuMemcpyDtoHAsync_v2", &table->memcpy_dtoh_async) &&
-           find(library, "cuMemcpyHtoDAsync_v2", &table->memcpy_htod_async) &&
-           find(library, "cuStreamCreate", &table->stream_create) &&
-           find(library, "cuStreamDestroy_v2", &table->stream_destroy) &&
-           find(library, "cuStreamSynchronize", &table->stream_synchronize) &&
-           find(library, "cuThreadExchangeStreamCaptureMode",
-                &table->thread_exchange_capture_mode);
+    bool complete = true;
+
+#define STRING(_name)              #_name
+#define FIND(_member, _name)       find_entry(library, STRING(_name), &table->_member)
+#define FIND_NEWER(_member, _name) FIND(_member, _name);
+#define FIND_ALL(_member, _name)   complete &= FIND(_member, _name);
+    UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(FIND_NEWER)
+    UCX_IB_DMABUF_CUDA_ENTRIES(FIND_ALL)
+    return complete;
 }
 
 // Whether there is a GPU to talk to.
@@ -126,6 +88,23 @@ text driver::error(CUresult result) const
         name = "unknown CUDA error";
     }
     return format("%s (%d)", name, static_cast<int>(result));
+}
+
+ucs_status_t driver::failed(const char *call, CUresult result,
+                            uintptr_t address, size_t length,
+                            const char *remedy) const
+{
+    const ucs_status_t status = to_status(result);
+    const text message =
+        format("%s(0x%zx, %zu bytes) failed: %s. %s: %s", call, address, length,
+               error(result).c_str(), staged_otherwise, remedy);
+
+    if (status == UCS_ERR_BUSY) {
+        ucs_debug("ib_dmabuf: %s", message.c_str());
+    } else {
+        warn_once(format("%s %d", call, static_cast<int>(result)), message);
+    }
+    return status;
 }
 
 ucs_status_t to_status(CUresult result)

@@ -3,41 +3,51 @@
 #define UCX_IB_DMABUF_CUDA_DRIVER_H_
 
 #include "../report.h"
+#include <cstddef>
+#include <cstdint>
 #include <cuda.h>
+#include <dlfcn.h>
+#include <ucs/debug/log_def.h>
 #include <ucs/type/status.h>
 
 namespace ucx_ib_dmabuf {
 
-// The entry points of the CUDA driver that the plug-in calls. libcuda is opened
-// at run time, so that the plug-in loads on machines without it.
+// The entry points of the CUDA driver that the plug-in calls, each with its
+// name in C; cuda.h maps these to versions (cuDeviceTotalMem_v2).
+#define UCX_IB_DMABUF_CUDA_ENTRIES(_)                                          \
+    _(init, cuInit)                                                            \
+    _(get_error_name, cuGetErrorName)                                          \
+    _(device_get_count, cuDeviceGetCount)                                      \
+    _(device_get, cuDeviceGet)                                                 \
+    _(device_get_attribute, cuDeviceGetAttribute)                              \
+    _(device_get_pci_bus_id, cuDeviceGetPCIBusId)                              \
+    _(device_total_mem, cuDeviceTotalMem)                                      \
+    _(primary_ctx_retain, cuDevicePrimaryCtxRetain)                            \
+    _(primary_ctx_release, cuDevicePrimaryCtxRelease)                          \
+    _(ctx_push_current, cuCtxPushCurrent)                                      \
+    _(ctx_pop_current, cuCtxPopCurrent)                                        \
+    _(ctx_get_current, cuCtxGetCurrent)                                        \
+    _(ctx_get_device, cuCtxGetDevice)                                          \
+    _(pointer_get_attribute, cuPointerGetAttribute)                            \
+    _(pointer_get_attributes, cuPointerGetAttributes)                          \
+    _(mem_get_address_range, cuMemGetAddressRange)                             \
+    _(memcpy_dtoh_async, cuMemcpyDtoHAsync)                                    \
+    _(memcpy_htod_async, cuMemcpyHtoDAsync)                                    \
+    _(stream_create, cuStreamCreate)                                           \
+    _(stream_destroy, cuStreamDestroy)                                         \
+    _(stream_synchronize, cuStreamSynchronize)                                 \
+    _(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode)
+// Null in older drivers: since CUDA 11.7, since CUDA 12.0.
+#define UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(_)                                    \
+    _(get_handle_for_address_range, cuMemGetHandleForAddressRange)             \
+    _(ctx_get_id, cuCtxGetId)
+
+// libcuda is opened at run time, so that the plug-in loads on machines without.
 struct driver {
-    decltype(&::cuInit) init;
-    decltype(&::cuGetErrorName) get_error_name;
-    decltype(&::cuDeviceGetCount) device_get_count;
-    decltype(&::cuDeviceGet) device_get;
-    decltype(&::cuDeviceGetName) device_get_name;
-    decltype(&::cuDeviceGetAttribute) device_get_attribute;
-    decltype(&::cuDeviceGetPCIBusId) device_get_pci_bus_id;
-    decltype(&::cuDeviceTotalMem) device_total_mem;
-    decltype(&::cuDevicePrimaryCtxRetain) primary_ctx_retain;
-    decltype(&::cuDevicePrimaryCtxRelease) primary_ctx_release;
-    decltype(&::cuCtxPushCurrent) ctx_push_current;
-    decltype(&::cuCtxPopCurrent) ctx_pop_current;
-    decltype(&::cuCtxGetCurrent) ctx_get_current;
-    decltype(&::cuCtxGetDevice) ctx_get_device;
-    decltype(&::cuPointerGetAttribute) pointer_get_attribute;
-    decltype(&::cuPointerGetAttributes) pointer_get_attributes;
-    decltype(&::cuMemGetAddressRange) mem_get_address_range;
-    decltype(&::cuMemcpyDtoHAsync) memcpy_dtoh_async;
-    decltype(&::cuMemcpyHtoDAsync) memcpy_htod_async;
-    decltype(&::cuStreamCreate) stream_create;
-    decltype(&::cuStreamDestroy) stream_destroy;
-    decltype(&::cuStreamSynchronize) stream_synchronize;
-    decltype(&::cuThreadExchangeStreamCaptureMode) thread_exchange_capture_mode;
-    // Since CUDA 11.7; null in older drivers.
-    decltype(&::cuMemGetHandleForAddressRange) get_handle_for_address_range;
-    // Since CUDA 12.0; null in older drivers.
-    decltype(&::cuCtxGetId) ctx_get_id;
+#define UCX_IB_DMABUF_CUDA_MEMBER(_member, _name) decltype(&::_name) _member;
+    UCX_IB_DMABUF_CUDA_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
+    UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
+#undef UCX_IB_DMABUF_CUDA_MEMBER
 
     // Opens libcuda.so.1 and initialises the driver, the first time. Null if
     // there is no libcuda, no driver or no GPU; tried again each time then,
@@ -46,11 +56,28 @@ struct driver {
 
     // "CUDA_ERROR_NOT_SUPPORTED (801)"
     text error(CUresult result) const;
+
+    // Reports a call that failed, for a range of device memory: a warning, the
+    // first time that it fails so. Errors that pass are debug messages. Returns
+    // to_status().
+    ucs_status_t failed(const char *call, CUresult result, uintptr_t address,
+                        size_t length, const char *remedy) const;
 };
 
 // The status that UCX gets for an error of the driver. UCS_ERR_BUSY: one that
 // passes, of the calling thread or a capture; it says nothing of the memory.
 ucs_status_t to_status(CUresult result);
+
+// Looks up a function; false if the library has none of that name.
+template <typename T>
+bool find_entry(void *library, const char *name, T **entry)
+{
+    *entry = reinterpret_cast<T *>(dlsym(library, name));
+    if (*entry == nullptr) {
+        ucs_debug("ib_dmabuf: there is no %s", name);
+    }
+    return *entry != nullptr;
+}
 
 } // namespace ucx_ib_dmabuf
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "export.h"
 #include "../report.h"
-#include "capture.h"
-#include "context.h"
+#include "vendor.h"
 #include <algorithm>
 
 namespace ucx_ib_dmabuf {
@@ -23,58 +21,56 @@ const char *remedy(CUresult result)
     }
 }
 
-// An address in the range at which there is memory. The range was rounded to
-// pages, and at its beginning there may be nothing: small allocations, which
-// are aligned to 256 bytes, share pages.
-uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length)
+// An address in the range at which there is memory, and whether it can be
+// exported. The range was rounded to pages, and at its beginning there may be
+// nothing: small allocations, which are aligned to 256 bytes, share pages.
+uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
+                      unsigned *rdma_capable)
 {
     constexpr size_t alignment = 256;
     constexpr size_t page_max  = 65536;
-    unsigned long long id;
 
     for (size_t done = 0; done < std::min(length, page_max);
          done += alignment) {
-        if (cuda.pointer_get_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                       address + done) == CUDA_SUCCESS) {
+        if (cuda.pointer_get_attribute(
+                rdma_capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+                address + done) == CUDA_SUCCESS) {
             return address + done;
         }
     }
     return address;
 }
 
-CUresult export_range(const driver &cuda, uintptr_t address, size_t length,
-                      int *fd)
-{
-    relaxed_capture relaxed(cuda);
-    scoped_context context(cuda, first_known(cuda, address, length));
-
-    if (context.result() != CUDA_SUCCESS) {
-        return context.result();
-    }
-    return cuda.get_handle_for_address_range(
-        fd, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-}
-
 } // namespace
 
-ucs_status_t cuda_export_dmabuf(const driver &cuda, uintptr_t address,
-                                size_t length, int *fd)
+ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
+                                       int *fd)
 {
-    int exported = -1;
+    unsigned rdma_capable = 1;
+    int exported          = -1;
 
-    if (cuda.get_handle_for_address_range == nullptr) {
-        return UCS_ERR_UNSUPPORTED; // cuda_can_export() has told why
+    if (cuda_.get_handle_for_address_range == nullptr) {
+        return UCS_ERR_UNSUPPORTED; // can_export() has told why
     }
-
-    CUresult result = export_range(cuda, address, length, &exported);
+    relaxed_capture relaxed(cuda_);
+    scoped_context context(cuda_,
+                           first_known(cuda_, address, length, &rdma_capable));
+    CUresult result = context.result();
+    if (!rdma_capable) {
+        warn_once("not RDMA capable",
+                  format("GPU memory at 0x%zx was allocated without GPUDirect "
+                         "RDMA. %s: set allocFlags.gpuDirectRDMACapable in "
+                         "cuMemCreate()'s properties",
+                         address, staged_otherwise));
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = cuda_.get_handle_for_address_range(
+            &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    }
     if (result != CUDA_SUCCESS) {
-        warn_once(format("export %d", static_cast<int>(result)),
-                  format("cuMemGetHandleForAddressRange(0x%zx, %zu bytes) "
-                         "failed: %s. Messages in this memory are staged "
-                         "through host memory: %s",
-                         address, length, cuda.error(result).c_str(),
-                         remedy(result)));
-        return to_status(result);
+        return cuda_.failed("cuMemGetHandleForAddressRange", result, address,
+                            length, remedy(result));
     }
     *fd = exported;
     return UCS_OK;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "memory.h"
 #include "../report.h"
-#include "capture.h"
-#include "context.h"
+#include "vendor.h"
 #include <iterator>
-#include <optional>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -19,9 +16,12 @@ struct attributes {
     unsigned ipc_capable        = 0;
     CUdeviceptr base            = 0;
     size_t size                 = 0;
-    unsigned rdma_capable       = 1;
     CUmemoryPool pool           = nullptr;
 
+    bool is_device() const
+    {
+        return (type == CU_MEMORYTYPE_DEVICE) && !managed;
+    }
     // What is used of cuMemAlloc() and its kin.
     bool is_ordinary() const { return ipc_capable != 0; }
     bool is_mapped() const
@@ -42,12 +42,10 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
         CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
         CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
     void *values[] = {&out->type,   &out->managed, &out->identity,
                       &out->device, &out->context, &out->ipc_capable,
-                      &out->base,   &out->size,    &out->rdma_capable,
-                      &out->pool};
+                      &out->base,   &out->size,    &out->pool};
 
     CUresult result =
         cuda.pointer_get_attributes(std::size(names), names, values, address);
@@ -58,45 +56,17 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
                   cuda.error(result).c_str());
         return false;
     }
-    return static_cast<int>(out->type) != 0;
-}
-
-cuda_memory::kind kind_of(const attributes &found)
-{
-    if (found.managed) {
-        return cuda_memory::kind::managed;
-    }
-    return (found.type == CU_MEMORYTYPE_DEVICE) ? cuda_memory::kind::device
-                                                : cuda_memory::kind::host;
-}
-
-// SplitMix64's finalizer (Steele, Lea, Flood 2014).
-uint64_t mixed(uint64_t value)
-{
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-    return value ^ (value >> 31);
-}
-
-// Of identities that were given out one after the other, and that may change
-// places: neither their sum nor their difference may come through.
-uint64_t combine(uint64_t hash, uint64_t identity)
-{
-    return mixed(mixed(hash) + identity);
+    return true;
 }
 
 // The attributes give the whole reservation that a VMM segment is mapped in, as
 // NVIDIA documents them, and perhaps the whole chunk of a pool.
 // cuMemGetAddressRange gives the segment or the allocation, but needs a context
-// (UCX pull request 10545): one for all segments of a range, as it may have to
-// be brought about.
-ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
-                    std::optional<scoped_context> *context)
+// (UCX pull request 10545).
+ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
 {
-    if (!context->has_value()) {
-        context->emplace(cuda, address);
-    }
-    CUresult result = (*context)->result();
+    scoped_context context(cuda, address);
+    CUresult result = context.result();
 
     if (result == CUDA_SUCCESS) {
         result =
@@ -109,131 +79,43 @@ ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found,
     case CUDA_ERROR_NOT_FOUND: // released in the meantime
         return UCS_ERR_NO_ELEM;
     default:
-        warn_once(format("address range %d", static_cast<int>(result)),
-                  format("cuMemGetAddressRange(0x%zx) failed: %s. Messages in "
-                         "this memory are staged through host memory: see the "
-                         "NVIDIA driver's log (dmesg)",
-                         address, cuda.error(result).c_str()));
-        return UCS_ERR_UNSUPPORTED;
+        return (cuda.failed("cuMemGetAddressRange", result, address, 1,
+                            "see the NVIDIA driver's log (dmesg)") ==
+                UCS_ERR_BUSY)
+                   ? UCS_ERR_BUSY
+                   : UCS_ERR_UNSUPPORTED;
     }
-}
-
-// What holds the address: an allocation or one VMM segment.
-ucs_status_t segment_at(const driver &cuda, uintptr_t address, cuda_memory *out,
-                        bool *mapped, std::optional<scoped_context> *context)
-{
-    attributes found;
-
-    if (!query(cuda, address, &found)) {
-        return UCS_ERR_NO_ELEM;
-    }
-    const cuda_memory::kind kind = kind_of(found);
-    if ((kind == cuda_memory::kind::device) && !found.is_ordinary()) {
-        ucs_status_t status = narrow(cuda, address, &found, context);
-        if (status != UCS_OK) {
-            return status;
-        }
-    }
-    *mapped = found.is_mapped();
-    *out    = {static_cast<uintptr_t>(found.base),
-               found.size,
-               found.identity,
-               found.device,
-               kind,
-               found.rdma_capable != 0};
-    return UCS_OK;
 }
 
 } // namespace
 
-ucs_status_t cuda_describe(const driver &cuda, uintptr_t address, size_t length,
-                           cuda_memory *out)
+ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
 {
-    const uintptr_t end = address + length;
-    relaxed_capture relaxed(cuda);
-    std::optional<scoped_context> context;
-    cuda_memory whole;
-    bool mapped;
+    relaxed_capture relaxed(cuda_);
+    attributes found;
 
-    ucs_status_t status = segment_at(cuda, address, &whole, &mapped, &context);
-    if (status != UCS_OK) {
-        return status;
+    if (!query(cuda_, address, &found) || !found.is_device()) {
+        return UCS_ERR_NO_ELEM;
     }
-    if (whole.type != cuda_memory::kind::device) {
-        *out = whole;
-        return UCS_OK;
-    }
-    if ((length == 0) || (end < address)) {
-        return UCS_ERR_INVALID_PARAM;
-    }
-
-    // A buffer may go on in the next segment of a VMM range. Two allocations
-    // that lie side by side are two, whatever lies in both.
-    while (whole.base + whole.size < end) {
-        cuda_memory next;
-        if (!mapped) {
-            return UCS_ERR_INVALID_PARAM;
+    if (!found.is_ordinary()) {
+        ucs_status_t status = narrow(cuda_, address, &found);
+        if (status != UCS_OK) {
+            return status;
         }
-        status =
-            segment_at(cuda, whole.base + whole.size, &next, &mapped, &context);
-        if ((status != UCS_OK) || !mapped || (next.device != whole.device) ||
-            (next.type != whole.type) || (next.size == 0) ||
-            (next.base != whole.base + whole.size)) {
-            return UCS_ERR_INVALID_PARAM;
-        }
-        whole.size += next.size;
-        whole.identity     = combine(whole.identity, next.identity);
-        whole.rdma_capable = whole.rdma_capable && next.rdma_capable;
     }
-    *out = whole;
+    *out = {found.base, found.size, found.identity, found.device,
+            found.is_mapped()};
     return UCS_OK;
 }
 
-bool cuda_is_current(const driver &cuda, uintptr_t address, size_t length,
-                     uint64_t identity)
+bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)
 {
     unsigned long long found = 0;
-    relaxed_capture relaxed(cuda);
-    CUresult result = cuda.pointer_get_attribute(
-        &found, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+    relaxed_capture relaxed(cuda_);
 
-    if (result != CUDA_SUCCESS) {
-        return false;
-    }
-    if (found == identity) {
-        return true;
-    }
-    cuda_memory now;
-    return (cuda_describe(cuda, address, length, &now) == UCS_OK) &&
-           (now.identity == identity);
-}
-
-bool cuda_can_export(const driver &cuda, text *why)
-{
-    int count = 0;
-
-    if (cuda.get_handle_for_address_range == nullptr) {
-        *why = "this NVIDIA driver has no cuMemGetHandleForAddressRange: "
-               "update it to one for CUDA 11.7 or later";
-        return false;
-    }
-    cuda.device_get_count(&count);
-    for (int i = 0; i < count; ++i) {
-        CUdevice device = 0;
-        int supported   = 0;
-        if ((cuda.device_get(&device, i) == CUDA_SUCCESS) &&
-            (cuda.device_get_attribute(&supported,
-                                       CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
-                                       device) == CUDA_SUCCESS) &&
-            supported) {
-            return true;
-        }
-    }
-    *why = format("none of the %d GPUs can export its memory as a dma-buf "
-                  "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
-                  "NVIDIA's open kernel modules, on Linux 5.12 or later",
-                  count);
-    return false;
+    return (cuda_.pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                        address) == CUDA_SUCCESS) &&
+           (found == identity);
 }
 
 } // namespace ucx_ib_dmabuf

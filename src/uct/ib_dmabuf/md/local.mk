@@ -5,8 +5,6 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/caller.h \
     src/uct/ib_dmabuf/md/changes.cc \
     src/uct/ib_dmabuf/md/changes.h \
-    src/uct/ib_dmabuf/md/cuda_exporter.cc \
-    src/uct/ib_dmabuf/md/cuda_exporter.h \
     src/uct/ib_dmabuf/md/decorate.h \
     src/uct/ib_dmabuf/md/memh.cc \
     src/uct/ib_dmabuf/md/memh.h \
@@ -26,11 +24,10 @@ libib_dmabuf_md_la_SOURCES = \
 # UCX's sources come first: their config.h is meant where a header of theirs
 # includes it.
 md_cppflags = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) $(CUDA_CPPFLAGS)
-libib_dmabuf_md_la_CPPFLAGS = $(md_cppflags)
+libib_dmabuf_md_la_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS)
 libib_dmabuf_md_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 libib_dmabuf_md_la_LIBADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_cuda.la libib_dmabuf_verbs.la \
-    libib_dmabuf_ucm.la
+    libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_report.la
 
 # UCX's module loader and ours open libuct_ib_dmabuf.so.0.
 module_LTLIBRARIES += libuct_ib_dmabuf.la
@@ -44,4 +41,5 @@ libuct_ib_dmabuf_la_LDFLAGS = \
     -export-symbols-regex '^ucs_module_global_init$$' \
     $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
 libuct_ib_dmabuf_la_LIBADD = \
-    libib_dmabuf_md.la -luct_ib -luct -lucs -lucm $(VERBS_LIBS) -ldl
+    libib_dmabuf_md.la libib_dmabuf_cuda.la \
+    -luct_ib -luct -lucs -lucm $(VERBS_LIBS) -ldl

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../cuda/vendor.h"
 #include "decorate.h"
 #include "plugin.h"
 #include <ucs/debug/log_def.h>
@@ -9,7 +10,7 @@ extern "C" __attribute__((visibility("default"))) ucs_status_t
 ucs_module_global_init() noexcept
 {
     static const bool enabled = [] {
-        if (!ucx_ib_dmabuf::plugin::enable()) {
+        if (!ucx_ib_dmabuf::plugin::enable(ucx_ib_dmabuf::find_cuda)) {
             return false;
         }
         ucx_ib_dmabuf::decorate_uct_ib();

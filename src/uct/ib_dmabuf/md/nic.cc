@@ -8,7 +8,8 @@
 
 namespace ucx_ib_dmabuf {
 
-nic::nic(uct_ib_md_t *md) : md_(md), copies_(md->pd, UCT_IB_MEM_ACCESS_FLAGS)
+nic::nic(uct_ib_md_t *md, gpu_vendor &gpu)
+    : md_(md), gpu_(gpu), copies_(gpu, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
 {
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).
@@ -25,12 +26,11 @@ int nic::access() const
     return flags;
 }
 
-ucs_status_t nic::reg(int fd, size_t offset, uintptr_t address, size_t length,
-                      void **handle)
+ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
     ibv_mr *mr          = nullptr;
-    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, offset, address,
-                                              length, access(), &mr);
+    ucs_status_t status = verbs_reg_dmabuf_mr(md_->pd, fd, 0, address, length,
+                                              access(), &mr);
     if (status != UCS_OK) {
         return status;
     }
@@ -78,22 +78,21 @@ memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
     return created;
 }
 
-registration *nic::reg_alone(exporter &memory, const memh &handle)
+registration *nic::reg_alone(const memh &handle)
 {
-    const uintptr_t mask = memory.granularity() - 1;
+    const uintptr_t mask = gpu_.granularity() - 1;
     const region &around = *handle.used;
     const uintptr_t low  = std::max(handle.address & ~mask, around.address);
     const uintptr_t high =
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
-    size_t offset = 0;
-    void *result  = nullptr;
-    int fd        = -1;
+    void *result = nullptr;
+    int fd       = -1;
 
-    if (memory.export_range(low, high - low, &fd, &offset) != UCS_OK) {
+    if (gpu_.export_range(low, high - low, &fd) != UCS_OK) {
         return nullptr;
     }
-    ucs_status_t status = reg(fd, offset, low, high - low, &result);
+    ucs_status_t status = reg(fd, low, high - low, &result);
     close(fd);
     return (status == UCS_OK) ? static_cast<registration *>(result) : nullptr;
 }
@@ -106,9 +105,9 @@ void nic::dereg_alone(registration *own)
     }
 }
 
-memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
+memh *nic::stage(uintptr_t address, size_t length)
 {
-    auto buffer = copies_.start(cuda, address, length);
+    auto buffer = copies_.start(address, length);
     if (!buffer) {
         return nullptr;
     }
@@ -120,9 +119,9 @@ memh *nic::stage(const driver &cuda, uintptr_t address, size_t length)
     return created;
 }
 
-void nic::unstage(const driver &cuda, memh *handle)
+void nic::unstage(memh *handle)
 {
-    copies_.finish(cuda, std::move(handle->staged));
+    copies_.finish(std::move(handle->staged));
     delete handle;
 }
 

@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_MD_NIC_H_
 #define UCX_IB_DMABUF_MD_NIC_H_
 
-#include "../cache/provider.h"
+#include "../gpu.h"
 #include "memh.h"
 #include "staging_pool.h"
 #include <mutex>
@@ -22,9 +22,15 @@ struct registration {
 // domains.
 class nic final : public registrar {
 public:
-    explicit nic(uct_ib_md_t *md);
+    nic(uct_ib_md_t *md, gpu_vendor &gpu);
 
-    ucs_status_t reg(int fd, size_t offset, uintptr_t address, size_t length,
+    // The device's, for messages.
+    const char *name() const
+    {
+        return ibv_get_device_name(md_->pd->context->device);
+    }
+
+    ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
     void dereg(void *handle) override;
 
@@ -34,13 +40,13 @@ public:
 
     // A registration of no more than the pages that the handle is for, which
     // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
-    registration *reg_alone(exporter &memory, const memh &handle);
+    registration *reg_alone(const memh &handle);
     void dereg_alone(registration *own);
 
     // A handle for one operation on a host copy; null if that fails.
-    memh *stage(const driver &cuda, uintptr_t address, size_t length);
+    memh *stage(uintptr_t address, size_t length);
     // The operation is over. Destroys the handle.
-    void unstage(const driver &cuda, memh *handle);
+    void unstage(memh *handle);
 
     // `completion` is told when the keys of the handle's region have become
     // invalid; the handle is destroyed then.
@@ -50,6 +56,7 @@ private:
     int access() const;
 
     uct_ib_md_t *const md_;
+    gpu_vendor &gpu_;
     staging_pool copies_;
     std::mutex mutex_;
 };

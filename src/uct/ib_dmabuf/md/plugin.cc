@@ -1,59 +1,54 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugin.h"
-#include "../../../ucm/cuda_events.h"
-#include "../cuda/bar1.h"
-#include "../cuda/memory.h"
-#include "../report.h"
-#include <climits>
+#include "nic.h"
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
 #include <new>
 #include <sys/auxv.h>
-#include <ucm/api/ucm.h>
 #include <ucs/debug/log_def.h>
-#include <ucs/memory/memtype_cache.h>
 #include <ucs/sys/string.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 settings config;
+find_gpus find_registered;
 
 std::atomic<plugin *> instance;
 
-cache_settings cache_settings_of(const settings &from, const driver &cuda)
+void trace_event(const cache_event &event)
+{
+    const auto *device = static_cast<const nic *>(event.nic);
+
+    ucs_trace("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
+              (device != nullptr) ? device->name() : "all NICs", event.what,
+              event.address, event.address + event.length,
+              (event.cause != nullptr) ? event.cause
+                                       : ucs_status_string(event.status));
+}
+
+cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
 {
     cache_settings result;
 
     result.chunk_size = from.chunk_size;
     result.max_regions =
         (from.max_regions == UCS_ULUNITS_INF) ? SIZE_MAX : from.max_regions;
-    result.max_bytes = [limit = from.max_size, &cuda](int device) {
-        return (limit == UCS_MEMUNITS_AUTO) ? cuda_bar1_budget(cuda, device)
+    result.max_bytes = [limit = from.max_size, &gpu](int device) {
+        return (limit == UCS_MEMUNITS_AUTO) ? gpu.max_registered(device)
                                             : limit;
     };
     result.check_identity = (from.check_identity == UCS_CONFIG_ON);
     result.warn           = [](const char *message) {
         ucs_warn("ib_dmabuf: %s", message);
     };
-    return result;
-}
-
-// Called by UCM in the thread that allocates or releases, before the driver
-// releases. Memory that is new there cannot be what was registered, either.
-void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg) noexcept
-{
-    auto *registrations = static_cast<cache *>(arg);
-
-    if (cuda_event_is_everything(*event)) {
-        registrations->invalidate(0, SIZE_MAX);
-    } else if (event->mem_type.mem_type != UCS_MEMORY_TYPE_HOST) {
-        registrations->invalidate(
-            reinterpret_cast<uintptr_t>(event->mem_type.address),
-            event->mem_type.size);
+    if (ucs_log_is_enabled(UCS_LOG_LEVEL_TRACE)) {
+        result.trace = trace_event;
     }
+    return result;
 }
 
 // At exit, for UCX_IB_DMABUF_STATS.
@@ -88,8 +83,9 @@ void warn_no_memory() noexcept
                            "memory");
 }
 
-bool plugin::enable() noexcept
+bool plugin::enable(find_gpus find) noexcept
 {
+    find_registered = find;
     if (read_settings(&config) != UCS_OK) {
         ucs_warn("ib_dmabuf: not used because a UCX_IB_DMABUF_* variable is "
                  "wrong: GPU memory is staged through host memory");
@@ -104,20 +100,12 @@ try {
     std::lock_guard<std::mutex> guard(mutex);
 
     if (instance.load() == nullptr) {
-        text why;
-        const driver *cuda = driver::get();
-        if (cuda == nullptr) {
+        auto gpu = find_registered();
+        if (!gpu) {
             return nullptr;
         }
-        if (!cuda_can_export(*cuda, &why)) {
-            warn_once("no GPU exports",
-                      format("%s. Messages in GPU memory are staged through "
-                             "host memory",
-                             why.c_str()));
-            return nullptr;
-        }
-        auto *created = new plugin(*cuda, config);
-        created->watch_events();
+        auto *created = new plugin(std::move(gpu));
+        created->gpu().watch(*created);
         instance.store(created);
     }
     return instance.load();
@@ -126,58 +114,28 @@ try {
     return nullptr;
 }
 
-plugin::plugin(const driver &cuda, const settings &from)
-    : cuda_(cuda), exporter_(cuda),
-      cache_(exporter_, cache_settings_of(from, cuda))
+plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
+    : gpu_(std::move(gpu)), cache_(*gpu_, cache_settings_of(config, *gpu_))
 {
 }
 
-void plugin::watch_events() noexcept
+// Memory that is new cannot be what was registered there, either.
+void plugin::on_change(uintptr_t address, size_t length) noexcept
 {
-    constexpr int events = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
-    // Before UCX's own caches, which have priority 0.
-    constexpr int priority = INT_MIN / 2;
-
-    // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
-    // is wanted even where UCX cannot install its own.
-    cuda_events_install();
-    if (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
-                              on_event, &cache_) != UCS_OK) {
-        on_events_missed("UCX refuses a handler of its events");
-        return;
-    }
-    events_complete_ = true;
-    cuda_events_on_incomplete(
-        [](const char *why, void *arg) {
-            static_cast<plugin *>(arg)->on_events_missed(why);
-        },
-        this);
+    cache_.invalidate(address, length);
 }
 
-// At any time, perhaps in the middle of a call of CUDA's.
 void plugin::on_events_missed(const char *why) noexcept
 {
-    events_complete_ = false;
     if (config.check_identity == UCS_CONFIG_OFF) {
         return;
     }
     cache_.check_identity();
-    warn_once("events",
-              format("not every release of CUDA memory can be seen "
-                     "(%s): each use of a registration asks the CUDA "
-                     "driver whether its memory is still there, which "
-                     "is correct but slower",
-                     why));
-}
-
-bool plugin::may_be_device(const void *address, size_t length) const
-{
-    ucs_memory_info_t info;
-
-    // UCX's cache of memory types sees the same events.
-    return !events_complete_ ||
-           (ucs_memtype_cache_lookup(address, length, &info) !=
-            UCS_ERR_NO_ELEM);
+    warn_once("events", format("not every release of %s memory can be seen "
+                               "(%s): each use of a registration asks the "
+                               "driver whether its memory is still there, "
+                               "which is correct but slower",
+                               gpu_->name(), why));
 }
 
 void plugin::count_staged(size_t bytes)

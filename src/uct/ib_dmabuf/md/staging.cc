@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "staging.h"
-#include "../cuda/copy.h"
-#include "../cuda/memory.h"
 #include "../verbs/dmabuf_mr.h"
 #include "changes.h"
 #include <cstring>
@@ -80,7 +78,7 @@ void staging_buffer::invalidate()
     mr_ = nullptr;
 }
 
-ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
+ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
                                    uintptr_t address, size_t length, int access)
 {
     const bool registered = covers(address, length);
@@ -89,14 +87,14 @@ ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
         invalidate();
         window_ = address - address % page_size();
     }
-    cuda_memory found;
-    address_  = address;
-    length_   = length;
-    identity_ = (cuda_describe(cuda, address, length, &found) == UCS_OK)
-                    ? found.identity
-                    : 0;
+    memory_run found;
+    const bool known =
+        found.describe(gpu, make_span(address, length)) == UCS_OK;
+    address_ = address;
+    length_  = length;
+    origin_  = known ? std::move(found) : memory_run();
 
-    ucs_status_t status = cuda_copy_to_host(cuda, bytes(), address, length);
+    ucs_status_t status = gpu.copy_to_host(bytes(), address, length);
     if (status != UCS_OK) {
         return status;
     }
@@ -108,15 +106,9 @@ ucs_status_t staging_buffer::start(const driver &cuda, ibv_pd *pd,
     return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
 }
 
-bool staging_buffer::is_current(const driver &cuda) const
-{
-    return (identity_ == 0) ||
-           cuda_is_current(cuda, address_, length_, identity_);
-}
-
 // Between two bytes that changed there may be some that another NIC wrote: they
 // are taken from the GPU, and where they are many, not touched at all.
-void staging_buffer::finish(const driver &cuda)
+void staging_buffer::finish(gpu_vendor &gpu)
 {
     const char *now    = bytes();
     const char *before = now + capacity_;
@@ -128,19 +120,18 @@ void staging_buffer::finish(const driver &cuda)
         if (length == 0) {
             return;
         }
-        if ((from == 0) && !is_current(cuda)) {
+        if ((from == 0) && !origin_.is_current(gpu)) {
             ucs_debug("ib_dmabuf: GPU memory at 0x%zx was released before the "
                       "message in it was over: nothing is written there",
                       address_);
             return;
         }
         // Failures are logged as errors there; UCX has no way to fail here.
-        if (cuda_copy_to_host(cuda, merged, address_ + run.begin, length) !=
-            UCS_OK) {
+        if (gpu.copy_to_host(merged, address_ + run.begin, length) != UCS_OK) {
             return;
         }
         merge_changes(merged, now + run.begin, before + run.begin, length);
-        if (cuda_copy_from_host(cuda, address_ + run.begin, merged, length) !=
+        if (gpu.copy_from_host(address_ + run.begin, merged, length) !=
             UCS_OK) {
             return;
         }

@@ -2,7 +2,8 @@
 #ifndef UCX_IB_DMABUF_MD_STAGING_H_
 #define UCX_IB_DMABUF_MD_STAGING_H_
 
-#include "../cuda/driver.h"
+#include "../cache/memory_run.h"
+#include "../gpu.h"
 #include <cstddef>
 #include <cstdint>
 #include <infiniband/verbs.h>
@@ -10,6 +11,8 @@
 #include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
+
+class staging_pool;
 
 // A host copy of GPU memory, registered under the GPU's addresses, for one
 // operation after the other. UCX 1.13 fails a message if it cannot register a
@@ -39,11 +42,11 @@ public:
 
     // Begins an operation: copies what is on the GPU. A failure is logged, but
     // for UCS_ERR_NO_RESOURCE: it cannot be registered (errno).
-    ucs_status_t start(const driver &cuda, ibv_pd *pd, uintptr_t address,
+    ucs_status_t start(gpu_vendor &gpu, ibv_pd *pd, uintptr_t address,
                        size_t length, int access);
     // Ends it: copies what the NIC wrote to the GPU. Call once, when all NICs
     // are done with the operation.
-    void finish(const driver &cuda);
+    void finish(gpu_vendor &gpu);
     // Makes the keys invalid; then only finish() and start() may be called.
     void invalidate();
 
@@ -54,9 +57,12 @@ public:
     // Where the operation's bytes are.
     char *bytes() const { return at(address_); }
 
+    // Its pool's, while it is idle.
+    const staging_pool *pool = nullptr;
+    staging_buffer *next     = nullptr;
+
 private:
     staging_buffer(char *memory, size_t capacity);
-    bool is_current(const driver &cuda) const;
     char *at(uintptr_t address) const { return memory_ + (address - window_); }
 
     char *const memory_; // three times the capacity: copy, before, merged
@@ -65,8 +71,8 @@ private:
     uintptr_t window_  = 0; // the GPU's address of the copy's first byte
     uintptr_t address_ = 0;
     size_t length_     = 0;
-    uint64_t identity_ = 0;       // of the memory there; 0 if it cannot be told
-    ibv_mr *mr_        = nullptr; // of the whole copy
+    memory_run origin_;    // what is there; empty if it cannot be told
+    ibv_mr *mr_ = nullptr; // of the whole copy
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,56 +1,67 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "staging_pool.h"
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
+namespace {
 
-std::mutex staging_pool::mutex_;
-std::atomic<pid_t> staging_pool::process_;
-std::atomic<unsigned> staging_pool::dropping_;
-staging_pool *staging_pool::first_;
-std::atomic<size_t> staging_pool::all_idle_;
+// The idle buffers of all pools, the one used last first, and the process that
+// they belong to. The child of a fork has its parent's, the mutex perhaps
+// locked and threads missing, and leaves them alone.
+constinit std::mutex mutex;
+staging_buffer *idle;
+std::atomic<size_t> idle_count;
+std::atomic<pid_t> process;
+// Threads that deregister some of them without the lock.
+std::atomic<unsigned> dropping;
 
-void staging_pool::wait_for_dropping(std::unique_lock<std::mutex> &locked)
+std::unique_ptr<staging_buffer> unlink(staging_buffer **link)
 {
-    while (const unsigned dropping = dropping_) {
-        locked.unlock();
-        dropping_.wait(dropping);
-        locked.lock();
+    --idle_count;
+    return std::unique_ptr<staging_buffer>(std::exchange(*link, (*link)->next));
+}
+
+// Deregisters what is idle, of one pool or of all, and waits for others that
+// do: none of it is left then.
+void drop(const staging_pool *pool)
+{
+    staging_buffer *taken = nullptr;
+
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        ++dropping;
+        for (staging_buffer **link = &idle; *link != nullptr;) {
+            if ((pool != nullptr) && ((*link)->pool != pool)) {
+                link = &(*link)->next;
+                continue;
+            }
+            staging_buffer *one = unlink(link).release();
+            one->next           = std::exchange(taken, one);
+        }
+    }
+    while (taken != nullptr) {
+        delete std::exchange(taken, taken->next);
+    }
+    --dropping;
+    dropping.notify_all();
+    while (const unsigned others = dropping) {
+        dropping.wait(others);
     }
 }
 
-// What another thread took of it has to be deregistered before its domain ends.
+} // namespace
+
 staging_pool::~staging_pool()
 {
-    if (!listed_ || (process_ != getpid())) {
-        return;
+    if (process == getpid()) {
+        drop(this);
     }
-    std::unique_lock<std::mutex> locked(mutex_);
-    wait_for_dropping(locked);
-    staging_pool **link = &first_;
-    while (*link != this) {
-        link = &(*link)->next_;
-    }
-    *link = next_;
-    all_idle_ -= idle_count_;
-}
-
-std::unique_ptr<staging_buffer> staging_pool::remove(size_t index)
-{
-    const auto at  = idle_.begin() + static_cast<ptrdiff_t>(index);
-    const auto end = idle_.begin() + static_cast<ptrdiff_t>(idle_count_);
-    auto found     = std::move(*at);
-
-    std::move(at + 1, end, at);
-    --idle_count_;
-    --all_idle_;
-    idle_bytes_ -= found->capacity();
-    return found;
 }
 
 // One that is registered for this range already, or else the smallest one that
@@ -59,25 +70,31 @@ std::unique_ptr<staging_buffer> staging_pool::remove(size_t index)
 std::unique_ptr<staging_buffer> staging_pool::take(uintptr_t address,
                                                    size_t length)
 {
-    std::lock_guard<std::mutex> guard(mutex_);
-    size_t best = idle_count_;
+    std::lock_guard<std::mutex> guard(mutex);
+    staging_buffer **best = nullptr;
 
-    for (size_t i = 0; i < idle_count_; ++i) {
-        const staging_buffer &one = *idle_[i];
+    if (process != getpid()) {
+        return nullptr;
+    }
+    for (staging_buffer **link = &idle; *link != nullptr;
+         link                  = &(*link)->next) {
+        const staging_buffer &one = **link;
+        if (one.pool != this) {
+            continue;
+        }
         if (one.covers(address, length)) {
-            return remove(i);
+            return unlink(link);
         }
         if (one.has_room(address, length) && (one.capacity() / 4 <= length) &&
-            ((best == idle_count_) ||
-             (one.capacity() < idle_[best]->capacity()))) {
-            best = i;
+            ((best == nullptr) || (one.capacity() < (*best)->capacity()))) {
+            best = link;
         }
     }
-    return (best < idle_count_) ? remove(best) : nullptr;
+    return (best != nullptr) ? unlink(best) : nullptr;
 }
 
-std::unique_ptr<staging_buffer>
-staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
+std::unique_ptr<staging_buffer> staging_pool::start(uintptr_t address,
+                                                    size_t length)
 {
     auto buffer = take(address, length);
 
@@ -87,11 +104,11 @@ staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
     if (!buffer) {
         return nullptr;
     }
-    ucs_status_t status = buffer->start(cuda, pd_, address, length, access_);
+    ucs_status_t status = buffer->start(gpu_, pd_, address, length, access_);
     if (status == UCS_ERR_NO_RESOURCE) {
         // What is idle may have what this one lacks: locked memory, keys.
         drop_all_idle();
-        status = buffer->start(cuda, pd_, address, length, access_);
+        status = buffer->start(gpu_, pd_, address, length, access_);
     }
     if (status == UCS_ERR_NO_RESOURCE) {
         ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
@@ -101,38 +118,16 @@ staging_pool::start(const driver &cuda, uintptr_t address, size_t length)
     return (status == UCS_OK) ? std::move(buffer) : nullptr;
 }
 
-staging_pool::buffers staging_pool::remove_all()
-{
-    all_idle_ -= idle_count_;
-    idle_count_ = 0;
-    idle_bytes_ = 0;
-    return std::move(idle_);
-}
-
 bool staging_pool::any_idle()
 {
-    return (all_idle_ != 0) || (dropping_ != 0);
+    return (idle_count != 0) || (dropping != 0);
 }
 
-// Deregisters without the lock; no pool ends meanwhile.
 void staging_pool::drop_all_idle()
 {
-    if (any_idle() && (process_ != getpid())) {
-        return;
+    if (any_idle() && (process == getpid())) {
+        drop(nullptr);
     }
-
-    std::unique_lock<std::mutex> locked(mutex_);
-
-    ++dropping_;
-    for (staging_pool *pool = first_; pool != nullptr; pool = pool->next_) {
-        buffers dropped = pool->remove_all();
-        locked.unlock();
-        dropped = {};
-        locked.lock();
-    }
-    --dropping_;
-    dropping_.notify_all();
-    wait_for_dropping(locked);
 }
 
 // Keeps the buffer and takes it from the caller; or gives back the one that was
@@ -140,33 +135,39 @@ void staging_pool::drop_all_idle()
 std::unique_ptr<staging_buffer>
 staging_pool::keep(std::unique_ptr<staging_buffer> &buffer)
 {
-    std::lock_guard<std::mutex> guard(mutex_);
+    std::lock_guard<std::mutex> guard(mutex);
+    staging_buffer **oldest = nullptr;
+    size_t count            = 0;
+    size_t bytes            = buffer->capacity();
 
-    if ((idle_count_ == max_idle) ||
-        (idle_bytes_ + buffer->capacity() > max_idle_bytes)) {
-        return remove(idle_count_ - 1);
+    if (process.exchange(getpid()) != getpid()) {
+        idle       = nullptr;
+        idle_count = 0;
     }
-    const auto end = idle_.begin() + static_cast<ptrdiff_t>(idle_count_);
-    std::move_backward(idle_.begin(), end, end + 1);
-    idle_bytes_ += buffer->capacity();
-    ++idle_count_;
-    ++all_idle_;
-    if (!listed_) {
-        listed_  = true;
-        process_ = getpid();
-        next_    = std::exchange(first_, this);
+    for (staging_buffer **link = &idle; *link != nullptr;
+         link                  = &(*link)->next) {
+        if ((*link)->pool == this) {
+            oldest = link;
+            bytes += (*link)->capacity();
+            ++count;
+        }
     }
-    idle_[0] = std::move(buffer);
+    if ((count == max_idle) || (bytes > max_idle_bytes)) {
+        return unlink(oldest);
+    }
+    buffer->pool = this;
+    buffer->next = idle;
+    idle         = buffer.release();
+    ++idle_count;
     return nullptr;
 }
 
-void staging_pool::finish(const driver &cuda,
-                          std::unique_ptr<staging_buffer> buffer)
+void staging_pool::finish(std::unique_ptr<staging_buffer> buffer)
 {
     if (!buffer->is_ours()) {
         return;
     }
-    buffer->finish(cuda);
+    buffer->finish(gpu_);
     if (buffer->capacity() > max_idle_bytes) {
         return;
     }
@@ -178,8 +179,13 @@ void staging_pool::finish(const driver &cuda,
 
 size_t staging_pool::idle_bytes() const
 {
-    std::lock_guard<std::mutex> guard(mutex_);
-    return idle_bytes_;
+    std::lock_guard<std::mutex> guard(mutex);
+    size_t bytes = 0;
+
+    for (const staging_buffer *one = idle; one != nullptr; one = one->next) {
+        bytes += (one->pool == this) ? one->capacity() : 0;
+    }
+    return bytes;
 }
 
 } // namespace ucx_ib_dmabuf

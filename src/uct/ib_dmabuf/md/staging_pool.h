@@ -3,10 +3,6 @@
 #define UCX_IB_DMABUF_MD_STAGING_POOL_H_
 
 #include "staging.h"
-#include <array>
-#include <atomic>
-#include <mutex>
-#include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -23,16 +19,18 @@ public:
     static constexpr size_t max_idle_bytes = size_t{64} << 20;
     static constexpr size_t max_idle       = 32;
 
-    staging_pool(ibv_pd *pd, int access) : pd_(pd), access_(access) {}
+    staging_pool(gpu_vendor &gpu, ibv_pd *pd, int access)
+        : gpu_(gpu), pd_(pd), access_(access)
+    {
+    }
     ~staging_pool();
     staging_pool(const staging_pool &)            = delete;
     staging_pool &operator=(const staging_pool &) = delete;
 
     // A copy of the range, registered. Null if there is none; logged.
-    std::unique_ptr<staging_buffer> start(const driver &cuda, uintptr_t address,
-                                          size_t length);
+    std::unique_ptr<staging_buffer> start(uintptr_t address, size_t length);
     // What the NIC wrote goes to the GPU; the buffer may be kept.
-    void finish(const driver &cuda, std::unique_ptr<staging_buffer> buffer);
+    void finish(std::unique_ptr<staging_buffer> buffer);
 
     size_t idle_bytes() const;
 
@@ -42,31 +40,13 @@ public:
     static void drop_all_idle();
 
 private:
-    using buffers = std::array<std::unique_ptr<staging_buffer>, max_idle>;
-
     std::unique_ptr<staging_buffer> take(uintptr_t address, size_t length);
-    std::unique_ptr<staging_buffer> remove(size_t index);
-    buffers remove_all();
-    static void wait_for_dropping(std::unique_lock<std::mutex> &locked);
     std::unique_ptr<staging_buffer>
     keep(std::unique_ptr<staging_buffer> &buffer);
 
+    gpu_vendor &gpu_;
     ibv_pd *const pd_;
     const int access_;
-    // The one used last is the first.
-    buffers idle_;
-    size_t idle_count_  = 0;
-    size_t idle_bytes_  = 0;
-    bool listed_        = false; // once it kept one
-    staging_pool *next_ = nullptr;
-
-    // Of all pools, in a list. The child of a fork has its parent's, the mutex
-    // perhaps locked and threads missing, and leaves it alone.
-    static std::mutex mutex_;
-    static std::atomic<pid_t> process_;
-    static std::atomic<unsigned> dropping_; // threads that have some of it
-    static staging_pool *first_;
-    static std::atomic<size_t> all_idle_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -2,8 +2,7 @@
 //
 // UCX 1.13: a registration gets no memory type, and has no other way back than
 // its status; handles begin with uct_ib_mem_t.
-#include "../../../ucm/cuda_events.h"
-#include "../cuda/memory.h"
+#include "../cache/memory_run.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
 #include "caller.h"
@@ -41,7 +40,8 @@ ucs_status_t md_query(uct_md_h md, uct_md_attr_t *attr) noexcept
     ucs_status_t status = decorated::of(md).original->query(md, attr);
 
     if (status == UCS_OK) {
-        attr->cap.reg_mem_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
+        attr->cap.reg_mem_types |=
+            UCS_BIT(decorated::of(md).shared->gpu().memory_type());
     }
     return status;
 }
@@ -74,8 +74,11 @@ size_t without_rounding(const void *address, size_t length)
 ucs_status_t reg_host(uct_md_h md, void *address, size_t length, unsigned flags,
                       uct_mem_h *memh_p)
 {
-    const auto reg = decorated::of(md).original->mem_reg;
+    decorated &self = decorated::of(md);
+    const auto reg  = self.original->mem_reg;
 
+    ucs_trace("ib_dmabuf: %s: %zu bytes at %p are no device memory: passed on",
+              self.device.name(), length, address);
     if (staging_pool::any_idle()) {
         if (reg(md, address, length, flags | UCT_MD_MEM_FLAG_HIDE_ERRORS,
                 memh_p) == UCS_OK) {
@@ -93,11 +96,16 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
                            uct_mem_h *memh_p)
 {
     decorated &self = decorated::of(md);
+    const char *why = ucs_status_string(failure);
 
     if (self.peer_memory) {
+        ucs_trace("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
+                  self.device.name(), length, address, why);
         return self.original->mem_reg(md, address, length, flags, memh_p);
     }
     if (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) {
+        ucs_trace("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
+                  self.device.name(), length, address, why);
         return failure;
     }
     if (!is_one_operation(flags)) {
@@ -109,20 +117,14 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
         return failure;
     }
 
-    // UCP may have rounded the end up, see without_rounding().
-    const auto start = reinterpret_cast<uintptr_t>(address);
-    cuda_memory found;
-    if (cuda_describe(self.shared->cuda(), start,
-                      without_rounding(address, length), &found) == UCS_OK) {
-        length = std::min(length, found.base + found.size - start);
-    }
-    memh *staged = self.device.stage(self.shared->cuda(), start, length);
+    memh *staged =
+        self.device.stage(reinterpret_cast<uintptr_t>(address), length);
     if (staged == nullptr) {
         return failure;
     }
     self.shared->count_staged(length);
-    ucs_debug("ib_dmabuf: staging %zu bytes at %p: %s", length, address,
-              ucs_status_string(failure));
+    ucs_debug("ib_dmabuf: %s: staging %zu bytes at %p: %s", self.device.name(),
+              length, address, why);
     *memh_p = staged->to_uct();
     return UCS_OK;
 }
@@ -152,38 +154,37 @@ ucs_status_t reg_device(decorated &self, uintptr_t address, size_t length,
                               : status;
 }
 
-// False also of what cannot be asked about: a forked process knows of none.
-bool is_device(const driver &cuda, uintptr_t address)
-{
-    cuda_memory found;
-    ucs_status_t status = cuda_describe(cuda, address, 1, &found);
-
-    return (status == UCS_OK) ? found.type == cuda_memory::kind::device
-                              : status == UCS_ERR_UNSUPPORTED;
-}
-
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
 // the host's, of which CUDA may know some part, managed memory, what was
-// released.
+// released; in a forked process all.
 ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
                         unsigned flags, ucs_status_t failure, uct_mem_h *memh_p)
 {
-    const driver &cuda = decorated::of(md).shared->cuda();
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(address, length);
-    cuda_memory found;
+    memory_run found;
 
-    if ((failure == UCS_ERR_NO_ELEM) || !is_device(cuda, start)) {
-        return reg_host(md, address, length, flags, memh_p);
+    ucs_status_t status = failure;
+    if (status != UCS_ERR_NO_ELEM) {
+        status = found.describe(decorated::of(md).shared->gpu(),
+                                make_span(start, exact));
     }
-    if (cuda_describe(cuda, start, exact, &found) == UCS_ERR_INVALID_PARAM) {
+    switch (status) {
+    case UCS_ERR_NO_ELEM:
+        return reg_host(md, address, length, flags, memh_p);
+    case UCS_ERR_INVALID_PARAM:
         ucs_log((flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DEBUG
                                                       : UCS_LOG_LEVEL_ERROR,
                 "ib_dmabuf: the %zu bytes at %p begin in an allocation of GPU "
                 "memory and go beyond its end: register only what is in one "
                 "allocation",
                 exact, address);
-        return UCS_ERR_INVALID_PARAM;
+        return status;
+    case UCS_OK: // UCP may have rounded the end up, see without_rounding().
+        length = std::min(length, found.range.hi - start);
+        break;
+    default: // GPU memory of which the driver does not tell more
+        break;
     }
     return reg_otherwise(md, address, length, flags, failure, memh_p);
 }
@@ -197,7 +198,7 @@ ucs_status_t mem_reg_new(uct_md_h md, void *address, size_t length,
     const size_t exact = without_rounding(address, length);
     ucs_status_t status;
 
-    if (self.shared->may_be_device(address, length)) {
+    if (self.shared->gpu().may_be_device(start, length)) {
         status = reg_device(self, start, exact, memh_p);
         return (status == UCS_OK)
                    ? UCS_OK
@@ -222,7 +223,7 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(address, length);
 
-    cuda_events_refresh();
+    self.shared->gpu().refresh_events();
     const region *hit =
         self.shared->registrations().find(self.id, start, exact);
     return (hit != nullptr) ? hand_out(self, hit, start, exact, memh_p)
@@ -244,7 +245,7 @@ void release(decorated &self, memh *handle, uct_completion_t *completion)
         if (completion != nullptr) {
             handle->staged->invalidate();
         }
-        self.device.unstage(self.shared->cuda(), handle);
+        self.device.unstage(handle);
     } else if ((completion != nullptr) && handle->shares_key) {
         self.device.notify_invalidated(handle, completion);
         regions.invalidate(used->address, used->length);
@@ -289,13 +290,19 @@ uint32_t key_of_its_own(decorated &self, memh *handle)
     registration *own = handle->own;
 
     if (own == nullptr) {
-        registration *made =
-            self.device.reg_alone(self.shared->memory(), *handle);
+        registration *made = self.device.reg_alone(*handle);
         if (made == nullptr) {
+            ucs_debug("ib_dmabuf: %s: %zu bytes at 0x%zx have no key of their "
+                      "own: an invalidation waits for the others' users",
+                      self.device.name(), handle->length, handle->address);
             handle->shares_key = true;
             return handle->remote_key();
         }
         if (handle->own.compare_exchange_strong(own, made)) {
+            ucs_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a key of their "
+                      "own, 0x%x, to be invalidated",
+                      self.device.name(), handle->length, handle->address,
+                      made->mr->rkey);
             own = made;
         } else { // another thread was faster
             self.device.dereg_alone(made);
@@ -360,10 +367,10 @@ void decorate(uct_ib_md_t *md)
     }
 
     const bool peer_memory =
-        (md->reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+        (md->reg_mem_types & UCS_BIT(shared->gpu().memory_type())) != 0;
     auto *self = new (std::nothrow)
-        decorated{*md->super.ops, md->super.ops,   shared,
-                  nic(md),        cache::nic_id(), peer_memory};
+        decorated{*md->super.ops,         md->super.ops,   shared,
+                  nic(md, shared->gpu()), cache::nic_id(), peer_memory};
     if (self == nullptr) {
         warn_no_memory();
         return;
@@ -375,7 +382,8 @@ void decorate(uct_ib_md_t *md)
     self->ops.mkey_pack = md_mkey_pack;
     self->ops.close     = md_close;
     md->super.ops       = &self->ops;
-    ucs_debug("ib_dmabuf: %s takes CUDA memory", uct_ib_device_name(&md->dev));
+    ucs_debug("ib_dmabuf: %s takes %s memory", self->device.name(),
+              shared->gpu().name());
 }
 
 ucs_status_t md_open(uct_component_t *component, const char *name,

@@ -8,6 +8,9 @@
 #include <limits>
 
 #include <config.h> // UCX's
+// Which leaves out trace messages, as it was built; ours are to be had.
+#undef UCS_MAX_LOG_LEVEL
+#define UCS_MAX_LOG_LEVEL UCS_LOG_LEVEL_LAST
 extern "C" {
 #include <uct/ib/base/ib_md.h>
 }

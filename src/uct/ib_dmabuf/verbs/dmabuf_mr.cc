@@ -86,10 +86,9 @@ ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, size_t offset,
     if (result == nullptr) {
         warn_once(format("register %d", error),
                   format("%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) "
-                         "failed: %s (errno %d). Messages in this memory are "
-                         "staged through host memory: %s",
+                         "failed: %s (errno %d). %s: %s",
                          device_name(pd), iova, length, cause, error,
-                         remedy(error)));
+                         staged_otherwise, remedy(error)));
         return status_of(error);
     }
     ucs_debug("ib_dmabuf: %s: registered 0x%zx..0x%zx lkey 0x%x rkey 0x%x",

@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 #include <thread>
-#include <uct/ib_dmabuf/cache/address_map.h>
+#include <uct/ib_dmabuf/cache/address_index.h>
 
 // The index by itself, against std::map, at the places where granules, leaves
 // and trees meet.
@@ -16,76 +16,74 @@ namespace {
 
 using namespace ucx_ib_dmabuf;
 
-class map_test : public testing::Test {
+class index_test : public testing::Test {
 protected:
-    entry *add(uintptr_t lo, uintptr_t hi)
+    cached_region *add(uintptr_t lo, uintptr_t hi)
     {
-        entry *e = pool.take();
-        e->bytes = {lo, hi};
-        e->owner = 1;
-        EXPECT_TRUE(map.insert(e, &gone));
+        cached_region *e = pool.take();
+        e->bytes         = {lo, hi};
+        EXPECT_TRUE(map.insert(e));
         return e;
     }
-    void drop(entry *e)
+    void drop(cached_region *e)
     {
-        map.erase(e, &gone);
-        gone.add(e);
+        map.erase(e);
+        pool.give(e);
     }
-    entry *find(uintptr_t at) const { return map.find({at, at + 1}); }
+    cached_region *find(uintptr_t at) const { return map.find(at, 1); }
 
-    entries::pool pool;
-    limbo gone{pool};
-    address_map map;
+    region_pool pool;
+    address_index map;
 };
 
-TEST_F(map_test, covers_exactly)
+TEST_F(index_test, covers_exactly)
 {
     for (uintptr_t lo : {uintptr_t{4096}, uintptr_t{1} << 34,
                          (uintptr_t{1} << 47) - 4096, uintptr_t{1} << 60}) {
-        entry *e = add(lo, lo + 8192);
+        cached_region *e = add(lo, lo + 8192);
         EXPECT_EQ(find(lo), e);
         EXPECT_EQ(find(lo + 8191), e);
         EXPECT_EQ(find(lo - 1), nullptr);
         EXPECT_EQ(find(lo + 8192), nullptr);
-        EXPECT_EQ(map.find({lo, lo + 8193}), nullptr);
-        EXPECT_EQ(map.first_overlap({lo - 4096, lo}), nullptr);
-        EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), e);
+        EXPECT_EQ(map.find(lo, 8193), nullptr);
+        EXPECT_EQ(map.first({lo - 4096, lo}), nullptr);
+        EXPECT_EQ(map.first({0, UINTPTR_MAX}), e);
         drop(e);
         EXPECT_EQ(find(lo), nullptr);
     }
 }
 
-TEST_F(map_test, spans_leaves_and_trees)
+TEST_F(index_test, spans_leaves_and_trees)
 {
     constexpr uintptr_t GiB = uintptr_t{1} << 30;
     for (uintptr_t middle : {16 * GiB, uintptr_t{1} << 47}) {
-        entry *e =
+        cached_region *e =
             add(middle - 20 * GiB + 4096 > middle ? 4096 : middle - 3 * GiB,
                 middle + 40 * GiB);
         EXPECT_EQ(find(middle - 1), e);
         EXPECT_EQ(find(middle), e);
         EXPECT_EQ(find(middle + 39 * GiB), e);
-        EXPECT_EQ(map.first_overlap({middle + 40 * GiB, UINTPTR_MAX}), nullptr);
+        EXPECT_EQ(map.first({middle + 40 * GiB, UINTPTR_MAX}), nullptr);
         drop(e);
-        EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), nullptr);
+        EXPECT_EQ(map.first({0, UINTPTR_MAX}), nullptr);
     }
 }
 
-TEST_F(map_test, the_end_of_the_address_space)
+TEST_F(index_test, the_end_of_the_address_space)
 {
-    entry *e = add(UINTPTR_MAX - 8191, UINTPTR_MAX);
+    cached_region *e = add(UINTPTR_MAX - 8191, UINTPTR_MAX);
     EXPECT_EQ(find(UINTPTR_MAX - 1), e);
-    EXPECT_EQ(map.first_overlap({UINTPTR_MAX - 5, UINTPTR_MAX}), e);
+    EXPECT_EQ(map.first({UINTPTR_MAX - 5, UINTPTR_MAX}), e);
     drop(e);
-    EXPECT_EQ(map.first_overlap({UINTPTR_MAX - 5, UINTPTR_MAX}), nullptr);
+    EXPECT_EQ(map.first({UINTPTR_MAX - 5, UINTPTR_MAX}), nullptr);
 }
 
-TEST_F(map_test, does_what_a_map_does)
+TEST_F(index_test, does_what_a_map_does)
 {
     unsigned seed = std::random_device()();
     printf("seed %u\n", seed);
     std::mt19937 random(seed);
-    std::map<uintptr_t, entry *> model;
+    std::map<uintptr_t, cached_region *> model;
     constexpr uintptr_t base = (uintptr_t{1} << 34) - (3 << 20);
     for (int i = 0; i < 30000; ++i) {
         uintptr_t at  = base + random() % (6 << 20);
@@ -95,15 +93,15 @@ TEST_F(map_test, does_what_a_map_does)
         if (here != model.end() && here->second->bytes.hi <= at) {
             here = model.end();
         }
-        entry *expected = here == model.end() ? nullptr : here->second;
+        cached_region *expected = here == model.end() ? nullptr : here->second;
         if (next != model.end() && next->first == at) {
             expected = next->second;
         }
         ASSERT_EQ(find(at), expected);
-        entry *first = expected != nullptr   ? expected
+        cached_region *first = expected != nullptr   ? expected
                        : next != model.end() ? next->second
                                              : nullptr;
-        ASSERT_EQ(map.first_overlap({at, UINTPTR_MAX}), first);
+        ASSERT_EQ(map.first({at, UINTPTR_MAX}), first);
         if (expected != nullptr && random() % 2 == 0) {
             model.erase(expected->bytes.lo);
             drop(expected);
@@ -118,66 +116,7 @@ TEST_F(map_test, does_what_a_map_does)
         drop(model.begin()->second);
         model.erase(model.begin());
     }
-    EXPECT_EQ(map.first_overlap({0, UINTPTR_MAX}), nullptr);
-}
-
-// What a thread may be looking at is not reused.
-TEST_F(map_test, limbo_waits_for_readers)
-{
-    std::promise<void> inside, leave;
-    std::thread reader([&] {
-        read_section<fence::full> section(threads::prepare());
-        inside.set_value();
-        leave.get_future().wait();
-    });
-    inside.get_future().wait();
-    threads::prepare();
-    entry *watched = add(4096, 8192);
-    drop(watched);
-    auto seen_again = [&] {
-        // More than share a fence, several times; then all that is free.
-        for (uintptr_t at = 1; at < 1000; ++at) {
-            drop(add(at << 21, (at << 21) + 1));
-        }
-        bool again = false;
-        for (int i = 0; i < 5000; ++i) {
-            again |= pool.take() == watched;
-        }
-        return again;
-    };
-    EXPECT_FALSE(seen_again());
-    leave.set_value();
-    reader.join();
-    EXPECT_TRUE(seen_again());
-}
-
-// What several entries of a granule were found through goes with the last of
-// them, while another thread looks there.
-TEST_F(map_test, a_granule_empties_while_somebody_looks)
-{
-    threads::prepare();
-    std::promise<void> ready;
-    std::atomic<bool> end{false};
-    std::thread looks([&] {
-        thread_record *me = threads::prepare();
-        ready.set_value();
-        while (!end.load(std::memory_order_relaxed)) {
-            // Often outside when the limbo looks.
-            for (int i = 0; i < 100; ++i) {
-                std::atomic_signal_fence(std::memory_order_seq_cst);
-            }
-            read_section<fence::full> section(me);
-            EXPECT_EQ(find(1 << 20), nullptr);
-        }
-    });
-    ready.get_future().wait();
-    for (int i = 0; i < 500000; ++i) {
-        entry *first = add(0, 4096), *second = add(65536, 69632);
-        drop(first);
-        drop(second);
-    }
-    end = true;
-    looks.join();
+    EXPECT_EQ(map.first({0, UINTPTR_MAX}), nullptr);
 }
 
 // Store, fence, load on both sides: at least one load sees the other's store.
@@ -199,11 +138,7 @@ TEST(fence_test, one_side_sees_the_other)
                 return;
             }
             x.value.store(round, fence::store_order);
-            if (fence::asymmetric) {
-                fence::cheap::light();
-            } else {
-                fence::full::light();
-            }
+            fence::light();
             int other = y.value.load(fence::load_order);
             seen.value.store(other == round ? round : -round,
                              std::memory_order_release);

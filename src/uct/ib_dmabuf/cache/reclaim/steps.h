@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_STEPS_H_
-#define UCX_IB_DMABUF_CACHE_STEPS_H_
+#ifndef UCX_IB_DMABUF_CACHE_RECLAIM_STEPS_H_
+#define UCX_IB_DMABUF_CACHE_RECLAIM_STEPS_H_
 
 // What the cache does that another thread can see. Here these are names for
 // what the library and the compiler have. In the build for the tests of
@@ -13,7 +13,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <new>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,17 +60,53 @@ inline bool membarrier(int command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-// In a read section: the thread has found that in the index and may look at
-// it. After the section it does not any more.
-inline void found(uintptr_t) {}
-inline void left() {}
-// Nobody looks at it any more; it is used for something new.
-inline void reclaimed(const void *) {}
-inline void reused(const void *) {}
-inline void release(void *memory)
+// A pointer that each thread has for itself, and what to do with it when the
+// thread ends. Not every key that is wanted can be had.
+class thread_key {
+public:
+    explicit thread_key(void (*at_end)(void *))
+        : works_(pthread_key_create(&key_, at_end) == 0)
+    {
+    }
+    ~thread_key()
+    {
+        if (works_) {
+            pthread_key_delete(key_);
+        }
+    }
+    thread_key(const thread_key &)            = delete;
+    thread_key &operator=(const thread_key &) = delete;
+
+    void *get() const { return works_ ? pthread_getspecific(key_) : nullptr; }
+    bool set(void *value) const
+    {
+        return works_ && pthread_setspecific(key_, value) == 0;
+    }
+
+private:
+    pthread_key_t key_;
+    bool works_;
+};
+
+// Waits for something that another thread does within some instructions, unless
+// it is not running just now.
+template <typename Condition>
+void until(Condition true_now)
 {
-    operator delete(memory);
+    for (unsigned tries = 0; !true_now(); ++tries) {
+        if (tries > 1000) {
+            usleep(10); // a thread of lower priority needs the CPU
+        } else if (tries > 50) {
+            sched_yield();
+        }
+    }
 }
+
+// For the tests only: a section in which the thread may do as much with data
+// that is not atomic, until it enters another; and that it does so.
+enum class access { none, reads, changes };
+inline void enters(access) {}
+inline void touches(access) {}
 
 } // namespace steps
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_FENCE_H_
-#define UCX_IB_DMABUF_CACHE_FENCE_H_
+#ifndef UCX_IB_DMABUF_CACHE_RECLAIM_FENCE_H_
+#define UCX_IB_DMABUF_CACHE_RECLAIM_FENCE_H_
 
 #include "steps.h"
 
 // A pair of fences of which one side pays for both: what full fences on both
-// sides would order, `fence::light` and `fence::heavy` order as well. Either
-// the light side's load after its fence sees the heavy side's store before its
-// own, or the heavy side's load sees the light side's store. Light costs
-// nothing: heavy makes the kernel run a fence on every CPU that runs a thread
-// of the process (membarrier(2)).
+// sides would order, `light` and `heavy` order as well. Either the light side's
+// load after its fence sees the heavy side's store before its own, or the heavy
+// side's load sees the light side's store. Light costs nothing: heavy makes the
+// kernel run a fence on every CPU that runs a thread of the process
+// (membarrier(2)). Where the kernel does not, light is a full fence.
 namespace ucx_ib_dmabuf::fence {
 
 #ifndef __has_feature
@@ -29,22 +29,19 @@ constexpr std::memory_order load_order  = std::memory_order_acquire;
 constexpr std::memory_order store_order = std::memory_order_release;
 #endif
 
-// Whether `cheap` will do: the kernel helps, or ThreadSanitizer is there.
-// Decided once, before the first thread can use it.
+// Whether the kernel helps. Decided once, before the first thread needs it.
 extern steps::constant<bool> asymmetric;
 
-// The light side where the kernel does its part, and where it doesn't.
-struct cheap {
-    static void light() { steps::compiler_fence(); }
-};
-struct full {
-    static void light()
-    {
+inline void light()
+{
 #ifndef UCX_IB_DMABUF_TSAN
+    if (asymmetric) [[likely]] {
+        steps::compiler_fence();
+    } else {
         steps::full_fence();
-#endif
     }
-};
+#endif
+}
 
 void heavy();
 

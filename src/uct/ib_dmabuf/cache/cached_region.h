@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_CACHED_REGION_H_
+#define UCX_IB_DMABUF_CACHE_CACHED_REGION_H_
+
+#include "cache.h"
+#include "pieces.h"
+#include "reclaim/references.h"
+
+namespace ucx_ib_dmabuf {
+
+// Why a region leaves the index.
+enum class cause : uint8_t {
+    none,
+    released, // an event
+    stale,    // its memory is gone, and no event told
+    evicted,
+    replaced, // a larger one has all of it
+    detached,
+};
+
+// A region as the cache knows it. In the index and in the LRU list until it is
+// retired; deregistered by whoever finds it unused after that. The first cache
+// line is what a hit reads. Changes under the cache's lock, what a reader looks
+// at only while there is a writer; `recent` at any time.
+struct alignas(64) cached_region : region {
+    span bytes;      // what it serves: the part of its allocation
+    uint32_t id = 0; // where its references are counted
+    uint16_t nic  = 0;
+    int16_t device = -1; // its place in the budget
+    std::atomic<bool> recent{false}; // used since eviction last looked
+    bool retired = false;            // out of the index, for good
+    bool claimed = false; // somebody deregisters it, or has done so
+    cause why    = cause::none;
+
+    bool covers(uintptr_t at, size_t count) const
+    {
+        return at >= bytes.lo && at < bytes.hi && count - 1 < bytes.hi - at;
+    }
+
+    // In the LRU list, or in the one of what was retired in use.
+    cached_region *older = nullptr, *newer = nullptr;
+    cached_region *next_in_batch = nullptr;
+    // The next one of the same export; itself, if there is no other.
+    cached_region *sibling = nullptr;
+    pieces memory;
+    // References of threads that have no record. Only the sum with the others
+    // means something, as it does of these: it goes on with the id.
+    int32_t extra_references = 0;
+    uint32_t generation      = 0; // of the cache: how many forks ago
+#if ENABLE_ASSERT
+    std::atomic<int32_t> checked_references{0};
+#endif
+};
+
+// Some regions on their way out; each is in one batch at most.
+class batch {
+public:
+    bool empty() const { return first_ == nullptr; }
+    cached_region *first() const { return first_; }
+    void push(cached_region *e)
+    {
+        e->next_in_batch = first_;
+        first_           = e;
+    }
+    cached_region *pop()
+    {
+        cached_region *e = first_;
+        if (e != nullptr) {
+            first_ = e->next_in_batch;
+        }
+        return e;
+    }
+
+private:
+    cached_region *first_ = nullptr;
+};
+
+// Regions in the order in which they were added.
+class region_list {
+public:
+    size_t size() const { return size_; }
+    cached_region *oldest() const { return oldest_; }
+    void add(cached_region *e);
+    void remove(cached_region *e);
+
+private:
+    cached_region *oldest_ = nullptr, *newest_ = nullptr;
+    size_t size_ = 0;
+};
+
+// The memory of a cache's regions, and their numbers. Under the cache's lock.
+class region_pool {
+public:
+    region_pool() = default;
+    ~region_pool();
+    region_pool(const region_pool &)            = delete;
+    region_pool &operator=(const region_pool &) = delete;
+
+    // One that is nobody's; nullptr without memory.
+    cached_region *take();
+    void give(cached_region *e);
+    // In the child of a fork: goes on with numbers that the parent has not.
+    void forget() { free_ = {}; }
+
+private:
+    static constexpr unsigned block_size = 32;
+    struct block {
+        block *next;
+        cached_region regions[block_size];
+    };
+
+    bool grow();
+
+    batch free_;
+    block *blocks_ = nullptr;
+    uint32_t last_id_ = 0;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

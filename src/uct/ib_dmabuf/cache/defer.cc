@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine.h"
+#include <csignal>
+
+// Deregistration of a large region takes long enough to be felt by the thread
+// that releases memory: a thread of the cache's does it instead, at once.
+namespace ucx_ib_dmabuf {
+
+void engine::deregister_soon(batch *claimed)
+{
+    size_t bytes = 0;
+    for (cached_region *e = claimed->first(); e != nullptr;
+         e                = e->next_in_batch) {
+        bytes += e->length;
+    }
+    if (bytes < settings_.deferred_size || !defer(claimed)) {
+        deregister(claimed);
+    }
+}
+
+// False if there is no thread and none can be made.
+bool engine::defer(batch *claimed)
+{
+    guard locked(lock_);
+    if (!deferred_.running) {
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        auto run = [](void *self) -> void * {
+            static_cast<engine *>(self)->run_deferred();
+            return nullptr;
+        };
+        deferred_.running =
+            pthread_create(&deferred_.thread, nullptr, run, this) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        if (!deferred_.running) {
+            return false;
+        }
+    }
+    while (cached_region *e = claimed->pop()) {
+        deferred_.waiting.push(e);
+    }
+    locked.unlock();
+    deferred_changed_.notify_all();
+    return true;
+}
+
+void engine::run_deferred()
+{
+    guard locked(lock_);
+    for (;;) {
+        deferred_changed_.wait(locked, [this] {
+            return deferred_.stop || !deferred_.waiting.empty();
+        });
+        if (deferred_.waiting.empty()) {
+            return;
+        }
+        batch now         = deferred_.waiting;
+        deferred_.waiting = {};
+        locked.unlock();
+        deregister(&now);
+        locked.lock();
+    }
+}
+
+void engine::stop_deferred()
+{
+    {
+        guard locked(lock_);
+        if (!deferred_.running) {
+            return;
+        }
+        deferred_.stop = true;
+    }
+    deferred_changed_.notify_all();
+    pthread_join(deferred_.thread, nullptr);
+}
+
+bool engine::flush()
+{
+    guard locked(lock_);
+    wait_for_leaving(locked);
+    return deferred_.running;
+}
+
+} // namespace ucx_ib_dmabuf

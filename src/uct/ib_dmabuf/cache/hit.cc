@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine.h"
+#include <cstdio>
+#include <cstdlib>
+
+namespace ucx_ib_dmabuf {
+
+#if ENABLE_ASSERT
+void check_acquired(cached_region *e)
+{
+    ++e->checked_references;
+}
+
+void check_given_back(cached_region *e)
+{
+    if (e->checked_references-- <= 0) {
+        fprintf(stderr,
+                "ib_dmabuf cache: the region at 0x%zx (%zu bytes) was given "
+                "back more often than acquired\n",
+                static_cast<size_t>(e->address), e->length);
+        abort();
+    }
+}
+#endif
+
+cached_region *engine::find_locked(nic_id nic, uintptr_t address,
+                                   size_t length)
+{
+    references_.prepare(lock_);
+    cached_region *e;
+    {
+        guard locked(lock_);
+        e = nics_[nic].index.find(address, length);
+        if (e == nullptr) {
+            return nullptr;
+        }
+        add_reference(locked, e);
+        count(count_.locked_hits);
+    }
+    return attend(e, make_span(address, length));
+}
+
+void engine::add_reference(guard &, cached_region *e)
+{
+    references::record *me = references_.mine();
+    if (me != nullptr) {
+        me->add(e->id, 1);
+    } else {
+        ++e->extra_references;
+    }
+    check_acquired(e);
+}
+
+// A hit that needs more than the usual: it is the first one since eviction
+// looked, or its memory is asked for. nullptr, and given back, if that is gone.
+cached_region *engine::attend(cached_region *e, span request)
+{
+    e->recent.store(true, std::memory_order_relaxed);
+    if (!check_identity_) {
+        return e;
+    }
+    const auto *each = e->memory.first_in(request);
+    for (; each != e->memory.end() && each->base < request.hi; ++each) {
+        count(count_.identity_checks);
+        if (!memory_.is_current(std::max(each->base, request.lo),
+                                each->identity)) {
+            break;
+        }
+    }
+    if (each == e->memory.end() || each->base >= request.hi) {
+        return e;
+    }
+    count(count_.identity_misses);
+    count(count_.false_hits);
+    batch gone;
+    {
+        guard locked(lock_);
+        uintptr_t at = std::max(each->base, request.lo);
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            const address_index &index = nics_[nic].index;
+            for (cached_region *other = index.first(e->bytes); other != nullptr;
+                 other                = index.next(other, e->bytes)) {
+                if (other->bytes.covers({at, at + 1}) &&
+                    other->memory.identity_at(at) == each->identity) {
+                    gone.push(other);
+                }
+            }
+        }
+        retire_all(locked, &gone, cause::stale);
+    }
+    deregister_soon(&gone);
+    put(e);
+    return nullptr;
+}
+
+// By a thread without a record, or while there is a writer.
+void engine::put_locked(cached_region *e)
+{
+    references::record *me = references_.prepare(lock_);
+    bool retired;
+    {
+        guard locked(lock_);
+        if (e->generation != generation_) {
+            return; // the parent's
+        }
+        check_given_back(e);
+        if (me != nullptr) {
+            me->add(e->id, -1);
+        } else {
+            --e->extra_references;
+        }
+        retired = e->retired;
+    }
+    if (retired) {
+        last_reference(e);
+    }
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "memory_run.h"
+
+namespace ucx_ib_dmabuf {
+
+static bool is_sane(const extent &one)
+{
+    return one.size != 0 && one.size <= UINTPTR_MAX - one.base;
+}
+
+bool memory_run::append(const extent &next)
+{
+    if (!all.append({next.base, next.identity})) {
+        return false;
+    }
+    range.hi = next.base + next.size;
+    return true;
+}
+
+ucs_status_t memory_run::describe(exporter &memory, span request)
+{
+    extent next;
+    ucs_status_t status = memory.describe(request.lo, &next);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (!is_sane(next) || request.empty() || next.base > request.lo ||
+        next.base + next.size <= request.lo) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    range.lo = next.base;
+    device   = next.device;
+    joins    = next.joins;
+    while (append(next)) {
+        if (range.covers(request)) {
+            return UCS_OK;
+        }
+        // Two allocations that lie side by side are two.
+        if (!joins || memory.describe(range.hi, &next) != UCS_OK ||
+            !is_sane(next) || !next.joins || next.device != device ||
+            next.base != range.hi) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+    }
+    return UCS_ERR_NO_MEMORY;
+}
+
+void memory_run::extend(exporter &memory, span within)
+{
+    extent next;
+    auto is_next = [&](uintptr_t at) {
+        return memory.describe(at, &next) == UCS_OK && is_sane(next) &&
+               next.joins && next.device == device &&
+               within.covers({next.base, next.base + next.size});
+    };
+    all.reverse();
+    while (range.lo > within.lo && is_next(range.lo - 1) &&
+           next.base + next.size == range.lo &&
+           all.append({next.base, next.identity})) {
+        range.lo = next.base;
+    }
+    all.reverse();
+    while (range.hi < within.hi && is_next(range.hi) && next.base == range.hi &&
+           append(next)) {
+    }
+}
+
+bool memory_run::is_current(exporter &memory) const
+{
+    return std::all_of(all.begin(), all.end(), [&](auto &each) {
+        return memory.is_current(each.base, each.identity);
+    });
+}
+
+span window_of(span request, size_t chunk_size)
+{
+    for (size_t size = chunk_size; size != 0; size *= 2) {
+        for (size_t shift : {size_t{0}, size / 2}) {
+            if (request.lo < shift) {
+                continue;
+            }
+            uintptr_t lo = ((request.lo - shift) & ~(size - 1)) + shift;
+            span window  = make_span(lo, size);
+            if (window.covers(request)) {
+                return window;
+            }
+        }
+    }
+    return {0, UINTPTR_MAX};
+}
+
+span range_to_register(span memory, span request, size_t chunk_size)
+{
+    return memory.size() <= chunk_size
+               ? memory
+               : intersection(memory, window_of(request, chunk_size));
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_MEMORY_RUN_H_
+#define UCX_IB_DMABUF_CACHE_MEMORY_RUN_H_
+
+#include "pieces.h"
+#include "provider.h"
+
+namespace ucx_ib_dmabuf {
+
+// What a request is in: one allocation, or VMM segments that touch, one after
+// the other.
+struct memory_run {
+    span range;
+    pieces all;
+    int device = -1;
+    bool joins = false; // segments
+
+    // What failures are remembered by.
+    uint64_t identity() const { return all.begin()->identity; }
+
+    // The allocation, or the segments that the request touches. As
+    // exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or
+    // leaves its allocation, or the exporter talks nonsense; UCS_ERR_NO_MEMORY.
+    ucs_status_t describe(exporter &memory, span request);
+    // Segments around it that are there, as far as they lie in `within`.
+    void extend(exporter &memory, span within);
+    // False if something of it is not what it was.
+    bool is_current(exporter &memory) const;
+
+private:
+    bool append(const extent &next);
+};
+
+// The part of the address space to register for a request in memory that is
+// larger than a chunk. Windows of a chunk's size begin at each half of a chunk;
+// if the request fits into none, of twice the size, and so on. So each border
+// between two aligned chunks is within one window of that size, memory is in
+// two of them, and requests never drive each other's registrations out.
+span window_of(span request, size_t chunk_size);
+
+// What to register for a request, not rounded to the granularity.
+span range_to_register(span memory, span request, size_t chunk_size);
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine.h"
+#include "mapping.h"
+
+// How a region goes: it is retired, that is, leaves the index; whoever finds it
+// unused then claims it, and deregisters it without the lock.
+namespace ucx_ib_dmabuf {
+
+static const char *name_of(cause why)
+{
+    switch (why) {
+    case cause::released:
+        return "released";
+    case cause::stale:
+        return "released, and no event told";
+    case cause::evicted:
+        return "evicted";
+    case cause::replaced:
+        return "replaced";
+    case cause::detached:
+        return "detached";
+    default:
+        return "";
+    }
+}
+
+void engine::retire(writer &, cached_region *e, cause why)
+{
+    nics_[e->nic].index.erase(e);
+    lru_.remove(e);
+    e->retired = !LEFT_OUT(retired_mark);
+    e->why     = why;
+}
+
+// Under the lock.
+void engine::claim(cached_region *e, batch *out)
+{
+    e->claimed = !LEFT_OUT(claimed_mark);
+    ++nics_[e->nic].busy;
+    out->push(e);
+}
+
+// Leaves in the batch what is unused, claimed. Returns how many that are.
+size_t engine::claim_unused(writer &, batch *retired)
+{
+    batch unused;
+    size_t count = 0;
+    while (cached_region *e = retired->pop()) {
+        if (references_.total(e->id) + e->extra_references != 0 &&
+            !LEFT_OUT(last_sum)) {
+            retired_.add(e);
+            continue;
+        }
+        claim(e, &unused);
+        ++count;
+    }
+    *retired = unused;
+    return count;
+}
+
+// What was chosen is retired, and claimed if it is unused; only that stays in
+// the batch. Returns how many that are.
+size_t engine::retire_all(guard &, batch *chosen, cause why)
+{
+    if (chosen->empty()) {
+        return 0;
+    }
+    writer alone(references_);
+    for (cached_region *e = chosen->first(); e != nullptr;
+         e                = e->next_in_batch) {
+        retire(alone, e, why);
+    }
+    return claim_unused(alone, chosen);
+}
+
+// Forced: whoever still has them does not use them any more; such a region is
+// not reused.
+void engine::deregister(batch *claimed, bool forced)
+{
+    if (claimed->empty()) {
+        return;
+    }
+    unsigned done = 0;
+    for (cached_region *e = claimed->first(); e != nullptr;
+         e                = e->next_in_batch) {
+        trace("deregister", e->nic, make_span(e->address, e->length), UCS_OK,
+              name_of(e->why));
+        nics_[e->nic].nic->dereg(e->handle);
+        ++done;
+    }
+    count(count_.deregistrations, done);
+    {
+        guard locked(lock_);
+        while (cached_region *e = claimed->pop()) {
+            budget_.remove(e->nic, e->length);
+            if (mapping::part(e)) {
+                budget_.unmap(e->device, e->length);
+            }
+            --nics_[e->nic].busy;
+            if (!forced ||
+                references_.total(e->id) + e->extra_references == 0) {
+                pool_.give(e);
+            }
+        }
+        departed_ += done;
+    }
+    changed_.notify_all();
+}
+
+// Somebody gave back a region that had been retired.
+void engine::last_reference(cached_region *e)
+{
+    batch last;
+    {
+        guard locked(lock_);
+        if (e->generation != generation_ || !e->retired || e->claimed) {
+            return;
+        }
+        writer alone(references_);
+        retired_.remove(e);
+        last.push(e);
+        changes_ += claim_unused(alone, &last);
+    }
+    deregister_soon(&last);
+}
+
+void engine::invalidate(span range)
+{
+    batch gone;
+    {
+        guard locked(lock_);
+        log_.add(range);
+        failures_.forget(range);
+        ++changes_;
+        for (pending *work = pending_; work != nullptr; work = work->next) {
+            work->released |=
+                work->range.overlaps(range) && !LEFT_OUT(released_mark);
+        }
+        size_t found = 0;
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            const address_index &index = nics_[nic].index;
+            for (cached_region *e = index.first(range); e != nullptr;
+                 e                = index.next(e, range)) {
+                gone.push(e);
+                ++found;
+            }
+        }
+        if (found == 0) {
+            return;
+        }
+        count(count_.invalidations, found);
+        retire_all(locked, &gone, cause::released);
+    }
+    trace("invalidate", max_nics, range);
+    deregister_soon(&gone);
+}
+
+} // namespace ucx_ib_dmabuf

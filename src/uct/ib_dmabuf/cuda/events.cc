@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "../../../ucm/cuda_events.h"
+#include "vendor.h"
+#include <climits>
+#include <ucs/memory/memtype_cache.h>
+
+namespace ucx_ib_dmabuf {
+
+bool cuda_vendor::may_be_device(uintptr_t address, size_t length) const noexcept
+{
+    ucs_memory_info_t info;
+
+    // UCX's cache of memory types sees the same events. Some 30 ns.
+    return !events_complete_ ||
+           (ucs_memtype_cache_lookup(reinterpret_cast<void *>(address), length,
+                                     &info) != UCS_ERR_NO_ELEM);
+}
+
+// Called by UCM in the thread that allocates or releases, before the driver
+// releases.
+static void on_event(ucm_event_type_t, ucm_event_t *event, void *arg) noexcept
+{
+    auto &told = *static_cast<gpu_vendor::listener *>(arg);
+
+    if (cuda_event_is_everything(*event)) {
+        told.on_change(0, SIZE_MAX);
+    } else if (event->mem_type.mem_type != UCS_MEMORY_TYPE_HOST) {
+        told.on_change(reinterpret_cast<uintptr_t>(event->mem_type.address),
+                       event->mem_type.size);
+    }
+}
+
+void cuda_vendor::watch(listener &told) noexcept
+{
+    constexpr int events = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
+    // Before UCX's own caches, which have priority 0.
+    constexpr int priority = INT_MIN / 2;
+
+    told_ = &told;
+    // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
+    // is wanted even where UCX cannot install its own.
+    cuda_events_install();
+    if (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
+                              on_event, told_) != UCS_OK) {
+        told.on_events_missed("UCX refuses a handler of its events");
+        return;
+    }
+    events_complete_ = true;
+    cuda_events_on_incomplete(
+        [](const char *why, void *arg) {
+            auto *self             = static_cast<cuda_vendor *>(arg);
+            self->events_complete_ = false;
+            self->told_->on_events_missed(why);
+        },
+        this);
+}
+
+void cuda_vendor::refresh_events() noexcept
+{
+    cuda_events_refresh();
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_GPU_H_
+#define UCX_IB_DMABUF_GPU_H_
+
+#include "cache/provider.h"
+#include <memory>
+#include <ucs/memory/memory_type.h>
+
+namespace ucx_ib_dmabuf {
+
+// A vendor's GPUs of this machine: all that md/ knows of them. What is at an
+// address and its export are the exporter's part, which is the cache's. Its
+// describe() finds all device memory, also what export_range() then refuses,
+// and says UCS_ERR_NO_ELEM of all else, managed memory too: that is uct_ib's.
+//
+// Thread-safe; called without any lock held. Nothing needs a current context,
+// nothing waits for a kernel. test/gtest/contract has what each has to keep,
+// and a second one beside CUDA's.
+class gpu_vendor : public exporter {
+public:
+    // Told what happens to memory, in the thread in which it happens. Neither
+    // may call the vendor's driver.
+    class listener {
+    public:
+        // Before the driver releases memory that may be in the range, or when
+        // it is new there; [0, SIZE_MAX): all of it. Also of memory that was
+        // never registered.
+        virtual void on_change(uintptr_t address, size_t length) noexcept = 0;
+        // From now on memory may go unseen. At any time, more than once.
+        virtual void on_events_missed(const char *why) noexcept = 0;
+
+    protected:
+        ~listener() = default;
+    };
+
+    // For messages: "CUDA".
+    virtual const char *name() const noexcept = 0;
+    // The type that UCX takes device memory for.
+    virtual ucs_memory_type_t memory_type() const noexcept = 0;
+
+    // False only if the range is surely not device memory. Calls no driver.
+    virtual bool may_be_device(uintptr_t address,
+                               size_t length) const noexcept = 0;
+
+    // How many bytes of the GPU (extent::device) may be registered at a time,
+    // over all NICs; SIZE_MAX if that is not limited, or not known.
+    virtual size_t max_registered(int device) = 0;
+
+    // Copy, and return when the bytes are there. Failures are logged.
+    virtual ucs_status_t copy_to_host(void *host, uintptr_t device,
+                                      size_t length)   = 0;
+    virtual ucs_status_t copy_from_host(uintptr_t device, const void *host,
+                                        size_t length) = 0;
+
+    // Tells the listener, the only one, from now on and for good.
+    virtual void watch(listener &told) noexcept = 0;
+    // Looks for ways to release memory that came up since: to be called where
+    // memory is registered. Cheap while there are none.
+    virtual void refresh_events() noexcept = 0;
+};
+
+// Finds a vendor's GPUs. Null if there is none that exports its memory, which
+// is reported where it is no matter of course. May throw std::bad_alloc.
+using find_gpus = std::unique_ptr<gpu_vendor> (*)();
+
+} // namespace ucx_ib_dmabuf
+
+#endif

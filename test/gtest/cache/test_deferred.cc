@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <dlfcn.h>
+#include <future>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+// A release waits neither for a registration nor for the deregistration of
+// something large, and what it leaves to a thread of the cache's is done at
+// once.
+namespace {
+
+constexpr uintptr_t A = uintptr_t{1} << 40;
+constexpr uintptr_t B = A + (size_t{1} << 30);
+
+std::atomic<bool> no_threads{false};
+
+// Says which thread deregisters, which waits as long as it is told to.
+class slow_nic : public fakes::nic {
+public:
+    using fakes::nic::nic;
+    void dereg(void *handle) override
+    {
+        by = std::this_thread::get_id();
+        if (until.valid()) {
+            until.wait_for(std::chrono::seconds(5));
+        }
+        fakes::nic::dereg(handle);
+    }
+    std::thread::id by;
+    std::shared_future<void> until;
+};
+
+class deferred_test : public cache_test {
+protected:
+    deferred_test()
+    {
+        settings.deferred_size = 4 * MiB;
+        restart();
+        cache->detach(id);
+        id = cache->attach(slow);
+        gpu.alloc(A, 4 * MiB);
+        gpu.alloc(B, 3 * MiB);
+    }
+    ~deferred_test() override
+    {
+        release(A);
+        release(B);
+        cache->detach(id);
+    }
+    // From here on deregistration waits, until the promise is kept.
+    std::promise<void> block()
+    {
+        std::promise<void> over;
+        slow.until = over.get_future().share();
+        return over;
+    }
+    slow_nic slow{gpu};
+};
+
+TEST_F(deferred_test, a_large_release_does_not_wait)
+{
+    use(A, 1);
+    auto over = block();
+    cache->invalidate(A, 4 * MiB);
+    EXPECT_EQ(slow.live(), 1u);
+    EXPECT_EQ(counters().regions, 1u); // until it is over
+    over.set_value();
+    EXPECT_TRUE(cache->flush());
+    EXPECT_EQ(slow.live(), 0u);
+    EXPECT_EQ(counters().regions, 0u);
+    EXPECT_NE(slow.by, std::this_thread::get_id());
+}
+
+TEST_F(deferred_test, many_small_ones_are_large)
+{
+    settings.chunk_size = 2 * MiB;
+    restart();
+    id = cache->attach(slow);
+    use(A, 1);
+    use(A + 2 * MiB, 1);
+    cache->invalidate(A, 4 * MiB);
+    cache->flush();
+    EXPECT_NE(slow.by, std::this_thread::get_id());
+}
+
+TEST_F(deferred_test, a_small_one_is_done_by_who_releases)
+{
+    use(B, 1);
+    cache->invalidate(B, 3 * MiB);
+    EXPECT_EQ(slow.live(), 0u);
+    EXPECT_EQ(slow.by, std::this_thread::get_id());
+    EXPECT_FALSE(cache->flush());
+}
+
+TEST_F(deferred_test, the_last_user_does_not_wait)
+{
+    const region *held = hold(A, 1);
+    cache->invalidate(A, 4 * MiB);
+    cache->flush(); // not for what is in use
+    EXPECT_EQ(slow.live(), 1u);
+    auto over = block();
+    cache->put(held);
+    over.set_value();
+    cache->flush();
+    EXPECT_EQ(slow.live(), 0u);
+    EXPECT_NE(slow.by, std::this_thread::get_id());
+}
+
+TEST_F(deferred_test, detach_waits)
+{
+    use(A, 1);
+    auto over = block();
+    cache->invalidate(A, 4 * MiB);
+    std::thread later([&] { over.set_value(); });
+    cache->detach(id);
+    later.join();
+    EXPECT_EQ(slow.live(), 0u);
+    id = cache->attach(slow);
+}
+
+// There is room as soon as that is over.
+TEST_F(deferred_test, what_needs_its_room_waits)
+{
+    slow.limit(4 * MiB);
+    use(A, 1);
+    auto over = block();
+    cache->invalidate(A, 4 * MiB);
+    std::thread later([&] { over.set_value(); });
+    use(B, 1);
+    later.join();
+    EXPECT_EQ(counters().evictions, 0u);
+}
+
+TEST_F(deferred_test, without_a_thread_it_is_done_all_the_same)
+{
+    no_threads = true;
+    use(A, 1);
+    cache->invalidate(A, 4 * MiB);
+    EXPECT_EQ(slow.live(), 0u);
+    EXPECT_EQ(slow.by, std::this_thread::get_id());
+    no_threads = false;
+}
+
+TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
+{
+    use(A, 1);
+    cache->invalidate(A, 4 * MiB);
+    cache->flush();
+    pid_t child = fork();
+    if (child == 0) {
+        slow_nic own(gpu);
+        auto mine   = cache->attach(own);
+        bool right  = cache->get(mine, A, 1, &out) == UCS_OK;
+        cache->put(out);
+        cache->invalidate(A, 4 * MiB);
+        cache->flush();
+        right &= own.live() == 0 && own.by != std::this_thread::get_id();
+        cache.reset();
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
+// Neither for that of other memory nor for its own.
+TEST_F(deferred_test, a_release_never_waits_for_a_registration)
+{
+    use(B, 1);
+    slow.during_reg = [&] {
+        std::thread([&] { cache->invalidate(B, 3 * MiB); }).join();
+        EXPECT_EQ(slow.live(), 0u);
+        std::thread([&] { cache->invalidate(A, 4 * MiB); }).join();
+    };
+    use(A, 1);
+    EXPECT_EQ(slow.registered, 3u); // A once more
+}
+
+} // namespace
+
+extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *how,
+                              void *(*run)(void *), void *with) noexcept
+{
+    static auto *real = reinterpret_cast<decltype(&pthread_create)>(
+        dlsym(RTLD_NEXT, "pthread_create"));
+    return no_threads ? EAGAIN : real(thread, how, run, with);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "udmabuf_vendor.h"
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+using ucx_ib_dmabuf::extent;
+
+namespace {
+
+constexpr char udmabuf_path[] = "/dev/udmabuf";
+
+void check(bool good, const char *what)
+{
+    if (!good) {
+        throw std::system_error(errno, std::generic_category(), what);
+    }
+}
+
+} // namespace
+
+std::string udmabuf_vendor::missing()
+{
+    return (access(udmabuf_path, R_OK | W_OK) == 0) ? "" : "no /dev/udmabuf";
+}
+
+udmabuf_vendor::udmabuf_vendor()
+    : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE)))
+{
+    memory_ = memfd_create("gpu", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    check(memory_ >= 0, "memfd_create");
+    check(ftruncate(memory_, memory_size) == 0, "ftruncate");
+    check(fcntl(memory_, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "F_ADD_SEALS");
+    device_ = open(udmabuf_path, O_RDWR | O_CLOEXEC);
+    check(device_ >= 0, udmabuf_path);
+    void *mapped = mmap(nullptr, memory_size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED, memory_, 0);
+    check(mapped != MAP_FAILED, "mmap");
+    base_ = reinterpret_cast<uintptr_t>(mapped);
+}
+
+udmabuf_vendor::~udmabuf_vendor()
+{
+    munmap(reinterpret_cast<void *>(base_), memory_size);
+    close(device_);
+    close(memory_);
+}
+
+void udmabuf_vendor::tell(uintptr_t address, size_t length)
+{
+    if (told_ != nullptr) {
+        told_->on_change(address, length);
+    }
+}
+
+// A dma-buf of the pages keeps them; the file gets others.
+void udmabuf_vendor::clear(uintptr_t address, size_t length)
+{
+    check(fallocate(memory_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(address - base_),
+                    static_cast<off_t>(length)) == 0,
+          "fallocate");
+}
+
+uintptr_t udmabuf_vendor::allocate(size_t size, unsigned segments)
+{
+    const unsigned count = std::max(1u, segments);
+    uintptr_t place      = base_;
+    std::lock_guard<std::mutex> guard(mutex_);
+
+    size = (size + page_ - 1) & ~(page_ - 1);
+    for (const auto &[address, one] : blocks_) {
+        if (address - place >= count * size) {
+            break;
+        }
+        place = address + one.size;
+    }
+    if (base_ + memory_size - place < count * size) {
+        throw std::bad_alloc();
+    }
+    for (unsigned i = 0; i < count; ++i) {
+        blocks_[place + i * size] = {size, ++last_identity_, segments != 0,
+                                     i + 1 < count};
+    }
+    return place;
+}
+
+void udmabuf_vendor::release(uintptr_t address)
+{
+    for (bool more = true; more;) {
+        const block gone = blocks_.at(address);
+        tell(address, gone.size);
+        std::lock_guard<std::mutex> guard(mutex_);
+        blocks_.erase(address);
+        clear(address, gone.size);
+        address += gone.size;
+        more = gone.goes_on;
+    }
+}
+
+void udmabuf_vendor::replace(uintptr_t address)
+{
+    tell(address, blocks_.at(address).size);
+    std::lock_guard<std::mutex> guard(mutex_);
+    block &one   = blocks_.at(address);
+    one.identity = ++last_identity_;
+    clear(address, one.size);
+}
+
+void udmabuf_vendor::miss_events(const char *why)
+{
+    std::exchange(told_, nullptr)->on_events_missed(why);
+}
+
+// With the lock.
+ucs_status_t udmabuf_vendor::find(uintptr_t address, size_t length,
+                                  extent *out) const
+{
+    auto at = blocks_.upper_bound(address);
+
+    if ((at == blocks_.begin()) ||
+        ((--at)->first + at->second.size <= address)) {
+        return UCS_ERR_NO_ELEM;
+    }
+    if ((length == 0) || (address + length < address)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *out = {.base       = at->first,
+            .size       = at->second.size,
+            .identity   = at->second.identity,
+            .device     = 0,
+            .exportable = true};
+    while (out->base + out->size < address + length) {
+        const auto next = std::next(at);
+        if (!at->second.joins || (next == blocks_.end()) ||
+            (next->first != out->base + out->size) || !next->second.joins) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+        at = next;
+        out->size += at->second.size;
+        // No two runs have these in common: identities are few here.
+        out->identity = (out->identity << 8) + at->second.identity;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t udmabuf_vendor::describe(uintptr_t address, size_t length,
+                                      extent *out)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    return find(address, length, out);
+}
+
+bool udmabuf_vendor::is_current(uintptr_t address, size_t length,
+                                uint64_t identity)
+{
+    extent now;
+    return (describe(address, length, &now) == UCS_OK) &&
+           (now.identity == identity);
+}
+
+ucs_status_t udmabuf_vendor::export_range(uintptr_t address, size_t length,
+                                          int *fd, size_t *offset)
+{
+    udmabuf_create request{};
+    std::lock_guard<std::mutex> guard(mutex_);
+    extent found;
+
+    if (failure_ != UCS_OK) {
+        return failure_;
+    }
+    if ((find(address, length, &found) != UCS_OK) || (address % page_ != 0) ||
+        (length % page_ != 0)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    request.memfd  = static_cast<unsigned>(memory_);
+    request.flags  = UDMABUF_FLAGS_CLOEXEC;
+    request.offset = address - base_;
+    request.size   = length;
+    const int made = ioctl(device_, UDMABUF_CREATE, &request);
+    if (made < 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    *fd     = made;
+    *offset = 0;
+    return UCS_OK;
+}
+
+ucs_status_t udmabuf_vendor::copy_to_host(void *host, uintptr_t device,
+                                          size_t length)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    extent found;
+    ucs_status_t status = find(device, length, &found);
+
+    if (status == UCS_OK) {
+        memcpy(host, reinterpret_cast<void *>(device), length);
+    }
+    return status;
+}
+
+ucs_status_t udmabuf_vendor::copy_from_host(uintptr_t device, const void *host,
+                                            size_t length)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    extent found;
+    ucs_status_t status = find(device, length, &found);
+
+    if (status == UCS_OK) {
+        memcpy(reinterpret_cast<void *>(device), host, length);
+    }
+    return status;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_CONTRACT_UDMABUF_VENDOR_H_
+#define TEST_GTEST_CONTRACT_UDMABUF_VENDOR_H_
+
+#include "../../../src/uct/ib_dmabuf/gpu.h"
+#include <map>
+#include <mutex>
+#include <string>
+
+// A vendor whose GPU is a piece of the host's memory: real dma-bufs
+// (/dev/udmabuf), and nothing of CUDA's. What is allocated can be read and
+// written at its address. Failures of the system are exceptions.
+class udmabuf_vendor final : public ucx_ib_dmabuf::gpu_vendor {
+public:
+    static constexpr size_t memory_size = size_t{256} << 20;
+
+    // Why there is none here; empty if there is.
+    static std::string missing();
+
+    udmabuf_vendor();
+    ~udmabuf_vendor() override;
+
+    // Whole pages of zeros, at the lowest place where there is room. They may
+    // be segments of equal size that join.
+    uintptr_t allocate(size_t size, unsigned segments = 0);
+    // An allocation, or all segments that were allocated with this first one.
+    void release(uintptr_t address);
+    // Other memory in the place of an allocation or a segment, zeros again.
+    void replace(uintptr_t address);
+    // Nobody is told of what happens from now on.
+    void miss_events(const char *why);
+    // What exports end with from now on.
+    void fail_exports(ucs_status_t status) { failure_ = status; }
+
+    ucs_status_t describe(uintptr_t address, size_t length,
+                          ucx_ib_dmabuf::extent *out) override;
+    bool is_current(uintptr_t address, size_t length,
+                    uint64_t identity) override;
+    ucs_status_t export_range(uintptr_t address, size_t length, int *fd,
+                              size_t *offset) override;
+    size_t granularity() const override { return page_; }
+    const char *name() const noexcept override { return "udmabuf"; }
+    // Not CUDA's, of which nothing depends on this.
+    ucs_memory_type_t memory_type() const noexcept override
+    {
+        return UCS_MEMORY_TYPE_ROCM;
+    }
+    bool may_be_device(uintptr_t address, size_t) const noexcept override
+    {
+        return address - base_ < memory_size;
+    }
+    size_t max_registered(int) override { return SIZE_MAX; }
+    ucs_status_t copy_to_host(void *host, uintptr_t device,
+                              size_t length) override;
+    ucs_status_t copy_from_host(uintptr_t device, const void *host,
+                                size_t length) override;
+    void watch(listener &told) noexcept override { told_ = &told; }
+    void refresh_events() noexcept override {}
+
+private:
+    struct block {
+        size_t size;
+        uint64_t identity;
+        bool joins;   // a segment
+        bool goes_on; // the next one was allocated with it
+    };
+    using blocks = std::map<uintptr_t, block>;
+
+    ucs_status_t find(uintptr_t address, size_t length,
+                      ucx_ib_dmabuf::extent *out) const;
+    void tell(uintptr_t address, size_t length);
+    void clear(uintptr_t address, size_t length);
+
+    const size_t page_;
+    int memory_     = -1; // a file
+    int device_     = -1;
+    uintptr_t base_ = 0; // where it is mapped
+    std::mutex mutex_;
+    blocks blocks_;
+    uint64_t last_identity_ = 0;
+    ucs_status_t failure_   = UCS_OK;
+    listener *told_         = nullptr;
+};
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The decorated memory domain with another vendor's GPU than CUDA's, over
+// soft-RoCE in the lab; there is no libcuda in the process.
+#include "../../../src/uct/ib_dmabuf/md/decorate.h"
+#include "../../../src/uct/ib_dmabuf/md/plugin.h"
+#include "../../lab/soft_roce.h"
+#include "../common/fds.h"
+#include "../contract/udmabuf_vendor.h"
+#include "fake_domain.h"
+#include "memory_domain.h"
+#include <algorithm>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+constexpr size_t mib    = 1 << 20;
+constexpr size_t length = 10000;
+
+udmabuf_vendor *vendor; // the plug-in's
+
+std::unique_ptr<gpu_vendor> find_udmabuf()
+{
+    auto made = std::make_unique<udmabuf_vendor>();
+    vendor    = made.get();
+    return made;
+}
+
+// As module.cc does for CUDA, before a domain is opened.
+const bool enabled = [] {
+    const bool good = plugin::enable(find_udmabuf);
+    decorate_uct_ib();
+    return good;
+}();
+
+class test_vendor : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        ASSERT_TRUE(enabled && (vendor != nullptr));
+        base_ = vendor->allocate(4 * mib);
+    }
+    void TearDown() override
+    {
+        if (base_ != 0) {
+            vendor->release(base_);
+        }
+    }
+
+    uct_mem_h reg(uintptr_t address)
+    {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(address), length,
+                                  UCT_MD_MEM_ACCESS_ALL, &memh));
+        return memh;
+    }
+    // A peer with the handle's remote key writes.
+    ibv_wc_status write(uintptr_t address, uct_mem_h memh)
+    {
+        return nic_.transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
+                             address, static_cast<uint32_t>(md_.pack(memh)),
+                             length);
+    }
+    static bool all_are(char byte, uintptr_t address)
+    {
+        const auto *bytes = reinterpret_cast<const char *>(address);
+        return std::all_of(bytes, bytes + length,
+                           [&](char each) { return each == byte; });
+    }
+
+    memory_domain md_;
+    test::nic nic_{reinterpret_cast<uct_ib_md_t *>(md_.get())->pd};
+    std::vector<uint8_t> host_ = std::vector<uint8_t>(length, 'n');
+    test::region host_mr_      = nic_.reg(host_);
+    uintptr_t base_            = 0;
+};
+
+TEST_F(test_vendor, its_type_is_among_those_registered)
+{
+    EXPECT_TRUE(md_.attr().cap.reg_mem_types & UCS_BIT(vendor->memory_type()));
+    EXPECT_FALSE(md_.attr().cap.reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA));
+    EXPECT_EQ(nullptr, dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD));
+}
+
+TEST_F(test_vendor, the_nic_reaches_the_memory)
+{
+    const int fds    = count_fds();
+    uct_mem_h first  = reg(base_ + 100);
+    uct_mem_h second = reg(base_ + 2 * mib);
+
+    EXPECT_EQ(keys_of(first).lkey, keys_of(second).lkey) << "registered once";
+    EXPECT_EQ(fds, count_fds());
+    EXPECT_EQ(IBV_WC_SUCCESS, write(base_ + 100, first));
+    EXPECT_TRUE(all_are('n', base_ + 100));
+    EXPECT_TRUE(all_are(0, base_ + 2 * mib));
+    md_.dereg(first);
+    md_.dereg(second);
+}
+
+TEST_F(test_vendor, segments_are_one_range)
+{
+    const uintptr_t run = vendor->allocate(mib, 2);
+    uct_mem_h memh      = reg(run + mib - length / 2);
+
+    EXPECT_EQ(IBV_WC_SUCCESS, write(run + mib - length / 2, memh));
+    EXPECT_TRUE(all_are('n', run + mib - length / 2));
+    md_.dereg(memh);
+    vendor->release(run);
+}
+
+TEST_F(test_vendor, a_release_deregisters_at_once)
+{
+    const int before = count_regions();
+
+    md_.dereg(reg(base_));
+    EXPECT_EQ(before + 1, count_regions());
+    vendor->release(base_);
+    EXPECT_EQ(before, count_regions());
+    base_ = 0;
+}
+
+TEST_F(test_vendor, what_is_not_exported_is_staged)
+{
+    uct_mem_h memh = nullptr;
+
+    vendor->fail_exports(UCS_ERR_UNSUPPORTED);
+    ASSERT_EQ(UCS_OK,
+              ucp_mem_rereg_mds(md_.get(), reinterpret_cast<void *>(base_),
+                                length, UCT_MD_MEM_ACCESS_RMA, &memh));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              md_.reg(reinterpret_cast<void *>(base_), length,
+                      UCT_MD_MEM_ACCESS_RMA, nullptr))
+        << "another caller";
+    vendor->fail_exports(UCS_OK);
+    EXPECT_EQ(IBV_WC_SUCCESS, write(base_, memh));
+    EXPECT_TRUE(all_are(0, base_)) << "not yet";
+    md_.dereg(memh);
+    EXPECT_TRUE(all_are('n', base_));
+}
+
+TEST_F(test_vendor, host_memory_is_passed_on)
+{
+    std::vector<uint8_t> host(length);
+    uct_mem_h memh = reg(reinterpret_cast<uintptr_t>(host.data()));
+
+    EXPECT_EQ(IBV_WC_SUCCESS,
+              write(reinterpret_cast<uintptr_t>(host.data()), memh));
+    EXPECT_EQ(host_, host);
+    md_.dereg(memh);
+}
+
+// Last, as events that are missed stay so.
+class test_vendor_late : public test_vendor {};
+
+TEST_F(test_vendor_late, missed_events_cost_no_byte)
+{
+    uct_mem_h memh = reg(base_);
+
+    md_.dereg(memh);
+    vendor->miss_events("the test says so");
+    vendor->replace(base_);
+    memh = reg(base_);
+    EXPECT_EQ(IBV_WC_SUCCESS, write(base_, memh));
+    EXPECT_TRUE(all_are('n', base_));
+    md_.dereg(memh);
+}
+
+} // namespace
