@@ -89,7 +89,7 @@ public:
             gpus_.alloc(one.address, one.size, std::max(one.which, 0),
                         one.what == trace_step::action::map);
             // As the memory domain does: nothing old is there any more.
-            cache_.invalidate(one.address, one.size);
+            invalidate(one.address, one.size);
             return true;
         case trace_step::action::free:
             return release(one.address);
@@ -130,13 +130,20 @@ private:
         return now.evictions;
     }
 
+    // And waits for the cache's own thread: everything here is for one.
+    void invalidate(uintptr_t address, size_t size)
+    {
+        cache_.invalidate(address, size);
+        cache_.flush();
+    }
+
     bool release(uintptr_t base)
     {
         const trace_block *block = gpus_.at(base);
         if (block == nullptr || block->base != base) {
             return false;
         }
-        cache_.invalidate(base, block->size);
+        invalidate(base, block->size);
         for (auto &one : nics_) {
             one.peer.release(base, block->size);
             // With everything that may have been registered together with it.

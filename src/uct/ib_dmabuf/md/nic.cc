@@ -2,6 +2,7 @@
 #include "nic.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
@@ -35,27 +36,33 @@ ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
         return status;
     }
 
-    auto *created =
-        new (std::nothrow) registration{mr->lkey, mr->rkey, mr, getpid()};
-    if (created == nullptr) {
+    try {
+        std::lock_guard<std::mutex> guard(mutex_);
+        registrations_.insert_or_assign(mr->lkey, registration{mr, getpid()});
+    } catch (const std::bad_alloc &) {
         verbs_dereg_mr(mr);
         return UCS_ERR_NO_MEMORY;
     }
-    *handle = created;
+    *handle = std::bit_cast<void *>(keys{mr->lkey, mr->rkey});
     return UCS_OK;
+}
+
+registration *nic::find(void *handle)
+{
+    std::lock_guard<std::mutex> guard(mutex_);
+    return &registrations_.find(std::bit_cast<keys>(handle).lkey)->second;
 }
 
 void nic::dereg(void *handle)
 {
-    auto *ended   = static_cast<registration *>(handle);
-    memh *waiting = nullptr;
-
-    verbs_dereg_mr(ended->mr);
+    decltype(registrations_)::node_type ended;
     {
+        // Before the device can give the same key to another one.
         std::lock_guard<std::mutex> guard(mutex_);
-        std::swap(waiting, ended->invalidated);
+        ended = registrations_.extract(std::bit_cast<keys>(handle).lkey);
     }
-    delete ended;
+    verbs_dereg_mr(ended.mapped().mr);
+    memh *waiting = ended.mapped().invalidated;
     while (waiting != nullptr) {
         memh *told                   = waiting;
         uct_completion_t *completion = told->invalidated;
@@ -67,8 +74,8 @@ void nic::dereg(void *handle)
 
 memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
-    const auto *keys = static_cast<registration *>(used->handle);
-    memh *created    = new (std::nothrow) memh(keys->lkey, keys->rkey);
+    const auto both = std::bit_cast<keys>(used->handle);
+    memh *created   = new (std::nothrow) memh(both.lkey, both.rkey);
 
     if (created != nullptr) {
         created->address = address;
@@ -94,14 +101,14 @@ registration *nic::reg_alone(const memh &handle)
     }
     ucs_status_t status = reg(fd, low, high - low, &result);
     close(fd);
-    return (status == UCS_OK) ? static_cast<registration *>(result) : nullptr;
+    return (status == UCS_OK) ? find(result) : nullptr;
 }
 
 void nic::dereg_alone(registration *own)
 {
     // In the child of a fork it is the parent's, and stays.
     if (own->process == getpid()) {
-        dereg(own);
+        dereg(std::bit_cast<void *>(keys{own->mr->lkey, own->mr->rkey}));
     }
 }
 
@@ -127,7 +134,7 @@ void nic::unstage(memh *handle)
 
 void nic::notify_invalidated(memh *handle, uct_completion_t *completion)
 {
-    auto *shared = static_cast<registration *>(handle->used->handle);
+    registration *shared = find(handle->used->handle);
     std::lock_guard<std::mutex> guard(mutex_);
 
     handle->invalidated = completion;

@@ -7,12 +7,12 @@
 #include "staging_pool.h"
 #include <mutex>
 #include <sys/types.h>
+#include <unordered_map>
 
 namespace ucx_ib_dmabuf {
 
-// A dma-buf that is registered: what the cache's handles point to.
+// A dma-buf that is registered.
 struct registration {
-    uint32_t lkey, rkey; // the mr's, nearer by
     ibv_mr *mr;
     pid_t process;               // that made it
     memh *invalidated = nullptr; // to tell at its end. Under the NIC's lock
@@ -53,12 +53,21 @@ public:
     void notify_invalidated(memh *handle, uct_completion_t *completion);
 
 private:
+    // What the cache's handle is, so that a hit finds the keys with the region:
+    // one more thing to fetch from memory would cost a third of it where there
+    // are many regions.
+    struct keys {
+        uint32_t lkey, rkey;
+    };
+
     int access() const;
+    registration *find(void *handle);
 
     uct_ib_md_t *const md_;
     gpu_vendor &gpu_;
     staging_pool copies_;
     std::mutex mutex_;
+    std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };
 
 } // namespace ucx_ib_dmabuf

@@ -308,7 +308,7 @@ uint32_t key_of_its_own(decorated &self, memh *handle)
             self.device.dereg_alone(made);
         }
     }
-    return own->rkey;
+    return own->mr->rkey;
 }
 
 ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h uct_memh,
