@@ -13,6 +13,7 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace test;
+using namespace ucm;
 
 SCENARIO(driver_api)
 {
