@@ -13,14 +13,9 @@ void *subscriber_arg;
 
 const char *usual_reason(ucm::gap which)
 {
-    switch (which) {
-    case ucm::gap::graphs:
-        return "graphs allocate memory, and free it while they run";
-    case ucm::gap::memory:
-        return "host memory ran out while CUDA memory was noted";
-    default:
-        return "functions could not be hooked";
-    }
+    return (which == ucm::gap::graphs)
+               ? "graphs allocate memory, and free it while they run"
+               : "host memory ran out while CUDA memory was noted";
 }
 
 } // namespace

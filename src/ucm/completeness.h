@@ -13,8 +13,8 @@ enum class gap : unsigned {
     memory = 4, // something could not be written down
 };
 
-// Notes a gap, and tells the subscriber if it is new: `why`, or what is usual
-// for this gap. Takes no lock; call it with none held.
+// Notes a gap, and tells the subscriber if it is new: `why`, which only `hooks`
+// needs. Takes no lock; call it with none held.
 void note_gap(gap which, const char *why = nullptr) noexcept;
 
 // Whether there is any.

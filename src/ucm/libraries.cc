@@ -57,18 +57,10 @@ const void *object_of(Pointer address)
 
 } // namespace
 
-driver_library::driver_library()
+driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
 {
-    handle_ = open_loaded("libcuda.so.1");
     if (handle_ == nullptr) {
         handle_ = open_loaded("libcuda.so");
-    }
-    if (handle_ != nullptr) {
-        get_proc_       = symbol("cuGetProcAddress_v2");
-        get_proc_is_v2_ = get_proc_ != nullptr;
-        if (!get_proc_is_v2_) {
-            get_proc_ = symbol("cuGetProcAddress");
-        }
     }
 }
 
@@ -77,18 +69,20 @@ void *driver_library::symbol(const char *name) const
     return dlsym(handle_, name);
 }
 
+// Null where the driver has no such function, or is too old to be asked.
 void *driver_library::ask(const char *entry, int version, uint64_t flags) const
 {
-    using first   = int (*)(const char *, void **, int, uint64_t);
-    using second  = int (*)(const char *, void **, int, uint64_t, int *);
+    using first   = int(const char *, void **, int, uint64_t);
+    using second  = int(const char *, void **, int, uint64_t, int *);
     void *address = nullptr;
-    int found     = 0;
+    int result    = CUDA_ERROR_NOT_FOUND, found;
 
-    const int result = get_proc_is_v2_
-                           ? reinterpret_cast<second>(get_proc_)(
-                                 entry, &address, version, flags, &found)
-                           : reinterpret_cast<first>(get_proc_)(entry, &address,
-                                                                version, flags);
+    if (void *v2 = symbol("cuGetProcAddress_v2")) {
+        result = reinterpret_cast<second *>(v2)(entry, &address, version, flags,
+                                                &found);
+    } else if (void *v1 = symbol("cuGetProcAddress")) {
+        result = reinterpret_cast<first *>(v1)(entry, &address, version, flags);
+    }
     return (result == cuda_ok) ? address : nullptr;
 }
 
@@ -97,7 +91,7 @@ addresses driver_library::find(const hooked_function &function) const
     addresses result;
 
     add(result, symbol(function.symbol));
-    if ((get_proc_ != nullptr) && !function.by_symbol_only) {
+    if (!function.by_symbol_only) {
         std::string entry = function.symbol;
         const auto flags  = take_off(entry, "_ptsz")
                                 ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM

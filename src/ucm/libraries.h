@@ -27,9 +27,7 @@ public:
 private:
     void *ask(const char *entry, int version, uint64_t flags) const;
 
-    void *handle_        = nullptr;
-    void *get_proc_      = nullptr;
-    bool get_proc_is_v2_ = false;
+    void *handle_;
 };
 
 // All CUDA runtimes in the process: each libcudart.so, and whatever exports the

@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 
 #include "prologue_x86_64.h"
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -26,23 +27,38 @@ struct instruction {
     int64_t relative  = 0; // displacement of calls, jumps and branches
 };
 
+// What may follow an opcode.
 struct operands {
-    bool modrm;
-    unsigned immediate = 0; // bytes
-    flow leads         = flow::next;
+    char letter;   // in the tables of opcodes
+    bool modrm;    // with its SIB and displacement
+    int immediate; // bytes
+    flow leads = flow::next;
 };
+constexpr int word_or_long = -1; // 2 with the prefix for that, else 4
+constexpr int up_to_quad   = -2; // the same, but 8 with REX.W
 
-// What follows each opcode:
-//   .  not known here                  -  nothing
-//   b  1 byte                          B  ModRM, 1 byte
-//   z  4 bytes, or 2 (operand size)    Z  ModRM, 4 bytes or 2
-//   v  the same, or 8 (REX.W)          m  ModRM
-//   t  ModRM; 1 byte in TEST           T  ModRM; 4 bytes or 2 in TEST
-//   n  nothing: NOP                    N  ModRM: NOP
-//   r  nothing: RET, INT3              R  2 bytes: RET
-//   c  disp8: branch                   C  disp32: branch
-//   j  disp8: JMP                      J  disp32: JMP
-//   L  disp32: CALL                    i  ModRM: INC to PUSH, JMP indirect
+constexpr operands all_operands[] = {
+    {'.', false, 0, flow::unknown},
+    {'-', false, 0},
+    {'m', true, 0},
+    {'b', false, 1},
+    {'B', true, 1},
+    {'z', false, word_or_long},
+    {'Z', true, word_or_long},
+    {'v', false, up_to_quad},  // MOV
+    {'t', true, 1},            // f6, of which only TEST has an immediate
+    {'T', true, word_or_long}, // f7
+    {'i', true, 0},            // ff, of which JMP ends
+    {'n', false, 0, flow::nop},
+    {'N', true, 0, flow::nop},
+    {'r', false, 0, flow::end}, // RET, INT3
+    {'R', false, 2, flow::end},
+    {'c', false, 1, flow::branch_rel},
+    {'C', false, 4, flow::branch_rel},
+    {'j', false, 1, flow::jump_rel},
+    {'J', false, 4, flow::jump_rel},
+    {'L', false, 4, flow::call_rel},
+};
 constexpr char one_byte[] = "mmmmbz..mmmmbz.." // 00
                             "mmmmbz..mmmmbz.."
                             "mmmmbz..mmmmbz.."
@@ -78,51 +94,23 @@ constexpr char two_byte[] = "................" // 0f 00
 
 operands operands_of(char letter, uint8_t modrm, bool wide, bool word)
 {
-    const unsigned imm   = word ? 2 : 4;
     const unsigned digit = (modrm >> 3) & 7;
+    operands found =
+        *std::ranges::find(all_operands, letter, &operands::letter);
 
-    switch (letter) {
-    case '-':
-        return {false};
-    case 'b':
-        return {false, 1};
-    case 'B':
-        return {true, 1};
-    case 'z':
-        return {false, imm};
-    case 'Z':
-        return {true, imm};
-    case 'v':
-        return {false, wide ? 8 : imm};
-    case 'm':
-        return {true};
-    case 't':
-        return {true, (digit < 2) ? 1u : 0u};
-    case 'T':
-        return {true, (digit < 2) ? imm : 0u};
-    case 'n':
-        return {false, 0, flow::nop};
-    case 'N':
-        return {true, 0, flow::nop};
-    case 'r':
-        return {false, 0, flow::end};
-    case 'R':
-        return {false, 2, flow::end};
-    case 'c':
-        return {false, 1, flow::branch_rel};
-    case 'C':
-        return {false, 4, flow::branch_rel};
-    case 'j':
-        return {false, 1, flow::jump_rel};
-    case 'J':
-        return {false, 4, word ? flow::unknown : flow::jump_rel};
-    case 'L':
-        return {false, 4, word ? flow::unknown : flow::call_rel};
-    case 'i': // /4, /5: JMP
-        return {true, 0, ((digit >> 1) == 2) ? flow::end : flow::next};
-    default:
-        return {false, 0, flow::unknown};
+    if ((found.immediate == up_to_quad) && wide) {
+        found.immediate = 8;
+    } else if (found.immediate < 0) {
+        found.immediate = word ? 2 : 4;
     }
+    if (((letter == 't') || (letter == 'T')) && (digit > 1)) {
+        found.immediate = 0;
+    } else if ((letter == 'i') && ((digit == 4) || (digit == 5))) {
+        found.leads = flow::end;
+    } else if (((letter == 'J') || (letter == 'L')) && word) {
+        found.leads = flow::unknown;
+    }
+    return found;
 }
 
 // Length of ModRM, SIB and displacement; sets where a %rip-relative one is.
@@ -184,7 +172,7 @@ instruction decode(const uint8_t *code)
         memcpy(&value, p, sizeof(value));
         insn.relative = value;
     }
-    insn.length = size_t(p - code) + with.immediate;
+    insn.length = size_t(p - code) + size_t(with.immediate);
     insn.leads  = with.leads;
     return insn;
 }
