@@ -3,7 +3,7 @@
 #include "code_patch.h"
 #include "completeness.h"
 #include "libraries.h"
-#include <list>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -43,9 +43,8 @@ private:
     uint64_t libraries_seen_ = 0;
     bool ucx_frees_          = false; // UCX's own hooks see cuMemFree
     std::set<void *> hooked_;         // addresses that were dealt with
-    std::set<const void *> by_reloc_; // functions whose symbol was
     // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
-    std::list<ucm_reloc_patch_t> reloc_patches_;
+    std::map<const hooked_function *, ucm_reloc_patch_t> reloc_patches_;
     std::map<std::string, std::string> missing_; // function, why
     size_t told_ = 0; // how many of those the subscriber knows
     std::atomic<bool> installed_{false};
@@ -112,7 +111,7 @@ void installer::hook_by_reloc(const hooked_function &function, void *address)
     if (slot != nullptr) {
         slot->original->store(address);
         ++kind.used;
-        ucm_reloc_patch_t &patch = reloc_patches_.emplace_back();
+        ucm_reloc_patch_t &patch = reloc_patches_[&function];
         patch.symbol             = function.symbol;
         patch.value              = slot->hook;
         ucm_reloc_modify(&patch);
@@ -136,7 +135,7 @@ void installer::hook(const hooked_function &function, const addresses &found)
             missing_.emplace(function.symbol, error);
         }
         // Better than nothing: calls by name, though not by address.
-        if (mode(UCM_MMAP_HOOK_RELOC) && by_reloc_.insert(&function).second) {
+        if (mode(UCM_MMAP_HOOK_RELOC) && !reloc_patches_.contains(&function)) {
             hook_by_reloc(function, address);
         }
     }

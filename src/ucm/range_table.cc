@@ -28,6 +28,14 @@ bool range_table::insert(const memory_range &added) noexcept
     return true;
 }
 
+uint64_t range_table::owner(uint64_t base) noexcept
+{
+    shard &part = shard_of(base);
+    const std::lock_guard<std::mutex> guard(part.lock);
+    const auto found = part.entries.find(base);
+    return (found == part.entries.end()) ? 0 : found->second.owner;
+}
+
 // Returns the size if it is exact. A serial of 0 is any.
 size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 {

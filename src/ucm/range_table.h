@@ -40,6 +40,9 @@ public:
     // is no memory left, and it is not in the table.
     bool insert(const memory_range &added) noexcept;
 
+    // Of an allocation; 0 if it is not known.
+    uint64_t owner(uint64_t base) noexcept;
+
     // These return an allocation's size, 0 if it is not known exactly.
     size_t size(uint64_t base) noexcept { return act(step::look, base); }
     size_t remove(uint64_t base) noexcept { return act(step::remove, base); }

@@ -17,15 +17,19 @@ namespace {
 
 std::atomic<bool> graph_memory{false};
 
-// Modules that libraries gave out.
-struct module_table {
-    std::mutex lock;
-    std::map<uint64_t, uint64_t> library_of;
+struct tables {
+    range_table ranges;
+    range_table modules; // that libraries gave out, which own them
 };
 
 range_table &ranges() noexcept
 {
-    return immortal<range_table>();
+    return immortal<tables>().ranges;
+}
+
+range_table &modules() noexcept
+{
+    return immortal<tables>().modules;
 }
 
 // An allocation that is not in the table may be missed when its owner goes.
@@ -208,21 +212,13 @@ void release::owned(uint64_t owner)
         return;
     }
     try {
-        owned_ = ranges().take_owned(owner);
+        modules_ = modules().take_owned(owner);
+        owned_   = ranges().take_owned(owner);
         for (const memory_range &range : owned_) {
             dispatch_free(range.base, range.size);
         }
     } catch (const std::bad_alloc &) {
         announce_without_memory();
-    }
-    // Nodes move from map to map: this needs no memory.
-    auto &[lock, library_of] = immortal<module_table>();
-    const std::lock_guard<std::mutex> guard(lock);
-    for (auto i = library_of.begin(); i != library_of.end();) {
-        const auto one = i++;
-        if (one->second == owner) {
-            modules_.insert(library_of.extract(one));
-        }
     }
 }
 
@@ -273,9 +269,9 @@ void release::take_back(bool size_is_sure)
             dispatch_allocation(range.base, range.size);
         }
     }
-    module_table &modules = immortal<module_table>();
-    const std::lock_guard<std::mutex> guard(modules.lock);
-    modules.library_of.merge(modules_);
+    for (const memory_range &module : modules_) {
+        note_module(module.base, module.owner);
+    }
 }
 
 void announce_vanished()
@@ -338,21 +334,17 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
     dispatch_allocation(address, size);
 }
 
-uint64_t owner_of_module(uint64_t module)
+void note_module(uint64_t module, uint64_t library)
 {
-    auto &[lock, library_of] = immortal<module_table>();
-    const std::lock_guard<std::mutex> guard(lock);
-    const auto found = library_of.find(module);
-    return (found == library_of.end()) ? module : found->second;
+    if (!modules().insert({module, 1, library, state::owned})) {
+        note_gap(gap::memory);
+    }
 }
 
-void note_module(uint64_t module, uint64_t library)
-try {
-    auto &[lock, library_of] = immortal<module_table>();
-    const std::lock_guard<std::mutex> guard(lock);
-    library_of[module] = library;
-} catch (const std::bad_alloc &) {
-    note_gap(gap::memory);
+uint64_t owner_of_module(uint64_t module)
+{
+    const uint64_t library = modules().owner(module);
+    return (library == 0) ? module : library;
 }
 
 void note_graph_memory()
@@ -370,12 +362,8 @@ void follow_ucx_events()
 
         // Another thread of the parent may have held a lock or been inside a
         // map: the child starts afresh, and leaks what is there.
-        const auto in_child = [] {
-            new (&immortal<range_table>()) range_table;
-            new (&immortal<module_table>()) module_table;
-        };
-        immortal<range_table>();
-        immortal<module_table>();
+        const auto in_child = [] { new (&immortal<tables>()) tables; };
+        immortal<tables>();
         if (pthread_atfork(nullptr, nullptr, in_child) != 0) {
             note_gap(gap::memory);
         }

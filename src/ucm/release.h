@@ -3,7 +3,6 @@
 #define UCX_IB_DMABUF_UCM_RELEASE_H_
 
 #include "range_table.h"
-#include <map>
 #include <new>
 #include <ucs/memory/memory_type.h>
 
@@ -120,9 +119,9 @@ private:
     bool swept_         = false;
     bool is_opening_    = false;
     bool was_listed_    = false;
-    memory_range range_ = {0, 0};          // to take back; size 0: nothing
-    std::vector<memory_range> owned_;      // the same
-    std::map<uint64_t, uint64_t> modules_; // the same
+    memory_range range_ = {0, 0};       // to take back; size 0: nothing
+    std::vector<memory_range> owned_;   // the same
+    std::vector<memory_range> modules_; // the same
 };
 
 // Announces the allocations that the driver does not know any more, after a
