@@ -23,84 +23,60 @@ void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
 namespace ucm {
 namespace {
 
-// ---- Releases: announced before the driver is called.
-
-template <ucs_memory_type_t type>
-void free_pointer(release &going, uint64_t address)
-{
-    going.pointer(address, type);
-}
-
-// Announced when called, as the memory's user is done.
-void free_async(release &going, uint64_t address, void *)
-{
-    going.to_pool(address);
-}
-
-void free_range(release &going, uint64_t address, size_t size)
-{
-    going.range(address, size);
-}
-
-// Only the last of many takes the memory away.
-void close_ipc(release &going, uint64_t address)
-{
-    going.opening(address);
-}
-
-// What is left of a pool's, a module's or a library's memory goes.
-void destroy_owner(release &going, uint64_t owner)
-{
-    going.owned(owner);
-}
-
-void trim_pool(release &going, uint64_t pool, size_t)
-{
-    going.owned(pool);
-}
-
-template <class... Args>
-void destroy(release &going, Args...)
-{
-    going.everything();
-}
-
-template <class... Args>
-void destroy_graph(release &going, Args...)
-{
-    going.graphs();
-}
-
-template <auto announce, bool refused, class = decltype(+announce)>
+// Releases are announced before the driver is called. `Extra` are arguments
+// that say nothing about what goes.
+template <class Member, Member announce, bool refused, class... Extra>
 struct releasing;
 
-template <auto announce, bool refused, class... Args>
-struct releasing<announce, refused, void (*)(release &, Args...)> {
-    using signature               = cuda_result(Args...);
+template <class... Args, void (release::*announce)(Args...), bool refused,
+          class... Extra>
+struct releasing<void (release::*)(Args...), announce, refused, Extra...> {
+    using signature               = cuda_result(Args..., Extra...);
     static constexpr bool refuses = refused;
 
-    static cuda_result run(signature *next, Args... args)
+    static cuda_result run(signature *next, Args... args, Extra... extra)
     {
         release going;
-        announce(going, args...);
-        return going.through([&] { return next(args...); });
+        (going.*announce)(args...);
+        return going.through([&] { return next(args..., extra...); });
     }
 };
 
-// ---- What brings memory: announced after the driver has been called.
+// What brings memory is announced after the driver has been called. If that has
+// no memory left it is asked once more where the plug-in could give some up.
+template <class Function, Function announce, bool before_ucx, class... Extra>
+struct allocating;
+
+template <class... Args, void (*announce)(Args...), bool before_ucx,
+          class... Extra>
+struct allocating<void (*)(Args...), announce, before_ucx, Extra...> {
+    using signature               = cuda_result(Args..., Extra...);
+    static constexpr bool refuses = false;
+
+    static cuda_result run(signature *next, Args... args, Extra... extra)
+    {
+        const bool outermost = this_thread.allocations++ == 0;
+        cuda_result result   = next(args..., extra...);
+        if (outermost && (result == cuda_out_of_memory)) {
+            const reclaim_handler reclaim = reclaimer.load();
+            if ((reclaim != nullptr) && reclaim(reclaimer_arg)) {
+                result = next(args..., extra...);
+            }
+        }
+        --this_thread.allocations;
+        if (!before_ucx && outermost && (result == cuda_ok)) {
+            announce(args...);
+        }
+        return result;
+    }
+};
 
 void allocate(uint64_t *address, size_t size)
 {
     announce_allocation(*address, size);
 }
 
-void allocate_managed(uint64_t *address, size_t size, unsigned)
-{
-    announce_allocation(*address, size);
-}
-
-void allocate_pitch(uint64_t *address, size_t *pitch, size_t, size_t height,
-                    unsigned)
+void allocate_pitch(uint64_t *address, size_t *pitch, size_t, size_t height)
 {
     announce_allocation(*address, *pitch * height);
 }
@@ -129,24 +105,19 @@ void allocate_async(uint64_t *address, size_t size, void *stream)
     allocate_from_pool<per_thread>(address, size, 0, stream);
 }
 
-void map(uint64_t address, size_t size, size_t, uint64_t, uint64_t)
+void map(uint64_t address, size_t size)
 {
     announce_allocation(address, size, 0, kept::unlisted);
 }
 
-void open_ipc(uint64_t *address, CUipcMemHandle, unsigned)
-{
-    announce_allocation(*address, 0);
-}
-
-// Memory of a pool or of another API, by a description.
-void import(uint64_t *address, uint64_t, void *)
+// Memory of another process, a pool or another API.
+void open(uint64_t *address)
 {
     announce_allocation(*address, 0);
 }
 
 // Memory that goes with its owner.
-void get_global(uint64_t *address, size_t *size, uint64_t owner, const char *)
+void get_global(uint64_t *address, size_t *size, uint64_t owner)
 {
     if (address != nullptr) {
         announce_allocation(*address, (size != nullptr) ? *size : 0,
@@ -185,38 +156,7 @@ void add_node(void *, void *, const void *, Edges..., size_t,
 #endif
 
 // Memory without an address of its own.
-template <class... Args>
-void create(Args...)
-{
-}
-
-// If the driver has no memory left it is asked once more where the plug-in
-// could give some up.
-template <auto announce, bool before_ucx, class = decltype(+announce)>
-struct allocating;
-
-template <auto announce, bool before_ucx, class... Args>
-struct allocating<announce, before_ucx, void (*)(Args...)> {
-    using signature               = cuda_result(Args...);
-    static constexpr bool refuses = false;
-
-    static cuda_result run(signature *next, Args... args)
-    {
-        const bool outermost = this_thread.allocations++ == 0;
-        cuda_result result   = next(args...);
-        if (outermost && (result == cuda_out_of_memory)) {
-            const reclaim_handler reclaim = reclaimer.load();
-            if ((reclaim != nullptr) && reclaim(reclaimer_arg)) {
-                result = next(args...);
-            }
-        }
-        --this_thread.allocations;
-        if (!before_ucx && outermost && (result == cuda_ok)) {
-            announce(args...);
-        }
-        return result;
-    }
-};
+void create() {}
 
 // ---- Primary contexts.
 
@@ -284,29 +224,30 @@ struct release_primary {
 
 constexpr bool refuses = true;
 
-template <auto announce, bool refused = false>
+template <auto announce, bool refused = false, class... Extra>
 constexpr hooked_function releases(const char *symbol)
 {
-    return {symbol, kind_of<releasing<announce, refused>>};
+    return {
+        symbol,
+        kind_of<releasing<decltype(announce), announce, refused, Extra...>>};
 }
 
-template <auto announce>
+template <auto announce, bool before_ucx, class... Extra>
+constexpr auto kind_of_allocating =
+    kind_of<allocating<decltype(+announce), announce, before_ucx, Extra...>>;
+
+template <auto announce, class... Extra>
 constexpr hooked_function allocates(const char *symbol)
 {
-    return {symbol, kind_of<allocating<announce, false>>,
-            kind_of<allocating<announce, true>>};
+    return {symbol, kind_of_allocating<announce, false, Extra...>,
+            kind_of_allocating<announce, true, Extra...>};
 }
 
 template <class... Args>
 constexpr hooked_function creates(const char *symbol)
 {
-    return {symbol, kind_of<allocating<create<Args...>, false>>, nullptr, true};
+    return {symbol, kind_of_allocating<create, false, Args...>, nullptr, true};
 }
-
-constexpr auto free_device = free_pointer<UCS_MEMORY_TYPE_CUDA>;
-constexpr auto free_host   = free_pointer<UCS_MEMORY_TYPE_HOST>;
-constexpr auto end_context = destroy<void *>;
-constexpr auto end_device  = destroy<int>;
 
 // First what releases memory, then what allocates it: UCX takes memory that it
 // was not told of for host memory, and a size that is known need not be asked
@@ -314,51 +255,51 @@ constexpr auto end_device  = destroy<int>;
 // unmapped), cuMemHostUnregister and cuArrayDestroy (never device memory at an
 // address).
 constexpr hooked_function of_driver[] = {
-    releases<free_device, refuses>("cuMemFree_v2"),
-    releases<free_device, refuses>("cuMemFree"),
-    releases<free_host, refuses>("cuMemFreeHost"),
-    releases<free_async>("cuMemFreeAsync"),
-    releases<free_async>("cuMemFreeAsync_ptsz"),
-    releases<free_range, refuses>("cuMemUnmap"),
-    releases<free_range, refuses>("cuMemAddressFree"),
-    releases<close_ipc, refuses>("cuIpcCloseMemHandle"),
-    releases<trim_pool>("cuMemPoolTrimTo"),
-    releases<destroy_owner>("cuMemPoolDestroy"),
-    releases<destroy_owner>("cuModuleUnload"),
-    releases<destroy_owner>("cuLibraryUnload"),
-    releases<end_context>("cuCtxDestroy_v2"),
-    releases<end_context>("cuCtxDestroy"),
-    releases<end_context>("cuCtxDetach"),
-    releases<end_context>("cuGreenCtxDestroy"),
+    releases<&release::pointer, refuses>("cuMemFree_v2"),
+    releases<&release::pointer, refuses>("cuMemFree"),
+    releases<&release::host_pointer, refuses>("cuMemFreeHost"),
+    releases<&release::to_pool, false, void *>("cuMemFreeAsync"),
+    releases<&release::to_pool, false, void *>("cuMemFreeAsync_ptsz"),
+    releases<&release::range, refuses>("cuMemUnmap"),
+    releases<&release::range, refuses>("cuMemAddressFree"),
+    releases<&release::opening, refuses>("cuIpcCloseMemHandle"),
+    releases<&release::owned, false, size_t>("cuMemPoolTrimTo"),
+    releases<&release::owned>("cuMemPoolDestroy"),
+    releases<&release::owned>("cuModuleUnload"),
+    releases<&release::owned>("cuLibraryUnload"),
+    releases<&release::everything, false, void *>("cuCtxDestroy_v2"),
+    releases<&release::everything, false, void *>("cuCtxDestroy"),
+    releases<&release::everything, false, void *>("cuCtxDetach"),
+    releases<&release::everything, false, void *>("cuGreenCtxDestroy"),
     // The probe must not enter these two: too much would go.
-    releases<end_device>("cuDevicePrimaryCtxReset_v2"),
-    releases<end_device>("cuDevicePrimaryCtxReset"),
+    releases<&release::everything, false, int>("cuDevicePrimaryCtxReset_v2"),
+    releases<&release::everything, false, int>("cuDevicePrimaryCtxReset"),
     {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>},
     {"cuDevicePrimaryCtxRelease", kind_of<release_primary>},
     {"cuDevicePrimaryCtxRetain", kind_of<retain_primary>},
-    releases<destroy_graph<void *>>("cuGraphExecDestroy"),
-    releases<destroy_graph<int>, refuses>("cuDeviceGraphMemTrim"),
+    releases<&release::graphs, false, void *>("cuGraphExecDestroy"),
+    releases<&release::graphs, refuses, int>("cuDeviceGraphMemTrim"),
 
     allocates<allocate>("cuMemAlloc_v2"),
-    allocates<allocate_managed>("cuMemAllocManaged"),
-    allocates<allocate_pitch>("cuMemAllocPitch_v2"),
+    allocates<allocate, unsigned>("cuMemAllocManaged"),
+    allocates<allocate_pitch, unsigned>("cuMemAllocPitch_v2"),
     allocates<allocate_async<false>>("cuMemAllocAsync"),
     allocates<allocate_async<true>>("cuMemAllocAsync_ptsz"),
     allocates<allocate_from_pool<false>>("cuMemAllocFromPoolAsync"),
     allocates<allocate_from_pool<true>>("cuMemAllocFromPoolAsync_ptsz"),
-    allocates<map>("cuMemMap"),
-    allocates<open_ipc>("cuIpcOpenMemHandle_v2"),
-    allocates<get_global>("cuModuleGetGlobal_v2"),
+    allocates<map, size_t, uint64_t, uint64_t>("cuMemMap"),
+    allocates<open, CUipcMemHandle, unsigned>("cuIpcOpenMemHandle_v2"),
+    allocates<get_global, const char *>("cuModuleGetGlobal_v2"),
     allocates<get_library_module>("cuLibraryGetModule"),
-    allocates<get_global>("cuLibraryGetGlobal"),
-    allocates<get_global>("cuLibraryGetManaged"),
-    allocates<import>("cuMemPoolImportPointer"),
-    allocates<import>("cuExternalMemoryGetMappedBuffer"),
+    allocates<get_global, const char *>("cuLibraryGetGlobal"),
+    allocates<get_global, const char *>("cuLibraryGetManaged"),
+    allocates<open, uint64_t, void *>("cuMemPoolImportPointer"),
+    allocates<open, uint64_t, void *>("cuExternalMemoryGetMappedBuffer"),
     allocates<add_alloc_node>("cuGraphAddMemAllocNode"),
 #if CUDA_VERSION >= 12020
-    {"cuGraphAddNode_v2", kind_of<allocating<add_node<const void *>, false>>,
+    {"cuGraphAddNode_v2", kind_of_allocating<add_node<const void *>, false>,
      nullptr, false, true},
-    {"cuGraphAddNode", kind_of<allocating<add_node<>, false>>, nullptr, false,
+    {"cuGraphAddNode", kind_of_allocating<add_node<>, false>, nullptr, false,
      true},
 #endif
     creates<uint64_t *, size_t, const void *, uint64_t>("cuMemCreate"),
@@ -371,15 +312,15 @@ constexpr hooked_function of_driver[] = {
 // does so through public entry points for each of these is NVIDIA's secret, so
 // they are hooked too; a hook inside a hook keeps quiet.
 constexpr hooked_function of_runtime[] = {
-    releases<free_device>("cudaFree"),
-    releases<free_host>("cudaFreeHost"),
-    releases<free_async>("cudaFreeAsync"),
-    releases<free_async>("cudaFreeAsync_ptsz"),
-    releases<close_ipc>("cudaIpcCloseMemHandle"),
-    releases<trim_pool>("cudaMemPoolTrimTo"),
-    releases<destroy_owner>("cudaMemPoolDestroy"),
-    releases<destroy<>>("cudaDeviceReset"),
-    releases<destroy<>>("cudaThreadExit"),
+    releases<&release::pointer>("cudaFree"),
+    releases<&release::host_pointer>("cudaFreeHost"),
+    releases<&release::to_pool, false, void *>("cudaFreeAsync"),
+    releases<&release::to_pool, false, void *>("cudaFreeAsync_ptsz"),
+    releases<&release::opening>("cudaIpcCloseMemHandle"),
+    releases<&release::owned, false, size_t>("cudaMemPoolTrimTo"),
+    releases<&release::owned>("cudaMemPoolDestroy"),
+    releases<&release::everything>("cudaDeviceReset"),
+    releases<&release::everything>("cudaThreadExit"),
 };
 
 } // namespace

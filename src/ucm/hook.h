@@ -4,6 +4,7 @@
 
 #include "release.h"
 #include <type_traits>
+#include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
 

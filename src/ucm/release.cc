@@ -164,23 +164,30 @@ void announce_without_memory()
 
 } // namespace
 
-void release::pointer(uint64_t address, ucs_memory_type_t type)
+void release::pointer(uint64_t address)
 {
     if (outermost_ && (address != 0)) {
-        announce(address, ranges().remove(address), type);
+        announce(address, ranges().remove(address));
+    }
+}
+
+void release::host_pointer(uint64_t address)
+{
+    if (outermost_ && (address != 0)) {
+        announce(address, ranges().remove(address), UCS_MEMORY_TYPE_HOST);
     }
 }
 
 void release::to_pool(uint64_t address)
 {
     if (outermost_ && (address != 0)) {
-        announce(address, ranges().retire(address), UCS_MEMORY_TYPE_CUDA);
+        announce(address, ranges().retire(address));
     }
 }
 
 void release::opening(uint64_t address)
 {
-    pointer(address, UCS_MEMORY_TYPE_CUDA);
+    pointer(address);
     is_opening_ = range_.size != 0;
 }
 

@@ -82,7 +82,8 @@ public:
     release &operator=(const release &) = delete;
 
     // One allocation, by its address. 0 is no memory.
-    void pointer(uint64_t address, ucs_memory_type_t type);
+    void pointer(uint64_t address);
+    void host_pointer(uint64_t address);
     // One allocation that goes back to its pool.
     void to_pool(uint64_t address);
     // A range of mappings.
@@ -111,7 +112,8 @@ public:
 
 private:
     void finish(cuda_result result);
-    void announce(uint64_t address, size_t listed_size, ucs_memory_type_t type);
+    void announce(uint64_t address, size_t listed_size,
+                  ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
     void take_back(bool size_is_sure);
 
     const bool outermost_;
