@@ -83,14 +83,8 @@ const char *verify(const hook_kind &kind, void *address, const void *hook)
                                       : "a call did not reach the hook";
 }
 
-const char *installer::hook_address(const hooked_function &function,
-                                    void *address)
+const char *patch(hook_kind &kind, void *address)
 {
-    const bool is_ucxs = is_in_our_ucm(patched_target(address));
-    if (is_ucxs && (function.before_ucx == nullptr)) {
-        return nullptr;
-    }
-    hook_kind &kind = is_ucxs ? function.before_ucx() : function.kind();
     const hook_kind::slot *slot = kind.next_slot();
     if (slot == nullptr) {
         return "it has too many variants";
@@ -98,10 +92,22 @@ const char *installer::hook_address(const hooked_function &function,
     const char *error = patch_function(address, slot->hook, *slot->original);
     // Never another function's, once somebody may have come here through it.
     kind.used += (slot->original->load() != nullptr);
-    if (error == nullptr) {
-        error = verify(kind, address, slot->hook);
+    return (error != nullptr) ? error : verify(kind, address, slot->hook);
+}
+
+const char *installer::hook_address(const hooked_function &function,
+                                    void *address)
+{
+    if (!mode(UCM_MMAP_HOOK_BISTRO)) {
+        return "UCX_MEM_CUDA_HOOK_MODE does not allow to patch it";
     }
-    return is_ucxs ? nullptr : error; // UCX's announces in any case
+    if (!is_in_our_ucm(patched_target(address))) {
+        return patch(function.kind(), address);
+    }
+    if (function.before_ucx != nullptr) {
+        patch(function.before_ucx(), address);
+    }
+    return nullptr; // UCX's hook announces, whatever becomes of ours
 }
 
 void installer::hook_by_reloc(const hooked_function &function, void *address)
@@ -124,10 +130,7 @@ void installer::hook(const hooked_function &function, const addresses &found)
         if (!hooked_.insert(address).second) {
             continue;
         }
-        const char *error = mode(UCM_MMAP_HOOK_BISTRO)
-                                ? hook_address(function, address)
-                                : "UCX_MEM_CUDA_HOOK_MODE does not allow to "
-                                  "patch it";
+        const char *error = hook_address(function, address);
         if (error == nullptr) {
             continue;
         }
