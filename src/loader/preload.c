@@ -55,11 +55,8 @@ static void say(char *why, size_t max, const char *path, const char *reason)
 static module_init_func_t open_plugin(const char *path, int must_exist,
                                       char *why, size_t max)
 {
-    module_init_func_t init;
-    FILE *file;
-    void *dl;
+    FILE *file = fopen(path, "re");
 
-    file = fopen(path, "re");
     if (file == NULL) {
         if (must_exist) {
             say(why, max, path, "no such file, or not readable");
@@ -68,7 +65,8 @@ static module_init_func_t open_plugin(const char *path, int must_exist,
     }
     fclose(file);
 
-    dl = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    module_init_func_t init;
+    void *dl = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (dl == NULL) {
         say(why, max, path, dlerror());
         return NULL;
@@ -83,14 +81,13 @@ static module_init_func_t open_plugin(const char *path, int must_exist,
 /* Beside this library, or in UCX's module directory below it. */
 static module_init_func_t find_plugin(char *why, size_t max)
 {
-    static const char *const folders[] = {"", "ucx/"};
+    static const char *const folders[2] = {"", "ucx/"};
     /* A program with more rights than its user loads nothing by his word. */
     const char *named       = secure_getenv("UCX_IB_DMABUF_MODULE");
     char path[PATH_MAX]     = PLUGIN;
     module_init_func_t init = NULL;
     const char *slash;
     Dl_info self;
-    size_t i;
 
     if ((named != NULL) && (named[0] != '\0')) {
         return open_plugin(named, 1, why, max);
@@ -100,9 +97,7 @@ static module_init_func_t find_plugin(char *why, size_t max)
         say(why, max, PLUGIN, "its folder is not known");
         return NULL;
     }
-    for (i = 0; (i < sizeof(folders) / sizeof(folders[0])) && (init == NULL) &&
-                (why[0] == '\0');
-         ++i) {
+    for (size_t i = 0; (i < 2) && (init == NULL) && (why[0] == '\0'); ++i) {
         snprintf(path, sizeof(path), "%.*s/%s" PLUGIN,
                  (int)(slash - self.dli_fname), self.dli_fname, folders[i]);
         init = open_plugin(path, 0, why, max);
@@ -129,13 +124,10 @@ static int fits(load_modules_func_t ucx, const void *component, char *why,
                 {"libucs.so.0", "ucs_log_dispatch", 1},
                 {"libucm.so.0", "ucm_event_dispatch", 1},
                 {"libibverbs.so.1", "ibv_dereg_mr", 0}};
-    const void *own, *bound, *seen;
-    size_t i;
-
-    for (i = 0; i < sizeof(used) / sizeof(used[0]); ++i) {
-        own   = ucx_copy_symbol(component, used[i].symbol, NULL);
-        bound = loaded_symbol(used[i].library, used[i].symbol);
-        seen  = dlsym(RTLD_DEFAULT, used[i].symbol);
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); ++i) {
+        const void *own   = ucx_copy_symbol(component, used[i].symbol, NULL);
+        const void *bound = loaded_symbol(used[i].library, used[i].symbol);
+        const void *seen  = dlsym(RTLD_DEFAULT, used[i].symbol);
         if (used[i].is_ucx && (seen != NULL)) {
             bound = seen;
         }
@@ -158,9 +150,9 @@ static int is_enabled(void)
 {
     static const char *const off[] = {"n", "no", "off", "0", "false"};
     const char *value              = getenv("UCX_IB_DMABUF_ENABLE");
-    size_t i;
 
-    for (i = 0; (value != NULL) && (i < sizeof(off) / sizeof(off[0])); ++i) {
+    for (size_t i = 0; (value != NULL) && (i < sizeof(off) / sizeof(off[0]));
+         ++i) {
         if (strcasecmp(value, off[i]) == 0) {
             return 0;
         }
@@ -168,34 +160,21 @@ static int is_enabled(void)
     return 1;
 }
 
-static int is_known(load_modules_func_t ucx)
+/* Whether this copy was dealt with; notes it if it is to be added. */
+static int was_known(load_modules_func_t ucx, int add)
 {
-    size_t i;
-
-    for (i = 0; i < sizeof(known_copies) / sizeof(known_copies[0]); ++i) {
-        if (atomic_load(&known_copies[i]) == ucx) {
+    for (size_t i = 0; i < sizeof(known_copies) / sizeof(known_copies[0]);
+         ++i) {
+        load_modules_func_t seen = atomic_load(&known_copies[i]);
+        if ((seen == NULL) && add &&
+            atomic_compare_exchange_strong(&known_copies[i], &seen, ucx)) {
+            return 0;
+        }
+        if (seen == ucx) {
             return 1;
         }
     }
     return 0;
-}
-
-/* Whether this thread was the first to deal with this copy. */
-static int note(load_modules_func_t ucx)
-{
-    load_modules_func_t seen;
-    size_t i;
-
-    for (i = 0; i < sizeof(known_copies) / sizeof(known_copies[0]); ++i) {
-        seen = NULL;
-        if (atomic_compare_exchange_strong(&known_copies[i], &seen, ucx)) {
-            return 1;
-        }
-        if (seen == ucx) {
-            return 0;
-        }
-    }
-    return 1;
 }
 
 /* This copy of UCX has loaded its modules for libuct. */
@@ -205,7 +184,7 @@ static void serve(load_modules_func_t ucx)
     module_init_func_t init      = NULL;
     const void *component;
 
-    if (is_known(ucx)) {
+    if (was_known(ucx, 0)) {
         if (atomic_load(&served_copy) == ucx) {
             atomic_load (&plugin_init)(); /* UCP may be there now */
         }
@@ -221,7 +200,7 @@ static void serve(load_modules_func_t ucx)
         atomic_store(&plugin_init, init);
         atomic_store(&served_copy, ucx);
     }
-    if (note(ucx) && (why[0] != '\0')) {
+    if (!was_known(ucx, 1) && (why[0] != '\0')) {
         fprintf(stderr, "ucx-ib-dmabuf: %s\n", why);
     }
 }

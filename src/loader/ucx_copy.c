@@ -77,16 +77,13 @@ static void *find_beside(const char *symbol, const char *other,
 {
     libraries_t all = {NULL, 0};
     void *found     = NULL;
-    const void *beside;
-    size_t i;
-    void *dl;
 
     /* Not from within the iteration: it holds a lock of the loader's. */
     dl_iterate_phdr(collect, &all);
-    for (i = 0; i < all.count; ++i) {
-        dl = (found == NULL) ? open_loaded(all.paths[i]) : NULL;
+    for (size_t i = 0; i < all.count; ++i) {
+        void *dl = (found == NULL) ? open_loaded(all.paths[i]) : NULL;
         if (dl != NULL) {
-            beside = dlsym(dl, other);
+            const void *beside = dlsym(dl, other);
             if ((beside != NULL) && is_wanted(beside, arg)) {
                 found = dlsym(dl, symbol);
             }

@@ -1,42 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ucm/code_patch.h"
-
-#include <cstdint>
+#include "code_patch.h"
+#include "code_write.h"
+#include "prologue_x86_64.h"
 #include <cstring>
 #include <sys/mman.h>
 
-#include "ucm/code_write.h"
-#include "ucm/prologue_x86_64.h"
-
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 
 #if defined(__x86_64__)
 
 namespace {
 
-constexpr size_t JUMP_NEAR     = 5;  // e9 disp32
-constexpr size_t JUMP_INDIRECT = 14; // ff 25 00000000, address
-constexpr size_t LONGEST_PATCH = 13; // of UCM: mov $address, %r11; jmp *%r11
-constexpr size_t MOVED_CODE    = 64;
-constexpr size_t ARENA_SIZE    = 0x10000;
-constexpr uintptr_t REACH      = uintptr_t(1) << 30;
+constexpr size_t jump_near       = 5;  // e9 disp32
+constexpr size_t jump_indirect   = 14; // ff 25 00000000, address
+constexpr size_t longest_patch   = 13; // of UCM: mov $address, %r11; jmp *%r11
+constexpr size_t moved_code      = 64;
+constexpr size_t arena_size      = 0x10000;
+constexpr uintptr_t max_distance = uintptr_t(1) << 30;
 
 uint8_t *write_far_jump(uint8_t *at, const void *target)
 {
     static const uint8_t opcode[6] = {0xff, 0x25};
     memcpy(at, opcode, sizeof(opcode));
     memcpy(at + sizeof(opcode), &target, sizeof(target));
-    return at + JUMP_INDIRECT;
+    return at + jump_indirect;
 }
 
 // Executable memory near the code that is patched, so that a jump of 5 bytes
 // reaches it and moved code reaches what it refers to. Never released: threads
 // may be in it until the process ends.
-class Arena {
+class code_arena {
 public:
     uint8_t *reserve(const void *near, size_t size)
     {
-        if ((start_ == nullptr) || (used_ + size > ARENA_SIZE) ||
+        if ((start_ == nullptr) || (used_ + size > arena_size) ||
             !reaches(start_, near)) {
             start_ = map(near);
             used_  = 0;
@@ -50,15 +47,15 @@ private:
     static bool reaches(const void *from, const void *to)
     {
         const auto a = uintptr_t(from), b = uintptr_t(to);
-        return ((a > b) ? a - b : b - a) < REACH;
+        return ((a > b) ? a - b : b - a) < max_distance;
     }
 
     static uint8_t *map(const void *near)
     {
         const uintptr_t page = uintptr_t(near) & ~uintptr_t(0xffff);
-        for (uintptr_t step = 1 << 20; step < REACH; step *= 2) {
+        for (uintptr_t step = 1 << 20; step < max_distance; step *= 2) {
             for (uintptr_t hint : {page - step, page + step}) {
-                void *memory = mmap(reinterpret_cast<void *>(hint), ARENA_SIZE,
+                void *memory = mmap(reinterpret_cast<void *>(hint), arena_size,
                                     PROT_READ | PROT_WRITE | PROT_EXEC,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
                 if (memory == MAP_FAILED) {
@@ -67,7 +64,7 @@ private:
                 if (reaches(memory, near)) {
                     return static_cast<uint8_t *>(memory);
                 }
-                munmap(memory, ARENA_SIZE);
+                munmap(memory, arena_size);
             }
         }
         return nullptr;
@@ -91,9 +88,9 @@ bool jumps_by_register(const uint8_t *p)
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original)
 {
-    static Arena arena;
-    const size_t size = JUMP_INDIRECT + MOVED_CODE + JUMP_INDIRECT;
-    PrologueCopy copy;
+    static code_arena arena;
+    const size_t size = jump_indirect + moved_code + jump_indirect;
+    prologue_copy copy;
 
     uint8_t *stub = arena.reserve(function, size);
     if (stub == nullptr) {
@@ -103,7 +100,7 @@ const char *patch_function(void *function, void *hook,
     const auto *code = static_cast<const uint8_t *>(function);
     // Another UCX that patches on top of this, later, may need more bytes.
     const char *error =
-        copy_prologue(code, JUMP_NEAR, LONGEST_PATCH, moved, MOVED_CODE, copy);
+        copy_prologue(code, jump_near, longest_patch, moved, moved_code, copy);
     if (error != nullptr) {
         return error;
     }
@@ -123,7 +120,7 @@ const void *patched_target(const void *function)
         if (p[0] == 0xe9) {
             int32_t displacement;
             memcpy(&displacement, p + 1, sizeof(displacement));
-            target = p + JUMP_NEAR + displacement;
+            target = p + jump_near + displacement;
         } else if (jumps_by_register(p)) {
             memcpy(&target, p + 2, sizeof(target));
         } else if ((hops > 0) && (p[0] == 0xff) && (p[1] == 0x25)) {
@@ -153,4 +150,4 @@ const void *patched_target(const void *)
 
 #endif
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm

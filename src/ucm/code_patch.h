@@ -1,34 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_CODE_PATCH_H_
+#define UCX_IB_DMABUF_UCM_CODE_PATCH_H_
 
 #include <atomic>
 
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 
-/**
- * Make every call of a function run a hook instead, wherever its address came
- * from, by overwriting its first bytes with a jump.
- *
- * Callers serialise; other threads may run the function meanwhile, with the
- * same small risk that UCM takes: one that stands between two instructions
- * inside the first 5 bytes at that moment goes astray.
- *
- * @param function  The function's first byte.
- * @param hook      What to call instead.
- * @param original  Gets the address through which the function can still be
- *                  called, before the hook becomes reachable. Where it was
- *                  set, nothing else may ever be put there.
- *
- * @return nullptr, or why it is impossible (a string constant); then the
- *         function was not changed.
- */
+// Makes every call of a function run a hook instead, wherever its address came
+// from, by overwriting its first bytes with a jump. `original` gets the address
+// through which the function can still be called, before the hook becomes
+// reachable; where it was set, nothing else may ever be put there. Returns
+// null, or why it is impossible (a string constant); then the function was not
+// changed.
+//
+// Callers serialise; other threads may run the function meanwhile, with the
+// same small risk that UCM takes: one that stands between two instructions
+// inside the first 5 bytes at that moment goes astray.
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
 
-/**
- * Where a patched function leads: follows the jumps at its start to the last
- * one. nullptr if it does not start with a jump.
- */
+// Where a patched function leads: follows the jumps at its start to the last
+// one. Null if it does not start with a jump.
 const void *patched_target(const void *function);
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_CODE_WRITE_H_
+#define UCX_IB_DMABUF_UCM_CODE_WRITE_H_
 
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 
-/**
- * Make a function begin with a jump (5 bytes) while other threads run it. They
- * find the old instructions or the jump, never a part of it. Callers serialise.
- *
- * @param function  The function's first byte.
- * @param target    Where to jump, within 2 GiB.
- *
- * @return nullptr, or why it is impossible (a string constant); then nothing
- *         was changed.
- */
+// Makes a function begin with a jump (5 bytes) to a target within 2 GiB, while
+// other threads run it. They find the old instructions or the jump, never a
+// part of it. Callers serialise. Returns null, or why it is impossible (a
+// string constant); then nothing was changed.
 const char *write_jump(void *function, const void *target);
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

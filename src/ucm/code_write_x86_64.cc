@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #if defined(__x86_64__)
 
-#include "ucm/code_write.h"
-
+#include "code_write.h"
 #include <cstdint>
 #include <cstring>
 #include <linux/membarrier.h>
@@ -10,11 +9,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-constexpr size_t JUMP       = 5; // e9 disp32
-constexpr size_t CACHE_LINE = 64;
+constexpr size_t jump_size  = 5; // e9 disp32
+constexpr size_t cache_line = 64;
 
 // ThreadSanitizer keeps no notes of the program's code, which nobody writes.
 #define WRITES_CODE __attribute__((no_sanitize("thread")))
@@ -23,7 +22,8 @@ bool protect(const uint8_t *code, int protection)
 {
     const auto page     = uintptr_t(sysconf(_SC_PAGESIZE));
     const uintptr_t low = uintptr_t(code) & ~(page - 1);
-    const uintptr_t end = (uintptr_t(code) + JUMP + page - 1) & ~(page - 1);
+    const uintptr_t end =
+        (uintptr_t(code) + jump_size + page - 1) & ~(page - 1);
     return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
 }
 
@@ -57,7 +57,7 @@ WRITES_CODE void store_aligned(uint8_t *code, const uint8_t *jump)
 
     do { // what is around it may be patched by somebody else
         after = before;
-        memcpy(reinterpret_cast<uint8_t *>(&after) + offset, jump, JUMP);
+        memcpy(reinterpret_cast<uint8_t *>(&after) + offset, jump, jump_size);
     } while (!__atomic_compare_exchange_n(word, &before, after, false,
                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
@@ -70,7 +70,7 @@ WRITES_CODE void store_in_steps(uint8_t *code, const uint8_t *jump)
 
     store_pair(code, jump_to_itself);
     synchronize_cores();
-    for (size_t i = sizeof(jump_to_itself); i < JUMP; ++i) {
+    for (size_t i = sizeof(jump_to_itself); i < jump_size; ++i) {
         const_cast<volatile uint8_t *>(code)[i] = jump[i];
     }
     synchronize_cores();
@@ -83,17 +83,17 @@ const char *write_jump(void *function, const void *target)
 {
     auto *code = static_cast<uint8_t *>(function);
     const auto distance =
-        int32_t(static_cast<const uint8_t *>(target) - (code + JUMP));
-    uint8_t jump[JUMP] = {0xe9};
+        int32_t(static_cast<const uint8_t *>(target) - (code + jump_size));
+    uint8_t jump[jump_size] = {0xe9};
 
     memcpy(jump + 1, &distance, sizeof(distance));
-    if (uintptr_t(code) % CACHE_LINE == CACHE_LINE - 1) {
+    if (uintptr_t(code) % cache_line == cache_line - 1) {
         return "it begins in the last byte of a cache line";
     }
     if (!protect(code, PROT_READ | PROT_WRITE | PROT_EXEC)) {
         return "its code cannot be written";
     }
-    if (uintptr_t(code) % sizeof(uint64_t) + JUMP <= sizeof(uint64_t)) {
+    if (uintptr_t(code) % sizeof(uint64_t) + jump_size <= sizeof(uint64_t)) {
         store_aligned(code, jump);
     } else {
         store_in_steps(code, jump);
@@ -103,6 +103,6 @@ const char *write_jump(void *function, const void *target)
     return nullptr;
 }
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ucm/completeness.h"
-
+#include "completeness.h"
 #include <atomic>
 
 namespace ucx_ib_dmabuf {
@@ -9,50 +8,46 @@ namespace {
 std::atomic<unsigned> gaps{0};
 
 // The argument is set before the handler, and both once.
-std::atomic<IncompleteHandler> subscriber{nullptr};
+std::atomic<incomplete_handler> subscriber{nullptr};
 void *subscriber_arg;
 
-const char *usual_reason(Gap gap)
+const char *usual_reason(ucm::gap which)
 {
-    switch (gap) {
-    case Gap::GRAPHS:
-        return "graphs allocate memory, and free it while they run";
-    case Gap::MEMORY:
-        return "host memory ran out while CUDA memory was noted";
-    default:
-        return "functions could not be hooked";
-    }
+    return (which == ucm::gap::graphs)
+               ? "graphs allocate memory, and free it while they run"
+               : "host memory ran out while CUDA memory was noted";
 }
 
 } // namespace
 
-void note_gap(Gap gap, const char *why) noexcept
+void ucm::note_gap(gap which, const char *why) noexcept
 {
-    if ((gaps.fetch_or(unsigned(gap)) & unsigned(gap)) != 0) {
+    if ((gaps.fetch_or(unsigned(which)) & unsigned(which)) != 0) {
         return;
     }
-    if (const IncompleteHandler handler = subscriber.load()) {
-        handler((why != nullptr) ? why : usual_reason(gap), subscriber_arg);
+    if (const incomplete_handler handler = subscriber.load()) {
+        handler((why != nullptr) ? why : usual_reason(which), subscriber_arg);
     }
 }
 
-bool has_gap() noexcept
+bool ucm::has_gap() noexcept
 {
     return gaps.load() != 0;
 }
 
-std::string gap_reasons()
+std::string ucm::gap_reasons()
 {
     std::string result;
-    for (const Gap gap : {Gap::GRAPHS, Gap::MEMORY}) {
-        if ((gaps.load() & unsigned(gap)) != 0) {
-            result.append(result.empty() ? "" : "; ").append(usual_reason(gap));
+    for (const gap which : {gap::graphs, gap::memory}) {
+        if ((gaps.load() & unsigned(which)) != 0) {
+            result.append(result.empty() ? "" : "; ")
+                .append(usual_reason(which));
         }
     }
     return result;
 }
 
-void cuda_events_on_incomplete(IncompleteHandler handler, void *arg)
+void cuda_events_on_incomplete(incomplete_handler handler, void *arg)
 {
     subscriber_arg = arg;
     subscriber.store(handler);

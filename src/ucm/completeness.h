@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_COMPLETENESS_H_
+#define UCX_IB_DMABUF_UCM_COMPLETENESS_H_
 
-#include <string>
+#include "cuda_events.h"
 
-#include "ucm/cuda_events.h"
+namespace ucx_ib_dmabuf::ucm {
 
-namespace ucx_ib_dmabuf {
-
-/** Why releases may go unseen. Once noted, a gap stays. */
-enum class Gap : unsigned {
-    HOOKS  = 1, /**< a function could not be hooked */
-    GRAPHS = 2, /**< graphs allocate memory */
-    MEMORY = 4, /**< something could not be written down */
+// Why releases may go unseen. Once noted, a gap stays.
+enum class gap : unsigned {
+    hooks  = 1, // a function could not be hooked
+    graphs = 2, // graphs allocate memory
+    memory = 4, // something could not be written down
 };
 
-/**
- * Note a gap, and tell the subscriber if it is new. Takes no lock; call it with
- * none held.
- *
- * @param why  For the subscriber's warning; nullptr: what is usual for this
- * gap.
- */
-void note_gap(Gap gap, const char *why = nullptr) noexcept;
+// Notes a gap, and tells the subscriber if it is new: `why`, which only `hooks`
+// needs. Takes no lock; call it with none held.
+void note_gap(gap which, const char *why = nullptr) noexcept;
 
-/** Whether there is any. */
+// Whether there is any.
 bool has_gap() noexcept;
 
-/** The reasons of all gaps but HOOKS. May allocate memory. */
+// The reasons of all gaps but `hooks`. May allocate memory.
 std::string gap_reasons();
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

@@ -1,36 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ucm/cuda_events.h"
-
-#include <algorithm>
-#include <atomic>
-#include <list>
+#include "cuda_events.h"
+#include "code_patch.h"
+#include "completeness.h"
+#include "libraries.h"
 #include <map>
-#include <mutex>
-#include <new>
 #include <set>
 #include <string_view>
-
-#include "ucm/code_patch.h"
-#include "ucm/completeness.h"
-#include "ucm/libraries.h"
-#include "ucm/release_calls.h"
 
 extern "C" {
 #include <ucm/util/reloc.h>
 }
 
 namespace ucx_ib_dmabuf {
+namespace ucm {
 namespace {
 
-class Installer {
+class installer {
 public:
     ucs_status_t install() noexcept;
-
-    bool complete() const noexcept { return installed_.load() && !has_gap(); }
-
-    std::string missing() noexcept;
-
     void hook_new_runtimes() noexcept;
+    bool complete() const noexcept { return installed_.load() && !has_gap(); }
+    std::string missing() noexcept;
 
 private:
     static bool mode(ucm_mmap_hook_mode_t which)
@@ -39,174 +29,156 @@ private:
     }
 
     ucs_status_t install_locked();
-    std::string news();
+    void tell_news(std::unique_lock<std::mutex> &guard);
     std::string all_missing() const;
-    void resolve_driver_calls(const DriverLibrary &driver);
-    void hook_driver(const DriverLibrary &driver);
+    void hook_driver(const driver_library &library);
     void hook_runtimes();
-    void hook(const HookedFunction &function, const Addresses &addresses);
-    const char *hook_address(const HookedFunction &function, void *address);
-    const char *hook_by_reloc(const HookedFunction &function, void *address);
-    const char *verify(const HookKind &kind, void *address, const void *hook);
-
-    const HookKind::Slot *next_slot(const HookKind &kind)
-    {
-        return (*kind.used < kind.count) ? &kind.slots[*kind.used] : nullptr;
-    }
+    void hook(const hooked_function &function, const addresses &found);
+    static const char *hook_address(const hooked_function &function,
+                                    void *address);
+    void hook_by_reloc(const hooked_function &function, void *address);
 
     std::mutex lock_;
     bool driver_done_        = false;
     uint64_t libraries_seen_ = 0;
     bool ucx_frees_          = false; // UCX's own hooks see cuMemFree
     std::set<void *> hooked_;         // addresses that were dealt with
-    std::set<const void *> by_reloc_; // functions whose symbol was
     // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
-    std::list<ucm_reloc_patch_t> reloc_patches_;
+    std::map<const hooked_function *, ucm_reloc_patch_t> reloc_patches_;
     std::map<std::string, std::string> missing_; // function, why
     size_t told_ = 0; // how many of those the subscriber knows
     std::atomic<bool> installed_{false};
 };
 
-// Never destroyed: hooks and UCM refer to it until the process ends.
-Installer &installer() noexcept
+void resolve_driver_calls(const driver_library &library)
 {
-    alignas(Installer) static unsigned char storage[sizeof(Installer)];
-    static Installer *instance = new (storage) Installer;
-    return *instance;
-}
-
-template <class Signature>
-void resolve(std::atomic<Signature> &call, const DriverLibrary &driver,
-             const char *name, const char *older = nullptr)
-{
-    void *symbol = driver.symbol(name);
-    if ((symbol == nullptr) && (older != nullptr)) {
-        symbol = driver.symbol(older);
-    }
-    call.store(reinterpret_cast<Signature>(symbol), std::memory_order_release);
-}
-
-void Installer::resolve_driver_calls(const DriverLibrary &driver)
-{
-    resolve(driver_calls.address_range, driver, "cuMemGetAddressRange_v2",
-            "cuMemGetAddressRange");
-    resolve(driver_calls.pointer_attribute, driver, "cuPointerGetAttribute");
-    resolve(driver_calls.primary_state, driver, "cuDevicePrimaryCtxGetState");
-    resolve(driver_calls.is_capturing, driver, "cuStreamIsCapturing");
-    resolve(driver_calls.exchange_capture_mode, driver,
-            "cuThreadExchangeStreamCaptureMode");
+    const auto resolve = [&](auto &call, const char *name) {
+        using function = decltype(call.load());
+        if (void *symbol = library.symbol(name)) {
+            call.store(reinterpret_cast<function>(symbol));
+        }
+    };
+    resolve(driver.address_range, "cuMemGetAddressRange");
+    resolve(driver.address_range, "cuMemGetAddressRange_v2"); // if there is one
+    resolve(driver.pointer_attribute, "cuPointerGetAttribute");
+    resolve(driver.primary_state, "cuDevicePrimaryCtxGetState");
+    resolve(driver.is_capturing, "cuStreamIsCapturing");
+    resolve(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
 }
 
 // Calls the function and sees whether the hook was reached. Our jump must be
 // there before: the probe's arguments are harmless, but cudaDeviceReset() has
 // none.
-const char *Installer::verify(const HookKind &kind, void *address,
-                              const void *hook)
+const char *verify(const hook_kind &kind, void *address, const void *hook)
 {
     if (patched_target(address) != hook) {
         return "something else replaced the hook";
     }
-    const RelaxedCapture relaxed;
-    HookThread &thread = hook_thread;
-    thread.seen        = nullptr;
-    thread.probing     = true;
+    const relaxed_capture relaxed;
+    this_thread.seen    = nullptr;
+    this_thread.probing = true;
     kind.probe(address);
-    thread.probing = false;
-    return (thread.seen == hook) ? nullptr : "a call did not reach the hook";
+    this_thread.probing = false;
+    return (this_thread.seen == hook) ? nullptr
+                                      : "a call did not reach the hook";
 }
 
-const char *Installer::hook_address(const HookedFunction &function,
-                                    void *address)
+const char *patch(hook_kind &kind, void *address)
 {
-    if (is_in_our_ucm(patched_target(address))) {
-        return nullptr; // UCX's own hook
-    }
-    const HookKind &kind       = function.kind();
-    const HookKind::Slot *slot = next_slot(kind);
+    const hook_kind::slot *slot = kind.next_slot();
     if (slot == nullptr) {
         return "it has too many variants";
     }
     const char *error = patch_function(address, slot->hook, *slot->original);
     // Never another function's, once somebody may have come here through it.
-    *kind.used += (slot->original->load() != nullptr);
+    kind.used += (slot->original->load() != nullptr);
     return (error != nullptr) ? error : verify(kind, address, slot->hook);
 }
 
-const char *Installer::hook_by_reloc(const HookedFunction &function,
-                                     void *address)
+const char *installer::hook_address(const hooked_function &function,
+                                    void *address)
 {
-    const HookKind &kind       = function.kind();
-    const HookKind::Slot *slot = next_slot(kind);
-    if (slot == nullptr) {
-        return "it has too many variants";
+    if (!mode(UCM_MMAP_HOOK_BISTRO)) {
+        return "UCX_MEM_CUDA_HOOK_MODE does not allow to patch it";
     }
-    slot->original->store(address, std::memory_order_release);
-    ++*kind.used;
-
-    ucm_reloc_patch_t &patch = reloc_patches_.emplace_back();
-    patch.symbol             = function.symbol;
-    patch.value              = slot->hook;
-    return (ucm_reloc_modify(&patch) == UCS_OK)
-               ? nullptr
-               : "the relocation tables cannot be changed";
+    if (!is_in_our_ucm(patched_target(address))) {
+        return patch(function.kind(), address);
+    }
+    if (function.before_ucx != nullptr) {
+        patch(function.before_ucx(), address);
+    }
+    return nullptr; // UCX's hook announces, whatever becomes of ours
 }
 
-void Installer::hook(const HookedFunction &function, const Addresses &addresses)
+void installer::hook_by_reloc(const hooked_function &function, void *address)
 {
-    for (void *address : addresses) {
+    hook_kind &kind             = function.kind();
+    const hook_kind::slot *slot = kind.next_slot();
+    if (slot != nullptr) {
+        slot->original->store(address);
+        ++kind.used;
+        ucm_reloc_patch_t &patch = reloc_patches_[&function];
+        patch.symbol             = function.symbol;
+        patch.value              = slot->hook;
+        ucm_reloc_modify(&patch);
+    }
+}
+
+void installer::hook(const hooked_function &function, const addresses &found)
+{
+    for (void *address : found) {
         if (!hooked_.insert(address).second) {
             continue;
         }
-        const char *error = mode(UCM_MMAP_HOOK_BISTRO)
-                                ? hook_address(function, address)
-                                : "UCX_MEM_CUDA_HOOK_MODE does not allow to "
-                                  "patch it";
+        const char *error = hook_address(function, address);
         if (error == nullptr) {
             continue;
         }
-        missing_.emplace(function.symbol, error);
+        if (!function.optional) {
+            missing_.emplace(function.symbol, error);
+        }
         // Better than nothing: calls by name, though not by address.
-        if (mode(UCM_MMAP_HOOK_RELOC) && by_reloc_.insert(&function).second) {
+        if (mode(UCM_MMAP_HOOK_RELOC) && !reloc_patches_.contains(&function)) {
             hook_by_reloc(function, address);
         }
     }
 }
 
-void Installer::hook_driver(const DriverLibrary &driver)
+void installer::hook_driver(const driver_library &library)
 {
-    for (const HookedFunction &function : driver_functions()) {
-        hook(function, driver.addresses(function));
+    for (const hooked_function &function : driver_functions()) {
+        hook(function, library.find(function));
     }
-    void *free_device = driver.symbol("cuMemFree_v2");
+    void *free_device = library.symbol("cuMemFree_v2");
     ucx_frees_ =
         (free_device != nullptr) && is_in_our_ucm(patched_target(free_device));
 }
 
 // Time and again: a runtime may have been loaded since the last time.
-void Installer::hook_runtimes()
+void installer::hook_runtimes()
 {
     const uint64_t loaded = libraries_loaded();
     if (loaded == libraries_seen_) {
         return;
     }
-    const std::vector<void *> libraries = runtime_libraries();
+    const runtime_libraries libraries;
 
-    for (const HookedFunction &function : runtime_functions()) {
+    for (const hooked_function &function : runtime_functions()) {
         // Where UCX hooks the driver's, its events are there already.
         const std::string_view symbol = function.symbol;
         if (!ucx_frees_ ||
             ((symbol != "cudaFree") && (symbol != "cudaFreeHost"))) {
-            hook(function, runtime_addresses(libraries, function.symbol));
+            hook(function, libraries.find(function));
         }
     }
     libraries_seen_ = loaded;
 }
 
-ucs_status_t Installer::install_locked()
+ucs_status_t installer::install_locked()
 {
-    const DriverLibrary driver;
+    const driver_library library;
 
-    if (!driver.found()) {
+    if (!library.found()) {
         return UCS_ERR_UNSUPPORTED;
     }
     if (!mode(UCM_MMAP_HOOK_BISTRO) && !mode(UCM_MMAP_HOOK_RELOC)) {
@@ -215,71 +187,56 @@ ucs_status_t Installer::install_locked()
     }
     if (!driver_done_) {
         pin_this_library();
-        resolve_driver_calls(driver);
+        resolve_driver_calls(library);
         follow_ucx_events(); // makes UCX install its hooks
-        hook_driver(driver);
+        hook_driver(library);
         driver_done_ = true;
     }
     hook_runtimes();
     return UCS_OK;
 }
 
-ucs_status_t Installer::install() noexcept
-{
-    try {
-        std::unique_lock<std::mutex> guard(lock_);
-        const ucs_status_t status = install_locked();
-        const std::string why     = news();
-        guard.unlock();
-        if (!why.empty()) {
-            note_gap(Gap::HOOKS, why.c_str());
-        }
-        if (status == UCS_OK) {
-            installed_.store(true);
-        }
-        return status;
-    } catch (const std::bad_alloc &) {
-        note_gap(Gap::MEMORY);
-        return UCS_ERR_NO_MEMORY;
+ucs_status_t installer::install() noexcept
+try {
+    std::unique_lock<std::mutex> guard(lock_);
+    const ucs_status_t status = install_locked();
+    tell_news(guard);
+    if (status == UCS_OK) {
+        installed_.store(true);
     }
+    return status;
+} catch (const std::bad_alloc &) {
+    note_gap(gap::memory);
+    return UCS_ERR_NO_MEMORY;
 }
 
-void Installer::hook_new_runtimes() noexcept
-{
-    try {
-        // Whoever waits here may hold the dynamic loader's lock, which the
-        // owner of ours may want.
-        std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
-        if (!guard.owns_lock()) {
-            runtimes_may_be_new.store(true, std::memory_order_release);
-            return;
-        }
-        if (!driver_done_) {
-            return;
-        }
+void installer::hook_new_runtimes() noexcept
+try {
+    // Whoever waits here may hold the dynamic loader's lock, which the owner of
+    // ours may want.
+    std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
+    if (!guard.owns_lock()) {
+        runtimes_may_be_new.store(true);
+    } else if (driver_done_) {
         hook_runtimes();
-        const std::string why = news();
-        guard.unlock();
-        if (!why.empty()) {
-            note_gap(Gap::HOOKS, why.c_str());
-        }
-    } catch (const std::bad_alloc &) {
-        note_gap(Gap::MEMORY);
+        tell_news(guard);
     }
+} catch (const std::bad_alloc &) {
+    note_gap(gap::memory);
 }
 
-// What is missing, if that is more than the last time.
-std::string Installer::news()
+// What is missing, if that is more than the last time, without the lock.
+void installer::tell_news(std::unique_lock<std::mutex> &guard)
 {
-    std::string result;
     if (missing_.size() != told_) {
-        result = all_missing();
-        told_  = missing_.size();
+        const std::string why = all_missing();
+        told_                 = missing_.size();
+        guard.unlock();
+        note_gap(gap::hooks, why.c_str());
     }
-    return result;
 }
 
-std::string Installer::all_missing() const
+std::string installer::all_missing() const
 {
     std::map<std::string, std::string> by_reason;
     std::string result = gap_reasons();
@@ -295,43 +252,42 @@ std::string Installer::all_missing() const
     return result;
 }
 
-std::string Installer::missing() noexcept
-{
-    try {
-        std::lock_guard<std::mutex> guard(lock_);
-        std::string result = all_missing();
-        if (result.empty() && !installed_.load()) {
-            result = "the hooks are not installed";
-        }
-        return result;
-    } catch (const std::bad_alloc &) {
-        return "out of memory"; // short enough to need none
+std::string installer::missing() noexcept
+try {
+    const std::lock_guard<std::mutex> guard(lock_);
+    std::string result = all_missing();
+    if (result.empty() && !installed_.load()) {
+        result = "the hooks are not installed";
     }
+    return result;
+} catch (const std::bad_alloc &) {
+    return "out of memory"; // short enough to need none
 }
 
 } // namespace
+} // namespace ucm
 
 void cuda_events_refresh() noexcept
 {
-    if (runtimes_may_be_new.load(std::memory_order_relaxed) &&
-        runtimes_may_be_new.exchange(false, std::memory_order_acq_rel)) {
-        installer().hook_new_runtimes();
+    if (ucm::runtimes_may_be_new.load(std::memory_order_relaxed) &&
+        ucm::runtimes_may_be_new.exchange(false)) {
+        ucm::immortal<ucm::installer>().hook_new_runtimes();
     }
 }
 
 ucs_status_t cuda_events_install() noexcept
 {
-    return installer().install();
+    return ucm::immortal<ucm::installer>().install();
 }
 
 bool cuda_events_complete() noexcept
 {
-    return installer().complete();
+    return ucm::immortal<ucm::installer>().complete();
 }
 
 std::string cuda_events_missing() noexcept
 {
-    return installer().missing();
+    return ucm::immortal<ucm::installer>().missing();
 }
 
 } // namespace ucx_ib_dmabuf

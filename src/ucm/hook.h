@@ -1,74 +1,68 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_HOOK_H_
+#define UCX_IB_DMABUF_UCM_HOOK_H_
 
-#include <array>
-#include <atomic>
-#include <cstddef>
+#include "release.h"
 #include <type_traits>
 #include <utility>
 
-#include "ucm/release.h"
+namespace ucx_ib_dmabuf::ucm {
 
-/**
- * Hook functions. A kind of call (release_calls.h, allocate_calls.h) is a
- * struct with using Signature = CudaResult(...); static CudaResult
- * run(Signature *driver, ...); static constexpr bool REFUSES;  // the driver
- * refuses the probe Each hooked function needs a hook of its own, which knows
- * the way on to that function: a kind has several slots.
- */
-namespace ucx_ib_dmabuf {
-
-template <class Call, class Signature, size_t Slot>
-struct HookSlot;
-
-template <class Call, class... Args, size_t Slot>
-struct HookSlot<Call, CudaResult(Args...), Slot> {
-    static inline std::atomic<void *> original{nullptr};
-
-    static CudaResult run(Args... args)
-    {
-        const auto driver = reinterpret_cast<CudaResult (*)(Args...)>(
-            original.load(std::memory_order_acquire));
-        if (__builtin_expect(hook_thread.probing, false)) {
-            // The first: an old entry point may lead to a newer, hooked one.
-            if (hook_thread.seen == nullptr) {
-                hook_thread.seen = reinterpret_cast<const void *>(&run);
-            }
-            return Call::REFUSES ? driver(args...) : CUDA_INVALID_VALUE;
-        }
-        return Call::run(driver, args...);
-    }
-};
-
-/** A kind of call, without its type. */
-struct HookKind {
-    struct Slot {
+// Hook functions for one kind of call. Each hooked function needs a hook of its
+// own, which knows the way on to that function: a kind has several slots.
+struct hook_kind {
+    struct slot {
         void *hook;
         std::atomic<void *> *original;
     };
+    static constexpr size_t max_slots = 12;
 
-    const Slot *slots;
-    size_t count;
-    size_t *used; /**< slots taken; under the installer's lock */
+    // Null if all are taken. Under the installer's lock, as is `used`.
+    const slot *next_slot() const
+    {
+        return (used < max_slots) ? &slots[used] : nullptr;
+    }
 
-    /** Call a function with arguments that mean nothing: 0 and device -2. */
+    slot slots[max_slots];
+    // Calls a function with arguments that mean nothing: 0 and device -2.
     void (*probe)(void *function);
+    size_t used = 0;
 };
 
 template <class Call, class Signature>
-struct HookKindOf;
+struct hooks_of;
 
 template <class Call, class... Args>
-struct HookKindOf<Call, CudaResult(Args...)> {
-    static constexpr size_t SLOTS = 12;
+struct hooks_of<Call, cuda_result(Args...)> {
+    using function = cuda_result(Args...);
 
-    template <size_t... I>
-    static auto make(std::index_sequence<I...>)
+    template <size_t slot>
+    static inline std::atomic<void *> original{nullptr};
+
+    template <size_t slot>
+    static cuda_result hook(Args... args)
     {
-        return std::array<HookKind::Slot, SLOTS>{HookKind::Slot{
-            reinterpret_cast<void *>(
-                &HookSlot<Call, CudaResult(Args...), I>::run),
-            &HookSlot<Call, CudaResult(Args...), I>::original}...};
+        const auto next = reinterpret_cast<function *>(original<slot>.load());
+        if (__builtin_expect(this_thread.probing, false)) {
+            // The first: an old entry point may lead to a newer, hooked one.
+            if (this_thread.seen == nullptr) {
+                this_thread.seen = reinterpret_cast<const void *>(&hook<slot>);
+            }
+            return Call::refuses ? next(args...) : cuda_invalid_value;
+        }
+        return Call::run(next, args...);
+    }
+
+    template <size_t... slot>
+    static hook_kind make(std::index_sequence<slot...>)
+    {
+        return {{{reinterpret_cast<void *>(&hook<slot>), &original<slot>}...},
+                probe};
+    }
+
+    static void probe(void *address)
+    {
+        reinterpret_cast<function *>(address)(nothing<Args>()...);
     }
 
     template <class Arg>
@@ -80,22 +74,24 @@ struct HookKindOf<Call, CudaResult(Args...)> {
             return Arg{};
         }
     }
-
-    static void probe(void *function)
-    {
-        reinterpret_cast<CudaResult (*)(Args...)>(function)(nothing<Args>()...);
-    }
 };
 
+// The kind that belongs to a struct with
+//     using signature = cuda_result(...);
+//     static cuda_result run(signature *next, ...);
+//     // The driver answers the probe's arguments with an error, or with
+//     success
+//     // without doing anything, so that the probe may enter the driver. Never
+//     // so in the runtime, where every call may create a context.
+//     static constexpr bool refuses;
 template <class Call>
-const HookKind &hook_kind()
+hook_kind &kind_of()
 {
-    using Kind = HookKindOf<Call, typename Call::Signature>;
-    static const auto slots =
-        Kind::make(std::make_index_sequence<Kind::SLOTS>());
-    static size_t used = 0;
-    static const HookKind kind{slots.data(), slots.size(), &used, &Kind::probe};
+    static hook_kind kind = hooks_of<Call, typename Call::signature>::make(
+        std::make_index_sequence<hook_kind::max_slots>());
     return kind;
 }
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ucm/libraries.h"
-
+#include "libraries.h"
 #include <algorithm>
 #include <cstring>
+#include <cuda.h>
 #include <dlfcn.h>
 #include <link.h>
-#include <new>
-#include <string>
-
-#include <ucm/api/ucm.h>
 
 extern "C" {
 #include <ucm/event/event.h>
 }
 
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 namespace {
 
 // The versions of CUDA that brought new variants of entry points. Asking for
 // more than the driver has is answered with an error, and skipped. Those before
 // 3.2 take 32-bit pointers.
-constexpr int VERSIONS[] = {3020,  4000,  4010,  6000,  6050,  7000,
+constexpr int versions[] = {3020,  4000,  4010,  6000,  6050,  7000,
                             8000,  9000,  10000, 10020, 11000, 11020,
                             11030, 11040, 11070, 12000, 12030, 12040,
                             12050, 12080, 13000, 13010};
 
-void add(Addresses &addresses, void *address)
+void add(addresses &all, void *address)
 {
-    if ((address != nullptr) && (std::find(addresses.begin(), addresses.end(),
-                                           address) == addresses.end())) {
-        addresses.push_back(address);
+    if ((address != nullptr) &&
+        (std::find(all.begin(), all.end(), address) == all.end())) {
+        all.push_back(address);
     }
 }
 
-const char *base_name(const char *path)
+// Whether a name ended in this, which was taken off.
+bool take_off(std::string &name, const char *suffix)
 {
-    const char *slash = strrchr(path, '/');
-    return (slash == nullptr) ? path : slash + 1;
+    const bool ends = name.ends_with(suffix);
+    if (ends) {
+        name.resize(name.size() - strlen(suffix));
+    }
+    return ends;
 }
 
 void *open_loaded(const char *path)
@@ -45,74 +45,73 @@ void *open_loaded(const char *path)
 }
 
 // Where the library or program that an address lies in starts.
-const void *object_of(const void *address)
+template <class Pointer>
+const void *object_of(Pointer address)
 {
     Dl_info info;
-    return ((address != nullptr) && (dladdr(address, &info) != 0))
+    return ((address != nullptr) &&
+            (dladdr(reinterpret_cast<const void *>(address), &info) != 0))
                ? info.dli_fbase
                : nullptr;
 }
 
 } // namespace
 
-DriverLibrary::DriverLibrary()
+driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
 {
-    handle_ = open_loaded("libcuda.so.1");
     if (handle_ == nullptr) {
         handle_ = open_loaded("libcuda.so");
     }
-    if (handle_ == nullptr) {
-        return;
-    }
-    get_proc_       = symbol("cuGetProcAddress_v2");
-    get_proc_is_v2_ = get_proc_ != nullptr;
-    if (!get_proc_is_v2_) {
-        get_proc_ = symbol("cuGetProcAddress");
-    }
 }
 
-void *DriverLibrary::symbol(const char *name) const
+void *driver_library::symbol(const char *name) const
 {
     return dlsym(handle_, name);
 }
 
-void *DriverLibrary::ask(const char *entry, int version, Streams streams) const
+// Null where the driver has no such function, or is too old to be asked.
+void *driver_library::ask(const char *entry, int version, uint64_t flags) const
 {
-    using GetProc    = int (*)(const char *, void **, int, uint64_t);
-    using GetProcV2  = int (*)(const char *, void **, int, uint64_t, int *);
-    const auto flags = uint64_t(streams);
-    void *address    = nullptr;
-    int found        = 0;
+    using first   = int(const char *, void **, int, uint64_t);
+    using second  = int(const char *, void **, int, uint64_t, int *);
+    void *address = nullptr;
+    int result    = CUDA_ERROR_NOT_FOUND, found;
 
-    const int result =
-        get_proc_is_v2_ ? reinterpret_cast<GetProcV2>(get_proc_)(
-                              entry, &address, version, flags, &found)
-                        : reinterpret_cast<GetProc>(get_proc_)(entry, &address,
-                                                               version, flags);
-    return (result == CUDA_OK) ? address : nullptr;
+    if (void *v2 = symbol("cuGetProcAddress_v2")) {
+        result = reinterpret_cast<second *>(v2)(entry, &address, version, flags,
+                                                &found);
+    } else if (void *v1 = symbol("cuGetProcAddress")) {
+        result = reinterpret_cast<first *>(v1)(entry, &address, version, flags);
+    }
+    return (result == cuda_ok) ? address : nullptr;
 }
 
-Addresses DriverLibrary::addresses(const HookedFunction &function) const
+addresses driver_library::find(const hooked_function &function) const
 {
-    Addresses result;
+    addresses result;
 
     add(result, symbol(function.symbol));
-    if ((get_proc_ != nullptr) && (function.entry != nullptr)) {
-        for (const int version : VERSIONS) {
-            add(result, ask(function.entry, version, function.streams));
+    if (!function.by_symbol_only) {
+        std::string entry = function.symbol;
+        const auto flags  = take_off(entry, "_ptsz")
+                                ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+        take_off(entry, "_v2");
+        for (const int version : versions) {
+            add(result, ask(entry.c_str(), version, flags));
         }
     }
     return result;
 }
 
-std::vector<void *> runtime_libraries()
+runtime_libraries::runtime_libraries() : handles_{RTLD_DEFAULT}
 {
     std::vector<std::string> paths;
     const auto add_runtime = [](dl_phdr_info *info, size_t, void *arg) {
         try {
-            if (strncmp(base_name(info->dlpi_name), "libcudart", 9) == 0) {
-                static_cast<std::vector<std::string> *>(arg)->push_back(
-                    info->dlpi_name);
+            const std::string path = info->dlpi_name;
+            if (path.compare(path.rfind('/') + 1, 9, "libcudart") == 0) {
+                static_cast<std::vector<std::string> *>(arg)->push_back(path);
             }
             return 0;
         } catch (const std::bad_alloc &) {
@@ -122,22 +121,18 @@ std::vector<void *> runtime_libraries()
     if (dl_iterate_phdr(add_runtime, &paths) != 0) {
         throw std::bad_alloc();
     }
-
-    std::vector<void *> handles{RTLD_DEFAULT};
     for (const std::string &path : paths) {
         if (void *handle = open_loaded(path.c_str())) {
-            handles.push_back(handle);
+            handles_.push_back(handle);
         }
     }
-    return handles;
 }
 
-Addresses runtime_addresses(const std::vector<void *> &libraries,
-                            const char *symbol)
+addresses runtime_libraries::find(const hooked_function &function) const
 {
-    Addresses result;
-    for (void *library : libraries) {
-        add(result, dlsym(library, symbol));
+    addresses result;
+    for (void *library : handles_) {
+        add(result, dlsym(library, function.symbol));
     }
     return result;
 }
@@ -157,19 +152,14 @@ uint64_t libraries_loaded()
 bool is_in_our_ucm(const void *address)
 {
     const void *object = object_of(address);
-    if (object == nullptr) {
-        return false;
-    }
     bool found =
-        (object ==
-         object_of(reinterpret_cast<const void *>(&ucm_event_dispatch)));
+        (object != nullptr) && (object == object_of(ucm_event_dispatch));
     // UCM's modules are in its list, each in that of the UCM it belongs to.
     const ucs_list_link_t *end = &ucm_event_installer_list;
-    for (const ucs_list_link_t *i = end->next; !found && (i != end);
-         i                        = i->next) {
+    for (const ucs_list_link_t *i                       = end->next;
+         (object != nullptr) && !found && (i != end); i = i->next) {
         const auto *module = ucs_container_of(i, ucm_event_installer_t, list);
-        found              = (object ==
-                 object_of(reinterpret_cast<const void *>(module->install)));
+        found              = object == object_of(module->install);
     }
     return found;
 }
@@ -182,4 +172,4 @@ void pin_this_library()
     }
 }
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm

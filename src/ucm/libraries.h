@@ -1,61 +1,58 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_LIBRARIES_H_
+#define UCX_IB_DMABUF_UCM_LIBRARIES_H_
 
+#include "calls.h"
+#include <string>
 #include <vector>
 
-#include "ucm/functions.h"
+// Finding CUDA's libraries and functions in this process. Loads nothing.
+namespace ucx_ib_dmabuf::ucm {
 
-/** Finding CUDA's libraries and functions in this process. Loads nothing. */
-namespace ucx_ib_dmabuf {
+// A function's addresses, each once; empty if it does not exist here.
+using addresses = std::vector<void *>;
 
-/** A function's addresses, each once; empty if it does not exist here. */
-using Addresses = std::vector<void *>;
-
-/** The driver library. */
-class DriverLibrary {
+class driver_library {
 public:
-    /** Find libcuda and keep it from being unloaded. */
-    DriverLibrary();
+    // Finds libcuda and keeps it from being unloaded.
+    driver_library();
 
     bool found() const { return handle_ != nullptr; }
-
     void *symbol(const char *name) const;
 
-    /**
-     * All addresses of a function: dlsym's, and what cuGetProcAddress answers
-     * for every version of CUDA that brought another variant.
-     */
-    Addresses addresses(const HookedFunction &function) const;
+    // All addresses of a function: dlsym's, and what cuGetProcAddress answers
+    // for every version of CUDA that brought another variant.
+    addresses find(const hooked_function &function) const;
 
 private:
-    void *ask(const char *entry, int version, Streams streams) const;
+    void *ask(const char *entry, int version, uint64_t flags) const;
 
-    void *handle_        = nullptr;
-    void *get_proc_      = nullptr;
-    bool get_proc_is_v2_ = false;
+    void *handle_;
 };
 
-/**
- * Handles of all CUDA runtimes in the process: each libcudart.so, and whatever
- * exports the runtime's functions globally. They stay loaded.
- */
-std::vector<void *> runtime_libraries();
+// All CUDA runtimes in the process: each libcudart.so, and whatever exports the
+// runtime's functions globally. They stay loaded.
+class runtime_libraries {
+public:
+    runtime_libraries();
 
-/** A function's addresses in these libraries. */
-Addresses runtime_addresses(const std::vector<void *> &libraries,
-                            const char *symbol);
+    addresses find(const hooked_function &function) const;
 
-/** How many libraries this process has loaded so far: cheap to ask. */
+private:
+    std::vector<void *> handles_;
+};
+
+// How many libraries this process has loaded so far: cheap to ask.
 uint64_t libraries_loaded();
 
-/**
- * Whether an address lies in the UCM whose events we use, or in one of its
- * modules: a hook there announces to our subscribers. Other copies of UCX have
- * a UCM and subscribers of their own.
- */
+// Whether an address lies in the UCM whose events we use, or in one of its
+// modules: a hook there announces to our subscribers. Other copies of UCX have
+// a UCM and subscribers of their own.
 bool is_in_our_ucm(const void *address);
 
-/** Keep the library that this code is in from being unloaded. */
+// Keeps the library that this code is in from being unloaded.
 void pin_this_library();
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_ucm.la
 libib_dmabuf_ucm_la_SOURCES = \
-    src/ucm/allocate_calls.h \
+    src/ucm/calls.cc \
+    src/ucm/calls.h \
     src/ucm/code_patch.cc \
     src/ucm/code_patch.h \
     src/ucm/code_write.h \
@@ -10,23 +11,15 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/completeness.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
-    src/ucm/functions.cc \
-    src/ucm/functions.h \
     src/ucm/hook.h \
     src/ucm/libraries.cc \
     src/ucm/libraries.h \
-    src/ucm/library_calls.h \
-    src/ucm/module_owners.cc \
-    src/ucm/module_owners.h \
-    src/ucm/primaries.cc \
-    src/ucm/primaries.h \
     src/ucm/prologue_x86_64.cc \
     src/ucm/prologue_x86_64.h \
     src/ucm/range_table.cc \
     src/ucm/range_table.h \
     src/ucm/release.cc \
-    src/ucm/release.h \
-    src/ucm/release_calls.h
+    src/ucm/release.h
 # UCM's internal headers: its patching, and its way to announce events.
 libib_dmabuf_ucm_la_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS)
 libib_dmabuf_ucm_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden

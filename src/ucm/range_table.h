@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_RANGE_TABLE_H_
+#define UCX_IB_DMABUF_UCM_RANGE_TABLE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -8,112 +9,103 @@
 #include <unordered_map>
 #include <vector>
 
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 
-/**
- * CUDA allocations that were announced, by their first address, so that a
- * release need not ask the driver how long they are. Thread-safe.
- *
- * It may lag behind the truth (a release that no hook saw): what it says is a
- * hint for announcing, never for deciding that memory is there.
- */
-class RangeTable {
+// How memory ends.
+enum class state : uint8_t {
+    in_use,  // it is freed, or its context goes
+    retired, // it was freed, and its pool has the memory still
+    owned,   // its owner goes
+};
+
+// What is known of an allocation.
+struct memory_range {
+    uint64_t base;
+    size_t size;        // bytes
+    uint64_t owner = 0; // its pool or module; 0: unknown
+    state is       = state::in_use;
+    bool exact     = true; // the size is right, not a minimum
+    // Which insertion it is of, given by the table.
+    uint64_t serial = 0;
+};
+
+// CUDA allocations that were announced, by their first address, so that a
+// release need not ask the driver how long they are. Thread-safe.
+//
+// It may lag behind the truth (a release that no hook saw): what it says is a
+// hint for announcing, never for deciding that memory is there.
+class range_table {
 public:
-    /** How an allocation ends. */
-    enum class State : uint8_t {
-        IN_USE,  /**< it is freed, or its context goes */
-        RETIRED, /**< it was freed, and its pool has the memory still */
-        OWNED,   /**< its owner goes */
-    };
+    // Adds an allocation, or replaces the one that starts there. False: there
+    // is no memory left, and it is not in the table.
+    bool insert(const memory_range &added) noexcept;
 
-    struct Range {
-        uint64_t base;
-        size_t size;         /**< bytes */
-        uint64_t serial = 0; /**< which insertion it is of, if known */
-        State state     = State::IN_USE; /**< the same */
-    };
+    // Of an allocation; 0 if it is not known.
+    uint64_t owner(uint64_t base) noexcept;
 
-    /** What is known of an allocation. */
-    struct Allocation {
-        size_t size;         /**< bytes */
-        uint64_t owner  = 0; /**< its pool or module; 0: unknown */
-        State state     = State::IN_USE;
-        bool exact      = true; /**< the size is right, not a minimum */
-        uint64_t serial = 0;    /**< given by insert() */
-    };
+    // These return an allocation's size, 0 if it is not known exactly.
+    size_t size(uint64_t base) noexcept { return act(step::look, base); }
+    size_t remove(uint64_t base) noexcept { return act(step::remove, base); }
+    // It went back to its pool, which still has its memory.
+    size_t retire(uint64_t base) noexcept { return act(step::retire, base); }
 
-    /**
-     * Add an allocation, or replace the one that starts there.
-     * @return False: there is no memory left, and it is not in the table.
-     */
-    bool insert(uint64_t base, const Allocation &allocation) noexcept;
+    // Of what was seen, unless it was replaced since: remove it, or do not
+    // trust its size any more.
+    void remove(const memory_range &seen) noexcept
+    {
+        act(step::remove, seen.base, seen.serial);
+    }
+    void doubt(const memory_range &seen) noexcept
+    {
+        act(step::doubt, seen.base, seen.serial);
+    }
 
-    /** @return An allocation's size, 0 if not known exactly. */
-    size_t size(uint64_t base) noexcept;
-
-    /** Remove an allocation. @return Its size, 0 if not known exactly. */
-    size_t remove(uint64_t base) noexcept;
-
-    /** Remove what a snapshot showed, unless it was replaced since. */
-    void remove(const Range &seen) noexcept;
-
-    /** The same, but only its size is not trusted any more. */
-    void doubt(const Range &seen) noexcept;
-
-    /** @return A number that grows with each insertion. */
+    // A number that grows with each insertion.
     uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
 
-    /**
-     * Mark an allocation as given back to its pool, which still has its memory.
-     * @return Its size, 0 if not known exactly.
-     */
-    size_t retire(uint64_t base) noexcept;
+    // Removes what goes with this owner: what it owns, and what was retired
+    // and belongs to it or to an unknown pool. Of the latter, returns what does
+    // not overlap memory in use: a pool may have given out part of it again.
+    // May throw std::bad_alloc; part of it may be removed then.
+    std::vector<memory_range> take_owned(uint64_t owner);
 
-    /**
-     * Remove what goes with this owner: what it owns, and what was retired and
-     * belongs to it or to an unknown pool. Of the latter, return what does not
-     * overlap memory in use: a pool may have given out part of it again.
-     * May throw std::bad_alloc; part of it may be removed then.
-     */
-    std::vector<Range> take_owned(uint64_t owner);
+    // All of it, retired or not. May throw std::bad_alloc.
+    std::vector<memory_range> snapshot();
 
-    /** All of it, retired or not. May throw std::bad_alloc. */
-    std::vector<Range> snapshot();
+    // What is in use or owned, and was inserted after this serial. May throw
+    // std::bad_alloc.
+    std::vector<memory_range> newer_than(uint64_t serial);
 
-    /**
-     * What is in use or owned, and was inserted after this serial. May throw
-     * std::bad_alloc.
-     */
-    std::vector<Range> newer_than(uint64_t serial);
-
-    /** Remove from 'ranges' those that overlap one of 'others'. */
-    static void remove_overlapping(std::vector<Range> &ranges,
-                                   std::vector<Range> others);
-
-    /** Forget everything; locks as after fork() in the child. */
-    void reset_after_fork() noexcept;
+    // Removes from `ranges` those that overlap one of `others`.
+    static void remove_overlapping(std::vector<memory_range> &ranges,
+                                   std::vector<memory_range> others);
 
 private:
-    struct alignas(64) Shard {
-        std::mutex lock;
-        std::unordered_map<uint64_t, Allocation> entries;
-        size_t limit = MAX_WITH_RETIRED; // entries, before it is cleaned
-    };
-
-    static constexpr unsigned SHARDS = 16;
-
     // Retired allocations were announced when they were freed: where a program
     // never frees twice at the same address, they are forgotten.
-    static constexpr size_t MAX_WITH_RETIRED = 1 << 14; // per shard
+    static constexpr size_t max_with_retired = 1 << 14; // per shard
 
-    Shard &shard(uint64_t base)
+    struct alignas(64) shard {
+        std::mutex lock;
+        std::unordered_map<uint64_t, memory_range> entries;
+        size_t limit = max_with_retired; // entries, before it is cleaned
+    };
+
+    enum class step { look, remove, retire, doubt };
+    size_t act(step what, uint64_t base, uint64_t serial = 0) noexcept;
+    template <class Wanted>
+    std::vector<memory_range> select(Wanted wanted);
+
+    shard &shard_of(uint64_t base)
     {
         // CUDA addresses are multiples of 512 or more: mix the upper bits.
         return shards_[(base * UINT64_C(0x9e3779b97f4a7c15)) >> 60];
     }
 
-    Shard shards_[SHARDS];
+    shard shards_[16];
     std::atomic<uint64_t> serial_{0};
 };
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

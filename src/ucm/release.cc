@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ucm/release.h"
-
-#include "ucm/completeness.h"
-#include "ucm/module_owners.h"
-
+#include "release.h"
+#include "completeness.h"
 #include <cuda.h>
-#include <mutex>
-#include <new>
 #include <pthread.h>
 #include <utility>
 
@@ -14,28 +9,34 @@ extern "C" {
 #include <ucm/event/event.h>
 }
 
-namespace ucx_ib_dmabuf {
+namespace ucx_ib_dmabuf::ucm {
 
-DriverCalls driver_calls;
-thread_local HookThread hook_thread;
+thread_local thread_state this_thread;
 
 namespace {
 
 std::atomic<bool> graph_memory{false};
 
-// Never destroyed: memory is released until the very end of the process.
-RangeTable &ranges() noexcept
+struct tables {
+    range_table ranges;
+    range_table modules; // that libraries gave out, which own them
+};
+
+range_table &ranges() noexcept
 {
-    alignas(RangeTable) static unsigned char storage[sizeof(RangeTable)];
-    static RangeTable *table = new (storage) RangeTable;
-    return *table;
+    return immortal<tables>().ranges;
+}
+
+range_table &modules() noexcept
+{
+    return immortal<tables>().modules;
 }
 
 // An allocation that is not in the table may be missed when its owner goes.
-void list(uint64_t base, const RangeTable::Allocation &allocation)
+void note_range(const memory_range &range)
 {
-    if (!ranges().insert(base, allocation)) {
-        note_gap(Gap::MEMORY);
+    if (!ranges().insert(range)) {
+        note_gap(gap::memory);
     }
 }
 
@@ -48,12 +49,12 @@ void dispatch(ucm_event_type_t type, uint64_t address, size_t size,
     event.mem_type.mem_type = memory_type;
 
     // The handlers may free memory of their own: their hooks must work.
-    const bool nested      = hook_thread.announcing;
-    hook_thread.announcing = true;
+    const bool nested      = this_thread.announcing;
+    this_thread.announcing = true;
     ucm_event_enter();
     ucm_event_dispatch(type, &event);
     ucm_event_leave();
-    hook_thread.announcing = nested;
+    this_thread.announcing = nested;
 }
 
 void dispatch_free(uint64_t address, size_t size,
@@ -69,71 +70,67 @@ void dispatch_allocation(uint64_t address, size_t size)
 }
 
 // The allocation around an address, or a size of 0.
-RangeTable::Range range_from_driver(uint64_t address)
+memory_range range_from_driver(uint64_t address)
 {
-    const auto by_context =
-        driver_calls.address_range.load(std::memory_order_acquire);
-    const auto attribute =
-        driver_calls.pointer_attribute.load(std::memory_order_acquire);
-    RangeTable::Range range = {0, 0};
-    const RelaxedCapture relaxed;
+    const auto by_context = driver.address_range.load();
+    const auto attribute  = driver.pointer_attribute.load();
+    memory_range range    = {0, 0};
+    const relaxed_capture relaxed;
 
     // The first way may want a current context, the second one never does.
     const bool found =
         ((by_context != nullptr) &&
-         (by_context(&range.base, &range.size, address) == CUDA_OK)) ||
+         (by_context(&range.base, &range.size, address) == cuda_ok)) ||
         ((attribute != nullptr) &&
          (attribute(&range.base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                    address) == CUDA_OK) &&
+                    address) == cuda_ok) &&
          (attribute(&range.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) ==
-          CUDA_OK));
+          cuda_ok));
     return (found && (address - range.base < range.size))
                ? range
-               : RangeTable::Range{address, 0};
+               : memory_range{address, 0};
 }
 
-enum class Answer { THERE, GONE, UNKNOWN };
+enum class answer { there, gone, unknown };
 
 // Whether there is CUDA memory at an address. Every kind has this attribute.
 // Only "invalid value" says that there is none: where a context is gone, a
 // driver may complain about that ("invalid context", "context is destroyed"),
 // which can mean the memory's context or the caller's.
-Answer ask(uint64_t address)
+answer ask(uint64_t address)
 {
-    const auto attribute =
-        driver_calls.pointer_attribute.load(std::memory_order_acquire);
-    if (attribute == nullptr) {
-        return Answer::UNKNOWN;
-    }
-    int type = 0;
-    const CudaResult result =
-        attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-    return (result == CUDA_OK)              ? Answer::THERE
-           : (result == CUDA_INVALID_VALUE) ? Answer::GONE
-                                            : Answer::UNKNOWN;
+    const auto attribute = driver.pointer_attribute.load();
+    int type             = 0;
+    const cuda_result result =
+        (attribute == nullptr)
+            ? -1
+            : attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    return (result == cuda_ok)              ? answer::there
+           : (result == cuda_invalid_value) ? answer::gone
+                                            : answer::unknown;
 }
 
 // Another thread may have got these addresses anew, and its announcement may
-// have come before that of the release: announce it again. What comes later is
-// announced later.
-class Newcomers {
+// have come before that of the release: announces it again. What comes later
+// is announced later.
+class newcomers {
 public:
-    explicit Newcomers(uint64_t serial) : since_(serial), looked_(serial) {}
+    explicit newcomers(uint64_t serial) : since_(serial), looked_(serial) {}
 
-    void announce_in(const RangeTable::Range &gone)
+    void announce_in(const memory_range &gone)
     {
         const uint64_t serial = ranges().serial();
         if (serial != looked_) { // seldom: this looks at the whole table
-            newcomers_ = ranges().newer_than(since_);
-            looked_    = serial;
+            found_  = ranges().newer_than(since_);
+            looked_ = serial;
         }
-        for (const RangeTable::Range &range : newcomers_) {
+        for (const memory_range &range : found_) {
             if ((range.base < gone.base + gone.size) &&
                 (gone.base < range.base + range.size)) {
                 dispatch_allocation(range.base, range.size);
             }
         }
-        if (ask(gone.base) != Answer::GONE) { // a mapping, which is not listed
+        if (ask(gone.base) != answer::gone) { // a mapping, which is not listed
             dispatch_allocation(gone.base, gone.size);
         }
     }
@@ -141,18 +138,18 @@ public:
 private:
     const uint64_t since_;
     uint64_t looked_;
-    std::vector<RangeTable::Range> newcomers_;
+    std::vector<memory_range> found_;
 };
 
 void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
 {
-    if (hook_thread.announcing) {
+    if (this_thread.announcing) {
         return; // ours: the table is up to date
     }
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
         // Not exact: UCX announces pitched memory without its padding.
-        list(base, {event->mem_type.size, 0, RangeTable::State::IN_USE, false});
+        note_range({base, event->mem_type.size, 0, state::in_use, false});
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().remove(base);
     }
@@ -162,36 +159,43 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
 void announce_without_memory()
 {
     announce_everything();
-    note_gap(Gap::MEMORY);
+    note_gap(gap::memory);
 }
 
 } // namespace
 
-void Release::pointer(uint64_t address, ucs_memory_type_t type)
+void release::pointer(uint64_t address)
 {
     if (outermost_ && (address != 0)) {
-        announce(address, ranges().remove(address), type);
+        announce(address, ranges().remove(address));
     }
 }
 
-void Release::to_pool(uint64_t address)
+void release::host_pointer(uint64_t address)
 {
     if (outermost_ && (address != 0)) {
-        announce(address, ranges().retire(address), UCS_MEMORY_TYPE_CUDA);
+        announce(address, ranges().remove(address), UCS_MEMORY_TYPE_HOST);
     }
 }
 
-void Release::opening(uint64_t address)
+void release::to_pool(uint64_t address)
 {
-    pointer(address, UCS_MEMORY_TYPE_CUDA);
+    if (outermost_ && (address != 0)) {
+        announce(address, ranges().retire(address));
+    }
+}
+
+void release::opening(uint64_t address)
+{
+    pointer(address);
     is_opening_ = range_.size != 0;
 }
 
-void Release::announce(uint64_t address, size_t listed_size,
+void release::announce(uint64_t address, size_t listed_size,
                        ucs_memory_type_t type)
 {
     was_listed_ = listed_size != 0;
-    range_      = was_listed_ ? RangeTable::Range{address, listed_size}
+    range_      = was_listed_ ? memory_range{address, listed_size}
                               : range_from_driver(address);
     // Like UCM: what the driver does not know is announced as one byte, which
     // finds what was registered there.
@@ -201,24 +205,23 @@ void Release::announce(uint64_t address, size_t listed_size,
     dispatch_free(range_.base, range_.size, type);
 }
 
-void Release::range(uint64_t address, size_t size)
+void release::range(uint64_t address, size_t size)
 {
-    if (!outermost_ || (size == 0)) {
-        return;
+    if (outermost_ && (size != 0)) {
+        range_ = {address, size};
+        dispatch_free(address, size);
     }
-    range_ = {address, size};
-    dispatch_free(address, size);
 }
 
-void Release::owned(uint64_t owner)
+void release::owned(uint64_t owner)
 {
     if (!outermost_) {
         return;
     }
     try {
-        owner_ = owner;
-        owned_ = ranges().take_owned(owner);
-        for (const RangeTable::Range &range : owned_) {
+        modules_ = modules().take_owned(owner);
+        owned_   = ranges().take_owned(owner);
+        for (const memory_range &range : owned_) {
             dispatch_free(range.base, range.size);
         }
     } catch (const std::bad_alloc &) {
@@ -226,7 +229,7 @@ void Release::owned(uint64_t owner)
     }
 }
 
-void Release::everything()
+void release::everything()
 {
     if (outermost_) {
         announce_everything();
@@ -234,64 +237,75 @@ void Release::everything()
     }
 }
 
-void Release::finish(CudaResult result)
+void release::graphs()
+{
+    if (graph_memory.load(std::memory_order_relaxed)) {
+        everything();
+    } else {
+        releases_ = 0;
+    }
+}
+
+void release::finish(cuda_result result)
 {
     if (swept_) { // a driver may do it and report an earlier error
         announce_vanished();
-    } else if (result != CUDA_OK) {
+    } else if (result != cuda_ok) {
         take_back(true);
     } else {
-        const RelaxedCapture relaxed;
-        if (ask(range_.base) != Answer::GONE) {
+        const relaxed_capture relaxed;
+        if (ask(range_.base) != answer::gone) {
             take_back(false); // others have it open, or it is another's by now
         }
     }
 }
 
 // The memory is still there, and UCX would take it for host memory.
-void Release::take_back(bool size_is_sure)
+void release::take_back(bool size_is_sure)
 {
     if (range_.size != 0) {
         if (was_listed_) {
-            list(range_.base,
-                 {range_.size, 0, RangeTable::State::IN_USE, size_is_sure});
+            range_.exact = size_is_sure;
+            note_range(range_);
         }
         dispatch_allocation(range_.base, range_.size);
     }
-    for (const RangeTable::Range &range : owned_) {
-        if (range.state == RangeTable::State::OWNED) {
-            list(range.base, {range.size, owner_, range.state});
+    for (const memory_range &range : owned_) {
+        if (range.is == state::owned) {
+            note_range(range);
             dispatch_allocation(range.base, range.size);
         }
+    }
+    for (const memory_range &module : modules_) {
+        note_module(module.base, module.owner);
     }
 }
 
 void announce_vanished()
 try {
-    if (driver_calls.pointer_attribute.load(std::memory_order_acquire) ==
-        nullptr) {
+    if (driver.pointer_attribute.load() == nullptr) {
         return;
     }
-    const RelaxedCapture relaxed;
+    const relaxed_capture relaxed;
     const uint64_t serial = ranges().serial();
-    std::vector<RangeTable::Range> vanished, unknown, alive;
-    for (const RangeTable::Range &range : ranges().snapshot()) {
-        const Answer answer = ask(range.base);
-        (answer == Answer::THERE  ? alive
-         : answer == Answer::GONE ? vanished
-                                  : unknown)
+    std::vector<memory_range> vanished, unknown, alive;
+    for (const memory_range &range : ranges().snapshot()) {
+        const answer said = ask(range.base);
+        (said == answer::there  ? alive
+         : said == answer::gone ? vanished
+                                : unknown)
             .push_back(range);
     }
-    for (const RangeTable::Range &range : vanished) {
+    for (const memory_range &range : vanished) {
         ranges().remove(range);
     }
-    RangeTable::remove_overlapping(vanished, std::move(alive));
-    Newcomers newcomers(serial);
-    for (const RangeTable::Range &range : vanished) {
+    range_table::remove_overlapping(vanished, std::move(alive));
+    newcomers fresh(serial);
+    for (const memory_range &range : vanished) {
         dispatch_free(range.base, range.size);
-        newcomers.announce_in(range);
+        fresh.announce_in(range);
     }
-    for (const RangeTable::Range &range : unknown) {
+    for (const memory_range &range : unknown) {
         ranges().doubt(range); // other memory may be there unseen
         dispatch_free(range.base, range.size);
         dispatch_allocation(range.base, range.size);
@@ -306,39 +320,44 @@ void announce_everything()
 }
 
 void announce_allocation(uint64_t address, size_t size, uint64_t owner,
-                         Kept kept)
+                         kept how)
 {
-    if (address == 0) {
+    if ((address != 0) && (size == 0)) {
+        const memory_range range = range_from_driver(address);
+        address                  = range.base;
+        size                     = range.size;
+    }
+    if ((address == 0) || (size == 0)) {
         return;
     }
-    if (size == 0) {
-        const RangeTable::Range range = range_from_driver(address);
-        if (range.size == 0) {
-            return;
-        }
-        address = range.base;
-        size    = range.size;
-    }
-    if (kept == Kept::LISTED) {
-        list(address, {size, owner});
-    } else if (kept == Kept::OWNED) {
+    if (how == kept::listed) {
+        note_range({address, size, owner});
+    } else if (how == kept::owned) {
         if (ranges().size(address) == size) {
             return; // asked for again: nothing is new
         }
-        list(address, {size, owner, RangeTable::State::OWNED});
+        note_range({address, size, owner, state::owned});
     }
     dispatch_allocation(address, size);
+}
+
+void note_module(uint64_t module, uint64_t library)
+{
+    if (!modules().insert({module, 1, library, state::owned})) {
+        note_gap(gap::memory);
+    }
+}
+
+uint64_t owner_of_module(uint64_t module)
+{
+    const uint64_t library = modules().owner(module);
+    return (library == 0) ? module : library;
 }
 
 void note_graph_memory()
 {
     graph_memory.store(true, std::memory_order_relaxed);
-    note_gap(Gap::GRAPHS);
-}
-
-bool graph_memory_noted()
-{
-    return graph_memory.load(std::memory_order_relaxed);
+    note_gap(gap::graphs);
 }
 
 void follow_ucx_events()
@@ -348,25 +367,22 @@ void follow_ucx_events()
         const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
         const int priority = 0;
 
-        ranges();
-        const auto in_child = [] {
-            ranges().reset_after_fork();
-            forget_modules_after_fork();
-        };
+        // Another thread of the parent may have held a lock or been inside a
+        // map: the child starts afresh, and leaks what is there.
+        const auto in_child = [] { new (&immortal<tables>()) tables; };
+        immortal<tables>();
         if (pthread_atfork(nullptr, nullptr, in_child) != 0) {
-            note_gap(Gap::MEMORY);
+            note_gap(gap::memory);
         }
         // This also makes UCX install its hooks. Where it cannot, it refuses
         // the handler; ours are the only events then.
-        if (ucm_set_event_handler(events, priority, on_ucx_event, nullptr) !=
-            UCS_OK) {
-            if (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL,
-                                      priority, on_ucx_event,
-                                      nullptr) != UCS_OK) {
-                note_gap(Gap::MEMORY);
-            }
+        if ((ucm_set_event_handler(events, priority, on_ucx_event, nullptr) !=
+             UCS_OK) &&
+            (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
+                                   on_ucx_event, nullptr) != UCS_OK)) {
+            note_gap(gap::memory);
         }
     });
 }
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm

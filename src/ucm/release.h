@@ -1,175 +1,164 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#pragma once
+#ifndef UCX_IB_DMABUF_UCM_RELEASE_H_
+#define UCX_IB_DMABUF_UCM_RELEASE_H_
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
-#include "ucm/range_table.h"
-
+#include "range_table.h"
+#include <new>
 #include <ucs/memory/memory_type.h>
 
-/**
- * What a hook does around the driver call: announce the release before it, take
- * the announcement back if the driver refused, announce new memory after it.
- */
-namespace ucx_ib_dmabuf {
+// What a hook does around the driver call: announce the release before it, take
+// the announcement back if the driver refused, announce new memory after it.
+namespace ucx_ib_dmabuf::ucm {
 
-/** CUresult and cudaError_t agree on these. */
-using CudaResult                          = int;
-constexpr CudaResult CUDA_OK              = 0;
-constexpr CudaResult CUDA_INVALID_VALUE   = 1;
-constexpr uint64_t CUDA_STREAM_PER_THREAD = 2;
+// CUresult and cudaError_t agree on these.
+using cuda_result                        = int;
+constexpr cuda_result cuda_ok            = 0;
+constexpr cuda_result cuda_invalid_value = 1;
+constexpr cuda_result cuda_out_of_memory = 2;
 
-/** Driver functions that the hooks themselves call; nullptr where missing. */
-struct DriverCalls {
-    std::atomic<CudaResult (*)(uint64_t *, size_t *, uint64_t)> address_range;
-    std::atomic<CudaResult (*)(void *, int, uint64_t)> pointer_attribute;
-    std::atomic<CudaResult (*)(int, unsigned *, int *)> primary_state;
-    std::atomic<CudaResult (*)(void *, int *)> is_capturing;
-    std::atomic<CudaResult (*)(int *)> exchange_capture_mode;
+// The one object of a type that lives until the process ends, as hooks do, and
+// needs no memory to be made.
+template <class T>
+T &immortal() noexcept
+{
+    alignas(T) static unsigned char storage[sizeof(T)];
+    static T *one = new (storage) T;
+    return *one;
+}
+
+// Driver functions that the hooks themselves call; null where missing.
+struct driver_calls {
+    std::atomic<cuda_result (*)(uint64_t *, size_t *, uint64_t)> address_range;
+    std::atomic<cuda_result (*)(void *, int, uint64_t)> pointer_attribute;
+    std::atomic<cuda_result (*)(int, unsigned *, int *)> primary_state;
+    std::atomic<cuda_result (*)(void *, int *)> is_capturing;
+    std::atomic<cuda_result (*)(int *)> exchange_capture_mode;
 };
-extern DriverCalls driver_calls;
+inline driver_calls driver;
 
-/**
- * While it lives, what this thread asks of the driver invalidates no stream
- * capture, neither its own nor, in the global mode, another thread's. Not for
- * the program's own calls: those keep the mode that the program chose.
- */
-class RelaxedCapture {
+// While it lives, what this thread asks of the driver invalidates no stream
+// capture, neither its own nor, in the global mode, another thread's. Not for
+// the program's own calls: those keep the mode that the program chose.
+class relaxed_capture {
 public:
-    RelaxedCapture()
-        : exchange_(driver_calls.exchange_capture_mode.load(
-              std::memory_order_acquire)),
-          exchanged_((exchange_ != nullptr) && (exchange_(&mode_) == CUDA_OK))
+    relaxed_capture()
+        : exchange_(driver.exchange_capture_mode.load()),
+          exchanged_((exchange_ != nullptr) && (exchange_(&mode_) == cuda_ok))
     {
     }
-    ~RelaxedCapture()
+    ~relaxed_capture()
     {
         if (exchanged_) {
             exchange_(&mode_);
         }
     }
-    RelaxedCapture(const RelaxedCapture &)            = delete;
-    RelaxedCapture &operator=(const RelaxedCapture &) = delete;
+    relaxed_capture(const relaxed_capture &)            = delete;
+    relaxed_capture &operator=(const relaxed_capture &) = delete;
 
 private:
     int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED; then the thread's own
-    CudaResult (*exchange_)(int *);
+    cuda_result (*exchange_)(int *);
     bool exchanged_;
 };
 
-/** Per thread; small, as it takes static thread-local storage. */
-struct HookThread {
-    const void *seen;     /**< while probing: the hook that was reached */
-    uint16_t releases;    /**< hooked releases that this thread is in */
-    uint16_t allocations; /**< hooked allocations that this thread is in */
-    bool probing;         /**< hooks only note that they were reached */
-    bool announcing;      /**< the event being dispatched is ours */
+// Per thread; small, as it takes static thread-local storage.
+struct thread_state {
+    const void *seen;     // while probing: the hook that was reached
+    uint16_t releases;    // hooked releases that this thread is in
+    uint16_t allocations; // hooked allocations that this thread is in
+    bool probing;         // hooks only note that they were reached
+    bool announcing;      // the event being dispatched is ours
 };
-extern thread_local HookThread hook_thread
+extern thread_local thread_state this_thread
     __attribute__((tls_model("initial-exec")));
 
-/** One release, from before the driver call until after it. */
-class Release {
+// One release, from before the driver call until after it. A release inside
+// another one announces nothing.
+class release {
 public:
-    Release() : outermost_(hook_thread.releases == 0) {}
-    ~Release()                          = default;
-    Release(const Release &)            = delete;
-    Release &operator=(const Release &) = delete;
+    release() : outermost_(this_thread.releases == 0) {}
+    ~release()                          = default;
+    release(const release &)            = delete;
+    release &operator=(const release &) = delete;
 
-    /** One allocation, by its address. 0 is no memory. */
-    void pointer(uint64_t address, ucs_memory_type_t type);
-
-    /** One allocation that goes back to its pool. */
+    // One allocation, by its address. 0 is no memory.
+    void pointer(uint64_t address);
+    void host_pointer(uint64_t address);
+    // One allocation that goes back to its pool.
     void to_pool(uint64_t address);
-
-    /** A range of mappings. */
+    // A range of mappings.
     void range(uint64_t address, size_t size);
-
-    /** One opening of memory that may have been opened more than once. */
+    // One opening of memory that may have been opened more than once.
     void opening(uint64_t address);
-
-    /** What was given back to this pool, or belongs to this module. */
+    // What was given back to this pool, or belongs to this module or library.
     void owned(uint64_t owner);
-
-    /** Memory that we cannot name, perhaps all. */
+    // Memory that we cannot name, perhaps all.
     void everything();
+    // The same where graphs allocate memory; else this releases nothing.
+    void graphs();
 
-    /** Call the driver. Announce what follows from its answer. */
+    // Calls the driver, and announces what follows from its answer.
     template <class Call>
-    CudaResult through(Call &&driver)
+    cuda_result through(Call &&call)
     {
-        ++hook_thread.releases;
-        const CudaResult result = driver();
-        --hook_thread.releases;
-        if ((result != CUDA_OK) || swept_ || is_opening_) {
+        this_thread.releases += releases_;
+        const cuda_result result = call();
+        this_thread.releases -= releases_;
+        if ((result != cuda_ok) || swept_ || is_opening_) {
             finish(result);
         }
         return result;
     }
 
 private:
-    void finish(CudaResult result);
-
-    void announce(uint64_t address, size_t listed_size, ucs_memory_type_t type);
+    void finish(cuda_result result);
+    void announce(uint64_t address, size_t listed_size,
+                  ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
     void take_back(bool size_is_sure);
 
-    bool outermost_;
-    bool swept_              = false;
-    bool is_opening_         = false;
-    bool was_listed_         = false;
-    RangeTable::Range range_ = {0, 0};     // to take back; size 0: nothing
-    std::vector<RangeTable::Range> owned_; // the same
-    uint64_t owner_ = 0;
+    const bool outermost_;
+    uint16_t releases_  = 1; // that this one counts for
+    bool swept_         = false;
+    bool is_opening_    = false;
+    bool was_listed_    = false;
+    memory_range range_ = {0, 0};       // to take back; size 0: nothing
+    std::vector<memory_range> owned_;   // the same
+    std::vector<memory_range> modules_; // the same
 };
 
-/**
- * Announce the allocations that the driver does not know any more, after a
- * context or the like was destroyed. Where its answer leaves open whether the
- * memory is there, announce that it goes and that something is there: caches
- * register anew then, and ask for its type.
- */
+// Announces the allocations that the driver does not know any more, after a
+// context or the like was destroyed. Where its answer leaves open whether the
+// memory is there, announces that it goes and that something is there: caches
+// register anew then, and ask for its type.
 void announce_vanished();
 
-/**
- * A CUDA runtime starts, perhaps one that was loaded since the hooks were
- * installed. It holds a lock of its own here, which others want who hold the
- * dynamic loader's: a hook must not call the loader, and leaves that to
- * cuda_events_refresh().
- */
-inline std::atomic<bool> runtimes_may_be_new{false};
-
-/** Announce that any CUDA memory may be going. */
+// Announces that any CUDA memory may be going.
 void announce_everything();
 
-/** Whether the caller is the outermost hooked allocation of this thread. */
-template <class Call>
-CudaResult through_allocation(Call &&driver, bool &outermost)
-{
-    outermost               = hook_thread.allocations++ == 0;
-    const CudaResult result = driver();
-    --hook_thread.allocations;
-    return result;
-}
-
-/** What becomes of new memory. */
-enum class Kept {
-    LISTED,   /**< until it is freed, or its context goes */
-    OWNED,    /**< until its owner goes */
-    UNLISTED, /**< a mapping, which outlives contexts */
+// What becomes of new memory.
+enum class kept {
+    listed,   // until it is freed, or its context goes
+    owned,    // until its owner goes
+    unlisted, // a mapping, which outlives contexts
 };
 
-/** Announce new memory. A size of 0 means: ask the driver. */
-void announce_allocation(uint64_t address, size_t size, uint64_t owner,
-                         Kept kept);
+// Announces new memory, and what is owned once only. A size of 0 means: ask the
+// driver.
+void announce_allocation(uint64_t address, size_t size, uint64_t owner = 0,
+                         kept how = kept::listed);
 
-/** Graph memory is around: graphs going away concern us. */
+// A module belongs to a library: its variables go with that.
+void note_module(uint64_t module, uint64_t library);
+
+// The library that a module belongs to, or the module itself.
+uint64_t owner_of_module(uint64_t module);
+
+// Graph memory is around: graphs going away concern us.
 void note_graph_memory();
-bool graph_memory_noted();
 
-/** Follow the allocations that UCX's own hooks announce. */
+// Follows the allocations that UCX's own hooks announce.
 void follow_ucx_events();
 
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif

@@ -225,17 +225,26 @@ int cuStreamIsCapturing(void *stream, int *status)
     return 0;
 }
 
+FAKE(cuArrayCreate_v2, (void *array, const void *description))
+FAKE(cuArray3DCreate_v2, (void *array, const void *description))
+FAKE(cuMipmappedArrayCreate,
+     (void *array, const void *description, unsigned levels))
+
 #if defined(FAKE_ODD) && defined(__x86_64__)
 /* jrcxz cannot be moved. */
-asm(".globl cuMemUnmap\n"
-    ".type cuMemUnmap, @function\n"
-    "cuMemUnmap:\n"
-    "jrcxz 1f\n"
-    "1: xor %eax, %eax\n"
-    "nop\n"
-    "ret\n");
+#define FAKE_UNKNOWN_CODE(_name)                                               \
+    asm(".globl " #_name "\n"                                                  \
+        ".type " #_name ", @function\n" #_name ":\n"                           \
+        "jrcxz 1f\n"                                                           \
+        "1: xor %eax, %eax\n"                                                  \
+        "nop\n"                                                                \
+        "ret\n")
+FAKE_UNKNOWN_CODE(cuMemUnmap);
+FAKE_UNKNOWN_CODE(cuMemCreate);
 #else
 FAKE(cuMemUnmap, (uint64_t address, size_t size))
+FAKE(cuMemCreate,
+     (uint64_t * handle, size_t size, const void *properties, uint64_t flags))
 #endif
 
 static __attribute__((noinline)) int fake_inner_free_async(uint64_t address,

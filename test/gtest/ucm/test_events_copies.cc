@@ -13,6 +13,7 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace test;
+using namespace ucm;
 
 // How many releases the second copy has announced.
 long other_releases = 0;

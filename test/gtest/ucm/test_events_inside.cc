@@ -83,6 +83,60 @@ SCENARIO(probes)
     CHECK_EQ(fake.calls("cuCtxDestroy_v2"), 0L);
 }
 
+// The driver has no memory left: it is asked again, once, if somebody gave some
+// up; and not again for what is allocated meanwhile.
+SCENARIO(no_memory_left)
+{
+    constexpr int FULL = 2;
+    static Fake fake;
+    static int asked = 0, given = 0; // more times than that there is none
+    install_all();
+    int &result         = fake.setting("fake_result");
+    const auto allocate = [](const char *name) {
+        uint64_t address;
+        return fake.get<Alloc4>(name)(&address, 0x5000, 0, 0);
+    };
+    const auto expect = [&](const char *name, int answer, int more_calls) {
+        const long before = fake.calls(name);
+        asked             = 0;
+        result            = FULL;
+        CHECK_EQ(allocate(name), answer);
+        CHECK_EQ(fake.calls(name), before + more_calls);
+    };
+    const char *names[] = {"cuMemAlloc_v2",        "cuMemAllocAsync",
+                           "cuMemAllocAsync_ptsz", "cuMemAllocFromPoolAsync",
+                           "cuMemCreate",          "cuArrayCreate_v2",
+                           "cuArray3DCreate_v2",   "cuMipmappedArrayCreate"};
+    for (const char *name : names) {
+        expect(name, FULL, 1); // nobody is there to be asked
+    }
+    cuda_events_on_out_of_memory(
+        [](void *arg) {
+            CHECK(arg == &given);
+            CHECK(++asked == 1); // not for what is allocated here
+            uint64_t address;
+            fake.get<Alloc>("cuMemAlloc_v2")(&address, 8);
+            fake.setting("fake_result") = (given > 1) ? 0 : FULL;
+            return given != 0;
+        },
+        &given);
+    for (const char *name : names) {
+        const int also = (name == names[0]); // the handler's own
+        given          = 0;
+        expect(name, FULL, 1 + also);
+        given = 1;
+        expect(name, FULL, 2 + also);
+        given = 2;
+        Events events;
+        expect(name, 0, 2 + also);
+        CHECK_EQ(asked, 1);
+        const size_t announced = std::string(name).starts_with("cuMemAlloc");
+        CHECK_EQ(events.take().size(), announced);
+        CHECK_EQ(allocate(name), 0);
+        CHECK_EQ(asked, 1); // there is memory
+    }
+}
+
 TEST(CudaEventsInside, TheLoaderIsNotCalled)
 {
     EXPECT_TRUE(run_on_fake("runtime_starts_in_a_constructor"));
@@ -90,6 +144,10 @@ TEST(CudaEventsInside, TheLoaderIsNotCalled)
 TEST(CudaEventsInside, CapturesAreNotInvalidated)
 {
     EXPECT_TRUE(run_on_fake("stream_captures"));
+}
+TEST(CudaEventsInside, MemoryIsAskedForWhereThereIsNone)
+{
+    EXPECT_TRUE(run_on_fake("no_memory_left"));
 }
 TEST(CudaEventsInside, NoProbeResetsADevice)
 {

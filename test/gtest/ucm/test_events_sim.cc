@@ -13,6 +13,7 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace test;
+using namespace ucm;
 
 SCENARIO(driver_api)
 {
@@ -231,6 +232,89 @@ SCENARIO(runtime_api)
     CHECK(!gpu.alive(where()));
 }
 
+// The GPU's memory is used up by what is given back when it is asked for. UCX's
+// own hooks are asked through as well.
+SCENARIO(no_memory_left)
+{
+    static Gpu gpu;
+    static CUdeviceptr held = 0;
+    static int asked        = 0;
+    constexpr size_t SMALL = 2 * MIB, LARGE = 40 * MIB; // of 64
+    void *runtime = open_library(variable("CUDART_PATH").c_str());
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp properties      = {};
+    properties.type                     = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location                 = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    size_t pitch;
+    CUmemoryPool pool;
+    gpu.get<CUresult(CUmemoryPool *, CUdevice)>("cuDeviceGetDefaultMemPool")(
+        &pool, 0);
+
+    const std::function<int(CUdeviceptr *, size_t)> calls[] = {
+        gpu.get<Malloc>("cuMemAlloc_v2"),
+        gpu.entry<Malloc>("cuMemAlloc", 0),
+        function_of<Malloc>(runtime, "cudaMalloc"),
+        [&](CUdeviceptr *out, size_t size) {
+            return gpu.get<CUresult(CUdeviceptr *, size_t *, size_t, size_t,
+                                    unsigned)>("cuMemAllocPitch_v2")(
+                out, &pitch, size / 1024, 1024, 4);
+        },
+        [&](CUdeviceptr *out, size_t size) {
+            return gpu.get<MallocAsync>("cuMemAllocAsync")(out, size, nullptr);
+        },
+        [&](CUdeviceptr *out, size_t size) {
+            return gpu.get<MallocAsync>("cuMemAllocAsync_ptsz")(out, size,
+                                                                nullptr);
+        },
+        [&](CUdeviceptr *out, size_t size) {
+            return gpu.get<decltype(cuMemAllocFromPoolAsync)>(
+                "cuMemAllocFromPoolAsync")(out, size, pool, nullptr);
+        },
+        [&](CUdeviceptr *out, size_t size) {
+            *out = 0;
+            return gpu.get<decltype(cuMemCreate)>("cuMemCreate")(
+                &handle, size, &properties, 0);
+        }};
+    const auto release = [&](CUdeviceptr address) {
+        CHECK_EQ(int((address != 0)
+                         ? gpu.get<Free>("cuMemFree_v2")(address)
+                         : gpu.get<CUresult(CUmemGenericAllocationHandle)>(
+                               "cuMemRelease")(handle)),
+                 0);
+        CHECK_EQ(int(gpu.get<CUresult(CUmemoryPool, size_t)>("cuMemPoolTrimTo")(
+                     pool, 0)),
+                 0);
+    };
+    install_all();
+    cuda_events_on_out_of_memory(
+        [](void *) {
+            ++asked;
+            const CUdeviceptr was = std::exchange(held, 0);
+            return (was != 0) && (gpu.get<Free>("cuMemFree_v2")(was) == 0);
+        },
+        nullptr);
+    for (const auto &call : calls) {
+        CUdeviceptr address;
+        asked = 0;
+        held  = gpu.allocate(LARGE);
+        Events events;
+        CHECK_EQ(call(&address, LARGE), 0);
+        CHECK_EQ(asked, 1);
+        size_t allocations = 0;
+        for (const SeenEvent &event : events.take()) {
+            allocations += !event.free && (event.address == address);
+        }
+        CHECK_EQ(allocations, size_t(address != 0)); // once
+        CUdeviceptr none;
+        CHECK_EQ(call(&none, LARGE), int(CUDA_ERROR_OUT_OF_MEMORY));
+        CHECK_EQ(asked, 2); // in vain
+        release(address);
+        CHECK_EQ(call(&address, SMALL), 0);
+        CHECK_EQ(asked, 2); // there is memory
+        release(address);
+    }
+}
+
 class CudaEventsSim : public testing::TestWithParam<bool> {};
 
 TEST_P(CudaEventsSim, DriverApi)
@@ -260,6 +344,11 @@ TEST_P(CudaEventsSim, RuntimeApi)
 TEST_P(CudaEventsSim, RuntimeLoadedLater)
 {
     EXPECT_TRUE(run_on_gpu("runtime_api", GetParam(), "LATE_RUNTIME=1"));
+}
+TEST_P(CudaEventsSim, NoMemoryLeft)
+{
+    EXPECT_TRUE(
+        run_on_gpu("no_memory_left", GetParam(), "CUDA_SIM_MEMORY_MIB=64"));
 }
 TEST_P(CudaEventsSim, ModeBistro)
 {

@@ -55,6 +55,8 @@ FUNCTION(is_unknown, "jrcxz 1f\n 1: mov %edi, %eax\n nop\n ret");
 namespace ucx_ib_dmabuf {
 namespace {
 
+using namespace ucm;
+
 struct Case {
     int (*function)(int);
     int number;
@@ -154,7 +156,7 @@ TEST(PatchRefused, CopyTooFar)
 {
     uint8_t memory[64]   = {};
     const uint8_t call[] = {0xe8, 0xff, 0xff, 0xff, 0x7f};
-    PrologueCopy copy;
+    prologue_copy copy;
 
     memcpy(&memory[32], call, sizeof(call));
     EXPECT_STREQ("its first instructions cannot be moved",
@@ -172,7 +174,7 @@ TEST(PatchMoves, JumpOutOfReach)
     uint8_t memory[64]   = {};
     const uint8_t jump[] = {0xe9, 0xff, 0xff, 0xff, 0x7f};
     uintptr_t target;
-    PrologueCopy copy;
+    prologue_copy copy;
 
     memcpy(&memory[32], jump, sizeof(jump));
     ASSERT_STREQ(nullptr, copy_prologue(&memory[32], 5, 5, memory, 32, copy));

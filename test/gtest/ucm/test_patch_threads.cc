@@ -38,6 +38,8 @@ extern "C" int mprotect(void *address, size_t length, int protection) noexcept
 namespace ucx_ib_dmabuf {
 namespace {
 
+using namespace ucm;
+
 constexpr size_t LINE    = 64;
 constexpr int HOOKED     = -1;
 constexpr int EXECUTE    = PROT_READ | PROT_EXEC;

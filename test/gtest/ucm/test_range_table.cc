@@ -6,14 +6,16 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
+using namespace ucm;
+
 constexpr uint64_t BASE = 0x7f0000000000;
 constexpr size_t MIB    = 1 << 20;
 constexpr uint64_t POOL = 7, OTHER_POOL = 8;
 
 TEST(RangeTable, RemovesOnce)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB});
+    range_table table;
+    table.insert({BASE, MIB});
     EXPECT_EQ(MIB, table.size(BASE));
     EXPECT_EQ(0u, table.remove(BASE + 512));
     EXPECT_EQ(MIB, table.remove(BASE));
@@ -22,8 +24,8 @@ TEST(RangeTable, RemovesOnce)
 
 TEST(RangeTable, InexactSizeIsNoSize)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB, 0, RangeTable::State::IN_USE, false});
+    range_table table;
+    table.insert({BASE, MIB, 0, state::in_use, false});
     EXPECT_EQ(0u, table.size(BASE));
     EXPECT_EQ(1u, table.snapshot().size());
     EXPECT_EQ(0u, table.remove(BASE));
@@ -32,10 +34,10 @@ TEST(RangeTable, InexactSizeIsNoSize)
 
 TEST(RangeTable, PoolTakesWhatWasRetired)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB, POOL});
-    table.insert(BASE + MIB, {MIB, POOL});
-    table.insert(BASE + 2 * MIB, {MIB, OTHER_POOL});
+    range_table table;
+    table.insert({BASE, MIB, POOL});
+    table.insert({BASE + MIB, MIB, POOL});
+    table.insert({BASE + 2 * MIB, MIB, OTHER_POOL});
     EXPECT_EQ(MIB, table.retire(BASE));
     EXPECT_EQ(MIB, table.retire(BASE + 2 * MIB));
 
@@ -49,8 +51,8 @@ TEST(RangeTable, PoolTakesWhatWasRetired)
 
 TEST(RangeTable, UnknownPoolGoesWithAny)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB});
+    range_table table;
+    table.insert({BASE, MIB});
     table.retire(BASE);
     EXPECT_EQ(1u, table.take_owned(POOL).size());
 }
@@ -59,34 +61,34 @@ TEST(RangeTable, UnknownPoolGoesWithAny)
 TEST(RangeTable, SparesMemoryInUse)
 {
     for (const uint64_t offset : {uint64_t(0) + 64, uint64_t(MIB) - 512}) {
-        RangeTable table;
-        table.insert(BASE, {MIB, POOL});
+        range_table table;
+        table.insert({BASE, MIB, POOL});
         table.retire(BASE);
-        table.insert(BASE + offset, {64, POOL});
+        table.insert({BASE + offset, 64, POOL});
         EXPECT_TRUE(table.take_owned(POOL).empty()) << offset;
     }
-    RangeTable table;
-    table.insert(BASE, {MIB, POOL});
+    range_table table;
+    table.insert({BASE, MIB, POOL});
     table.retire(BASE);
-    table.insert(BASE - MIB, {MIB, POOL});
-    table.insert(BASE + MIB, {MIB, POOL});
+    table.insert({BASE - MIB, MIB, POOL});
+    table.insert({BASE + MIB, MIB, POOL});
     EXPECT_EQ(1u, table.take_owned(POOL).size());
 }
 
 TEST(RangeTable, NewAllocationIsNotRetired)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB, POOL});
+    range_table table;
+    table.insert({BASE, MIB, POOL});
     table.retire(BASE);
-    table.insert(BASE, {2 * MIB, POOL});
+    table.insert({BASE, 2 * MIB, POOL});
     EXPECT_TRUE(table.take_owned(POOL).empty());
     EXPECT_EQ(2 * MIB, table.size(BASE));
 }
 
 TEST(RangeTable, OwnedGoesWithItsOwnerOnly)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB, POOL, RangeTable::State::OWNED});
+    range_table table;
+    table.insert({BASE, MIB, POOL, state::owned});
     EXPECT_TRUE(table.take_owned(OTHER_POOL).empty());
     EXPECT_EQ(1u, table.take_owned(POOL).size());
 }
@@ -94,23 +96,23 @@ TEST(RangeTable, OwnedGoesWithItsOwnerOnly)
 // Memory that was released unseen does not hide what is there now.
 TEST(RangeTable, OwnedGoesWhateverSeemsToBeInUse)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB});
-    table.insert(BASE + 512, {512, POOL, RangeTable::State::OWNED});
+    range_table table;
+    table.insert({BASE, MIB});
+    table.insert({BASE + 512, 512, POOL, state::owned});
     const auto taken = table.take_owned(POOL);
     ASSERT_EQ(1u, taken.size());
     EXPECT_EQ(BASE + 512, taken[0].base);
-    EXPECT_EQ(RangeTable::State::OWNED, taken[0].state);
+    EXPECT_EQ(state::owned, taken[0].is);
 }
 
 TEST(RangeTable, ShowsWhatIsNewer)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB});
+    range_table table;
+    table.insert({BASE, MIB});
     const uint64_t serial = table.serial();
     EXPECT_TRUE(table.newer_than(serial).empty());
-    table.insert(BASE + MIB, {MIB, POOL});
-    table.insert(BASE + 2 * MIB, {MIB, POOL});
+    table.insert({BASE + MIB, MIB, POOL});
+    table.insert({BASE + 2 * MIB, MIB, POOL});
     table.retire(BASE + 2 * MIB);
     const auto newer = table.newer_than(serial);
     ASSERT_EQ(1u, newer.size());
@@ -119,10 +121,10 @@ TEST(RangeTable, ShowsWhatIsNewer)
 
 TEST(RangeTable, DoubtIsOfOneInsertion)
 {
-    RangeTable table;
-    table.insert(BASE, {MIB});
+    range_table table;
+    table.insert({BASE, MIB});
     const auto seen = table.snapshot();
-    table.insert(BASE, {2 * MIB});
+    table.insert({BASE, 2 * MIB});
     table.doubt(seen[0]);
     EXPECT_EQ(2 * MIB, table.size(BASE));
     table.doubt(table.snapshot()[0]);
@@ -134,11 +136,11 @@ TEST(RangeTable, DoubtIsOfOneInsertion)
 TEST(RangeTable, ForgetsRetiredWhenItGrows)
 {
     constexpr size_t COUNT = 1 << 20;
-    RangeTable table;
-    table.insert(BASE - MIB, {MIB, POOL});
-    table.insert(BASE - 2 * MIB, {MIB, POOL, RangeTable::State::OWNED});
+    range_table table;
+    table.insert({BASE - MIB, MIB, POOL});
+    table.insert({BASE - 2 * MIB, MIB, POOL, state::owned});
     for (size_t i = 0; i < COUNT; ++i) {
-        table.insert(BASE + i * MIB, {MIB, POOL});
+        table.insert({BASE + i * MIB, MIB, POOL});
         table.retire(BASE + i * MIB);
     }
     EXPECT_GT(COUNT / 2, table.snapshot().size());

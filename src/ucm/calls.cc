@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "calls.h"
+#include "cuda_events.h"
+#include <cuda.h>
+
+// What each hooked call releases or brings. Handles and pointers are passed as
+// they are, so that the driver API and the runtime API look alike.
+namespace ucx_ib_dmabuf {
+namespace {
+
+// The argument is set before the handler, and both once.
+std::atomic<reclaim_handler> reclaimer{nullptr};
+void *reclaimer_arg;
+
+} // namespace
+
+void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
+{
+    reclaimer_arg = arg;
+    reclaimer.store(handler);
+}
+
+namespace ucm {
+namespace {
+
+// Releases are announced before the driver is called. `Extra` are arguments
+// that say nothing about what goes.
+template <class Member, Member announce, bool refused, class... Extra>
+struct releasing;
+
+template <class... Args, void (release::*announce)(Args...), bool refused,
+          class... Extra>
+struct releasing<void (release::*)(Args...), announce, refused, Extra...> {
+    using signature               = cuda_result(Args..., Extra...);
+    static constexpr bool refuses = refused;
+
+    static cuda_result run(signature *next, Args... args, Extra... extra)
+    {
+        release going;
+        (going.*announce)(args...);
+        return going.through([&] { return next(args..., extra...); });
+    }
+};
+
+// What brings memory is announced after the driver has been called. If that has
+// no memory left it is asked once more where the plug-in could give some up.
+template <class Function, Function announce, bool before_ucx, class... Extra>
+struct allocating;
+
+template <class... Args, void (*announce)(Args...), bool before_ucx,
+          class... Extra>
+struct allocating<void (*)(Args...), announce, before_ucx, Extra...> {
+    using signature               = cuda_result(Args..., Extra...);
+    static constexpr bool refuses = false;
+
+    static cuda_result run(signature *next, Args... args, Extra... extra)
+    {
+        const bool outermost = this_thread.allocations++ == 0;
+        cuda_result result   = next(args..., extra...);
+        if (outermost && (result == cuda_out_of_memory)) {
+            const reclaim_handler reclaim = reclaimer.load();
+            if ((reclaim != nullptr) && reclaim(reclaimer_arg)) {
+                result = next(args..., extra...);
+            }
+        }
+        --this_thread.allocations;
+        if (!before_ucx && outermost && (result == cuda_ok)) {
+            announce(args...);
+        }
+        return result;
+    }
+};
+
+void allocate(uint64_t *address, size_t size)
+{
+    announce_allocation(*address, size);
+}
+
+void allocate_pitch(uint64_t *address, size_t *pitch, size_t, size_t height)
+{
+    announce_allocation(*address, *pitch * height);
+}
+
+// In a capture it is graph memory. The default stream is another one in the
+// _ptsz variants.
+template <bool per_thread>
+void allocate_from_pool(uint64_t *address, size_t size, uint64_t pool,
+                        void *stream)
+{
+    const auto capturing = driver.is_capturing.load();
+    int status           = 0; // CU_STREAM_CAPTURE_STATUS_NONE
+    if (per_thread && (stream == nullptr)) {
+        stream = CU_STREAM_PER_THREAD;
+    }
+    if ((capturing != nullptr) && (capturing(stream, &status) == cuda_ok) &&
+        (status != 0)) {
+        note_graph_memory();
+    }
+    announce_allocation(*address, size, pool);
+}
+
+template <bool per_thread>
+void allocate_async(uint64_t *address, size_t size, void *stream)
+{
+    allocate_from_pool<per_thread>(address, size, 0, stream);
+}
+
+void map(uint64_t address, size_t size)
+{
+    announce_allocation(address, size, 0, kept::unlisted);
+}
+
+// Memory of another process, a pool or another API.
+void open(uint64_t *address)
+{
+    announce_allocation(*address, 0);
+}
+
+// Memory that goes with its owner.
+void get_global(uint64_t *address, size_t *size, uint64_t owner)
+{
+    if (address != nullptr) {
+        announce_allocation(*address, (size != nullptr) ? *size : 0,
+                            owner_of_module(owner), kept::owned);
+    }
+}
+
+// Another name for a library's variables.
+void get_library_module(uint64_t *module, uint64_t library)
+{
+    note_module(*module, library);
+}
+
+template <class Params>
+void announce_graph_memory(const Params &params)
+{
+    note_graph_memory();
+    announce_allocation(params.dptr, params.bytesize);
+}
+
+void add_alloc_node(void *, void *, const void *, size_t,
+                    CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    announce_graph_memory(*params);
+}
+
+#if CUDA_VERSION >= 12020
+template <class... Edges>
+void add_node(void *, void *, const void *, Edges..., size_t,
+              CUgraphNodeParams *params)
+{
+    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+        announce_graph_memory(params->alloc);
+    }
+}
+#endif
+
+// Memory without an address of its own.
+void create() {}
+
+// ---- Primary contexts.
+
+// Devices whose primary context was created under our eyes: all of its memory
+// is known.
+std::atomic<uint64_t> known_primaries{0};
+
+uint64_t device_bit(int device)
+{
+    return ((device >= 0) && (device < 64)) ? uint64_t{1} << device : 0;
+}
+
+bool primary_is_active(int device, bool unknown)
+{
+    const auto state = driver.primary_state.load();
+    const relaxed_capture relaxed;
+    unsigned flags;
+    int active = 0;
+    return ((state == nullptr) || (state(device, &flags, &active) != cuda_ok))
+               ? unknown
+               : (active != 0);
+}
+
+// How each runtime begins.
+struct retain_primary {
+    using signature               = cuda_result(void *, int);
+    static constexpr bool refuses = false;
+
+    static cuda_result run(signature *next, void *context, int device)
+    {
+        const bool was_active    = primary_is_active(device, true);
+        const cuda_result result = next(context, device);
+        if ((result == cuda_ok) && !was_active) {
+            known_primaries.fetch_or(device_bit(device));
+        }
+        runtimes_may_be_new.store(true);
+        return result;
+    }
+};
+
+// Only the last of many releases destroys the context, and nobody can tell
+// which that will be: announced afterwards. By its ranges if all are known:
+// libraries retain and release a context that nobody else uses again and again,
+// which must not empty the caches each time.
+struct release_primary {
+    using signature               = cuda_result(int);
+    static constexpr bool refuses = true;
+
+    static cuda_result run(signature *next, int device)
+    {
+        release going;
+        const cuda_result result = going.through([&] { return next(device); });
+        if ((result == cuda_ok) && !primary_is_active(device, false)) {
+            const uint64_t bit = device_bit(device);
+            if ((known_primaries.fetch_and(~bit) & bit) == 0) {
+                announce_everything();
+            }
+            announce_vanished();
+        }
+        return result;
+    }
+};
+
+// ---- The functions.
+
+constexpr bool refuses = true;
+
+template <auto announce, bool refused = false, class... Extra>
+constexpr hooked_function releases(const char *symbol)
+{
+    return {
+        symbol,
+        kind_of<releasing<decltype(announce), announce, refused, Extra...>>};
+}
+
+template <auto announce, bool before_ucx, class... Extra>
+constexpr auto kind_of_allocating =
+    kind_of<allocating<decltype(+announce), announce, before_ucx, Extra...>>;
+
+template <auto announce, class... Extra>
+constexpr hooked_function allocates(const char *symbol)
+{
+    return {symbol, kind_of_allocating<announce, false, Extra...>,
+            kind_of_allocating<announce, true, Extra...>};
+}
+
+template <class... Args>
+constexpr hooked_function creates(const char *symbol)
+{
+    return {symbol, kind_of_allocating<create, false, Args...>, nullptr, true};
+}
+
+// First what releases memory, then what allocates it: UCX takes memory that it
+// was not told of for host memory, and a size that is known need not be asked
+// for. Not here, and why: cuMemRelease (mapped memory lives on until it is
+// unmapped), cuMemHostUnregister and cuArrayDestroy (never device memory at an
+// address).
+constexpr hooked_function of_driver[] = {
+    releases<&release::pointer, refuses>("cuMemFree_v2"),
+    releases<&release::pointer, refuses>("cuMemFree"),
+    releases<&release::host_pointer, refuses>("cuMemFreeHost"),
+    releases<&release::to_pool, false, void *>("cuMemFreeAsync"),
+    releases<&release::to_pool, false, void *>("cuMemFreeAsync_ptsz"),
+    releases<&release::range, refuses>("cuMemUnmap"),
+    releases<&release::range, refuses>("cuMemAddressFree"),
+    releases<&release::opening, refuses>("cuIpcCloseMemHandle"),
+    releases<&release::owned, false, size_t>("cuMemPoolTrimTo"),
+    releases<&release::owned>("cuMemPoolDestroy"),
+    releases<&release::owned>("cuModuleUnload"),
+    releases<&release::owned>("cuLibraryUnload"),
+    releases<&release::everything, false, void *>("cuCtxDestroy_v2"),
+    releases<&release::everything, false, void *>("cuCtxDestroy"),
+    releases<&release::everything, false, void *>("cuCtxDetach"),
+    releases<&release::everything, false, void *>("cuGreenCtxDestroy"),
+    // The probe must not enter these two: too much would go.
+    releases<&release::everything, false, int>("cuDevicePrimaryCtxReset_v2"),
+    releases<&release::everything, false, int>("cuDevicePrimaryCtxReset"),
+    {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>},
+    {"cuDevicePrimaryCtxRelease", kind_of<release_primary>},
+    {"cuDevicePrimaryCtxRetain", kind_of<retain_primary>},
+    releases<&release::graphs, false, void *>("cuGraphExecDestroy"),
+    releases<&release::graphs, refuses, int>("cuDeviceGraphMemTrim"),
+
+    allocates<allocate>("cuMemAlloc_v2"),
+    allocates<allocate, unsigned>("cuMemAllocManaged"),
+    allocates<allocate_pitch, unsigned>("cuMemAllocPitch_v2"),
+    allocates<allocate_async<false>>("cuMemAllocAsync"),
+    allocates<allocate_async<true>>("cuMemAllocAsync_ptsz"),
+    allocates<allocate_from_pool<false>>("cuMemAllocFromPoolAsync"),
+    allocates<allocate_from_pool<true>>("cuMemAllocFromPoolAsync_ptsz"),
+    allocates<map, size_t, uint64_t, uint64_t>("cuMemMap"),
+    allocates<open, CUipcMemHandle, unsigned>("cuIpcOpenMemHandle_v2"),
+    allocates<get_global, const char *>("cuModuleGetGlobal_v2"),
+    allocates<get_library_module>("cuLibraryGetModule"),
+    allocates<get_global, const char *>("cuLibraryGetGlobal"),
+    allocates<get_global, const char *>("cuLibraryGetManaged"),
+    allocates<open, uint64_t, void *>("cuMemPoolImportPointer"),
+    allocates<open, uint64_t, void *>("cuExternalMemoryGetMappedBuffer"),
+    allocates<add_alloc_node>("cuGraphAddMemAllocNode"),
+#if CUDA_VERSION >= 12020
+    {"cuGraphAddNode_v2", kind_of_allocating<add_node<const void *>, false>,
+     nullptr, false, true},
+    {"cuGraphAddNode", kind_of_allocating<add_node<>, false>, nullptr, false,
+     true},
+#endif
+    creates<uint64_t *, size_t, const void *, uint64_t>("cuMemCreate"),
+    creates<void *, const void *>("cuArrayCreate_v2"),
+    creates<void *, const void *>("cuArray3DCreate_v2"),
+    creates<void *, const void *, unsigned>("cuMipmappedArrayCreate"),
+};
+
+// The runtime calls the driver, where the same memory is announced. Whether it
+// does so through public entry points for each of these is NVIDIA's secret, so
+// they are hooked too; a hook inside a hook keeps quiet.
+constexpr hooked_function of_runtime[] = {
+    releases<&release::pointer>("cudaFree"),
+    releases<&release::host_pointer>("cudaFreeHost"),
+    releases<&release::to_pool, false, void *>("cudaFreeAsync"),
+    releases<&release::to_pool, false, void *>("cudaFreeAsync_ptsz"),
+    releases<&release::opening>("cudaIpcCloseMemHandle"),
+    releases<&release::owned, false, size_t>("cudaMemPoolTrimTo"),
+    releases<&release::owned>("cudaMemPoolDestroy"),
+    releases<&release::everything>("cudaDeviceReset"),
+    releases<&release::everything>("cudaThreadExit"),
+};
+
+} // namespace
+
+std::span<const hooked_function> driver_functions()
+{
+    return of_driver;
+}
+
+std::span<const hooked_function> runtime_functions()
+{
+    return of_runtime;
+}
+
+} // namespace ucm
+} // namespace ucx_ib_dmabuf
