@@ -11,8 +11,6 @@ EXTRA_DIST += test/gtest/contract/contract.lab test/gtest/contract/gpu.tap
 
 contract_sources = \
     src/uct/ib_dmabuf/md/cuda_exporter.cc \
-    test/gtest/common/fds.h \
-    test/gtest/common/gpu.h \
     test/gtest/contract/cuda_world.h \
     test/gtest/contract/exporter.h \
     test/gtest/contract/registrar.h

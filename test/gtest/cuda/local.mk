@@ -9,9 +9,7 @@ EXTRA_DIST += test/gtest/cuda/variants.lab test/gtest/cuda/variants.tap
 test_gtest_cuda_test_cuda_SOURCES = \
     test/gtest/cuda/test_contexts.cc \
     test/gtest/cuda/test_cuda.cc \
-    test/gtest/cuda/test_streams.cc \
-    test/gtest/common/fds.h \
-    test/gtest/common/gpu.h
+    test/gtest/cuda/test_streams.cc
 test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_cuda_test_cuda_LDADD   = libib_dmabuf_cuda.la -lgtest_main \
                                     $(GTEST_LIBS) -lucs -ldl

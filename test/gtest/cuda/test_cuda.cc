@@ -5,9 +5,9 @@
 #include "../../../src/uct/ib_dmabuf/cuda/copy.h"
 #include "../../../src/uct/ib_dmabuf/cuda/export.h"
 #include "../../../src/uct/ib_dmabuf/cuda/memory.h"
-#include "../common/fds.h"
-#include "../common/gpu.h"
 #include <algorithm>
+#include <common/fds.h>
+#include <common/gpu.h>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -5,8 +5,8 @@
 #include "../../../src/uct/ib_dmabuf/cuda/copy.h"
 #include "../../../src/uct/ib_dmabuf/cuda/export.h"
 #include "../../../src/uct/ib_dmabuf/cuda/memory.h"
-#include "../common/gpu.h"
 #include <atomic>
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <thread>
 #include <unistd.h>

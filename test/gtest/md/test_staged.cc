@@ -3,8 +3,8 @@
 // Handles on host copies, over a fake uct_ib: what others need of the host's
 // memory that may be locked, and what a forked process leaves alone.
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
-#include "../common/gpu.h"
 #include "fake_domain.h"
+#include <common/gpu.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <memory>

@@ -3,8 +3,8 @@
 // The host copy that stands in for a registration, in the lab: what the NIC
 // sees and what the GPU gets back. The test writes to the copy as a NIC would.
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
-#include "../common/gpu.h"
 #include <algorithm>
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
