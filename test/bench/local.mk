@@ -27,3 +27,11 @@ test_bench_bench_cache_SOURCES = \
 test_bench_bench_cache_LDADD   = test/bench/libbench_rcache.la \
     libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm $(BENCHMARK_LIBS)
 endif
+
+# What a deregistration costs, in the lab (docs/lab.md); no verdict.
+check_PROGRAMS += test/bench/bench_dereg
+test_bench_bench_dereg_SOURCES = \
+    test/bench/bench_dereg.cc \
+    test/lab/soft_roce.cc \
+    test/lab/soft_roce.h
+test_bench_bench_dereg_LDADD   = $(VERBS_LIBS)
