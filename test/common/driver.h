@@ -50,11 +50,16 @@ inline void check(CUresult result, const char *name)
 }
 
 // GPU_CALL(cuMemFree, address): fails loudly. GPU_TRY gives the result. CUDA's
-// header maps a name like cuMemFree to the newest version; so do these.
+// header maps a name like cuMemFree to the newest version; so do these. Each
+// place looks its function up once, so that calls cost what they cost.
 #define GPU_STRING_(_name) #_name
 #define GPU_STRING(_name)  GPU_STRING_(_name)
 #define GPU_TRY(_name, ...)                                                    \
-    gpu::entry<decltype(_name)>(GPU_STRING(_name))(__VA_ARGS__)
+    ([]() {                                                                    \
+        static auto *const gpu_entry =                                         \
+            gpu::entry<decltype(_name)>(GPU_STRING(_name));                    \
+        return gpu_entry;                                                      \
+    }())(__VA_ARGS__)
 #define GPU_CALL(_name, ...)                                                   \
     gpu::check(GPU_TRY(_name, __VA_ARGS__), GPU_STRING(_name))
 
@@ -92,16 +97,19 @@ inline int current()
     return device;
 }
 
-// Makes a context of its own current in this thread. The call's parameters
-// depend on the version.
+// Makes a context of its own current in this thread. This version's
+// parameters are the same in all of CUDA.
+inline CUresult create_context(CUcontext *out, int ordinal)
+{
+    static auto *const create =
+        entry<CUresult(CUcontext *, unsigned, CUdevice)>("cuCtxCreate_v2");
+    return create(out, 0, ordinal);
+}
 inline CUcontext create_context(int ordinal)
 {
     CUcontext context = nullptr;
-#if CUDA_VERSION >= 13000
-    GPU_CALL(cuCtxCreate, &context, nullptr, 0, ordinal);
-#else
-    GPU_CALL(cuCtxCreate, &context, 0, ordinal);
-#endif
+
+    check(create_context(&context, ordinal), "cuCtxCreate_v2");
     return context;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "driver.h"
+#include "../compat.h"
 
+#include <common/driver.h>
 #include <cstdint>
 #include <vector>
 
