@@ -37,7 +37,23 @@ constexpr bool is_device(memory kind)
            kind == memory::vmm;
 }
 
-// Physical memory of a GPU, for mapping.
+// What memory to map is asked for with, and how a GPU may use it there.
+inline CUmemAllocationProp properties(int ordinal = 0, bool rdma_capable = true)
+{
+    CUmemAllocationProp all             = {};
+    all.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
+    all.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+    all.location.id                     = ordinal;
+    all.allocFlags.gpuDirectRDMACapable = rdma_capable;
+    return all;
+}
+inline CUmemAccessDesc access(int ordinal = 0)
+{
+    return {properties(ordinal).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
+// Physical memory of a GPU, for mapping. A failure to give it or addresses back
+// ends the program.
 class physical {
 public:
     explicit physical(size_t size, int ordinal = current(),
@@ -51,15 +67,6 @@ public:
     physical(const physical &)            = delete;
     physical &operator=(const physical &) = delete;
 
-    static CUmemAllocationProp properties(int ordinal, bool rdma_capable = true)
-    {
-        CUmemAllocationProp all             = {};
-        all.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-        all.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-        all.location.id                     = ordinal;
-        all.allocFlags.gpuDirectRDMACapable = rdma_capable;
-        return all;
-    }
     // What sizes are multiples of.
     static size_t granularity(int ordinal)
     {
@@ -78,10 +85,8 @@ public:
     }
     void allow(CUdeviceptr at, int ordinal) const
     {
-        CUmemAccessDesc access{};
-        access.location = properties(ordinal).location;
-        access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        GPU_CALL(cuMemSetAccess, at, size_, &access, 1);
+        const auto all = access(ordinal);
+        GPU_CALL(cuMemSetAccess, at, size_, &all, 1);
     }
     void unmap(CUdeviceptr at) const { GPU_CALL(cuMemUnmap, at, size_); }
 

@@ -53,11 +53,8 @@ size_t free_bytes()
 }
 
 Mapping::Mapping(size_t handles, size_t backed, bool rdma)
-    : count_(handles), mapped_(handles)
+    : count_(handles), properties_(gpu::properties(0, rdma)), mapped_(handles)
 {
-    properties_.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties_.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties_.allocFlags.gpuDirectRDMACapable = rdma;
     valid_ = GPU_TRY(cuMemGetAllocationGranularity, &unit_, &properties_,
                      CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
              GPU_TRY(cuMemAddressReserve, &base_, unit_ * handles, 0, 0, 0) ==
@@ -88,10 +85,8 @@ void Mapping::replace(size_t index)
 void Mapping::map(size_t index)
 {
     CUmemGenericAllocationHandle handle;
-    CUdeviceptr at = base_ + index * unit_;
-    CUmemAccessDesc access{};
-    access.location = properties_.location;
-    access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUdeviceptr at    = base_ + index * unit_;
+    const auto access = gpu::access();
     if (GPU_TRY(cuMemCreate, &handle, unit_, &properties_, 0) != CUDA_SUCCESS) {
         valid_ = false;
         return;

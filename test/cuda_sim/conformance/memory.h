@@ -3,7 +3,7 @@
 
 #include "../compat.h"
 
-#include <common/driver.h>
+#include <common/gpu.h>
 #include <cstdint>
 #include <vector>
 
@@ -50,7 +50,7 @@ private:
 
     size_t unit_      = 0, count_;
     CUdeviceptr base_ = 0;
-    CUmemAllocationProp properties_{};
+    CUmemAllocationProp properties_;
     std::vector<bool> mapped_;
     bool valid_ = true;
 };

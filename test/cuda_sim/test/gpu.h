@@ -6,7 +6,7 @@
 #include "../compat.h"
 #include "../cuda_sim.h"
 
-#include <common/driver.h>
+#include <common/gpu.h>
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>

@@ -12,8 +12,7 @@ using Context = Gpu;
 
 TEST_F(Context, MemoryGoesWithItsContext)
 {
-    CUcontext other;
-    other             = gpu::create_context(0);
+    CUcontext other   = gpu::create_context(0);
     CUdeviceptr small = allocate(100), large = allocate(4 * MiB);
     void *pinned;
     ASSERT_CUDA(cuMemAllocHost(&pinned, 4096));
@@ -122,8 +121,7 @@ TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
 
 TEST_F(Context, TheAddressOfAContextThatIsGoneIsFree)
 {
-    CUcontext other;
-    other               = gpu::create_context(0);
+    CUcontext other     = gpu::create_context(0);
     CUdeviceptr address = allocate(4 * MiB);
     ASSERT_CUDA(cuCtxDestroy(other));
     EXPECT_EQ(address, allocate(4 * MiB));
