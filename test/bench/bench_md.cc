@@ -10,12 +10,12 @@
 // real: libcuda (test/cuda_sim), which a hit does not call, and libibverbs
 // (fake_verbs.cc), which neither calls for what is registered. So registering
 // costs nothing like the truth here, and is not measured.
-#include "../gtest/common/gpu.h"
 #include "instructions.h"
 #include "uct_domain.h"
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <common/gpu.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

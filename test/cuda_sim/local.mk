@@ -152,7 +152,6 @@ test_cuda_sim_conformance_conformance_SOURCES = \
     test/cuda_sim/conformance/claims.h \
     test/cuda_sim/conformance/contexts.cc \
     test/cuda_sim/conformance/costs.cc \
-    test/cuda_sim/conformance/driver.h \
     test/cuda_sim/conformance/exports.cc \
     test/cuda_sim/conformance/identity.cc \
     test/cuda_sim/conformance/main.cc \
@@ -162,7 +161,6 @@ test_cuda_sim_conformance_conformance_SOURCES = \
     test/cuda_sim/conformance/release.cc \
     test/cuda_sim/conformance/report.cc \
     test/cuda_sim/conformance/report.h
-test_cuda_sim_conformance_conformance_CPPFLAGS = $(CUDA_CPPFLAGS)
 test_cuda_sim_conformance_conformance_LDADD    = -ldl -lpthread
 
 dist_check_SCRIPTS += test/cuda_sim/conformance/build.sh

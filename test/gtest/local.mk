@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-include test/gtest/common/local.mk
 include test/gtest/cache/local.mk
 include test/gtest/contract/local.mk
 include test/gtest/cuda/local.mk

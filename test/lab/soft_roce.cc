@@ -43,6 +43,19 @@ void check_zero(int error, const char *what)
 
 } // namespace
 
+int export_memory(int memory_fd, size_t size)
+{
+    int device =
+        check_fd(open("/dev/udmabuf", O_RDWR | O_CLOEXEC), "/dev/udmabuf");
+    udmabuf_create create = {};
+    create.memfd          = memory_fd;
+    create.flags          = UDMABUF_FLAGS_CLOEXEC;
+    create.size           = size;
+    int fd                = ioctl(device, UDMABUF_CREATE, &create);
+    close(device);
+    return check_fd(fd, "UDMABUF_CREATE");
+}
+
 dma_buf::dma_buf(size_t size) : m_size(size)
 {
     m_memory_fd =
@@ -53,15 +66,7 @@ dma_buf::dma_buf(size_t size) : m_size(size)
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m_memory_fd, 0);
     m_bytes = static_cast<uint8_t *>(check(bytes, bytes != MAP_FAILED, "mmap"));
 
-    int device =
-        check_fd(open("/dev/udmabuf", O_RDWR | O_CLOEXEC), "/dev/udmabuf");
-    udmabuf_create create = {};
-    create.memfd          = m_memory_fd;
-    create.flags          = UDMABUF_FLAGS_CLOEXEC;
-    create.size           = size;
-    m_fd                  = ioctl(device, UDMABUF_CREATE, &create);
-    close(device);
-    check_fd(m_fd, "UDMABUF_CREATE");
+    m_fd = export_memory(m_memory_fd, size);
 }
 
 void dma_buf::release()

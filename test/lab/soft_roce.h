@@ -20,6 +20,9 @@ namespace ucx_ib_dmabuf::test {
 constexpr int ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
+/** A dma-buf of all of a memfd; the caller's to close. Throws. */
+int export_memory(int memory_fd, size_t size);
+
 /** Memory as an exporter has it: a dma-buf, and a mapping to look at it. */
 class dma_buf {
 public:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Several GPUs in one process, and threads without a current context.
-#include "driver.h"
 #include "job.h"
 #include <mpi.h>
 
@@ -37,15 +36,15 @@ void send_one(job &in, buffer &outgoing, buffer &incoming)
 void run_two_devices(job &in, memory kind, memory)
 {
     std::vector<std::unique_ptr<buffer>> buffers;
-    const int devices = count_devices();
+    const int devices = gpu::count();
 
     in.expect(devices >= 2, "there is only one GPU");
     for (int i = 0; i < devices; ++i) {
-        use_device(i);
+        gpu::use(i);
         buffers.push_back(std::make_unique<buffer>(kind, length));
     }
     for (int current = 0; current < devices; ++current) {
-        use_device(current);
+        gpu::use(current);
         for (auto &outgoing : buffers) {
             for (auto &incoming : buffers) {
                 send_one(in, *outgoing, *incoming);
@@ -53,10 +52,10 @@ void run_two_devices(job &in, memory kind, memory)
         }
     }
     for (int i = 0; i < devices; ++i) {
-        use_device(i);
+        gpu::use(i);
         buffers[static_cast<size_t>(i)].reset();
     }
-    use_device(in.rank % devices);
+    gpu::use(in.rank % devices);
 }
 
 // Rank 0 sends and rank 1 receives, neither with a context.
@@ -69,7 +68,7 @@ void run_no_context(job &in, memory, memory)
         data.put(0, length, number);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    TEST_MPI_CUDA(cuCtxSetCurrent, nullptr);
+    GPU_CALL(cuCtxSetCurrent, nullptr);
     {
         job::copies counted(in);
         if (in.rank == 0) {
@@ -79,7 +78,7 @@ void run_no_context(job &in, memory, memory)
                      MPI_STATUS_IGNORE);
         }
     }
-    use_device(in.rank % count_devices());
+    gpu::use(in.rank % gpu::count());
     if (in.rank == 1) {
         in.expect_message(data, 0, length, number);
     }

@@ -3,7 +3,6 @@
 // Buffers at the edges of what they lie in: partly registered host memory,
 // allocations next to each other, the last bytes of an allocation, of mapped
 // memory and of the addresses, no bytes at all.
-#include "driver.h"
 #include "exchange.h"
 #include <cstdlib>
 
@@ -29,12 +28,12 @@ void run_registered(job &in, memory first, memory second)
     uint8_t *mine = kind == memory::host ? data : plain.at();
 
     for (size_t begin : {size_t{0}, length / 4, length / 2}) {
-        TEST_MPI_CUDA(cuMemHostRegister, data + begin, length / 2, 0);
+        GPU_CALL(cuMemHostRegister, data + begin, length / 2, 0);
         exchange_at(in, mine, kind, length);
         exchange_at(in, mine + length / 4 - 1, kind, length / 2);
         exchange_at(in, mine + length / 2 - 7, kind, 14);
         exchange_at(in, mine + length / 2 - page, kind, rendezvous);
-        TEST_MPI_CUDA(cuMemHostUnregister, data + begin);
+        GPU_CALL(cuMemHostUnregister, data + begin);
         // The same, unknown to CUDA again.
         exchange_at(in, mine, kind, length);
     }
@@ -107,14 +106,14 @@ void run_empty(job &in, memory first, memory second)
 void run_last_addresses(job &in, memory, memory)
 {
     const memory kind = memory::vmm;
-    const reservation place(size_t{4} << 30);
-    const size_t last       = place.length - segment;
-    const handle memories[] = {handle(segment), handle(segment),
-                               handle(segment)};
-    const size_t at[]       = {0, 2 * segment, last};
+    const gpu::reservation place(size_t{4} << 30);
+    const size_t last               = place.size() - segment;
+    const gpu::physical memories[3] = {
+        gpu::physical(segment), gpu::physical(segment), gpu::physical(segment)};
+    const size_t at[] = {0, 2 * segment, last};
 
     for (size_t i = 0; i < 3; ++i) {
-        memories[i].map(place.base + at[i]);
+        memories[i].map(place.address() + at[i]);
     }
     for (size_t offset : at) {
         bystanders others(in);
@@ -127,7 +126,7 @@ void run_last_addresses(job &in, memory, memory)
         others.expect_unchanged("beyond a hole");
     }
     for (size_t i = 0; i < 3; ++i) {
-        memories[i].unmap(place.base + at[i]);
+        memories[i].unmap(place.address() + at[i]);
     }
 }
 
@@ -135,17 +134,18 @@ void run_last_addresses(job &in, memory, memory)
 void run_remapped(job &in, memory, memory)
 {
     const memory kind = memory::vmm;
-    const reservation place(4 * segment);
-    const handle one(segment), two(segment), three(segment), four(segment);
-    const handle *now[] = {&one, &two, &three, nullptr};
-    const auto length   = [&now] { return (now[3] ? 4 : 3) * segment; };
-    const auto put_at   = [&](size_t i, const handle *next) {
+    const gpu::reservation place(4 * segment);
+    const gpu::physical one(segment), two(segment), three(segment),
+        four(segment);
+    const gpu::physical *now[] = {&one, &two, &three, nullptr};
+    const auto length          = [&now] { return (now[3] ? 4 : 3) * segment; };
+    const auto put_at          = [&](size_t i, const gpu::physical *next) {
         if (now[i]) {
-            now[i]->unmap(place.base + i * segment);
+            now[i]->unmap(place.address() + i * segment);
         }
         now[i] = next;
         if (next) {
-            next->map(place.base + i * segment);
+            next->map(place.address() + i * segment);
         }
     };
     // Within a segment, over each border, and all of it.
@@ -161,7 +161,7 @@ void run_remapped(job &in, memory, memory)
     };
 
     for (size_t i = 0; i < 3; ++i) {
-        now[i]->map(place.base + i * segment);
+        now[i]->map(place.address() + i * segment);
     }
     exchange();
     put_at(3, &four); // it grows

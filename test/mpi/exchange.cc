@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "exchange.h"
-#include "driver.h"
 #include "pattern.h"
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
-
-CUmemAllocationProp properties()
-{
-    CUmemAllocationProp all = {};
-
-    all.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-    all.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-    all.location.id                     = current_device();
-    all.allocFlags.gpuDirectRDMACapable = 1;
-    return all;
-}
 
 void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender)
 {
@@ -60,43 +48,6 @@ void bystanders::expect_unchanged(const char *when) const
         job_.expect(wrong == no_difference,
                     std::string(when) + ": memory beside the message changed");
     }
-}
-
-handle::handle(size_t length) : length_(length)
-{
-    const CUmemAllocationProp wanted = properties();
-
-    TEST_MPI_CUDA(cuMemCreate, &handle_, length, &wanted, 0);
-}
-
-handle::~handle()
-{
-    TEST_MPI_CUDA(cuMemRelease, handle_);
-}
-
-void handle::map(CUdeviceptr at) const
-{
-    CUmemAccessDesc access = {};
-
-    access.location = properties().location;
-    access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    TEST_MPI_CUDA(cuMemMap, at, length_, 0, handle_, 0);
-    TEST_MPI_CUDA(cuMemSetAccess, at, length_, &access, 1);
-}
-
-void handle::unmap(CUdeviceptr at) const
-{
-    TEST_MPI_CUDA(cuMemUnmap, at, length_);
-}
-
-reservation::reservation(size_t size) : length(size)
-{
-    TEST_MPI_CUDA(cuMemAddressReserve, &base, size, 0, 0, 0);
-}
-
-reservation::~reservation()
-{
-    TEST_MPI_CUDA(cuMemAddressFree, base, length);
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -3,7 +3,6 @@
 // Memory that goes in other ways than between two messages of the thread that
 // sends: in another thread, while its message is in flight, in the order of a
 // stream.
-#include "driver.h"
 #include "exchange.h"
 #include "pattern.h"
 #include <array>
@@ -19,8 +18,8 @@ constexpr size_t length = (1 << 20) + 11;
 template <typename function>
 std::thread elsewhere(function &&run)
 {
-    return std::thread([device = current_device(), run] {
-        use_device(device);
+    return std::thread([device = gpu::current(), run] {
+        gpu::use(device);
         run();
     });
 }
@@ -149,31 +148,31 @@ void run_streams(job &in, memory, memory)
     std::array<piece, 3> pieces;
 
     for (CUstream &one : streams) {
-        TEST_MPI_CUDA(cuStreamCreate, &one, CU_STREAM_NON_BLOCKING);
+        GPU_CALL(cuStreamCreate, &one, CU_STREAM_NON_BLOCKING);
     }
     for (int round = 0; round < 40; ++round) {
         piece &one        = pieces[in.random() % pieces.size()];
         const size_t size = rendezvous + in.random() % (1 << 20);
 
         if (one.data) {
-            TEST_MPI_CUDA(cuMemFreeAsync, one.data, one.stream);
+            GPU_CALL(cuMemFreeAsync, one.data, one.stream);
         }
         one.stream = streams[in.random() % streams.size()];
-        TEST_MPI_CUDA(cuMemAllocAsync, &one.data, size, one.stream);
+        GPU_CALL(cuMemAllocAsync, &one.data, size, one.stream);
         if (in.random() % 4 == 0) {
-            TEST_MPI_CUDA(cuStreamSynchronize, one.stream);
+            GPU_CALL(cuStreamSynchronize, one.stream);
         }
         exchange_at(in, reinterpret_cast<uint8_t *>(one.data), memory::pool,
                     size);
     }
     for (const piece &one : pieces) {
         if (one.data) {
-            TEST_MPI_CUDA(cuMemFreeAsync, one.data, one.stream);
+            GPU_CALL(cuMemFreeAsync, one.data, one.stream);
         }
     }
     for (CUstream one : streams) {
-        TEST_MPI_CUDA(cuStreamSynchronize, one);
-        TEST_MPI_CUDA(cuStreamDestroy, one);
+        GPU_CALL(cuStreamSynchronize, one);
+        GPU_CALL(cuStreamDestroy, one);
     }
 }
 

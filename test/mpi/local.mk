@@ -28,8 +28,6 @@ EXTRA_DIST += docs/demo.md
 mpi_common_sources = \
     test/mpi/buffer.cc \
     test/mpi/buffer.h \
-    test/mpi/driver.cc \
-    test/mpi/driver.h \
     test/mpi/pattern.cc \
     test/mpi/pattern.h
 
@@ -38,7 +36,7 @@ check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_staging test/mpi/mpi_tests
 LAB_TESTS      += $(mpi_lab_tests)
 endif
 
-mpi_cppflags = -I$(top_srcdir)/test $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+mpi_cppflags = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 
 test_mpi_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
 test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
@@ -54,8 +52,6 @@ test_mpi_mpi_tests_SOURCES = \
     test/mpi/edges.cc \
     test/mpi/exchange.cc \
     test/mpi/exchange.h \
-    test/mpi/files.cc \
-    test/mpi/files.h \
     test/mpi/job.h \
     test/mpi/lifetime.cc \
     test/mpi/messages.cc \

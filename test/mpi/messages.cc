@@ -2,7 +2,6 @@
 //
 // Point to point: every pair of memory kinds, sizes and offsets that are odd,
 // blocking.
-#include "driver.h"
 #include "job.h"
 #include <mpi.h>
 

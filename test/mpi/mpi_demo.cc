@@ -11,7 +11,6 @@
 // in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy. The
 // ratios are those of device to host in each pair.
 #include "buffer.h"
-#include "driver.h"
 #include "pattern.h"
 #include <algorithm>
 #include <array>
@@ -45,7 +44,7 @@ struct side {
     explicit side(memory kind)
         : outgoing(kind,
                    window_count * 1024 + std::max(largest * 2, window_bytes)),
-          incoming(kind, outgoing.length())
+          incoming(kind, outgoing.size())
     {
     }
 
@@ -71,7 +70,7 @@ struct side {
 
 uint64_t copied()
 {
-    return driver::get().copied_bytes();
+    return gpu::copied_bytes();
 }
 
 // One message each way. The answer waits in a buffer of its own, so that no
@@ -249,15 +248,15 @@ int main(int argc, char **argv)
 {
     int size;
 
-    driver::get();
+    const int gpus = gpu::count(); // opens libcuda before UCX looks for it
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2 || !driver::get().available) {
+    if (size != 2 || gpus == 0) {
         std::fprintf(stderr, "mpi_demo needs two ranks and a libcuda\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    use_device(rank % count_devices());
+    gpu::use(rank % gpus);
     const int pairs = argc > 1 ? std::atoi(argv[1]) : 4;
     std::vector<size_t> sizes;
 

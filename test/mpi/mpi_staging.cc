@@ -5,7 +5,6 @@
 // prints a line per size, in bytes and microseconds for half a round trip:
 //   size SIZE latency MEDIAN
 #include "buffer.h"
-#include "driver.h"
 #include "pattern.h"
 #include <algorithm>
 #include <cstdio>
@@ -50,10 +49,10 @@ int main(int argc, char **argv)
     constexpr int turns = 21;
     int rank;
 
-    driver::get();
+    gpu::count(); // opens libcuda before UCX looks for it
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    use_device(0);
+    gpu::use(0);
     {
         buffer mine(rank == 0 ? memory::host : memory::device, 4 << 20);
         uint64_t number = 1;

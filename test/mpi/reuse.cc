@@ -3,9 +3,9 @@
 // Memory that is released and allocated again at the same address between two
 // messages. A registration that outlived its memory would send the old bytes,
 // or receive into memory that nobody sees.
-#include "driver.h"
 #include "job.h"
 #include <mpi.h>
+#include <optional>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -13,11 +13,6 @@ namespace {
 constexpr size_t message_length = (1 << 20) + 7;
 constexpr size_t length         = 4 << 20; // of the memory
 constexpr int rounds            = 5;
-
-CUdeviceptr as_pointer(const uint8_t *data)
-{
-    return reinterpret_cast<CUdeviceptr>(data);
-}
 
 uint8_t *as_data(CUdeviceptr pointer)
 {
@@ -35,12 +30,12 @@ struct by_malloc : source {
     uint8_t *allocate() override
     {
         CUdeviceptr pointer;
-        TEST_MPI_CUDA(cuMemAlloc, &pointer, length);
+        GPU_CALL(cuMemAlloc, &pointer, length);
         return as_data(pointer);
     }
     void release(uint8_t *data) override
     {
-        TEST_MPI_CUDA(cuMemFree, as_pointer(data));
+        GPU_CALL(cuMemFree, as_pointer(data));
     }
 };
 
@@ -49,8 +44,8 @@ struct by_pitch : by_malloc {
     {
         CUdeviceptr pointer;
         size_t pitch;
-        TEST_MPI_CUDA(cuMemAllocPitch, &pointer, &pitch, 64 << 10,
-                      length / (64 << 10), 16);
+        GPU_CALL(cuMemAllocPitch, &pointer, &pitch, 64 << 10,
+                 length / (64 << 10), 16);
         return as_data(pointer);
     }
 };
@@ -61,18 +56,18 @@ struct by_pool : source {
     uint8_t *allocate() override
     {
         CUdeviceptr pointer;
-        TEST_MPI_CUDA(cuMemAllocAsync, &pointer, length, nullptr);
-        TEST_MPI_CUDA(cuStreamSynchronize, nullptr);
+        GPU_CALL(cuMemAllocAsync, &pointer, length, nullptr);
+        GPU_CALL(cuStreamSynchronize, nullptr);
         return as_data(pointer);
     }
     void release(uint8_t *data) override
     {
-        TEST_MPI_CUDA(cuMemFreeAsync, as_pointer(data), nullptr);
-        TEST_MPI_CUDA(cuStreamSynchronize, nullptr);
+        GPU_CALL(cuMemFreeAsync, as_pointer(data), nullptr);
+        GPU_CALL(cuStreamSynchronize, nullptr);
         if (trim) {
             CUmemoryPool pool;
-            TEST_MPI_CUDA(cuDeviceGetDefaultMemPool, &pool, current_device());
-            TEST_MPI_CUDA(cuMemPoolTrimTo, pool, 0);
+            GPU_CALL(cuDeviceGetDefaultMemPool, &pool, gpu::current());
+            GPU_CALL(cuMemPoolTrimTo, pool, 0);
         }
     }
 };
@@ -80,65 +75,44 @@ struct by_pool : source {
 // Another handle in the same place; the reservation stays, or goes as well.
 template <bool keep>
 struct by_mapping : source {
-    by_mapping()                              = default;
-    by_mapping(const by_mapping &)            = delete;
-    by_mapping &operator=(const by_mapping &) = delete;
-    ~by_mapping() override
-    {
-        if (place_) {
-            TEST_MPI_CUDA(cuMemAddressFree, place_, length);
-        }
-    }
     uint8_t *allocate() override
     {
-        CUmemAllocationProp properties = {};
-        CUmemAccessDesc access         = {};
-
-        properties.type          = CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-        properties.location.id   = current_device();
-        properties.allocFlags.gpuDirectRDMACapable = 1;
-        access.location                            = properties.location;
-        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         if (!place_) {
-            TEST_MPI_CUDA(cuMemAddressReserve, &place_, length, 0, wanted_, 0);
+            place_.emplace(length, wanted_);
         }
-        TEST_MPI_CUDA(cuMemCreate, &handle_, length, &properties, 0);
-        TEST_MPI_CUDA(cuMemMap, place_, length, 0, handle_, 0);
-        TEST_MPI_CUDA(cuMemSetAccess, place_, length, &access, 1);
-        wanted_ = place_;
-        return as_data(place_);
+        memory_.emplace(length);
+        memory_->map(wanted_ = place_->address());
+        return place_->at();
     }
     void release(uint8_t *) override
     {
-        TEST_MPI_CUDA(cuMemUnmap, place_, length);
-        TEST_MPI_CUDA(cuMemRelease, handle_);
+        memory_->unmap(wanted_);
+        memory_.reset();
         if (!keep) {
-            TEST_MPI_CUDA(cuMemAddressFree, place_, length);
-            place_ = 0;
+            place_.reset();
         }
     }
 
-    CUdeviceptr place_                   = 0;
-    CUdeviceptr wanted_                  = 0;
-    CUmemGenericAllocationHandle handle_ = 0;
+    CUdeviceptr wanted_ = 0;
+    std::optional<gpu::reservation> place_;
+    std::optional<gpu::physical> memory_;
 };
 
 // Everything on a GPU goes at once. It is the other GPU: on this one UCX's own
 // streams would go as well.
 struct by_context : by_malloc {
-    by_context() { use_device(other_); }
+    by_context() { gpu::use(other_); }
     by_context(const by_context &)            = delete;
     by_context &operator=(const by_context &) = delete;
-    ~by_context() override { use_device(first_); }
+    ~by_context() override { gpu::use(first_); }
     void release(uint8_t *) override
     {
-        TEST_MPI_CUDA(cuDevicePrimaryCtxReset, other_);
-        use_device(other_);
+        GPU_CALL(cuDevicePrimaryCtxReset, other_);
+        gpu::use(other_);
     }
 
-    const int first_ = current_device();
-    const int other_ = (first_ + 1) % count_devices();
+    const int first_ = gpu::current();
+    const int other_ = (first_ + 1) % gpu::count();
 };
 
 // Memory at the wanted address; what came instead is kept meanwhile.

@@ -3,7 +3,6 @@
 // Storms: allocations of all kinds and sizes come and go at random between
 // messages of random parts of them; in one thread, in several, and between
 // forks.
-#include "driver.h"
 #include "job.h"
 #include <cstdlib>
 #include <mpi.h>
@@ -43,8 +42,8 @@ public:
             slot.reset();
             slot = std::make_unique<buffer>(kind, size);
         }
-        const size_t count  = rendezvous + start % (slot->length() / 2);
-        const size_t offset = start % (slot->length() - count + 1);
+        const size_t count  = rendezvous + start % (slot->size() / 2);
+        const size_t offset = start % (slot->size() - count + 1);
         if (in_.rank == sender) {
             slot->put(offset, count, number);
         }
@@ -93,8 +92,8 @@ void run_threads(job &in, memory, memory)
         jobs.push_back(in.for_thread(i));
     }
     for (job &one : jobs) {
-        threads.emplace_back([&one, device = current_device()] {
-            use_device(device);
+        threads.emplace_back([&one, device = gpu::current()] {
+            gpu::use(device);
             storm mine(one);
             for (int i = 0; i < storm_messages() / count; ++i) {
                 mine.step();
@@ -112,13 +111,12 @@ void run_threads(job &in, memory, memory)
 // What a child may do with CUDA memory of its parent is to fail.
 [[noreturn]] void run_child(const buffer *of_parent)
 {
-    const driver &cuda = driver::get();
-    CUdeviceptr mine   = 0;
-    bool refused       = cuda.cuMemAlloc(&mine, 4096) != CUDA_SUCCESS;
+    CUdeviceptr mine = 0;
+    bool refused     = GPU_TRY(cuMemAlloc, &mine, 4096) != CUDA_SUCCESS;
 
     if (of_parent && is_device(of_parent->kind())) {
-        refused = refused && cuda.cuMemFree(reinterpret_cast<CUdeviceptr>(
-                                 of_parent->at())) != CUDA_SUCCESS;
+        refused =
+            refused && GPU_TRY(cuMemFree, of_parent->address()) != CUDA_SUCCESS;
     }
     _exit(refused ? 0 : 1);
 }

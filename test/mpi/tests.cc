@@ -6,10 +6,9 @@
 // The first argument is what UCX may copy of large messages of device memory:
 // none of their bytes (the plug-in registers them), some of them (it must
 // have copied), or any number.
-#include "driver.h"
-#include "files.h"
 #include "job.h"
 #include "pattern.h"
+#include <common/fds.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -60,18 +59,24 @@ void job::join(const job &thread)
 
 job::copies::copies(job &counted_for, size_t length)
     : job_(counted_for), large_(length >= rendezvous),
-      before_(driver::get().copied_bytes())
+      before_(gpu::copied_bytes())
 {
 }
 
 job::copies::~copies()
 {
     if (large_) {
-        job_.staged += driver::get().copied_bytes() - before_;
+        job_.staged += gpu::copied_bytes() - before_;
     }
 }
 
 namespace {
+
+// The files that this process has open, the memory of simulated GPUs left out.
+int count_files()
+{
+    return count_fds() - count_fds("/memfd:cuda_sim");
+}
 
 // The first failure of the lowest rank that has one, in rank 0.
 std::string first_failure(const job &of)
@@ -122,7 +127,7 @@ void run_case(job &in, const test_case &one, const char *allowed)
     in.staged = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     one.run(in, one.first, one.second);
-    in.expect(count_dmabuf_files() == 0, "an fd of a dma-buf is left open");
+    in.expect(count_fds("/dmabuf:") == 0, "an fd of a dma-buf is left open");
 
     MPI_Reduce(&in.staged, &staged, 1, MPI_UINT64_T, MPI_SUM, 0,
                MPI_COMM_WORLD);
@@ -139,12 +144,12 @@ void warm_up(job &in)
 {
     std::vector<memory> kinds = {memory::host};
 
-    if (driver::get().available) {
+    if (gpu::count() > 0) {
         kinds.push_back(memory::device);
     }
     for (memory kind : kinds) {
         buffer data(kind, 1 << 20);
-        for (size_t length : {size_t{8}, data.length()}) {
+        for (size_t length : {size_t{8}, data.size()}) {
             for (int root = 0; root < in.size; ++root) {
                 MPI_Bcast(data.at(), static_cast<int>(length), MPI_BYTE, root,
                           MPI_COMM_WORLD);
@@ -212,7 +217,7 @@ int main(int argc, char **argv)
     job in;
     int level = thread_level(argc, argv);
 
-    driver::get();
+    const int gpus = gpu::count(); // opens libcuda before UCX looks for it
     MPI_Init_thread(&argc, &argv, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &in.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &in.size);
@@ -221,11 +226,11 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     in.random.seed(std::strtoull(argv[2], nullptr, 0));
-    if (count_devices() > 0) {
-        use_device(in.rank % count_devices());
+    if (gpus > 0) {
+        gpu::use(in.rank % gpus);
     }
     warm_up(in);
-    const size_t files    = count_files();
+    const int files       = count_files();
     const uint64_t staged = run_groups(in, argc, argv);
 
     write_counters(in, staged);

@@ -16,7 +16,7 @@ using Action = std::function<CUresult()>;
 
 CUstreamCaptureMode exchange(CUstreamCaptureMode mode)
 {
-    cu.cuThreadExchangeStreamCaptureMode_(&mode);
+    GPU_TRY(cuThreadExchangeStreamCaptureMode, &mode);
     return mode;
 }
 
@@ -38,21 +38,21 @@ Outcome during_capture(unsigned flags, CUstreamCaptureMode thread_mode,
     CUstream stream;
     CUgraph graph     = nullptr;
     CUcontext context = nullptr;
-    cu.cuCtxGetCurrent_(&context);
-    if (cu.cuStreamCreate_(&stream, flags) != CUDA_SUCCESS)
+    GPU_TRY(cuCtxGetCurrent, &context);
+    if (GPU_TRY(cuStreamCreate, &stream, flags) != CUDA_SUCCESS)
         return outcome;
-    if (cu.cuStreamBeginCapture_(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+    if (GPU_TRY(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
         CUDA_SUCCESS) {
         std::thread([&] {
-            cu.cuCtxSetCurrent_(context);
+            GPU_TRY(cuCtxSetCurrent, context);
             exchange(thread_mode);
             outcome.call = action();
         }).join();
-        outcome.end = cu.cuStreamEndCapture_(stream, &graph);
+        outcome.end = GPU_TRY(cuStreamEndCapture, stream, &graph);
         if (graph)
-            cu.cuGraphDestroy_(graph);
+            GPU_TRY(cuGraphDestroy, graph);
     }
-    cu.cuStreamDestroy_(stream);
+    GPU_TRY(cuStreamDestroy, stream);
     return outcome;
 }
 
@@ -78,13 +78,13 @@ CUresult copy_in_own_stream(CUdeviceptr address)
 {
     CUstream stream;
     char byte;
-    CUresult result = cu.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING);
+    CUresult result = GPU_TRY(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS)
         return result;
-    result = cu.cuMemcpyDtoHAsync_(&byte, address, 1, stream);
+    result = GPU_TRY(cuMemcpyDtoHAsync, &byte, address, 1, stream);
     if (result == CUDA_SUCCESS)
-        result = cu.cuStreamSynchronize_(stream);
-    cu.cuStreamDestroy_(stream);
+        result = GPU_TRY(cuStreamSynchronize, stream);
+    GPU_TRY(cuStreamDestroy, stream);
     return result;
 }
 
@@ -96,23 +96,23 @@ void check_captures()
     CUdeviceptr address, base;
     size_t size;
     char byte;
-    if (cu.cuMemAlloc_(&address, 2 * MiB) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAlloc, &address, 2 * MiB) != CUDA_SUCCESS)
         return;
     Mapping mapping(1, 1);
     each("cuPointerGetAttribute", [&] {
         unsigned long long id;
-        return cu.cuPointerGetAttribute_(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                         address);
+        return GPU_TRY(cuPointerGetAttribute, &id,
+                       CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
     });
     each("cuMemGetAddressRange", [&] {
-        return cu.cuMemGetAddressRange_(&base, &size, mapping.base());
+        return GPU_TRY(cuMemGetAddressRange, &base, &size, mapping.base());
     });
     if (try_export(address, 2 * MiB) == CUDA_SUCCESS)
         each("cuMemGetHandleForAddressRange",
              [&] { return try_export(address, 2 * MiB); });
     each("a copy in a stream of its own",
          [&] { return copy_in_own_stream(address); });
-    auto legacy = [&] { return cu.cuMemcpyDtoH_(&byte, address, 1); };
+    auto legacy = [&] { return GPU_TRY(cuMemcpyDtoH, &byte, address, 1); };
     observe("cuMemcpyDtoH in a relaxed thread: the call, the capture",
             during_capture(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_RELAXED,
                            legacy)
@@ -122,7 +122,7 @@ void check_captures()
               exchange(CU_STREAM_CAPTURE_MODE_GLOBAL) ==
                   CU_STREAM_CAPTURE_MODE_RELAXED,
           "cuThreadExchangeStreamCaptureMode gives the mode back");
-    cu.cuMemFree_(address);
+    GPU_TRY(cuMemFree, address);
 }
 
 } // namespace ucx_ib_dmabuf::conformance

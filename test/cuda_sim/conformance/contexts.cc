@@ -23,7 +23,7 @@ void ranges(const char *name, CUdeviceptr address)
 {
     CUdeviceptr base = 0;
     size_t size      = 0;
-    CUresult result  = cu.cuMemGetAddressRange_(&base, &size, address);
+    CUresult result  = GPU_TRY(cuMemGetAddressRange, &base, &size, address);
     observe(std::string("cuMemGetAddressRange, ") + name,
             result == CUDA_SUCCESS ? in_bytes(base, size, address)
                                    : name_of(result));
@@ -57,19 +57,19 @@ void kind(const char *name, CUdeviceptr address, bool ordinary, bool owner,
 void kinds()
 {
     CUdeviceptr address;
-    if (cu.cuMemAlloc_(&address, 2 * MiB) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAlloc, &address, 2 * MiB) == CUDA_SUCCESS) {
         claim(number(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + 4321) ==
                       (long long)address &&
                   number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address + 4321) ==
                       2 * (long long)MiB,
               "RANGE_START_ADDR and _SIZE are those of cuMemAlloc");
         kind("cuMemAlloc memory", address, true, true, false);
-        cu.cuMemFree_(address);
+        GPU_TRY(cuMemFree, address);
     }
-    if (cu.cuMemAllocAsync_(&address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAllocAsync, &address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
         kind("stream-ordered memory", address, false, false, true);
-        cu.cuMemFreeAsync_(address, nullptr);
-        cu.cuStreamSynchronize_(nullptr);
+        GPU_TRY(cuMemFreeAsync, address, nullptr);
+        GPU_TRY(cuStreamSynchronize, nullptr);
     }
     Mapping mapping(3, 2);
     if (mapping.valid())
@@ -87,7 +87,7 @@ void without(const char *name, CUdeviceptr address, size_t length)
     claim(number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) > 0,
           "RANGE_SIZE can be had" + of);
     observe("cuMemGetAddressRange" + of,
-            name_of(cu.cuMemGetAddressRange_(&base, &size, address)));
+            name_of(GPU_TRY(cuMemGetAddressRange, &base, &size, address)));
     observe("cuMemGetHandleForAddressRange" + of,
             name_of(try_export(address, length)));
 }
@@ -99,14 +99,14 @@ void device_calls(CUdeviceptr address)
     int value;
     CUdevice device;
     claim_result(CUDA_SUCCESS,
-                 cu.cuDeviceGetAttribute_(
-                     &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
+                 GPU_TRY(cuDeviceGetAttribute, &value,
+                         CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
                  "cuDeviceGetAttribute works");
-    claim_refused(cu.cuCtxGetDevice_(&device), "cuCtxGetDevice");
-    claim_result(CUDA_ERROR_INVALID_CONTEXT, cu.cuMemAlloc_(&other, 2 * MiB),
-                 "cuMemAlloc");
+    claim_refused(GPU_TRY(cuCtxGetDevice, &device), "cuCtxGetDevice");
     claim_result(CUDA_ERROR_INVALID_CONTEXT,
-                 cu.cuMemcpyDtoH_(&byte, address, 1), "cuMemcpyDtoH");
+                 GPU_TRY(cuMemAlloc, &other, 2 * MiB), "cuMemAlloc");
+    claim_result(CUDA_ERROR_INVALID_CONTEXT,
+                 GPU_TRY(cuMemcpyDtoH, &byte, address, 1), "cuMemcpyDtoH");
 }
 
 // Another GPU's, of which nobody makes use here.
@@ -115,16 +115,16 @@ void primary_comes_again()
     int count                  = 0;
     unsigned long long seen[2] = {0, 0};
     CUcontext context;
-    cu.cuDeviceGetCount_(&count);
+    GPU_TRY(cuDeviceGetCount, &count);
     if (count < 2) {
         observe("cuCtxGetId of a primary context that comes again",
                 "one GPU, nothing to check");
         return;
     }
     for (unsigned long long &id : seen) {
-        if (cu.cuDevicePrimaryCtxRetain_(&context, 1) == CUDA_SUCCESS) {
-            cu.cuCtxGetId_(context, &id);
-            cu.cuDevicePrimaryCtxRelease_(1);
+        if (GPU_TRY(cuDevicePrimaryCtxRetain, &context, 1) == CUDA_SUCCESS) {
+            GPU_TRY(cuCtxGetId, context, &id);
+            GPU_TRY(cuDevicePrimaryCtxRelease, 1);
         }
     }
     claim(seen[0] && seen[1] && seen[0] != seen[1],
@@ -139,10 +139,10 @@ void check_contexts()
     kinds();
     section("without a current context");
     CUdeviceptr address, pooled = 0;
-    if (cu.cuMemAlloc_(&address, 2 * MiB) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAlloc, &address, 2 * MiB) != CUDA_SUCCESS)
         return;
-    cu.cuMemAllocAsync_(&pooled, 2 * MiB, nullptr);
-    cu.cuStreamSynchronize_(nullptr);
+    GPU_TRY(cuMemAllocAsync, &pooled, 2 * MiB, nullptr);
+    GPU_TRY(cuStreamSynchronize, nullptr);
     Mapping mapping(1, 1);
     std::thread([&] {
         without("cuMemAlloc memory", address, 2 * MiB);
@@ -153,9 +153,9 @@ void check_contexts()
         device_calls(address);
     }).join();
     if (pooled)
-        cu.cuMemFreeAsync_(pooled, nullptr);
-    cu.cuStreamSynchronize_(nullptr);
-    cu.cuMemFree_(address);
+        GPU_TRY(cuMemFreeAsync, pooled, nullptr);
+    GPU_TRY(cuStreamSynchronize, nullptr);
+    GPU_TRY(cuMemFree, address);
 }
 
 void check_gone()
@@ -164,27 +164,28 @@ void check_gone()
     CUcontext before         = nullptr, context;
     CUdeviceptr address      = 0;
     unsigned long long first = 0, second = 0, id = 0;
-    cu.cuCtxGetCurrent_(&before);
-    if (cu.cuCtxCreate_v2_(&context, 0, 0) != CUDA_SUCCESS)
+    GPU_TRY(cuCtxGetCurrent, &before);
+    if (gpu::create_context(&context, 0) != CUDA_SUCCESS)
         return;
-    cu.cuCtxGetId_(context, &first);
-    cu.cuMemAlloc_(&address, 4 * MiB);
-    cu.cuCtxDestroy_(context);
-    cu.cuCtxSetCurrent_(before);
+    GPU_TRY(cuCtxGetId, context, &first);
+    GPU_TRY(cuMemAlloc, &address, 4 * MiB);
+    GPU_TRY(cuCtxDestroy, context);
+    GPU_TRY(cuCtxSetCurrent, before);
     unsigned type                   = 0;
     CUpointer_attribute attribute[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
     void *data[]                    = {&id};
-    CUresult one                    = cu.cuPointerGetAttribute_(
-                           &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    CUresult one                    = GPU_TRY(cuPointerGetAttribute, &type,
+                                              CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     claim_refused(one, "cuPointerGetAttribute of its memory");
-    observe("cuPointerGetAttributes of its memory",
-            name_of(cu.cuPointerGetAttributes_(1, attribute, data, address)) +
-                ", BUFFER_ID " + std::to_string(id));
-    if (cu.cuCtxCreate_v2_(&context, 0, 0) != CUDA_SUCCESS)
+    observe(
+        "cuPointerGetAttributes of its memory",
+        name_of(GPU_TRY(cuPointerGetAttributes, 1, attribute, data, address)) +
+            ", BUFFER_ID " + std::to_string(id));
+    if (gpu::create_context(&context, 0) != CUDA_SUCCESS)
         return;
-    cu.cuCtxGetId_(context, &second);
-    cu.cuCtxDestroy_(context);
-    cu.cuCtxSetCurrent_(before);
+    GPU_TRY(cuCtxGetId, context, &second);
+    GPU_TRY(cuCtxDestroy, context);
+    GPU_TRY(cuCtxSetCurrent, before);
     claim(first && second && first != second,
           "cuCtxGetId never gives two contexts the same");
     primary_comes_again();

@@ -44,7 +44,7 @@ void measure()
 {
     section("costs");
     CUdeviceptr address;
-    if (cu.cuMemAlloc_(&address, 256 * MiB) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAlloc, &address, 256 * MiB) != CUDA_SUCCESS)
         return;
     unsigned long long id;
     unsigned type, managed;
@@ -56,24 +56,25 @@ void measure()
         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *data[] = {&type, &managed, &id, &base, &size};
     cost("cuPointerGetAttribute, one", 100000, [&] {
-        cu.cuPointerGetAttribute_(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                  address + 4096);
+        GPU_TRY(cuPointerGetAttribute, &id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                address + 4096);
     });
-    cost("cuPointerGetAttributes, five", 100000,
-         [&] { cu.cuPointerGetAttributes_(5, which, data, address + 4096); });
+    cost("cuPointerGetAttributes, five", 100000, [&] {
+        GPU_TRY(cuPointerGetAttributes, 5, which, data, address + 4096);
+    });
     cost("cuMemGetAddressRange", 100000,
-         [&] { cu.cuMemGetAddressRange_(&base, &size, address + 4096); });
+         [&] { GPU_TRY(cuMemGetAddressRange, &base, &size, address + 4096); });
     exports(address, 64 * KiB, "export and close, 64 KiB");
     exports(address, 2 * MiB, "export and close, 2 MiB");
     exports(address, 256 * MiB, "export and close, 256 MiB");
-    cu.cuMemFree_(address);
+    GPU_TRY(cuMemFree, address);
     cost("cuMemAlloc and cuMemFree, 4 KiB", 100, [&] {
-        if (cu.cuMemAlloc_(&base, 4096) == CUDA_SUCCESS)
-            cu.cuMemFree_(base);
+        if (GPU_TRY(cuMemAlloc, &base, 4096) == CUDA_SUCCESS)
+            GPU_TRY(cuMemFree, base);
     });
     cost("cuMemAlloc and cuMemFree, 4 MiB", 100, [&] {
-        if (cu.cuMemAlloc_(&base, 4 * MiB) == CUDA_SUCCESS)
-            cu.cuMemFree_(base);
+        if (GPU_TRY(cuMemAlloc, &base, 4 * MiB) == CUDA_SUCCESS)
+            GPU_TRY(cuMemFree, base);
     });
 }
 

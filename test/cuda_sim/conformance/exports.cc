@@ -15,7 +15,8 @@ namespace {
 bool supported()
 {
     int value = 0;
-    cu.cuDeviceGetAttribute_(&value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
+    GPU_TRY(cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+            0);
     if (!value)
         observe("dma-bufs", "not supported, nothing to check");
     return value != 0;
@@ -47,9 +48,9 @@ void kind(const char *name, CUdeviceptr address, size_t size, Exported claimed)
 void of_size(const char *name, size_t size)
 {
     CUdeviceptr address;
-    if (cu.cuMemAlloc_(&address, size) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAlloc, &address, size) == CUDA_SUCCESS) {
         kind(name, address, size, Exported::yes);
-        cu.cuMemFree_(address);
+        GPU_TRY(cuMemFree, address);
     }
 }
 
@@ -64,7 +65,7 @@ void whole_pages()
 {
     CUdeviceptr address;
     uint64_t page = host_page();
-    if (cu.cuMemAlloc_(&address, 4 * MiB) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAlloc, &address, 4 * MiB) != CUDA_SUCCESS)
         return;
     auto bad = CUDA_ERROR_INVALID_VALUE;
     claim_result(CUDA_SUCCESS, try_export(address + page, page),
@@ -87,25 +88,25 @@ void whole_pages()
                 std::to_string(lseek(fd, 0, SEEK_END)));
         close(fd);
     }
-    cu.cuMemFree_(address);
+    GPU_TRY(cuMemFree, address);
     claim_refused(try_export(address, page), "after the memory was freed");
 }
 
 void two_allocations()
 {
     CUdeviceptr a, b;
-    if (cu.cuMemAlloc_(&a, 4 * MiB) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAlloc, &a, 4 * MiB) != CUDA_SUCCESS)
         return;
-    if (cu.cuMemAlloc_(&b, 4 * MiB) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAlloc, &b, 4 * MiB) == CUDA_SUCCESS) {
         CUdeviceptr low = std::min(a, b);
         if (low + 4 * MiB == std::max(a, b))
             claim_refused(try_export(low, 8 * MiB),
                           "two neighbouring allocations at once");
         else
             observe("two allocations", "not neighbours, nothing to check");
-        cu.cuMemFree_(b);
+        GPU_TRY(cuMemFree, b);
     }
-    cu.cuMemFree_(a);
+    GPU_TRY(cuMemFree, a);
 }
 
 } // namespace
@@ -123,31 +124,32 @@ void check_kinds()
     CUdeviceptr address;
     size_t pitch;
     void *pinned;
-    if (cu.cuMemAllocPitch_(&address, &pitch, 1000, 1000, 4) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAllocPitch, &address, &pitch, 1000, 1000, 4) ==
+        CUDA_SUCCESS) {
         kind("cuMemAllocPitch", address, pitch * 1000, Exported::yes);
-        cu.cuMemFree_(address);
+        GPU_TRY(cuMemFree, address);
     }
     mapped("cuMemMap of one handle", 1, true, Exported::yes);
     mapped("cuMemMap of four handles", 4, true, Exported::yes);
     mapped("cuMemMap without gpuDirectRDMACapable", 1, false, Exported::open);
-    if (cu.cuMemAllocAsync_(&address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
-        cu.cuStreamSynchronize_(nullptr);
+    if (GPU_TRY(cuMemAllocAsync, &address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
+        GPU_TRY(cuStreamSynchronize, nullptr);
         kind("cuMemAllocAsync", address, 2 * MiB, Exported::open);
-        cu.cuMemFreeAsync_(address, nullptr);
-        cu.cuStreamSynchronize_(nullptr);
+        GPU_TRY(cuMemFreeAsync, address, nullptr);
+        GPU_TRY(cuStreamSynchronize, nullptr);
     }
-    if (cu.cuMemAllocManaged_(&address, 2 * MiB, CU_MEM_ATTACH_GLOBAL) ==
+    if (GPU_TRY(cuMemAllocManaged, &address, 2 * MiB, CU_MEM_ATTACH_GLOBAL) ==
         CUDA_SUCCESS) {
         kind("cuMemAllocManaged", address, 2 * MiB, Exported::no);
-        cu.cuMemFree_(address);
+        GPU_TRY(cuMemFree, address);
     }
-    if (cu.cuMemAllocHost_(&pinned, 2 * MiB) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAllocHost, &pinned, 2 * MiB) == CUDA_SUCCESS) {
         int host = 0;
-        cu.cuDeviceGetAttribute_(
-            &host, CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0);
+        GPU_TRY(cuDeviceGetAttribute, &host,
+                CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0);
         kind("cuMemAllocHost", reinterpret_cast<CUdeviceptr>(pinned), 2 * MiB,
              host ? Exported::open : Exported::no);
-        cu.cuMemFreeHost_(pinned);
+        GPU_TRY(cuMemFreeHost, pinned);
     }
 }
 

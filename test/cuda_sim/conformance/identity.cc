@@ -23,12 +23,12 @@ void over_and_over(const char *name, size_t size, int times)
     int reused = 0, same = 0;
     for (int i = 0; i < times; ++i) {
         CUdeviceptr address;
-        if (cu.cuMemAlloc_(&address, size) != CUDA_SUCCESS)
+        if (GPU_TRY(cuMemAlloc, &address, size) != CUDA_SUCCESS)
             break;
         reused += address == first;
         first = address;
         same += !seen.insert(buffer_id(address)).second;
-        cu.cuMemFree_(address);
+        GPU_TRY(cuMemFree, address);
     }
     claim(same == 0 && !seen.count(0),
           std::string("BUFFER_ID never comes twice, ") + name);
@@ -39,11 +39,11 @@ void over_and_over(const char *name, size_t size, int times)
 void pool_memory()
 {
     CUdeviceptr a, b;
-    if (cu.cuMemAllocAsync_(&a, 4 * MiB, nullptr) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAllocAsync, &a, 4 * MiB, nullptr) != CUDA_SUCCESS)
         return;
     auto before = buffer_id(a);
-    cu.cuMemFreeAsync_(a, nullptr);
-    if (cu.cuMemAllocAsync_(&b, 4 * MiB, nullptr) != CUDA_SUCCESS)
+    GPU_TRY(cuMemFreeAsync, a, nullptr);
+    if (GPU_TRY(cuMemAllocAsync, &b, 4 * MiB, nullptr) != CUDA_SUCCESS)
         return;
     auto after = buffer_id(b);
     observe("stream-ordered: the address came back", yes_no(a == b));
@@ -51,13 +51,13 @@ void pool_memory()
         claim(before && after && before != after,
               "BUFFER_ID of stream-ordered memory changes when it is reused");
     CUdeviceptr c;
-    if (cu.cuMemAllocAsync_(&c, 4 * MiB, nullptr) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAllocAsync, &c, 4 * MiB, nullptr) == CUDA_SUCCESS) {
         claim(buffer_id(c) != buffer_id(b),
               "BUFFER_ID of two stream-ordered allocations differs");
-        cu.cuMemFreeAsync_(c, nullptr);
+        GPU_TRY(cuMemFreeAsync, c, nullptr);
     }
-    cu.cuMemFreeAsync_(b, nullptr);
-    cu.cuStreamSynchronize_(nullptr);
+    GPU_TRY(cuMemFreeAsync, b, nullptr);
+    GPU_TRY(cuStreamSynchronize, nullptr);
 }
 
 void mapped_memory()
@@ -79,15 +79,15 @@ void check_identity()
 {
     section("identity");
     CUdeviceptr a, b;
-    if (cu.cuMemAlloc_(&a, 1000) == CUDA_SUCCESS) {
-        if (cu.cuMemAlloc_(&b, 1000) == CUDA_SUCCESS) {
+    if (GPU_TRY(cuMemAlloc, &a, 1000) == CUDA_SUCCESS) {
+        if (GPU_TRY(cuMemAlloc, &b, 1000) == CUDA_SUCCESS) {
             claim(buffer_id(a) != buffer_id(b),
                   "BUFFER_ID of two small allocations differs");
             claim(buffer_id(a) == buffer_id(a + 999),
                   "BUFFER_ID is the same throughout an allocation");
-            cu.cuMemFree_(b);
+            GPU_TRY(cuMemFree, b);
         }
-        cu.cuMemFree_(a);
+        GPU_TRY(cuMemFree, a);
     }
     over_and_over("1000 bytes", 1000, 200);
     over_and_over("4 MiB", 4 * MiB, 200);

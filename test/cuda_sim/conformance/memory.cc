@@ -15,8 +15,8 @@ CUresult export_range(int *fd, CUdeviceptr address, size_t size,
                       unsigned long long flags)
 {
     *fd = -1;
-    return cu.cuMemGetHandleForAddressRange_(
-        fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
+    return GPU_TRY(cuMemGetHandleForAddressRange, fd, address, size,
+                   CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
 }
 
 CUresult try_export(CUdeviceptr address, size_t size, unsigned long long flags)
@@ -31,14 +31,16 @@ CUresult try_export(CUdeviceptr address, size_t size, unsigned long long flags)
 unsigned long long buffer_id(CUdeviceptr address)
 {
     unsigned long long id = 0;
-    cu.cuPointerGetAttribute_(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+    GPU_TRY(cuPointerGetAttribute, &id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+            address);
     return id;
 }
 
 long long number(CUpointer_attribute which, CUdeviceptr address)
 {
     long long value = 0;
-    return cu.cuPointerGetAttribute_(&value, which, address) == CUDA_SUCCESS
+    return GPU_TRY(cuPointerGetAttribute, &value, which, address) ==
+                   CUDA_SUCCESS
                ? value
                : -1;
 }
@@ -46,20 +48,16 @@ long long number(CUpointer_attribute which, CUdeviceptr address)
 size_t free_bytes()
 {
     size_t left = 0, total = 0;
-    cu.cuMemGetInfo_(&left, &total);
+    GPU_TRY(cuMemGetInfo, &left, &total);
     return left;
 }
 
 Mapping::Mapping(size_t handles, size_t backed, bool rdma)
-    : count_(handles), mapped_(handles)
+    : count_(handles), properties_(gpu::properties(0, rdma)), mapped_(handles)
 {
-    properties_.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties_.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties_.allocFlags.gpuDirectRDMACapable = rdma;
-    valid_ = cu.cuMemGetAllocationGranularity_(
-                 &unit_, &properties_, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
-                 CUDA_SUCCESS &&
-             cu.cuMemAddressReserve_(&base_, unit_ * handles, 0, 0, 0) ==
+    valid_ = GPU_TRY(cuMemGetAllocationGranularity, &unit_, &properties_,
+                     CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
+             GPU_TRY(cuMemAddressReserve, &base_, unit_ * handles, 0, 0, 0) ==
                  CUDA_SUCCESS;
     for (size_t i = 0; valid_ && i < backed; ++i)
         map(i);
@@ -69,16 +67,16 @@ Mapping::~Mapping()
 {
     for (size_t i = 0; i < count_; ++i) {
         if (mapped_[i])
-            cu.cuMemUnmap_(base_ + i * unit_, unit_);
+            GPU_TRY(cuMemUnmap, base_ + i * unit_, unit_);
     }
     if (base_)
-        cu.cuMemAddressFree_(base_, unit_ * count_);
+        GPU_TRY(cuMemAddressFree, base_, unit_ * count_);
 }
 
 void Mapping::replace(size_t index)
 {
-    valid_ =
-        valid_ && cu.cuMemUnmap_(base_ + index * unit_, unit_) == CUDA_SUCCESS;
+    valid_ = valid_ &&
+             GPU_TRY(cuMemUnmap, base_ + index * unit_, unit_) == CUDA_SUCCESS;
     mapped_[index] = false;
     if (valid_)
         map(index);
@@ -87,18 +85,16 @@ void Mapping::replace(size_t index)
 void Mapping::map(size_t index)
 {
     CUmemGenericAllocationHandle handle;
-    CUdeviceptr at = base_ + index * unit_;
-    CUmemAccessDesc access{};
-    access.location = properties_.location;
-    access.flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    if (cu.cuMemCreate_(&handle, unit_, &properties_, 0) != CUDA_SUCCESS) {
+    CUdeviceptr at    = base_ + index * unit_;
+    const auto access = gpu::access();
+    if (GPU_TRY(cuMemCreate, &handle, unit_, &properties_, 0) != CUDA_SUCCESS) {
         valid_ = false;
         return;
     }
-    mapped_[index] = cu.cuMemMap_(at, unit_, 0, handle, 0) == CUDA_SUCCESS;
+    mapped_[index] = GPU_TRY(cuMemMap, at, unit_, 0, handle, 0) == CUDA_SUCCESS;
     valid_         = mapped_[index] &&
-             cu.cuMemSetAccess_(at, unit_, &access, 1) == CUDA_SUCCESS;
-    cu.cuMemRelease_(handle);
+             GPU_TRY(cuMemSetAccess, at, unit_, &access, 1) == CUDA_SUCCESS;
+    GPU_TRY(cuMemRelease, handle);
 }
 
 } // namespace ucx_ib_dmabuf::conformance

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "driver.h"
+#include "../compat.h"
 
+#include <common/gpu.h>
 #include <cstdint>
 #include <vector>
 
@@ -49,7 +50,7 @@ private:
 
     size_t unit_      = 0, count_;
     CUdeviceptr base_ = 0;
-    CUmemAllocationProp properties_{};
+    CUmemAllocationProp properties_;
     std::vector<bool> mapped_;
     bool valid_ = true;
 };

@@ -18,13 +18,13 @@ void free_with_dmabuf()
     CUdeviceptr address;
     size_t start = free_bytes();
     int fd;
-    if (cu.cuMemAlloc_(&address, 64 * MiB) != CUDA_SUCCESS)
+    if (GPU_TRY(cuMemAlloc, &address, 64 * MiB) != CUDA_SUCCESS)
         return;
     if (export_range(&fd, address, 64 * MiB) != CUDA_SUCCESS) {
-        cu.cuMemFree_(address);
+        GPU_TRY(cuMemFree, address);
         return;
     }
-    claim_result(CUDA_SUCCESS, cu.cuMemFree_(address),
+    claim_result(CUDA_SUCCESS, GPU_TRY(cuMemFree, address),
                  "cuMemFree with a dma-buf open");
     claim(fcntl(fd, F_GETFD) >= 0, "the descriptor stays open");
     claim(buffer_id(address) == 0, "the address is unknown at once");
@@ -39,21 +39,21 @@ void contexts_take_memory_along()
 {
     CUcontext before = nullptr, context;
     CUdeviceptr address, pooled = 0;
-    cu.cuCtxGetCurrent_(&before);
-    if (cu.cuCtxCreate_v2_(&context, 0, 0) != CUDA_SUCCESS)
+    GPU_TRY(cuCtxGetCurrent, &before);
+    if (gpu::create_context(&context, 0) != CUDA_SUCCESS)
         return;
-    cu.cuMemAlloc_(&address, 4 * MiB);
-    cu.cuMemAllocAsync_(&pooled, 4 * MiB, nullptr);
-    cu.cuStreamSynchronize_(nullptr);
-    cu.cuCtxDestroy_(context);
-    cu.cuCtxSetCurrent_(before);
+    GPU_TRY(cuMemAlloc, &address, 4 * MiB);
+    GPU_TRY(cuMemAllocAsync, &pooled, 4 * MiB, nullptr);
+    GPU_TRY(cuStreamSynchronize, nullptr);
+    GPU_TRY(cuCtxDestroy, context);
+    GPU_TRY(cuCtxSetCurrent, before);
     claim(buffer_id(address) == 0,
           "cuCtxDestroy releases the context's cuMemAlloc memory");
     observe("stream-ordered memory after cuCtxDestroy",
             buffer_id(pooled) ? "known" : "unknown");
     if (buffer_id(pooled))
-        cu.cuMemFreeAsync_(pooled, nullptr);
-    cu.cuStreamSynchronize_(nullptr);
+        GPU_TRY(cuMemFreeAsync, pooled, nullptr);
+    GPU_TRY(cuStreamSynchronize, nullptr);
 }
 
 void unmapping()
@@ -64,17 +64,17 @@ void unmapping()
     CUmemGenericAllocationHandle handle;
     CUdeviceptr base = mapping.base();
     claim_result(CUDA_SUCCESS,
-                 cu.cuMemRetainAllocationHandle_(
-                     &handle, reinterpret_cast<void *>(base)),
+                 GPU_TRY(cuMemRetainAllocationHandle, &handle,
+                         reinterpret_cast<void *>(base)),
                  "cuMemRetainAllocationHandle of mapped memory");
-    cu.cuMemRelease_(handle);
-    claim_refused(cu.cuMemFree_(base), "cuMemFree of mapped memory");
+    GPU_TRY(cuMemRelease, handle);
+    claim_refused(GPU_TRY(cuMemFree, base), "cuMemFree of mapped memory");
     CUdeviceptr ordinary;
-    if (cu.cuMemAlloc_(&ordinary, 2 * MiB) == CUDA_SUCCESS) {
-        claim_refused(cu.cuMemRetainAllocationHandle_(
-                          &handle, reinterpret_cast<void *>(ordinary)),
+    if (GPU_TRY(cuMemAlloc, &ordinary, 2 * MiB) == CUDA_SUCCESS) {
+        claim_refused(GPU_TRY(cuMemRetainAllocationHandle, &handle,
+                              reinterpret_cast<void *>(ordinary)),
                       "cuMemRetainAllocationHandle of cuMemAlloc memory");
-        cu.cuMemFree_(ordinary);
+        GPU_TRY(cuMemFree, ordinary);
     }
 }
 
@@ -98,7 +98,8 @@ void check_mappings()
     }
     CUdeviceptr base = 0;
     size_t size      = 0;
-    cu.cuMemGetAddressRange_(&base, &size, mapping.base() + mapping.unit());
+    GPU_TRY(cuMemGetAddressRange, &base, &size,
+            mapping.base() + mapping.unit());
     claim(base == mapping.base() + mapping.unit() && size == mapping.unit(),
           "cuMemGetAddressRange gives one handle's part, not the reservation");
     claim(number(CU_POINTER_ATTRIBUTE_MAPPED, mapping.base()) == 1,
@@ -107,10 +108,10 @@ void check_mappings()
                  mapping.base() + 2 * mapping.unit()) == 0,
           "MAPPED is 0 where there is none");
     unsigned on = 1;
-    claim_refused(cu.cuPointerSetAttribute_(
-                      &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, mapping.base()),
+    claim_refused(GPU_TRY(cuPointerSetAttribute, &on,
+                          CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, mapping.base()),
                   "SYNC_MEMOPS on mapped memory");
-    claim_refused(cu.cuMemAddressFree_(mapping.base(), mapping.size()),
+    claim_refused(GPU_TRY(cuMemAddressFree, mapping.base(), mapping.size()),
                   "cuMemAddressFree with memory still mapped");
 }
 
@@ -121,7 +122,7 @@ void check_fork()
     pid_t child = fork();
     if (child == 0) {
         CUdeviceptr address;
-        _exit(cu.cuMemAlloc_(&address, 512) == CUDA_SUCCESS ? 1 : 0);
+        _exit(GPU_TRY(cuMemAlloc, &address, 512) == CUDA_SUCCESS ? 1 : 0);
     }
     int status = -1;
     waitpid(child, &status, 0);

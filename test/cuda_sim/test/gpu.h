@@ -6,9 +6,9 @@
 #include "../compat.h"
 #include "../cuda_sim.h"
 
+#include <common/gpu.h>
 #include <cstdlib>
 #include <cstring>
-#include <cuda.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/mman.h>
@@ -36,24 +36,13 @@ inline CUresult gone_result()
     return CUresult(std::stoi(played("CUDA_SIM_GONE", "709")));
 }
 
-// Make a context and make it current; the call's parameters depend on the
-// version.
-inline CUresult create_context(CUcontext *out, CUdevice device)
-{
-#if CUDA_VERSION >= 13000
-    return cuCtxCreate(out, nullptr, 0, device);
-#else
-    return cuCtxCreate(out, 0, device);
-#endif
-}
-
 // A context of the first GPU, current, for the length of a test.
 class Gpu : public testing::Test {
 protected:
     void SetUp() override
     {
         ASSERT_CUDA(cuInit(0));
-        ASSERT_CUDA(create_context(&context, 0));
+        context = gpu::create_context(0);
     }
     void TearDown() override
     {

@@ -142,7 +142,7 @@ TEST_F(Capture, EndsWithItsContext)
     exchange(CU_STREAM_CAPTURE_MODE_RELAXED);
     EXPECT_CUDA(cuCtxDestroy(context));
     exchange(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_CUDA(create_context(&context, 0));
+    context = gpu::create_context(0);
     EXPECT_NE(0u, allocate(MiB));
 }
 

@@ -12,8 +12,7 @@ using Context = Gpu;
 
 TEST_F(Context, MemoryGoesWithItsContext)
 {
-    CUcontext other;
-    ASSERT_CUDA(create_context(&other, 0));
+    CUcontext other   = gpu::create_context(0);
     CUdeviceptr small = allocate(100), large = allocate(4 * MiB);
     void *pinned;
     ASSERT_CUDA(cuMemAllocHost(&pinned, 4096));
@@ -110,7 +109,7 @@ TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
         EXPECT_EQ(none, cuMemGetAddressRange(&base, &size, address));
         EXPECT_EQ(none, export_range(&fd, address, MiB));
         close(fd);
-        ASSERT_CUDA(create_context(&other, 1));
+        other = gpu::create_context(1);
         EXPECT_EQ(need ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS,
                   cuMemGetAddressRange(&base, &size, address));
         EXPECT_EQ(need ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS,
@@ -122,8 +121,7 @@ TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
 
 TEST_F(Context, TheAddressOfAContextThatIsGoneIsFree)
 {
-    CUcontext other;
-    ASSERT_CUDA(create_context(&other, 0));
+    CUcontext other     = gpu::create_context(0);
     CUdeviceptr address = allocate(4 * MiB);
     ASSERT_CUDA(cuCtxDestroy(other));
     EXPECT_EQ(address, allocate(4 * MiB));
@@ -136,8 +134,7 @@ TEST_F(Context, TheAddressOfAContextThatIsGoneIsFree)
 
 TEST_F(Context, StackIsPerThread)
 {
-    CUcontext second, popped;
-    ASSERT_CUDA(create_context(&second, 1));
+    CUcontext popped, second = gpu::create_context(1);
     CUdevice device;
     ASSERT_CUDA(cuCtxGetDevice(&device));
     EXPECT_EQ(1, device);

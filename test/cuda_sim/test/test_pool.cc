@@ -130,7 +130,7 @@ TEST_F(Pool, FreesMayBeMixedOneWay)
 TEST_F(Pool, MemoryOutlivesAContext)
 {
     CUcontext other;
-    ASSERT_CUDA(create_context(&other, 0));
+    other         = gpu::create_context(0);
     CUdeviceptr a = allocate_async(4096);
     ASSERT_CUDA(cuCtxDestroy(other));
     EXPECT_NE(0u, buffer_id(a));

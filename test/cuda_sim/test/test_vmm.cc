@@ -12,18 +12,8 @@ constexpr size_t unit = 2 * MiB;
 
 class Vmm : public Gpu {
 protected:
-    static CUmemAllocationProp properties(int device = 0, bool rdma = true)
-    {
-        CUmemAllocationProp p{};
-        p.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-        p.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-        p.location.id                     = device;
-        p.allocFlags.gpuDirectRDMACapable = rdma;
-        return p;
-    }
-
     static CUmemGenericAllocationHandle
-    create(size_t size, const CUmemAllocationProp &p = properties())
+    create(size_t size, const CUmemAllocationProp &p = gpu::properties())
     {
         CUmemGenericAllocationHandle handle = 0;
         EXPECT_CUDA(cuMemCreate(&handle, size, &p, 0));
@@ -39,15 +29,13 @@ protected:
 
     static CUresult allow(CUdeviceptr address, size_t size, int device = 0)
     {
-        CUmemAccessDesc access{};
-        access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-        access.location.id   = device;
-        access.flags         = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        const auto access = gpu::access(device);
         return cuMemSetAccess(address, size, &access, 1);
     }
 
     // A reservation of two handles with room after them.
-    CUdeviceptr two_handles(const CUmemAllocationProp &second = properties())
+    CUdeviceptr
+    two_handles(const CUmemAllocationProp &second = gpu::properties())
     {
         CUdeviceptr base               = reserve(4 * unit);
         CUmemGenericAllocationHandle a = create(unit), b = create(unit, second);
@@ -111,7 +99,7 @@ TEST_F(Vmm, RefusesWrongMappings)
     ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle, 0));
     CUmemGenericAllocationHandle none;
-    CUmemAllocationProp p = properties();
+    CUmemAllocationProp p = gpu::properties();
     EXPECT_EQ(bad, cuMemCreate(&none, unit + 4096, &p, 0));
     EXPECT_EQ(bad, cuMemFree(base));
     ASSERT_CUDA(cuMemUnmap(base, unit));
@@ -201,7 +189,7 @@ TEST_F(Vmm, RangeAttributesAreTheReservationsOrTheMappings)
 
 TEST_F(Vmm, PropertiesCanBeAsked)
 {
-    auto handle = create(unit, properties(1, false));
+    auto handle = create(unit, gpu::properties(1, false));
     CUmemAllocationProp p{};
     ASSERT_CUDA(cuMemGetAllocationPropertiesFromHandle(&p, handle));
     EXPECT_EQ(1, p.location.id);
@@ -241,9 +229,9 @@ TEST_F(Vmm, ExportWantsBackedAlikeMemoryOfOneDevice)
     int fd;
     CUdeviceptr base = two_handles();
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 3 * unit));
-    base = two_handles(properties(1));
+    base = two_handles(gpu::properties(1));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 2 * unit));
-    base = two_handles(properties(0, false));
+    base = two_handles(gpu::properties(0, false));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 2 * unit));
     EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_range(&fd, base + unit, unit));
     ASSERT_CUDA(export_range(&fd, base, unit));

@@ -3,8 +3,8 @@
 // Memory pressure: each allocation of the cache's fails in turn. A call ends in
 // success or in UCS_ERR_NO_MEMORY, leaks nothing and works the next time; what
 // gives back, invalidates or detaches needs no memory, as it cannot fail.
-#include "../common/alloc_children.h"
 #include "fakes.h"
+#include <common/alloc_children.h>
 #include <thread>
 #include <uct/ib_dmabuf/cache/cache.h>
 

@@ -3,7 +3,7 @@
 #define TEST_GTEST_CONTRACT_CUDA_WORLD_H_
 
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include "../common/gpu.h"
+#include <common/gpu.h>
 #include <cstring>
 #include <map>
 #include <memory>

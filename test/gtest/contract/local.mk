@@ -10,8 +10,6 @@ endif
 EXTRA_DIST += test/gtest/contract/contract.lab test/gtest/contract/gpu.tap
 
 contract_sources = \
-    test/gtest/common/fds.h \
-    test/gtest/common/gpu.h \
     test/gtest/contract/cuda_world.h \
     test/gtest/contract/exporter.h \
     test/gtest/contract/registrar.h

@@ -2,7 +2,7 @@
 #ifndef TEST_GTEST_CONTRACT_REGISTRAR_H_
 #define TEST_GTEST_CONTRACT_REGISTRAR_H_
 
-#include "../common/fds.h"
+#include <common/fds.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>

@@ -3,12 +3,12 @@
 // The registrar's contract in the lab: uct_ib's protection domain is
 // soft-RoCE's. And the exporter's, where exports are dma-bufs.
 #include "../../../src/uct/ib_dmabuf/md/nic.h"
-#include "../../lab/soft_roce.h"
 #include "cuda_world.h"
 #include "exporter.h"
 #include "registrar.h"
 #include "udmabuf_world.h"
 #include <dlfcn.h>
+#include <lab/soft_roce.h>
 
 namespace {
 

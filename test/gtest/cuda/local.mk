@@ -9,9 +9,7 @@ EXTRA_DIST += test/gtest/cuda/variants.lab test/gtest/cuda/variants.tap
 test_gtest_cuda_test_cuda_SOURCES = \
     test/gtest/cuda/test_contexts.cc \
     test/gtest/cuda/test_cuda.cc \
-    test/gtest/cuda/test_streams.cc \
-    test/gtest/common/fds.h \
-    test/gtest/common/gpu.h
+    test/gtest/cuda/test_streams.cc
 # UCX's sources come first, as for the plug-in.
 test_gtest_cuda_test_cuda_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)

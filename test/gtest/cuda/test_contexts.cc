@@ -3,7 +3,7 @@
 // What the plug-in asks is answered whatever context is current, and leaves
 // contexts as they were.
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include "../common/gpu.h"
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <thread>
 #include <unistd.h>

@@ -3,9 +3,9 @@
 // Detection and export, against the simulated GPU.
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include "../common/fds.h"
-#include "../common/gpu.h"
 #include <algorithm>
+#include <common/fds.h>
+#include <common/gpu.h>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>

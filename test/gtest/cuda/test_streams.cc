@@ -3,8 +3,8 @@
 // What the plug-in does neither disturbs a stream that captures nor waits for
 // kernels.
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include "../common/gpu.h"
 #include <atomic>
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <thread>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fake_ib.h"
-#include "../common/alloc_faults.h"
 #include <cerrno>
+#include <common/alloc_faults.h>
 #include <fcntl.h>
 #include <mutex>
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+md_test_cppflags = $(md_cppflags) -I$(top_srcdir)/test
+
 if HAVE_GTEST
 check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging
 LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
@@ -34,7 +36,7 @@ test_gtest_md_test_md_SOURCES = \
     test/gtest/md/test_md.cc \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
-test_gtest_md_test_md_CPPFLAGS = $(md_cppflags)
+test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \
     -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
@@ -67,7 +69,7 @@ test_gtest_md_test_vendor_LDADD    = \
 # A library of its own, as UCP is.
 check_LTLIBRARIES += test/gtest/md/libfake_ucp.la
 test_gtest_md_libfake_ucp_la_SOURCES  = test/gtest/md/fake_ucp.cc
-test_gtest_md_libfake_ucp_la_CPPFLAGS = $(md_cppflags)
+test_gtest_md_libfake_ucp_la_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_libfake_ucp_la_LDFLAGS  = $(AM_LDFLAGS) -shared \
                                         -avoid-version -rpath /nowhere
 
@@ -76,11 +78,11 @@ test_gtest_md_libfake_ucp_la_LDFLAGS  = $(AM_LDFLAGS) -shared \
 check_LTLIBRARIES += test/gtest/md/libfake_ucp_first.la \
                      test/gtest/md/libfake_ucp_second.la
 test_gtest_md_libfake_ucp_first_la_SOURCES   = test/gtest/md/fake_ucp.cc
-test_gtest_md_libfake_ucp_first_la_CPPFLAGS  = $(md_cppflags)
+test_gtest_md_libfake_ucp_first_la_CPPFLAGS  = $(md_test_cppflags)
 test_gtest_md_libfake_ucp_first_la_LDFLAGS   = $(test_gtest_md_libfake_ucp_la_LDFLAGS)
 test_gtest_md_libfake_ucp_second_la_SOURCES  = test/gtest/md/fake_ucp.cc
 test_gtest_md_libfake_ucp_second_la_CPPFLAGS = \
-    $(md_cppflags) -Ducp_mem_rereg_mds=ucp_memh_get_slow
+    $(md_test_cppflags) -Ducp_mem_rereg_mds=ucp_memh_get_slow
 test_gtest_md_libfake_ucp_second_la_LDFLAGS  = $(test_gtest_md_libfake_ucp_la_LDFLAGS)
 
 fake_ib_sources = \
@@ -100,7 +102,7 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_domain.cc \
     test/gtest/md/test_messages.cc \
     test/gtest/md/test_staged.cc
-test_gtest_md_test_domain_CPPFLAGS = $(md_cppflags)
+test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
 EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
@@ -109,6 +111,6 @@ EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
 test_gtest_md_test_pressure_SOURCES = \
     $(fake_ib_sources) \
     test/gtest/md/test_pressure.cc
-test_gtest_md_test_pressure_CPPFLAGS = $(md_cppflags)
+test_gtest_md_test_pressure_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)

@@ -2,10 +2,10 @@
 //
 // The decorated memory domain over a fake uct_ib: who registers what, which
 // keys are given out, and what a user that invalidates gets.
-#include "../common/gpu.h"
 #include "fake_domain.h"
 #include <array>
 #include <barrier>
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <memory>

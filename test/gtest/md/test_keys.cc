@@ -2,11 +2,11 @@
 //
 // What the keys of the memory domain reach, in the lab: RDMA operations in the
 // domain's own protection domain.
-#include "../../lab/soft_roce.h"
-#include "../common/gpu.h"
 #include "handle_params.h"
 #include "memory_domain.h"
+#include <common/gpu.h>
 #include <gtest/gtest.h>
+#include <lab/soft_roce.h>
 #include <sys/mman.h>
 extern "C" {
 #include <ucs/config/global_opts.h>

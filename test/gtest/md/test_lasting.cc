@@ -4,7 +4,7 @@
 // there are several sources. If such memory cannot be registered, a message
 // arrives as it was sent or fails; it never carries what was there before. In
 // the lab, through UCP, with every registration failing.
-#include "../common/gpu.h"
+#include <common/gpu.h>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <ucp/api/ucp.h>

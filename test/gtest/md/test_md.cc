@@ -2,9 +2,9 @@
 //
 // The decorated memory domain through UCT's own interface, as UCP uses it: in
 // the lab, with the simulated GPU.
-#include "../common/fds.h"
-#include "../common/gpu.h"
 #include "memory_domain.h"
+#include <common/fds.h>
+#include <common/gpu.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <thread>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What the memory domain says, over a fake uct_ib.
-#include "../common/gpu.h"
 #include "fake_domain.h"
 #include <algorithm>
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>

@@ -3,10 +3,10 @@
 // Memory pressure: each allocation of the plug-in's own code fails in turn, in
 // every function that UCX calls. Each ends in success or in an error, leaks
 // nothing, and works the next time. Nothing may throw: the callers are C.
-#include "../common/alloc_children.h"
-#include "../common/fds.h"
-#include "../common/gpu.h"
 #include "fake_domain.h"
+#include <common/alloc_children.h>
+#include <common/fds.h>
+#include <common/gpu.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>

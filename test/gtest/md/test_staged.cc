@@ -4,8 +4,8 @@
 // memory that may be locked, and what a forked process leaves alone.
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
-#include "../common/gpu.h"
 #include "fake_domain.h"
+#include <common/gpu.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <memory>

@@ -4,8 +4,8 @@
 // sees and what the GPU gets back. The test writes to the copy as a NIC would.
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
-#include "../common/gpu.h"
 #include <algorithm>
+#include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/resource.h>

@@ -5,11 +5,11 @@
 #include "../../../src/uct/ib_dmabuf/md/decorate.h"
 #include "../../../src/uct/ib_dmabuf/md/plugin.h"
 #include "../../lab/soft_roce.h"
-#include "../common/fds.h"
 #include "../contract/udmabuf_vendor.h"
 #include "fake_domain.h"
 #include "memory_domain.h"
 #include <algorithm>
+#include <common/fds.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

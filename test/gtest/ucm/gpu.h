@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include <cuda.h>
+#include <common/driver.h>
 
 #include "scenario.h"
 #include "ucm/cuda_events.h"
@@ -23,21 +23,17 @@ using Range       = CUresult(CUdeviceptr, size_t);
 /** The simulated driver, with a current context. */
 class Gpu {
 public:
-    Gpu() : library(open_library("libcuda.so.1"))
+    Gpu()
+        : context(gpu::use()),
+          attribute_(
+              get<decltype(::cuPointerGetAttribute)>("cuPointerGetAttribute"))
     {
-        CHECK_EQ(int(get<CUresult(unsigned)>("cuInit")(0)), 0);
-        CHECK_EQ(int(get<CUresult(CUcontext *, CUdevice)>(
-                     "cuDevicePrimaryCtxRetain")(&context, 0)),
-                 0);
-        make_current(context);
-        attribute_ =
-            get<decltype(::cuPointerGetAttribute)>("cuPointerGetAttribute");
     }
 
     template <class Function>
     Function *get(const char *name) const
     {
-        return function_of<Function>(library, name);
+        return gpu::entry<Function>(name);
     }
 
     /** As cuGetProcAddress knows it. */
@@ -45,22 +41,22 @@ public:
     Function *entry(const char *name, uint64_t flags) const
     {
         void *address = nullptr;
-        CHECK_EQ(
-            int(get<CUresult(const char *, void **, int, cuuint64_t, int *)>(
-                "cuGetProcAddress_v2")(name, &address, 12000, flags, nullptr)),
-            0);
+        gpu::check(
+            get<CUresult(const char *, void **, int, cuuint64_t, int *)>(
+                "cuGetProcAddress_v2")(name, &address, 12000, flags, nullptr),
+            name);
         return reinterpret_cast<Function *>(address);
     }
 
     void make_current(CUcontext which) const
     {
-        CHECK_EQ(int(get<CUresult(CUcontext)>("cuCtxSetCurrent")(which)), 0);
+        GPU_CALL(cuCtxSetCurrent, which);
     }
 
     CUdeviceptr allocate(size_t size) const
     {
         CUdeviceptr address = 0;
-        CHECK_EQ(int(get<Malloc>("cuMemAlloc_v2")(&address, size)), 0);
+        GPU_CALL(cuMemAlloc, &address, size);
         return address;
     }
 
@@ -71,8 +67,7 @@ public:
                CUDA_SUCCESS;
     }
 
-    void *library;
-    CUcontext context = nullptr;
+    CUcontext context;
 
 private:
     decltype(::cuPointerGetAttribute) *attribute_;

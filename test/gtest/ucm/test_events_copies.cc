@@ -45,7 +45,7 @@ SCENARIO(other_first)
     Gpu gpu;
     const SecondUcx other;
     CHECK_EQ(int(other.subscribe(count_release, nullptr)), int(UCS_OK));
-    const void *hook = patched_target(symbol_of(gpu.library, "cuMemFree_v2"));
+    const void *hook = patched_target(gpu.get<void>("cuMemFree_v2"));
     CHECK(other.has(hook));
     install_all();
     expect_releases(gpu, true);

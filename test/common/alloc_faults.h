@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_COMMON_ALLOC_FAULTS_H_
-#define TEST_GTEST_COMMON_ALLOC_FAULTS_H_
+#ifndef TEST_COMMON_ALLOC_FAULTS_H_
+#define TEST_COMMON_ALLOC_FAULTS_H_
 
 // Allocations that fail on demand: those that the program's own objects make,
 // by malloc and its kin or mmap (link with $(alloc_faults_ldflags)) or by new,

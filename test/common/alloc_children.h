@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_COMMON_ALLOC_CHILDREN_H_
-#define TEST_GTEST_COMMON_ALLOC_CHILDREN_H_
+#ifndef TEST_COMMON_ALLOC_CHILDREN_H_
+#define TEST_COMMON_ALLOC_CHILDREN_H_
 
 #include "alloc_faults.h"
 #include <cstdio>

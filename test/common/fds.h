@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_COMMON_FDS_H_
+#define TEST_COMMON_FDS_H_
+
+#include <filesystem>
+#include <string_view>
+
+// How many file descriptors this process has open whose link begins so:
+// "/dmabuf:" for dma-bufs, "/memfd:cuda_sim" for the memory of simulated GPUs.
+inline int count_fds(std::string_view link = "")
+{
+    int count = 0;
+    std::error_code gone; // the iterator's own
+
+    for (const auto &fd :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+        const auto target = std::filesystem::read_symlink(fd.path(), gone);
+        count += target.native().starts_with(link);
+    }
+    return count;
+}
+
+#endif

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_COMMON_GPU_H_
+#define TEST_COMMON_GPU_H_
+
+#include "driver.h"
+#include "sim.h"
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+// Memory of every kind, released with the object that stands for it.
+namespace gpu {
+
+enum class memory {
+    host,    // malloc
+    device,  // cuMemAlloc
+    pool,    // cuMemAllocAsync
+    vmm,     // cuMemCreate, mapped into a reservation
+    managed, // cuMemAllocManaged
+    pinned,  // cuMemHostAlloc
+};
+
+inline const char *name_of(memory kind)
+{
+    constexpr const char *names[] = {"host", "device",  "pool",
+                                     "vmm",  "managed", "pinned"};
+    return names[static_cast<int>(kind)];
+}
+
+// Whether the GPU has the bytes, so that the CPU must not touch them.
+constexpr bool is_device(memory kind)
+{
+    return kind == memory::device || kind == memory::pool ||
+           kind == memory::vmm;
+}
+
+// What memory to map is asked for with, and how a GPU may use it there.
+inline CUmemAllocationProp properties(int ordinal = 0, bool rdma_capable = true)
+{
+    CUmemAllocationProp all             = {};
+    all.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
+    all.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+    all.location.id                     = ordinal;
+    all.allocFlags.gpuDirectRDMACapable = rdma_capable;
+    return all;
+}
+inline CUmemAccessDesc access(int ordinal = 0)
+{
+    return {properties(ordinal).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
+// Physical memory of a GPU, for mapping. A failure to give it or addresses back
+// ends the program.
+class physical {
+public:
+    explicit physical(size_t size, int ordinal = current(),
+                      bool rdma_capable = true)
+        : size_(size), ordinal_(ordinal)
+    {
+        const auto all = properties(ordinal, rdma_capable);
+        GPU_CALL(cuMemCreate, &handle_, size, &all, 0);
+    }
+    ~physical() { GPU_CALL(cuMemRelease, handle_); }
+    physical(const physical &)            = delete;
+    physical &operator=(const physical &) = delete;
+
+    // What sizes are multiples of.
+    static size_t granularity(int ordinal)
+    {
+        const auto all = properties(ordinal);
+        size_t found   = 0;
+        GPU_CALL(cuMemGetAllocationGranularity, &found, &all,
+                 CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+        return found;
+    }
+
+    // For the GPU it is of.
+    void map(CUdeviceptr at) const
+    {
+        GPU_CALL(cuMemMap, at, size_, 0, handle_, 0);
+        allow(at, ordinal_);
+    }
+    void allow(CUdeviceptr at, int ordinal) const
+    {
+        const auto all = access(ordinal);
+        GPU_CALL(cuMemSetAccess, at, size_, &all, 1);
+    }
+    void unmap(CUdeviceptr at) const { GPU_CALL(cuMemUnmap, at, size_); }
+
+private:
+    size_t size_;
+    int ordinal_;
+    CUmemGenericAllocationHandle handle_ = 0;
+};
+
+// Addresses of device memory with nothing behind them yet.
+class reservation {
+public:
+    explicit reservation(size_t size, CUdeviceptr wanted = 0) : size_(size)
+    {
+        GPU_CALL(cuMemAddressReserve, &base_, size, 0, wanted, 0);
+    }
+    ~reservation() { GPU_CALL(cuMemAddressFree, base_, size_); }
+    reservation(const reservation &)            = delete;
+    reservation &operator=(const reservation &) = delete;
+
+    CUdeviceptr address(size_t offset = 0) const { return base_ + offset; }
+    uint8_t *at(size_t offset = 0) const
+    {
+        return reinterpret_cast<uint8_t *>(address(offset));
+    }
+    size_t size() const { return size_; }
+
+private:
+    CUdeviceptr base_ = 0;
+    size_t size_;
+};
+
+// Memory of one kind, of the current context's GPU.
+class buffer {
+public:
+    explicit buffer(size_t size, memory kind = memory::device);
+    // The memory may have gone with its context.
+    ~buffer() { release(); }
+    buffer(const buffer &)            = delete;
+    buffer &operator=(const buffer &) = delete;
+
+    CUresult release();
+
+    memory kind() const { return kind_; }
+    uintptr_t address() const { return address_; }
+    void *pointer() const { return reinterpret_cast<void *>(address_); }
+    uint8_t *at(size_t offset = 0) const
+    {
+        return reinterpret_cast<uint8_t *>(address_ + offset);
+    }
+    size_t size() const { return size_; }
+
+private:
+    void map();
+
+    memory kind_;
+    size_t size_;
+    CUdeviceptr address_ = 0;
+    std::unique_ptr<physical> physical_; // VMM
+    std::unique_ptr<reservation> place_;
+};
+
+inline buffer::buffer(size_t size, memory kind) : kind_(kind), size_(size)
+{
+    void *host = nullptr;
+
+    switch (kind) {
+    case memory::host:
+        host = std::malloc(size);
+        break;
+    case memory::pinned:
+        GPU_CALL(cuMemHostAlloc, &host, size, 0);
+        break;
+    case memory::device:
+        GPU_CALL(cuMemAlloc, &address_, size);
+        return;
+    case memory::managed:
+        GPU_CALL(cuMemAllocManaged, &address_, size, CU_MEM_ATTACH_GLOBAL);
+        return;
+    case memory::pool:
+        GPU_CALL(cuMemAllocAsync, &address_, size, nullptr);
+        GPU_CALL(cuStreamSynchronize, nullptr);
+        return;
+    case memory::vmm:
+        map();
+        return;
+    }
+    address_ = reinterpret_cast<CUdeviceptr>(host);
+}
+
+// All GPUs have access.
+inline void buffer::map()
+{
+    const size_t step    = physical::granularity(current());
+    const size_t rounded = (size_ + step - 1) / step * step;
+
+    physical_ = std::make_unique<physical>(rounded);
+    place_    = std::make_unique<reservation>(rounded);
+    address_  = place_->address();
+    physical_->map(address_);
+    for (int i = 0; i < count(); ++i) {
+        physical_->allow(address_, i);
+    }
+}
+
+inline CUresult buffer::release()
+{
+    const CUdeviceptr address = std::exchange(address_, 0);
+    CUresult result           = CUDA_SUCCESS;
+
+    if (address == 0) {
+        return result;
+    }
+    switch (kind_) {
+    case memory::host:
+        std::free(reinterpret_cast<void *>(address));
+        break;
+    case memory::pinned:
+        result = GPU_TRY(cuMemFreeHost, reinterpret_cast<void *>(address));
+        break;
+    case memory::device:
+    case memory::managed:
+        result = GPU_TRY(cuMemFree, address);
+        break;
+    case memory::pool:
+        result = GPU_TRY(cuMemFreeAsync, address, nullptr);
+        if (result == CUDA_SUCCESS) {
+            result = GPU_TRY(cuStreamSynchronize, nullptr);
+        }
+        break;
+    case memory::vmm:
+        physical_->unmap(address);
+        place_.reset();
+        physical_.reset();
+        break;
+    }
+    return result;
+}
+
+// A reserved range with one mapped VMM segment after the other.
+class segments {
+public:
+    explicit segments(unsigned count, int ordinal = 0, bool rdma_capable = true)
+        : step_(physical::granularity(ordinal)), place_(count * step_),
+          memory_(count)
+    {
+        for (unsigned i = 0; i < count; ++i) {
+            map(i, ordinal, rdma_capable);
+        }
+    }
+    ~segments()
+    {
+        for (unsigned i = 0; i < memory_.size(); ++i) {
+            memory_[i]->unmap(place_.address(i * step_));
+        }
+    }
+    segments(const segments &)            = delete;
+    segments &operator=(const segments &) = delete;
+
+    uintptr_t address() const { return place_.address(); }
+    size_t step() const { return step_; }
+    size_t size() const { return place_.size(); }
+
+    // Other memory behind one of them.
+    void remap(unsigned index, int ordinal = 0, bool rdma_capable = true)
+    {
+        memory_[index]->unmap(place_.address(index * step_));
+        map(index, ordinal, rdma_capable);
+    }
+
+private:
+    void map(unsigned index, int ordinal, bool rdma_capable)
+    {
+        memory_[index].emplace(step_, ordinal, rdma_capable);
+        memory_[index]->map(place_.address(index * step_));
+    }
+
+    size_t step_;
+    reservation place_;
+    std::vector<std::optional<physical>> memory_;
+};
+
+// A stream that captures, in the thread that made it.
+class capture {
+public:
+    explicit capture(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL,
+                     unsigned flags           = CU_STREAM_DEFAULT)
+    {
+        GPU_CALL(cuStreamCreate, &stream_, flags);
+        GPU_CALL(cuStreamBeginCapture, stream_, mode);
+    }
+    capture(const capture &)            = delete;
+    capture &operator=(const capture &) = delete;
+
+    // Whether nothing has disturbed it.
+    bool end()
+    {
+        CUgraph graph   = nullptr;
+        CUresult result = GPU_TRY(cuStreamEndCapture, stream_, &graph);
+        GPU_CALL(cuStreamDestroy, stream_);
+        if (result == CUDA_SUCCESS) {
+            GPU_CALL(cuGraphDestroy, graph);
+        }
+        return result == CUDA_SUCCESS;
+    }
+
+private:
+    CUstream stream_ = nullptr;
+};
+
+} // namespace gpu
+
+#endif

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What tests share.
+noinst_HEADERS += test/common/driver.h test/common/fds.h test/common/gpu.h \
+                  test/common/sim.h
+
+# For tests of memory pressure: these sources, and these flags for the linker.
+alloc_faults_sources = \
+    test/common/alloc_children.h \
+    test/common/alloc_faults.cc \
+    test/common/alloc_faults.h
+alloc_faults_ldflags = \
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc \
+    -Wl,--wrap=posix_memalign,--wrap=strdup,--wrap=mmap
+
+if HAVE_GTEST
+check_PROGRAMS += test/common/test_alloc_faults
+UNIT_TESTS     += test/common/test_alloc_faults
+endif
+test_common_test_alloc_faults_SOURCES = \
+    $(alloc_faults_sources) \
+    test/common/test_alloc_faults.cc
+test_common_test_alloc_faults_LDFLAGS = \
+    $(AM_LDFLAGS) $(alloc_faults_ldflags)
+test_common_test_alloc_faults_LDADD   = -lgtest_main $(GTEST_LIBS) -ldl

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_COMMON_SIM_H_
+#define TEST_COMMON_SIM_H_
+
+#include "driver.h"
+#include <cstdint>
+#include <cuda_sim/cuda_sim.h>
+
+// What only the simulated GPU can do.
+namespace gpu {
+
+// A function of the simulated GPU beside the Driver API.
+#define SIM_CALL(_name, ...) gpu::entry<decltype(_name)>(#_name)(__VA_ARGS__)
+
+// Bytes copied in all directions for this process so far, whoever asked for
+// it; 0 without libcuda.
+inline uint64_t copied_bytes()
+{
+    cuda_sim_counters_t counters = {};
+
+    if (library() != nullptr) {
+        SIM_CALL(cuda_sim_counters, &counters);
+    }
+    return counters.h2d_bytes + counters.d2h_bytes + counters.d2d_bytes +
+           counters.h2h_bytes;
+}
+
+// A kernel in the legacy stream that runs until the end of the scope.
+class running_kernel {
+public:
+    running_kernel() { SIM_CALL(cuda_sim_kernel_start); }
+    ~running_kernel() { SIM_CALL(cuda_sim_kernel_stop); }
+    running_kernel(const running_kernel &)            = delete;
+    running_kernel &operator=(const running_kernel &) = delete;
+
+    // How many calls wait for it.
+    uint64_t waiters() const { return SIM_CALL(cuda_sim_kernel_waiters); }
+};
+
+// Failures on demand, until the end of the scope.
+class scoped_fail {
+public:
+    explicit scoped_fail(const std::string &spec)
+    {
+        if (SIM_CALL(cuda_sim_set_fail, spec.c_str()) != 0) {
+            throw std::runtime_error("wrong: " + spec);
+        }
+    }
+    ~scoped_fail() { SIM_CALL(cuda_sim_set_fail, nullptr); }
+    scoped_fail(const scoped_fail &)            = delete;
+    scoped_fail &operator=(const scoped_fail &) = delete;
+};
+
+} // namespace gpu
+
+#endif
