@@ -172,11 +172,10 @@ struct thread_ends : lending {
     thread_ends()
     {
         add([this] { take(); }, nothing);
-        add(nothing,
-            [this] {
-                use();
-                give();
-            });
+        add(nothing, [this] {
+            use();
+            give();
+        });
         add(nothing, [this] { take_away(); });
     }
 };
@@ -193,12 +192,9 @@ struct no_record : lending {
 } // namespace
 
 const std::vector<named_scenario> reclaim_scenarios{
-    SCENARIO(one_reader, 4),
-    SCENARIO(readers_all, 3),
-    SCENARIO(first_use, 2),
-    SCENARIO(given_back_elsewhere, 2),
-    SCENARIO(thread_ends, 2),
-    SCENARIO(no_record, 2),
+    SCENARIO(one_reader, 4),  SCENARIO(readers_all, 3),
+    SCENARIO(first_use, 2),   SCENARIO(given_back_elsewhere, 2),
+    SCENARIO(thread_ends, 2), SCENARIO(no_record, 2),
 };
 
 } // namespace interleave

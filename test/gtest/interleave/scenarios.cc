@@ -296,11 +296,10 @@ struct thread_ends : with_memory {
     thread_ends()
     {
         add([this] { held = take(A); }, nothing);
-        add(nothing,
-            [this] {
-                use(A);
-                give(held);
-            });
+        add(nothing, [this] {
+            use(A);
+            give(held);
+        });
         add(nothing, [this] { release(A); });
     }
 };

@@ -177,8 +177,8 @@ public:
     static void end_of_thread()
     {
         for (thread_key *each : all) {
-            if (void *mine = std::exchange(each->values_[the_machine.self()],
-                                           nullptr)) {
+            if (void *mine =
+                    std::exchange(each->values_[the_machine.self()], nullptr)) {
                 each->at_end_(mine);
             }
         }

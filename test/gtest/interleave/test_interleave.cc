@@ -22,7 +22,7 @@ constexpr named_mutant mutants[] = {
     INTERLEAVE_RECLAIM_MUTANTS(INTERLEAVE_NAME)
 #undef INTERLEAVE_NAME
 #define INTERLEAVE_NAME(_name) {#_name, mutant::_name, &cache_scenarios},
-    INTERLEAVE_CACHE_MUTANTS(INTERLEAVE_NAME)
+        INTERLEAVE_CACHE_MUTANTS(INTERLEAVE_NAME)
 #undef INTERLEAVE_NAME
 };
 
@@ -71,8 +71,8 @@ std::string mode(bool asymmetric)
     return asymmetric ? "_with_membarrier" : "_with_full_fences";
 }
 
-std::string scenario_name(
-    const testing::TestParamInfo<every_order::ParamType> &one)
+std::string
+scenario_name(const testing::TestParamInfo<every_order::ParamType> &one)
 {
     return std::get<named_scenario>(one.param).name +
            mode(std::get<bool>(one.param));
@@ -113,8 +113,8 @@ protected:
 TEST_P(left_out_test, is_noticed)
 {
     auto [what, asymmetric] = GetParam();
-    left_out          = what.what;
-    std::string found = find(*what.noticed_in);
+    left_out                = what.what;
+    std::string found       = find(*what.noticed_in);
     printf("%s\n", found.c_str());
     EXPECT_NE(found, "");
     EXPECT_EQ(found.find("ended early"), std::string::npos);

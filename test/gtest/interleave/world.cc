@@ -104,10 +104,10 @@ const region *world::take(uintptr_t address, size_t length, unsigned nic)
 {
     std::set<uint64_t> gone = gone_;
     gone.insert(replaced_.begin(), replaced_.end());
-    const region *got       = nullptr;
-    bool &excused           = excused_[the_machine.self()];
-    excused                 = releasing_ > 0;
-    ucs_status_t status     = cache_->get(nic, address, length, &got);
+    const region *got   = nullptr;
+    bool &excused       = excused_[the_machine.self()];
+    excused             = releasing_ > 0;
+    ucs_status_t status = cache_->get(nic, address, length, &got);
     expect(status == UCS_OK || status == UCS_ERR_NO_ELEM ||
                (status == UCS_ERR_EXCEEDS_LIMIT && limited_) ||
                (status == UCS_ERR_INVALID_PARAM &&
@@ -123,8 +123,7 @@ const region *world::take(uintptr_t address, size_t length, unsigned nic)
                what->nic == nic,
            "what was given out is of another address, or NIC");
     for (const allocation &each : what->of) {
-        expect(!each.overlaps(address, length) ||
-                   !gone.contains(each.identity),
+        expect(!each.overlaps(address, length) || !gone.contains(each.identity),
                "given out after its release");
     }
     ++what->users;
@@ -144,9 +143,10 @@ void world::give(const region *used)
 
 world::allocation *world::find(uintptr_t address)
 {
-    auto at = std::find_if(
-        memory_.begin(), memory_.end(),
-        [address](const allocation &each) { return each.overlaps(address, 1); });
+    auto at = std::find_if(memory_.begin(), memory_.end(),
+                           [address](const allocation &each) {
+                               return each.overlaps(address, 1);
+                           });
     return at == memory_.end() ? nullptr : &*at;
 }
 

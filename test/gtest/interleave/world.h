@@ -101,9 +101,9 @@ private:
 
     const bool limited_;
     std::vector<allocation> memory_;
-    std::set<uint64_t> gone_; // identities whose event is over
+    std::set<uint64_t> gone_;     // identities whose event is over
     std::set<uint64_t> replaced_; // without one
-    unsigned releasing_ = 0;  // whose memory is gone, and the event isn't over
+    unsigned releasing_ = 0; // whose memory is gone, and the event isn't over
     // The thread may be refused because of one of those: another one's export
     // failed meanwhile, or its own does.
     std::array<bool, max_threads + 1> excused_{};

@@ -40,9 +40,9 @@ void engine::claim(cached_region *e, batch *out)
     out->push(e);
 }
 
-// Leaves in the batch what is unused, claimed. Returns how many that are. Nobody
-// takes what was retired: a sum that is not zero for whoever is giving it back
-// is added up again by that one, under the lock.
+// Leaves in the batch what is unused, claimed. Returns how many that are.
+// Nobody takes what was retired: a sum that is not zero for whoever is giving
+// it back is added up again by that one, under the lock.
 size_t engine::claim_unused(guard &, batch *retired)
 {
     batch unused;

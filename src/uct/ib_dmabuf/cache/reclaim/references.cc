@@ -78,9 +78,8 @@ references::record *references::prepare(mutex &lock)
 // the mutex for it.
 bool references::alone()
 {
-    return first_ == nullptr ||
-           (first_->next == nullptr &&
-            (first_ == mine() || LEFT_OUT(alone_mine)));
+    return first_ == nullptr || (first_->next == nullptr &&
+                                 (first_ == mine() || LEFT_OUT(alone_mine)));
 }
 
 references::writer::writer(references &of) : of_(of)
