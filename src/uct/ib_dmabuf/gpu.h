@@ -28,6 +28,10 @@ public:
         virtual void on_change(uintptr_t address, size_t length) noexcept = 0;
         // From now on memory may go unseen. At any time, more than once.
         virtual void on_events_missed(const char *why) noexcept = 0;
+        // The driver has no memory left for an allocation. Whether it is worth
+        // asking once more: what was released may have been registered still.
+        // May wait.
+        virtual bool on_out_of_memory() noexcept = 0;
 
     protected:
         ~listener() = default;

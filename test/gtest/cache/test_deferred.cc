@@ -155,8 +155,8 @@ TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
     pid_t child = fork();
     if (child == 0) {
         slow_nic own(gpu);
-        auto mine   = cache->attach(own);
-        bool right  = cache->get(mine, A, 1, &out) == UCS_OK;
+        auto mine  = cache->attach(own);
+        bool right = cache->get(mine, A, 1, &out) == UCS_OK;
         cache->put(out);
         cache->invalidate(A, 4 * MiB);
         cache->flush();

@@ -99,8 +99,8 @@ TEST_F(index_test, does_what_a_map_does)
         }
         ASSERT_EQ(find(at), expected);
         cached_region *first = expected != nullptr   ? expected
-                       : next != model.end() ? next->second
-                                             : nullptr;
+                               : next != model.end() ? next->second
+                                                     : nullptr;
         ASSERT_EQ(map.first({at, UINTPTR_MAX}), first);
         if (expected != nullptr && random() % 2 == 0) {
             model.erase(expected->bytes.lo);

@@ -76,8 +76,8 @@ public:
         for (unsigned i = 0; i < 4; ++i) {
             gpu.alloc(low + 256 * MiB + i * 2 * MiB, 2 * MiB, 0, true, true);
         }
-        settings.chunk_size  = 8 * MiB;
-        settings.max_regions = max_regions;
+        settings.chunk_size    = 8 * MiB;
+        settings.max_regions   = max_regions;
         settings.deferred_size = SIZE_MAX;
         cache  = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
         first  = cache->attach(nics[0]);

@@ -173,6 +173,29 @@ TEST_F(test_contexts, a_segment_takes_one_context)
     EXPECT_EQ(before + 1, retained());
 }
 
+TEST_F(test_contexts, segments_share_a_context)
+{
+    gpu::segments memory(8, 1);
+    const auto retained = [] {
+        return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
+    };
+    uint64_t before = retained();
+    memory_run found;
+
+    EXPECT_EQ(UCS_OK, found.describe(
+                          *cuda_, make_span(memory.address(), memory.size())));
+    EXPECT_EQ(before + 2, retained()); // the first segment's; all others'
+    before = retained();
+    memory_run around;
+    EXPECT_EQ(UCS_OK,
+              around.describe(
+                  *cuda_, make_span(memory.address() + 3 * memory.step(), 1)));
+    around.extend(*cuda_, make_span(memory.address(), memory.size()));
+    EXPECT_EQ(found.range, around.range);
+    EXPECT_EQ(before + 2, retained());
+    EXPECT_FALSE(primary_is_active(1));
+}
+
 TEST_F(test_contexts, a_current_context_of_the_gpu_is_enough)
 {
     gpu::segments memory(1, 1);
@@ -239,8 +262,7 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
     gpu::buffer buffer(4 * mib);
     gpu::segments memory(1);
     extent found;
-    size_t offset = 0;
-    int fd        = -1;
+    int fd = -1;
 
     ucs_log_push_handler(
         [](const char *, unsigned, const char *, ucs_log_level_t level,
@@ -251,9 +273,8 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
     for (const char *error : {"=901", "=719"}) { // the second one stays
         gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
                               error + ",cuMemGetAddressRange_v2" + error);
-        EXPECT_NE(UCS_OK,
-                  cuda_->export_range(buffer.address(), mib, &fd, &offset));
-        EXPECT_NE(UCS_OK, cuda_->describe(memory.address(), 1, &found));
+        EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
+        EXPECT_NE(UCS_OK, cuda_->describe(memory.address(), &found));
         EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
     }
     ucs_log_pop_handler();

@@ -180,9 +180,8 @@ cached_region *address_index::scan(span range, uintptr_t from,
         if (slot == nullptr) {
             return nullptr;
         }
-        auto *e = is_bucket(*slot)
-                      ? as_bucket(*slot)->first(least, range.lo)
-                      : reinterpret_cast<cached_region *>(*slot);
+        auto *e = is_bucket(*slot) ? as_bucket(*slot)->first(least, range.lo)
+                                   : reinterpret_cast<cached_region *>(*slot);
         if (e != nullptr && e->bytes.lo >= least && e->bytes.overlaps(range)) {
             return e;
         }

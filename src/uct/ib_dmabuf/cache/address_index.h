@@ -24,10 +24,10 @@ public:
     cached_region *find(uintptr_t address, size_t length) const
     {
         steps::touches(steps::access::reads);
-        uintptr_t value = value_at(address);
-        cached_region *e =
-            is_bucket(value) ? as_bucket(value)->find(address)
-                             : reinterpret_cast<cached_region *>(value);
+        uintptr_t value  = value_at(address);
+        cached_region *e = is_bucket(value)
+                               ? as_bucket(value)->find(address)
+                               : reinterpret_cast<cached_region *>(value);
         return e != nullptr && e->covers(address, length) ? e : nullptr;
     }
     // The one that begins first of those that serve any of the range.

@@ -14,7 +14,7 @@ engine::nic_id engine::attach(registrar &nic)
     }
     if (id < max_nics) {
         nics_[id].nic = &nic;
-        nic_end_        = std::max(nic_end_, id + 1);
+        nic_end_      = std::max(nic_end_, id + 1);
     }
     return id;
 }
@@ -78,7 +78,8 @@ void engine::read_counters(cache_counters *out)
         return what.load(std::memory_order_relaxed);
     };
     guard locked(lock_);
-    out->hits = references_.hits() + value(count_.locked_hits) - value(count_.false_hits);
+    out->hits = references_.hits() + value(count_.locked_hits) -
+                value(count_.false_hits);
     out->misses           = value(count_.misses);
     out->host_lookups     = value(count_.host_lookups);
     out->registrations    = value(count_.registrations);

@@ -36,7 +36,7 @@ struct cache_settings {
     std::function<size_t(int device)> max_bytes;
     // Where as many bytes lose their memory at a time, a thread of the cache's
     // deregisters them instead of the one that releases it.
-    size_t deferred_size = size_t{16} << 20;
+    size_t deferred_size = size_t{2} << 20;
     // Every hit is checked by identity: the events are not complete.
     bool check_identity = false;
     // Told once for each cause why something was declined, for the log.

@@ -5,8 +5,8 @@ namespace ucx_ib_dmabuf {
 
 void region_list::add(cached_region *e)
 {
-    e->older = newest_;
-    e->newer = nullptr;
+    e->older                                        = newest_;
+    e->newer                                        = nullptr;
     (newest_ != nullptr ? newest_->newer : oldest_) = e;
     newest_                                         = e;
     ++size_;

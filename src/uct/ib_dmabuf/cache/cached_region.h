@@ -23,14 +23,14 @@ enum class cause : uint8_t {
 // line is what a hit reads. Changes under the cache's lock, what a reader looks
 // at only while there is a writer; `recent` at any time.
 struct alignas(64) cached_region : region {
-    span bytes;      // what it serves: the part of its allocation
-    uint32_t id = 0; // where its references are counted
-    uint16_t nic  = 0;
-    int16_t device = -1; // its place in the budget
-    std::atomic<bool> recent{false}; // used since eviction last looked
+    span bytes;         // what it serves: the part of its allocation
+    uint32_t id    = 0; // where its references are counted
+    uint16_t nic   = 0;
+    int16_t device = -1;              // its place in the budget
+    std::atomic<bool> recent{false};  // used since eviction last looked
     std::atomic<bool> unasked{false}; // made because another NIC asked
-    bool retired = false;            // out of the index, for good
-    bool claimed = false; // somebody deregisters it, or has done so
+    bool retired = false;             // out of the index, for good
+    bool claimed = false;             // somebody deregisters it, or has done so
     cause why    = cause::none;
 
     bool covers(uintptr_t at, size_t count) const
@@ -113,7 +113,7 @@ private:
     bool grow();
 
     batch free_;
-    block *blocks_ = nullptr;
+    block *blocks_    = nullptr;
     uint32_t last_id_ = 0;
 };
 

@@ -33,10 +33,10 @@ struct nic_slot {
 
 // A registration that is being made, without the lock. On its maker's stack.
 struct pending {
-    span range;              // that others need not register meanwhile
-    nic_set nics;            // with which
-    bool released   = false; // some of the memory went meanwhile
-    pending *next   = nullptr;
+    span range;            // that others need not register meanwhile
+    nic_set nics;          // with which
+    bool released = false; // some of the memory went meanwhile
+    pending *next = nullptr;
 };
 
 // What has to go before something fits: mappings of a GPU, registrations of a
@@ -136,8 +136,8 @@ private:
                            const memory_run &memory, pending *work,
                            evicted *gone, registered *result);
     ucs_status_t prepare(nic_id nic, span range, bool exact,
-                         const memory_run &memory, pending *work,
-                         evicted *gone, nic_set *others);
+                         const memory_run &memory, pending *work, evicted *gone,
+                         nic_set *others);
     ucs_status_t export_and_register(nic_id nic, span range,
                                      const nic_set &others, registered *result);
     ucs_status_t register_with(nic_id nic, int fd, registered *result);

@@ -97,7 +97,7 @@ void engine::choose_overlapping(guard &locked, nic_id nic, span range,
 {
     for (nic_id each = 0; each < nic_end_; ++each) {
         const address_index &index = nics_[each].index;
-        for (cached_region *e = index.first(range);
+        for (cached_region *e                       = index.first(range);
              e != nullptr && lacking->mapped > 0; e = index.next(e, range)) {
             if ((each == nic || range.covers(e->bytes)) &&
                 e->why == cause::none && e->device == lacking->device &&
@@ -119,12 +119,11 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
         lru_.remove(e);
         lru_.add(e);
         // Once for all of a mapping: the look at what is recent ends that.
-        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
-                     is_first(e);
+        bool whole =
+            lacking->mapped > 0 && e->device == lacking->device && is_first(e);
         bool alone = lacking->regions > 0 ||
                      (lacking->registered > 0 && e->nic == lacking->nic);
-        if (e->why != cause::none || !(whole || alone) ||
-            !is_idle(locked, e)) {
+        if (e->why != cause::none || !(whole || alone) || !is_idle(locked, e)) {
             continue;
         }
         whole       = whole && is_idle_mapping(locked, e);

@@ -35,9 +35,9 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
     }
     span request        = make_span(address, length);
     ucs_status_t status = UCS_INPROGRESS;
-    for (int canceled = 0; canceled < max_attempts &&
-                           (status == UCS_INPROGRESS ||
-                            status == UCS_ERR_CANCELED);
+    for (int canceled = 0;
+         canceled < max_attempts &&
+         (status == UCS_INPROGRESS || status == UCS_ERR_CANCELED);
          canceled += status == UCS_ERR_CANCELED) {
         status = miss(nic, request, &e);
     }
@@ -84,8 +84,8 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
     if (log_.released_since(time, memory->range) && !LEFT_OUT(log_look)) {
         return UCS_ERR_CANCELED;
     }
-    span range = range_to_register(memory->range, request,
-                                   settings_.chunk_size);
+    span range =
+        range_to_register(memory->range, request, settings_.chunk_size);
     if (retire_stale(locked, *memory, range)) {
         return UCS_INPROGRESS;
     }
@@ -188,8 +188,8 @@ bool engine::others_pending(guard &, nic_id nic, span range) const
 // of the request, to where others are registered already.
 span engine::free_around(guard &, nic_id nic, span memory, span request) const
 {
-    span window = window_of(request, settings_.chunk_size);
-    span room   = hull(memory, window);
+    span window                = window_of(request, settings_.chunk_size);
+    span room                  = hull(memory, window);
     const address_index &index = nics_[nic].index;
     for (cached_region *e = index.first(window); e != nullptr;
          e                = index.next(e, window)) {

@@ -23,8 +23,7 @@ void check_given_back(cached_region *e)
 }
 #endif
 
-cached_region *engine::find_locked(nic_id nic, uintptr_t address,
-                                   size_t length)
+cached_region *engine::find_locked(nic_id nic, uintptr_t address, size_t length)
 {
     references_.prepare(lock_);
     cached_region *e;
@@ -52,7 +51,8 @@ void engine::add_reference(guard &, cached_region *e)
 }
 
 // A hit that needs more than the usual: it is the first one, or the first since
-// eviction looked, or its memory is asked for. nullptr, and given back, if that is gone.
+// eviction looked, or its memory is asked for. nullptr, and given back, if that
+// is gone.
 cached_region *engine::attend(cached_region *e, span request)
 {
     e->recent.store(true, std::memory_order_relaxed);

@@ -31,6 +31,10 @@ ucs_status_t memory_run::describe(exporter &memory, span request)
     range.lo = next.base;
     device   = next.device;
     joins    = next.joins;
+    std::unique_ptr<exporter::session> together;
+    if (joins && next.base + next.size < request.hi) {
+        together = memory.begin(request.lo);
+    }
     while (append(next)) {
         if (range.covers(request)) {
             return UCS_OK;
@@ -53,6 +57,7 @@ void memory_run::extend(exporter &memory, span within)
                next.joins && next.device == device &&
                within.covers({next.base, next.base + next.size});
     };
+    auto together = memory.begin(range.lo);
     all.reverse();
     while (range.lo > within.lo && is_next(range.lo - 1) &&
            next.base + next.size == range.lo &&

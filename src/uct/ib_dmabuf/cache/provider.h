@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <ucs/type/status.h>
 
 // What the cache needs from the world: somebody who knows what is at an
@@ -30,6 +31,14 @@ public:
     // released, another process's). UCS_ERR_UNSUPPORTED: device memory that
     // cannot be exported (managed, say).
     virtual ucs_status_t describe(uintptr_t address, extent *out) = 0;
+
+    // For several questions of the calling thread's about memory of one GPU, of
+    // which the address is some: what they have in common is brought about
+    // once, and ends with what is returned. nullptr: there is nothing.
+    struct session {
+        virtual ~session() = default;
+    };
+    virtual std::unique_ptr<session> begin(uintptr_t) { return nullptr; }
 
     // Whether the address still belongs to that identity: one cheap driver
     // call.

@@ -25,15 +25,15 @@ ucs_status_t engine::make(nic_id nic, span request, const memory_run &memory,
 {
     registered result;
     evicted gone;
-    span pages = aligned(request, granularity_);
+    span pages  = aligned(request, granularity_);
     span ways[] = {
         aligned(range_to_register(memory.range, request, settings_.chunk_size),
                 granularity_),
         pages};
     ucs_status_t status = UCS_OK;
     for (span range : ways) {
-        status = try_range(nic, range, range == pages, memory, work, &gone,
-                           &result);
+        status =
+            try_range(nic, range, range == pages, memory, work, &gone, &result);
         // What is not supported is not so for any size.
         if (status == UCS_OK || status == UCS_ERR_CANCELED ||
             status == UCS_ERR_UNSUPPORTED || range == pages) {
@@ -173,10 +173,10 @@ ucs_status_t engine::export_and_register(nic_id nic, span range,
 
 ucs_status_t engine::register_with(nic_id nic, int fd, registered *result)
 {
-    void *handle        = nullptr;
-    span range          = result->range;
-    ucs_status_t status = nics_[nic].nic->reg(fd, range.lo, range.size(),
-                                              &handle);
+    void *handle = nullptr;
+    span range   = result->range;
+    ucs_status_t status =
+        nics_[nic].nic->reg(fd, range.lo, range.size(), &handle);
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
@@ -289,8 +289,7 @@ bool engine::insert(writer &alone, cached_region *e, batch *replaced)
 void engine::undo(const memory_run &memory, registered *what)
 {
     for (unsigned i = 0; i < what->count; ++i) {
-        trace("deregister", what->nic[i], what->range, UCS_OK,
-              "not published");
+        trace("deregister", what->nic[i], what->range, UCS_OK, "not published");
         nics_[what->nic[i]].nic->dereg(what->handle[i]);
         count(count_.deregistrations);
     }

@@ -53,6 +53,11 @@ void cuda_vendor::watch(listener &told) noexcept
             self->told_->on_events_missed(why);
         },
         this);
+    cuda_events_on_out_of_memory(
+        [](void *arg) {
+            return static_cast<listener *>(arg)->on_out_of_memory();
+        },
+        told_);
 }
 
 void cuda_vendor::refresh_events() noexcept

@@ -2,6 +2,7 @@
 #include "../report.h"
 #include "vendor.h"
 #include <iterator>
+#include <new>
 #include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
@@ -106,6 +107,26 @@ ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
     *out = {found.base, found.size, found.identity, found.device,
             found.is_mapped()};
     return UCS_OK;
+}
+
+namespace {
+
+// Within it a question finds the context current that it needs.
+struct current_context final : exporter::session {
+    current_context(const driver &cuda, uintptr_t address)
+        : relaxed(cuda), context(cuda, address)
+    {
+    }
+    relaxed_capture relaxed;
+    scoped_context context;
+};
+
+} // namespace
+
+std::unique_ptr<exporter::session> cuda_vendor::begin(uintptr_t address)
+{
+    return std::unique_ptr<session>(new (std::nothrow)
+                                        current_context(cuda_, address));
 }
 
 bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)

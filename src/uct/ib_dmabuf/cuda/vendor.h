@@ -27,6 +27,7 @@ public:
     // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not tell where the memory
     // begins and ends (logged); UCS_ERR_BUSY: it may a moment later.
     ucs_status_t describe(uintptr_t address, extent *out) override;
+    std::unique_ptr<session> begin(uintptr_t address) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
 
     // export.cc. A failure is logged with its cause. UCS_ERR_UNSUPPORTED: this
