@@ -2,6 +2,7 @@
 //
 // What the plug-in asks is answered whatever context is current, and leaves
 // contexts as they were.
+#include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <common/gpu.h>
 #include <gtest/gtest.h>
