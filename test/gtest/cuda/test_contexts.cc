@@ -8,6 +8,9 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+extern "C" {
+#include <ucs/debug/log.h>
+}
 
 using namespace ucx_ib_dmabuf;
 
@@ -227,6 +230,31 @@ TEST_F(test_contexts, an_unknown_extent_is_no_export)
                                                         : UCS_ERR_UNSUPPORTED,
                   cuda_->describe(memory.address(), &found));
     }
+}
+
+// That one of them comes up says nothing of the next time.
+TEST_F(test_contexts, errors_that_pass_spend_no_warning)
+{
+    static unsigned warnings;
+    gpu::buffer buffer(4 * mib);
+    gpu::segments memory(1);
+    extent found;
+    int fd = -1;
+
+    ucs_log_push_handler(
+        [](const char *, unsigned, const char *, ucs_log_level_t level,
+           const ucs_log_component_config_t *, const char *, va_list) {
+            warnings += level <= UCS_LOG_LEVEL_WARN;
+            return UCS_LOG_FUNC_RC_STOP;
+        });
+    for (const char *error : {"=901", "=719"}) { // the second one stays
+        gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
+                              error + ",cuMemGetAddressRange_v2" + error);
+        EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
+        EXPECT_NE(UCS_OK, cuda_->describe(memory.address(), &found));
+        EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
+    }
+    ucs_log_pop_handler();
 }
 
 } // namespace

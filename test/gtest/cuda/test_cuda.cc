@@ -12,9 +12,6 @@
 #include <memory>
 #include <set>
 #include <unistd.h>
-extern "C" {
-#include <ucs/debug/log.h>
-}
 
 using namespace ucx_ib_dmabuf;
 
@@ -325,30 +322,6 @@ TEST_F(test_cuda, errors_of_the_driver_become_statuses)
         int fd = -1;
         EXPECT_EQ(one.status, cuda_->export_range(buffer.address(), mib, &fd));
     }
-}
-
-// That one of them comes up says nothing of the next time.
-TEST_F(test_cuda, errors_that_pass_spend_no_warning)
-{
-    static unsigned warnings;
-    gpu::buffer buffer(4 * mib);
-    gpu::segments memory(1);
-    int fd = -1;
-
-    ucs_log_push_handler(
-        [](const char *, unsigned, const char *, ucs_log_level_t level,
-           const ucs_log_component_config_t *, const char *, va_list) {
-            warnings += level <= UCS_LOG_LEVEL_WARN;
-            return UCS_LOG_FUNC_RC_STOP;
-        });
-    for (const char *error : {"=901", "=719"}) { // the second one stays
-        gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
-                              error + ",cuMemGetAddressRange_v2" + error);
-        EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
-        EXPECT_NE(UCS_OK, describe(memory.address(), 1));
-        EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
-    }
-    ucs_log_pop_handler();
 }
 
 TEST_F(test_cuda, gpus_without_dma_bufs_are_reported)

@@ -98,6 +98,7 @@ fake_ib_ldadd   = \
 test_gtest_md_test_domain_SOURCES = \
     $(fake_ib_sources) \
     test/gtest/md/test_domain.cc \
+    test/gtest/md/test_messages.cc \
     test/gtest/md/test_staged.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)

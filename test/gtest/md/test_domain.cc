@@ -4,7 +4,6 @@
 // keys are given out, and what a user that invalidates gets.
 #include "../common/gpu.h"
 #include "fake_domain.h"
-#include <algorithm>
 #include <array>
 #include <barrier>
 #include <gtest/gtest.h>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 extern "C" {
 #include <ucs/config/global_opts.h>
-#include <ucs/debug/log.h>
 #include <ucs/memory/memtype_cache.h>
 }
 
@@ -172,85 +170,6 @@ TEST_F(test_domain, a_forked_process_passes_on)
     }
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
-}
-
-// Messages of one level that UCX would have printed.
-ucs_log_level_t wanted;
-std::vector<std::string> messages;
-
-ucs_log_func_rc_t keep_message(const char *, unsigned, const char *,
-                               ucs_log_level_t level,
-                               const ucs_log_component_config_t *,
-                               const char *pattern, va_list args)
-{
-    char line[1000];
-
-    if (level == wanted) {
-        vsnprintf(line, sizeof(line), pattern, args);
-        messages.emplace_back(line);
-    }
-    return UCS_LOG_FUNC_RC_STOP;
-}
-
-TEST_F(test_domain, a_range_that_leaves_gpu_memory_is_an_error)
-{
-    gpu::buffer buffer(4 * mib);
-
-    wanted = UCS_LOG_LEVEL_ERROR;
-    ucs_log_push_handler(keep_message);
-    for (unsigned flags : {for_longer, for_one, to_hide}) {
-        for (size_t length : {size_t{1} << 40, UINTPTR_MAX - 1}) {
-            uct_mem_h memh = nullptr;
-            messages.clear();
-            EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-                      md_->reg(buffer.address(), length, &memh, flags));
-            ASSERT_EQ((flags == to_hide) ? 0u : 1u, messages.size());
-            EXPECT_TRUE(messages.empty() ||
-                        (messages[0].find("go beyond") != std::string::npos));
-        }
-    }
-    ucs_log_pop_handler();
-    EXPECT_EQ(0u, fake_ib::now.asked);
-    EXPECT_TRUE(fake_ib::now.regions.empty());
-}
-
-TEST_F(test_domain, decisions_are_traced)
-{
-    auto &level = ucs_global_opts.log_component.log_level;
-    gpu::buffer buffer(4 * mib);
-    char host[100]      = "";
-    uct_mem_h memh      = reg(buffer.address(), mib);
-    const auto before   = level;
-    const auto expected = [](const char *text) {
-        return std::ranges::any_of(messages, [&](const std::string &one) {
-            return (one.find("fake0: ") != std::string::npos) &&
-                   (one.find(text) != std::string::npos);
-        });
-    };
-
-    level = wanted = UCS_LOG_LEVEL_TRACE;
-    ucs_log_push_handler(keep_message);
-    messages.clear();
-    EXPECT_EQ(UCS_OK, md_->dereg(reg(reinterpret_cast<uintptr_t>(host), 100)));
-    EXPECT_TRUE(expected("100 bytes at")) << "passed on";
-    messages.clear();
-    pack(memh, revoking);
-    EXPECT_TRUE(expected("a key of their own")) << "private";
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-    messages.clear();
-    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    buffer.release();
-    gpu::buffer other(mib);
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_->reg(other.address(), mib, &memh, to_hide));
-    EXPECT_TRUE(expected("left to UCP: Unsupported operation"))
-        << "hidden";
-    level = wanted = UCS_LOG_LEVEL_DEBUG;
-    EXPECT_EQ(UCS_OK, md_->reg(other.address(), mib, &memh, for_one));
-    EXPECT_TRUE(expected("staging 1048576 bytes at"));
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-    ucs_log_pop_handler();
-    level = before;
 }
 
 TEST_F(test_domain, a_null_handle_is_an_error)

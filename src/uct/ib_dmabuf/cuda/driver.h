@@ -44,6 +44,7 @@ namespace ucx_ib_dmabuf {
 
 // libcuda is opened at run time, so that the plug-in loads on machines without.
 struct driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
 #define UCX_IB_DMABUF_CUDA_MEMBER(_member, _name) decltype(&::_name) _member;
     UCX_IB_DMABUF_CUDA_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
