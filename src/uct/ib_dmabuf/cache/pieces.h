@@ -18,7 +18,10 @@ public:
         uint64_t identity = 0;
     };
 
-    pieces() = default;
+    pieces()                          = default;
+    ~pieces()                         = default;
+    pieces(const pieces &)            = delete;
+    pieces &operator=(const pieces &) = delete;
     pieces(pieces &&other) noexcept { *this = std::move(other); }
     pieces &operator=(pieces &&other) noexcept
     {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "caller.h"
+#include "ucx_1_13.h"
 #include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
@@ -49,8 +50,7 @@ _Unwind_Reason_Code visit(_Unwind_Context *context, void *arg)
     return _URC_END_OF_STACK;
 }
 
-} // namespace
-
+// Whether UCT was called by that function of another library, which exports it.
 // Some microseconds. No address is remembered: another library may be loaded
 // there by the next time.
 bool uct_is_called_by(const char *name)
@@ -59,6 +59,19 @@ bool uct_is_called_by(const char *name)
 
     _Unwind_Backtrace(visit, &state);
     return state.found;
+}
+
+} // namespace
+
+// A copy must not outlive its operation: it would go stale. UCP registers for
+// one operation with these flags alone, in ucp_mem_rereg_mds(). ucp_mem_map()
+// adds atomic access, the new protocols ask for less; pools of GPU fragments,
+// which last, have the same flags but another function (ucp_memh_get_slow). No
+// settings are read for it: they may come from anywhere.
+bool is_one_operation(unsigned flags)
+{
+    return (flags == UCT_MD_MEM_ACCESS_RMA) &&
+           uct_is_called_by("ucp_mem_rereg_mds");
 }
 
 } // namespace ucx_ib_dmabuf

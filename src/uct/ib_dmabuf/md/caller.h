@@ -4,10 +4,10 @@
 
 namespace ucx_ib_dmabuf {
 
-// Whether UCT was called by that function of another library, which exports it.
-// False also where that cannot be told. `name` must always be the same one. A
-// stack walk of a few frames; the first time also symbol look-ups.
-bool uct_is_called_by(const char *name);
+// Whether UCP 1.13 registers for one operation, with these flags of mem_reg. To
+// be asked in mem_reg. False also where that cannot be told. A stack walk of a
+// few frames; the first time also symbol look-ups.
+bool is_one_operation(unsigned flags);
 
 } // namespace ucx_ib_dmabuf
 

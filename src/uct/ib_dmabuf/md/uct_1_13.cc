@@ -46,17 +46,6 @@ ucs_status_t md_query(uct_md_h md, uct_md_attr_t *attr) noexcept
     return status;
 }
 
-// A copy must not outlive its operation: it would go stale. UCP registers for
-// one operation with these flags alone, in ucp_mem_rereg_mds(). ucp_mem_map()
-// adds atomic access, the new protocols ask for less; pools of GPU fragments,
-// which last, have the same flags but another function (ucp_memh_get_slow). No
-// settings are read for it: they may come from anywhere.
-bool is_one_operation(unsigned flags)
-{
-    return (flags == UCT_MD_MEM_ACCESS_RMA) &&
-           uct_is_called_by("ucp_mem_rereg_mds");
-}
-
 // UCP registers whole allocations, and takes their ends from a cache of memory
 // types that rounds them up to UCS_PGT_ADDR_ALIGN. Without that many bytes but
 // one the range ends in the same block, but not behind the allocation.
