@@ -275,8 +275,8 @@ bool print_results(const std::string &name, const replay::result &of)
            size_t(of.ours.registrations), of.limit);
     printf("trace/%s/driver_calls %zu %zu\n", name.c_str(),
            size_t(of.ours.driver_calls()), size_t(of.theirs.driver_calls()));
-    printf("trace/%s/bytes %.0f %.0f\n", name.c_str(), of.ours.bytes,
-           of.used_bytes);
+    printf("trace/%s/gib %.3f %.3f\n", name.c_str(), of.ours.bytes / gib,
+           of.used_bytes / gib);
     printf("trace/%s/replaced %zu\n", name.c_str(), of.replaced);
     printf("trace/%s/ms %.3f %.3f\n", name.c_str(), of.ours.ns / 1e6,
            of.theirs.ns / 1e6);

@@ -334,15 +334,12 @@ TEST_F(test_domain, a_hit_does_not_ask_ucxs_cache_of_memory_types)
     ucs_global_opts.enable_memtype_cache = UCS_NO;
 }
 
-// Threads keep handles to use again, whoever made them, but not beyond their
-// end.
+// Threads keep handles to use again, whoever made them, until they end.
 TEST_F(test_domain, handles_end_with_the_thread_that_gave_them_back)
 {
     constexpr unsigned threads = 300, each = 300;
     gpu::buffer pool(mib);
-    uct_mem_h held = reg(pool.address(), mib);
-    size_t before  = 0;
-
+    size_t before = 0;
     for (unsigned i = 0; i < threads; ++i) {
         std::vector<uct_mem_h> handles(each);
         for (uct_mem_h &handle : handles) {
@@ -357,9 +354,7 @@ TEST_F(test_domain, handles_end_with_the_thread_that_gave_them_back)
             before = mallinfo2().uordblks;
         }
     }
-    // Less than a handle for each of the later threads.
     EXPECT_LT(mallinfo2().uordblks, before + threads / 2 * 64);
-    EXPECT_EQ(UCS_OK, md_->dereg(held));
 }
 
 } // namespace

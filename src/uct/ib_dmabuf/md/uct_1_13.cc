@@ -118,29 +118,24 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
     return UCS_OK;
 }
 
-// A handle for a region that was acquired for it, or the region is given back.
-ucs_status_t hand_out(decorated &self, const region *used, uintptr_t address,
-                      size_t length, uct_mem_h *memh_p)
+// `used`: the cache's region, acquired; or null, if it has none yet.
+ucs_status_t reg_device(decorated &self, const region *used, uintptr_t address,
+                        size_t length, uct_mem_h *memh_p)
 {
-    memh *handle = self.device.hand_out(used, address, length);
+    cache &regions      = self.shared->registrations();
+    ucs_status_t status = UCS_OK;
 
+    if ((used == nullptr) &&
+        ((status = regions.get(self.id, address, length, &used)) != UCS_OK)) {
+        return status;
+    }
+    memh *handle = self.device.hand_out(used, address, length);
     if (handle == nullptr) {
-        self.shared->registrations().put(used);
+        regions.put(used);
         return UCS_ERR_NO_MEMORY;
     }
     *memh_p = handle->to_uct();
     return UCS_OK;
-}
-
-ucs_status_t reg_device(decorated &self, uintptr_t address, size_t length,
-                        uct_mem_h *memh_p)
-{
-    const region *got = nullptr;
-    ucs_status_t status =
-        self.shared->registrations().get(self.id, address, length, &got);
-
-    return (status == UCS_OK) ? hand_out(self, got, address, length, memh_p)
-                              : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -185,22 +180,19 @@ ucs_status_t mem_reg_new(uct_md_h md, void *address, size_t length,
     decorated &self    = decorated::of(md);
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(address, length);
-    ucs_status_t status;
 
     if (self.shared->gpu().may_be_device(start, length)) {
-        status = reg_device(self, start, exact, memh_p);
+        const auto status = reg_device(self, nullptr, start, exact, memh_p);
         return (status == UCS_OK)
                    ? UCS_OK
                    : reg_failed(md, address, length, flags, status, memh_p);
     }
-
-    status = reg_host(md, address, length, flags, memh_p);
+    const auto status = reg_host(md, address, length, flags, memh_p);
     // GPU memory of which UCX saw no allocation, after all?
-    if ((status != UCS_OK) &&
-        (reg_device(self, start, exact, memh_p) == UCS_OK)) {
-        status = UCS_OK;
-    }
-    return status;
+    return ((status != UCS_OK) &&
+            (reg_device(self, nullptr, start, exact, memh_p) == UCS_OK))
+               ? UCS_OK
+               : status;
 }
 
 // The cache is asked first: what it has is GPU memory, and a hit stores to
@@ -215,7 +207,7 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     self.shared->gpu().refresh_events();
     const region *hit =
         self.shared->registrations().find(self.id, start, exact);
-    return (hit != nullptr) ? hand_out(self, hit, start, exact, memh_p)
+    return (hit != nullptr) ? reg_device(self, hit, start, exact, memh_p)
                             : mem_reg_new(md, address, length, flags, memh_p);
 }
 
