@@ -39,7 +39,7 @@ bench_md_ldadd   = \
 
 check_PROGRAMS += test/bench/bench_md
 test_bench_bench_md_SOURCES  = $(bench_md_sources)
-test_bench_bench_md_CPPFLAGS = $(md_cppflags)
+test_bench_bench_md_CPPFLAGS = $(md_test_cppflags)
 test_bench_bench_md_LDFLAGS  = $(bench_md_ldflags)
 test_bench_bench_md_LDADD    = $(bench_md_ldadd)
 
@@ -48,12 +48,12 @@ test_bench_bench_md_LDADD    = $(bench_md_ldadd)
 check_PROGRAMS += test/bench/bench_md_mutex test/bench/bench_md_shared_mutex
 test_bench_bench_md_mutex_SOURCES         = $(bench_md_sources) \
     test/bench/simple_cache.cc
-test_bench_bench_md_mutex_CPPFLAGS        = $(md_cppflags)
+test_bench_bench_md_mutex_CPPFLAGS        = $(md_test_cppflags)
 test_bench_bench_md_mutex_LDFLAGS         = $(bench_md_ldflags)
 test_bench_bench_md_mutex_LDADD           = $(bench_md_ldadd)
 test_bench_bench_md_shared_mutex_SOURCES  = $(bench_md_sources) \
     test/bench/simple_cache.cc
-test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_cppflags) \
+test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_test_cppflags) \
     -DSIMPLE_CACHE_SHARED
 test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
 test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
@@ -62,6 +62,6 @@ check_PROGRAMS += test/bench/bench_cache
 test_bench_bench_cache_SOURCES = \
     test/bench/bench_cache.cc \
     test/bench/fake_world.h
-test_bench_bench_cache_CPPFLAGS = $(md_cppflags)
+test_bench_bench_cache_CPPFLAGS = $(md_test_cppflags)
 test_bench_bench_cache_LDADD   = \
     libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm -lpthread

@@ -59,7 +59,8 @@ test_gtest_md_test_vendor_SOURCES = \
     test/gtest/md/test_vendor.cc \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
-test_gtest_md_test_vendor_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS)
+test_gtest_md_test_vendor_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) \
+    -I$(top_srcdir)/test
 test_gtest_md_test_vendor_LDFLAGS  = \
     $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
 test_gtest_md_test_vendor_LDADD    = \

@@ -107,14 +107,37 @@ TEST_F(test_messages, decisions_are_traced)
     EXPECT_TRUE(said("have a key of their own"));
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 
+    listen(UCS_LOG_LEVEL_DEBUG);
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     EXPECT_EQ(UCS_ERR_UNSUPPORTED,
               md_->reg(other.address(), mib, &memh, to_hide));
     EXPECT_TRUE(said("left to UCP: Unsupported operation"));
-    listen(UCS_LOG_LEVEL_DEBUG);
     EXPECT_EQ(UCS_OK, md_->reg(other.address(), mib, &memh, for_one));
     EXPECT_TRUE(said("fake0: staging 1048576 bytes at"));
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+// With the NIC, the range and the cause.
+TEST_F(test_messages, what_the_cache_does_is_told)
+{
+    listen(UCS_LOG_LEVEL_DEBUG);
+    gpu::buffer buffer(mib); // not so much that another thread is told
+    uct_mem_h memh  = nullptr;
+    const auto line = [&](const char *what, const char *end) {
+        char text[100];
+        snprintf(text, sizeof(text), "fake0: %s 0x%zx..0x%zx: %s", what,
+                 size_t(buffer.address()), size_t(buffer.address() + mib), end);
+        return std::string(text);
+    };
+
+    EXPECT_EQ(UCS_OK, md_->reg(buffer.address(), mib, &memh));
+    EXPECT_TRUE(said(line("register", "Success").c_str()));
+    EXPECT_TRUE(said(line("acquire", "Success").c_str()));
+    const std::string gone = line("deregister", "released");
+    buffer.release();
+    EXPECT_FALSE(said(gone.c_str())) << "in use";
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    EXPECT_TRUE(said(gone.c_str()));
 }
 
 } // namespace

@@ -56,7 +56,7 @@ void engine::deregister_all(guard &locked, nic_id nic)
     retire_all(locked, &all, cause::detached);
     for (cached_region *e = retired_.oldest(), *newer; e != nullptr;
          e                = newer) {
-        newer = e->newer;
+        newer = e->rest->newer;
         if (e->nic == nic) {
             retired_.remove(e);
             claim(e, &all);

@@ -18,15 +18,35 @@ enum class cause : uint8_t {
     detached,
 };
 
+struct cached_region;
+
+// What a hit needs not know of a region. Under the cache's lock.
+struct region_rest {
+    // In the LRU list, or in the one of what was retired in use.
+    cached_region *older = nullptr, *newer = nullptr;
+    cached_region *next_in_batch = nullptr;
+    // The next one of the same export; itself, if there is no other.
+    cached_region *sibling = nullptr;
+    pieces memory;
+    // References of threads that have no record.
+    int32_t extra_references = 0;
+    uint32_t generation      = 0; // of the cache: how many forks ago
+#if ENABLE_ASSERT
+    std::atomic<int32_t> checked_references{0};
+#endif
+};
+
 // A region as the cache knows it. In the index and in the LRU list until it is
-// retired; deregistered by whoever finds it unused after that. The first cache
-// line is what a hit reads. Changes under the cache's lock, what a reader looks
-// at only while there is a writer; `recent` at any time.
+// retired; deregistered by whoever finds it unused after that. One cache line,
+// which is all that a hit reads of it. Changes under the cache's lock, what a
+// reader looks at only while there is a writer; `recent` and `unasked` at any
+// time.
 struct alignas(64) cached_region : region {
-    span bytes;         // what it serves: the part of its allocation
-    uint32_t id    = 0; // where its references are counted
-    uint16_t nic   = 0;
-    int16_t device = -1;              // its place in the budget
+    span bytes; // what it serves: the part of its allocation
+    region_rest *rest = nullptr;
+    uint32_t id       = 0; // where its references are counted
+    uint16_t nic      = 0;
+    int16_t device    = -1;           // its place in the budget
     std::atomic<bool> recent{false};  // used since eviction last looked
     std::atomic<bool> unasked{false}; // made because another NIC asked
     bool retired = false;             // out of the index, for good
@@ -37,21 +57,8 @@ struct alignas(64) cached_region : region {
     {
         return at >= bytes.lo && at < bytes.hi && count - 1 < bytes.hi - at;
     }
-
-    // In the LRU list, or in the one of what was retired in use.
-    cached_region *older = nullptr, *newer = nullptr;
-    cached_region *next_in_batch = nullptr;
-    // The next one of the same export; itself, if there is no other.
-    cached_region *sibling = nullptr;
-    pieces memory;
-    // References of threads that have no record. Only the sum with the others
-    // means something, as it does of these: it goes on with the id.
-    int32_t extra_references = 0;
-    uint32_t generation      = 0; // of the cache: how many forks ago
-#if ENABLE_ASSERT
-    std::atomic<int32_t> checked_references{0};
-#endif
 };
+static_assert(sizeof(cached_region) == 64);
 
 // Some regions on their way out; each is in one batch at most.
 class batch {
@@ -60,14 +67,14 @@ public:
     cached_region *first() const { return first_; }
     void push(cached_region *e)
     {
-        e->next_in_batch = first_;
-        first_           = e;
+        e->rest->next_in_batch = first_;
+        first_                 = e;
     }
     cached_region *pop()
     {
         cached_region *e = first_;
         if (e != nullptr) {
-            first_ = e->next_in_batch;
+            first_ = e->rest->next_in_batch;
         }
         return e;
     }
@@ -104,10 +111,12 @@ public:
     void forget() { free_ = {}; }
 
 private:
-    static constexpr unsigned block_size = 32;
+    // Regions are apart from their rests, so
+    // that hits need few pages.
     struct block {
         block *next;
-        cached_region regions[block_size];
+        cached_region *regions;
+        region_rest *rests;
     };
 
     bool grow();

@@ -9,7 +9,7 @@ void engine::deregister_soon(batch *claimed)
 {
     size_t bytes = 0;
     for (cached_region *e = claimed->first(); e != nullptr;
-         e                = e->next_in_batch) {
+         e                = e->rest->next_in_batch) {
         bytes += e->length;
     }
     if (bytes < settings_.deferred_size || !defer(claimed)) {

@@ -32,7 +32,7 @@ static void take_off(size_t *from, size_t bytes)
 // As far as can be told while others may acquire it.
 bool engine::is_idle(guard &, cached_region *e) const
 {
-    return references_.total(e->id) + e->extra_references == 0;
+    return references_.total(e->id) + e->rest->extra_references == 0;
 }
 
 bool engine::is_idle_mapping(guard &locked, cached_region *e) const
@@ -53,7 +53,7 @@ static bool is_first(cached_region *e)
 shortage engine::left_after(guard &locked, shortage lacking) const
 {
     for (cached_region *e = lru_.oldest(); e != nullptr && !lacking.nothing();
-         e                = e->newer) {
+         e                = e->rest->newer) {
         if (!is_idle(locked, e)) {
             continue;
         }

@@ -136,7 +136,7 @@ bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
             for (const auto *each = memory.all.first_in(both);
                  each != memory.all.end() && each->base < both.hi; ++each) {
                 uintptr_t at = std::max(each->base, both.lo);
-                if (e->memory.identity_at(at) != each->identity) {
+                if (e->rest->memory.identity_at(at) != each->identity) {
                     stale.push(e);
                     break;
                 }

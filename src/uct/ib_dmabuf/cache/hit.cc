@@ -8,12 +8,12 @@ namespace ucx_ib_dmabuf {
 #if ENABLE_ASSERT
 void check_acquired(cached_region *e)
 {
-    ++e->checked_references;
+    ++e->rest->checked_references;
 }
 
 void check_given_back(cached_region *e)
 {
-    if (e->checked_references-- <= 0) {
+    if (e->rest->checked_references-- <= 0) {
         fprintf(stderr,
                 "ib_dmabuf cache: the region at 0x%zx (%zu bytes) was given "
                 "back more often than acquired\n",
@@ -45,7 +45,7 @@ void engine::add_reference(guard &, cached_region *e)
     if (me != nullptr) {
         me->add(e->id, 1);
     } else {
-        ++e->extra_references;
+        ++e->rest->extra_references;
     }
     check_acquired(e);
 }
@@ -63,15 +63,15 @@ cached_region *engine::attend(cached_region *e, span request)
     if (!check_identity_) {
         return e;
     }
-    const auto *each = e->memory.first_in(request);
-    for (; each != e->memory.end() && each->base < request.hi; ++each) {
+    const auto *each = e->rest->memory.first_in(request);
+    for (; each != e->rest->memory.end() && each->base < request.hi; ++each) {
         count(count_.identity_checks);
         if (!memory_.is_current(std::max(each->base, request.lo),
                                 each->identity)) {
             break;
         }
     }
-    if (each == e->memory.end() || each->base >= request.hi) {
+    if (each == e->rest->memory.end() || each->base >= request.hi) {
         return e;
     }
     count(count_.identity_misses);
@@ -85,7 +85,7 @@ cached_region *engine::attend(cached_region *e, span request)
             for (cached_region *other = index.first(e->bytes); other != nullptr;
                  other                = index.next(other, e->bytes)) {
                 if (other->bytes.covers({at, at + 1}) &&
-                    other->memory.identity_at(at) == each->identity) {
+                    other->rest->memory.identity_at(at) == each->identity) {
                     gone.push(other);
                 }
             }
@@ -104,14 +104,14 @@ void engine::put_locked(cached_region *e)
     bool retired;
     {
         guard locked(lock_);
-        if (e->generation != generation_) {
+        if (e->rest->generation != generation_) {
             return; // the parent's
         }
         check_given_back(e);
         if (me != nullptr) {
             me->add(e->id, -1);
         } else {
-            --e->extra_references;
+            --e->rest->extra_references;
         }
         retired = e->retired;
     }

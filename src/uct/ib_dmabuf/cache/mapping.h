@@ -11,9 +11,9 @@ namespace ucx_ib_dmabuf::mapping {
 // Joins the ring of another one; nullptr: begins one.
 inline void join(cached_region *e, cached_region *other)
 {
-    e->sibling = e;
+    e->rest->sibling = e;
     if (other != nullptr) {
-        std::swap(e->sibling, other->sibling);
+        std::swap(e->rest->sibling, other->rest->sibling);
     }
 }
 
@@ -21,10 +21,10 @@ inline void join(cached_region *e, cached_region *other)
 inline bool part(cached_region *e)
 {
     cached_region *before = e;
-    while (before->sibling != e) {
-        before = before->sibling;
+    while (before->rest->sibling != e) {
+        before = before->rest->sibling;
     }
-    before->sibling = e->sibling;
+    before->rest->sibling = e->rest->sibling;
     return before == e;
 }
 
@@ -34,7 +34,7 @@ bool all_of(cached_region *first, Call call)
 {
     cached_region *e = first;
     do {
-        cached_region *after = e->sibling;
+        cached_region *after = e->rest->sibling;
         if (!call(e)) {
             return false;
         }

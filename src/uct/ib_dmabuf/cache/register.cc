@@ -251,16 +251,16 @@ cached_region *engine::make_region(guard &, const memory_run &memory,
     if (e == nullptr) {
         return nullptr;
     }
-    e->address    = what.range.lo;
-    e->length     = what.range.size();
-    e->handle     = what.handle[i];
-    e->bytes      = intersection(what.range, memory.range);
-    e->nic        = static_cast<uint16_t>(what.nic[i]);
-    e->device     = static_cast<int16_t>(budget::place(memory.device));
-    e->generation = generation_;
-    e->recent     = false;
-    e->unasked    = i > 0;
-    if (!memory.all.copy_to(&e->memory, e->bytes)) {
+    e->address          = what.range.lo;
+    e->length           = what.range.size();
+    e->handle           = what.handle[i];
+    e->bytes            = intersection(what.range, memory.range);
+    e->nic              = static_cast<uint16_t>(what.nic[i]);
+    e->device           = static_cast<int16_t>(budget::place(memory.device));
+    e->rest->generation = generation_;
+    e->recent           = false;
+    e->unasked          = i > 0;
+    if (!memory.all.copy_to(&e->rest->memory, e->bytes)) {
         pool_.give(e);
         return nullptr;
     }

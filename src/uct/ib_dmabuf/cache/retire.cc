@@ -48,7 +48,7 @@ size_t engine::claim_unused(guard &, batch *retired)
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
-        if (references_.total(e->id) + e->extra_references != 0 &&
+        if (references_.total(e->id) + e->rest->extra_references != 0 &&
             !LEFT_OUT(last_sum)) {
             retired_.add(e);
             continue;
@@ -70,7 +70,7 @@ size_t engine::retire_all(guard &locked, batch *chosen, cause why)
     {
         writer alone(references_);
         for (cached_region *e = chosen->first(); e != nullptr;
-             e                = e->next_in_batch) {
+             e                = e->rest->next_in_batch) {
             retire(alone, e, why);
         }
     }
@@ -86,7 +86,7 @@ void engine::deregister(batch *claimed, bool forced)
     }
     unsigned done = 0;
     for (cached_region *e = claimed->first(); e != nullptr;
-         e                = e->next_in_batch) {
+         e                = e->rest->next_in_batch) {
         trace("deregister", e->nic, make_span(e->address, e->length), UCS_OK,
               name_of(e->why));
         nics_[e->nic].nic->dereg(e->handle);
@@ -102,7 +102,7 @@ void engine::deregister(batch *claimed, bool forced)
             }
             --nics_[e->nic].busy;
             if (!forced ||
-                references_.total(e->id) + e->extra_references == 0) {
+                references_.total(e->id) + e->rest->extra_references == 0) {
                 pool_.give(e);
             }
         }
@@ -117,7 +117,7 @@ void engine::last_reference(cached_region *e)
     batch last;
     {
         guard locked(lock_);
-        if (e->generation != generation_ || !e->retired || e->claimed) {
+        if (e->rest->generation != generation_ || !e->retired || e->claimed) {
             return;
         }
         retired_.remove(e);

@@ -88,12 +88,12 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
     const char *why = ucs_status_string(failure);
 
     if (self.peer_memory) {
-        ucs_trace("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
+        ucs_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
                   self.device.name(), length, address, why);
         return self.original->mem_reg(md, address, length, flags, memh_p);
     }
     if (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) {
-        ucs_trace("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
+        ucs_debug("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
                   self.device.name(), length, address, why);
         return failure;
     }
