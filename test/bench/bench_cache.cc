@@ -36,10 +36,16 @@ uintptr_t buffer(size_t number)
 
 struct subject {
     fake_world world{stride};
-    cache regions{world, {.max_bytes = {}, .deferred_size = SIZE_MAX}};
+    cache regions{world, settings()};
     const cache::nic_id nic = regions.attach(world);
 
     ~subject() { regions.detach(nic); }
+    static ucx_ib_dmabuf::cache_settings settings()
+    {
+        ucx_ib_dmabuf::cache_settings result;
+        result.deferred_size = SIZE_MAX;
+        return result;
+    }
     void use(size_t number)
     {
         const region *got = nullptr;
