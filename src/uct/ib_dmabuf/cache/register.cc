@@ -158,9 +158,10 @@ ucs_status_t engine::export_and_register(nic_id nic, span range,
     }
     count(count_.exports);
     status = register_with(nic, fd, result);
-    for (nic_id other = 0; status == UCS_OK && other < max_nics; ++other) {
-        // Whatever happens to the others is their own matter: they try again
-        // when they are asked.
+    // Whatever happens to the others is their own matter: they try again when
+    // they are asked.
+    for (nic_id other = 0; status == UCS_OK && others.any() && other < max_nics;
+         ++other) {
         if (others[other]) {
             register_with(other, fd, result);
         }
