@@ -243,7 +243,10 @@ TEST_F(misuse_death_test, giving_back_twice_is_caught)
 TEST_F(faults_test, child_of_fork_starts_empty)
 {
     gpu.alloc(A, MiB);
+    gpu.alloc(A + MiB, MiB);
     const region *held = hold(A, 1);
+    const region *gone = hold(A + MiB, 1);
+    release(A + MiB);
     use(A, 1);
     pid_t child = fork();
     if (child == 0) {
@@ -254,6 +257,7 @@ TEST_F(faults_test, child_of_fork_starts_empty)
         right &= mine != id;
         right &= cache->get(mine, A, 1, &out) == UCS_OK && own.live() == 1;
         cache->put(held); // the parent's
+        cache->put(gone);
         cache->put(out);
         cache->invalidate(A, MiB);
         right &= own.live() == 0;
@@ -267,6 +271,7 @@ TEST_F(faults_test, child_of_fork_starts_empty)
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
     cache->put(held);
+    cache->put(gone);
     use(A, 1);
     EXPECT_EQ(nic.live(), 1u);
 }

@@ -11,6 +11,7 @@ test_gtest_interleave_test_interleave_SOURCES = $(cache_sources) \
     test/gtest/interleave/machine.h \
     test/gtest/interleave/mutants.h \
     test/gtest/interleave/reclaim_scenarios.cc \
+    test/gtest/interleave/region_scenarios.cc \
     test/gtest/interleave/scenarios.cc \
     test/gtest/interleave/scenarios.h \
     test/gtest/interleave/schedule.cc \

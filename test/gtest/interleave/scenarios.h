@@ -11,7 +11,8 @@ struct named_scenario {
     unsigned bound; // departures up to which every order is tried
     maker make;
 };
-extern const std::vector<named_scenario> cache_scenarios;
+extern const std::vector<named_scenario> hit_scenarios;
+extern const std::vector<named_scenario> region_scenarios;
 extern const std::vector<named_scenario> reclaim_scenarios;
 
 template <typename T>

@@ -21,7 +21,7 @@ constexpr named_mutant mutants[] = {
 #define INTERLEAVE_NAME(_name) {#_name, mutant::_name, &reclaim_scenarios},
     INTERLEAVE_RECLAIM_MUTANTS(INTERLEAVE_NAME)
 #undef INTERLEAVE_NAME
-#define INTERLEAVE_NAME(_name) {#_name, mutant::_name, &cache_scenarios},
+#define INTERLEAVE_NAME(_name) {#_name, mutant::_name, &hit_scenarios},
         INTERLEAVE_CACHE_MUTANTS(INTERLEAVE_NAME)
 #undef INTERLEAVE_NAME
 };
@@ -82,8 +82,12 @@ INSTANTIATE_TEST_SUITE_P(reclaim, every_order,
                          testing::Combine(testing::ValuesIn(reclaim_scenarios),
                                           testing::Bool()),
                          scenario_name);
-INSTANTIATE_TEST_SUITE_P(cache, every_order,
-                         testing::Combine(testing::ValuesIn(cache_scenarios),
+INSTANTIATE_TEST_SUITE_P(hits, every_order,
+                         testing::Combine(testing::ValuesIn(hit_scenarios),
+                                          testing::Bool()),
+                         scenario_name);
+INSTANTIATE_TEST_SUITE_P(regions, every_order,
+                         testing::Combine(testing::ValuesIn(region_scenarios),
                                           testing::Bool()),
                          scenario_name);
 

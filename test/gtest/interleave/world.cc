@@ -13,8 +13,19 @@ static void meanwhile(const char *what, location at = location::current())
 
 using ucx_ib_dmabuf::steps::thread_key;
 
+// Where nothing is said of it, nothing is left to a thread of the cache's.
+static ucx_ib_dmabuf::cache_settings
+not_deferred(ucx_ib_dmabuf::cache_settings settings)
+{
+    if (settings.deferred_size ==
+        ucx_ib_dmabuf::cache_settings().deferred_size) {
+        settings.deferred_size = SIZE_MAX;
+    }
+    return settings;
+}
+
 world::world(ucx_ib_dmabuf::cache_settings settings)
-    : cache_(new ucx_ib_dmabuf::cache(*this, settings)),
+    : cache_(new ucx_ib_dmabuf::cache(*this, not_deferred(settings))),
       limited_(settings.max_regions != SIZE_MAX)
 {
     thread_key::refused = 0;

@@ -49,6 +49,7 @@ protected:
     }
     void TearDown() override
     {
+        md_.reset(); // the cache's thread is done
         ucs_log_pop_handler();
         ucs_global_opts.log_component.log_level = level_;
     }
@@ -132,7 +133,7 @@ TEST_F(test_messages, what_the_cache_does_is_told)
 
     EXPECT_EQ(UCS_OK, md_->reg(buffer.address(), mib, &memh));
     EXPECT_TRUE(said(line("register", "Success").c_str()));
-    EXPECT_TRUE(said(line("acquire", "Success").c_str()));
+    EXPECT_TRUE(said("fake0: acquire 0x"));
     const std::string gone = line("deregister", "released");
     buffer.release();
     EXPECT_FALSE(said(gone.c_str())) << "in use";

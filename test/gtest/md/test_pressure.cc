@@ -46,8 +46,9 @@ public:
     {
         ucs_global_opts.enable_memtype_cache = UCS_NO;
         gpu::use();
-        md_   = std::make_unique<fake_domain>();
-        pool_ = std::make_unique<gpu::buffer>(4 * mib);
+        md_ = std::make_unique<fake_domain>();
+        // So small that who releases it deregisters it.
+        pool_ = std::make_unique<gpu::buffer>(mib + mib / 2);
         if (failure != nullptr) {
             fail_ = std::make_unique<gpu::scoped_fail>(failure);
         }

@@ -91,8 +91,8 @@ public:
     // Other errors are the exporter's or the registrar's.
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out);
-    // Once for each region that find() or get() gave; nullptr does nothing.
-    // May deregister, if the memory was released meanwhile.
+    // Once for each region that find() or get() gave; nullptr does nothing. If
+    // it has been invalidated the last one deregisters it, in this thread.
     void put(const region *used);
 
     // The memory in the range is going away: its regions leave the index

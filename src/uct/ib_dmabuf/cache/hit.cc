@@ -104,9 +104,6 @@ void engine::put_locked(cached_region *e)
     bool retired;
     {
         guard locked(lock_);
-        if (e->rest->generation != generation_) {
-            return; // the parent's
-        }
         check_given_back(e);
         if (me != nullptr) {
             me->add(e->id, -1);

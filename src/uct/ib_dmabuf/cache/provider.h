@@ -27,8 +27,8 @@ class exporter {
 public:
     virtual ~exporter() = default;
 
-    // What is at the address. UCS_ERR_NO_ELEM: no device memory (host or managed
-    // memory, released, another process's).
+    // What is at the address. UCS_ERR_NO_ELEM: no device memory (host or
+    // managed memory, released, another process's).
     virtual ucs_status_t describe(uintptr_t address, extent *out) = 0;
 
     // For several questions of the calling thread's about memory of one GPU, of

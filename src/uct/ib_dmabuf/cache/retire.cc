@@ -111,7 +111,8 @@ void engine::deregister(batch *claimed, bool forced)
     changed_.notify_all();
 }
 
-// Somebody gave back a region that had been retired.
+// Somebody gave back a region that had been retired. The last one deregisters
+// it, however large: the registrar may tell that user's thread that it is over.
 void engine::last_reference(cached_region *e)
 {
     batch last;
@@ -124,7 +125,7 @@ void engine::last_reference(cached_region *e)
         last.push(e);
         changes_ += claim_unused(locked, &last);
     }
-    deregister_soon(&last);
+    deregister(&last);
 }
 
 void engine::invalidate(span range)
