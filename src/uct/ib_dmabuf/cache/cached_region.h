@@ -114,9 +114,12 @@ private:
     // Regions are apart from their rests, so
     // that hits need few pages.
     struct block {
-        block *next;
-        cached_region *regions;
-        region_rest *rests;
+        ~block();
+
+        block *next            = nullptr;
+        uint32_t count         = 0;
+        cached_region *regions = nullptr;
+        region_rest *rests     = nullptr;
     };
 
     bool grow();
