@@ -27,6 +27,8 @@
 #include <unistd.h>
 #include <vector>
 
+unsigned long fake_verbs_registered();
+
 namespace {
 
 constexpr size_t mib    = size_t{1} << 20;
@@ -231,6 +233,17 @@ struct setting {
     subject plugin, uct_ib;
 };
 
+// Nothing was registered since then: the user's settings may take the cache
+// away from uct_ib, which would be no peer then.
+void expect_hits(unsigned long registered)
+{
+    if (fake_verbs_registered() != registered) {
+        fail("memory was registered anew while hits were measured: a cache is "
+             "off, or limited (UCX_IB_REG_METHODS, UCX_IB_RCACHE_*, "
+             "UCX_MEM_*, UCX_IB_DMABUF_*)");
+    }
+}
+
 // REGIONS THREADS NANOSECONDS(plug-in) NANOSECONDS(uct_ib)
 void print_times(const options &asked)
 {
@@ -240,12 +253,14 @@ void print_times(const options &asked)
     for (unsigned threads : asked.teams) {
         team workers(all.domain.get(), threads, pairs);
         std::vector<double> plugin, uct_ib;
+        const unsigned long registered = fake_verbs_registered();
         workers.measure(all.plugin); // to warm up
         workers.measure(all.uct_ib);
         for (unsigned round = 0; round < asked.rounds; ++round) {
             plugin.push_back(workers.measure(all.plugin));
             uct_ib.push_back(workers.measure(all.uct_ib));
         }
+        expect_hits(registered);
         printf("%zu %u %.2f %.2f\n", asked.regions, threads, median(plugin),
                median(uct_ib));
         fflush(stdout);
@@ -257,6 +272,7 @@ void print_instructions(const options &asked)
 {
     const auto counts = count_instructions([&] {
         const setting all(asked.regions);
+        const unsigned long registered = fake_verbs_registered();
         for (const subject *one : {&all.plugin, &all.uct_ib}) {
             for (size_t pairs : {asked.pairs, asked.pairs, size_t{0}}) {
                 count_mark();
@@ -265,6 +281,7 @@ void print_instructions(const options &asked)
             }
         }
         count_mark();
+        expect_hits(registered);
         _exit(0); // the end would be counted, too, and takes long
     });
     // Of each: to warm up, the pairs, none.

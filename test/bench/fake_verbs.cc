@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// libibverbs with one device, which registers whatever it is asked to, at once.
+// libibverbs with one device, which registers whatever it is asked to, at once,
+// and counts.
 // The program that has these functions exports them, so that UCX's uct_ib uses
 // them in the library's place.
 #include <atomic>
@@ -17,6 +18,7 @@ ibv_device device;
 ibv_context context;
 ibv_pd domain;
 std::atomic<uint32_t> last_key{1000};
+std::atomic<unsigned long> registered{0};
 
 ibv_mr *make_region(ibv_pd *pd, uint64_t address, size_t length)
 {
@@ -27,10 +29,16 @@ ibv_mr *make_region(ibv_pd *pd, uint64_t address, size_t length)
     mr->length  = length;
     mr->lkey    = ++last_key;
     mr->rkey    = ++last_key;
+    ++registered;
     return mr;
 }
 
 } // namespace
+
+unsigned long fake_verbs_registered()
+{
+    return registered;
+}
 
 extern "C" {
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Turns the targets and the results of all runs into the table; -v json=FILE
-# writes the same there. Ends with 1 if a target is missed or was not measured.
-# usage: awk -v json=FILE -f report.awk TARGETS RESULTS
-# RESULTS: NAME FIGURE [FIGURE OF THE PEER], a line for each run.
+# writes the same there. Ends with 1 if a target is missed, or not measured in
+# each of the runs.
+# usage: awk -v json=FILE -v times=RUNS -f report.awk TARGETS RESULTS
+# RESULTS: NAME FIGURE [FIGURE OF THE PEER], a line for each run; traces once.
 
 /^#/ || NF == 0 { next }
 
@@ -13,6 +14,13 @@ FNR == NR {
     text = $0
     sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "", text)
     what[$1] = text
+    next
+}
+
+# "nan", say, would be 0 to awk, and meet every target.
+function is_figure(text) { return text ~ /^[0-9]+([.][0-9]+)?$/ }
+
+!is_figure($2) || ((kind[$1] == "ratio" || NF > 2) && !(is_figure($3) && $3 > 0)) {
     next
 }
 
@@ -61,7 +69,7 @@ END {
         verdict = ""
         if (kind[name] != "-")
             verdict = runs[name] && worst[name] <= limit[name] ? "met" : "MISSED"
-        if (!runs[name]) verdict = "MISSED"
+        if (runs[name] < (name ~ /^trace\// ? 1 : times)) verdict = "MISSED"
         missed += verdict == "MISSED"
         printf "%-52s %9.1f", what[name], median(value, name)
         if (runs[name] && peer[name, 1] != "") {
