@@ -160,7 +160,7 @@ ucs_status_t engine::known_failure(guard &, nic_id nic,
     return nics_[nic].unsupported[budget::place(memory.device)] >=
                    nic_slot::enough
                ? UCS_ERR_UNSUPPORTED
-               : failures_.find(memory.identity(), nic);
+               : failures_.find(memory.identity, nic);
 }
 
 // What has failed is tried again after so many requests.
@@ -171,7 +171,7 @@ void engine::count_request(guard &, nic_id nic, const memory_run &memory)
         ++asked == nic_slot::enough + failures::asked_again_after) {
         asked = nic_slot::enough - 1;
     }
-    failures_.count_request(memory.identity(), nic);
+    failures_.count_request(memory.identity, nic);
 }
 
 bool engine::others_pending(guard &, nic_id nic, span range) const
