@@ -22,8 +22,10 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
         *out = e;
         return UCS_OK;
     }
+    span request = make_span(address, length);
     if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
-        nics_[nic].nic == nullptr) {
+        nics_[nic].nic == nullptr ||
+        !aligned(request, granularity_).covers(request)) {
         warn_once(BAD_RANGE, "asked for an empty or overflowing range, or "
                              "with a NIC that is not attached");
         return UCS_ERR_INVALID_PARAM;
@@ -33,7 +35,6 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
                                "its parent has opened");
         return UCS_ERR_NO_DEVICE;
     }
-    span request        = make_span(address, length);
     ucs_status_t status = UCS_INPROGRESS;
     for (int canceled = 0;
          canceled < max_attempts &&
