@@ -25,6 +25,11 @@ TEST_F(cache_test, refuses_bad_ranges)
     gpu.alloc(A + MiB, MiB);
     EXPECT_EQ(get(A, 0), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(get(A, SIZE_MAX), UCS_ERR_INVALID_PARAM);
+    // No span of pages has the last one of the address space.
+    gpu.alloc(UINTPTR_MAX - 8191, 8191);
+    EXPECT_EQ(get(UINTPTR_MAX - 4095, 100), UCS_ERR_INVALID_PARAM);
+    use(UINTPTR_MAX - 8191, 4096);
+    release(UINTPTR_MAX - 8191);
     EXPECT_EQ(get(A + MiB - 1, 2), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(get(A + 2 * MiB - 1, 2), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(get(A - 1, 1), UCS_ERR_NO_ELEM);

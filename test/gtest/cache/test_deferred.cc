@@ -122,6 +122,51 @@ TEST_F(deferred_test, detach_waits)
     id = cache->attach(slow);
 }
 
+// A deregistration ends when the next one has begun.
+class relay_nic : public fakes::nic {
+public:
+    using fakes::nic::nic;
+    void dereg(void *handle) override
+    {
+        unsigned mine = ++begun;
+        while (begun == mine && !over && mine < most) {
+            std::this_thread::yield();
+        }
+        fakes::nic::dereg(handle);
+    }
+    static constexpr unsigned most = 20000;
+    std::atomic<unsigned> begun{0};
+    std::atomic<bool> over{false};
+};
+
+// Only for what had left before.
+TEST_F(deferred_test, flush_ends_while_others_release)
+{
+    relay_nic relay(gpu);
+    auto with     = cache->attach(relay);
+    auto releases = [&](uintptr_t at) {
+        const region *got;
+        while (!relay.over && relay.begun < relay_nic::most) {
+            EXPECT_EQ(cache->get(with, at, 1, &got), UCS_OK);
+            cache->put(got);
+            cache->invalidate(at, 1);
+        }
+    };
+    gpu.alloc(A + 64 * MiB, MiB);
+    gpu.alloc(A + 128 * MiB, MiB);
+    std::thread first(releases, A + 64 * MiB);
+    std::thread second(releases, A + 128 * MiB);
+    while (relay.begun < 2) {
+        std::this_thread::yield();
+    }
+    cache->flush();
+    EXPECT_LT(relay.begun, relay_nic::most);
+    relay.over = true;
+    first.join();
+    second.join();
+    cache->detach(with);
+}
+
 // There is room as soon as that is over.
 TEST_F(deferred_test, what_needs_its_room_waits)
 {

@@ -64,6 +64,22 @@ TEST_F(failures_test, what_cannot_be_registered_is_tried_once)
     }
 }
 
+// Segments beside it are registered with it, and may be what fails.
+TEST_F(failures_test, segments_fail_for_the_request)
+{
+    for (int i = 0; i < 4; ++i) {
+        gpu.alloc(at(i), 4 * MiB, 0, true, true);
+    }
+    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
+    EXPECT_GT(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
+    EXPECT_EQ(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
+    nic.reg_faults.clear();
+    use(at(0), 1); // this one was not asked for
+    for (int i = 0; i < 4; ++i) {
+        release(at(i));
+    }
+}
+
 // The first allocations may be odd; with three it is the NIC.
 TEST_F(failures_test, a_nic_that_cannot_does_not_hinder_another)
 {

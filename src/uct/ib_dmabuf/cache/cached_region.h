@@ -22,12 +22,13 @@ struct cached_region;
 
 // What a hit needs not know of a region. Under the cache's lock.
 struct region_rest {
-    // In the LRU list, or in the one of what was retired in use.
+    // In the LRU list, or in the ones of what was retired in use or claimed.
     cached_region *older = nullptr, *newer = nullptr;
     cached_region *next_in_batch = nullptr;
     // The next one of the same export; itself, if there is no other.
     cached_region *sibling = nullptr;
     pieces memory;
+    uint64_t claim = 0; // its number, if it is claimed
     // References of threads that have no record.
     int32_t extra_references = 0;
     uint32_t generation      = 0; // of the cache: how many forks ago

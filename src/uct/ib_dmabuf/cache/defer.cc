@@ -73,10 +73,7 @@ void engine::stop_deferred()
 bool engine::flush()
 {
     guard locked(lock_);
-    changed_.wait(locked, [this] {
-        return std::all_of(nics_, nics_ + nic_end_,
-                           [](const nic_slot &each) { return each.busy == 0; });
-    });
+    wait_for_leaving(locked);
     return deferred_.running;
 }
 

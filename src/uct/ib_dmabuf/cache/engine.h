@@ -224,11 +224,12 @@ private:
     region_pool pool_;
     region_list lru_;     // what is in an index
     region_list retired_; // what has left it but is in use
+    region_list leaving_; // claimed, and not deregistered yet
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
     uint64_t changes_    = 0; // that may have made room
-    uint64_t departed_   = 0; // deregistered, for good
+    uint64_t claims_     = 0; // how many there have been
     uint32_t generation_ = 0; // how many forks ago it was made
 
     // Deregistration that would block a release. Under the lock.

@@ -151,18 +151,17 @@ void engine::evict_chosen(guard &locked, batch *victims)
     locked.lock();
 }
 
-// Until what is being deregistered by other threads is gone, or as much is.
+// Until what is being deregistered by other threads is gone, whatever follows.
 // False if there is nothing.
 bool engine::wait_for_leaving(guard &locked)
 {
-    uint64_t end = departed_;
-    for (nic_id nic = 0; nic < nic_end_; ++nic) {
-        end += nics_[nic].busy;
-    }
-    if (end == departed_) {
+    if (leaving_.oldest() == nullptr) {
         return false;
     }
-    changed_.wait(locked, [&] { return departed_ >= end; });
+    changed_.wait(locked, [this, last = claims_] {
+        const cached_region *e = leaving_.oldest();
+        return e == nullptr || e->rest->claim > last;
+    });
     return true;
 }
 

@@ -103,6 +103,7 @@ void engine::forget()
     pool_.forget();
     lru_     = {};
     retired_ = {};
+    leaving_ = {};
     pending_ = nullptr;
     ++generation_;
     for (event_count *each :

@@ -22,8 +22,10 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
         *out = e;
         return UCS_OK;
     }
+    span request = make_span(address, length);
     if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
-        nics_[nic].nic == nullptr) {
+        nics_[nic].nic == nullptr ||
+        !aligned(request, granularity_).covers(request)) {
         warn_once(BAD_RANGE, "asked for an empty or overflowing range, or "
                              "with a NIC that is not attached");
         return UCS_ERR_INVALID_PARAM;
@@ -33,7 +35,6 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
                                "its parent has opened");
         return UCS_ERR_NO_DEVICE;
     }
-    span request        = make_span(address, length);
     ucs_status_t status = UCS_INPROGRESS;
     for (int canceled = 0;
          canceled < max_attempts &&
@@ -160,7 +161,7 @@ ucs_status_t engine::known_failure(guard &, nic_id nic,
     return nics_[nic].unsupported[budget::place(memory.device)] >=
                    nic_slot::enough
                ? UCS_ERR_UNSUPPORTED
-               : failures_.find(memory.identity(), nic);
+               : failures_.find(memory.identity, nic);
 }
 
 // What has failed is tried again after so many requests.
@@ -171,7 +172,7 @@ void engine::count_request(guard &, nic_id nic, const memory_run &memory)
         ++asked == nic_slot::enough + failures::asked_again_after) {
         asked = nic_slot::enough - 1;
     }
-    failures_.count_request(memory.identity(), nic);
+    failures_.count_request(memory.identity, nic);
 }
 
 bool engine::others_pending(guard &, nic_id nic, span range) const

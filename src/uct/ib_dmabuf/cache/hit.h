@@ -52,8 +52,9 @@ engine::find(nic_id nic, uintptr_t address, size_t length)
             return put_locked(e);
         }
         check_given_back(e);
-        me->add(e->id, -1);
+        // Before it may be somebody else's.
         retired = e->retired && !LEFT_OUT(retired_look);
+        me->add(e->id, -1);
     }
     if (retired) [[unlikely]] {
         last_reference(e);

@@ -31,6 +31,7 @@ ucs_status_t memory_run::describe(exporter &memory, span request)
     range.lo = next.base;
     device   = next.device;
     joins    = next.joins;
+    identity = next.identity;
     std::unique_ptr<exporter::session> together;
     if (joins && next.base + next.size < request.hi) {
         together = memory.begin(request.lo);

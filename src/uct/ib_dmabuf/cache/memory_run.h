@@ -14,9 +14,8 @@ struct memory_run {
     pieces all;
     int device = -1;
     bool joins = false; // segments
-
-    // What failures are remembered by.
-    uint64_t identity() const { return all.begin()->identity; }
+    // Of the first that the request touches: what failures are remembered by.
+    uint64_t identity = 0;
 
     // The allocation, or the segments that the request touches. As
     // exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or

@@ -320,7 +320,7 @@ void engine::note_failure(nic_id nic, const memory_run &memory, pending *work,
         nics_[nic].unsupported[device] < nic_slot::enough) {
         ++nics_[nic].unsupported[device];
     }
-    failures_.add(memory.range, memory.identity(),
+    failures_.add(memory.range, memory.identity,
                   by_memory ? failures::any_nic : nic, status);
 }
 

@@ -35,7 +35,9 @@ void engine::retire(writer &, cached_region *e, cause why)
 // Under the lock.
 void engine::claim(cached_region *e, batch *out)
 {
-    e->claimed = !LEFT_OUT(claimed_mark);
+    e->claimed     = !LEFT_OUT(claimed_mark);
+    e->rest->claim = ++claims_;
+    leaving_.add(e);
     ++nics_[e->nic].busy;
     out->push(e);
 }
@@ -100,13 +102,13 @@ void engine::deregister(batch *claimed, bool forced)
             if (mapping::part(e)) {
                 budget_.unmap(e->device, e->length);
             }
+            leaving_.remove(e);
             --nics_[e->nic].busy;
             if (!forced ||
                 references_.total(e->id) + e->rest->extra_references == 0) {
                 pool_.give(e);
             }
         }
-        departed_ += done;
     }
     changed_.notify_all();
 }

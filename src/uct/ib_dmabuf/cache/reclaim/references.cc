@@ -110,7 +110,7 @@ int64_t references::total(uint32_t object) const
 {
     int64_t sum = 0;
     for (record *each = first_; each != nullptr; each = each->next) {
-        sum += each->counts[object].load(std::memory_order_relaxed);
+        sum += each->counts[object].load(std::memory_order_acquire);
     }
     return sum;
 }

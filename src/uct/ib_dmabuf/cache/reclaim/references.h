@@ -36,12 +36,13 @@ public:
         // zero: only the sum over all threads matters.
         atomic<int32_t> counts[max_objects];
 
-        // The rest is for the thread itself.
+        // The rest is for the thread itself. Whoever adds up what it gives
+        // back sees that it has done with the object.
         void add(uint32_t object, int32_t change)
         {
             auto &mine = counts[size_t{object}];
             mine.store(mine.load(std::memory_order_relaxed) + change,
-                       std::memory_order_relaxed);
+                       std::memory_order_release);
         }
         void count_hit()
         {
