@@ -101,8 +101,9 @@ public:
     // everything. Does not call the exporter.
     void invalidate(uintptr_t address, size_t length);
     // Waits until what has left the index, and nobody uses, is deregistered:
-    // the driver can give its memory to somebody else. False if nothing was
-    // ever left to the cache's thread.
+    // the driver can give its memory to somebody else. False if there was
+    // nothing, nor ever left to the cache's thread. Not to be called from a
+    // registrar.
     bool flush();
 
     // From now on every hit is checked by identity.

@@ -73,8 +73,9 @@ void engine::stop_deferred()
 bool engine::flush()
 {
     guard locked(lock_);
-    wait_for_leaving(locked);
-    return deferred_.running;
+    bool waited = wait_for_leaving(locked);
+    // Or it was over just before the caller asked.
+    return waited || deferred_.running;
 }
 
 } // namespace ucx_ib_dmabuf
