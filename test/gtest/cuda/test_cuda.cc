@@ -118,7 +118,7 @@ TEST_F(test_cuda, identity_tells_memory_at_the_same_address_apart)
     const uintptr_t address = first->address();
 
     ASSERT_EQ(UCS_OK, describe(address, mib));
-    const uint64_t before = found_.identity();
+    const uint64_t before = found_.identity;
     EXPECT_TRUE(is_current());
     first.reset();
     EXPECT_FALSE(is_current());
@@ -127,7 +127,7 @@ TEST_F(test_cuda, identity_tells_memory_at_the_same_address_apart)
     ASSERT_EQ(address, second.address()) << "the driver reuses addresses";
     EXPECT_FALSE(is_current());
     ASSERT_EQ(UCS_OK, describe(address, mib));
-    EXPECT_NE(before, found_.identity());
+    EXPECT_NE(before, found_.identity);
 }
 
 TEST_F(test_cuda, ranges_beyond_the_allocation_are_refused)
