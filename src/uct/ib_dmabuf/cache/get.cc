@@ -24,8 +24,7 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
     }
     span request = make_span(address, length);
     if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
-        nics_[nic].nic == nullptr ||
-        !aligned(request, granularity_).covers(request)) {
+        nics_[nic].nic == nullptr) {
         warn_once(BAD_RANGE, "asked for an empty or overflowing range, or "
                              "with a NIC that is not attached");
         return UCS_ERR_INVALID_PARAM;
@@ -68,6 +67,9 @@ ucs_status_t engine::miss(nic_id nic, span request, cached_region **out)
     ucs_status_t status = memory.describe(memory_, request);
     if (status != UCS_OK) {
         return status;
+    }
+    if (!aligned(request, granularity_).covers(request)) {
+        return UCS_ERR_INVALID_PARAM; // the last page of all
     }
     return acquire(nic, request, &memory, time, out);
 }
