@@ -246,14 +246,16 @@ ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
     return UCS_OK;
 }
 
-// After the GPU or the NIC said that there is no room: waits for what others
-// are deregistering, then evicts as much of both, in all for one miss. False if
-// that is no use.
+// After the GPU or the NIC said that there is no room: tries again after
+// what others deregister, or have since; then evicts as much of both, in all
+// for one miss. False if that is no use.
 bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
                        evicted *gone)
 {
     guard locked(lock_);
-    if (!gone->waited && wait_for_leaving(locked)) {
+    if (!gone->waited && (wait_for_leaving(locked) ||
+                          budget_.registered(nic) < gone->before.registered ||
+                          budget_.mapped(device) < gone->before.mapped)) {
         gone->waited = true;
         note_attempt(locked, nic, device, gone);
         return true;
