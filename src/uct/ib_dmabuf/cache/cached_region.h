@@ -115,7 +115,10 @@ private:
     // Regions are apart from their rests, so
     // that hits need few pages.
     struct block {
+        block() = default;
         ~block();
+        block(const block &)            = delete;
+        block &operator=(const block &) = delete;
 
         block *next            = nullptr;
         uint32_t count         = 0;
