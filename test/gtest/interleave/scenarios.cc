@@ -8,19 +8,6 @@ namespace interleave {
 
 namespace {
 
-constexpr uintptr_t A = 16 * granule, B = A + 64 * KiB, C = B + 64 * KiB;
-
-class with_memory : public world {
-public:
-    explicit with_memory(ucx_ib_dmabuf::cache_settings settings = {})
-        : world(settings)
-    {
-        alloc(A, granule);
-    }
-};
-
-constexpr auto nothing = [] {};
-
 // Its owner hits it while another thread releases its memory.
 struct hit_and_event : with_memory {
     hit_and_event()

@@ -113,6 +113,20 @@ private:
     card cards_[2] = {card(this), card(this)};
 };
 
+// Where scenarios have their memory.
+constexpr uintptr_t A = 16 * granule, B = A + 64 * KiB, C = B + 64 * KiB;
+
+class with_memory : public world {
+public:
+    explicit with_memory(ucx_ib_dmabuf::cache_settings settings = {})
+        : world(settings)
+    {
+        alloc(A, granule);
+    }
+};
+
+inline constexpr auto nothing = [] {};
+
 } // namespace interleave
 
 #endif

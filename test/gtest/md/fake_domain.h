@@ -4,7 +4,12 @@
 
 #include "fake_ib.h"
 #include "handle_params.h"
+#include <common/gpu.h>
+#include <memory>
 #include <stdexcept>
+extern "C" {
+#include <ucs/config/global_opts.h>
+}
 
 extern "C" ucs_status_t ucs_module_global_init();
 
@@ -70,5 +75,15 @@ public:
 private:
     uct_md_h md_ = nullptr;
 };
+
+// What a test begins with: a GPU in use, a domain, and nothing registered. Each
+// registration asks what is at the address, as UCX's cache of types is off.
+inline std::unique_ptr<fake_domain> first_fake_domain()
+{
+    ucs_global_opts.enable_memtype_cache = UCS_NO;
+    gpu::use();
+    fake_ib::now = {};
+    return std::make_unique<fake_domain>();
+}
 
 #endif

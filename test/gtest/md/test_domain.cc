@@ -32,11 +32,7 @@ class test_domain : public ::testing::Test {
 protected:
     void SetUp() override
     {
-        // So that every registration asks what is at the address.
-        ucs_global_opts.enable_memtype_cache = UCS_NO;
-        gpu::use();
-        fake_ib::now = {};
-        md_          = std::make_unique<fake_domain>();
+        md_ = first_fake_domain();
         ASSERT_TRUE(md_->takes_cuda());
     }
     void TearDown() override

@@ -41,10 +41,7 @@ class test_messages : public ::testing::Test {
 protected:
     void SetUp() override
     {
-        ucs_global_opts.enable_memtype_cache = UCS_NO;
-        gpu::use();
-        fake_ib::now = {};
-        md_          = std::make_unique<fake_domain>();
+        md_ = first_fake_domain();
         ucs_log_push_handler(keep_message);
     }
     void TearDown() override

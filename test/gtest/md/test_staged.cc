@@ -12,9 +12,6 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
-extern "C" {
-#include <ucs/config/global_opts.h>
-}
 
 namespace {
 
@@ -25,13 +22,10 @@ class test_staged : public ::testing::Test {
 protected:
     void SetUp() override
     {
-        ucs_global_opts.enable_memtype_cache = UCS_NO;
-        gpu::use();
-        fake_ib::now = {};
-        md_          = std::make_unique<fake_domain>();
-        other_       = std::make_unique<fake_domain>();
-        memory_      = std::make_unique<gpu::buffer>(4 * mib);
-        fail_        = std::make_unique<gpu::scoped_fail>(
+        md_     = first_fake_domain();
+        other_  = std::make_unique<fake_domain>();
+        memory_ = std::make_unique<gpu::buffer>(4 * mib);
+        fail_   = std::make_unique<gpu::scoped_fail>(
             "cuMemGetHandleForAddressRange=801");
     }
     void TearDown() override

@@ -27,9 +27,7 @@ void engine::detach(nic_id nic)
     }
     nic_slot &slot = nics_[nic];
     if (!slot.inherited) {
-        for (auto &each : slot.used) {
-            each = 0;
-        }
+        slot.forget_uses();
         changed_.wait(locked,
                       [&] { return !others_pending(locked, nic, everything); });
         deregister_all(locked, nic);

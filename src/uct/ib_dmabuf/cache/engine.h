@@ -29,6 +29,13 @@ struct nic_slot {
     std::array<uint8_t, budget::max_devices> unsupported{};
     bool inherited = false; // the parent's, before a fork
     unsigned busy  = 0;     // regions claimed and not yet deregistered
+
+    void forget_uses()
+    {
+        for (auto &each : used) {
+            each = 0;
+        }
+    }
 };
 
 // A registration that is being made, without the lock. On its maker's stack.
@@ -192,6 +199,18 @@ private:
     void run_deferred();
     void stop_deferred();
 
+    // Calls with each region, of whichever NIC, that serves some of the range.
+    template <typename Call>
+    void each_region(guard &, span range, Call call) const
+    {
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            const address_index &index = nics_[nic].index;
+            for (cached_region *e = index.first(range); e != nullptr;
+                 e                = index.next(e, range)) {
+                call(e);
+            }
+        }
+    }
     void warn_once(unsigned cause, const char *message);
     // With max_nics: all of them.
     void trace(const char *what, nic_id nic, span range,

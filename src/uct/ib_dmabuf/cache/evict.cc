@@ -29,7 +29,8 @@ static void take_off(size_t *from, size_t bytes)
     *from -= std::min(*from, bytes);
 }
 
-// As far as can be told while others may acquire it.
+// As far as can be told while others may acquire it; of what is retired see
+// claim_unused().
 bool engine::is_idle(guard &, cached_region *e) const
 {
     return references_.total(e->id) + e->rest->extra_references == 0;

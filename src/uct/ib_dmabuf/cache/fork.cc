@@ -87,9 +87,7 @@ void engine::forget()
     for (nic_slot &slot : nics_) {
         slot.index.forget();
         slot.inherited = slot.nic != nullptr;
-        for (auto &each : slot.used) {
-            each = 0;
-        }
+        slot.forget_uses();
         slot.unsupported = {};
         slot.busy        = 0;
     }

@@ -131,21 +131,17 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
 bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
-    for (nic_id nic = 0; nic < nic_end_; ++nic) {
-        const address_index &index = nics_[nic].index;
-        for (cached_region *e = index.first(range); e != nullptr;
-             e                = index.next(e, range)) {
-            span both = intersection(e->bytes, range);
-            for (const auto *each = memory.all.first_in(both);
-                 each != memory.all.end() && each->base < both.hi; ++each) {
-                uintptr_t at = std::max(each->base, both.lo);
-                if (e->rest->memory.identity_at(at) != each->identity) {
-                    stale.push(e);
-                    break;
-                }
+    each_region(locked, range, [&](cached_region *e) {
+        span both = intersection(e->bytes, range);
+        for (const auto *each = memory.all.first_in(both);
+             each != memory.all.end() && each->base < both.hi; ++each) {
+            uintptr_t at = std::max(each->base, both.lo);
+            if (e->rest->memory.identity_at(at) != each->identity) {
+                stale.push(e);
+                return;
             }
         }
-    }
+    });
     if (stale.empty()) {
         return false;
     }

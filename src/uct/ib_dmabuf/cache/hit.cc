@@ -80,16 +80,12 @@ cached_region *engine::attend(cached_region *e, span request)
     {
         guard locked(lock_);
         uintptr_t at = std::max(each->base, request.lo);
-        for (nic_id nic = 0; nic < nic_end_; ++nic) {
-            const address_index &index = nics_[nic].index;
-            for (cached_region *other = index.first(e->bytes); other != nullptr;
-                 other                = index.next(other, e->bytes)) {
-                if (other->bytes.covers({at, at + 1}) &&
-                    other->rest->memory.identity_at(at) == each->identity) {
-                    gone.push(other);
-                }
+        each_region(locked, e->bytes, [&](cached_region *other) {
+            if (other->bytes.covers({at, at + 1}) &&
+                other->rest->memory.identity_at(at) == each->identity) {
+                gone.push(other);
             }
-        }
+        });
         retire_all(locked, &gone, cause::stale);
     }
     deregister_soon(&gone);

@@ -45,13 +45,12 @@ void engine::claim(cached_region *e, batch *out)
 // Leaves in the batch what is unused, claimed. Returns how many that are.
 // Nobody takes what was retired: a sum that is not zero for whoever is giving
 // it back is added up again by that one, under the lock.
-size_t engine::claim_unused(guard &, batch *retired)
+size_t engine::claim_unused(guard &locked, batch *retired)
 {
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
-        if (references_.total(e->id) + e->rest->extra_references != 0 &&
-            !LEFT_OUT(last_sum)) {
+        if (!is_idle(locked, e) && !LEFT_OUT(last_sum)) {
             retired_.add(e);
             continue;
         }
@@ -104,8 +103,7 @@ void engine::deregister(batch *claimed, bool forced)
             }
             leaving_.remove(e);
             --nics_[e->nic].busy;
-            if (!forced ||
-                references_.total(e->id) + e->rest->extra_references == 0) {
+            if (!forced || is_idle(locked, e)) {
                 pool_.give(e);
             }
         }
@@ -143,14 +141,10 @@ void engine::invalidate(span range)
                 work->range.overlaps(range) && !LEFT_OUT(released_mark);
         }
         size_t found = 0;
-        for (nic_id nic = 0; nic < nic_end_; ++nic) {
-            const address_index &index = nics_[nic].index;
-            for (cached_region *e = index.first(range); e != nullptr;
-                 e                = index.next(e, range)) {
-                gone.push(e);
-                ++found;
-            }
-        }
+        each_region(locked, range, [&](cached_region *e) {
+            gone.push(e);
+            ++found;
+        });
         if (found == 0) {
             return;
         }
