@@ -12,7 +12,10 @@
     _(writer_mark)  /* a writer does not say that there is one */              \
     _(writer_fence) /* ... or only later */                                    \
     _(writer_wait)  /* ... or does not wait for readers */                     \
-    _(alone_mine)   /* ... or not for the only one that there is */
+    _(alone_mine)   /* ... or not for the only one that there is */            \
+    _(hot_room)     /* a hot count is another object's before it is zero */    \
+    _(hot_sum)      /* ... or is not added up */                               \
+    _(cold_sum)     /* ... or only it is */
 #define INTERLEAVE_CACHE_MUTANTS(_)                                            \
     _(retired_look)  /* who gives back does not look for the mark */           \
     _(retired_mark)  /* who retires a region does not mark it */               \

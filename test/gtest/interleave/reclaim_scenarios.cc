@@ -61,6 +61,9 @@ struct lending : scenario {
     void give()
     {
         bool last;
+        if (freed != 0) {
+            the_machine.fail("freed while in use");
+        }
         {
             references::reader me(counts);
             if (!me) {
@@ -113,11 +116,13 @@ struct lending : scenario {
     {
         if (take()) {
             between("use");
-            if (freed != 0) {
-                the_machine.fail("freed while in use");
-            }
             give();
         }
+    }
+    // Of another object, which has the same place among the hot counts.
+    void count_other(int change)
+    {
+        counts.prepare(lock)->add(object + 1, change);
     }
     void refuse_record()
     {
@@ -189,12 +194,31 @@ struct no_record : lending {
     }
 };
 
+// It is counted in two places.
+struct shared_place : lending {
+    shared_place()
+    {
+        add(
+            [this] {
+                count_other(1);
+                take();
+            },
+            [this] {
+                count_other(-1);
+                use();
+                give();
+            });
+        add(nothing, [this] { take_away(); });
+    }
+};
+
 } // namespace
 
 const std::vector<named_scenario> reclaim_scenarios{
-    SCENARIO(one_reader, 4),  SCENARIO(readers_all, 3),
-    SCENARIO(first_use, 2),   SCENARIO(given_back_elsewhere, 2),
-    SCENARIO(thread_ends, 2), SCENARIO(no_record, 2),
+    SCENARIO(one_reader, 4),   SCENARIO(readers_all, 3),
+    SCENARIO(first_use, 2),    SCENARIO(given_back_elsewhere, 2),
+    SCENARIO(thread_ends, 2),  SCENARIO(no_record, 2),
+    SCENARIO(shared_place, 3),
 };
 
 } // namespace interleave

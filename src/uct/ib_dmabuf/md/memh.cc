@@ -33,7 +33,7 @@ void free_idle(void *)
 // C++'s destructors at a thread's end would not see what later ones give back;
 // a key's runs again for these. Never deleted: other threads may outlast
 // main().
-bool free_at_end()
+[[gnu::noinline]] bool free_at_end()
 {
     static pthread_key_t key;
     static const bool works = (pthread_key_create(&key, free_idle) == 0);

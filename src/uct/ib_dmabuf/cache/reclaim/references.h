@@ -26,6 +26,15 @@ public:
     // Objects are numbered below this.
     static constexpr uint32_t max_objects = steps::size(1u << 22, 1u << 8);
 
+    // The references that a thread has just now it counts in few cache lines:
+    // of many objects, it would have to wait for the memory of each count. An
+    // object has one place there, which may be another one's at the moment.
+    struct hot_count {
+        uint32_t object;
+        int32_t count;
+    };
+    static constexpr uint32_t hot_counts = steps::size(64u, 1u);
+
     // Zeroed memory is a valid one, and its untouched pages cost nothing.
     struct alignas(64) record {
         atomic<uint32_t> reading;
@@ -33,13 +42,23 @@ public:
         record *next;
         std::atomic<uint64_t> hits;
         // A thread that gives back what another one acquired counts below
-        // zero: only the sum over all threads matters.
+        // zero: only the sum of both counts over all threads matters. The hot
+        // one is changed in one store, and becomes another object's at zero.
+        atomic<hot_count> hot[hot_counts];
         atomic<int32_t> counts[max_objects];
 
         // The rest is for the thread itself. Whoever adds up what it gives
         // back sees that it has done with the object.
         void add(uint32_t object, int32_t change)
         {
+            auto &place         = hot[object % hot_counts];
+            const hot_count now = place.load(std::memory_order_relaxed);
+            if (now.object == object || now.count == 0 || LEFT_OUT(hot_room))
+                [[likely]] {
+                place.store(hot_count{object, now.count + change},
+                            std::memory_order_release);
+                return;
+            }
             auto &mine = counts[size_t{object}];
             mine.store(mine.load(std::memory_order_relaxed) + change,
                        std::memory_order_release);
@@ -61,7 +80,7 @@ public:
     class reader {
     public:
         explicit reader(references &of);
-        ~reader()
+        [[gnu::always_inline]] ~reader()
         {
             if (me_ != nullptr) {
                 steps::enters(steps::access::none);
