@@ -21,7 +21,8 @@ public:
     address_index &operator=(const address_index &) = delete;
 
     // A region that serves all of the range, which is not empty; or nullptr.
-    cached_region *find(uintptr_t address, size_t length) const
+    [[gnu::always_inline]] cached_region *find(uintptr_t address,
+                                               size_t length) const
     {
         steps::touches(steps::access::reads);
         uintptr_t value  = value_at(address);

@@ -6,8 +6,10 @@
 #include "staging.h"
 #include "ucx_1_13.h"
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -26,8 +28,18 @@ public:
     }
     // Each thread keeps some memory, of what it gave back, for the next ones.
     // Any thread may delete.
-    static void *operator new(size_t size, const std::nothrow_t &) noexcept;
-    static void operator delete(void *memory) noexcept;
+    static void *operator new(size_t size, const std::nothrow_t &) noexcept
+    {
+        return (idle.first == nullptr) ? malloc(size) : idle.pop();
+    }
+    static void operator delete(void *memory) noexcept
+    {
+        if ((idle.count < idle.limit) || make_room()) {
+            idle.push(memory);
+        } else {
+            free(memory);
+        }
+    }
 
     // Whether UCX's handle is one of ours.
     static bool is_ours(uct_mem_h uct)
@@ -58,6 +70,32 @@ public:
     memh *next                    = nullptr;
 
 private:
+    // malloc() and free() would cost as much as the rest of a hit.
+    struct idle_memory {
+        struct node {
+            node *next;
+        };
+        node *first;
+        unsigned count, limit;
+
+        void *pop()
+        {
+            --count;
+            return std::exchange(first, first->next);
+        }
+        void push(void *memory)
+        {
+            ++count;
+            first = new (memory) node{first};
+        }
+    };
+    // In the static TLS block, as the linker's call to find it costs much, too.
+    static constinit thread_local idle_memory idle
+        [[gnu::tls_model("initial-exec")]];
+
+    static bool make_room() noexcept;
+    static void free_idle(void *) noexcept;
+
     // A bit that uct_ib's own handles never have (UCT_IB_MEM_FLAG_*).
     static constexpr uint32_t mark = 1u << 30;
 };

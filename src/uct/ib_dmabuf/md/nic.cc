@@ -72,19 +72,6 @@ void nic::dereg(void *handle)
     }
 }
 
-memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
-{
-    const auto both = std::bit_cast<keys>(used->handle);
-    memh *created   = new (std::nothrow) memh(both.lkey, both.rkey);
-
-    if (created != nullptr) {
-        created->address = address;
-        created->length  = length;
-        created->used    = used;
-    }
-    return created;
-}
-
 registration *nic::reg_alone(const memh &handle)
 {
     const uintptr_t mask = gpu_.granularity() - 1;

@@ -118,24 +118,30 @@ ucs_status_t reg_otherwise(uct_md_h md, void *address, size_t length,
     return UCS_OK;
 }
 
-// `used`: the cache's region, acquired; or null, if it has none yet.
-ucs_status_t reg_device(decorated &self, const region *used, uintptr_t address,
-                        size_t length, uct_mem_h *memh_p)
+// A handle for the cache's region, which has been acquired.
+inline ucs_status_t hand_out(decorated &self, const region *used,
+                             uintptr_t address, size_t length,
+                             uct_mem_h *memh_p)
 {
-    cache &regions      = self.shared->registrations();
-    ucs_status_t status = UCS_OK;
-
-    if ((used == nullptr) &&
-        ((status = regions.get(self.id, address, length, &used)) != UCS_OK)) {
-        return status;
-    }
     memh *handle = self.device.hand_out(used, address, length);
+
     if (handle == nullptr) {
-        regions.put(used);
+        self.shared->registrations().put(used);
         return UCS_ERR_NO_MEMORY;
     }
     *memh_p = handle->to_uct();
     return UCS_OK;
+}
+
+ucs_status_t reg_device(decorated &self, uintptr_t address, size_t length,
+                        uct_mem_h *memh_p)
+{
+    const region *used = nullptr;
+    ucs_status_t status =
+        self.shared->registrations().get(self.id, address, length, &used);
+
+    return (status == UCS_OK) ? hand_out(self, used, address, length, memh_p)
+                              : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -173,16 +179,17 @@ ucs_status_t reg_failed(uct_md_h md, void *address, size_t length,
     return reg_otherwise(md, address, length, flags, failure, memh_p);
 }
 
-// Not a hit.
-ucs_status_t mem_reg_new(uct_md_h md, void *address, size_t length,
-                         unsigned flags, uct_mem_h *memh_p)
+// Not a hit, which would save registers that only this needs.
+[[gnu::noinline]] ucs_status_t mem_reg_new(uct_md_h md, void *address,
+                                           size_t length, unsigned flags,
+                                           uct_mem_h *memh_p)
 {
     decorated &self    = decorated::of(md);
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(address, length);
 
     if (self.shared->gpu().may_be_device(start, length)) {
-        const auto status = reg_device(self, nullptr, start, exact, memh_p);
+        const auto status = reg_device(self, start, exact, memh_p);
         return (status == UCS_OK)
                    ? UCS_OK
                    : reg_failed(md, address, length, flags, status, memh_p);
@@ -190,7 +197,7 @@ ucs_status_t mem_reg_new(uct_md_h md, void *address, size_t length,
     const auto status = reg_host(md, address, length, flags, memh_p);
     // GPU memory of which UCX saw no allocation, after all?
     return ((status != UCS_OK) &&
-            (reg_device(self, nullptr, start, exact, memh_p) == UCS_OK))
+            (reg_device(self, start, exact, memh_p) == UCS_OK))
                ? UCS_OK
                : status;
 }
@@ -207,7 +214,7 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     self.shared->gpu().refresh_events();
     const region *hit =
         self.shared->registrations().find(self.id, start, exact);
-    return (hit != nullptr) ? reg_device(self, hit, start, exact, memh_p)
+    return (hit != nullptr) ? hand_out(self, hit, start, exact, memh_p)
                             : mem_reg_new(md, address, length, flags, memh_p);
 }
 
