@@ -7,7 +7,6 @@
 //   host          ns for a lookup of what is no device memory
 //   unregistered  ns for the event of memory that was never registered
 #include "../../src/uct/ib_dmabuf/cache/cache.h"
-#include "fake_world.h"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,13 +28,52 @@ using ucx_ib_dmabuf::region;
 constexpr size_t stride  = 2 << 20;
 constexpr unsigned turns = 5;
 
+// Device memory above an address, an allocation every `stride` bytes; host
+// memory below. A NIC that registers everything. Both without cost: the tests'
+// fakes keep account of what there is, in 2 us and 220 bytes for each region,
+// where the cache needs 0.4 us and 160.
+class costless_world : public ucx_ib_dmabuf::exporter,
+                       public ucx_ib_dmabuf::registrar {
+public:
+    static constexpr uintptr_t first = uintptr_t{1} << 40;
+
+    ucs_status_t describe(uintptr_t address,
+                          ucx_ib_dmabuf::extent *out) override
+    {
+        if (address < first) {
+            return UCS_ERR_NO_ELEM;
+        }
+        *out = {.base     = address - (address - first) % stride,
+                .size     = stride,
+                .identity = (address - first) / stride,
+                .device   = 0};
+        return UCS_OK;
+    }
+    bool is_current(uintptr_t address, uint64_t identity) override
+    {
+        return identity == (address - first) / stride;
+    }
+    ucs_status_t export_range(uintptr_t, size_t, int *fd) override
+    {
+        *fd = -1;
+        return UCS_OK;
+    }
+    size_t granularity() const override { return 4096; }
+    ucs_status_t reg(int, uintptr_t, size_t, void **handle) override
+    {
+        *handle = this;
+        return UCS_OK;
+    }
+    void dereg(void *) override {}
+};
+
 uintptr_t buffer(size_t number)
 {
-    return fake_world::first + number * stride;
+    return costless_world::first + number * stride;
 }
 
 struct subject {
-    fake_world world{stride};
+    costless_world world;
     cache regions{world, settings()};
     const cache::nic_id nic = regions.attach(world);
 
@@ -169,7 +207,7 @@ void print_rest(size_t count)
         host.push_back(time_of(count, [&] {
             const region *none = nullptr;
             for (size_t i = 0; i < count; ++i) {
-                (void)mine.regions.get(mine.nic, fake_world::first / 2 + i,
+                (void)mine.regions.get(mine.nic, costless_world::first / 2 + i,
                                        4096, &none);
             }
         }));

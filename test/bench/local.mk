@@ -13,12 +13,12 @@ test_bench_bench_dereg_SOURCES = \
 test_bench_bench_dereg_LDADD   = $(VERBS_LIBS)
 
 check_PROGRAMS += test/bench/replay
-test_bench_replay_SOURCES = \
+test_bench_replay_SOURCES = $(fakes_sources) \
+    test/bench/costs.h \
     test/bench/replay.cc \
     test/bench/trace.cc \
     test/bench/trace.h \
-    test/bench/trace_world.cc \
-    test/bench/trace_world.h \
+    test/bench/trace_gpus.h \
     test/bench/ucx_policy.cc \
     test/bench/ucx_policy.h
 test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
@@ -59,9 +59,7 @@ test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
 test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
 
 check_PROGRAMS += test/bench/bench_cache
-test_bench_bench_cache_SOURCES = \
-    test/bench/bench_cache.cc \
-    test/bench/fake_world.h
+test_bench_bench_cache_SOURCES = test/bench/bench_cache.cc
 test_bench_bench_cache_CPPFLAGS = $(md_test_cppflags)
 test_bench_bench_cache_LDADD   = \
     libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm -lpthread

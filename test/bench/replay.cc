@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replays traces through the cache on simulated GPUs and NICs, and through UCX
+// Replays traces through the cache on fake GPUs and NICs, and through UCX
 // 1.22's policy; prints what each registered, what it asked the driver and how
 // long that would have taken. Ends with 1 if the cache missed a target:
 //   registrations  no more than the limit: one for each allocation, segment or
@@ -14,6 +14,7 @@
 // the cache is.
 #include "../../src/uct/ib_dmabuf/cache/cache.h"
 #include "trace.h"
+#include "trace_gpus.h"
 #include "ucx_policy.h"
 #include <algorithm>
 #include <cstdio>
@@ -28,6 +29,7 @@ namespace {
 using ucx_ib_dmabuf::cache;
 using ucx_ib_dmabuf::cache_counters;
 using ucx_ib_dmabuf::cache_settings;
+using ucx_ib_dmabuf::extent;
 using ucx_ib_dmabuf::region;
 
 // What a trace says before its first allocation.
@@ -46,13 +48,13 @@ cache_settings settings_of(const machine &with)
 
 // A NIC, what it may register, and what it would with UCX.
 struct replayed_nic {
-    replayed_nic(const machine &with, const costs &price, account &ours,
+    replayed_nic(fakes::gpu &gpus, const machine &with, const costs &price,
                  account &theirs)
-        : nic(price, ours), peer(with.device_memory, with.budget, price, theirs)
+        : nic(gpus), peer(with.device_memory, with.budget, price, theirs)
     {
     }
 
-    trace_nic nic;
+    fakes::nic nic;
     ucx_policy peer;
     cache::nic_id id = 0;
     // Allocations and chunks used, and the last bytes before borders crossed.
@@ -67,8 +69,10 @@ public:
           cache_(gpus_, settings_)
     {
         for (size_t i = 0; i < with.nics; ++i) {
-            nics_.emplace_back(with, price, ours_, theirs_);
-            nics_.back().id = cache_.attach(nics_.back().nic);
+            replayed_nic &made =
+                nics_.emplace_back(gpus_, with, price, theirs_);
+            made.nic.each_call = gpus_.each_call;
+            made.id            = cache_.attach(made.nic);
         }
     }
     ~replay()
@@ -86,7 +90,7 @@ public:
         switch (one.what) {
         case trace_step::action::alloc:
         case trace_step::action::map:
-            gpus_.alloc(one.address, one.size, std::max(one.which, 0),
+            gpus_.alloc(one.address, one.size, std::max(one.which, 0), true,
                         one.what == trace_step::action::map);
             // As the memory domain does: nothing old is there any more.
             invalidate(one.address, one.size);
@@ -139,17 +143,17 @@ private:
 
     bool release(uintptr_t base)
     {
-        const trace_block *block = gpus_.at(base);
-        if (block == nullptr || block->base != base) {
+        const extent gone = gpus_.at(base);
+        if (gone.size == 0 || gone.base != base) {
             return false;
         }
-        invalidate(base, block->size);
+        invalidate(base, gone.size);
         for (auto &one : nics_) {
-            one.peer.release(base, block->size);
+            one.peer.release(base, gone.size);
             // With everything that may have been registered together with it.
             std::erase_if(one.seen, [&](uintptr_t at) {
                 const uintptr_t lo = std::min(at, base);
-                return gpus_.is_one(lo, std::max(at + 1, block->end()) - lo);
+                return gpus_.is_one(lo, std::max(at + 1, end_of(gone)) - lo);
             });
         }
         gpus_.free(base);
@@ -198,10 +202,10 @@ private:
     {
         const size_t chunk = settings_.chunk_size;
         for (uintptr_t at = address, next; at < address + size; at = next) {
-            const trace_block *block = gpus_.at(at);
-            uintptr_t base           = block->base;
-            next                     = block->end();
-            if (!block->vmm && block->size > chunk) {
+            const extent block = gpus_.at(at);
+            uintptr_t base     = block.base;
+            next               = end_of(block);
+            if (!block.joins && block.size > chunk) {
                 base = at & ~(chunk - 1);
                 next = base + chunk;
             }
@@ -349,7 +353,8 @@ int replay_file(const char *path, const costs &price, printer print)
     const machine with = machine_of(steps, &at);
     replay one(with, price);
     for (; at < steps.size(); ++at) {
-        if (with.device_memory == 0 || !one.step(steps[at])) {
+        if (with.device_memory == 0 || !one.step(steps[at]) ||
+            fakes::complaints != 0) {
             fprintf(stderr, "%s: step %zu is impossible\n", path, at + 1);
             return 2;
         }

@@ -2,16 +2,17 @@
 #include "ucx_policy.h"
 #include <algorithm>
 
-void ucx_policy::use(const trace_block &memory, uintptr_t address,
+void ucx_policy::use(const ucx_ib_dmabuf::extent &memory, uintptr_t address,
                      size_t length)
 {
-    uintptr_t lo = address & ~uintptr_t{4095};
-    uintptr_t hi = (address + length + 4095) & ~uintptr_t{4095};
+    uintptr_t lo        = address & ~uintptr_t{4095};
+    uintptr_t hi        = (address + length + 4095) & ~uintptr_t{4095};
+    const uintptr_t end = memory.base + memory.size;
     if (memory.size <= device_ / 10) {
         lo = std::min(lo, memory.base);
-        hi = std::max(hi, memory.end());
+        hi = std::max(hi, end);
     }
-    if (probed_.emplace(memory.base, memory.end()).second) {
+    if (probed_.emplace(memory.base, end).second) {
         spent_.query(price_, 2);
         spent_.make_export(price_);
     }

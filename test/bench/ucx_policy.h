@@ -2,7 +2,9 @@
 #ifndef UCX_IB_DMABUF_TEST_BENCH_UCX_POLICY_H_
 #define UCX_IB_DMABUF_TEST_BENCH_UCX_POLICY_H_
 
-#include "trace_world.h"
+#include "costs.h"
+#include <map>
+#include <uct/ib_dmabuf/cache/provider.h>
 
 // What UCX 1.22 would register of the same, by its rules: the whole allocation
 // if that is at most a tenth of the device's memory, else the exact range,
@@ -19,7 +21,8 @@ public:
     {
     }
 
-    void use(const trace_block &memory, uintptr_t address, size_t length);
+    void use(const ucx_ib_dmabuf::extent &memory, uintptr_t address,
+             size_t length);
     void release(uintptr_t base, size_t size);
 
 private:

@@ -3,6 +3,9 @@
 noinst_HEADERS += test/common/driver.h test/common/fds.h test/common/gpu.h \
                   test/common/sim.h
 
+# The cache's world, simulated: tables.
+fakes_sources = test/common/fakes.cc test/common/fakes.h
+
 # For tests of memory pressure: these sources, and these flags for the linker.
 alloc_faults_sources = \
     test/common/alloc_children.h \

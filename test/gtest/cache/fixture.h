@@ -2,8 +2,9 @@
 #ifndef UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
 #define UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
 
-#include "fakes.h"
 #include <climits>
+#include <common/fakes.h>
+#include <common/fds.h>
 #include <gtest/gtest.h>
 #include <uct/ib_dmabuf/cache/cache.h>
 
@@ -15,7 +16,7 @@ constexpr size_t MiB = size_t{1} << 20;
 // or open, and the fakes have nothing to complain about.
 class cache_test : public testing::Test {
 public:
-    cache_test() : fds_(fakes::open_fds()), complaints_(fakes::complaints)
+    cache_test() : fds_(count_fds()), complaints_(fakes::complaints)
     {
         settings.deferred_size = SIZE_MAX;
         restart();
@@ -32,7 +33,7 @@ public:
         }
         EXPECT_EQ(nic.live(), 0u);
         EXPECT_EQ(nic.registered, nic.deregistered);
-        EXPECT_EQ(fakes::open_fds(), fds_);
+        EXPECT_EQ(count_fds(), fds_);
         EXPECT_EQ(fakes::complaints, complaints_);
     }
     cache_test(const cache_test &)            = delete;
@@ -107,7 +108,7 @@ protected:
     const region *out               = nullptr;
 
 private:
-    const size_t fds_;
+    const int fds_;
     const uint64_t complaints_;
 };
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 cache_model_sources = \
-    test/gtest/cache/fakes.cc \
-    test/gtest/cache/fakes.h \
+    $(fakes_sources) \
     test/gtest/cache/model.cc \
     test/gtest/cache/model.h \
     test/gtest/cache/model_checks.cc
@@ -11,8 +10,7 @@ UNIT_TESTS     += test/gtest/cache/test_cache test/gtest/cache/test_model
 check_PROGRAMS += test/gtest/cache/test_cache test/gtest/cache/test_model
 
 test_gtest_cache_test_cache_SOURCES = \
-    test/gtest/cache/fakes.cc \
-    test/gtest/cache/fakes.h \
+    $(fakes_sources) \
     test/gtest/cache/fixture.h \
     test/gtest/cache/test_cache.cc \
     test/gtest/cache/test_deferred.cc \
@@ -37,8 +35,7 @@ UNIT_TESTS     += test/gtest/cache/test_pressure
 check_PROGRAMS += test/gtest/cache/test_pressure
 test_gtest_cache_test_pressure_SOURCES = \
     $(alloc_faults_sources) \
-    test/gtest/cache/fakes.cc \
-    test/gtest/cache/fakes.h \
+    $(fakes_sources) \
     test/gtest/cache/test_pressure.cc
 test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) \
     $(alloc_faults_ldflags)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "model.h"
 #include <algorithm>
+#include <common/fds.h>
 #include <cstdio>
 #include <cstdlib>
 
@@ -13,7 +14,7 @@ constexpr size_t page = 4 * KiB;
 
 } // namespace
 
-model::model(source &choices) : choices_(choices), open_fds_(fakes::open_fds())
+model::model(source &choices) : choices_(choices), open_fds_(count_fds())
 {
     for (size_t i = 0; i < 16; ++i) {
         places_.push_back({small_base + i * 64 * KiB, 64 * KiB, false});

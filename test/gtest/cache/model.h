@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
 #define UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
 
-#include "fakes.h"
+#include <common/fakes.h>
 #include <memory>
 #include <set>
 #include <string>
@@ -108,7 +108,7 @@ private:
     bool fault_armed_ = false;
     bool missed_      = false; // an event was, since the last restart
     bool refused_     = false; // for no reason, since the last event
-    size_t open_fds_;
+    int open_fds_;
     std::vector<place> places_;
     const place *target_ = nullptr; // of the next get, if any
     std::vector<use> uses_;

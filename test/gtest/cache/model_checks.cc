@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "model.h"
 #include <algorithm>
+#include <common/fds.h>
 
 // What the model says is right.
 
@@ -219,6 +220,6 @@ void model::check_all()
         auto *what = static_cast<fakes::registration *>(each.region->handle);
         expect(what->live, "a region in use is not registered");
     }
-    expect(fakes::open_fds() == open_fds_, "a file descriptor is left");
+    expect(count_fds() == open_fds_, "a file descriptor is left");
     expect(fakes::complaints == 0, "the fakes complained");
 }

@@ -154,25 +154,17 @@ TEST_F(faults_test, nonsense_from_the_exporter)
 // Released again as soon as it is registered, without end.
 TEST_F(faults_test, gives_up_on_what_is_always_released)
 {
-    class restless : public fakes::gpu {
-    public:
-        ucs_status_t export_range(uintptr_t address, size_t length,
-                                  int *fd) override
-        {
-            target->invalidate(address, length);
-            return fakes::gpu::export_range(address, length, fd);
-        }
-        ucx_ib_dmabuf::cache *target = nullptr;
-    } exporter;
-    fakes::nic own(exporter);
     int warnings  = 0;
     settings.warn = [&](const char *) { ++warnings; };
-    ucx_ib_dmabuf::cache other(exporter, settings);
-    exporter.target = &other;
-    exporter.alloc(A, MiB);
-    auto with = other.attach(own);
-    EXPECT_EQ(other.get(with, A, 100, &out), UCS_ERR_BUSY);
-    EXPECT_EQ(own.live(), 0u);
+    restart();
+    gpu.alloc(A, MiB);
+    gpu.each_call = [this](fakes::call what, uintptr_t address, size_t length) {
+        if (what == fakes::call::export_range) {
+            cache->invalidate(address, length);
+        }
+    };
+    EXPECT_EQ(get(A, 100), UCS_ERR_BUSY);
+    EXPECT_EQ(nic.live(), 0u);
     EXPECT_EQ(warnings, 1);
 }
 

@@ -3,8 +3,9 @@
 // Memory pressure: each allocation of the cache's fails in turn. A call ends in
 // success or in UCS_ERR_NO_MEMORY, leaks nothing and works the next time; what
 // gives back, invalidates or detaches needs no memory, as it cannot fail.
-#include "fakes.h"
 #include <common/alloc_children.h>
+#include <common/fakes.h>
+#include <common/fds.h>
 #include <thread>
 #include <uct/ib_dmabuf/cache/cache.h>
 
@@ -66,7 +67,7 @@ public:
 class world {
 public:
     explicit world(size_t max_regions = SIZE_MAX)
-        : fds_(fakes::open_fds()), complaints_(fakes::complaints)
+        : fds_(count_fds()), complaints_(fakes::complaints)
     {
         for (unsigned i = 0; i < in_pool; ++i) {
             gpu.alloc(low + i * 64 * KiB, 64 * KiB);
@@ -90,7 +91,7 @@ public:
             EXPECT_EQ(0u, nic.live());
             EXPECT_EQ(nic.registered, nic.deregistered);
         }
-        EXPECT_EQ(fds_, fakes::open_fds());
+        EXPECT_EQ(fds_, count_fds());
         EXPECT_EQ(complaints_, fakes::complaints);
     }
     world(const world &)            = delete;
@@ -134,7 +135,7 @@ public:
     ucx_ib_dmabuf::cache::nic_id first, second;
 
 private:
-    const size_t fds_;
+    const int fds_;
     const uint64_t complaints_;
 };
 

@@ -189,36 +189,22 @@ TEST_F(threads_test, the_second_waits_for_the_first)
 // What leaves is as good as room: a thread that needs it waits.
 TEST_F(threads_test, room_that_is_being_made_is_waited_for)
 {
-    class slow_nic : public fakes::nic {
-    public:
-        using fakes::nic::nic;
-        void dereg(void *handle) override
-        {
-            if (before_dereg) {
-                std::exchange(before_dereg, nullptr)();
-            }
-            fakes::nic::dereg(handle);
-        }
-        std::function<void()> before_dereg;
-    };
-    slow_nic slow(gpu);
     settings.max_bytes = [](int) { return MiB; };
     restart();
-    auto with = cache->attach(slow);
     gpu.alloc(A, MiB);
     gpu.alloc(A + MiB, MiB);
-    const region *got = nullptr;
-    EXPECT_EQ(cache->get(with, A, 1, &got), UCS_OK);
-    cache->put(got);
+    use(A, 1);
     std::thread second;
-    slow.before_dereg = [&] {
-        second = std::thread([&] { use(A + MiB, 1); });
-        // As above.
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    nic.each_call = [&](fakes::call what, uintptr_t, size_t) {
+        if (what == fakes::call::dereg && !second.joinable()) {
+            second = std::thread([&] { use(A + MiB, 1); });
+            // As above.
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
     };
     release(A);
     second.join();
-    cache->detach(with);
+    nic.each_call = nullptr;
 }
 
 // Counts of a thread that is gone go on in its record.

@@ -271,6 +271,29 @@ TYPED_TEST_P(contract_exporter, what_is_not_there_is_not_exported)
     EXPECT_EQ(before, count_fds());
 }
 
+TYPED_TEST_P(contract_exporter, what_goes_beyond_the_memory_is_not_exported)
+{
+    const size_t size = 4 * MIB;
+
+    for (size_t gone : {size_t{0}, size}) {
+        const uintptr_t low = WORLD.neighbours(size);
+        if (low == 0) {
+            GTEST_SKIP() << "no neighbours";
+        }
+        const uintptr_t border = low + size;
+        const int before       = count_fds();
+        int fd                 = -7;
+
+        WORLD.release(low + gone);
+        EXPECT_NE(UCS_OK, SUBJECT.export_range(low, 2 * size, &fd));
+        EXPECT_NE(UCS_OK, SUBJECT.export_range(border - this->page_,
+                                               2 * this->page_, &fd));
+        EXPECT_EQ(-7, fd);
+        EXPECT_EQ(before, count_fds());
+        WORLD.release(border - gone);
+    }
+}
+
 TYPED_TEST_P(contract_exporter, every_thread_may_ask)
 {
     const uintptr_t base   = WORLD.allocate(4 * MIB);
@@ -303,7 +326,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     another_segment_is_another_identity, released_memory_is_none,
     exports_are_the_callers, exports_outlive_the_memory,
     segments_are_exported_at_once, pages_of_small_allocations_are_exported,
-    what_is_not_there_is_not_exported, every_thread_may_ask);
+    what_is_not_there_is_not_exported,
+    what_goes_beyond_the_memory_is_not_exported, every_thread_may_ask);
 
 #undef WORLD
 #undef SUBJECT

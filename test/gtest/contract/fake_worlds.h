@@ -2,7 +2,7 @@
 #ifndef TEST_GTEST_CONTRACT_FAKE_WORLDS_H_
 #define TEST_GTEST_CONTRACT_FAKE_WORLDS_H_
 
-#include "../cache/fakes.h"
+#include <common/fakes.h>
 #include <string>
 
 // The fakes complain of mistakes beside refusing them; these are meant.

@@ -15,8 +15,7 @@ contract_sources = \
     test/gtest/contract/registrar.h
 
 test_gtest_contract_test_contract_SOURCES = $(contract_sources) \
-    test/gtest/cache/fakes.cc \
-    test/gtest/cache/fakes.h \
+    $(fakes_sources) \
     test/gtest/contract/fake_worlds.h \
     test/gtest/contract/test_contract.cc
 test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)

@@ -9,6 +9,7 @@
 #include <thread>
 #include <uct/ib_dmabuf/cache/provider.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 // What cache/provider.h promises of a registrar, for whatever a World makes:
@@ -124,9 +125,14 @@ TYPED_TEST_P(contract_registrar, what_is_no_dmabuf_is_refused)
                   this->subject_->reg(fd, this->address_, this->size, &handle))
             << fd;
     }
-    EXPECT_EQ(this, handle);
     EXPECT_EQ(before, count_fds());
     close(file);
+    const int gone = std::exchange(this->fd_, -1);
+    close(gone);
+    this->world_->mistake();
+    EXPECT_NE(UCS_OK,
+              this->subject_->reg(gone, this->address_, this->size, &handle));
+    EXPECT_EQ(this, handle);
 }
 
 TYPED_TEST_P(contract_registrar, ranges_beyond_the_dmabuf_are_refused)

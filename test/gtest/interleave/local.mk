@@ -5,6 +5,7 @@ check_PROGRAMS += test/gtest/interleave/test_interleave
 
 # With the cache itself, whose steps are the scheduler's.
 test_gtest_interleave_test_interleave_SOURCES = $(cache_sources) \
+    $(fakes_sources) \
     test/gtest/interleave/explore.cc \
     test/gtest/interleave/explore.h \
     test/gtest/interleave/machine.cc \

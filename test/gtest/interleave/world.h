@@ -3,7 +3,7 @@
 #define TEST_GTEST_INTERLEAVE_WORLD_H_
 
 #include "explore.h"
-#include <deque>
+#include <common/fakes.h>
 #include <set>
 #include <uct/ib_dmabuf/cache/cache.h>
 
@@ -21,19 +21,22 @@ inline void expect(bool holds, const char *otherwise)
     }
 }
 
-// A cache with a GPU and NICs that are tables, and what must hold whatever
-// the order: nothing is given out that was released before, nothing is
+// A cache with a fake GPU and NICs, whose calls are steps, and what must hold
+// whatever the order: nothing is given out that was released before, nothing is
 // deregistered twice or in use, and at the end nothing is left.
-class world : public scenario, private ucx_ib_dmabuf::exporter {
+class world : public scenario {
 public:
     explicit world(ucx_ib_dmabuf::cache_settings settings = {});
     ~world() override;
     void finish() override;
 
 protected:
-    void alloc(uintptr_t base, size_t size);
+    void alloc(uintptr_t base, size_t size) { gpu_.alloc(base, size); }
     // A VMM segment: a request may go on in the next one.
-    void map(uintptr_t base, size_t size);
+    void map(uintptr_t base, size_t size)
+    {
+        gpu_.alloc(base, size, 0, true, true);
+    }
     // As the driver does it, and then the event: where the event comes first
     // the memory can be registered again before it is gone.
     void release(uintptr_t base);
@@ -48,69 +51,27 @@ protected:
         give(take(address, length, nic));
     }
     // How many registrations there were in all.
-    size_t registered() const { return registrations_.size(); }
+    uint64_t registered() const
+    {
+        return nics_[0].registered + nics_[1].registered;
+    }
     // This thread never gets a record.
     void refuse_record();
 
     std::unique_ptr<ucx_ib_dmabuf::cache> cache_;
 
 private:
-    struct allocation {
-        uintptr_t base;
-        size_t size;
-        uint64_t identity;
-        bool joins;
-
-        bool overlaps(uintptr_t address, size_t length) const
-        {
-            return address < base + size && base < address + length;
-        }
-    };
-    struct registration {
-        uintptr_t address;
-        size_t length;
-        std::vector<allocation> of;
-        unsigned nic;
-        bool live = true;
-        int users = 0;
-
-        bool has_any(const std::set<uint64_t> &identities) const;
-    };
-    struct card : ucx_ib_dmabuf::registrar {
-        explicit card(world *of) : owner(of), number(of->cache_->attach(*this))
-        {
-        }
-        ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                         void **handle) override;
-        void dereg(void *handle) override;
-
-        world *owner;
-        unsigned number;
-    };
-
-    allocation *find(uintptr_t address);
-    std::vector<allocation> find(uintptr_t address, size_t length);
-    bool leaves_memory(uintptr_t address, size_t length);
-
-    ucs_status_t describe(uintptr_t address,
-                          ucx_ib_dmabuf::extent *out) override;
-    bool is_current(uintptr_t address, uint64_t identity) override;
-    ucs_status_t export_range(uintptr_t address, size_t length,
-                              int *fd) override;
-    size_t granularity() const override { return 4096; }
+    bool is_registered(const std::set<uint64_t> &identities) const;
 
     const bool limited_;
-    std::vector<allocation> memory_;
+    fakes::gpu gpu_;
+    fakes::nic nics_[2] = {fakes::nic(gpu_), fakes::nic(gpu_)};
     std::set<uint64_t> gone_;     // identities whose event is over
     std::set<uint64_t> replaced_; // without one
     unsigned releasing_ = 0; // whose memory is gone, and the event isn't over
     // The thread may be refused because of one of those: another one's export
     // failed meanwhile, or its own does.
     std::array<bool, max_threads + 1> excused_{};
-    uint64_t last_identity_ = 0;
-    std::vector<std::vector<allocation>> exports_;
-    std::deque<registration> registrations_;
-    card cards_[2] = {card(this), card(this)};
 };
 
 // Where scenarios have their memory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_CACHE_FAKES_H_
-#define UCX_IB_DMABUF_TEST_CACHE_FAKES_H_
+#ifndef UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
+#define UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
 
 #include <atomic>
 #include <deque>
@@ -16,7 +16,15 @@
 // cache is told, nothing is mapped. File descriptors are real, so that one that
 // isn't closed is seen. Everything is thread-safe. A call that the real thing
 // would punish (an unaligned export, a handle given back twice) is a complaint.
+// That they keep the contracts of cache/provider.h is tested (gtest/contract).
 namespace fakes {
+
+// The calls of both interfaces, and who is told of each before anything is
+// done, with no lock held: what it costs is added up there, or others go on.
+// Nothing is said of what is deregistered.
+enum class call { describe, is_current, export_range, reg, dereg };
+using observer =
+    std::function<void(call what, uintptr_t address, size_t length)>;
 
 // A step that can fail: counts the calls of all fakes that share it.
 class faults {
@@ -78,12 +86,12 @@ public:
     size_t mapped(int device) const;
     size_t max_mapped(int device) const;
 
+    observer each_call;
     faults describe_faults, export_faults;
     std::atomic<uint64_t> identity_calls{0};
     // Called once, unlocked: something happens at that moment.
     std::function<void()> during_export;
     std::function<void()> after_describe;
-    bool real_fds = true;
 
 private:
     struct block {
@@ -95,6 +103,7 @@ private:
     using blocks = std::map<uintptr_t, block>;
 
     blocks::const_iterator find(uintptr_t address) const;
+    std::vector<piece> find(uintptr_t address, size_t length) const;
 
     struct dmabuf {
         std::vector<piece> pieces;
@@ -121,13 +130,18 @@ private:
     uint64_t last_id_     = 0;
 };
 
+class nic;
+
 // What a NIC has registered. Some time after it was deregistered it is freed.
 struct registration {
+    const nic *with;
     uintptr_t address;
     size_t length;
     std::vector<piece> pieces;
     uint64_t mapping; // the export's number
     std::atomic<bool> live{true};
+    // The test's own count; a complaint if it is deregistered before they end.
+    std::atomic<int> users{0};
 
     // The id of the memory that the NIC reaches at the address.
     uint64_t id_at(uintptr_t at) const;
@@ -155,6 +169,7 @@ public:
 
     void limit(size_t max_bytes) { max_bytes_ = max_bytes; }
 
+    observer each_call;
     faults reg_faults;
     std::function<void()> during_reg;
     std::atomic<uint64_t> registered{0}, deregistered{0};
@@ -170,9 +185,8 @@ private:
 
 // What went wrong in any fake, since the start; 0 is what a test wants.
 extern std::atomic<uint64_t> complaints;
-void complain(const char *what);
-
-size_t open_fds();
+// Who is told of it; nobody else than the standard error, at first.
+extern void (*complained)(const char *what);
 
 } // namespace fakes
 

@@ -2,7 +2,6 @@
 #include "fakes.h"
 #include <algorithm>
 #include <cstdio>
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 #include <utility>
@@ -12,26 +11,28 @@ namespace fakes {
 using ucx_ib_dmabuf::extent;
 
 std::atomic<uint64_t> complaints{0};
+void (*complained)(const char *what) = [](const char *what) {
+    if (complaints <= 20) {
+        fprintf(stderr, "fake hardware: %s\n", what);
+    }
+};
+
+namespace {
 
 void complain(const char *what)
 {
-    if (complaints++ < 20) {
-        fprintf(stderr, "fake hardware: %s\n", what);
+    ++complaints;
+    complained(what);
+}
+
+void tell(const observer &of, call what, uintptr_t address, size_t length)
+{
+    if (of) {
+        of(what, address, length);
     }
 }
 
-size_t open_fds()
-{
-    size_t count = 0;
-    DIR *dir     = opendir("/proc/self/fd");
-    while (dir != nullptr && readdir(dir) != nullptr) {
-        ++count;
-    }
-    if (dir != nullptr) {
-        closedir(dir);
-    }
-    return count;
-}
+} // namespace
 
 void faults::fail_call(uint64_t n, ucs_status_t status)
 {
@@ -98,6 +99,27 @@ gpu::blocks::const_iterator gpu::find(uintptr_t address) const
     return address - it->first < it->second.size ? it : blocks_.end();
 }
 
+// What is in the range; nothing if there is a page that has none of it.
+std::vector<piece> gpu::find(uintptr_t address, size_t length) const
+{
+    std::vector<piece> result;
+    size_t reached = 0; // of the range, in whole pages
+    auto it        = find(address);
+    if (it == blocks_.end()) {
+        it = blocks_.lower_bound(address);
+    }
+    for (; it != blocks_.end(); ++it) {
+        const auto &[base, all] = *it;
+        if (base > address &&
+            base - address >= std::min(reached + page_, length)) {
+            break;
+        }
+        result.push_back({base, all.size, all.id});
+        reached = (base + all.size - address + page_ - 1) / page_ * page_;
+    }
+    return reached < length ? std::vector<piece>() : result;
+}
+
 uint64_t gpu::id_at(uintptr_t address) const
 {
     std::lock_guard<std::mutex> locked(lock_);
@@ -137,6 +159,7 @@ ucs_status_t gpu::judge(uintptr_t address, size_t length) const
 
 ucs_status_t gpu::describe(uintptr_t address, extent *out)
 {
+    tell(each_call, call::describe, address, 1);
     ucs_status_t status = describe_faults.next();
     if (status == UCS_OK) {
         status = look(address, out);
@@ -149,12 +172,14 @@ ucs_status_t gpu::describe(uintptr_t address, extent *out)
 
 bool gpu::is_current(uintptr_t address, uint64_t identity)
 {
+    tell(each_call, call::is_current, address, 1);
     ++identity_calls;
     return id_at(address) == identity;
 }
 
 ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
 {
+    tell(each_call, call::export_range, address, length);
     if (address % page_ != 0 || length % page_ != 0 || length == 0) {
         complain("unaligned export");
         return UCS_ERR_INVALID_PARAM;
@@ -164,23 +189,15 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
         return status;
     }
     std::unique_lock<std::mutex> locked(lock_);
-    std::vector<piece> pieces;
-    auto it = blocks_.upper_bound(address);
-    if (it != blocks_.begin()) {
-        --it;
-    }
-    for (; it != blocks_.end() && it->first < address + length; ++it) {
-        if (it->first + it->second.size > address) {
-            pieces.push_back({it->first, it->second.size, it->second.id});
-        }
-    }
+    std::vector<piece> pieces = find(address, length);
     if (pieces.empty()) {
-        return UCS_ERR_INVALID_ADDR;
+        return UCS_ERR_INVALID_PARAM;
     }
-    *fd = -1;
-    if (real_fds) {
-        *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int made = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (made < 0) {
+        return UCS_ERR_IO_ERROR;
     }
+    *fd        = made;
     int device = blocks_.find(pieces[0].base)->second.device;
     // The latest of that number.
     exported_[*fd] = {std::move(pieces), ++last_export_, length, device};
@@ -195,17 +212,15 @@ std::vector<piece> gpu::contents(int fd, size_t length) const
 {
     std::lock_guard<std::mutex> locked(lock_);
     auto it = exported_.find(fd);
-    if (it == exported_.end() || (real_fds && fcntl(fd, F_GETFD) == -1)) {
+    if (it == exported_.end() || fcntl(fd, F_GETFD) == -1) {
         complain("registered something that is no open dma-buf");
         return {};
     }
-    // Without real ones, all have the same number.
-    const dmabuf &found = it->second;
-    if (real_fds && (length == 0 || length > found.length)) {
+    if (length == 0 || length > it->second.length) {
         complain("registered beyond the dma-buf");
         return {};
     }
-    return found.pieces;
+    return it->second.pieces;
 }
 
 uint64_t gpu::map(int fd)
@@ -262,6 +277,7 @@ uint64_t registration::id_at(uintptr_t at) const
 
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
+    tell(each_call, call::reg, address, length);
     if (during_reg) {
         std::exchange(during_reg, nullptr)();
     }
@@ -270,6 +286,7 @@ ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
         return status;
     }
     auto made     = std::make_unique<registration>();
+    made->with    = this;
     made->address = address;
     made->length  = length;
     made->pieces  = memory_.contents(fd, length);
@@ -294,11 +311,15 @@ ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 
 void nic::dereg(void *handle)
 {
+    tell(each_call, call::dereg, 0, 0);
     std::lock_guard<std::mutex> locked(lock_);
     auto *gone = static_cast<registration *>(handle);
     if (all_.erase(gone) == 0) {
         complain("deregistered twice");
         return;
+    }
+    if (gone->users != 0) {
+        complain("deregistered while in use");
     }
     gone->live = false;
     gone->pieces.clear();
