@@ -123,7 +123,7 @@ void engine::last_reference(cached_region *e)
         }
         retired_.remove(e);
         last.push(e);
-        changes_ += claim_unused(locked, &last);
+        claim_unused(locked, &last);
     }
     deregister(&last);
 }
@@ -135,7 +135,6 @@ void engine::invalidate(span range)
         guard locked(lock_);
         log_.add(range);
         failures_.forget(range);
-        ++changes_;
         for (pending *work = pending_; work != nullptr; work = work->next) {
             work->released |=
                 work->range.overlaps(range) && !LEFT_OUT(released_mark);
