@@ -234,6 +234,10 @@ private:
     } deferred_;
     condition_variable deferred_changed_;
 
+    // This thread is in a registrar's dereg: what it calls there is not to wait
+    // for what this very thread, or one that waits for it, deregisters.
+    static UCX_IB_DMABUF_PER_THREAD(bool) deregistering_;
+
     engine *next_ = nullptr; // fork.cc; from before it is in that list
     event_counts count_;
     std::atomic<unsigned> warned_{0};

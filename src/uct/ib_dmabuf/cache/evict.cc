@@ -10,6 +10,8 @@ namespace ucx_ib_dmabuf {
 // process may have made some.
 constexpr unsigned asked_again_after = 128;
 
+// Two threads may both be the first and ask, without a lock: it is the same
+// answer.
 void engine::learn_limit(guard &locked, int device)
 {
     if (budget_.knows(device)) {
@@ -152,7 +154,7 @@ void engine::evict_chosen(guard &locked, batch *victims)
 // False if there is nothing.
 bool engine::wait_for_leaving(guard &locked)
 {
-    if (leaving_.oldest() == nullptr) {
+    if (leaving_.oldest() == nullptr || deregistering_) {
         return false;
     }
     changed_.wait(locked, [this, last = claims_] {

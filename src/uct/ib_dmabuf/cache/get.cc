@@ -104,7 +104,8 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
     work.range = memory->joins
                      ? free_around(locked, nic, memory->range, request)
                      : range;
-    if (others_pending(locked, nic, work.range)) {
+    // Without waiting both register it, and one replaces the other.
+    if (!deregistering_ && others_pending(locked, nic, work.range)) {
         changed_.wait(locked,
                       [&] { return !others_pending(locked, nic, work.range); });
         return UCS_INPROGRESS;

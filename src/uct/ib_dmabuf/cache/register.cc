@@ -135,9 +135,10 @@ ucs_status_t engine::export_and_register(nic_id nic, span range,
                                          const nic_set &with,
                                          registered *result)
 {
-    int fd              = -1;
-    ucs_status_t status = memory_.export_range(range.lo, range.size(), &fd);
-    result->by_memory   = status != UCS_OK;
+    int fd = -1;
+    ucs_status_t status =
+        as_answer(memory_.export_range(range.lo, range.size(), &fd));
+    result->by_memory = status != UCS_OK;
     if (status != UCS_OK) {
         count(count_.failures);
         trace("export", nic, range, status);
@@ -164,7 +165,7 @@ ucs_status_t engine::register_with(nic_id nic, int fd, registered *result)
     void *handle = nullptr;
     span range   = result->range;
     ucs_status_t status =
-        nics_[nic].nic->reg(fd, range.lo, range.size(), &handle);
+        as_answer(nics_[nic].nic->reg(fd, range.lo, range.size(), &handle));
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;

@@ -6,6 +6,8 @@
 // unused then claims it, and deregisters it without the lock.
 namespace ucx_ib_dmabuf {
 
+UCX_IB_DMABUF_PER_THREAD(bool) engine::deregistering_;
+
 static const char *name_of(cause why)
 {
     switch (why) {
@@ -85,7 +87,9 @@ void engine::deregister(batch *claimed, bool forced)
     if (claimed->empty()) {
         return;
     }
-    unsigned done = 0;
+    unsigned done     = 0;
+    const bool nested = deregistering_;
+    deregistering_    = true;
     for (cached_region *e = claimed->first(); e != nullptr;
          e                = e->rest->next_in_batch) {
         trace("deregister", e->nic, make_span(e->address, e->length), UCS_OK,
@@ -93,6 +97,7 @@ void engine::deregister(batch *claimed, bool forced)
         nics_[e->nic].nic->dereg(e->handle);
         ++done;
     }
+    deregistering_ = nested;
     count(count_.deregistrations, done);
     {
         guard locked(lock_);
