@@ -118,14 +118,13 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
         lru_.remove(e);
         lru_.add(e);
         // Once for all of a mapping: the look at what is recent ends that.
-        bool whole =
-            lacking->mapped > 0 && e->device == lacking->device && is_first(e);
+        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
+                     is_first(e) && is_idle_mapping(locked, e);
         bool alone = lacking->regions > 0 ||
                      (lacking->registered > 0 && e->nic == lacking->nic);
         if (e->why != cause::none || !(whole || alone) || !is_idle(locked, e)) {
             continue;
         }
-        whole       = whole && is_idle_mapping(locked, e);
         bool recent = e->recent.exchange(false);
         if (whole) {
             mapping::all_of(e, [&](cached_region *each) {
@@ -133,10 +132,9 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
                 return true;
             });
         }
-        if (!recent && whole) {
-            choose_mapping(locked, e, lacking, out);
-        } else if (!recent && alone) {
-            choose(locked, e, lacking, out);
+        if (!recent) {
+            whole ? choose_mapping(locked, e, lacking, out)
+                  : choose(locked, e, lacking, out);
         }
     }
 }
