@@ -22,11 +22,6 @@ struct nic_slot {
     // How many of its regions of their memory were asked for, not counting
     // those that were made for it because another NIC asked.
     std::array<std::atomic<uint32_t>, budget::max_devices> used{};
-    // How many allocations of theirs it has said not to support before it had
-    // registered any; so many, and it cannot at all. Then how often it was
-    // asked since as well.
-    static constexpr uint8_t enough = 3;
-    std::array<uint8_t, budget::max_devices> unsupported{};
     bool inherited = false; // the parent's, before a fork
     unsigned busy  = 0;     // regions claimed and not yet deregistered
 
@@ -46,32 +41,17 @@ struct pending {
     pending *next = nullptr;
 };
 
-// What has to go before something fits: mappings of a GPU, registrations of a
-// NIC, regions of whatever kind.
-struct shortage {
-    int device        = 0; // its place in the budget
-    size_t mapped     = 0; // bytes, as the next
-    cache::nic_id nic = max_nics;
-    size_t registered = 0;
-    size_t regions    = 0;
-
-    bool nothing() const
-    {
-        return mapped == 0 && registered == 0 && regions == 0;
-    }
-};
-
-// What was evicted for one miss after a refusal, in bytes.
-struct evicted {
+// What there is of a GPU and of a NIC, in bytes.
+struct amounts {
     size_t mapped     = 0;
     size_t registered = 0;
-    bool waited       = false; // for what others deregister
-    // What there was when it was last tried.
-    struct {
-        uint64_t changes  = 0;
-        size_t mapped     = 0;
-        size_t registered = 0;
-    } before;
+};
+
+// The attempts to register something for one miss.
+struct attempts {
+    bool refused  = false; // for want of room, and something was evicted
+    uint64_t time = 0;     // of the last one, in the release log
+    amounts first, last;   // what there was beside it
 };
 
 // What one export has led to. Room for it is reserved in the budget.
@@ -128,9 +108,6 @@ private:
                          uint64_t time, cached_region **out);
     bool retire_stale(guard &, const memory_run &memory,
                       span range); // releases the lock
-    ucs_status_t known_failure(guard &, nic_id nic,
-                               const memory_run &memory) const;
-    void count_request(guard &, nic_id nic, const memory_run &memory);
     bool others_pending(guard &, nic_id nic, span range) const;
     span free_around(guard &, nic_id nic, span memory, span request) const;
     void add_reference(guard &, cached_region *e);
@@ -141,12 +118,12 @@ private:
                       pending *work, cached_region **out);
     ucs_status_t try_range(nic_id nic, span range, bool exact,
                            const memory_run &memory, pending *work,
-                           evicted *gone, registered *result);
+                           attempts *made, registered *result);
     ucs_status_t prepare(nic_id nic, span range, bool exact,
-                         const memory_run &memory, pending *work, evicted *gone,
-                         nic_set *others);
+                         const memory_run &memory, pending *work,
+                         attempts *made);
     ucs_status_t export_and_register(nic_id nic, span range,
-                                     const nic_set &others, registered *result);
+                                     const nic_set &with, registered *result);
     ucs_status_t register_with(nic_id nic, int fd, registered *result);
     nic_set add_companions(guard &, nic_id nic, span range,
                            const memory_run &memory);
@@ -164,17 +141,16 @@ private:
     bool is_idle(guard &, cached_region *e) const;
     bool is_idle_mapping(guard &, cached_region *e) const;
     void learn_limit(guard &, int device); // releases the lock
-    bool reserve(guard &, nic_id nic, int device, span range); // the same
-    bool wait_for_leaving(guard &);                            // the same
-    ucs_status_t may_fit(guard &, nic_id nic, int device, size_t size,
-                         evicted *gone); // the same
+    ucs_status_t refused(guard &, nic_id nic, int device, size_t size,
+                         shortage *lacking);
+    ucs_status_t reserve(guard &, nic_id nic, int device,
+                         span range); // the same
+    bool wait_for_leaving(guard &);   // the same
+    amounts beside(guard &, nic_id nic, int device, size_t size) const;
     bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
-                   evicted *gone);
-    void note_attempt(guard &, nic_id nic, int device, evicted *gone);
-    void found_room(guard &, nic_id nic, int device);
+                   attempts *made);
     shortage left_after(guard &, shortage lacking) const;
-    bool evict(guard &, const shortage &lacking, evicted *gone); // the same
-    void evict_chosen(guard &, batch *victims);                  // the same
+    void evict_chosen(guard &, batch *victims); // the same
     void choose(guard &, cached_region *e, shortage *lacking, batch *out);
     void choose_mapping(guard &, cached_region *e, shortage *lacking,
                         batch *out);
@@ -247,7 +223,6 @@ private:
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
-    uint64_t changes_    = 0; // that may have made room
     uint64_t claims_     = 0; // how many there have been
     uint32_t generation_ = 0; // how many forks ago it was made
 
@@ -258,6 +233,10 @@ private:
         bool running = false, stop = false;
     } deferred_;
     condition_variable deferred_changed_;
+
+    // This thread is in a registrar's dereg: what it calls there is not to wait
+    // for what this very thread, or one that waits for it, deregisters.
+    static UCX_IB_DMABUF_PER_THREAD(bool) deregistering_;
 
     engine *next_ = nullptr; // fork.cc; from before it is in that list
     event_counts count_;

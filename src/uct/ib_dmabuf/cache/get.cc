@@ -97,15 +97,15 @@ ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
         add_reference(locked, *out);
         return UCS_OK;
     }
-    count_request(locked, nic, *memory);
-    ucs_status_t status = known_failure(locked, nic, *memory);
+    ucs_status_t status = failures_.ask(memory->identity, nic);
     if (status != UCS_OK) {
         return status;
     }
     work.range = memory->joins
                      ? free_around(locked, nic, memory->range, request)
                      : range;
-    if (others_pending(locked, nic, work.range)) {
+    // Without waiting both register it, and one replaces the other.
+    if (!deregistering_ && others_pending(locked, nic, work.range)) {
         changed_.wait(locked,
                       [&] { return !others_pending(locked, nic, work.range); });
         return UCS_INPROGRESS;
@@ -150,27 +150,6 @@ bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
     locked.unlock();
     deregister(&stale);
     return true;
-}
-
-// The error that it would come to once more, else UCS_OK.
-ucs_status_t engine::known_failure(guard &, nic_id nic,
-                                   const memory_run &memory) const
-{
-    return nics_[nic].unsupported[budget::place(memory.device)] >=
-                   nic_slot::enough
-               ? UCS_ERR_UNSUPPORTED
-               : failures_.find(memory.identity, nic);
-}
-
-// What has failed is tried again after so many requests.
-void engine::count_request(guard &, nic_id nic, const memory_run &memory)
-{
-    uint8_t &asked = nics_[nic].unsupported[budget::place(memory.device)];
-    if (asked >= nic_slot::enough &&
-        ++asked == nic_slot::enough + failures::asked_again_after) {
-        asked = nic_slot::enough - 1;
-    }
-    failures_.count_request(memory.identity, nic);
 }
 
 bool engine::others_pending(guard &, nic_id nic, span range) const

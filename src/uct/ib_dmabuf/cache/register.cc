@@ -24,7 +24,7 @@ ucs_status_t engine::make(nic_id nic, span request, const memory_run &memory,
                           pending *work, cached_region **out)
 {
     registered result;
-    evicted gone;
+    attempts made;
     span pages  = aligned(request, granularity_);
     span ways[] = {
         aligned(range_to_register(memory.range, request, settings_.chunk_size),
@@ -33,7 +33,7 @@ ucs_status_t engine::make(nic_id nic, span request, const memory_run &memory,
     ucs_status_t status = UCS_OK;
     for (span range : ways) {
         status =
-            try_range(nic, range, range == pages, memory, work, &gone, &result);
+            try_range(nic, range, range == pages, memory, work, &made, &result);
         // What is not supported is not so for any size.
         if (status == UCS_OK || status == UCS_ERR_CANCELED ||
             status == UCS_ERR_UNSUPPORTED || range == pages) {
@@ -56,35 +56,31 @@ ucs_status_t engine::make(nic_id nic, span request, const memory_run &memory,
 // and something could be evicted.
 ucs_status_t engine::try_range(nic_id nic, span range, bool exact,
                                const memory_run &memory, pending *work,
-                               evicted *gone, registered *result)
+                               attempts *made, registered *result)
 {
-    nic_set with;
     result->by_memory   = false;
     result->range       = range;
-    ucs_status_t status = prepare(nic, range, exact, memory, work, gone, &with);
+    ucs_status_t status = prepare(nic, range, exact, memory, work, made);
     if (status != UCS_OK) {
         return status;
     }
+    nic_set unused = work->nics;
     do {
-        status = export_and_register(nic, range, with, result);
+        status = export_and_register(nic, range, work->nics, result);
     } while (lacks_room(status) &&
-             make_room(nic, memory.device, range.size(), status, gone));
+             make_room(nic, memory.device, range.size(), status, made));
     result->mapped = result->count > 0;
-    with.set(nic);
-    guard locked(lock_);
     for (unsigned i = 0; i < result->count; ++i) {
-        with.reset(result->nic[i]);
+        unused.reset(result->nic[i]);
     }
+    guard locked(lock_);
     for (nic_id each = 0; each < nic_end_; ++each) {
-        if (with[each]) {
+        if (unused[each]) {
             budget_.remove(each, range.size());
         }
     }
     if (!result->mapped) {
         budget_.unmap(memory.device, range.size());
-    }
-    if (status == UCS_OK && pending_ == work && work->next == nullptr) {
-        found_room(locked, nic, memory.device);
     }
     return status;
 }
@@ -93,31 +89,22 @@ ucs_status_t engine::try_range(nic_id nic, span range, bool exact,
 // already, in part, nothing is evicted: the pages of the request will do.
 ucs_status_t engine::prepare(nic_id nic, span range, bool exact,
                              const memory_run &memory, pending *work,
-                             evicted *gone, nic_set *others)
+                             attempts *made)
 {
     guard locked(lock_);
     int device = memory.device;
     if (!exact && nics_[nic].index.first(range) != nullptr &&
-        !budget_.lacking(device, {range.size(), 1}).nothing()) {
+        !budget_.lacking(device, range.size(), 1).nothing()) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    if (!reserve(locked, nic, device, range)) {
-        return UCS_ERR_EXCEEDS_LIMIT;
+    ucs_status_t status = reserve(locked, nic, device, range);
+    if (status == UCS_OK) {
+        made->time = log_.now();
+        made->last = beside(locked, nic, device, range.size());
+        work->nics = add_companions(locked, nic, range, memory);
+        work->nics.set(nic);
     }
-    ucs_status_t status = may_fit(locked, nic, device, range.size(), gone);
-    if (work->released) {
-        status = UCS_ERR_CANCELED;
-    }
-    if (status != UCS_OK) {
-        budget_.remove(nic, range.size());
-        budget_.unmap(device, range.size());
-        return status;
-    }
-    note_attempt(locked, nic, device, gone);
-    *others    = add_companions(locked, nic, range, memory);
-    work->nics = *others;
-    work->nics.set(nic);
-    return UCS_OK;
+    return status;
 }
 
 // The other NICs that profit from this export: those that need at least half as
@@ -133,10 +120,10 @@ nic_set engine::add_companions(guard &locked, nic_id nic, span range,
     for (nic_id other = 0; other < nic_end_; ++other) {
         if (other != nic && nics_[other].nic != nullptr &&
             nics_[other].used[device] >= std::max(used / 2, 2u) &&
-            known_failure(locked, other, memory) == UCS_OK &&
+            failures_.find(memory.identity, other) == nullptr &&
             nics_[other].index.find(bytes.lo, bytes.size()) == nullptr &&
             !others_pending(locked, other, range) &&
-            budget_.lacking(device, {0, 1}).nothing()) {
+            budget_.lacking(device, 0, 1).nothing()) {
             budget_.add(other, range.size());
             result.set(other);
         }
@@ -145,12 +132,13 @@ nic_set engine::add_companions(guard &locked, nic_id nic, span range,
 }
 
 ucs_status_t engine::export_and_register(nic_id nic, span range,
-                                         const nic_set &others,
+                                         const nic_set &with,
                                          registered *result)
 {
-    int fd              = -1;
-    ucs_status_t status = memory_.export_range(range.lo, range.size(), &fd);
-    result->by_memory   = status != UCS_OK;
+    int fd = -1;
+    ucs_status_t status =
+        as_answer(memory_.export_range(range.lo, range.size(), &fd));
+    result->by_memory = status != UCS_OK;
     if (status != UCS_OK) {
         count(count_.failures);
         trace("export", nic, range, status);
@@ -160,9 +148,9 @@ ucs_status_t engine::export_and_register(nic_id nic, span range,
     status = register_with(nic, fd, result);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
-    for (nic_id other = 0; status == UCS_OK && others.any() && other < max_nics;
-         ++other) {
-        if (others[other]) {
+    for (nic_id other = 0;
+         status == UCS_OK && with.count() > 1 && other < max_nics; ++other) {
+        if (with[other] && other != nic) {
             register_with(other, fd, result);
         }
     }
@@ -177,7 +165,7 @@ ucs_status_t engine::register_with(nic_id nic, int fd, registered *result)
     void *handle = nullptr;
     span range   = result->range;
     ucs_status_t status =
-        nics_[nic].nic->reg(fd, range.lo, range.size(), &handle);
+        as_answer(nics_[nic].nic->reg(fd, range.lo, range.size(), &handle));
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
@@ -303,25 +291,16 @@ void engine::undo(const memory_run &memory, registered *what)
     }
 }
 
-// So that it is not tried with each message. Whether a GPU and a NIC work
-// together at all shows when they first try; afterwards it is the memory, and
-// one allocation may be odd then, too.
+// So that it is not tried with each message.
 void engine::note_failure(nic_id nic, const memory_run &memory, pending *work,
                           bool by_memory, ucs_status_t status)
 {
     guard locked(lock_);
-    int device = budget::place(memory.device);
     // Other chunks of the same allocation may have failed meanwhile.
-    if (work->released || known_failure(locked, nic, memory) != UCS_OK) {
-        return;
+    if (!work->released && failures_.find(memory.identity, nic) == nullptr) {
+        failures_.add(memory.range, memory.identity,
+                      by_memory ? failures::any_nic : nic, status);
     }
-    if (status == UCS_ERR_UNSUPPORTED && !by_memory &&
-        nics_[nic].used[device] == 0 &&
-        nics_[nic].unsupported[device] < nic_slot::enough) {
-        ++nics_[nic].unsupported[device];
-    }
-    failures_.add(memory.range, memory.identity,
-                  by_memory ? failures::any_nic : nic, status);
 }
 
 } // namespace ucx_ib_dmabuf

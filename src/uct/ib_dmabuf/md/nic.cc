@@ -4,14 +4,20 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <pthread.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 
+std::mutex nic::mutex_;
+
 nic::nic(uct_ib_md_t *md, gpu_vendor &gpu)
     : md_(md), gpu_(gpu), copies_(gpu, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
 {
+    [[maybe_unused]] static const int once =
+        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
+                       [] { mutex_.unlock(); });
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).
     md->dev.max_zcopy_log_sge = 1;

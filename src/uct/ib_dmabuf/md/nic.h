@@ -16,7 +16,7 @@ namespace ucx_ib_dmabuf {
 struct registration {
     ibv_mr *mr;
     pid_t process;               // that made it
-    memh *invalidated = nullptr; // to tell at its end. Under the NIC's lock
+    memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock
 };
 
 // Registers dma-bufs in the protection domain of one of uct_ib's memory
@@ -67,7 +67,9 @@ private:
     uct_ib_md_t *const md_;
     gpu_vendor &gpu_;
     staging_pool copies_;
-    std::mutex mutex_;
+    // Of all NICs: a fork waits for it, as the child may close what another
+    // thread was just changing.
+    static std::mutex mutex_;
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };
 
