@@ -11,6 +11,7 @@
 #include "release_log.h"
 #include <array>
 #include <bitset>
+#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -33,25 +34,11 @@ struct nic_slot {
     }
 };
 
-// A registration that is being made, without the lock. On its maker's stack.
-struct pending {
-    span range;            // that others need not register meanwhile
-    nic_set nics;          // with which
-    bool released = false; // some of the memory went meanwhile
-    pending *next = nullptr;
-};
-
-// What there is of a GPU and of a NIC, in bytes.
-struct amounts {
+// What there was of a GPU and of a NIC, in bytes, beside what was tried.
+struct attempt {
+    uint64_t time     = 0; // of the release log
     size_t mapped     = 0;
     size_t registered = 0;
-};
-
-// The attempts to register something for one miss.
-struct attempts {
-    bool refused  = false; // for want of room, and something was evicted
-    uint64_t time = 0;     // of the last one, in the release log
-    amounts first, last;   // what there was beside it
 };
 
 // What one export has led to. Room for it is reserved in the budget.
@@ -62,6 +49,25 @@ struct registered {
     cache::nic_id nic[max_nics];
     void *handle[max_nics];
     unsigned count = 0;
+};
+
+// A registration that is being made, without the lock, for one miss. On its
+// maker's stack; others see it when it has begun.
+struct pending {
+    pending(cache::nic_id with, span asked) : nic(with), request(asked) {}
+
+    const cache::nic_id nic;
+    const span request;
+    memory_run memory;
+    registered made;
+    attempt tried;                  // the latest
+    std::optional<attempt> refused; // the first, if there was no room
+
+    // Under the lock.
+    span range;            // that others need not register meanwhile
+    nic_set nics;          // with which
+    bool released = false; // some of the memory went meanwhile
+    pending *next = nullptr;
 };
 
 // The inside of a cache. Functions that take a `guard` are called with the
@@ -104,8 +110,7 @@ private:
 
     // get.cc
     ucs_status_t miss(nic_id nic, span request, cached_region **out);
-    ucs_status_t acquire(nic_id nic, span request, memory_run *memory,
-                         uint64_t time, cached_region **out);
+    ucs_status_t begin(pending *work, uint64_t time, cached_region **out);
     bool retire_stale(guard &, const memory_run &memory,
                       span range); // releases the lock
     bool others_pending(guard &, nic_id nic, span range) const;
@@ -114,49 +119,36 @@ private:
     void end(pending *work);
 
     // register.cc
-    ucs_status_t make(nic_id nic, span request, const memory_run &memory,
-                      pending *work, cached_region **out);
-    ucs_status_t try_range(nic_id nic, span range, bool exact,
-                           const memory_run &memory, pending *work,
-                           attempts *made, registered *result);
-    ucs_status_t prepare(nic_id nic, span range, bool exact,
-                         const memory_run &memory, pending *work,
-                         attempts *made);
-    ucs_status_t export_and_register(nic_id nic, span range,
-                                     const nic_set &with, registered *result);
+    ucs_status_t make(pending *work, cached_region **out);
+    ucs_status_t try_range(pending *work, bool exact);
+    ucs_status_t prepare(pending *work, bool exact);
+    nic_set add_companions(guard &, const pending &work);
+    ucs_status_t export_and_register(pending *work);
     ucs_status_t register_with(nic_id nic, int fd, registered *result);
-    nic_set add_companions(guard &, nic_id nic, span range,
-                           const memory_run &memory);
-    ucs_status_t publish(nic_id nic, const memory_run &memory, pending *work,
-                         registered *what, cached_region **out);
-    cached_region *make_region(guard &, const memory_run &memory,
-                               const registered &what, unsigned i);
-    bool insert(writer &, cached_region *e, batch *replaced);
-    void undo(const memory_run &memory, registered *what);
-    void note_failure(nic_id nic, const memory_run &memory, pending *work,
-                      bool by_memory, ucs_status_t status);
     bool still_current(const memory_run &memory);
+    ucs_status_t publish(pending *work, cached_region **out);
+    cached_region *make_region(guard &, const pending &work, unsigned i);
+    bool insert(writer &, cached_region *e, batch *replaced);
+    void undo(pending *work);
+    void note_failure(pending *work, ucs_status_t status);
 
     // evict.cc
+    void learn_limit(guard &, int device); // releases the lock
     bool is_idle(guard &, cached_region *e) const;
     bool is_idle_mapping(guard &, cached_region *e) const;
-    void learn_limit(guard &, int device); // releases the lock
-    ucs_status_t refused(guard &, nic_id nic, int device, size_t size,
-                         shortage *lacking);
-    ucs_status_t reserve(guard &, nic_id nic, int device,
-                         span range); // the same
-    bool wait_for_leaving(guard &);   // the same
-    amounts beside(guard &, nic_id nic, int device, size_t size) const;
-    bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
-                   attempts *made);
     shortage left_after(guard &, shortage lacking) const;
-    void evict_chosen(guard &, batch *victims); // the same
     void choose(guard &, cached_region *e, shortage *lacking, batch *out);
     void choose_mapping(guard &, cached_region *e, shortage *lacking,
                         batch *out);
     void choose_overlapping(guard &, nic_id nic, span range, shortage *lacking,
                             batch *out);
     void choose_oldest(guard &, shortage *lacking, batch *out);
+    void evict_chosen(guard &, batch *victims); // releases the lock
+    bool wait_for_leaving(guard &);             // releases the lock
+    attempt beside(guard &, const pending &work) const;
+    ucs_status_t refused(guard &, const pending &work, shortage *lacking);
+    ucs_status_t reserve(guard &, const pending &work); // releases the lock
+    bool make_room(pending *work, ucs_status_t status);
 
     // retire.cc
     void retire(writer &, cached_region *e, cause why);

@@ -162,14 +162,24 @@ bool engine::wait_for_leaving(guard &locked)
     return true;
 }
 
-// UCS_OK if so many bytes more are worth trying. Else how they were refused,
-// and what would have to go first, if it can.
-ucs_status_t engine::refused(guard &locked, nic_id nic, int device, size_t size,
+// What there is of the GPU and of the NIC, without what is reserved for this.
+attempt engine::beside(guard &, const pending &work) const
+{
+    size_t size = work.made.range.size();
+    return {.time       = log_.now(),
+            .mapped     = budget_.mapped(work.memory.device) - size,
+            .registered = budget_.registered(work.nic) - size};
+}
+
+// UCS_OK if it is worth trying. Else how as much was refused, and what would
+// have to go first, if it can.
+ucs_status_t engine::refused(guard &locked, const pending &work,
                              shortage *lacking)
 {
-    refusal *last     = refusals_.find(nic, lacking->device);
-    size_t mapped     = budget_.mapped(device) + size;
-    size_t registered = budget_.registered(nic) + size;
+    refusal *last     = refusals_.find(work.nic, lacking->device);
+    size_t size       = work.made.range.size();
+    size_t mapped     = budget_.mapped(work.memory.device) + size;
+    size_t registered = budget_.registered(work.nic) + size;
     if (last == nullptr || last->time != log_.now() || size < last->size ||
         mapped < last->mapped || registered < last->registered) {
         return UCS_OK;
@@ -192,23 +202,25 @@ ucs_status_t engine::refused(guard &locked, nic_id nic, int device, size_t size,
 
 // Takes room for a registration of the range, after evicting what stands in its
 // way; evicts nothing if that is not enough.
-ucs_status_t engine::reserve(guard &locked, nic_id nic, int device, span range)
+ucs_status_t engine::reserve(guard &locked, const pending &work)
 {
+    int device = work.memory.device;
+    span range = work.made.range;
     for (bool waited = false;;) {
         shortage lacking    = budget_.lacking(device, range.size(), 1);
-        lacking.nic         = nic;
+        lacking.nic         = work.nic;
         ucs_status_t status = UCS_ERR_EXCEEDS_LIMIT;
         if (lacking.nothing()) {
-            status = refused(locked, nic, device, range.size(), &lacking);
+            status = refused(locked, work, &lacking);
         }
         if (status == UCS_OK) {
             budget_.map(device, range.size());
-            budget_.add(nic, range.size());
+            budget_.add(work.nic, range.size());
             return UCS_OK;
         }
         batch victims;
         if (!lacking.nothing() && left_after(locked, lacking).nothing()) {
-            choose_overlapping(locked, nic, range, &lacking, &victims);
+            choose_overlapping(locked, work.nic, range, &lacking, &victims);
             choose_oldest(locked, &lacking, &victims);
         }
         if (!victims.empty()) {
@@ -221,53 +233,46 @@ ucs_status_t engine::reserve(guard &locked, nic_id nic, int device, span range)
     }
 }
 
-// Without those bytes, which are reserved.
-amounts engine::beside(guard &, nic_id nic, int device, size_t size) const
-{
-    return {budget_.mapped(device) - size, budget_.registered(nic) - size};
-}
-
 // After the GPU or the NIC said that there is no room, and not which of the
 // two: the first time for a miss, waits for what others deregister and evicts
 // until there is no more of both with it than there was without it. False if
 // that is no use.
-bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
-                       attempts *made)
+bool engine::make_room(pending *work, ucs_status_t status)
 {
     guard locked(lock_);
-    amounts last    = made->last;
-    refusal &note   = refusals_.add(nic, budget::place(device));
-    note.time       = made->time;
-    note.status     = status;
-    note.size       = size;
-    note.mapped     = last.mapped + size;
-    note.registered = last.registered + size;
-    if (made->refused) {
+    const attempt last = work->tried;
+    size_t size        = work->made.range.size();
+    int device         = budget::place(work->memory.device);
+    refusal &note      = refusals_.add(work->nic, device);
+    note.status        = status;
+    note.time          = last.time;
+    note.size          = size;
+    note.mapped        = last.mapped + size;
+    note.registered    = last.registered + size;
+    if (work->refused) {
         // As much has gone since, and that was not it.
-        if (note.mapped <= made->first.mapped) {
+        if (note.mapped <= work->refused->mapped) {
             note.mapped = 0;
         }
-        if (note.registered <= made->first.registered) {
+        if (note.registered <= work->refused->registered) {
             note.registered = 0;
         }
         return false;
     }
-    made->refused = true;
-    made->first   = last;
+    work->refused = last;
     wait_for_leaving(locked);
-    shortage lacking{.device     = budget::place(device),
-                     .nic        = nic,
+    shortage lacking{.device     = device,
+                     .nic        = work->nic,
                      .mapped     = budget_.mapped(device),
-                     .registered = budget_.registered(nic)};
+                     .registered = budget_.registered(work->nic)};
     take_off(&lacking.mapped, last.mapped);
     take_off(&lacking.registered, last.registered);
     batch victims;
     choose_oldest(locked, &lacking, &victims);
     evict_chosen(locked, &victims);
-    made->time = log_.now();
-    made->last = beside(locked, nic, device, size);
-    return made->last.mapped < last.mapped ||
-           made->last.registered < last.registered;
+    work->tried = beside(locked, *work);
+    return work->tried.mapped < last.mapped ||
+           work->tried.registered < last.registered;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -29,7 +29,7 @@ public:
     // The references that a thread has just now it counts in few cache lines:
     // of many objects, it would have to wait for the memory of each count. An
     // object has one place there, which may be another one's at the moment.
-    struct hot_count {
+    struct alignas(8) hot_count { // one word, to be atomic
         uint32_t object;
         int32_t count;
     };
