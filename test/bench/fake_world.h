@@ -8,6 +8,9 @@
 // memory below. A NIC that registers everything. Both without cost.
 class fake_world : public ucx_ib_dmabuf::exporter,
                    public ucx_ib_dmabuf::registrar {
+    using ucs_status_t = ucx_ib_dmabuf::ucs_status_t;
+    using enum ucx_ib_dmabuf::ucs_status_t;
+
 public:
     static constexpr uintptr_t first = uintptr_t{1} << 40;
 

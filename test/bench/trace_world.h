@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_TEST_BENCH_TRACE_WORLD_H_
 
 #include "../../src/uct/ib_dmabuf/cache/provider.h"
+#include <common/status.h>
 #include <map>
 
 // What calls cost, in nanoseconds: nobody waits, a clock is advanced.

@@ -33,6 +33,7 @@ test_gtest_cache_test_model_SOURCES = $(cache_model_sources) \
 test_gtest_cache_test_model_LDADD   = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main
 
+if HAVE_UCX
 UNIT_TESTS     += test/gtest/cache/test_pressure
 check_PROGRAMS += test/gtest/cache/test_pressure
 test_gtest_cache_test_pressure_SOURCES = \
@@ -44,6 +45,7 @@ test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) \
     $(alloc_faults_ldflags)
 test_gtest_cache_test_pressure_LDADD   = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main -lucs -ldl
+endif
 endif
 
 # Built by clang in one go, so that the fuzzer sees the cache's own branches.

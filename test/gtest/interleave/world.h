@@ -3,6 +3,7 @@
 #define TEST_GTEST_INTERLEAVE_WORLD_H_
 
 #include "explore.h"
+#include <common/status.h>
 #include <deque>
 #include <set>
 #include <uct/ib_dmabuf/cache/cache.h>

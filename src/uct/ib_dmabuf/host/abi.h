@@ -56,12 +56,12 @@ public:
     const size_t pd_offset; // of uct_ib_md_t
 
     // Puts our functions in the place of uct_ib's.
-    virtual void replace(std::array<void *, max_ops> &ops) const = 0;
+    virtual void replace(std::array<void *, max_ops> &ops) const    = 0;
     virtual ucs_status_t query(const original_domain &from,
-                               domain_attributes *out) const     = 0;
+                               domain_attributes *out) const        = 0;
     virtual ucs_status_t reg(const original_domain &with,
                              const reg_request &request,
-                             uct_mem_h *memh) const              = 0;
+                             uct_mem_h *memh) const                 = 0;
     virtual bool is_one_operation(const reg_request &request) const = 0;
 
 protected:

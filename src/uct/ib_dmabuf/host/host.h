@@ -22,21 +22,21 @@ public:
     // Looks all up in a library that defines uct_ib_component, and checks that
     // it is what we think; changes nothing. Null, and why, if it is not.
     // `component` is the one in use.
-    static std::unique_ptr<host> look_up(library &&uct_ib,
-                                         uct_component_t *component,
-                                         const char **why);
+    static std::unique_ptr<host>
+    look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
     const char *path() const { return uct_ib_.path(); }
     const abi &generation() const { return *abi_; }
     const ucs_functions &ucs() const { return ucs_; }
     const ucm_functions &ucm() const { return ucm_; }
     const verbs_functions &verbs() const { return verbs_; }
-    const config_parser &parser() const { return parser_; }
+    config_parser &parser() { return parser_; }
     uct_component_t *component() const { return component_; }
 
     // From now on the domains that this uct_ib opens are given to `make`.
     void serve(make_domain make);
-    // Where UCP asks for whole allocations by default, it asks for what is used.
+    // Where UCP asks for whole allocations by default, it asks for what is
+    // used.
     void register_what_is_used() const noexcept;
 
     // md_open, with uct_ib's own in it.
@@ -75,8 +75,7 @@ private:
 // the one whose log, memory types and events the whole process uses. What is no
 // copy as we know them is declined, with one warning for each. Thread-safe; to
 // be called whenever there may be another: cheap if nothing was loaded.
-void serve_new_copies(bool (*prepare)(const host &copy),
-                      make_domain make) noexcept;
+void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

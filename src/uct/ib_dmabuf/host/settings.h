@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_HOST_SETTINGS_H_
 #define UCX_IB_DMABUF_HOST_SETTINGS_H_
 
-#include "types.h"
+#include "ucm.h"
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,11 +47,10 @@ public:
     // Null, or the name of a symbol that is missing.
     const char *find(const library &ucx);
 
-    // Lists the table, for good. Null without memory.
-    void *show(const settings_table &table) const noexcept;
-    // Reads the variables of a table that is shown. A wrong one is logged by
-    // name, and makes this fail.
-    ucs_status_t read(void *shown, void *out) const noexcept;
+    // Lists a table, the only one, for good.
+    void show(const settings_table &table) noexcept;
+    // Reads its variables. A wrong one is logged by name, and makes this fail.
+    ucs_status_t read(void *out) noexcept;
 
     // What one of UCX's own tables has of a setting.
     struct ucx_setting {
@@ -59,16 +58,37 @@ public:
         size_t offset;
     };
     // False if there is none.
-    bool find_setting(const char *table, const char *name, ucx_setting *out) const;
+    bool find_setting(const char *table, const char *name,
+                      ucx_setting *out) const;
 
 private:
-    size_t field_words() const { return (doc_nop_ != nullptr) ? 11 : 10; }
+    static constexpr size_t max_settings    = 15;
+    static constexpr size_t max_field_words = 11;
+
+    size_t field_words() const
+    {
+        return (doc_nop_ != nullptr) ? max_field_words : max_field_words - 1;
+    }
+
+    // ucs_config_global_list_entry_t. A table is an array of
+    // ucs_config_field_t: name, standard value, text, offset, five functions,
+    // from 1.17 a sixth, argument; a null name ends it.
+    struct table_entry {
+        const char *name;
+        const char *prefix;
+        const void **table;
+        size_t size;
+        ucs_list_link_t list;
+        uint8_t flags; // from 1.15
+    };
 
     void *list_;
     void *fill_opts_;
     void *kinds_[5][5]; // by setting_kind: read, write, clone, release, help
     void *doc_nop_;     // from 1.17
     bool by_entry_;     // from 1.15
+    table_entry entry_{};
+    const void *fields_[max_field_words * (max_settings + 1)]{};
 };
 
 } // namespace ucx_ib_dmabuf

@@ -17,6 +17,7 @@ enum ucs_status_t : int8_t {
     UCS_ERR_IO_ERROR      = -3,
     UCS_ERR_NO_MEMORY     = -4,
     UCS_ERR_INVALID_PARAM = -5,
+    UCS_ERR_INVALID_ADDR  = -7,
     UCS_ERR_NO_ELEM       = -12,
     UCS_ERR_NO_DEVICE     = -14,
     UCS_ERR_BUSY          = -15,

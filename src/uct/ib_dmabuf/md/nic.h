@@ -19,16 +19,14 @@ struct registration {
 };
 
 // Registers dma-bufs in the protection domain of one of uct_ib's memory
-// domains.
+// domains, for handles of its layout.
 class nic final : public registrar {
 public:
-    nic(uct_ib_md_t *md, gpu_vendor &gpu);
+    nic(const protection_domain &pd, const keys_layout &layout,
+        bool relaxed_order, gpu_vendor &gpu);
 
     // The device's, for messages.
-    const char *name() const
-    {
-        return ibv_get_device_name(md_->pd->context->device);
-    }
+    const char *name() const { return pd_.verbs_pd->context->device->name; }
 
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
@@ -60,10 +58,11 @@ private:
         uint32_t lkey, rkey;
     };
 
-    int access() const;
     registration *find(void *handle);
 
-    uct_ib_md_t *const md_;
+    const protection_domain pd_;
+    const keys_layout layout_;
+    const int access_;
     gpu_vendor &gpu_;
     staging_pool copies_;
     std::mutex mutex_;
