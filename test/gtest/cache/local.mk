@@ -33,7 +33,6 @@ test_gtest_cache_test_model_SOURCES = $(cache_model_sources) \
 test_gtest_cache_test_model_LDADD   = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main
 
-if HAVE_UCX
 UNIT_TESTS     += test/gtest/cache/test_pressure
 check_PROGRAMS += test/gtest/cache/test_pressure
 test_gtest_cache_test_pressure_SOURCES = \
@@ -41,11 +40,9 @@ test_gtest_cache_test_pressure_SOURCES = \
     test/gtest/cache/fakes.cc \
     test/gtest/cache/fakes.h \
     test/gtest/cache/test_pressure.cc
-test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) \
-    $(alloc_faults_ldflags)
+test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(alloc_faults_ldflags)
 test_gtest_cache_test_pressure_LDADD   = libib_dmabuf_cache_debug.la \
-    $(GTEST_LIBS) -lgtest_main -lucs -ldl
-endif
+    $(GTEST_LIBS) -lgtest_main -ldl
 endif
 
 # Built by clang in one go, so that the fuzzer sees the cache's own branches.
