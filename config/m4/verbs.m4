@@ -1,9 +1,10 @@
-# IBD_VERBS: libibverbs with ibv_reg_dmabuf_mr (rdma-core 34).
+# IBD_VERBS: libibverbs' headers. The plug-in uses the library that UCX uses;
+# tests are linked with one.
 AC_DEFUN([IBD_VERBS],
   [AC_CHECK_HEADER([infiniband/verbs.h], [],
      [AC_MSG_ERROR([no infiniband/verbs.h: install rdma-core's headers (libibverbs-dev)])])
-   save_LIBS="$LIBS"
-   AC_CHECK_LIB([ibverbs], [ibv_reg_dmabuf_mr], [VERBS_LIBS="-libverbs"],
-     [AC_MSG_ERROR([libibverbs has no ibv_reg_dmabuf_mr: rdma-core 34 or later is needed])])
-   LIBS="$save_LIBS"
+   AC_CHECK_DECL([IBV_ACCESS_RELAXED_ORDERING], [],
+     [AC_MSG_ERROR([infiniband/verbs.h is too old: rdma-core 28 or later is needed])],
+     [[#include <infiniband/verbs.h>]])
+   VERBS_LIBS="-libverbs"
    AC_SUBST([VERBS_LIBS])])

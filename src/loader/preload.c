@@ -35,13 +35,12 @@ int ucs_config_parser_fill_opts(void *opts, void *fields, const char *prefix,
                                 const char *table_prefix, int ignore_errors);
 
 /*
- * The copies of UCX that were dealt with, and the one that got the plug-in. No
- * lock is held while the plug-in is opened, since others may wait for it who
- * hold the dynamic loader's: threads that come at the same time all open it.
+ * The plug-in's start, once it is open. No lock is held while it is opened,
+ * since others may wait for it who hold the dynamic loader's: threads that come
+ * at the same time all open it.
  */
-static _Atomic(load_modules_func_t) known_copies[16];
-static _Atomic(load_modules_func_t) served_copy;
 static _Atomic(module_init_func_t) plugin_init;
+static atomic_bool complained;
 
 static void say(char *why, size_t max, const char *path, const char *reason)
 {
@@ -108,43 +107,6 @@ static module_init_func_t find_plugin(char *why, size_t max)
     return init;
 }
 
-/*
- * The plug-in is linked with UCX's libraries by their names, so it serves one
- * copy of UCX only: that which has these names, and nothing of which is hidden
- * by another copy that the whole program sees.
- */
-static int fits(load_modules_func_t ucx, const void *component, char *why,
-                size_t max)
-{
-    static const struct {
-        const char *library;
-        const char *symbol;
-        int is_ucx; /* else it may be interposed, for uct_ib as for us */
-    } used[] = {{"libuct_ib.so.0", "uct_ib_component", 1},
-                {"libucs.so.0", "ucs_log_dispatch", 1},
-                {"libucm.so.0", "ucm_event_dispatch", 1},
-                {"libibverbs.so.1", "ibv_dereg_mr", 0}};
-    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); ++i) {
-        const void *own   = ucx_copy_symbol(component, used[i].symbol, NULL);
-        const void *bound = loaded_symbol(used[i].library, used[i].symbol);
-        const void *seen  = dlsym(RTLD_DEFAULT, used[i].symbol);
-        if (used[i].is_ucx && (seen != NULL)) {
-            bound = seen;
-        }
-        if (own != bound) {
-            snprintf(
-                why, max,
-                "not used for the UCX of %s: the plug-in is linked with "
-                "%s, which in this process is %s. " REMEDY
-                "Use one copy of UCX, whose libraries have their own names",
-                path_of((void *)ucx), used[i].library,
-                (bound == NULL) ? "not loaded" : path_of(bound));
-            return 0;
-        }
-    }
-    return 1;
-}
-
 /* As UCX reads it; what is no switch at all is reported by the plug-in. */
 static int is_enabled(void)
 {
@@ -160,47 +122,22 @@ static int is_enabled(void)
     return 1;
 }
 
-/* Whether this copy was dealt with; notes it if it is to be added. */
-static int was_known(load_modules_func_t ucx, int add)
-{
-    for (size_t i = 0; i < sizeof(known_copies) / sizeof(known_copies[0]);
-         ++i) {
-        load_modules_func_t seen = atomic_load(&known_copies[i]);
-        if ((seen == NULL) && add &&
-            atomic_compare_exchange_strong(&known_copies[i], &seen, ucx)) {
-            return 0;
-        }
-        if (seen == ucx) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* This copy of UCX has loaded its modules for libuct. */
-static void serve(load_modules_func_t ucx)
+/* UCX has loaded modules: the plug-in looks whether uct_ib is among them. */
+static void run_plugin(void)
 {
     char why[2 * PATH_MAX + 512] = "";
-    module_init_func_t init      = NULL;
-    const void *component;
+    module_init_func_t init      = atomic_load(&plugin_init);
 
-    if (was_known(ucx, 0)) {
-        if (atomic_load(&served_copy) == ucx) {
-            atomic_load (&plugin_init)(); /* UCP may be there now */
-        }
+    if (!is_enabled()) {
         return;
     }
-    component =
-        is_enabled() ? ucx_copy_module_symbol(ucx, "uct_ib_component") : NULL;
-    if ((component != NULL) && fits(ucx, component, why, sizeof(why))) {
+    if (init == NULL) {
         init = find_plugin(why, sizeof(why));
+        atomic_store(&plugin_init, init);
     }
     if (init != NULL) {
         init();
-        atomic_store(&plugin_init, init);
-        atomic_store(&served_copy, ucx);
-    }
-    if (!was_known(ucx, 1) && (why[0] != '\0')) {
+    } else if (!atomic_exchange(&complained, 1)) {
         fprintf(stderr, "ucx-ib-dmabuf: %s\n", why);
     }
 }
@@ -222,7 +159,7 @@ EXPORTS void ucs_load_modules(const char *framework, const char *modules,
     }
     next(framework, modules, init_once, flags);
     if (strcmp(framework, "uct") == 0) {
-        serve(next);
+        run_plugin();
     }
 }
 

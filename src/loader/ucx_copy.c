@@ -66,14 +66,12 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-typedef int (*is_wanted_func_t)(const void *other, const void *arg);
-
 /*
- * A symbol that a library finds which finds another symbol too, with
- * 'is_wanted' deciding whether it is the right one.
+ * A symbol that a library finds which finds 'other' in the library that
+ * 'inside' lies in.
  */
 static void *find_beside(const char *symbol, const char *other,
-                         is_wanted_func_t is_wanted, const void *arg)
+                         const void *inside)
 {
     libraries_t all = {NULL, 0};
     void *found     = NULL;
@@ -84,7 +82,7 @@ static void *find_beside(const char *symbol, const char *other,
         void *dl = (found == NULL) ? open_loaded(all.paths[i]) : NULL;
         if (dl != NULL) {
             const void *beside = dlsym(dl, other);
-            if ((beside != NULL) && is_wanted(beside, arg)) {
+            if ((beside != NULL) && is_same_library(beside, inside)) {
                 found = dlsym(dl, symbol);
             }
             dlclose(dl);
@@ -93,16 +91,6 @@ static void *find_beside(const char *symbol, const char *other,
     }
     free(all.paths);
     return found;
-}
-
-static int is_this(const void *other, const void *arg)
-{
-    return other == arg;
-}
-
-void *ucx_copy_module_symbol(const void *load_modules, const char *symbol)
-{
-    return find_beside(symbol, "ucs_load_modules", is_this, load_modules);
 }
 
 void *ucx_copy_symbol(const void *inside, const char *symbol,
@@ -118,8 +106,7 @@ void *ucx_copy_symbol(const void *inside, const char *symbol,
         found = loaded_symbol(map->l_name, symbol);
         /* libucm needs nothing, but calls the libucs that needs it. */
         if ((found == NULL) || (found == not_this)) {
-            found = find_beside(symbol, "ucm_event_dispatch", is_same_library,
-                                inside);
+            found = find_beside(symbol, "ucm_event_dispatch", inside);
         }
     }
     /* What the dynamic linker would have found, but for this library. */

@@ -14,12 +14,6 @@
 void *ucx_copy_symbol(const void *inside, const char *symbol,
                       const void *not_this);
 
-/*
- * A symbol of a module, with which nothing of UCX is linked: searched in all
- * libraries that find this ucs_load_modules(). Null if there is none.
- */
-void *ucx_copy_module_symbol(const void *load_modules, const char *symbol);
-
 /* A symbol in the library that is loaded under a name; null if none is. */
 void *loaded_symbol(const char *library, const char *symbol);
 

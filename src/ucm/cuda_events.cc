@@ -3,13 +3,10 @@
 #include "code_patch.h"
 #include "completeness.h"
 #include "libraries.h"
+#include "uct/ib_dmabuf/host/library.h"
 #include <map>
 #include <set>
 #include <string_view>
-
-extern "C" {
-#include <ucm/util/reloc.h>
-}
 
 namespace ucx_ib_dmabuf {
 namespace ucm {
@@ -23,11 +20,6 @@ public:
     std::string missing() noexcept;
 
 private:
-    static bool mode(ucm_mmap_hook_mode_t which)
-    {
-        return (ucm_global_opts.cuda_hook_modes & (1 << which)) != 0;
-    }
-
     ucs_status_t install_locked();
     void tell_news(std::unique_lock<std::mutex> &guard);
     std::string all_missing() const;
@@ -98,7 +90,7 @@ const char *patch(hook_kind &kind, void *address)
 const char *installer::hook_address(const hooked_function &function,
                                     void *address)
 {
-    if (!mode(UCM_MMAP_HOOK_BISTRO)) {
+    if (!our_ucm().hook_by_bistro) {
         return "UCX_MEM_CUDA_HOOK_MODE does not allow to patch it";
     }
     if (!is_in_our_ucm(patched_target(address))) {
@@ -120,7 +112,7 @@ void installer::hook_by_reloc(const hooked_function &function, void *address)
         ucm_reloc_patch_t &patch = reloc_patches_[&function];
         patch.symbol             = function.symbol;
         patch.value              = slot->hook;
-        ucm_reloc_modify(&patch);
+        our_ucm().reloc_modify(&patch);
     }
 }
 
@@ -138,7 +130,8 @@ void installer::hook(const hooked_function &function, const addresses &found)
             missing_.emplace(function.symbol, error);
         }
         // Better than nothing: calls by name, though not by address.
-        if (mode(UCM_MMAP_HOOK_RELOC) && !reloc_patches_.contains(&function)) {
+        if (our_ucm().hook_by_relocation &&
+            !reloc_patches_.contains(&function)) {
             hook_by_reloc(function, address);
         }
     }
@@ -157,7 +150,7 @@ void installer::hook_driver(const driver_library &library)
 // Time and again: a runtime may have been loaded since the last time.
 void installer::hook_runtimes()
 {
-    const uint64_t loaded = libraries_loaded();
+    const uint64_t loaded = library::count_loaded();
     if (loaded == libraries_seen_) {
         return;
     }
@@ -178,10 +171,10 @@ ucs_status_t installer::install_locked()
 {
     const driver_library library;
 
-    if (!library.found()) {
+    if (!library.found() || all_ucm().empty()) {
         return UCS_ERR_UNSUPPORTED;
     }
-    if (!mode(UCM_MMAP_HOOK_BISTRO) && !mode(UCM_MMAP_HOOK_RELOC)) {
+    if (!our_ucm().hook_by_bistro && !our_ucm().hook_by_relocation) {
         missing_.emplace("all", "UCX_MEM_CUDA_HOOK_MODE allows no hooks");
         return UCS_OK;
     }

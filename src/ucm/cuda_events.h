@@ -2,20 +2,22 @@
 #ifndef UCX_IB_DMABUF_UCM_CUDA_EVENTS_H_
 #define UCX_IB_DMABUF_UCM_CUDA_EVENTS_H_
 
+#include "uct/ib_dmabuf/host/ucm.h"
 #include <string>
-#include <ucm/api/ucm.h>
-#include <ucs/type/status.h>
 
 // CUDA release events for UCM.
 //
 // Announces, through ucm_event_dispatch(), the releases of CUDA memory that
 // UCX's own CUDA module does not announce, before the driver call proceeds.
-// docs/events.md lists what is hooked and how.
+// docs/events.md lists what is hooked and how. Of several copies of UCX each is
+// told of these; where one hooks by itself, only the first one's hooks are
+// relied on.
 //
-// Subscribe with ucm_set_event_handler(), events UCM_EVENT_MEM_TYPE_ALLOC and
-// UCM_EVENT_MEM_TYPE_FREE with UCM_EVENT_FLAG_NO_INSTALL, after
-// cuda_events_install(), which has made UCX install its own hooks; without
-// NO_INSTALL the subscription fails where UCX's hooks cannot be installed.
+// Subscribe with the first UCM's ucm_set_event_handler(), events
+// UCM_EVENT_MEM_TYPE_ALLOC and UCM_EVENT_MEM_TYPE_FREE with
+// UCM_EVENT_FLAG_NO_INSTALL, after cuda_events_install(), which has made UCX
+// install its own hooks; without NO_INSTALL the subscription fails where UCX's
+// hooks cannot be installed.
 //
 // Handlers run in the thread that releases the memory, before it enters the
 // driver, perhaps in several threads at once, for memory that was never
@@ -27,8 +29,8 @@ namespace ucx_ib_dmabuf {
 // found no libcuda may be repeated after libcuda was loaded. Never loads
 // libcuda, never calls cuInit, never creates a context.
 // UCS_OK: installed, perhaps not completely, see cuda_events_complete();
-// UCS_ERR_UNSUPPORTED: no libcuda in this process; UCS_ERR_NO_MEMORY: it may be
-// repeated, but is not complete.
+// UCS_ERR_UNSUPPORTED: no libcuda, or no UCM, in this process;
+// UCS_ERR_NO_MEMORY: it may be repeated, but is not complete.
 ucs_status_t cuda_events_install() noexcept;
 
 // Hooks runtimes that were loaded since the last time. Call it where memory is

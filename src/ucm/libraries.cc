@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libraries.h"
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <cuda.h>
 #include <dlfcn.h>
 #include <link.h>
-
-extern "C" {
-#include <ucm/event/event.h>
-}
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {
@@ -137,29 +134,20 @@ addresses runtime_libraries::find(const hooked_function &function) const
     return result;
 }
 
-uint64_t libraries_loaded()
-{
-    uint64_t count = 0;
-    dl_iterate_phdr(
-        [](dl_phdr_info *info, size_t, void *arg) {
-            *static_cast<uint64_t *>(arg) = info->dlpi_adds;
-            return 1; // every object says the same
-        },
-        &count);
-    return count;
-}
-
 bool is_in_our_ucm(const void *address)
 {
-    const void *object = object_of(address);
+    const ucm_functions &ours = our_ucm();
+    const void *object        = object_of(address);
     bool found =
-        (object != nullptr) && (object == object_of(ucm_event_dispatch));
+        (object != nullptr) && (object == object_of(ours.event_dispatch));
     // UCM's modules are in its list, each in that of the UCM it belongs to.
-    const ucs_list_link_t *end = &ucm_event_installer_list;
+    const ucs_list_link_t *end = ours.event_installer_list;
     for (const ucs_list_link_t *i                       = end->next;
          (object != nullptr) && !found && (i != end); i = i->next) {
-        const auto *module = ucs_container_of(i, ucm_event_installer_t, list);
-        found              = object == object_of(module->install);
+        const auto *module = reinterpret_cast<const ucm_event_installer_t *>(
+            reinterpret_cast<const char *>(i) -
+            offsetof(ucm_event_installer_t, list));
+        found = object == object_of(module->install);
     }
     return found;
 }

@@ -42,9 +42,6 @@ private:
     std::vector<void *> handles_;
 };
 
-// How many libraries this process has loaded so far: cheap to ask.
-uint64_t libraries_loaded();
-
 // Whether an address lies in the UCM whose events we use, or in one of its
 // modules: a hook there announces to our subscribers. Other copies of UCX have
 // a UCM and subscribers of their own.

@@ -20,7 +20,4 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/range_table.h \
     src/ucm/release.cc \
     src/ucm/release.h
-# UCM's internal headers: its patching, and its way to announce events.
-libib_dmabuf_ucm_la_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS)
 libib_dmabuf_ucm_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
-libib_dmabuf_ucm_la_LIBADD   = -lucm -lucs -ldl

@@ -2,12 +2,9 @@
 #include "release.h"
 #include "completeness.h"
 #include <cuda.h>
+#include <optional>
 #include <pthread.h>
 #include <utility>
-
-extern "C" {
-#include <ucm/event/event.h>
-}
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -40,20 +37,23 @@ void note_range(const memory_range &range)
     }
 }
 
+// To every copy of UCX. Without a type UCX shall ask the driver.
 void dispatch(ucm_event_type_t type, uint64_t address, size_t size,
-              ucs_memory_type_t memory_type)
+              std::optional<ucs_memory_type_t> memory_type)
 {
-    ucm_event_t event;
-    event.mem_type.address  = reinterpret_cast<void *>(address);
-    event.mem_type.size     = size;
-    event.mem_type.mem_type = memory_type;
-
     // The handlers may free memory of their own: their hooks must work.
     const bool nested      = this_thread.announcing;
     this_thread.announcing = true;
-    ucm_event_enter();
-    ucm_event_dispatch(type, &event);
-    ucm_event_leave();
+    for (const ucm_functions *ucm : all_ucm()) {
+        ucm_event_t event{};
+        event.mem_type.address  = reinterpret_cast<void *>(address);
+        event.mem_type.size     = size;
+        event.mem_type.mem_type = memory_type.value_or(ucm->unknown_type);
+        event.mem_type.sys_dev  = 255; // unknown
+        ucm->event_enter();
+        ucm->event_dispatch(type, &event);
+        ucm->event_leave();
+    }
     this_thread.announcing = nested;
 }
 
@@ -63,10 +63,9 @@ void dispatch_free(uint64_t address, size_t size,
     dispatch(UCM_EVENT_MEM_TYPE_FREE, address, size, type);
 }
 
-// UCS_MEMORY_TYPE_LAST is UCM's way to say that UCX shall ask the driver.
 void dispatch_allocation(uint64_t address, size_t size)
 {
-    dispatch(UCM_EVENT_MEM_TYPE_ALLOC, address, size, UCS_MEMORY_TYPE_LAST);
+    dispatch(UCM_EVENT_MEM_TYPE_ALLOC, address, size, std::nullopt);
 }
 
 // The allocation around an address, or a size of 0.
@@ -376,10 +375,11 @@ void follow_ucx_events()
         }
         // This also makes UCX install its hooks. Where it cannot, it refuses
         // the handler; ours are the only events then.
-        if ((ucm_set_event_handler(events, priority, on_ucx_event, nullptr) !=
-             UCS_OK) &&
-            (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
-                                   on_ucx_event, nullptr) != UCS_OK)) {
+        if ((our_ucm().set_event_handler(events, priority, on_ucx_event,
+                                         nullptr) != UCS_OK) &&
+            (our_ucm().set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL,
+                                         priority, on_ucx_event,
+                                         nullptr) != UCS_OK)) {
             note_gap(gap::memory);
         }
     });

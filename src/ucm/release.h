@@ -3,8 +3,8 @@
 #define UCX_IB_DMABUF_UCM_RELEASE_H_
 
 #include "range_table.h"
+#include "uct/ib_dmabuf/host/ucm.h"
 #include <new>
-#include <ucs/memory/memory_type.h>
 
 // What a hook does around the driver call: announce the release before it, take
 // the announcement back if the driver refused, announce new memory after it.
@@ -24,6 +24,12 @@ T &immortal() noexcept
     alignas(T) static unsigned char storage[sizeof(T)];
     static T *one = new (storage) T;
     return *one;
+}
+
+// The UCM whose hooks and events we rely on; there must be one.
+inline const ucm_functions &our_ucm()
+{
+    return *all_ucm().front();
 }
 
 // Driver functions that the hooks themselves call; null where missing.

@@ -87,7 +87,8 @@ struct subject {
     void use(size_t number)
     {
         const region *got = nullptr;
-        if (regions.get(nic, buffer(number), 1024, &got) != UCS_OK) {
+        if (regions.get(nic, buffer(number), 1024, &got) !=
+            ucx_ib_dmabuf::UCS_OK) {
             abort();
         }
         regions.put(got);

@@ -2,8 +2,8 @@
 #ifndef UCX_IB_DMABUF_TEST_BENCH_UCT_DOMAIN_H_
 #define UCX_IB_DMABUF_TEST_BENCH_UCT_DOMAIN_H_
 
-#include "../../src/uct/ib_dmabuf/md/ucx_1_13.h"
 #include <common/gpu.h>
+#include <common/ucx_headers.h>
 #include <stdexcept>
 
 extern "C" ucs_status_t ucs_module_global_init();

@@ -1,3 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+TAP_TESTS  += test/build/linked.tap
+EXTRA_DIST += test/build/linked.tap
+if HAVE_UCX
 TAP_TESTS  += test/build/configure.tap
+endif
 EXTRA_DIST += test/build/configure.tap

@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
 
 #include <atomic>
+#include <common/status.h>
 #include <deque>
 #include <functional>
 #include <map>

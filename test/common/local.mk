@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What tests share.
 noinst_HEADERS += test/common/driver.h test/common/fds.h test/common/gpu.h \
+                  test/common/linked_ucx.h test/common/status.h \
+                  test/common/ucx_headers.h \
                   test/common/sim.h
 
 # The cache's world, simulated: tables.

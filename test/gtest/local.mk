@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include test/gtest/cache/local.mk
+include test/gtest/interleave/local.mk
+if HAVE_UCX
 include test/gtest/contract/local.mk
 include test/gtest/cuda/local.mk
-include test/gtest/interleave/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
+endif

@@ -4,7 +4,6 @@
 
 #include "cache/provider.h"
 #include <memory>
-#include <ucs/memory/memory_type.h>
 
 namespace ucx_ib_dmabuf {
 

@@ -4,3 +4,4 @@ libib_dmabuf_report_la_SOURCES = \
     src/uct/ib_dmabuf/gpu.h \
     src/uct/ib_dmabuf/report.cc \
     src/uct/ib_dmabuf/report.h
+libib_dmabuf_report_la_LIBADD = libib_dmabuf_host.la

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
+#include "host/log.h"
 #include <array>
 #include <atomic>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -74,9 +74,9 @@ text format(const char *pattern, ...) noexcept
 void warn_once(const text &cause, const text &message) noexcept
 {
     if (is_new(cause.c_str())) {
-        ucs_warn("ib_dmabuf: %s", message.c_str());
+        log_warn("ib_dmabuf: %s", message.c_str());
     } else {
-        ucs_debug("ib_dmabuf: %s", message.c_str());
+        log_debug("ib_dmabuf: %s", message.c_str());
     }
 }
 

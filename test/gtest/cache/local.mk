@@ -37,10 +37,9 @@ test_gtest_cache_test_pressure_SOURCES = \
     $(alloc_faults_sources) \
     $(fakes_sources) \
     test/gtest/cache/test_pressure.cc
-test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) \
-    $(alloc_faults_ldflags)
+test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(alloc_faults_ldflags)
 test_gtest_cache_test_pressure_LDADD   = libib_dmabuf_cache_debug.la \
-    $(GTEST_LIBS) -lgtest_main -lucs -ldl
+    $(GTEST_LIBS) -lgtest_main -ldl
 endif
 
 # Built by clang in one go, so that the fuzzer sees the cache's own branches.

@@ -36,5 +36,5 @@ test_gtest_contract_test_soft_roce_CPPFLAGS = \
     $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_contract_test_soft_roce_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_soft_roce_LDADD   = \
-    libib_dmabuf_md.la libib_dmabuf_cuda.la -lgtest_main $(GTEST_LIBS) \
+    libib_dmabuf_cuda.la libib_dmabuf_md.la -lgtest_main $(GTEST_LIBS) \
     -luct -lucm -lucs $(VERBS_LIBS) -ldl

@@ -3,6 +3,7 @@
 #define TEST_GTEST_CONTRACT_REGISTRAR_H_
 
 #include <common/fds.h>
+#include <common/status.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>

@@ -7,6 +7,7 @@
 #include "exporter.h"
 #include "registrar.h"
 #include "udmabuf_world.h"
+#include <common/linked_ucx.h>
 #include <dlfcn.h>
 #include <lab/soft_roce.h>
 
@@ -38,9 +39,10 @@ public:
 
     soft_roce()
     {
-        md_.pd               = nic_.pd();
-        md_.memh_struct_size = sizeof(uct_ib_mem_t) + sizeof(ibv_mr *);
-        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(&md_, gpus_);
+        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(
+            ucx_ib_dmabuf::protection_domain{
+                nic_.pd(), &ucx_ib_dmabuf::test::linked_verbs()},
+            ucx_ib_dmabuf::keys_layout{1, 4}, false, gpus_);
     }
 
     ucx_ib_dmabuf::registrar &subject() { return *subject_; }
@@ -66,7 +68,6 @@ public:
 private:
     udmabuf_vendor gpus_; // not used
     lab::nic nic_;
-    uct_ib_md_t md_{};
     std::unique_ptr<ucx_ib_dmabuf::nic> subject_;
     std::unique_ptr<lab::dma_buf> memory_;
     int number_ = 0;

@@ -143,7 +143,8 @@ bool udmabuf_vendor::has(uintptr_t address, size_t length) const
     return (length - 1 < memory_size) && (address >= end);
 }
 
-ucs_status_t udmabuf_vendor::describe(uintptr_t address, extent *out)
+ucx_ib_dmabuf::ucs_status_t udmabuf_vendor::describe(uintptr_t address,
+                                                     extent *out)
 {
     std::lock_guard<std::mutex> guard(mutex_);
     const auto at = find(address);
@@ -162,8 +163,8 @@ bool udmabuf_vendor::is_current(uintptr_t address, uint64_t identity)
     return (describe(address, &now) == UCS_OK) && (now.identity == identity);
 }
 
-ucs_status_t udmabuf_vendor::export_range(uintptr_t address, size_t length,
-                                          int *fd)
+ucx_ib_dmabuf::ucs_status_t udmabuf_vendor::export_range(uintptr_t address,
+                                                         size_t length, int *fd)
 {
     udmabuf_create request{};
     std::lock_guard<std::mutex> guard(mutex_);
@@ -187,8 +188,8 @@ ucs_status_t udmabuf_vendor::export_range(uintptr_t address, size_t length,
     return UCS_OK;
 }
 
-ucs_status_t udmabuf_vendor::copy_to_host(void *host, uintptr_t device,
-                                          size_t length)
+ucx_ib_dmabuf::ucs_status_t
+udmabuf_vendor::copy_to_host(void *host, uintptr_t device, size_t length)
 {
     std::lock_guard<std::mutex> guard(mutex_);
 
@@ -199,8 +200,9 @@ ucs_status_t udmabuf_vendor::copy_to_host(void *host, uintptr_t device,
     return UCS_OK;
 }
 
-ucs_status_t udmabuf_vendor::copy_from_host(uintptr_t device, const void *host,
-                                            size_t length)
+ucx_ib_dmabuf::ucs_status_t udmabuf_vendor::copy_from_host(uintptr_t device,
+                                                           const void *host,
+                                                           size_t length)
 {
     std::lock_guard<std::mutex> guard(mutex_);
 

@@ -11,6 +11,10 @@
 // (/dev/udmabuf), and nothing of CUDA's. What is allocated can be read and
 // written at its address. Failures of the system are exceptions.
 class udmabuf_vendor final : public ucx_ib_dmabuf::gpu_vendor {
+    using ucs_status_t      = ucx_ib_dmabuf::ucs_status_t;
+    using ucs_memory_type_t = ucx_ib_dmabuf::ucs_memory_type_t;
+    using enum ucx_ib_dmabuf::ucs_status_t;
+
 public:
     static constexpr size_t memory_size = size_t{256} << 20;
 
@@ -42,7 +46,7 @@ public:
     // Not CUDA's, of which nothing depends on this.
     ucs_memory_type_t memory_type() const noexcept override
     {
-        return UCS_MEMORY_TYPE_ROCM;
+        return ucx_ib_dmabuf::UCS_MEMORY_TYPE_ROCM;
     }
     bool may_be_device(uintptr_t address, size_t) const noexcept override
     {

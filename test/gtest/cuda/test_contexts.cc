@@ -5,12 +5,13 @@
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <common/gpu.h>
+#include <common/linked_ucx.h>
+#include <cstdarg>
 #include <gtest/gtest.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 extern "C" {
-#include <ucs/debug/log.h>
 }
 
 using namespace ucx_ib_dmabuf;
@@ -265,11 +266,14 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
     extent found;
     int fd = -1;
 
-    ucs_log_push_handler(
-        [](const char *, unsigned, const char *, ucs_log_level_t level,
-           const ucs_log_component_config_t *, const char *, va_list) {
-            warnings += level <= UCS_LOG_LEVEL_WARN;
-            return UCS_LOG_FUNC_RC_STOP;
+    using handler     = int(const char *, unsigned, const char *, int level,
+                        const void *, const char *, va_list);
+    const library ucx = library::everything();
+    ucx.symbol<void(handler *)>("ucs_log_push_handler")(
+        [](const char *, unsigned, const char *, int level, const void *,
+           const char *, va_list) {
+            warnings += level <= static_cast<int>(log_level::warn);
+            return 0; // UCS_LOG_FUNC_RC_STOP
         });
     for (const char *error : {"=901", "=719"}) { // the second one stays
         gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
@@ -278,7 +282,7 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
         EXPECT_NE(UCS_OK, cuda_->describe(memory.address(), &found));
         EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
     }
-    ucs_log_pop_handler();
+    ucx.symbol<void()>("ucs_log_pop_handler")();
 }
 
 } // namespace

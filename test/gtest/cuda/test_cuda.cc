@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <common/fds.h>
 #include <common/gpu.h>
+#include <common/linked_ucx.h>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,8 @@
 using namespace ucx_ib_dmabuf;
 
 namespace {
+
+const bool linked = (test::use_linked_ucx(), true);
 
 constexpr size_t page = 4096;
 constexpr size_t mib  = 1 << 20;

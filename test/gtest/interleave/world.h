@@ -4,6 +4,7 @@
 
 #include "explore.h"
 #include <common/fakes.h>
+#include <common/status.h>
 #include <set>
 #include <uct/ib_dmabuf/cache/cache.h>
 

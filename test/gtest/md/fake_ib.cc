@@ -2,6 +2,7 @@
 #include "fake_ib.h"
 #include <cerrno>
 #include <common/alloc_faults.h>
+#include <cstring>
 #include <fcntl.h>
 #include <mutex>
 
@@ -99,11 +100,12 @@ ucs_status_t md_open(uct_component_t *component, const char *,
     alloc_faults::exempt from_it;
     auto *md = new uct_ib_md_t{};
 
-    ops.close            = close;
-    ops.query            = query;
-    ops.mem_reg          = mem_reg;
-    ops.mem_dereg        = mem_dereg;
-    ops.mkey_pack        = mkey_pack;
+    ops.close     = close;
+    ops.query     = query;
+    ops.mem_reg   = mem_reg;
+    ops.mem_dereg = mem_dereg;
+    ops.mkey_pack = mkey_pack;
+    strcpy(device.name, "fake0");
     context.device       = &device;
     pd.context           = &context;
     md->super.ops        = &ops;
@@ -136,6 +138,7 @@ extern "C" {
 uct_component_t uct_ib_component = [] {
     uct_component_t component{};
     component.md_open = fake_ib::md_open;
+    strcpy(const_cast<char *>(component.name), "ib");
     return component;
 }();
 

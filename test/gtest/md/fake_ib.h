@@ -2,7 +2,7 @@
 #ifndef TEST_GTEST_MD_FAKE_IB_H_
 #define TEST_GTEST_MD_FAKE_IB_H_
 
-#include "../../../src/uct/ib_dmabuf/md/ucx_1_13.h"
+#include <common/ucx_headers.h>
 #include <functional>
 #include <set>
 #include <vector>

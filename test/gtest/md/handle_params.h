@@ -2,7 +2,7 @@
 #ifndef TEST_GTEST_MD_HANDLE_PARAMS_H_
 #define TEST_GTEST_MD_HANDLE_PARAMS_H_
 
-#include "../../../src/uct/ib_dmabuf/md/ucx_1_13.h"
+#include <common/ucx_headers.h>
 
 // What UCP hands over to pack a key, and to give a handle back whose keys are
 // to be invalid then.

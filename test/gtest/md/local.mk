@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-md_test_cppflags = $(md_cppflags) -I$(top_srcdir)/test
+# UCX's sources come first: their config.h is meant where a header of theirs
+# includes it.
+md_test_cppflags = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 
 if HAVE_GTEST
 check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging
@@ -26,6 +28,7 @@ test_gtest_md_test_changes_SOURCES = \
 test_gtest_md_test_changes_LDADD   = -lgtest_main $(GTEST_LIBS)
 
 test_gtest_md_test_lasting_SOURCES = test/gtest/md/test_lasting.cc
+test_gtest_md_test_lasting_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_lasting_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_md_test_lasting_LDADD   = -lgtest_main $(GTEST_LIBS) -lucp -lucs -ldl
 
@@ -59,8 +62,7 @@ test_gtest_md_test_vendor_SOURCES = \
     test/gtest/md/test_vendor.cc \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
-test_gtest_md_test_vendor_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) \
-    -I$(top_srcdir)/test
+test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_vendor_LDFLAGS  = \
     $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
 test_gtest_md_test_vendor_LDADD    = \
@@ -93,9 +95,11 @@ fake_ib_sources = \
     test/gtest/md/fake_ib.cc \
     test/gtest/md/fake_ib.h \
     test/gtest/md/handle_params.h
-fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
+# The program is what has uct_ib and libibverbs, and is looked at for them.
+fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
+    -export-dynamic
 fake_ib_ldadd   = \
-    libib_dmabuf_md.la libib_dmabuf_cuda.la test/gtest/md/libfake_ucp.la \
+    libib_dmabuf_cuda.la libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \

@@ -6,6 +6,7 @@
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
 #include "fake_domain.h"
 #include <common/gpu.h>
+#include <common/linked_ucx.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <memory>
@@ -139,7 +140,10 @@ TEST_F(test_staged, nothing_is_written_to_what_took_the_memorys_place)
 {
     using namespace ucx_ib_dmabuf;
     const auto gpus = find_cuda();
-    staging_pool pool(*gpus, ucs_derived_of(md_->get(), uct_ib_md_t)->pd, 0);
+    staging_pool pool(
+        *gpus,
+        {ucs_derived_of(md_->get(), uct_ib_md_t)->pd, &test::linked_verbs()},
+        0);
     auto staged = pool.start(memory_->address(), mib);
     char found  = 0;
 

@@ -6,6 +6,7 @@
 #include "../../../src/uct/ib_dmabuf/md/staging_pool.h"
 #include <algorithm>
 #include <common/gpu.h>
+#include <common/linked_ucx.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
+const bool linked     = (test::use_linked_ucx(), true);
 constexpr size_t size = 100000;
 
 class test_staging : public ::testing::Test {
@@ -31,7 +33,8 @@ protected:
         ASSERT_NE(nullptr, context_);
         pd_   = ibv_alloc_pd(context_);
         pool_ = std::make_unique<staging_pool>(
-            *gpus_, pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+            *gpus_, protection_domain{pd_, &test::linked_verbs()},
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         buffer_ = std::make_unique<gpu::buffer>(size);
         GPU_CALL(cuMemsetD8, buffer_->address(), 'g', size);
     }

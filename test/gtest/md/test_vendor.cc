@@ -2,7 +2,8 @@
 //
 // The decorated memory domain with another vendor's GPU than CUDA's, over
 // soft-RoCE in the lab; there is no libcuda in the process.
-#include "../../../src/uct/ib_dmabuf/md/decorate.h"
+#include "../../../src/uct/ib_dmabuf/host/host.h"
+#include "../../../src/uct/ib_dmabuf/md/memory_domain.h"
 #include "../../../src/uct/ib_dmabuf/md/plugin.h"
 #include "../../lab/soft_roce.h"
 #include "../contract/udmabuf_vendor.h"
@@ -13,16 +14,16 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-using namespace ucx_ib_dmabuf;
-
 namespace {
+
+namespace test = ucx_ib_dmabuf::test;
 
 constexpr size_t mib    = 1 << 20;
 constexpr size_t length = 10000;
 
 udmabuf_vendor *vendor; // the plug-in's
 
-std::unique_ptr<gpu_vendor> find_udmabuf()
+std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> find_udmabuf()
 {
     auto made = std::make_unique<udmabuf_vendor>();
     vendor    = made.get();
@@ -31,8 +32,13 @@ std::unique_ptr<gpu_vendor> find_udmabuf()
 
 // As module.cc does for CUDA, before a domain is opened.
 const bool enabled = [] {
-    const bool good = plugin::enable(find_udmabuf);
-    decorate_uct_ib();
+    static bool good;
+    ucx_ib_dmabuf::serve_new_copies(
+        [](ucx_ib_dmabuf::host &copy) {
+            good = ucx_ib_dmabuf::plugin::enable(copy.parser(), find_udmabuf);
+            return good;
+        },
+        ucx_ib_dmabuf::decorate);
     return good;
 }();
 
@@ -126,7 +132,7 @@ TEST_F(test_vendor, what_is_not_exported_is_staged)
 {
     uct_mem_h memh = nullptr;
 
-    vendor->fail_exports(UCS_ERR_UNSUPPORTED);
+    vendor->fail_exports(ucx_ib_dmabuf::UCS_ERR_UNSUPPORTED);
     ASSERT_EQ(UCS_OK,
               ucp_mem_rereg_mds(md_.get(), reinterpret_cast<void *>(base_),
                                 length, UCT_MD_MEM_ACCESS_RMA, &memh));
@@ -134,7 +140,7 @@ TEST_F(test_vendor, what_is_not_exported_is_staged)
               md_.reg(reinterpret_cast<void *>(base_), length,
                       UCT_MD_MEM_ACCESS_RMA, nullptr))
         << "another caller";
-    vendor->fail_exports(UCS_OK);
+    vendor->fail_exports(ucx_ib_dmabuf::UCS_OK);
     EXPECT_EQ(IBV_WC_SUCCESS, write(base_, memh));
     EXPECT_TRUE(all_are(0, base_)) << "not yet";
     md_.dereg(memh);

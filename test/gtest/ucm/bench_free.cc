@@ -94,7 +94,7 @@ int main(int, char **argv)
         function.without = measure(fake, function, false);
     }
     install_all();
-    ucm_set_event_handler(
+    all_ucm().front()->set_event_handler(
         UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
         [](ucm_event_type_t, ucm_event_t *, void *) {}, nullptr);
     for (Function &function : functions) {

@@ -19,7 +19,7 @@ endif
 # Each scenario runs in a process of its own.
 ucm_scenarios = test/gtest/ucm/scenario.cc test/gtest/ucm/scenario.h
 
-ucm_test_libs = libib_dmabuf_ucm.la $(GTEST_LIBS) -lucm -lucs -ldl
+ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_host.la $(GTEST_LIBS) -lucm -lucs -ldl
 
 test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
 test_gtest_ucm_test_patch_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
@@ -87,7 +87,7 @@ test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)
 
-ucm_sim_cppflags = $(AM_CPPFLAGS) $(UCX_SRC_CPPFLAGS) \
+ucm_sim_cppflags = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
                    -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'
 
 test_gtest_ucm_test_events_sim_SOURCES = \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "scenario.h"
 
+#include <common/linked_ucx.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -68,6 +69,7 @@ int scenario_main(int argc, char **argv)
             fprintf(stderr, "no scenario %s\n", argv[1]);
             return 2;
         }
+        use_linked_ucx();
         found->second();
         return 0;
     }
@@ -92,16 +94,17 @@ struct Events::State {
 Events::Events(std::function<long()> observer) : state_(new State)
 {
     state_->observer = std::move(observer);
-    CHECK(ucm_set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
-                                    UCM_EVENT_MEM_TYPE_FREE |
-                                    UCM_EVENT_FLAG_NO_INSTALL,
-                                0, handle, state_) == UCS_OK);
+    CHECK(all_ucm().front()->set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
+                                                   UCM_EVENT_MEM_TYPE_FREE |
+                                                   UCM_EVENT_FLAG_NO_INSTALL,
+                                               0, handle, state_) == UCS_OK);
 }
 
 Events::~Events()
 {
-    ucm_unset_event_handler(UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE,
-                            handle, state_);
+    using unset = void(int, ucm_event_callback_t, void *);
+    library::everything().symbol<unset>("ucm_unset_event_handler")(
+        UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, handle, state_);
     delete state_;
 }
 

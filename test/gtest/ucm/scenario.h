@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <ucm/api/ucm.h>
+#include <uct/ib_dmabuf/host/ucm.h>
 
 /**
  * Hooks are installed once and for good, so each test of them runs in a process

@@ -35,10 +35,10 @@ public:
     /** Subscribe to it, which makes it install its hooks. */
     ucs_status_t subscribe(ucm_event_callback_t handler, void *arg) const
     {
-        return function_of<decltype(ucm_set_event_handler)>(
-            ucm, "ucm_set_event_handler")(UCM_EVENT_MEM_TYPE_ALLOC |
-                                              UCM_EVENT_MEM_TYPE_FREE,
-                                          0, handler, arg);
+        using set = ucs_status_t(int, int, ucm_event_callback_t, void *);
+        return function_of<set>(ucm, "ucm_set_event_handler")(
+            UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, 0, handler,
+            arg);
     }
 
     /** Whether an address lies in the copy's hooks. */

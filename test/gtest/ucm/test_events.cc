@@ -204,7 +204,7 @@ SCENARIO(forked)
         }
     });
     static std::atomic<int> frees;
-    ucm_set_event_handler(
+    all_ucm().front()->set_event_handler(
         UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
         [](ucm_event_type_t, ucm_event_t *, void *) { ++frees; }, nullptr);
     for (int i = 0; i < 100; ++i) {

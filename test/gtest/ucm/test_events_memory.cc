@@ -66,10 +66,10 @@ void note(ucm_event_type_t type, ucm_event_t *event, void *)
 
 void subscribe()
 {
-    CHECK_EQ(int(ucm_set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
-                                           UCM_EVENT_MEM_TYPE_FREE |
-                                           UCM_EVENT_FLAG_NO_INSTALL,
-                                       0, note, nullptr)),
+    CHECK_EQ(int(all_ucm().front()->set_event_handler(
+                 UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE |
+                     UCM_EVENT_FLAG_NO_INSTALL,
+                 0, note, nullptr)),
              int(UCS_OK));
 }
 

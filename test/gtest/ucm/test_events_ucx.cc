@@ -55,10 +55,10 @@ SCENARIO(no_double_events)
              size_t(1));
 }
 
-ucs_status_t register_region(void *, ucs_rcache_t *, void *,
-                             ucs_rcache_region_t *, uint16_t)
+::ucs_status_t register_region(void *, ucs_rcache_t *, void *,
+                               ucs_rcache_region_t *, uint16_t)
 {
-    return UCS_OK;
+    return ::UCS_OK;
 }
 
 std::atomic<int> deregistered{0};
@@ -113,7 +113,7 @@ SCENARIO(ucx_caches)
     };
     const auto known = [&](CUdeviceptr address) {
         return ucs_memtype_cache_lookup(reinterpret_cast<void *>(address), 4096,
-                                        &info) == UCS_OK;
+                                        &info) == ::UCS_OK;
     };
     look_up(gone);
     look_up(kept);
@@ -150,7 +150,7 @@ SCENARIO(threads)
 
     static thread_local CUdeviceptr expected;
     static std::atomic<long> right{0}, wrong{0};
-    CHECK(ucm_set_event_handler(
+    CHECK(all_ucm().front()->set_event_handler(
               UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
               [](ucm_event_type_t, ucm_event_t *event, void *) {
                   // In the thread that frees.

@@ -2,9 +2,9 @@
 #ifndef UCX_IB_DMABUF_CACHE_FAILURES_H_
 #define UCX_IB_DMABUF_CACHE_FAILURES_H_
 
+#include "../host/types.h"
 #include "span.h"
 #include <array>
-#include <ucs/type/status.h>
 
 namespace ucx_ib_dmabuf {
 

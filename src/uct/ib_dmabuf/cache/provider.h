@@ -2,10 +2,10 @@
 #ifndef UCX_IB_DMABUF_CACHE_PROVIDER_H_
 #define UCX_IB_DMABUF_CACHE_PROVIDER_H_
 
+#include "../host/types.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <ucs/type/status.h>
 
 // What the cache needs from the world: somebody who knows what is at an
 // address and exports it, and somebody who registers (verbs/, md/).

@@ -2,11 +2,11 @@
 #ifndef UCX_IB_DMABUF_CACHE_REFUSALS_H_
 #define UCX_IB_DMABUF_CACHE_REFUSALS_H_
 
+#include "../host/types.h"
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <ucs/type/status.h>
 
 namespace ucx_ib_dmabuf {
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../host/log.h"
 #include "vendor.h"
 
 namespace ucx_ib_dmabuf {
@@ -62,17 +63,17 @@ size_t cuda_vendor::max_registered(int device)
 
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
-        ucs_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
+        log_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
         return SIZE_MAX;
     }
     bool known = ask(library, bus_id, &memory);
     dlclose(library);
     if (!known || (memory.total == 0)) {
-        ucs_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
+        log_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
         return SIZE_MAX;
     }
     size_t all = 0;
-    ucs_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device, memory.total);
+    log_debug("ib_dmabuf: GPU %d has %llu bytes of BAR1", device, memory.total);
     if ((cuda_.device_total_mem(&all, handle) == CUDA_SUCCESS) &&
         (memory.total >= all)) {
         return SIZE_MAX;

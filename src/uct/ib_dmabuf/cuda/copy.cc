@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../host/log.h"
 #include "vendor.h"
 #include <mutex>
-#include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -117,7 +117,7 @@ ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
         }
     }
     if (result != CUDA_SUCCESS) {
-        ucs_error("ib_dmabuf: %s(0x%zx, %zu bytes) failed: %s", name, device,
+        log_error("ib_dmabuf: %s(0x%zx, %zu bytes) failed: %s", name, device,
                   length, cuda.error(result).c_str());
     }
     return to_status(result);

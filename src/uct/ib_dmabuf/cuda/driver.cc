@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "driver.h"
+#include "../host/log.h"
 #include "../report.h"
 #include <mutex>
 
@@ -30,7 +31,7 @@ bool start(const driver &table)
         result = table.device_get_count(&count);
     }
     if ((result != CUDA_SUCCESS) || (count == 0)) {
-        ucs_debug("ib_dmabuf: no GPU: %d devices, %s", count,
+        log_debug("ib_dmabuf: no GPU: %d devices, %s", count,
                   table.error(result).c_str());
         return false;
     }
@@ -41,7 +42,7 @@ bool open(driver *table)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
-        ucs_debug("ib_dmabuf: no libcuda: %s", dlerror());
+        log_debug("ib_dmabuf: no libcuda: %s", dlerror());
         return false;
     }
     if (!find_all(library, table)) {
@@ -88,7 +89,7 @@ ucs_status_t driver::failed(const char *call, CUresult result,
                error(result).c_str(), staged_otherwise, remedy);
 
     if (status == UCS_ERR_BUSY) {
-        ucs_debug("ib_dmabuf: %s", message.c_str());
+        log_debug("ib_dmabuf: %s", message.c_str());
     } else {
         warn_once(format("%s %d", call, static_cast<int>(result)), message);
     }

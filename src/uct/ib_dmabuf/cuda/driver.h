@@ -2,13 +2,12 @@
 #ifndef UCX_IB_DMABUF_CUDA_DRIVER_H_
 #define UCX_IB_DMABUF_CUDA_DRIVER_H_
 
+#include "../host/log.h"
 #include "../report.h"
 #include <cstddef>
 #include <cstdint>
 #include <cuda.h>
 #include <dlfcn.h>
-#include <ucs/debug/log_def.h>
-#include <ucs/type/status.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -75,7 +74,7 @@ bool find_entry(void *library, const char *name, T **entry)
 {
     *entry = reinterpret_cast<T *>(dlsym(library, name));
     if (*entry == nullptr) {
-        ucs_debug("ib_dmabuf: there is no %s", name);
+        log_debug("ib_dmabuf: there is no %s", name);
     }
     return *entry != nullptr;
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../../../ucm/cuda_events.h"
+#include "../host/ucs.h"
 #include "vendor.h"
 #include <climits>
-#include <ucs/memory/memtype_cache.h>
 
 namespace ucx_ib_dmabuf {
 
 bool cuda_vendor::may_be_device(uintptr_t address, size_t length) const noexcept
 {
-    ucs_memory_info_t info;
-
-    // UCX's cache of memory types sees the same events. Some 30 ns.
-    return !events_complete_ ||
-           (ucs_memtype_cache_lookup(reinterpret_cast<void *>(address), length,
-                                     &info) != UCS_ERR_NO_ELEM);
+    // UCX's cache of memory types sees the same events.
+    return !events_complete_ || may_be_allocated(address, length);
 }
 
 // Called by UCM in the thread that allocates or releases, before the driver
@@ -40,8 +36,9 @@ void cuda_vendor::watch(listener &told) noexcept
     // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
     // is wanted even where UCX cannot install its own.
     cuda_events_install();
-    if (ucm_set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL, priority,
-                              on_event, told_) != UCS_OK) {
+    if (all_ucm().empty() || (all_ucm().front()->set_event_handler(
+                                  events | UCM_EVENT_FLAG_NO_INSTALL, priority,
+                                  on_event, told_) != UCS_OK)) {
         told.on_events_missed("UCX refuses a handler of its events");
         return;
     }

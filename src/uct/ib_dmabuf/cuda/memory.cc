@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../host/log.h"
 #include "../report.h"
 #include "vendor.h"
 #include <iterator>
 #include <new>
-#include <ucs/debug/log_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -52,7 +52,7 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
         cuda.pointer_get_attributes(std::size(names), names, values, address);
     if (result != CUDA_SUCCESS) {
         // Nothing of CUDA's there, or a process that is on its way out.
-        ucs_trace("ib_dmabuf: cuPointerGetAttributes(0x%llx): %s",
+        log_trace("ib_dmabuf: cuPointerGetAttributes(0x%llx): %s",
                   static_cast<unsigned long long>(address),
                   cuda.error(result).c_str());
         return false;

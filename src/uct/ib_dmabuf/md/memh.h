@@ -3,8 +3,8 @@
 #define UCX_IB_DMABUF_MD_MEMH_H_
 
 #include "../cache/cache.h"
+#include "../host/keys.h"
 #include "staging.h"
-#include "ucx_1_13.h"
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -19,13 +19,9 @@ struct registration;
 // from, and ours behind it. What providers have there is read by operations
 // only that never see our handles. One for each mem_reg, as each may be
 // invalidated by itself.
-class memh : private uct_ib_mem_t {
+class memh : public handle_keys {
 public:
-    memh(uint32_t local_key, uint32_t remote_key)
-        : uct_ib_mem_t{local_key, remote_key, UCT_IB_INVALID_MKEY,
-                       UCT_IB_INVALID_MKEY, mark}
-    {
-    }
+    using handle_keys::handle_keys;
     // Each thread keeps some memory, of what it gave back, for the next ones.
     // Any thread may delete.
     static void *operator new(size_t size, const std::nothrow_t &) noexcept
@@ -41,17 +37,7 @@ public:
         }
     }
 
-    // Whether UCX's handle is one of ours.
-    static bool is_ours(uct_mem_h uct)
-    {
-        return (static_cast<uct_ib_mem_t *>(uct)->flags & mark) != 0;
-    }
-    static memh *from_uct(uct_mem_h uct)
-    {
-        return static_cast<memh *>(static_cast<uct_ib_mem_t *>(uct));
-    }
-    uct_mem_h to_uct() { return static_cast<uct_ib_mem_t *>(this); }
-    uint32_t remote_key() const { return rkey; }
+    uct_mem_h to_uct() { return static_cast<handle_keys *>(this); }
 
     // What was asked for, and the cache's region around it; null if staged.
     uintptr_t address  = 0;
@@ -95,9 +81,6 @@ private:
 
     static bool make_room() noexcept;
     static void free_idle(void *) noexcept;
-
-    // A bit that uct_ib's own handles never have (UCT_IB_MEM_FLAG_*).
-    static constexpr uint32_t mark = 1u << 30;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -5,39 +5,36 @@
 #include <bit>
 #include <new>
 #include <pthread.h>
-#include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 
 std::mutex nic::mutex_;
 
-nic::nic(uct_ib_md_t *md, gpu_vendor &gpu)
-    : md_(md), gpu_(gpu), copies_(gpu, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
+namespace {
+
+// UCT_IB_MEM_ACCESS_FLAGS: uct_ib registers for all of it.
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+} // namespace
+
+nic::nic(const protection_domain &pd, const keys_layout &layout,
+         bool relaxed_order, gpu_vendor &gpu)
+    : pd_(pd), layout_(layout),
+      access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
+      gpu_(gpu), copies_(gpu, pd, all_access)
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
                        [] { mutex_.unlock(); });
-    // As uct_ib does where it registers GPU memory: no scatter-gather lists of
-    // it (uct_ib_md_open_common).
-    md->dev.max_zcopy_log_sge = 1;
-}
-
-int nic::access() const
-{
-    int flags = UCT_IB_MEM_ACCESS_FLAGS;
-
-    if (md_->relaxed_order) {
-        flags |= IBV_ACCESS_RELAXED_ORDERING;
-    }
-    return flags;
 }
 
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
     ibv_mr *mr = nullptr;
     ucs_status_t status =
-        verbs_reg_dmabuf_mr(md_->pd, fd, address, length, access(), &mr);
+        verbs_reg_dmabuf_mr(pd_, fd, address, length, access_, &mr);
     if (status != UCS_OK) {
         return status;
     }
@@ -46,7 +43,7 @@ ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
         std::lock_guard<std::mutex> guard(mutex_);
         registrations_.insert_or_assign(mr->lkey, registration{mr, getpid()});
     } catch (const std::bad_alloc &) {
-        verbs_dereg_mr(mr);
+        verbs_dereg_mr(*pd_.verbs, mr);
         return UCS_ERR_NO_MEMORY;
     }
     *handle = std::bit_cast<void *>(keys{mr->lkey, mr->rkey});
@@ -67,14 +64,14 @@ void nic::dereg(void *handle)
         std::lock_guard<std::mutex> guard(mutex_);
         ended = registrations_.extract(std::bit_cast<keys>(handle).lkey);
     }
-    verbs_dereg_mr(ended.mapped().mr);
+    verbs_dereg_mr(*pd_.verbs, ended.mapped().mr);
     memh *waiting = ended.mapped().invalidated;
     while (waiting != nullptr) {
         memh *told                   = waiting;
         uct_completion_t *completion = told->invalidated;
         waiting                      = told->next;
         delete told;
-        uct_invoke_completion(completion, UCS_OK);
+        invoke_completion(completion);
     }
 }
 
@@ -111,8 +108,8 @@ memh *nic::stage(uintptr_t address, size_t length)
     if (!buffer) {
         return nullptr;
     }
-    memh *created =
-        new (std::nothrow) memh(buffer->mr()->lkey, buffer->mr()->rkey);
+    memh *created = new (std::nothrow)
+        memh(layout_, buffer->mr()->lkey, buffer->mr()->rkey);
     if (created != nullptr) {
         created->staged = std::move(buffer);
     }

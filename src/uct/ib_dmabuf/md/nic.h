@@ -20,16 +20,14 @@ struct registration {
 };
 
 // Registers dma-bufs in the protection domain of one of uct_ib's memory
-// domains.
+// domains, for handles of its layout.
 class nic final : public registrar {
 public:
-    nic(uct_ib_md_t *md, gpu_vendor &gpu);
+    nic(const protection_domain &pd, const keys_layout &layout,
+        bool relaxed_order, gpu_vendor &gpu);
 
     // The device's, for messages.
-    const char *name() const
-    {
-        return ibv_get_device_name(md_->pd->context->device);
-    }
+    const char *name() const { return pd_.verbs_pd->context->device->name; }
 
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
@@ -61,10 +59,11 @@ private:
         uint32_t lkey, rkey;
     };
 
-    int access() const;
     registration *find(void *handle);
 
-    uct_ib_md_t *const md_;
+    const protection_domain pd_;
+    const keys_layout layout_;
+    const int access_;
     gpu_vendor &gpu_;
     staging_pool copies_;
     // Of all NICs: a fork waits for it, as the child may close what another
@@ -77,7 +76,7 @@ private:
 inline memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
     const auto both = std::bit_cast<keys>(used->handle);
-    memh *created   = new (std::nothrow) memh(both.lkey, both.rkey);
+    memh *created   = new (std::nothrow) memh(layout_, both.lkey, both.rkey);
 
     if (created != nullptr) {
         created->address = address;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugin.h"
+#include "../host/log.h"
 #include "nic.h"
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
 #include <new>
 #include <sys/auxv.h>
-#include <ucs/debug/log_def.h>
-#include <ucs/sys/string.h>
 #include <unistd.h>
 #include <utility>
 
@@ -19,12 +18,11 @@ find_gpus find_registered;
 
 std::atomic<plugin *> instance;
 
-// UCX's release builds have no trace messages: these are for debugging.
 void log_event(const cache_event &event)
 {
     const auto *device = static_cast<const nic *>(event.nic);
 
-    ucs_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
+    log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
               (device != nullptr) ? device->name() : "all NICs", event.what,
               event.address, event.address + event.length,
               (event.cause != nullptr) ? event.cause
@@ -35,16 +33,14 @@ cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
 {
     cache_settings result;
 
-    result.chunk_size = from.chunk_size;
-    result.max_regions =
-        (from.max_regions == UCS_ULUNITS_INF) ? SIZE_MAX : from.max_regions;
-    result.max_bytes = [limit = from.max_size, &gpu](int device) {
-        return (limit == UCS_MEMUNITS_AUTO) ? gpu.max_registered(device)
-                                            : limit;
+    result.chunk_size  = from.chunk_size;
+    result.max_regions = from.max_regions; // setting_is_inf is SIZE_MAX
+    result.max_bytes   = [limit = from.max_size, &gpu](int device) {
+        return (limit == setting_is_auto) ? gpu.max_registered(device) : limit;
     };
-    result.check_identity = (from.check_identity == UCS_CONFIG_ON);
+    result.check_identity = (from.check_identity == on_off_auto::on);
     result.warn           = [](const char *message) {
-        ucs_warn("ib_dmabuf: %s", message);
+        log_warn("ib_dmabuf: %s", message);
     };
     result.trace = log_event;
     return result;
@@ -82,15 +78,20 @@ void warn_no_memory() noexcept
                            "memory");
 }
 
-bool plugin::enable(find_gpus find) noexcept
+bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 {
-    find_registered = find;
-    if (read_settings(&config) != UCS_OK) {
-        ucs_warn("ib_dmabuf: not used because a UCX_IB_DMABUF_* variable is "
-                 "wrong: GPU memory is staged through host memory");
-        return false;
-    }
-    return config.enable != 0;
+    show_settings(parser);
+    static const bool enabled = [&] {
+        find_registered = find;
+        if (read_settings(parser, &config) != UCS_OK) {
+            log_warn("ib_dmabuf: not used because a UCX_IB_DMABUF_* variable "
+                     "is wrong: GPU memory is staged through host memory");
+            return false;
+        }
+        return config.enable != 0;
+    }();
+
+    return enabled;
 }
 
 plugin *plugin::get() noexcept
@@ -126,7 +127,7 @@ void plugin::on_change(uintptr_t address, size_t length) noexcept
 
 void plugin::on_events_missed(const char *why) noexcept
 {
-    if (config.check_identity == UCS_CONFIG_OFF) {
+    if (config.check_identity == on_off_auto::off) {
         return;
     }
     cache_.check_identity();

@@ -19,8 +19,10 @@ void warn_no_memory() noexcept;
 // may use UCX while the process exits.
 class plugin final : gpu_vendor::listener {
 public:
-    // Reads the settings. False: switched off, or a setting is wrong (logged).
-    static bool enable(find_gpus find) noexcept;
+    // To be called for each copy of UCX, not by two threads at a time; reads
+    // the settings with the first one's parser. False: switched off, or a
+    // setting is wrong (logged).
+    static bool enable(config_parser &parser, find_gpus find) noexcept;
 
     // Null if there is nothing to do: no GPUs are found, or no memory of the
     // host (reported once). Thread-safe.

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings.h"
+#include "../host/log.h"
 #include <cstddef>
-extern "C" {
-#include <ucs/config/global_opts.h>
-#include <ucs/config/parser.h>
-}
-#include <ucs/debug/log_def.h>
-#include <ucs/sys/compiler_def.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-ucs_config_field_t settings_table[] = {
+constexpr setting all_settings[] = {
     {"ENABLE", "y",
      "Register CUDA memory with InfiniBand and RoCE devices through dma-bufs.\n"
      "With \"n\" UCX is as it is without this plug-in.",
-     offsetof(settings, enable), UCS_CONFIG_TYPE_BOOL},
+     offsetof(settings, enable), setting_kind::boolean},
 
     {"CHUNK_SIZE", "4g",
      "Allocations larger than this are registered piece by piece, where they\n"
      "are used, in pieces of this size. A power of two, at least 2m.",
-     offsetof(settings, chunk_size), UCS_CONFIG_TYPE_MEMUNITS},
+     offsetof(settings, chunk_size), setting_kind::memory_units},
 
     {"MAX_SIZE", "auto",
      "How much memory of each GPU may be registered at a time; what several\n"
@@ -29,60 +24,51 @@ ucs_config_field_t settings_table[] = {
      "it, and no limit where that is as large as the GPU's memory or where "
      "GPU\n"
      "and host share a coherent link.",
-     offsetof(settings, max_size), UCS_CONFIG_TYPE_MEMUNITS},
+     offsetof(settings, max_size), setting_kind::memory_units},
 
     {"MAX_REGIONS", "inf",
      "How many registrations may be kept at a time, over all devices.",
-     offsetof(settings, max_regions), UCS_CONFIG_TYPE_ULUNITS},
+     offsetof(settings, max_regions), setting_kind::count},
 
     {"CHECK_IDENTITY", "auto",
      "Ask the CUDA driver at each use of a registration whether the memory is\n"
      "still the same. \"auto\" does so where not every way of releasing "
      "memory\n"
      "could be hooked; \"off\" trusts the hooks all the same.",
-     offsetof(settings, check_identity), UCS_CONFIG_TYPE_ON_OFF_AUTO},
+     offsetof(settings, check_identity), setting_kind::on_off_auto},
 
     {"STATS", "",
      "A file to which each process appends its counters, as a line of JSON,\n"
      "when it ends.",
-     offsetof(settings, stats), UCS_CONFIG_TYPE_STRING},
+     offsetof(settings, stats), setting_kind::string},
 
     {"MODULE", "",
      "The plug-in's path, for the library that is preloaded to open it. By\n"
      "default it is beside that library or in the folder \"ucx\" there.",
-     offsetof(settings, module), UCS_CONFIG_TYPE_STRING},
-
-    {nullptr, nullptr, nullptr, 0, {}}};
-
-// So that "ucx_info -c" shows them.
-struct registration {
-    ucs_config_global_list_entry_t entry{};
-
-    registration()
-    {
-        entry.name   = "IB dma-buf";
-        entry.prefix = "IB_DMABUF_";
-        entry.table  = settings_table;
-        entry.size   = sizeof(settings);
-        ucs_list_add_tail(&ucs_config_global_list, &entry.list);
-    }
+     offsetof(settings, module), setting_kind::string},
 };
+
+constexpr settings_table table{"IB dma-buf", "IB_DMABUF_", all_settings,
+                               sizeof(settings)};
 
 } // namespace
 
-ucs_status_t read_settings(settings *out) noexcept
+void show_settings(config_parser &parser) noexcept
 {
-    static registration shown;
+    parser.show(table);
+}
 
-    ucs_status_t status = ucs_config_parser_fill_opts(
-        out, settings_table, UCS_DEFAULT_ENV_PREFIX, "IB_DMABUF_", 0);
+ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
+{
+    const ucs_status_t status = parser.read(out);
+
     if (status != UCS_OK) {
         return status; // the parser has named the variable
     }
 
     const size_t chunk = out->chunk_size;
     if ((chunk < (size_t{2} << 20)) || ((chunk & (chunk - 1)) != 0)) {
-        ucs_error("UCX_IB_DMABUF_CHUNK_SIZE=%zu is not a power of two of at "
+        log_error("UCX_IB_DMABUF_CHUNK_SIZE=%zu is not a power of two of at "
                   "least 2m",
                   chunk);
         return UCS_ERR_INVALID_PARAM;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "staging.h"
+#include "../host/log.h"
 #include "../verbs/dmabuf_mr.h"
 #include "changes.h"
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
-#include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -40,7 +40,7 @@ std::unique_ptr<staging_buffer> staging_buffer::create(size_t length)
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED) {
-        ucs_error("ib_dmabuf: no %zu bytes of host memory to stage a message",
+        log_error("ib_dmabuf: no %zu bytes of host memory to stage a message",
                   3 * capacity);
         return nullptr;
     }
@@ -73,12 +73,12 @@ bool staging_buffer::covers(uintptr_t address, size_t length) const
 void staging_buffer::invalidate()
 {
     if ((mr_ != nullptr) && is_ours()) {
-        verbs_dereg_mr(mr_);
+        verbs_dereg_mr(*verbs_, mr_);
     }
     mr_ = nullptr;
 }
 
-ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
+ucs_status_t staging_buffer::start(gpu_vendor &gpu, const protection_domain &pd,
                                    uintptr_t address, size_t length, int access)
 {
     const bool registered = covers(address, length);
@@ -102,7 +102,8 @@ ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
     if (registered) {
         return UCS_OK;
     }
-    mr_ = ibv_reg_mr_iova(pd, memory_, capacity_, window_, access);
+    verbs_ = pd.verbs;
+    mr_    = verbs_->reg_iova(pd.verbs_pd, memory_, capacity_, window_, access);
     return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
 }
 
@@ -121,7 +122,7 @@ void staging_buffer::finish(gpu_vendor &gpu)
             return;
         }
         if ((from == 0) && !origin_.is_current(gpu)) {
-            ucs_debug("ib_dmabuf: GPU memory at 0x%zx was released before the "
+            log_debug("ib_dmabuf: GPU memory at 0x%zx was released before the "
                       "message in it was over: nothing is written there",
                       address_);
             return;

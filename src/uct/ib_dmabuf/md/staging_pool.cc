@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "staging_pool.h"
+#include "../host/log.h"
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <ucs/debug/log_def.h>
 #include <unistd.h>
 #include <utility>
 
@@ -111,7 +111,7 @@ std::unique_ptr<staging_buffer> staging_pool::start(uintptr_t address,
         status = buffer->start(gpu_, pd_, address, length, access_);
     }
     if (status == UCS_ERR_NO_RESOURCE) {
-        ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
+        log_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "
                   "failed: %s. Raise 'ulimit -l'",
                   buffer->capacity(), strerror(errno));
     }

@@ -19,7 +19,7 @@ public:
     static constexpr size_t max_idle_bytes = size_t{64} << 20;
     static constexpr size_t max_idle       = 32;
 
-    staging_pool(gpu_vendor &gpu, ibv_pd *pd, int access)
+    staging_pool(gpu_vendor &gpu, const protection_domain &pd, int access)
         : gpu_(gpu), pd_(pd), access_(access)
     {
     }
@@ -45,7 +45,7 @@ private:
     keep(std::unique_ptr<staging_buffer> &buffer);
 
     gpu_vendor &gpu_;
-    ibv_pd *const pd_;
+    const protection_domain pd_;
     const int access_;
 };
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "dmabuf_mr.h"
+#include "../host/log.h"
 #include "../report.h"
 #include <cerrno>
 #include <cstring>
-#include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-const char *device_name(const ibv_pd *pd)
+const char *device_name(const protection_domain &pd)
 {
-    return ibv_get_device_name(pd->context->device);
+    return pd.verbs_pd->context->device->name;
 }
 
 struct meaning {
@@ -44,15 +44,16 @@ meaning meaning_of(int error)
 
 } // namespace
 
-bool verbs_can_register_dmabuf(ibv_pd *pd, text *why)
+bool verbs_can_register_dmabuf(const protection_domain &pd, text *why)
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
     errno      = 0;
-    ibv_mr *mr = ibv_reg_dmabuf_mr(pd, 0, page, 0, -1, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr *mr = pd.verbs->reg_dmabuf(pd.verbs_pd, 0, page, 0, -1,
+                                      IBV_ACCESS_LOCAL_WRITE);
     int error  = errno;
     if (mr != nullptr) { // no provider should, but then it can
-        ibv_dereg_mr(mr);
+        pd.verbs->dereg(mr);
         return true;
     }
     if ((error == EOPNOTSUPP) || (error == EPROTONOSUPPORT)) {
@@ -61,16 +62,18 @@ bool verbs_can_register_dmabuf(ibv_pd *pd, text *why)
                       device_name(pd), strerror(error));
         return false;
     }
-    ucs_debug("ib_dmabuf: %s registers dma-bufs (probe: %s)", device_name(pd),
+    log_debug("ib_dmabuf: %s registers dma-bufs (probe: %s)", device_name(pd),
               strerror(error));
     return true;
 }
 
-ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
-                                 size_t length, int access, ibv_mr **mr)
+ucs_status_t verbs_reg_dmabuf_mr(const protection_domain &pd, int fd,
+                                 uintptr_t iova, size_t length, int access,
+                                 ibv_mr **mr)
 {
-    errno          = 0;
-    ibv_mr *result = ibv_reg_dmabuf_mr(pd, 0, length, iova, fd, access);
+    errno = 0;
+    ibv_mr *result =
+        pd.verbs->reg_dmabuf(pd.verbs_pd, 0, length, iova, fd, access);
     if (result == nullptr) {
         const int error    = errno;
         const meaning what = meaning_of(error);
@@ -81,16 +84,16 @@ ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
                          staged_otherwise, what.remedy));
         return what.status;
     }
-    ucs_debug("ib_dmabuf: %s: registered 0x%zx..0x%zx lkey 0x%x rkey 0x%x",
+    log_debug("ib_dmabuf: %s: registered 0x%zx..0x%zx lkey 0x%x rkey 0x%x",
               device_name(pd), iova, iova + length, result->lkey, result->rkey);
     *mr = result;
     return UCS_OK;
 }
 
-void verbs_dereg_mr(ibv_mr *mr)
+void verbs_dereg_mr(const verbs_functions &verbs, ibv_mr *mr)
 {
     const uint32_t lkey = mr->lkey;
-    const int error     = ibv_dereg_mr(mr);
+    const int error     = verbs.dereg(mr);
 
     if (error != 0) {
         warn_once(format("deregister %d", error),

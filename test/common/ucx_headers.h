@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_MD_UCX_1_13_H_
-#define UCX_IB_DMABUF_MD_UCX_1_13_H_
+#ifndef TEST_COMMON_UCX_HEADERS_H_
+#define TEST_COMMON_UCX_HEADERS_H_
 
 // UCX 1.13's internal headers, which are C. What they include of C++ comes
 // before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "caller.h"
-#include "ucx_1_13.h"
+#include "types.h"
 #include <cstdint>
 #include <cstring>
 #include <dlfcn.h>
@@ -68,7 +68,7 @@ bool uct_is_called_by(const char *name)
 // adds atomic access, the new protocols ask for less; pools of GPU fragments,
 // which last, have the same flags but another function (ucp_memh_get_slow). No
 // settings are read for it: they may come from anywhere.
-bool is_one_operation(unsigned flags)
+bool ucp_1_13_registers_for_one_operation(uint64_t flags)
 {
     return (flags == UCT_MD_MEM_ACCESS_RMA) &&
            uct_is_called_by("ucp_mem_rereg_mds");

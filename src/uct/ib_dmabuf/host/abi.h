@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_HOST_ABI_H_
+#define UCX_IB_DMABUF_HOST_ABI_H_
+
+#include "domain.h"
+#include <array>
+#include <memory>
+
+namespace ucx_ib_dmabuf {
+
+class library;
+
+// uct_md_ops_t: those that stand at the same place in every UCX. What follows
+// differs, and is not ours.
+enum md_op {
+    op_close     = 0,
+    op_query     = 1,
+    op_mem_reg   = 5,
+    op_mem_dereg = 6,
+    op_mkey_pack = 8,
+};
+constexpr size_t common_ops = 9;
+constexpr size_t max_ops    = 16;
+
+// A memory domain of uct_ib's with our operations in place of its own.
+struct decorated {
+    std::array<void *, max_ops> ops; // first: the domain points to it
+    original_domain original;
+    std::unique_ptr<domain> user;
+
+    static decorated &of(uct_md_h md)
+    {
+        return *reinterpret_cast<decorated *>(md->ops);
+    }
+};
+
+// Gives the domain operations that call `user`'s.
+void put_in_place(uct_md_h md, const original_domain &original,
+                  std::unique_ptr<domain> user);
+
+// What differs between UCX's generations in a memory domain. There is a file
+// for each that is known, with functions of that generation's signatures.
+class abi {
+public:
+    // The one of a UCX; null if that is too old. Told by what it exports, as
+    // vendors ship what lies between two versions.
+    static const abi *of(const library &ucx);
+
+    constexpr abi(const char *version, keys_layout keys, size_t pd)
+        : since(version), layout(keys), pd_offset(pd)
+    {
+    }
+
+    const char *const since; // the first version with it
+    const keys_layout layout;
+    const size_t pd_offset; // of uct_ib_md_t
+
+    // Puts our functions in the place of uct_ib's.
+    virtual void replace(std::array<void *, max_ops> &ops) const    = 0;
+    virtual ucs_status_t query(const original_domain &from,
+                               domain_attributes *out) const        = 0;
+    virtual ucs_status_t reg(const original_domain &with,
+                             const reg_request &request,
+                             uct_mem_h *memh) const                 = 0;
+    virtual bool is_one_operation(const reg_request &request) const = 0;
+
+protected:
+    ~abi() = default;
+};
+
+extern const abi &abi_1_13;
+
+} // namespace ucx_ib_dmabuf
+
+#endif

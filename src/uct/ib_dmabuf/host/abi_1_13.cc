@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// UCX 1.13: a registration gets no memory type and no dma-buf, and a domain's
+// attributes have no mask.
+#include "abi_1_13.h"
+#include "abi.h"
+#include "caller.h"
+#include <cstring>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using query_function   = ucs_status_t(uct_md_h md, uct_md_attr_1_13 *attr);
+using mem_reg_function = ucs_status_t(uct_md_h md, void *address, size_t length,
+                                      unsigned flags, uct_mem_h *memh);
+using mkey_pack_function = ucs_status_t(uct_md_h md, uct_mem_h memh,
+                                        const uct_md_mkey_pack_params_t *params,
+                                        void *buffer);
+
+ucs_status_t md_query(uct_md_h md, uct_md_attr_1_13 *attr) noexcept
+{
+    decorated &self     = decorated::of(md);
+    ucs_status_t status = self.original.op<query_function>(op_query)(md, attr);
+
+    if (status == UCS_OK) {
+        domain_attributes neutral{attr->flags, attr->reg_mem_types};
+        self.user->query(&neutral);
+        attr->flags         = neutral.flags;
+        attr->reg_mem_types = neutral.reg_mem_types;
+    }
+    return status;
+}
+
+ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
+                        unsigned flags, uct_mem_h *memh) noexcept
+{
+    return decorated::of(md).user->reg({address, length, flags}, memh);
+}
+
+ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh,
+                          const uct_md_mkey_pack_params_t *params,
+                          void *buffer) noexcept
+{
+    decorated &self = decorated::of(md);
+
+    if (memh == nullptr) {
+        return UCS_ERR_INVALID_PARAM; // as UCT, where it checks parameters
+    }
+    if (!handle_keys::are_in(memh, abi_1_13.layout)) {
+        return self.original.op<mkey_pack_function>(op_mkey_pack)(
+            md, memh, params, buffer);
+    }
+    const bool invalidate =
+        (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) &&
+        (params->flags & UCT_MD_MKEY_PACK_FLAG_INVALIDATE);
+    return self.user->pack(handle_keys::of(memh), invalidate, buffer);
+}
+
+class generation final : public abi {
+public:
+    constexpr generation() : abi("1.13", {1, 4}, 32) {}
+
+    void replace(std::array<void *, max_ops> &ops) const override
+    {
+        ops[op_query]     = reinterpret_cast<void *>(&md_query);
+        ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
+        ops[op_mkey_pack] = reinterpret_cast<void *>(&md_mkey_pack);
+    }
+
+    ucs_status_t query(const original_domain &from,
+                       domain_attributes *out) const override
+    {
+        uct_md_attr_1_13 attr{};
+        const ucs_status_t status =
+            from.op<query_function>(op_query)(from.md(), &attr);
+
+        *out = {attr.flags, attr.reg_mem_types};
+        return status;
+    }
+
+    ucs_status_t reg(const original_domain &with, const reg_request &request,
+                     uct_mem_h *memh) const override
+    {
+        return with.op<mem_reg_function>(op_mem_reg)(
+            with.md(), request.address, request.length,
+            static_cast<unsigned>(request.flags), memh);
+    }
+
+    bool is_one_operation(const reg_request &request) const override
+    {
+        return ucp_1_13_registers_for_one_operation(request.flags);
+    }
+};
+
+constexpr generation only;
+
+} // namespace
+
+const abi &abi_1_13 = only;
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "domain.h"
+#include "abi.h"
+#include "host.h"
+#include "library.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using close_function = void(uct_md_h md);
+using dereg_function = ucs_status_t(uct_md_h md,
+                                    const uct_md_mem_dereg_params_t *params);
+
+ucs_status_t md_mem_dereg(uct_md_h md,
+                          const uct_md_mem_dereg_params_t *params) noexcept
+{
+    decorated &self = decorated::of(md);
+
+    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
+        (params->memh == nullptr) ||
+        !handle_keys::are_in(params->memh, self.original.layout())) {
+        return self.original.op<dereg_function>(op_mem_dereg)(md, params);
+    }
+
+    uct_completion_t *completion = nullptr;
+    if ((params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) &&
+        (params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE) &&
+        (params->field_mask & UCT_MD_MEM_DEREG_FIELD_COMPLETION)) {
+        completion = params->comp;
+    }
+    self.user->dereg(handle_keys::of(params->memh), completion);
+    return UCS_OK;
+}
+
+void md_close(uct_md_h md) noexcept
+{
+    decorated *self = &decorated::of(md);
+    const original_domain original(self->original);
+
+    self->user.reset();
+    md->ops = original.ops();
+    delete self;
+    original.op<close_function>(op_close)(md);
+}
+
+} // namespace
+
+void put_in_place(uct_md_h md, const original_domain &original,
+                  std::unique_ptr<domain> user)
+{
+    auto made =
+        std::make_unique<decorated>(decorated{{}, original, std::move(user)});
+
+    // As many as there are; how many that is differs.
+    for (size_t i = 0; i < max_ops; ++i) {
+        if (!read_memory(&md->ops[i], &made->ops[i])) {
+            break;
+        }
+    }
+    original.copy().generation().replace(made->ops);
+    made->ops[op_mem_dereg] = reinterpret_cast<void *>(&md_mem_dereg);
+    made->ops[op_close]     = reinterpret_cast<void *>(&md_close);
+    md->ops                 = made.release()->ops.data();
+}
+
+original_domain::original_domain(const host &of, uct_md_h md, ibv_pd *pd,
+                                 bool relaxed_order)
+    : copy_(of), md_(md), ops_(md->ops), pd_{pd, &of.verbs()},
+      relaxed_order_(relaxed_order)
+{
+}
+
+const keys_layout &original_domain::layout() const
+{
+    return copy_.generation().layout;
+}
+
+ucs_status_t original_domain::query(domain_attributes *out) const
+{
+    return copy_.generation().query(*this, out);
+}
+
+ucs_status_t original_domain::reg(const reg_request &request,
+                                  uct_mem_h *memh) const
+{
+    return copy_.generation().reg(*this, request, memh);
+}
+
+ucs_status_t original_domain::dereg(uct_mem_h memh) const
+{
+    uct_md_mem_dereg_params_t params{};
+
+    params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
+    params.memh       = memh;
+    return op<dereg_function>(op_mem_dereg)(md_, &params);
+}
+
+bool original_domain::is_one_operation(const reg_request &request) const
+{
+    return copy_.generation().is_one_operation(request);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "host.h"
+#include "log.h"
+#include "look_up.h"
+#include <atomic>
+#include <cstring>
+#include <new>
+
+namespace ucx_ib_dmabuf {
+
+std::unique_ptr<host>
+host::look_up(library &&uct_ib, uct_component_t *component, const char **why)
+{
+    std::unique_ptr<host> made(new host(std::move(uct_ib), component));
+
+    *why = made->find_all();
+    return (*why == nullptr) ? std::move(made) : nullptr;
+}
+
+// Null, or what is missing or not as we know it.
+const char *host::find_all()
+{
+    class look_up in(uct_ib_);
+    const char *missing = nullptr;
+
+    in.find("ucs_arch_get_cpu_vendor", &cpu_vendor_);
+    in.find("ucs_arch_get_cpu_model", &cpu_model_);
+    if (((missing = in.missing()) != nullptr) ||
+        ((missing = look_up_ucs(uct_ib_, &ucs_)) != nullptr) ||
+        ((missing = look_up_ucm(uct_ib_, &ucm_)) != nullptr) ||
+        ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr) ||
+        ((missing = parser_.find(uct_ib_)) != nullptr)) {
+        return missing;
+    }
+    abi_ = abi::of(uct_ib_);
+    if (abi_ == nullptr) {
+        return "a version from 1.13 on that is known";
+    }
+    if (strncmp(component_->name, "ib", sizeof(component_->name)) != 0) {
+        return "a component with the name ib";
+    }
+    return uct_ib_.has(reinterpret_cast<const void *>(component_->md_open))
+               ? nullptr
+               : "an md_open of its own";
+}
+
+// From 1.18 on some of uct_ib is in modules of its own.
+bool host::is_of_this_copy(const void *address) const
+{
+    return uct_ib_.has(address) ||
+           (library::around(address).symbol("uct_ib_component") ==
+            uct_ib_.symbol("uct_ib_component"));
+}
+
+// Null, or what an open domain has not that we rely on. It is read with care:
+// in another generation anything may stand there.
+const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const
+{
+    const char *const at = reinterpret_cast<const char *>(md);
+    uct_md_t begin;
+    ibv_context *context;
+    ibv_device *device;
+    char device_name[sizeof(device->name)];
+
+    if (!read_memory(at, &begin) || (begin.component != component_) ||
+        !is_of_this_copy(begin.ops)) {
+        return "operations of uct_ib's";
+    }
+    if (!read_memory(at + abi_->pd_offset, pd) ||
+        !read_memory(&(*pd)->context, &context) ||
+        !read_memory(&context->device, &device) ||
+        !read_memory(device->name, &device_name)) {
+        return "a protection domain";
+    }
+    return (strncmp(device_name, name, sizeof(device_name)) == 0)
+               ? nullptr
+               : "the protection domain of its device";
+}
+
+// As uct_ib decides it (uct_ib_md_parse_relaxed_order). Where its own field is
+// depends on the libibverbs that it was built with; the setting's place does
+// not.
+bool host::has_relaxed_order(const void *config) const
+{
+    enum { off, on, try_it, automatic };
+    constexpr int amd = 2, fujitsu_arm = 5; // ucs_cpu_vendor_t
+    config_parser::ucx_setting setting;
+    int wanted;
+
+    if ((config == nullptr) ||
+        !parser_.find_setting("IB memory domain", "PCI_RELAXED_ORDERING",
+                              &setting)) {
+        return false;
+    }
+    memcpy(&wanted, static_cast<const char *>(config) + setting.offset,
+           sizeof(wanted));
+    if ((wanted == off) || (wanted == on)) {
+        return wanted == on;
+    }
+    // UCX knows no other models of AMD's by name than those that prefer it.
+    const int vendor = cpu_vendor_();
+    return (vendor == fujitsu_arm) || ((vendor == amd) && (cpu_model_() != 0));
+}
+
+void host::decorate(uct_md_h md, const char *name, const void *config) const
+{
+    ibv_pd *pd      = nullptr;
+    const char *why = check(md, name, &pd);
+
+    if (why != nullptr) {
+        log_warn("ib_dmabuf: %s of the UCX of %s is left as it is: no %s", name,
+                 path(), why);
+        return;
+    }
+    const original_domain original(*this, md, pd, has_relaxed_order(config));
+    if (std::unique_ptr<domain> user = make_(original)) {
+        put_in_place(md, original, std::move(user));
+    }
+}
+
+ucs_status_t host::open(const char *name, const void *config,
+                        uct_md_h *md) const noexcept
+{
+    const ucs_status_t status = md_open_(component_, name, config, md);
+
+    if (status == UCS_OK) {
+        try {
+            decorate(*md, name, config);
+        } catch (const std::bad_alloc &) {
+            log_warn("ib_dmabuf: no memory of the host to serve %s", name);
+        }
+    }
+    return status;
+}
+
+// UCP asks for the whole allocation around each buffer of CUDA memory, as a
+// cache above it would hit more often then. The plug-in's does that by itself,
+// and does better: pools larger than UCX_IB_DMABUF_CHUNK_SIZE in pieces, and
+// host copies, where there must be some, of the message only. So another
+// default is written into UCP's table, which leaves the user's word in the
+// environment or in ucx.conf what it is.
+void host::register_what_is_used() const noexcept
+{
+    config_parser::ucx_setting setting;
+
+    if (parser_.find_setting("UCP context", "MEMTYPE_REG_WHOLE_ALLOC_TYPES",
+                             &setting)) {
+        // Other threads may be reading it: either is a valid text.
+        std::atomic_ref(*setting.standard)
+            .store("rocm", std::memory_order_relaxed);
+    }
+}
+
+} // namespace ucx_ib_dmabuf

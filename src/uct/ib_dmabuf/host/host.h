@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_HOST_HOST_H_
+#define UCX_IB_DMABUF_HOST_HOST_H_
+
+#include "abi.h"
+#include "domain.h"
+#include "library.h"
+#include "settings.h"
+#include "ucm.h"
+#include "ucs.h"
+#include "verbs.h"
+#include <memory>
+
+namespace ucx_ib_dmabuf {
+
+// One copy of UCX that is loaded, known by its libuct_ib: all that is used of
+// it, looked up in that library's own scope. A process may have several, with
+// any names; nothing of one is ever used with another. Made once, never
+// destroyed.
+class host {
+public:
+    // Looks all up in a library that defines uct_ib_component, and checks that
+    // it is what we think; changes nothing. Null, and why, if it is not.
+    // `component` is the one in use.
+    static std::unique_ptr<host>
+    look_up(library &&uct_ib, uct_component_t *component, const char **why);
+
+    const char *path() const { return uct_ib_.path(); }
+    const abi &generation() const { return *abi_; }
+    const ucs_functions &ucs() const { return ucs_; }
+    const ucm_functions &ucm() const { return ucm_; }
+    const verbs_functions &verbs() const { return verbs_; }
+    config_parser &parser() { return parser_; }
+    uct_component_t *component() const { return component_; }
+
+    // From now on the domains that this uct_ib opens are given to `make`.
+    void serve(make_domain make);
+    // Where UCP asks for whole allocations by default, it asks for what is
+    // used.
+    void register_what_is_used() const noexcept;
+
+    // md_open, with uct_ib's own in it.
+    ucs_status_t open(const char *name, const void *config,
+                      uct_md_h *md) const noexcept;
+
+private:
+    using md_open_function = decltype(uct_component_t::md_open);
+
+    host(library &&uct_ib, uct_component_t *component)
+        : uct_ib_(std::move(uct_ib)), component_(component)
+    {
+    }
+    const char *find_all();
+    const char *check(uct_md_h md, const char *name, ibv_pd **pd) const;
+    bool is_of_this_copy(const void *address) const;
+    bool has_relaxed_order(const void *config) const;
+    void decorate(uct_md_h md, const char *name, const void *config) const;
+
+    library uct_ib_;
+    uct_component_t *const component_;
+    const abi *abi_ = nullptr;
+    ucs_functions ucs_{};
+    ucm_functions ucm_{};
+    verbs_functions verbs_{};
+    config_parser parser_;
+    int (*cpu_vendor_)() = nullptr;
+    int (*cpu_model_)()  = nullptr;
+
+    md_open_function md_open_ = nullptr; // uct_ib's
+    make_domain make_         = nullptr;
+};
+
+// Looks for copies of UCX that are new since the last time, and serves those
+// that `prepare` wants. It is asked once for each, under a lock; the first is
+// the one whose log, memory types and events the whole process uses. What is no
+// copy as we know them is declined, with one warning for each. Thread-safe; to
+// be called whenever there may be another: cheap if nothing was loaded.
+void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept;
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "library.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <new>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// Where the loader keeps what it knows of a library.
+const link_map *map_of(void *handle)
+{
+    link_map *map = nullptr;
+
+    if ((handle == nullptr) || (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)) {
+        return nullptr;
+    }
+    return map;
+}
+
+const link_map *map_around(const void *address)
+{
+    Dl_info info;
+    link_map *map = nullptr;
+
+    return (dladdr1(address, &info, reinterpret_cast<void **>(&map),
+                    RTLD_DL_LINKMAP) != 0)
+               ? map
+               : nullptr;
+}
+
+} // namespace
+
+library::library(const char *path)
+    : handle_(dlopen((path[0] == '\0') ? nullptr : path,
+                     RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD))
+{
+}
+
+library library::around(const void *address)
+{
+    const link_map *map = map_around(address);
+    return (map == nullptr) ? library() : library(map->l_name);
+}
+
+library library::everything()
+{
+    return library("");
+}
+
+library::~library()
+{
+    if (handle_ != nullptr) {
+        dlclose(handle_);
+    }
+}
+
+std::vector<std::string> library::all()
+{
+    std::vector<std::string> paths;
+    const auto add = [](dl_phdr_info *info, size_t, void *arg) {
+        try {
+            static_cast<std::vector<std::string> *>(arg)->emplace_back(
+                info->dlpi_name);
+            return 0;
+        } catch (const std::bad_alloc &) {
+            return 1;
+        }
+    };
+    if (dl_iterate_phdr(add, &paths) != 0) {
+        throw std::bad_alloc();
+    }
+    return paths;
+}
+
+uint64_t library::count_loaded()
+{
+    uint64_t count = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, size_t, void *arg) {
+            *static_cast<uint64_t *>(arg) = info->dlpi_adds;
+            return 1; // every object says the same
+        },
+        &count);
+    return count;
+}
+
+void *library::symbol(const char *name) const
+{
+    return (handle_ == nullptr) ? nullptr : dlsym(handle_, name);
+}
+
+bool library::has(const void *address) const
+{
+    const link_map *map = map_of(handle_);
+    return (map != nullptr) && (map == map_around(address));
+}
+
+bool library::is_program() const
+{
+    const link_map *map = map_of(handle_);
+    return (map != nullptr) && (map->l_name[0] == '\0');
+}
+
+const char *library::path() const
+{
+    const link_map *map = map_of(handle_);
+    return (map == nullptr)           ? "an unknown library"
+           : (map->l_name[0] == '\0') ? "the program"
+                                      : map->l_name;
+}
+
+// The kernel looks whether the pages are there, which it does for every write;
+// process_vm_readv(2) is forbidden in some containers.
+bool read_memory(const void *from, void *to, size_t length)
+{
+    const auto size = static_cast<ssize_t>(length);
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return false;
+    }
+    const bool good = (write(ends[1], from, length) == size) &&
+                      (read(ends[0], to, length) == size);
+    close(ends[0]);
+    close(ends[1]);
+    return good;
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+noinst_LTLIBRARIES += libib_dmabuf_host.la
+libib_dmabuf_host_la_SOURCES = \
+    src/uct/ib_dmabuf/host/abi.cc \
+    src/uct/ib_dmabuf/host/abi.h \
+    src/uct/ib_dmabuf/host/abi_1_13.cc \
+    src/uct/ib_dmabuf/host/abi_1_13.h \
+    src/uct/ib_dmabuf/host/caller.cc \
+    src/uct/ib_dmabuf/host/caller.h \
+    src/uct/ib_dmabuf/host/domain.cc \
+    src/uct/ib_dmabuf/host/domain.h \
+    src/uct/ib_dmabuf/host/host.cc \
+    src/uct/ib_dmabuf/host/host.h \
+    src/uct/ib_dmabuf/host/keys.h \
+    src/uct/ib_dmabuf/host/library.cc \
+    src/uct/ib_dmabuf/host/library.h \
+    src/uct/ib_dmabuf/host/log.cc \
+    src/uct/ib_dmabuf/host/log.h \
+    src/uct/ib_dmabuf/host/look_up.h \
+    src/uct/ib_dmabuf/host/serve.cc \
+    src/uct/ib_dmabuf/host/settings.cc \
+    src/uct/ib_dmabuf/host/settings.h \
+    src/uct/ib_dmabuf/host/types.h \
+    src/uct/ib_dmabuf/host/ucm.cc \
+    src/uct/ib_dmabuf/host/ucm.h \
+    src/uct/ib_dmabuf/host/ucs.cc \
+    src/uct/ib_dmabuf/host/ucs.h \
+    src/uct/ib_dmabuf/host/verbs.cc \
+    src/uct/ib_dmabuf/host/verbs.h
+libib_dmabuf_host_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden

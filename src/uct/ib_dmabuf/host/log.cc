@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "log.h"
+#include "ucs.h"
+#include <cstdarg>
+#include <cstdio>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+void log_v(log_level level, const char *format, va_list args) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+    char line[2048];
+
+    if (!log_is_on(level)) {
+        return;
+    }
+    vsnprintf(line, sizeof(line), format, args);
+    if (ucs == nullptr) {
+        fprintf(stderr, "ucx-ib-dmabuf: %s\n", line);
+    } else {
+        // UCX says where in its sources it was; the text tells that of ours.
+        ucs->log_dispatch("ib_dmabuf", 0, "", static_cast<int>(level),
+                          ucs->log_component, "%s", line);
+    }
+}
+
+} // namespace
+
+bool log_is_on(log_level level) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+
+    return level <= ((ucs == nullptr)
+                         ? log_level::warn
+                         : log_level{__atomic_load_n(ucs->log_component,
+                                                     __ATOMIC_RELAXED)});
+}
+
+void log_message(log_level level, const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(level, format, args);
+    va_end(args);
+}
+
+void log_error(const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(log_level::error, format, args);
+    va_end(args);
+}
+
+void log_warn(const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(log_level::warn, format, args);
+    va_end(args);
+}
+
+void log_debug(const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(log_level::debug, format, args);
+    va_end(args);
+}
+
+void log_trace(const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(log_level::trace, format, args);
+    va_end(args);
+}
+
+const char *ucs_status_string(ucs_status_t status) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+    return (ucs == nullptr) ? "an error" : ucs->status_string(status);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_HOST_LOG_H_
+#define UCX_IB_DMABUF_HOST_LOG_H_
+
+#include "types.h"
+
+namespace ucx_ib_dmabuf {
+
+// UCX's log, with its levels and its format: of the first copy of UCX that was
+// found. Before that warnings and errors go to stderr and the rest nowhere.
+// Any thread may call these; with a level that is off they cost a comparison.
+
+enum class log_level : int { error = 1, warn = 2, debug = 5, trace = 6 };
+
+bool log_is_on(log_level level) noexcept;
+
+void log_message(log_level level, const char *format, ...) noexcept
+    __attribute__((format(printf, 2, 3)));
+void log_error(const char *format, ...) noexcept
+    __attribute__((format(printf, 1, 2)));
+void log_warn(const char *format, ...) noexcept
+    __attribute__((format(printf, 1, 2)));
+void log_debug(const char *format, ...) noexcept
+    __attribute__((format(printf, 1, 2)));
+void log_trace(const char *format, ...) noexcept
+    __attribute__((format(printf, 1, 2)));
+
+// UCX's words for it.
+const char *ucs_status_string(ucs_status_t status) noexcept;
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "settings.h"
+#include "library.h"
+#include "look_up.h"
+#include <cassert>
+#include <cstring>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+enum field_word { word_name, word_standard, word_text, word_offset, word_read };
+
+constexpr const char *functions[5][5] = {
+    {"ucs_config_sscanf_bool", "ucs_config_sprintf_bool",
+     "ucs_config_clone_int", "ucs_config_release_nop",
+     "ucs_config_help_generic"},
+    {"ucs_config_sscanf_memunits", "ucs_config_sprintf_memunits",
+     "ucs_config_clone_ulong", "ucs_config_release_nop",
+     "ucs_config_help_generic"},
+    {"ucs_config_sscanf_ulunits", "ucs_config_sprintf_ulunits",
+     "ucs_config_clone_ulong", "ucs_config_release_nop",
+     "ucs_config_help_generic"},
+    {"ucs_config_sscanf_on_off_auto", "ucs_config_sprintf_on_off_auto",
+     "ucs_config_clone_int", "ucs_config_release_nop",
+     "ucs_config_help_generic"},
+    {"ucs_config_sscanf_string", "ucs_config_sprintf_string",
+     "ucs_config_clone_string", "ucs_config_release_string",
+     "ucs_config_help_generic"},
+};
+
+// For ucs_config_help_generic.
+constexpr const char *help[5] = {
+    "<y|n>",
+    "memory units: <number>[b|kb|mb|gb], \"inf\", or \"auto\"",
+    "unsigned long: <number>, \"inf\", or \"auto\"",
+    "<on|off|auto>",
+    "string",
+};
+
+constexpr char variables[] = "UCX_";
+
+} // namespace
+
+const char *config_parser::find(const library &ucx)
+{
+    look_up in(ucx);
+
+    in.find_variable("ucs_config_global_list", &list_);
+    in.find("ucs_config_parser_fill_opts", &fill_opts_);
+    for (size_t kind = 0; kind < 5; ++kind) {
+        for (size_t part = 0; part < 5; ++part) {
+            in.find(functions[kind][part], &kinds_[kind][part]);
+        }
+    }
+    doc_nop_  = ucx.symbol("ucs_config_doc_nop");
+    by_entry_ = ucx.symbol("ucs_config_sscanf_uint_enum") != nullptr;
+    return in.missing();
+}
+
+void config_parser::show(const settings_table &table) noexcept
+{
+    const size_t words = field_words();
+    auto *list         = static_cast<ucs_list_link_t *>(list_);
+    const void **field = fields_;
+
+    assert(table.settings.size() <= max_settings);
+    for (const setting &one : table.settings) {
+        const auto kind      = static_cast<size_t>(one.kind);
+        field[word_name]     = one.name;
+        field[word_standard] = one.standard;
+        field[word_text]     = one.text;
+        field[word_offset]   = reinterpret_cast<void *>(one.offset);
+        memcpy(&field[word_read], kinds_[kind], sizeof(kinds_[kind]));
+        if (doc_nop_ != nullptr) {
+            field[words - 2] = doc_nop_;
+        }
+        field[words - 1] = help[kind];
+        field += words;
+    }
+    entry_           = {table.name, table.prefix,       fields_,
+                        table.size, {list->prev, list}, 0};
+    list->prev->next = &entry_.list;
+    list->prev       = &entry_.list;
+}
+
+ucs_status_t config_parser::read(void *out) noexcept
+{
+    using by_fields =
+        ucs_status_t(void *, const void **, const char *, const char *, int);
+    using by_entry = ucs_status_t(void *, table_entry *, const char *, int);
+
+    return by_entry_ ? reinterpret_cast<by_entry *>(fill_opts_)(out, &entry_,
+                                                                variables, 0)
+                     : reinterpret_cast<by_fields *>(fill_opts_)(
+                           out, fields_, variables, entry_.prefix, 0);
+}
+
+bool config_parser::find_setting(const char *table, const char *name,
+                                 ucx_setting *out) const
+{
+    const auto *list = static_cast<const ucs_list_link_t *>(list_);
+
+    for (const ucs_list_link_t *i = list->next; i != list; i = i->next) {
+        const auto *entry = reinterpret_cast<const table_entry *>(
+            reinterpret_cast<const char *>(i) - offsetof(table_entry, list));
+        if (strcmp(entry->name, table) != 0) {
+            continue;
+        }
+        for (const void **field = entry->table; field[word_name] != nullptr;
+             field += field_words()) {
+            if (strcmp(static_cast<const char *>(field[word_name]), name) ==
+                0) {
+                *out = {reinterpret_cast<const char **>(&field[word_standard]),
+                        reinterpret_cast<size_t>(field[word_offset])};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_HOST_SETTINGS_H_
+#define UCX_IB_DMABUF_HOST_SETTINGS_H_
+
+#include "ucm.h"
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+// Settings that are UCX's: read by its own parser, from the environment and
+// ucx.conf, and listed by "ucx_info -c".
+namespace ucx_ib_dmabuf {
+
+class library;
+
+enum class setting_kind {
+    boolean,      // int
+    memory_units, // size_t, or one of the two below
+    count,        // unsigned long, or the same
+    on_off_auto,  // on_off_auto
+    string,       // char *, owned by the parser
+};
+
+constexpr size_t setting_is_inf  = SIZE_MAX;
+constexpr size_t setting_is_auto = SIZE_MAX - 1;
+
+enum class on_off_auto : int { off = 0, on = 1, automatic = 2 };
+
+struct setting {
+    const char *name;
+    const char *standard; // its value, if the user says nothing
+    const char *text;
+    size_t offset;
+    setting_kind kind;
+};
+
+struct settings_table {
+    const char *name;
+    const char *prefix; // after UCX_
+    std::span<const setting> settings;
+    size_t size;
+};
+
+// One copy's parser, and its list of tables.
+class config_parser {
+public:
+    // Null, or the name of a symbol that is missing.
+    const char *find(const library &ucx);
+
+    // Lists a table, the only one, for good.
+    void show(const settings_table &table) noexcept;
+    // Reads its variables. A wrong one is logged by name, and makes this fail.
+    ucs_status_t read(void *out) noexcept;
+
+    // What one of UCX's own tables has of a setting.
+    struct ucx_setting {
+        const char **standard;
+        size_t offset;
+    };
+    // False if there is none.
+    bool find_setting(const char *table, const char *name,
+                      ucx_setting *out) const;
+
+private:
+    static constexpr size_t max_settings    = 15;
+    static constexpr size_t max_field_words = 11;
+
+    size_t field_words() const
+    {
+        return (doc_nop_ != nullptr) ? max_field_words : max_field_words - 1;
+    }
+
+    // ucs_config_global_list_entry_t. A table is an array of
+    // ucs_config_field_t: name, standard value, text, offset, five functions,
+    // from 1.17 a sixth, argument; a null name ends it.
+    struct table_entry {
+        const char *name;
+        const char *prefix;
+        const void **table;
+        size_t size;
+        ucs_list_link_t list;
+        uint8_t flags; // from 1.15
+    };
+
+    void *list_;
+    void *fill_opts_;
+    void *kinds_[5][5]; // by setting_kind: read, write, clone, release, help
+    void *doc_nop_;     // from 1.17
+    bool by_entry_;     // from 1.15
+    table_entry entry_{};
+    const void *fields_[max_field_words * (max_settings + 1)]{};
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucs.h"
+#include "library.h"
+#include "look_up.h"
+#include <atomic>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+std::atomic<const ucs_functions *> first;
+
+} // namespace
+
+const char *look_up_ucs(const library &ucx, ucs_functions *out)
+{
+    look_up in(ucx);
+
+    in.find("ucs_log_dispatch", &out->log_dispatch);
+    in.find_variable("ucs_global_opts", &out->log_component);
+    in.find("ucs_status_string", &out->status_string);
+    in.find("ucs_memtype_cache_lookup", &out->memtype_cache_lookup);
+    return in.missing();
+}
+
+const ucs_functions *first_ucs() noexcept
+{
+    return first.load(std::memory_order_acquire);
+}
+
+void set_first_ucs(const ucs_functions &found) noexcept
+{
+    const ucs_functions *none = nullptr;
+    first.compare_exchange_strong(none, &found);
+}
+
+bool may_be_allocated(uintptr_t address, size_t length) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+    uint64_t info[16]; // ucs_memory_info_t, which grows
+
+    return (ucs == nullptr) ||
+           (ucs->memtype_cache_lookup(reinterpret_cast<void *>(address), length,
+                                      info) != UCS_ERR_NO_ELEM);
+}
+
+} // namespace ucx_ib_dmabuf

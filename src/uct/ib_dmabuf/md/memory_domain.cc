@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "memory_domain.h"
+#include "../cache/memory_run.h"
+#include "../host/log.h"
+#include "../report.h"
+#include "../verbs/dmabuf_mr.h"
+#include "nic.h"
+#include "plugin.h"
+#include <algorithm>
+#include <new>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// UCS_PGT_ADDR_ALIGN: what UCX's tables of addresses are rounded to.
+constexpr uintptr_t table_unit = 16;
+
+class memory_domain final : public domain {
+public:
+    memory_domain(const original_domain &original, plugin &shared,
+                  bool peer_memory);
+    ~memory_domain() override { shared_.registrations().detach(id_); }
+
+    void query(domain_attributes *attributes) noexcept override;
+    ucs_status_t reg(const reg_request &request,
+                     uct_mem_h *handle) noexcept override;
+    void dereg(handle_keys *handle,
+               uct_completion_t *completion) noexcept override;
+    ucs_status_t pack(handle_keys *handle, bool invalidate,
+                      void *buffer) noexcept override;
+
+private:
+    ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
+    ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
+                          uct_mem_h *handle);
+    ucs_status_t reg_device(uintptr_t address, size_t length,
+                            uct_mem_h *handle);
+    ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
+    ucs_status_t reg_failed(reg_request request, ucs_status_t failure,
+                            uct_mem_h *handle);
+    ucs_status_t reg_otherwise(const reg_request &request, ucs_status_t failure,
+                               uct_mem_h *handle);
+    uint32_t key_of_its_own(memh *handle);
+
+    const original_domain original_;
+    plugin &shared_;
+    nic device_;
+    const cache::nic_id id_;
+    const bool peer_memory_; // uct_ib itself can register GPU memory
+};
+
+uint64_t type_bit(const gpu_vendor &gpu)
+{
+    return uint64_t{1} << gpu.memory_type();
+}
+
+uintptr_t start_of(const reg_request &request)
+{
+    return reinterpret_cast<uintptr_t>(request.address);
+}
+
+void memory_domain::query(domain_attributes *attributes) noexcept
+{
+    attributes->reg_mem_types |= type_bit(shared_.gpu());
+}
+
+// UCP registers whole allocations, and takes their ends from a cache of memory
+// types that rounds them up to table_unit. Without that many bytes but
+// one the range ends in the same block, but not behind the allocation.
+size_t without_rounding(const reg_request &request)
+{
+    const uintptr_t end = start_of(request) + request.length;
+
+    return ((end % table_unit) == 0 && request.length >= table_unit)
+               ? request.length - (table_unit - 1)
+               : request.length;
+}
+
+// uct_ib's registration of what is not the GPU's. Idle host copies give way to
+// it: without the plug-in there would be none.
+ucs_status_t memory_domain::reg_host(const reg_request &request,
+                                     uct_mem_h *handle)
+{
+    log_trace("ib_dmabuf: %s: %zu bytes at %p are no device memory: passed on",
+              device_.name(), request.length, request.address);
+    if (staging_pool::any_idle()) {
+        reg_request quietly = request;
+        quietly.flags |= UCT_MD_MEM_FLAG_HIDE_ERRORS;
+        if (original_.reg(quietly, handle) == UCS_OK) {
+            return UCS_OK;
+        }
+        staging_pool::drop_all_idle();
+    }
+    return original_.reg(request, handle);
+}
+
+// A device registration failed, and was reported. UCP has another way if it
+// asked to hide errors; else the message would fail.
+ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
+                                          ucs_status_t failure,
+                                          uct_mem_h *handle)
+{
+    const char *why = ucs_status_string(failure);
+
+    if (peer_memory_) {
+        log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
+                  device_.name(), request.length, request.address, why);
+        return original_.reg(request, handle);
+    }
+    if (request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) {
+        log_debug("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
+                  device_.name(), request.length, request.address, why);
+        return failure;
+    }
+    if (!original_.is_one_operation(request)) {
+        warn_once("lasting",
+                  "GPU memory that UCX registers for longer than an operation "
+                  "cannot be staged: what needs it fails. UCX does so with "
+                  "UCX_PROTO_ENABLE=y and UCX_RNDV_FRAG_MEM_TYPE=cuda, and for "
+                  "ucp_mem_map()");
+        return failure;
+    }
+
+    memh *staged = device_.stage(start_of(request), request.length);
+    if (staged == nullptr) {
+        return failure;
+    }
+    shared_.count_staged(request.length);
+    log_debug("ib_dmabuf: %s: staging %zu bytes at %p: %s", device_.name(),
+              request.length, request.address, why);
+    *handle = staged->to_uct();
+    return UCS_OK;
+}
+
+// A handle for the cache's region, which has been acquired.
+inline ucs_status_t memory_domain::hand_out(const region *used,
+                                            uintptr_t address, size_t length,
+                                            uct_mem_h *handle)
+{
+    memh *created = device_.hand_out(used, address, length);
+
+    if (created == nullptr) {
+        shared_.registrations().put(used);
+        return UCS_ERR_NO_MEMORY;
+    }
+    *handle = created->to_uct();
+    return UCS_OK;
+}
+
+ucs_status_t memory_domain::reg_device(uintptr_t address, size_t length,
+                                       uct_mem_h *handle)
+{
+    const region *used = nullptr;
+    ucs_status_t status =
+        shared_.registrations().get(id_, address, length, &used);
+
+    return (status == UCS_OK) ? hand_out(used, address, length, handle)
+                              : status;
+}
+
+// No registration by us. What is not known to be a GPU's memory is uct_ib's:
+// the host's, of which CUDA may know some part, managed memory, what was
+// released; in a forked process all.
+ucs_status_t memory_domain::reg_failed(reg_request request,
+                                       ucs_status_t failure, uct_mem_h *handle)
+{
+    const size_t exact = without_rounding(request);
+    memory_run found;
+
+    ucs_status_t status = failure;
+    if (status != UCS_ERR_NO_ELEM) {
+        status =
+            found.describe(shared_.gpu(), make_span(start_of(request), exact));
+    }
+    switch (status) {
+    case UCS_ERR_NO_ELEM:
+        return reg_host(request, handle);
+    case UCS_ERR_INVALID_PARAM:
+        log_message((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS)
+                        ? log_level::debug
+                        : log_level::error,
+                    "ib_dmabuf: the %zu bytes at %p begin in an allocation of "
+                    "GPU memory and go beyond its end: register only what is "
+                    "in one allocation",
+                    exact, request.address);
+        return status;
+    case UCS_OK: // UCP may have rounded the end up, see without_rounding().
+        request.length =
+            std::min(request.length, found.range.hi - start_of(request));
+        break;
+    default: // GPU memory of which the driver does not tell more
+        break;
+    }
+    return reg_otherwise(request, failure, handle);
+}
+
+// Not a hit, which would save registers that only this needs.
+[[gnu::noinline]] ucs_status_t
+memory_domain::reg_new(const reg_request &request, uct_mem_h *handle)
+{
+    const uintptr_t start = start_of(request);
+    const size_t exact    = without_rounding(request);
+
+    if (shared_.gpu().may_be_device(start, request.length)) {
+        const auto status = reg_device(start, exact, handle);
+        return (status == UCS_OK) ? UCS_OK
+                                  : reg_failed(request, status, handle);
+    }
+    const auto status = reg_host(request, handle);
+    // GPU memory of which UCX saw no allocation, after all?
+    return ((status != UCS_OK) && (reg_device(start, exact, handle) == UCS_OK))
+               ? UCS_OK
+               : status;
+}
+
+// The cache is asked first: what it has is GPU memory, and a hit stores to
+// nothing that other threads read, as UCX's cache of memory types would.
+ucs_status_t memory_domain::reg(const reg_request &request,
+                                uct_mem_h *handle) noexcept
+{
+    const uintptr_t start = start_of(request);
+    const size_t exact    = without_rounding(request);
+
+    shared_.gpu().refresh_events();
+    const region *hit = shared_.registrations().find(id_, start, exact);
+    return (hit != nullptr) ? hand_out(hit, start, exact, handle)
+                            : reg_new(request, handle);
+}
+
+// The completion is told at once, unless the handle's remote key is the
+// region's: that one dies with the region's last user.
+void memory_domain::dereg(handle_keys *keys,
+                          uct_completion_t *completion) noexcept
+{
+    memh *handle       = static_cast<memh *>(keys);
+    cache &regions     = shared_.registrations();
+    const region *used = handle->used;
+    registration *own  = handle->own;
+
+    if (own != nullptr) {
+        device_.dereg_alone(own);
+    }
+    if (handle->staged) {
+        if (completion != nullptr) {
+            handle->staged->invalidate();
+        }
+        device_.unstage(handle);
+    } else if ((completion != nullptr) && handle->shares_key) {
+        device_.notify_invalidated(handle, completion);
+        regions.invalidate(used->address, used->length);
+        regions.put(used);
+        return;
+    } else {
+        delete handle;
+        regions.put(used);
+    }
+    if (completion != nullptr) {
+        invoke_completion(completion);
+    }
+}
+
+// The remote key for a user that may invalidate it: the region's would stay
+// valid for as long as others use the region, so it gets one of its own. Where
+// that fails it is the region's all the same, as UCP ends the process if there
+// is none (ucp_rndv_rts_pack).
+uint32_t memory_domain::key_of_its_own(memh *handle)
+{
+    registration *own = handle->own;
+
+    if (own == nullptr) {
+        registration *made = device_.reg_alone(*handle);
+        if (made == nullptr) {
+            log_debug("ib_dmabuf: %s: %zu bytes at 0x%zx have no key of their "
+                      "own: an invalidation waits for the others' users",
+                      device_.name(), handle->length, handle->address);
+            handle->shares_key = true;
+            return handle->rkey(original_.layout());
+        }
+        if (handle->own.compare_exchange_strong(own, made)) {
+            log_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a key of their "
+                      "own, 0x%x, to be invalidated",
+                      device_.name(), handle->length, handle->address,
+                      made->mr->rkey);
+            own = made;
+        } else { // another thread was faster
+            device_.dereg_alone(made);
+        }
+    }
+    return own->mr->rkey;
+}
+
+ucs_status_t memory_domain::pack(handle_keys *keys, bool invalidate,
+                                 void *buffer) noexcept
+{
+    memh *handle  = static_cast<memh *>(keys);
+    uint32_t rkey = handle->rkey(original_.layout());
+
+    if (handle->staged) {
+        // Only this operation's in any case.
+    } else if (invalidate) {
+        rkey = key_of_its_own(handle);
+    } else {
+        handle->shares_key = true;
+    }
+    // Atomics use the same key.
+    pack_rkey(rkey, handle_keys::invalid, buffer);
+    return UCS_OK;
+}
+
+memory_domain::memory_domain(const original_domain &original, plugin &shared,
+                             bool peer_memory)
+    : original_(original), shared_(shared),
+      device_(original.pd(), original.layout(), original.relaxed_order(),
+              shared.gpu()),
+      id_(shared.registrations().attach(device_)), peer_memory_(peer_memory)
+{
+}
+
+} // namespace
+
+std::unique_ptr<domain> decorate(const original_domain &original)
+{
+    plugin *shared = plugin::get();
+    domain_attributes attributes;
+    text why;
+
+    if (shared == nullptr) {
+        return nullptr;
+    }
+    if (!verbs_can_register_dmabuf(original.pd(), &why)) {
+        warn_once(format("no dma-bufs: %s", why.c_str()),
+                  format("%s. Messages in GPU memory that use it are staged "
+                         "through host memory",
+                         why.c_str()));
+        return nullptr;
+    }
+    if (original.query(&attributes) != UCS_OK) {
+        return nullptr;
+    }
+    const bool peer_memory =
+        (attributes.reg_mem_types & type_bit(shared->gpu())) != 0;
+    std::unique_ptr<domain> made(
+        new (std::nothrow) memory_domain(original, *shared, peer_memory));
+    if (!made) {
+        warn_no_memory();
+        return nullptr;
+    }
+    log_debug("ib_dmabuf: %s takes %s memory", original.name(),
+              shared->gpu().name());
+    return made;
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_COMMON_LINKED_UCX_H_
+#define TEST_COMMON_LINKED_UCX_H_
+
+#include <cstdio>
+#include <cstdlib>
+#include <uct/ib_dmabuf/host/library.h>
+#include <uct/ib_dmabuf/host/ucm.h>
+#include <uct/ib_dmabuf/host/ucs.h>
+#include <uct/ib_dmabuf/host/verbs.h>
+
+namespace ucx_ib_dmabuf::test {
+
+// For tests without uct_ib: the UCX that the program is linked with gets its
+// log, memory types and events used, as one with uct_ib would.
+inline void use_linked_ucx()
+{
+    static ucs_functions ucs;
+    static ucm_functions ucm;
+    const library all   = library::everything();
+    const char *missing = look_up_ucs(all, &ucs);
+
+    if ((missing != nullptr) ||
+        ((missing = look_up_ucm(all, &ucm)) != nullptr)) {
+        fprintf(stderr, "no %s\n", missing);
+        abort();
+    }
+    set_first_ucs(ucs);
+    add_ucm(ucm);
+}
+
+// The libibverbs that the program is linked with.
+inline const verbs_functions &linked_verbs()
+{
+    static verbs_functions verbs;
+    static const char *const missing =
+        look_up_verbs(library::everything(), &verbs);
+
+    if (missing != nullptr) {
+        fprintf(stderr, "no %s\n", missing);
+        abort();
+    }
+    return verbs;
+}
+
+} // namespace ucx_ib_dmabuf::test
+
+#endif
