@@ -34,6 +34,9 @@ constexpr unsigned turns = 5;
 // where the cache needs 0.4 us and 160.
 class costless_world : public ucx_ib_dmabuf::exporter,
                        public ucx_ib_dmabuf::registrar {
+    using ucs_status_t = ucx_ib_dmabuf::ucs_status_t;
+    using enum ucx_ib_dmabuf::ucs_status_t;
+
 public:
     static constexpr uintptr_t first = uintptr_t{1} << 40;
 
