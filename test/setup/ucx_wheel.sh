@@ -75,17 +75,19 @@ link_verbs() {
 }
 
 lay_out() {
-    local lib
+    local lib tools
     mkdir -p prefix/{bin,lib}
     cd prefix
     lib=$(libraries ../ucx)
     cp -a "$lib"/libuc[mpst][.-]* "$lib/ucx" lib/
     link_libraries
     link_verbs "$lib"
-    lib=$(libraries ../tools)
-    cp -a "$lib"/../bin/{ucx_info,ucx_perftest} bin/
+    [ -e ../tools ] && tools=../tools || tools=../perftest
+    lib=$(libraries $tools)
+    cp -a "$lib/../bin/ucx_perftest" bin/
+    [ $tools = ../perftest ] || cp -a "$lib/../bin/ucx_info" bin/
     chmod +x bin/*
-    cp -a ../tools/*.libs/libgomp-* lib/
+    cp -a $tools/*.libs/libgomp-* lib/
     cd ..
 }
 
@@ -100,7 +102,7 @@ build() {
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out
-    rm -rf ucx tools
+    rm -rf ucx tools perftest
     touch complete
 }
 
