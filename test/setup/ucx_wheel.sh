@@ -46,9 +46,6 @@ get_wheel() {
     }
 }
 
-# The folder of an unpacked wheel that holds UCX's libraries.
-libraries() { dirname "$(find "$1" -name 'libucp[-.]*' -print -quit)"; }
-
 # Programs want lib*.so.0. UCX opens modules with the suffix that its own
 # libucs was found by, which may be that or the wheel's .so.0.0.0.
 link_libraries() {
@@ -75,19 +72,18 @@ link_verbs() {
 }
 
 lay_out() {
-    local lib tools
+    local lib program
     mkdir -p prefix/{bin,lib}
     cd prefix
-    lib=$(libraries ../ucx)
+    lib=$(dirname "$(find ../ucx -name 'libucp[-.]*' -print -quit)")
     cp -a "$lib"/libuc[mpst][.-]* "$lib/ucx" lib/
     link_libraries
     link_verbs "$lib"
-    [ -e ../tools ] && tools=../tools || tools=../perftest
-    lib=$(libraries $tools)
-    cp -a "$lib/../bin/ucx_perftest" bin/
-    [ $tools = ../perftest ] || cp -a "$lib/../bin/ucx_info" bin/
+    for program in ../ucx_*; do
+        cp -a "$program/libucx/bin/$(basename "$program")" bin/
+        cp -a "$program"/*.libs/libgomp-* lib/
+    done
     chmod +x bin/*
-    cp -a $tools/*.libs/libgomp-* lib/
     cd ..
 }
 
@@ -102,7 +98,7 @@ build() {
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out
-    rm -rf ucx tools perftest
+    rm -rf ucx ucx_*
     touch complete
 }
 
