@@ -6,6 +6,7 @@ EXTRA_DIST += \
     test/setup/packages.sh \
     test/setup/setup.tap \
     test/setup/ucx.sh \
+    test/setup/ucx_tests \
     test/setup/ucx_wheel.sh \
     test/setup/ucx_wheels
 EXTRA_DIST += .ci/run .shellcheckrc
