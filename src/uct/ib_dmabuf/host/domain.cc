@@ -95,6 +95,17 @@ ucs_status_t original_domain::dereg(uct_mem_h memh) const
     return op<dereg_function>(op_mem_dereg)(md_, &params);
 }
 
+bool original_domain::registers_dmabuf() const
+{
+    return copy_.generation().registers_dmabuf();
+}
+
+ucs_status_t original_domain::pack(const pack_request &request, uct_mem_h memh,
+                                   void *buffer) const
+{
+    return copy_.generation().pack(*this, request, memh, buffer);
+}
+
 bool original_domain::is_one_operation(const reg_request &request) const
 {
     return copy_.generation().is_one_operation(request);

@@ -22,6 +22,8 @@ public:
     // What the program and all that is global define.
     static library everything();
     ~library();
+    library(const library &)            = delete;
+    library &operator=(const library &) = delete;
     library(library &&other) noexcept
         : handle_(std::exchange(other.handle_, nullptr))
     {
@@ -62,7 +64,7 @@ bool read_memory(const void *from, void *to, size_t length);
 template <class Type>
 bool read_memory(const void *from, Type *to)
 {
-    return read_memory(from, to, sizeof(*to));
+    return read_memory(from, to, sizeof(Type));
 }
 
 } // namespace ucx_ib_dmabuf

@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_MD_NIC_H_
 
 #include "../gpu.h"
+#include "../host/domain.h"
 #include "memh.h"
 #include "staging_pool.h"
 #include <mutex>
@@ -11,9 +12,11 @@
 
 namespace ucx_ib_dmabuf {
 
-// A dma-buf that is registered.
+// A dma-buf that is registered: by us, or, where that is to be used, by uct_ib.
 struct registration {
     ibv_mr *mr;
+    uct_mem_h original;
+    uint32_t lkey, rkey;
     pid_t process;               // that made it
     memh *invalidated = nullptr; // to tell at its end. Under the NIC's lock
 };
@@ -22,8 +25,10 @@ struct registration {
 // domains, for handles of its layout.
 class nic final : public registrar {
 public:
+    // `by_uct_ib`: what registers in our place; null: nobody.
     nic(const protection_domain &pd, const keys_layout &layout,
-        bool relaxed_order, gpu_vendor &gpu);
+        bool relaxed_order, gpu_vendor &gpu,
+        const original_domain *by_uct_ib = nullptr);
 
     // The device's, for messages.
     const char *name() const { return pd_.verbs_pd->context->device->name; }
@@ -40,6 +45,12 @@ public:
     // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
     registration *reg_alone(const memh &handle);
     void dereg_alone(registration *own);
+
+    // The registration behind the handle's region, while the handle lives.
+    registration *behind(const memh &handle)
+    {
+        return find(handle.used->handle);
+    }
 
     // A handle for one operation on a host copy; null if that fails.
     memh *stage(uintptr_t address, size_t length);
@@ -58,11 +69,18 @@ private:
         uint32_t lkey, rkey;
     };
 
+    ucs_status_t reg_by_uct_ib(int fd, uintptr_t address, size_t length,
+                               registration *made);
+    ucs_status_t reg_by_us(int fd, uintptr_t address, size_t length,
+                           registration *made);
+    void end(const registration &ended);
     registration *find(void *handle);
 
     const protection_domain pd_;
     const keys_layout layout_;
     const int access_;
+    const original_domain *const by_uct_ib_;
+    std::atomic<uint32_t> flags_{0}; // of uct_ib's handles
     gpu_vendor &gpu_;
     staging_pool copies_;
     std::mutex mutex_;
