@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,7 +65,7 @@ bool read_memory(const void *from, void *to, size_t length);
 template <class Type>
 bool read_memory(const void *from, Type *to)
 {
-    return read_memory(from, to, sizeof(Type));
+    return read_memory(from, to, std::span(to, 1).size_bytes());
 }
 
 } // namespace ucx_ib_dmabuf

@@ -15,6 +15,8 @@ public:
     memory_domain(const original_domain &original, plugin &shared,
                   bool peer_memory);
     ~memory_domain() override { shared_.registrations().detach(id_); }
+    memory_domain(const memory_domain &)            = delete;
+    memory_domain &operator=(const memory_domain &) = delete;
 
     void query(domain_attributes *attributes) noexcept override;
     ucs_status_t reg(const reg_request &request,
