@@ -3,11 +3,13 @@
 check_LTLIBRARIES += \
     test/cuda_sim/libcuda.la \
     test/cuda_sim/libcudart.la \
+    test/cuda_sim/other/libcudart.la \
     test/cuda_sim/libnvidia-ml.la
 
 noinst_HEADERS += \
     test/cuda_sim/compat.h \
     test/cuda_sim/cuda_sim.h \
+    test/cuda_sim/nvml/newer.h \
     test/cuda_sim/nvml/nvml.h
 EXTRA_DIST += \
     test/cuda_sim/driver/cuda.map \
@@ -67,18 +69,25 @@ test_cuda_sim_libcuda_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
 test_cuda_sim_libcuda_la_LIBADD = -lpthread -ldl
 EXTRA_test_cuda_sim_libcuda_la_DEPENDENCIES = test/cuda_sim/driver/cuda.map
 
-# The runtime's name and the version of its symbols have CUDA's major version.
+# The runtime's name and the version of its symbols have CUDA's major version. It
+# is built as that of the headers, and as the other one that UCX in wheels wants:
+# a process may have both.
 CUDART_MAJOR = $(shell awk '/^.define CUDA_VERSION/ { print int($$3 / 1000) }' \
     $(CUDA_DIR)/include/cuda.h)
+CUDART_OTHER = $(if $(filter 13,$(CUDART_MAJOR)),12,13)
 
-test_cuda_sim_libcudart_la_SOURCES = \
+CUDART_SOURCES = \
     test/cuda_sim/entry.h \
     test/cuda_sim/runtime/device.cc \
     test/cuda_sim/runtime/driver.cc \
+    test/cuda_sim/runtime/kernel.cc \
     test/cuda_sim/runtime/memory.cc \
     test/cuda_sim/runtime/runtime.h \
     test/cuda_sim/runtime/stream.cc
-test_cuda_sim_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
+
+test_cuda_sim_libcudart_la_SOURCES  = $(CUDART_SOURCES)
+test_cuda_sim_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \
+    -DSIM_CUDART_VERSION=CUDART_VERSION
 test_cuda_sim_libcudart_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
 test_cuda_sim_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
     -version-info $(CUDART_MAJOR):0:0 \
@@ -86,9 +95,24 @@ test_cuda_sim_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
 test_cuda_sim_libcudart_la_LIBADD = -ldl
 EXTRA_test_cuda_sim_libcudart_la_DEPENDENCIES = test/cuda_sim/cudart.map
 
+test_cuda_sim_other_libcudart_la_SOURCES  = $(CUDART_SOURCES)
+test_cuda_sim_other_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \
+    -DSIM_CUDART_VERSION=$(CUDART_OTHER)000
+test_cuda_sim_other_libcudart_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_other_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
+    -version-info $(CUDART_OTHER):0:0 \
+    -Wl,--version-script=test/cuda_sim/other/cudart.map
+test_cuda_sim_other_libcudart_la_LIBADD = -ldl
+EXTRA_test_cuda_sim_other_libcudart_la_DEPENDENCIES = \
+    test/cuda_sim/other/cudart.map
+
 test/cuda_sim/cudart.map: $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in
-	$(AM_V_GEN)$(MKDIR_P) test/cuda_sim && sed 's/@MAJOR@/$(CUDART_MAJOR)/' \
-	    $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in > $@.tmp && \
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed 's/@MAJOR@/$(CUDART_MAJOR)/' $< > $@.tmp && \
+	mv $@.tmp $@
+
+test/cuda_sim/other/cudart.map: \
+    $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed 's/@MAJOR@/$(CUDART_OTHER)/' $< > $@.tmp && \
 	mv $@.tmp $@
 
 test_cuda_sim_libnvidia_ml_la_SOURCES = \
@@ -100,7 +124,7 @@ test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
 test_cuda_sim_libnvidia_ml_la_LDFLAGS  = $(CUDA_SIM_LDFLAGS) \
     -version-info 1:0:0 -Wl,-z,nodelete
 
-# The three under the names by which programs find them, in a folder of their
+# All under the names by which programs find them, in a folder of their
 # own: "make cuda-sim" makes it, and "make check".
 CUDA_SIM_STAMP = test/cuda_sim/lib/stamp
 check_DATA = $(CUDA_SIM_STAMP)
@@ -110,19 +134,24 @@ cuda-sim: $(CUDA_SIM_STAMP)
 
 # A library is replaced by renaming: programs that run keep the one they have.
 $(CUDA_SIM_STAMP): test/cuda_sim/libcuda.la test/cuda_sim/libcudart.la \
+                   test/cuda_sim/other/libcudart.la \
                    test/cuda_sim/libnvidia-ml.la
 	$(AM_V_GEN)$(MKDIR_P) test/cuda_sim/lib && \
-	for name in libcuda.so.1 libcudart.so.$(CUDART_MAJOR) \
-	            libnvidia-ml.so.1; do \
-	    cp -L test/cuda_sim/.libs/$$name test/cuda_sim/lib/$$name.tmp && \
+	for path in .libs/libcuda.so.1 .libs/libcudart.so.$(CUDART_MAJOR) \
+	            other/.libs/libcudart.so.$(CUDART_OTHER) \
+	            .libs/libnvidia-ml.so.1; do \
+	    name=$${path##*/}; \
+	    cp -L test/cuda_sim/$$path test/cuda_sim/lib/$$name.tmp && \
 	    mv test/cuda_sim/lib/$$name.tmp test/cuda_sim/lib/$$name || exit 1; \
 	done && touch $@
 
 CLEANFILES += \
     $(CUDA_SIM_STAMP) \
     test/cuda_sim/cudart.map \
+    test/cuda_sim/other/cudart.map \
     test/cuda_sim/lib/libcuda.so.1 \
     test/cuda_sim/lib/libcudart.so.$(CUDART_MAJOR) \
+    test/cuda_sim/lib/libcudart.so.$(CUDART_OTHER) \
     test/cuda_sim/lib/libnvidia-ml.so.1
 
 if HAVE_GTEST

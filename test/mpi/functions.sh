@@ -47,6 +47,31 @@ with_mpi() {
         >"$mpi_output" 2>"$mpi_errors"
 }
 
+# perftest ARGUMENT...: UCX's own benchmark, one end of it.
+perftest() {
+    "$lab_env" env -u UCX_PREFIX -u UCX_SRC "$UCX_PREFIX/bin/ucx_perftest" \
+        -p "$perftest_port" -s "$perftest_message" -n 6 -w 2 -O 2 -f "$@"
+}
+
+# Both ends of it on this host; what they said is in $mpi_work/server and /client.
+perftest_port=13337 perftest_message=1048576
+both_ends() {
+    local server status
+    forget_counters
+    perftest_port=$((perftest_port + 1))
+    perftest "$@" >"$mpi_work/server" 2>&1 &
+    server=$!
+    until grep -q "$(printf ':%04X 0\{8\}:0000 0A' $perftest_port)" \
+              /proc/net/tcp ||
+          ! kill -0 $server 2>/dev/null; do sleep 0.1; done
+    perftest "$@" 127.0.0.1 >"$mpi_work/client" 2>&1
+    status=$?
+    if [ $status -ne 0 ]; then
+        kill $server 2>/dev/null
+    fi
+    wait $server && [ $status -eq 0 ]
+}
+
 # run_cases RANKS none|some|any GROUP...: runs the groups of mpi_tests, passes
 # its results on, and fails if the program ended in any other way than it
 # should.

@@ -5,5 +5,8 @@ EXTRA_DIST += \
     test/setup/kernel.sh \
     test/setup/packages.sh \
     test/setup/setup.tap \
-    test/setup/ucx.sh
+    test/setup/ucx.sh \
+    test/setup/ucx_tests \
+    test/setup/ucx_wheel.sh \
+    test/setup/ucx_wheels
 EXTRA_DIST += .ci/run .shellcheckrc

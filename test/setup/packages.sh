@@ -15,6 +15,8 @@ packages=(
     # run
     ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
     python3-minimal procps
+    # UCX's wheels
+    python3 python3-pip
     # checks of the sources, sanitizers and the fuzzer
     clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )

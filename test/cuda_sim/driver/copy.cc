@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Copies and memset. Asynchronous ones are done when the call returns.
+#include "../compat.h"
 #include "../cuda_sim.h"
 #include "calls.h"
 #include "capture.h"
@@ -209,6 +210,38 @@ CUresult copy_2d_async(const CUDA_MEMCPY2D *what, CUstream stream)
     return done ? result : copy_2d(what);
 }
 
+// Each set of attributes holds from its first copy to the next set's.
+bool valid_attributes(const CUmemcpyAttributes *attributes,
+                      const size_t *firsts, size_t sets, size_t copies)
+{
+    if (!attributes || !firsts || !sets || sets > copies || firsts[0])
+        return false;
+    for (size_t i = 0; i < sets; ++i) {
+        // 1 to 3: source access in stream order, during the call, any
+        if (int(attributes[i].srcAccessOrder) < 1 ||
+            int(attributes[i].srcAccessOrder) > 3 || firsts[i] >= copies ||
+            (i && firsts[i] <= firsts[i - 1]))
+            return false;
+    }
+    return true;
+}
+
+// The legacy stream is refused.
+CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from,
+                    const size_t *sizes, size_t copies, bool valid,
+                    CUstream stream)
+{
+    if (!valid || !to || !from || !sizes || !stream ||
+        stream == CU_STREAM_LEGACY)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < copies; ++i) {
+        CUresult result = copy_async(to[i], from[i], sizes[i], stream);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
 template <typename T>
 void fill_piece(const Piece &piece, T value)
 {
@@ -327,6 +360,12 @@ SIM_ENTRY_BOTH(cuMemcpy2D_v2, _ptds, copy_2d_sync(what),
 SIM_ENTRY_BOTH(cuMemcpy2DAsync_v2, _ptsz,
      copy_2d_async(what, stream),
      const CUDA_MEMCPY2D *what, CUstream stream)
+SIM_ENTRY_BOTH(cuMemcpyBatchAsync_v2, _ptsz,
+     copy_batch(to, from, sizes, copies,
+                valid_attributes(attributes, firsts, sets, copies), stream),
+     CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t copies,
+     CUmemcpyAttributes *attributes, size_t *firsts, size_t sets,
+     CUstream stream)
 SIM_ENTRY_BOTH(cuMemsetD8_v2, _ptds, fill_sync(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
 SIM_ENTRY_BOTH(cuMemsetD16_v2, _ptds, fill_sync(to, value, count),

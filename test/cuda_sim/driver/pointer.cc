@@ -199,6 +199,28 @@ SIM_ENTRY(cuPointerSetAttribute, const void *data, CUpointer_attribute which,
     return CUDA_SUCCESS;
 }
 
+// Of managed memory only. Nothing was advised or prefetched: there are no calls
+// for that.
+SIM_ENTRY(cuMemRangeGetAttribute, void *data, size_t size,
+          CUmem_range_attribute which, CUdeviceptr address, size_t length)
+{
+    std::shared_lock guard(memory().lock);
+    Allocation *found = memory().find(address);
+    if (!data || !length || !found || found->kind != Kind::managed ||
+        found->base + found->size - address < length)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (int(which)) {
+    case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+        return size == 4 ? give<int>(data, 0) : CUDA_ERROR_INVALID_VALUE;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+        return size == 4 ? give<int>(data, CU_DEVICE_INVALID)
+                         : CUDA_ERROR_INVALID_VALUE;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
 SIM_ENTRY(cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
           CUdeviceptr address)
 {

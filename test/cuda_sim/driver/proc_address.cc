@@ -43,6 +43,7 @@ constexpr Version versions[] = {
     {"cuModuleGetGlobal", 3020, "_v2"},
     {"cuMemcpy2D", 3020, "_v2"},
     {"cuMemcpy2DAsync", 3020, "_v2"},
+    {"cuMemcpyBatchAsync", 13000, "_v2"},
     {"cuMemcpyDtoD", 3020, "_v2"},
     {"cuMemcpyDtoDAsync", 3020, "_v2"},
     {"cuMemcpyDtoH", 3020, "_v2"},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The simulated libnvidia-ml.so.1.
-#include "../nvml/nvml.h"
 #include "../driver/bar1.h"
 #include "../driver/settings.h"
+#include "../nvml/newer.h"
 
 #include <atomic>
 #include <cstdio>
@@ -152,5 +152,44 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
     if (!valid(device) || !pci || link >= settings().nvlinks)
         return NVML_ERROR_INVALID_ARGUMENT;
     fill(pci, 0xe0 + link);
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
+                                                nvmlPciInfo_t *pci)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!valid(device) || !pci)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    fill(pci, first_bus + unsigned(device->index));
+    return NVML_SUCCESS;
+}
+
+// The GPUs are of no fabric that spans machines.
+NVML_ENTRY nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
+                                                   nvmlGpuFabricInfo_t *info)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!valid(device) || !info)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *info       = {};
+    info->state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+    return NVML_SUCCESS;
+}
+
+NVML_ENTRY nvmlReturn_t
+nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *info)
+{
+    if (!users)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!valid(device) || !info)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (info->version != nvmlGpuFabricInfo_v2)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    *info         = {};
+    info->version = nvmlGpuFabricInfo_v2;
+    info->state   = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
     return NVML_SUCCESS;
 }

@@ -97,6 +97,8 @@ SIM_RUNTIME(cudaError_t, cudaDeviceGetDefaultMemPool, cudaMemPool_t *pool,
     SIM_FORWARD(cuDeviceGetDefaultMemPool, pool, device);
 }
 
+// Another version's has another name or another layout.
+#if SIM_CUDART_VERSION == CUDART_VERSION
 SIM_RUNTIME(cudaError_t, cudaGetDeviceProperties, cudaDeviceProp *properties,
             int device)
 {
@@ -121,6 +123,7 @@ SIM_RUNTIME(cudaError_t, cudaGetDeviceProperties, cudaDeviceProp *properties,
     read(properties->managedMemory, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
     return finish(result);
 }
+#endif
 
 SIM_RUNTIME(cudaError_t, cudaDriverGetVersion, int *version)
 {
@@ -132,7 +135,7 @@ SIM_RUNTIME(cudaError_t, cudaDriverGetVersion, int *version)
 
 SIM_RUNTIME(cudaError_t, cudaRuntimeGetVersion, int *version)
 {
-    *version = CUDART_VERSION;
+    *version = SIM_CUDART_VERSION;
     return cudaSuccess;
 }
 
@@ -187,7 +190,7 @@ SIM_RUNTIME(cudaError_t, cudaGetDriverEntryPoint, const char *symbol,
             void **out, unsigned long long flags,
             cudaDriverEntryPointQueryResult *status)
 {
-    return entry_point(symbol, out, CUDART_VERSION, flags, status);
+    return entry_point(symbol, out, SIM_CUDART_VERSION, flags, status);
 }
 
 SIM_RUNTIME(cudaError_t, cudaGetDriverEntryPointByVersion, const char *symbol,

@@ -148,6 +148,12 @@ SIM_RUNTIME(cudaError_t, cudaHostUnregister, void *address)
     SIM_FORWARD(cuMemHostUnregister, address);
 }
 
+SIM_RUNTIME(cudaError_t, cudaHostGetDevicePointer, void **out, void *address,
+            unsigned flags)
+{
+    SIM_FORWARD(cuMemHostGetDevicePointer, dev(out), address, flags);
+}
+
 SIM_RUNTIME(cudaError_t, cudaMallocAsync, void **out, size_t size,
             cudaStream_t stream)
 {

@@ -43,6 +43,7 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuMemHostAlloc, void **, size_t, unsigned)                            \
     CALL(cuMemFreeHost, void *)                                                \
     CALL(cuMemHostRegister, void *, size_t, unsigned)                          \
+    CALL(cuMemHostGetDevicePointer, CUdeviceptr *, void *, unsigned)           \
     CALL(cuMemHostUnregister, void *)                                          \
     CALL(cuMemcpy, CUdeviceptr, CUdeviceptr, size_t)                           \
     CALL(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)            \

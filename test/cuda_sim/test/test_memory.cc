@@ -284,6 +284,51 @@ TEST_F(Memory, CopiesRowsOfPitchedMemory)
 }
 
 // Allocations never overlap, whatever the order; the seed is printed.
+TEST_F(Memory, CopiesInBatches)
+{
+    CUstream stream;
+    ASSERT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr from = allocate(1024), to = allocate(1024);
+    std::vector<char> bytes(1024, 'x');
+    ASSERT_EQ(0, cuda_sim_poke(from, bytes.data(), 1024));
+    CUdeviceptr destinations[] = {to, to + 512}, sources[] = {from, from + 512};
+    size_t sizes[] = {512, 256}, first = 0;
+    CUmemcpyAttributes attributes{};
+    auto copy = [&](CUstream in) {
+        return cuMemcpyBatchAsync_v2(destinations, sources, sizes, 2,
+                                     &attributes, &first, 1, in);
+    };
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(stream)); // no order of access
+    memset(&attributes.srcAccessOrder, 1, 1);
+    first = 1;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(stream));
+    first = 0;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(nullptr));
+    ASSERT_CUDA(copy(stream));
+    std::fill(bytes.begin() + 768, bytes.end(), 0);
+    EXPECT_EQ(bytes, download(to, 1024));
+    sizes[1] = 1024;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(stream));
+}
+
+TEST_F(Memory, OnlyManagedRangesHaveALocation)
+{
+    CUdeviceptr managed;
+    ASSERT_CUDA(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    int location = 0;
+    auto query   = [&](CUdeviceptr address, size_t length, size_t size = 4) {
+        return cuMemRangeGetAttribute(&location, size,
+                                        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+                                        address, length);
+    };
+    EXPECT_CUDA(query(managed, 4096));
+    EXPECT_EQ(int(CU_DEVICE_INVALID), location);
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, query(managed, 4096, 8));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, query(managed, 4097));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, query(allocate(512), 512));
+    EXPECT_CUDA(cuMemFree(managed));
+}
+
 TEST_F(Memory, RandomAllocationsKeepTheirBytes)
 {
     unsigned seed = std::random_device()();

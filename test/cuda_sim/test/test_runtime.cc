@@ -2,7 +2,7 @@
 //
 // The simulated runtime and management library. Neither is linked with: the
 // runtime is opened as a program's dependency would be.
-#include "../nvml/nvml.h"
+#include "../nvml/newer.h"
 #include "gpu.h"
 
 #include <cuda_runtime_api.h>
@@ -105,6 +105,99 @@ TEST_F(Runtime, AsynchronousMemory)
     EXPECT_EQ(cudaErrorInvalidValue, release(address, nullptr));
 }
 
+// UCX in wheels is linked with one of these, whatever the program's is.
+TEST(Runtimes, AreThereForEachVersion)
+{
+    int expected = 0;
+    for (const char *version : {"libcudart.so.12", "libcudart.so.13"}) {
+        void *library = dlopen(version, RTLD_NOW | RTLD_LOCAL);
+        ASSERT_NE(nullptr, library) << dlerror();
+        auto get = reinterpret_cast<decltype(&::cudaRuntimeGetVersion)>(
+            dlvsym(library, "cudaRuntimeGetVersion", version));
+        ASSERT_NE(nullptr, get);
+        int found = 0;
+        EXPECT_EQ(cudaSuccess, get(&found));
+        EXPECT_STREQ(strrchr(version, '.') + 1,
+                     std::to_string(found / 1000).c_str());
+        EXPECT_LT(expected, found);
+        expected = found;
+    }
+}
+
+// What nvcc's code does, for one program with a kernel and a variable.
+class Kernels : public Runtime {
+protected:
+    template <typename F>
+    F load(const char *name)
+    {
+        void *found = dlsym(library, name);
+        EXPECT_NE(nullptr, found) << name;
+        return reinterpret_cast<F>(found);
+    }
+    void SetUp() override
+    {
+        Runtime::SetUp();
+        handle = load<void **(*)(void *)>("__cudaRegisterFatBinary")(nullptr);
+        load<void (*)(void **, const char *, char *, const char *, int, void *,
+                      void *, void *, void *, int *)>("__cudaRegisterFunction")(
+            handle, &kernel, nullptr, "kernel", -1, nullptr, nullptr, nullptr,
+            nullptr, nullptr);
+        load<void (*)(void **, char *, char *, const char *, int, size_t, int,
+                      int)>("__cudaRegisterVar")(handle, &variable, nullptr,
+                                                 "variable", 0, 8, 0, 0);
+        load<void (*)(void **)>("__cudaRegisterFatBinaryEnd")(handle);
+    }
+    void unregister()
+    {
+        load<void (*)(void **)>("__cudaUnregisterFatBinary")(handle);
+    }
+
+    void **handle = nullptr;
+    char kernel = 0, variable = 0;
+};
+
+TEST_F(Kernels, HaveNoImageForThisGpu)
+{
+    auto launch = LOAD(library, cudaLaunchKernel);
+    auto last   = LOAD(library, cudaGetLastError);
+    EXPECT_EQ(cudaErrorNoKernelImageForDevice,
+              launch(&kernel, 1, 1, nullptr, 0, nullptr));
+    EXPECT_EQ(cudaErrorNoKernelImageForDevice, last());
+    EXPECT_EQ(cudaErrorInvalidConfiguration,
+              launch(&kernel, 0, 1, nullptr, 0, nullptr));
+    EXPECT_EQ(cudaErrorInvalidDeviceFunction,
+              launch(&variable, 1, 1, nullptr, 0, nullptr));
+    size_t size;
+    auto size_of =
+        load<cudaError_t (*)(size_t *, const void *)>("cudaGetSymbolSize");
+    EXPECT_EQ(cudaErrorNoKernelImageForDevice, size_of(&size, &variable));
+    EXPECT_EQ(cudaErrorInvalidSymbol, size_of(&size, &kernel));
+    unregister();
+    EXPECT_EQ(cudaErrorInvalidSymbol, size_of(&size, &variable));
+    EXPECT_EQ(cudaErrorInvalidDeviceFunction,
+              launch(&kernel, 1, 1, nullptr, 0, nullptr));
+}
+
+TEST_F(Kernels, AreConfiguredBeforeTheirLaunch)
+{
+    auto push = load<unsigned (*)(dim3, dim3, size_t, cudaStream_t)>(
+        "__cudaPushCallConfiguration");
+    auto pop = load<cudaError_t (*)(dim3 *, dim3 *, size_t *, void *)>(
+        "__cudaPopCallConfiguration");
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    ASSERT_EQ(0u, push(dim3(3), dim3(4, 5), 6, cudaStreamLegacy));
+    ASSERT_EQ(cudaSuccess, pop(&grid, &block, &shared, &stream));
+    EXPECT_EQ(3u, grid.x);
+    EXPECT_EQ(5u, block.y);
+    EXPECT_EQ(6u, shared);
+    EXPECT_EQ(cudaStreamLegacy, stream);
+    EXPECT_EQ(cudaErrorMissingConfiguration,
+              pop(&grid, &block, &shared, &stream));
+    unregister();
+}
+
 TEST(Nvml, ReportsBar1AndLinks)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -129,6 +222,35 @@ TEST(Nvml, ReportsBar1AndLinks)
     nvmlPciInfo_t pci;
     EXPECT_EQ(NVML_SUCCESS, link(device, 17, &pci));
     EXPECT_EQ(NVML_ERROR_INVALID_ARGUMENT, link(device, 18, &pci));
+}
+
+TEST(Nvml, ReportsPlaceAndFabric)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    ASSERT_NE(nullptr, library) << dlerror();
+    nvmlDevice_t device;
+    ASSERT_EQ(NVML_SUCCESS, LOAD(library, nvmlInit_v2)());
+    ASSERT_EQ(NVML_SUCCESS,
+              LOAD(library, nvmlDeviceGetHandleByIndex_v2)(1, &device));
+    nvmlPciInfo_t pci;
+    ASSERT_EQ(NVML_SUCCESS,
+              LOAD(library, nvmlDeviceGetPciInfo_v3)(device, &pci));
+    ASSERT_EQ(CUDA_SUCCESS, cuInit(0));
+    char id[32];
+    ASSERT_EQ(CUDA_SUCCESS, cuDeviceGetPCIBusId(id, sizeof(id), 1));
+    EXPECT_STRCASEEQ(id, pci.busIdLegacy);
+    nvmlGpuFabricInfo_v2_t info{};
+    auto fabric = LOAD(library, nvmlDeviceGetGpuFabricInfoV);
+    EXPECT_EQ(NVML_ERROR_ARGUMENT_VERSION_MISMATCH, fabric(device, &info));
+    info.version = nvmlGpuFabricInfo_v2;
+    info.state   = 3;
+    EXPECT_EQ(NVML_SUCCESS, fabric(device, &info));
+    EXPECT_EQ(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, info.state);
+    nvmlGpuFabricInfo_t old{};
+    old.state = 3;
+    EXPECT_EQ(NVML_SUCCESS,
+              LOAD(library, nvmlDeviceGetGpuFabricInfo)(device, &old));
+    EXPECT_EQ(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, old.state);
 }
 
 } // namespace

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Get a UCX that somebody else built, out of Python wheels, and lay it out as an
+# installed one: what is linked with libucp.so.0 runs on it, unchanged. Nothing
+# is installed. Prints the prefix.
+# usage: ucx_wheel.sh VERSION
+# shellcheck source=test/setup/common.sh
+. "$(dirname "$0")/common.sh"
+
+table=$SETUP_DIR/ucx_wheels
+
+# What the table says of VERSION; all that it says, without one.
+rows() {
+    awk -v version="${1:-}" '/^[0-9]/ && (version == "" || $1 == version)' \
+        "$table"
+}
+
+version=${1:-}
+wheels=$(rows "$version")
+[ -n "$version" ] && [ -n "$wheels" ] ||
+    fail "usage: ucx_wheel.sh VERSION, one of" \
+         "$(rows | awk '{ print $1 }' | uniq | paste -sd ' ')"
+
+# The number: raise it when this script comes to lay it out in another way.
+id=$(key "1 $wheels" /dev/null)
+dir=$CACHE_DIR/ucx-wheel/$version-$id
+downloads=$CACHE_DIR/ucx-wheel/download
+log=$CACHE_DIR/log/ucx-wheel-$version.log
+
+# Sets "wheel". From where is pip's own configuration; which Python this machine
+# has makes no difference.
+get_wheel() {
+    local requirement=$1 sum=$2 name
+    name=${requirement%%==*}
+    wheel=$(compgen -G "$downloads/${name//-/_}-${requirement##*==}-*.whl") ||
+    {
+        say "UCX $version: downloading $requirement"
+        quietly "$log" pip download --no-deps --only-binary :all: \
+            --implementation cp --python-version 3.11 --abi cp311 --abi none \
+            --platform manylinux_2_28_x86_64 --dest "$downloads" "$requirement"
+        wheel=$(compgen -G "$downloads/${name//-/_}-${requirement##*==}-*.whl")
+    }
+    echo "$sum  $wheel" | sha256sum --check --status || {
+        rm "$wheel"
+        fail "$requirement: not the wheel that $table names"
+    }
+}
+
+# Programs want lib*.so.0. UCX opens modules with the suffix that its own
+# libucs was found by, which may be that or the wheel's .so.0.0.0.
+link_libraries() {
+    local file name
+    rm -f lib/ucx/*.{la,so} # copies of the same
+    for file in lib/libuc[mpst]-*.so.* lib/ucx/*.so.0.0.0; do
+        [ -e "$file" ] || continue
+        name=${file%.so.*}
+        ln -sf "$(basename "$file")" "${name%-*}.so.0"
+    done
+}
+
+# A wheel's own libibverbs looks for providers where its builder had them, and
+# takes those of its own rdma-core only; so it finds no soft-RoCE. Its libmlx5
+# is of the same rdma-core.
+link_verbs() {
+    local file name
+    for file in "$1"/lib{ibverbs,mlx5}-*; do
+        [ -e "$file" ] || continue
+        name=$(basename "$file")
+        ln -s "$(realpath "$(gcc -print-file-name="${name%%-*}.so.1")")" \
+            "lib/$name"
+    done
+}
+
+lay_out() {
+    local lib program
+    mkdir -p prefix/{bin,lib}
+    cd prefix
+    lib=$(dirname "$(find ../ucx -name 'libucp[-.]*' -print -quit)")
+    cp -a "$lib"/libuc[mpst][.-]* "$lib/ucx" lib/
+    link_libraries
+    link_verbs "$lib"
+    for program in ../ucx_*; do
+        cp -a "$program/libucx/bin/$(basename "$program")" bin/
+        cp -a "$program"/*.libs/libgomp-* lib/
+    done
+    chmod +x bin/*
+    cd ..
+}
+
+build() {
+    local part requirement sum wheel
+    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
+    rm -rf "$dir"
+    mkdir -p "$dir" "$downloads"
+    cd "$dir"
+    while read -r _ part requirement sum; do
+        get_wheel "$requirement" "$sum"
+        quietly "$log" python3 -m zipfile -e "$wheel" "$part"
+    done <<<"$wheels"
+    lay_out
+    rm -rf ucx ucx_*
+    touch complete
+}
+
+[ -e "$dir/complete" ] || with_lock ucx-wheel build
+# Those of earlier states of the tree are of no use any more.
+find "$CACHE_DIR/ucx-wheel" -mindepth 1 -maxdepth 1 -name "$version-*" \
+     ! -name "$version-$id" -mtime +7 -exec rm -rf {} +
+echo "$dir/prefix"
