@@ -30,8 +30,8 @@ struct region_rest {
     pieces memory;
     uint64_t claim = 0; // its number, if it is claimed
     // References of threads that have no record.
-    int32_t extra_references = 0;
-    uint32_t generation      = 0; // of the cache: how many forks ago
+    uint32_t extra_references = 0;
+    uint32_t generation       = 0; // of the cache: how many forks ago
 #if ENABLE_ASSERT
     std::atomic<int32_t> checked_references{0};
 #endif
