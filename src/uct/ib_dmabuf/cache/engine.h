@@ -155,6 +155,7 @@ private:
     size_t claim_unused(guard &, batch *retired);
     size_t retire_all(guard &, batch *chosen, cause why);
     void claim(cached_region *e, batch *out);
+    void call_dereg(nic_id nic, void *handle, span range, const char *why);
     void deregister(batch *claimed, bool forced = false);
     void deregister_soon(batch *claimed);
     void last_reference(cached_region *e);
