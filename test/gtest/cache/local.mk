@@ -20,6 +20,8 @@ test_gtest_cache_test_cache_SOURCES = \
     test/gtest/cache/test_index.cc \
     test/gtest/cache/test_kept.cc \
     test/gtest/cache/test_nics.cc \
+    test/gtest/cache/test_reentry.cc \
+    test/gtest/cache/test_references.cc \
     test/gtest/cache/test_segments.cc \
     test/gtest/cache/test_threads.cc
 test_gtest_cache_test_cache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1

@@ -32,8 +32,8 @@ struct region_rest {
     // Deregistered although somebody has it, who gives it to the pool.
     bool deregistered = false;
     // References of threads that have no record.
-    int32_t extra_references = 0;
-    uint32_t generation      = 0; // of the cache: how many forks ago
+    uint32_t extra_references = 0;
+    uint32_t generation       = 0; // of the cache: how many forks ago
 #if ENABLE_ASSERT
     std::atomic<int32_t> checked_references{0};
 #endif

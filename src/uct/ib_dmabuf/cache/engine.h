@@ -162,6 +162,7 @@ private:
     size_t claim_unused(guard &, batch *retired, span released = {});
     size_t retire_all(guard &, batch *chosen, cause why, span released = {});
     void claim(cached_region *e, batch *out);
+    void call_dereg(nic_id nic, void *handle, span range, const char *why);
     void deregister(batch *claimed);
     void give(guard &, cached_region *e);
     void deregister_soon(batch *claimed);

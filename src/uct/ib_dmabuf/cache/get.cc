@@ -114,7 +114,7 @@ ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
     work->range = memory.joins
                       ? free_around(locked, nic, memory.range, work->request)
                       : range;
-    // Without waiting both register it, and one replaces the other.
+    // Without waiting both register it, and who is later gives its own up.
     if (!deregistering_ && others_pending(locked, nic, work->range)) {
         changed_.wait(
             locked, [&] { return !others_pending(locked, nic, work->range); });

@@ -191,6 +191,11 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
         if (work->released && !LEFT_OUT(released_look)) {
             return UCS_ERR_CANCELED;
         }
+        // By somebody who waited for nobody: see begin().
+        const span bytes = intersection(what->range, work->memory.range);
+        if (nics_[work->nic].index.find(bytes.lo, bytes.size()) != nullptr) {
+            return UCS_INPROGRESS;
+        }
         writer alone(references_);
         unsigned left       = 0;
         cached_region *made = nullptr;
@@ -245,10 +250,14 @@ cached_region *engine::make_region(guard &, const pending &work, unsigned i)
     return e;
 }
 
-// Into the index; what lies within it goes. False without memory.
+// Into the index; what lies within it goes. False without memory, and if it
+// would lie within another one.
 bool engine::insert(writer &alone, cached_region *e, batch *replaced)
 {
     address_index &index = nics_[e->nic].index;
+    if (index.find(e->bytes.lo, e->bytes.size()) != nullptr) {
+        return false;
+    }
     for (cached_region *old = index.first(e->bytes); old != nullptr;) {
         cached_region *next = index.next(old, e->bytes);
         if (e->bytes.covers(old->bytes)) {
@@ -268,8 +277,7 @@ void engine::undo(pending *work)
 {
     registered &what = work->made;
     for (unsigned i = 0; i < what.count; ++i) {
-        trace("deregister", what.nic[i], what.range, UCS_OK, "not published");
-        nics_[what.nic[i]].nic->dereg(what.handle[i]);
+        call_dereg(what.nic[i], what.handle[i], what.range, "not published");
         count(count_.deregistrations);
     }
     guard locked(lock_);

@@ -85,22 +85,33 @@ size_t engine::retire_all(guard &locked, batch *chosen, cause why,
     return claim_unused(locked, chosen, released);
 }
 
+void engine::call_dereg(nic_id nic, void *handle, span range, const char *why)
+{
+    const bool nested = deregistering_;
+    deregistering_    = true;
+    trace("deregister", nic, range, UCS_OK, why);
+    nics_[nic].nic->dereg(handle);
+    deregistering_ = nested;
+}
+
 void engine::deregister(batch *claimed)
 {
     if (claimed->empty()) {
         return;
     }
-    unsigned done     = 0;
-    const bool nested = deregistering_;
-    deregistering_    = true;
+    unsigned done             = 0;
+    const uint32_t generation = generation_;
     for (cached_region *e = claimed->first(); e != nullptr;
          e                = e->rest->next_in_batch) {
-        trace("deregister", e->nic, make_span(e->address, e->length), UCS_OK,
-              name_of(e->why));
-        nics_[e->nic].nic->dereg(e->handle);
+        call_dereg(e->nic, e->handle, make_span(e->address, e->length),
+                   name_of(e->why));
+        // Whom it told has forked, and this is the child: all of it is the
+        // parent's.
+        if (generation_ != generation) {
+            return;
+        }
         ++done;
     }
-    deregistering_ = nested;
     count(count_.deregistrations, done);
     {
         guard locked(lock_);

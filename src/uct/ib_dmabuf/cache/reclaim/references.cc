@@ -106,9 +106,9 @@ void references::wait_for_readers()
     }
 }
 
-int64_t references::total(uint32_t object) const
+uint32_t references::total(uint32_t object) const
 {
-    int64_t sum = 0;
+    uint32_t sum = 0;
     for (record *each = first_; each != nullptr; each = each->next) {
         const hot_count now =
             each->hot[object % hot_counts].load(std::memory_order_acquire);

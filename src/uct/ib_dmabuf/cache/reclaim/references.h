@@ -31,7 +31,7 @@ public:
     // object has one place there, which may be another one's at the moment.
     struct alignas(8) hot_count { // one word, to be atomic
         uint32_t object;
-        int32_t count;
+        uint32_t count;
     };
     static constexpr uint32_t hot_counts = steps::size(64u, 1u);
 
@@ -42,25 +42,29 @@ public:
         record *next;
         std::atomic<uint64_t> hits;
         // A thread that gives back what another one acquired counts below
-        // zero: only the sum of both counts over all threads matters. The hot
-        // one is changed in one store, and becomes another object's at zero.
+        // zero: only the sum of both counts over all threads matters, modulo
+        // 2^32, as each may go round in a long life. The hot one is changed in
+        // one store, and becomes another object's at zero.
         atomic<hot_count> hot[hot_counts];
-        atomic<int32_t> counts[max_objects];
+        atomic<uint32_t> counts[max_objects];
 
         // The rest is for the thread itself. Whoever adds up what it gives
         // back sees that it has done with the object.
         void add(uint32_t object, int32_t change)
         {
+            const auto by       = static_cast<uint32_t>(change);
             auto &place         = hot[object % hot_counts];
             const hot_count now = place.load(std::memory_order_relaxed);
-            if (now.object == object || now.count == 0 || LEFT_OUT(hot_room))
-                [[likely]] {
-                place.store(hot_count{object, now.count + change},
+            // Giving back takes no place: what was acquired elsewhere would
+            // hold it for good.
+            if ((now.count == 0 ? change > 0 : now.object == object) ||
+                LEFT_OUT(hot_room)) [[likely]] {
+                place.store(hot_count{object, now.count + by},
                             std::memory_order_release);
                 return;
             }
             auto &mine = counts[size_t{object}];
-            mine.store(mine.load(std::memory_order_relaxed) + change,
+            mine.store(mine.load(std::memory_order_relaxed) + by,
                        std::memory_order_release);
         }
         void count_hit()
@@ -124,8 +128,8 @@ public:
 
     // The sum of all threads' counts of an object, under the mutex: exact while
     // there is a writer; once nobody can take it any more, not below the truth;
-    // else an estimate.
-    int64_t total(uint32_t object) const;
+    // else an estimate. Modulo 2^32.
+    uint32_t total(uint32_t object) const;
     uint64_t hits() const;
 
     // In the child of a fork, which has one thread: nobody has ever counted.

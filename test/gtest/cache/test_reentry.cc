@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+// A NIC tells somebody that a registration is over, who uses the cache at once,
+// in the same thread.
+namespace {
+
+constexpr uintptr_t A = uintptr_t{1} << 40;
+constexpr uintptr_t B = A + 1024 * MiB;
+
+class telling_nic : public fakes::nic {
+public:
+    using nic::nic;
+
+    void dereg(void *handle) override
+    {
+        nic::dereg(handle);
+        if (told) {
+            std::exchange(told, nullptr)();
+        }
+    }
+
+    std::function<void()> told; // once
+};
+
+class reentry_test : public cache_test {
+protected:
+    reentry_test()
+    {
+        cache->detach(id);
+        id = cache->attach(told);
+    }
+    ~reentry_test() override
+    {
+        cache->invalidate(0, SIZE_MAX);
+        cache->detach(id);
+    }
+
+    telling_nic told{gpu};
+};
+
+// There was no room for what is registered then, so a part of it follows.
+TEST_F(reentry_test, no_region_is_within_another)
+{
+    told.limit(56 * MiB);
+    gpu.alloc(B, 48 * MiB);
+    for (uintptr_t at : {A, A + MiB, A + 2 * MiB}) {
+        gpu.alloc(at, MiB, 0, true, true);
+    }
+    gpu.alloc(A + 3 * MiB, 29 * MiB, 0, true, true);
+    use(B, 1);
+    const region *whole = nullptr;
+    told.told           = [&] {
+        cache->invalidate(B + 512 * MiB, 1); // what was refused may work
+        whole = hold(A + 20 * MiB, 1);
+    };
+    const region *part = hold(A + 4096, 1);
+    EXPECT_EQ(part, whole);
+    cache->put(part);
+    cache->put(whole);
+
+    release(A + MiB);
+    gpu.alloc(A + MiB, MiB, 0, true, true);
+    EXPECT_EQ(cache->find(id, A, 2 * MiB), nullptr);
+}
+
+TEST_F(reentry_test, what_is_not_published_is_waited_for_by_nobody_there)
+{
+    gpu.alloc(A, MiB);
+    told.during_reg    = [&] { cache->invalidate(A, MiB); };
+    const region *then = nullptr;
+    told.told          = [&] { then = hold(A, 1); };
+    use(A, 1);
+    ASSERT_NE(then, nullptr);
+    cache->put(then);
+}
+
+TEST_F(reentry_test, a_child_of_fork_starts_empty)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(B, MiB);
+    use(A, 1);
+    use(B, 1);
+    pid_t child = -1;
+    told.told   = [&] { child = fork(); };
+    cache->invalidate(0, SIZE_MAX);
+    if (child == 0) {
+        const bool good = counters().registered_bytes == 0 &&
+                          counters().mapped_bytes == 0 &&
+                          counters().regions == 0 && told.live() == 1;
+        if (!good) {
+            _exit(1);
+        }
+        cache->detach(id);
+        fakes::nic mine(gpu);
+        auto again = cache->attach(mine);
+        if (again != id || cache->get(again, A, 1, &out) != UCS_OK) {
+            _exit(2);
+        }
+        cache->put(out);
+        cache->detach(again);
+        _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
+} // namespace
