@@ -40,7 +40,8 @@ public:
     {
         md_.pd               = nic_.pd();
         md_.memh_struct_size = sizeof(uct_ib_mem_t) + sizeof(ibv_mr *);
-        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(&md_, gpus_);
+        subject_             = std::make_unique<ucx_ib_dmabuf::nic>(
+            &md_, gpus_, ucx_ib_dmabuf::find_verbs_calls());
     }
 
     ucx_ib_dmabuf::registrar &subject() { return *subject_; }

@@ -14,6 +14,8 @@
 
 namespace ucx_ib_dmabuf {
 
+class exports;
+
 using nic_set = std::bitset<max_nics>;
 
 struct nic_slot {
@@ -145,9 +147,10 @@ private:
     ucs_status_t prepare(nic_id nic, span range, bool exact,
                          const memory_run &memory, pending *work, evicted *gone,
                          nic_set *others);
-    ucs_status_t export_and_register(nic_id nic, span range,
+    ucs_status_t export_and_register(nic_id nic, span range, int device,
                                      const nic_set &others, registered *result);
-    ucs_status_t register_with(nic_id nic, int fd, registered *result);
+    ucs_status_t register_with(nic_id nic, exports *memory, int device,
+                               registered *result);
     nic_set add_companions(guard &, nic_id nic, span range,
                            const memory_run &memory);
     ucs_status_t publish(nic_id nic, const memory_run &memory, pending *work,

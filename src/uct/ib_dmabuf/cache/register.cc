@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
+#include "exports.h"
 #include "mapping.h"
-#include <unistd.h>
 
 // Making a registration, without the lock; then publishing it.
 namespace ucx_ib_dmabuf {
@@ -66,7 +66,7 @@ ucs_status_t engine::try_range(nic_id nic, span range, bool exact,
         return status;
     }
     do {
-        status = export_and_register(nic, range, with, result);
+        status = export_and_register(nic, range, memory.device, with, result);
     } while (lacks_room(status) &&
              make_room(nic, memory.device, range.size(), status, gone));
     result->mapped = result->count > 0;
@@ -144,46 +144,40 @@ nic_set engine::add_companions(guard &locked, nic_id nic, span range,
     return result;
 }
 
-ucs_status_t engine::export_and_register(nic_id nic, span range,
+ucs_status_t engine::export_and_register(nic_id nic, span range, int device,
                                          const nic_set &others,
                                          registered *result)
 {
-    int fd              = -1;
-    ucs_status_t status = memory_.export_range(range.lo, range.size(), &fd);
-    result->by_memory   = status != UCS_OK;
-    if (status != UCS_OK) {
-        count(count_.failures);
-        trace("export", nic, range, status);
-        return status;
-    }
-    count(count_.exports);
-    status = register_with(nic, fd, result);
+    exports memory(memory_, range.lo, range.size());
+    ucs_status_t status = register_with(nic, &memory, device, result);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
     for (nic_id other = 0; status == UCS_OK && others.any() && other < max_nics;
          ++other) {
         if (others[other]) {
-            register_with(other, fd, result);
+            register_with(other, &memory, device, result);
         }
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    count(count_.exports, memory.made());
+    result->by_memory = status != UCS_OK && memory.failed();
     return status;
 }
 
-ucs_status_t engine::register_with(nic_id nic, int fd, registered *result)
+ucs_status_t engine::register_with(nic_id nic, exports *memory, int device,
+                                   registered *result)
 {
     void *handle = nullptr;
     span range   = result->range;
-    ucs_status_t status =
-        nics_[nic].nic->reg(fd, range.lo, range.size(), &handle);
+
+    ucs_status_t status = nics_[nic].nic->reg_memory(*memory, device, range.lo,
+                                                     range.size(), &handle);
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
     }
     count(status == UCS_OK ? count_.registrations : count_.failures);
-    trace("register", nic, range, status);
+    trace(status != UCS_OK && memory->failed() ? "export" : "register", nic,
+          range, status);
     return status;
 }
 

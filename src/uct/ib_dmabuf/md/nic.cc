@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
+#include "../cache/exports.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
@@ -9,8 +10,29 @@
 
 namespace ucx_ib_dmabuf {
 
-nic::nic(uct_ib_md_t *md, gpu_vendor &gpu)
-    : md_(md), gpu_(gpu), copies_(gpu, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
+namespace {
+
+// A dma-buf that the caller has.
+class given_dmabuf final : public dmabuf_source {
+public:
+    explicit given_dmabuf(int fd) : fd_(fd) {}
+
+    ucs_status_t get(mapping_type how, int *fd) override
+    {
+        *fd = fd_;
+        return how == mapping_type::standard ? UCS_OK : UCS_ERR_UNSUPPORTED;
+    }
+    void drop(mapping_type) noexcept override {}
+
+private:
+    const int fd_;
+};
+
+} // namespace
+
+nic::nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_calls &verbs)
+    : md_(md), gpu_(gpu), verbs_(verbs), ladder_(verbs_, md->pd),
+      copies_(gpu, verbs_, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
 {
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).
@@ -29,9 +51,17 @@ int nic::access() const
 
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
+    given_dmabuf memory(fd);
+
+    return reg_memory(memory, -1, address, length, handle);
+}
+
+ucs_status_t nic::reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
+                             size_t length, void **handle)
+{
     ibv_mr *mr = nullptr;
     ucs_status_t status =
-        verbs_reg_dmabuf_mr(md_->pd, fd, address, length, access(), &mr);
+        ladder_.reg(memory, gpu, address, length, access(), &mr);
     if (status != UCS_OK) {
         return status;
     }
@@ -40,7 +70,7 @@ ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
         std::lock_guard<std::mutex> guard(mutex_);
         registrations_.insert_or_assign(mr->lkey, registration{mr, getpid()});
     } catch (const std::bad_alloc &) {
-        verbs_dereg_mr(mr);
+        verbs_dereg_mr(verbs_, mr);
         return UCS_ERR_NO_MEMORY;
     }
     *handle = std::bit_cast<void *>(keys{mr->lkey, mr->rkey});
@@ -61,7 +91,7 @@ void nic::dereg(void *handle)
         std::lock_guard<std::mutex> guard(mutex_);
         ended = registrations_.extract(std::bit_cast<keys>(handle).lkey);
     }
-    verbs_dereg_mr(ended.mapped().mr);
+    verbs_dereg_mr(verbs_, ended.mapped().mr);
     memh *waiting = ended.mapped().invalidated;
     while (waiting != nullptr) {
         memh *told                   = waiting;
@@ -94,13 +124,14 @@ registration *nic::reg_alone(const memh &handle)
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
     void *result = nullptr;
-    int fd       = -1;
+    extent found;
 
-    if (gpu_.export_range(low, high - low, &fd) != UCS_OK) {
+    if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    ucs_status_t status = reg(fd, low, high - low, &result);
-    close(fd);
+    exports memory(gpu_, low, high - low);
+    ucs_status_t status =
+        reg_memory(memory, found.device, low, high - low, &result);
     return (status == UCS_OK) ? find(result) : nullptr;
 }
 

@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_MD_NIC_H_
 
 #include "../gpu.h"
+#include "../verbs/ladder.h"
 #include "memh.h"
 #include "staging_pool.h"
 #include <mutex>
@@ -22,16 +23,18 @@ struct registration {
 // domains.
 class nic final : public registrar {
 public:
-    nic(uct_ib_md_t *md, gpu_vendor &gpu);
+    nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_calls &verbs);
 
     // The device's, for messages.
     const char *name() const
     {
-        return ibv_get_device_name(md_->pd->context->device);
+        return verbs_.get_device_name(md_->pd->context->device);
     }
 
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
+    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
+                            size_t length, void **handle) override;
     void dereg(void *handle) override;
 
     // A handle for one user of the cache's region, to be destroyed; null
@@ -65,6 +68,8 @@ private:
 
     uct_ib_md_t *const md_;
     gpu_vendor &gpu_;
+    const verbs_calls verbs_;
+    ladder ladder_;
     staging_pool copies_;
     std::mutex mutex_;
     std::unordered_map<uint32_t, registration> registrations_; // by lkey

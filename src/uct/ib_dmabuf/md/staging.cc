@@ -73,13 +73,14 @@ bool staging_buffer::covers(uintptr_t address, size_t length) const
 void staging_buffer::invalidate()
 {
     if ((mr_ != nullptr) && is_ours()) {
-        verbs_dereg_mr(mr_);
+        verbs_dereg_mr(*verbs_, mr_);
     }
     mr_ = nullptr;
 }
 
-ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
-                                   uintptr_t address, size_t length, int access)
+ucs_status_t staging_buffer::start(gpu_vendor &gpu, const verbs_calls &verbs,
+                                   ibv_pd *pd, uintptr_t address, size_t length,
+                                   int access)
 {
     const bool registered = covers(address, length);
 
@@ -102,7 +103,8 @@ ucs_status_t staging_buffer::start(gpu_vendor &gpu, ibv_pd *pd,
     if (registered) {
         return UCS_OK;
     }
-    mr_ = ibv_reg_mr_iova(pd, memory_, capacity_, window_, access);
+    verbs_ = &verbs;
+    mr_    = verbs.reg_mr_iova(pd, memory_, capacity_, window_, access);
     return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
 }
 

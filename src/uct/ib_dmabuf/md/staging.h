@@ -4,9 +4,9 @@
 
 #include "../cache/memory_run.h"
 #include "../gpu.h"
+#include "../verbs/calls.h"
 #include <cstddef>
 #include <cstdint>
-#include <infiniband/verbs.h>
 #include <memory>
 #include <sys/types.h>
 
@@ -42,8 +42,8 @@ public:
 
     // Begins an operation: copies what is on the GPU. A failure is logged, but
     // for UCS_ERR_NO_RESOURCE: it cannot be registered (errno).
-    ucs_status_t start(gpu_vendor &gpu, ibv_pd *pd, uintptr_t address,
-                       size_t length, int access);
+    ucs_status_t start(gpu_vendor &gpu, const verbs_calls &verbs, ibv_pd *pd,
+                       uintptr_t address, size_t length, int access);
     // Ends it: copies what the NIC wrote to the GPU. Call once, when all NICs
     // are done with the operation.
     void finish(gpu_vendor &gpu);
@@ -71,8 +71,9 @@ private:
     uintptr_t window_  = 0; // the GPU's address of the copy's first byte
     uintptr_t address_ = 0;
     size_t length_     = 0;
-    memory_run origin_;    // what is there; empty if it cannot be told
-    ibv_mr *mr_ = nullptr; // of the whole copy
+    memory_run origin_; // what is there; empty if it cannot be told
+    const verbs_calls *verbs_ = nullptr; // that made it
+    ibv_mr *mr_               = nullptr; // of the whole copy
 };
 
 } // namespace ucx_ib_dmabuf

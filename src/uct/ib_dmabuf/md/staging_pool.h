@@ -19,8 +19,10 @@ public:
     static constexpr size_t max_idle_bytes = size_t{64} << 20;
     static constexpr size_t max_idle       = 32;
 
-    staging_pool(gpu_vendor &gpu, ibv_pd *pd, int access)
-        : gpu_(gpu), pd_(pd), access_(access)
+    // The table outlives it.
+    staging_pool(gpu_vendor &gpu, const verbs_calls &verbs, ibv_pd *pd,
+                 int access)
+        : gpu_(gpu), verbs_(verbs), pd_(pd), access_(access)
     {
     }
     ~staging_pool();
@@ -45,6 +47,7 @@ private:
     keep(std::unique_ptr<staging_buffer> &buffer);
 
     gpu_vendor &gpu_;
+    const verbs_calls &verbs_;
     ibv_pd *const pd_;
     const int access_;
 };

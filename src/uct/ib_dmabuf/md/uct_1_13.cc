@@ -339,7 +339,8 @@ void decorate(uct_ib_md_t *md)
     if (shared == nullptr) {
         return;
     }
-    if (!verbs_can_register_dmabuf(md->pd, &why)) {
+    const verbs_calls verbs = find_verbs_calls();
+    if (!verbs_can_register_dmabuf(verbs, md->pd, &why)) {
         warn_once(format("no dma-bufs: %s", why.c_str()),
                   format("%s. Messages in GPU memory that use it are staged "
                          "through host memory",
@@ -349,9 +350,9 @@ void decorate(uct_ib_md_t *md)
 
     const bool peer_memory =
         (md->reg_mem_types & UCS_BIT(shared->gpu().memory_type())) != 0;
-    auto *self = new (std::nothrow)
-        decorated{*md->super.ops,         md->super.ops,   shared,
-                  nic(md, shared->gpu()), cache::nic_id(), peer_memory};
+    auto *self = new (std::nothrow) decorated{
+        *md->super.ops,  md->super.ops, shared, nic(md, shared->gpu(), verbs),
+        cache::nic_id(), peer_memory};
     if (self == nullptr) {
         warn_no_memory();
         return;

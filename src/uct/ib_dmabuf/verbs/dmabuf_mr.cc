@@ -1,96 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "dmabuf_mr.h"
-#include "../report.h"
 #include <cerrno>
 #include <cstring>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
-namespace {
 
-const char *device_name(const ibv_pd *pd)
-{
-    return ibv_get_device_name(pd->context->device);
-}
-
-struct meaning {
-    ucs_status_t status;
-    const char *remedy;
-};
-
-meaning meaning_of(int error)
-{
-    switch (error) {
-    case ENOMEM:
-    case ENOSPC:
-        return {UCS_ERR_NO_MEMORY,
-                "out of memory keys, of BAR1 or of locked memory: raise "
-                "'ulimit -l', or limit what is registered with "
-                "UCX_IB_DMABUF_MAX_SIZE or UCX_IB_DMABUF_MAX_REGIONS"};
-    case EOPNOTSUPP:
-    case EPROTONOSUPPORT:
-        return {UCS_ERR_UNSUPPORTED,
-                "the NIC's driver cannot map this GPU's memory: update kernel "
-                "and rdma-core, and check that PCIe peer-to-peer is possible "
-                "between the two"};
-    case EINVAL:
-        return {UCS_ERR_INVALID_PARAM,
-                "the NIC's driver refuses this dma-buf: see dmesg"};
-    default:
-        return {UCS_ERR_IO_ERROR, "see dmesg"};
-    }
-}
-
-} // namespace
-
-bool verbs_can_register_dmabuf(ibv_pd *pd, text *why)
+bool verbs_can_register_dmabuf(const verbs_calls &verbs, ibv_pd *pd, text *why)
 {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const char *name  = verbs.get_device_name(pd->context->device);
+    int error         = EOPNOTSUPP;
 
-    errno      = 0;
-    ibv_mr *mr = ibv_reg_dmabuf_mr(pd, 0, page, 0, -1, IBV_ACCESS_LOCAL_WRITE);
-    int error  = errno;
-    if (mr != nullptr) { // no provider should, but then it can
-        ibv_dereg_mr(mr);
-        return true;
+    if (verbs.reg_dmabuf_mr != nullptr) {
+        errno = 0;
+        ibv_mr *mr =
+            verbs.reg_dmabuf_mr(pd, 0, page, 0, -1, IBV_ACCESS_LOCAL_WRITE);
+        error = errno;
+        if (mr != nullptr) { // no provider should, but then it can
+            verbs.dereg_mr(mr);
+            return true;
+        }
     }
     if ((error == EOPNOTSUPP) || (error == EPROTONOSUPPORT)) {
         *why = format("%s registers no dma-bufs (%s): its driver needs Linux "
                       "5.12 and rdma-core 34 or later, and must support them",
-                      device_name(pd), strerror(error));
+                      name, strerror(error));
         return false;
     }
-    ucs_debug("ib_dmabuf: %s registers dma-bufs (probe: %s)", device_name(pd),
+    ucs_debug("ib_dmabuf: %s registers dma-bufs (probe: %s)", name,
               strerror(error));
     return true;
 }
 
-ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
-                                 size_t length, int access, ibv_mr **mr)
-{
-    errno          = 0;
-    ibv_mr *result = ibv_reg_dmabuf_mr(pd, 0, length, iova, fd, access);
-    if (result == nullptr) {
-        const int error    = errno;
-        const meaning what = meaning_of(error);
-        warn_once(format("register %d", error),
-                  format("%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) "
-                         "failed: %s (errno %d). %s: %s",
-                         device_name(pd), iova, length, strerror(error), error,
-                         staged_otherwise, what.remedy));
-        return what.status;
-    }
-    ucs_debug("ib_dmabuf: %s: registered 0x%zx..0x%zx lkey 0x%x rkey 0x%x",
-              device_name(pd), iova, iova + length, result->lkey, result->rkey);
-    *mr = result;
-    return UCS_OK;
-}
-
-void verbs_dereg_mr(ibv_mr *mr)
+void verbs_dereg_mr(const verbs_calls &verbs, ibv_mr *mr)
 {
     const uint32_t lkey = mr->lkey;
-    const int error     = ibv_dereg_mr(mr);
+    const int error     = verbs.dereg_mr(mr);
 
     if (error != 0) {
         warn_once(format("deregister %d", error),

@@ -3,10 +3,7 @@
 #define UCX_IB_DMABUF_VERBS_DMABUF_MR_H_
 
 #include "../report.h"
-#include <cstddef>
-#include <cstdint>
-#include <infiniband/verbs.h>
-#include <ucs/type/status.h>
+#include "calls.h"
 
 namespace ucx_ib_dmabuf {
 
@@ -14,17 +11,10 @@ namespace ucx_ib_dmabuf {
 // that is none is refused with EBADF by those that do, with EOPNOTSUPP or
 // EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)). If not, `why`
 // tells cause and remedy.
-bool verbs_can_register_dmabuf(ibv_pd *pd, text *why);
-
-// Registers the dma-buf's first `length` bytes, for the NIC to reach at
-// [iova, iova + length). `access` as in ibv_reg_dmabuf_mr(3). The fd may be
-// closed afterwards. The caller owns *mr. A failure is logged with
-// its cause; UCS_ERR_NO_MEMORY if there is no room. Thread-safe.
-ucs_status_t verbs_reg_dmabuf_mr(ibv_pd *pd, int fd, uintptr_t iova,
-                                 size_t length, int access, ibv_mr **mr);
+bool verbs_can_register_dmabuf(const verbs_calls &verbs, ibv_pd *pd, text *why);
 
 // Logs an error that the provider gives.
-void verbs_dereg_mr(ibv_mr *mr);
+void verbs_dereg_mr(const verbs_calls &verbs, ibv_mr *mr);
 
 } // namespace ucx_ib_dmabuf
 
