@@ -301,6 +301,30 @@ TEST_F(test_cuda, exports_of_what_cannot_be_exported_fail)
     EXPECT_EQ(before, count_fds());
 }
 
+// Also under the settings of variants.tap.
+TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
+{
+    gpu::buffer buffer(4 * mib);
+    int coherent = 0;
+    int version  = 0;
+    GPU_CALL(cuDeviceGetAttribute, &coherent,
+             CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+             0);
+    GPU_CALL(cuDriverGetVersion, &version);
+    const bool known = !coherent || (version >= 12080);
+    int fd           = -1;
+
+    ASSERT_EQ(known ? UCS_OK : UCS_ERR_UNSUPPORTED,
+              cuda_->export_range_pcie(buffer.address(), mib, &fd));
+    if (known) {
+        EXPECT_EQ(coherent, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
+        close(fd);
+    }
+    ASSERT_EQ(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
+    EXPECT_EQ(0, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
+    close(fd);
+}
+
 TEST_F(test_cuda, errors_of_the_driver_become_statuses)
 {
     gpu::buffer buffer(4 * mib);
