@@ -172,11 +172,17 @@ static CUresult export_pcie(int *fd, CUdeviceptr address, size_t size)
 }
 
 // NVIDIA's driver maps in PCIe anyway where there is no coherent link.
-TEST_F(Export, PcieMappingWithoutCoherentLink)
+TEST_F(Export, DISABLED_PcieMappingWithoutCoherentLink)
 {
     CUdeviceptr address = allocate(2 * MiB);
     int fd;
     EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_pcie(&fd, address, 4096));
+}
+
+TEST(ExportSettings, PcieMappingWithoutCoherentLink)
+{
+    EXPECT_EQ(0, run_alone("CUDA_SIM_COHERENT=n",
+                           "Export.DISABLED_PcieMappingWithoutCoherentLink"));
 }
 
 TEST_F(Export, DISABLED_PcieMapping)
@@ -225,9 +231,9 @@ TEST_F(Export, DISABLED_SmallBar1)
 
 TEST(ExportSettings, SmallBar1)
 {
-    EXPECT_EQ(0,
-              run_alone("CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=/nonexistent",
-                        "Export.DISABLED_SmallBar1"));
+    EXPECT_EQ(0, run_alone("CUDA_SIM_COHERENT=n CUDA_SIM_BAR1_MIB=16 "
+                           "CUDA_SIM_BAR1_LIST=/nonexistent",
+                           "Export.DISABLED_SmallBar1"));
 }
 
 // With dma-bufs of 8 MiB on this GPU; others are none of its business.
@@ -259,9 +265,11 @@ TEST(ExportSettings, PartOfBar1IsTaken)
           "\nTotal 4 objects, 41943040 bytes\n",
           list);
     fclose(list);
-    EXPECT_EQ(0, run_alone("CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=" +
-                               std::string(name),
-                           "Export.DISABLED_PartOfBar1IsTaken"));
+    EXPECT_EQ(
+        0, run_alone(
+               "CUDA_SIM_COHERENT=n CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=" +
+                   std::string(name),
+               "Export.DISABLED_PartOfBar1IsTaken"));
     unlink(name);
 }
 

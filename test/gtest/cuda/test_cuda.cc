@@ -301,7 +301,7 @@ TEST_F(test_cuda, exports_of_what_cannot_be_exported_fail)
     EXPECT_EQ(before, count_fds());
 }
 
-// Also under the settings of variants.tap.
+// Also under the settings of behaviours.tap.
 TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
 {
     gpu::buffer buffer(4 * mib);
@@ -375,19 +375,25 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     // The simulated GPU reads its settings once.
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const struct {
+        const char *coherent;
         const char *mib;
         size_t budget;
     } cases[] = {
-        {"1000", 900 * mib},
-        {"81919", 81919 * mib / 10 * 9},
-        {"81920", SIZE_MAX}, // all of the memory
+        {"n", "1000", 900 * mib},
+        {"n", "81919", 81919 * mib / 10 * 9},
+        {"n", "81920", SIZE_MAX}, // all of the memory
+        {"y", "1000", SIZE_MAX},  // not reached through it
     };
+    const char *was = getenv("CUDA_SIM_COHERENT");
+    const std::string before(was ? was : "n");
     for (const auto &one : cases) {
+        setenv("CUDA_SIM_COHERENT", one.coherent, 1);
         setenv("CUDA_SIM_BAR1_MIB", one.mib, 1);
         EXPECT_EXIT(_exit(cuda_->max_registered(0) == one.budget ? 0 : 1),
                     ::testing::ExitedWithCode(0), "")
             << one.mib;
     }
+    setenv("CUDA_SIM_COHERENT", before.c_str(), 1);
     unsetenv("CUDA_SIM_BAR1_MIB");
 }
 
