@@ -5,3 +5,4 @@ include test/gtest/cuda/local.mk
 include test/gtest/interleave/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
+include test/gtest/verbs/local.mk

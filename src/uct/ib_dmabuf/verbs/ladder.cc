@@ -111,7 +111,7 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
             result.status = meaning_of(result.error).status;
         }
     }
-    if (alone || ((how == mapping_type::pcie) && (result.mr == nullptr))) {
+    if (alone) {
         what.memory.drop(how);
     }
     return result;
