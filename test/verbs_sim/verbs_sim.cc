@@ -92,23 +92,16 @@ nic::nic(const char *name, const platform &on) : on_(on)
     context_.device = &device_;
     pd_.owner       = this;
     pd_.context     = &context_;
-}
 
-ucx_ib_dmabuf::verbs_calls nic::calls() const
-{
-    ucx_ib_dmabuf::verbs_calls has{};
-
-    has.get_device_name = get_device_name;
-    has.dereg_mr        = dereg_mr;
-    if (on_.rdma_core >= 34) {
-        has.reg_dmabuf_mr = reg_dmabuf_mr;
+    functions_.dereg = dereg_mr;
+    if (on.rdma_core >= 34) {
+        functions_.reg_dmabuf = reg_dmabuf_mr;
     }
-    has.mlx5_is_supported = is_mlx5;
-    if (on_.rdma_core >= 54) {
-        has.mlx5_get_data_direct_sysfs_path = get_data_direct_path;
-        has.mlx5_reg_dmabuf_mr              = mlx5_reg_dmabuf_mr;
+    functions_.mlx5_is_supported = is_mlx5;
+    if (on.rdma_core >= 54) {
+        functions_.mlx5_get_data_direct_sysfs_path = get_data_direct_path;
+        functions_.mlx5_reg_dmabuf                 = mlx5_reg_dmabuf_mr;
     }
-    return has;
 }
 
 void nic::become(const platform &on)
@@ -131,11 +124,6 @@ registration nic::of(const ibv_mr *mr) const
 unsigned nic::hangs()
 {
     return hung;
-}
-
-const char *nic::get_device_name(ibv_device *device)
-{
-    return device->name;
 }
 
 bool nic::is_mlx5(ibv_device *device)

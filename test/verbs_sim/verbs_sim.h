@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <uct/ib_dmabuf/verbs/calls.h>
+#include <uct/ib_dmabuf/verbs/functions.h>
 #include <utility>
 #include <vector>
 
@@ -70,9 +70,8 @@ public:
     nic(const nic &)            = delete;
     nic &operator=(const nic &) = delete;
 
-    ibv_pd *pd() { return &pd_; }
-    // What this rdma-core has.
-    ucx_ib_dmabuf::verbs_calls calls() const;
+    // With what this rdma-core has.
+    ucx_ib_dmabuf::protection_domain pd() { return {&pd_, &functions_}; }
     // From now on.
     void become(const platform &on);
 
@@ -99,7 +98,6 @@ private:
     {
         return *static_cast<owned<T> *>(of)->owner;
     }
-    static const char *get_device_name(ibv_device *device);
     static bool is_mlx5(ibv_device *device);
     static int get_data_direct_path(ibv_context *context, char *path,
                                     size_t size);
@@ -120,6 +118,7 @@ private:
 
     mutable std::mutex mutex_;
     platform on_;
+    ucx_ib_dmabuf::verbs_functions functions_{};
     owned<ibv_device> device_{};
     owned<ibv_context> context_{};
     owned<ibv_pd> pd_{};

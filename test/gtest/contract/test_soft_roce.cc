@@ -41,7 +41,7 @@ public:
         md_.pd               = nic_.pd();
         md_.memh_struct_size = sizeof(uct_ib_mem_t) + sizeof(ibv_mr *);
         subject_             = std::make_unique<ucx_ib_dmabuf::nic>(
-            &md_, gpus_, ucx_ib_dmabuf::find_verbs_calls());
+            &md_, gpus_, ucx_ib_dmabuf::find_verbs_functions());
     }
 
     ucx_ib_dmabuf::registrar &subject() { return *subject_; }

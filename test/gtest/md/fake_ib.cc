@@ -2,6 +2,7 @@
 #include "fake_ib.h"
 #include <cerrno>
 #include <common/alloc_faults.h>
+#include <cstring>
 #include <fcntl.h>
 #include <mutex>
 
@@ -99,11 +100,12 @@ ucs_status_t md_open(uct_component_t *component, const char *,
     alloc_faults::exempt from_it;
     auto *md = new uct_ib_md_t{};
 
-    ops.close            = close;
-    ops.query            = query;
-    ops.mem_reg          = mem_reg;
-    ops.mem_dereg        = mem_dereg;
-    ops.mkey_pack        = mkey_pack;
+    ops.close     = close;
+    ops.query     = query;
+    ops.mem_reg   = mem_reg;
+    ops.mem_dereg = mem_dereg;
+    ops.mkey_pack = mkey_pack;
+    strcpy(device.name, "fake0");
     context.device       = &device;
     pd.context           = &context;
     md->super.ops        = &ops;
@@ -138,11 +140,6 @@ uct_component_t uct_ib_component = [] {
     component.md_open = fake_ib::md_open;
     return component;
 }();
-
-const char *ibv_get_device_name(ibv_device *)
-{
-    return "fake0";
-}
 
 ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
                           int fd, int)

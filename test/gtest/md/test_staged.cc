@@ -138,10 +138,10 @@ TEST_F(test_staged, nothing_is_staged_for_a_library_that_takes_anothers_place)
 TEST_F(test_staged, nothing_is_written_to_what_took_the_memorys_place)
 {
     using namespace ucx_ib_dmabuf;
-    const auto gpus         = find_cuda();
-    const verbs_calls verbs = find_verbs_calls();
-    staging_pool pool(*gpus, verbs, ucs_derived_of(md_->get(), uct_ib_md_t)->pd,
-                      0);
+    const auto gpus  = find_cuda();
+    const auto verbs = find_verbs_functions();
+    staging_pool pool(*gpus,
+                      {ucs_derived_of(md_->get(), uct_ib_md_t)->pd, &verbs}, 0);
     auto staged = pool.start(memory_->address(), mib);
     char found  = 0;
 

@@ -29,10 +29,10 @@ protected:
         ASSERT_NE(nullptr, list_[0]) << "no RDMA device";
         context_ = ibv_open_device(list_[0]);
         ASSERT_NE(nullptr, context_);
-        pd_     = ibv_alloc_pd(context_);
-        pool_   = std::make_unique<staging_pool>(*gpus_, verbs_, pd_,
-                                               IBV_ACCESS_LOCAL_WRITE |
-                                                   IBV_ACCESS_REMOTE_WRITE);
+        pd_   = ibv_alloc_pd(context_);
+        pool_ = std::make_unique<staging_pool>(
+            *gpus_, protection_domain{pd_, &verbs_},
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         buffer_ = std::make_unique<gpu::buffer>(size);
         GPU_CALL(cuMemsetD8, buffer_->address(), 'g', size);
     }
@@ -77,10 +77,10 @@ protected:
     }
 
     std::unique_ptr<gpu_vendor> gpus_;
-    ibv_device **list_       = nullptr;
-    ibv_context *context_    = nullptr;
-    ibv_pd *pd_              = nullptr;
-    const verbs_calls verbs_ = find_verbs_calls();
+    ibv_device **list_           = nullptr;
+    ibv_context *context_        = nullptr;
+    ibv_pd *pd_                  = nullptr;
+    const verbs_functions verbs_ = find_verbs_functions();
     std::unique_ptr<staging_pool> pool_;
     std::unique_ptr<gpu::buffer> buffer_;
 };

@@ -26,7 +26,7 @@ class ladder_nic {
 public:
     explicit ladder_nic(const verbs_sim::platform &on,
                         const char *name = "mlx5_0")
-        : sim(name, on), steps(sim.calls(), sim.pd())
+        : sim(name, on), steps(sim.pd())
     {
     }
     ~ladder_nic() { dereg_all(); }
@@ -52,7 +52,7 @@ public:
     void dereg_all()
     {
         for (ibv_mr *mr : all_) {
-            verbs_dereg_mr(sim.calls(), mr);
+            verbs_dereg_mr(*sim.pd().verbs, mr);
         }
         all_.clear();
     }

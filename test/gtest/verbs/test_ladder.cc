@@ -308,7 +308,7 @@ TEST_F(test_ladder, threads_learn_the_same)
                 ibv_mr *mr = nullptr;
                 ASSERT_EQ(UCS_OK, nic.steps.reg(memory, 0, address, size,
                                                 access_flags, &mr));
-                verbs_dereg_mr(nic.sim.calls(), mr);
+                verbs_dereg_mr(*nic.sim.pd().verbs, mr);
             }
         });
     }

@@ -23,11 +23,11 @@ TEST_F(test_ladder, the_probe)
 
     for (const platform &on : {without, kernel, library}) {
         verbs_sim::nic nic("mlx5_0", on);
-        EXPECT_FALSE(verbs_can_register_dmabuf(nic.calls(), nic.pd(), &why));
+        EXPECT_FALSE(verbs_can_register_dmabuf(nic.pd(), &why));
         EXPECT_NE(nullptr, strstr(why.c_str(), "mlx5_0"));
     }
     verbs_sim::nic nic("mlx5_0", verbs_sim::connectx7());
-    EXPECT_TRUE(verbs_can_register_dmabuf(nic.calls(), nic.pd(), &why));
+    EXPECT_TRUE(verbs_can_register_dmabuf(nic.pd(), &why));
 }
 
 // Every platform that the simulator can play. What should be is said anew here.
@@ -89,15 +89,15 @@ TEST_F(every_platform, takes_the_best_step)
 TEST(test_verbs_sim, arguments)
 {
     verbs_sim::nic nic("mlx5_0", verbs_sim::gb300());
-    const verbs_calls verbs = nic.calls();
-    const int dmabuf        = memfd_gpu::make(size, true);
-    const int file          = open("/dev/null", O_RDWR | O_CLOEXEC);
-    const auto error        = [&](uint64_t offset, size_t length, uint64_t iova,
+    const protection_domain pd = nic.pd();
+    const int dmabuf           = memfd_gpu::make(size, true);
+    const int file             = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const auto error = [&](uint64_t offset, size_t length, uint64_t iova,
                            int fd, int access, int mlx5_access = 1) {
         errno      = 0;
-        ibv_mr *mr = verbs.mlx5_reg_dmabuf_mr(nic.pd(), offset, length, iova,
-                                                     fd, access, mlx5_access);
-        return (mr == nullptr) ? errno : verbs.dereg_mr(mr);
+        ibv_mr *mr = pd.verbs->mlx5_reg_dmabuf(pd.verbs_pd, offset, length,
+                                               iova, fd, access, mlx5_access);
+        return (mr == nullptr) ? errno : pd.verbs->dereg(mr);
     };
 
     EXPECT_EQ(0, error(0, size, address, dmabuf, access_flags));

@@ -30,9 +30,9 @@ private:
 
 } // namespace
 
-nic::nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_calls &verbs)
-    : md_(md), gpu_(gpu), verbs_(verbs), ladder_(verbs_, md->pd),
-      copies_(gpu, verbs_, md->pd, UCT_IB_MEM_ACCESS_FLAGS)
+nic::nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_functions &verbs)
+    : md_(md), gpu_(gpu), verbs_(verbs), pd_{md->pd, &verbs_}, ladder_(pd_),
+      copies_(gpu, pd_, UCT_IB_MEM_ACCESS_FLAGS)
 {
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).

@@ -23,13 +23,10 @@ struct registration {
 // domains.
 class nic final : public registrar {
 public:
-    nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_calls &verbs);
+    nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_functions &verbs);
 
     // The device's, for messages.
-    const char *name() const
-    {
-        return verbs_.get_device_name(md_->pd->context->device);
-    }
+    const char *name() const { return pd_.device_name(); }
 
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
@@ -68,7 +65,8 @@ private:
 
     uct_ib_md_t *const md_;
     gpu_vendor &gpu_;
-    const verbs_calls verbs_;
+    const verbs_functions verbs_;
+    const protection_domain pd_;
     ladder ladder_;
     staging_pool copies_;
     std::mutex mutex_;

@@ -78,9 +78,8 @@ void staging_buffer::invalidate()
     mr_ = nullptr;
 }
 
-ucs_status_t staging_buffer::start(gpu_vendor &gpu, const verbs_calls &verbs,
-                                   ibv_pd *pd, uintptr_t address, size_t length,
-                                   int access)
+ucs_status_t staging_buffer::start(gpu_vendor &gpu, const protection_domain &pd,
+                                   uintptr_t address, size_t length, int access)
 {
     const bool registered = covers(address, length);
 
@@ -103,8 +102,8 @@ ucs_status_t staging_buffer::start(gpu_vendor &gpu, const verbs_calls &verbs,
     if (registered) {
         return UCS_OK;
     }
-    verbs_ = &verbs;
-    mr_    = verbs.reg_mr_iova(pd, memory_, capacity_, window_, access);
+    verbs_ = pd.verbs;
+    mr_    = verbs_->reg_iova(pd.verbs_pd, memory_, capacity_, window_, access);
     return (mr_ != nullptr) ? UCS_OK : UCS_ERR_NO_RESOURCE;
 }
 

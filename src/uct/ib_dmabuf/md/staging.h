@@ -4,7 +4,7 @@
 
 #include "../cache/memory_run.h"
 #include "../gpu.h"
-#include "../verbs/calls.h"
+#include "../verbs/functions.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,7 +42,7 @@ public:
 
     // Begins an operation: copies what is on the GPU. A failure is logged, but
     // for UCS_ERR_NO_RESOURCE: it cannot be registered (errno).
-    ucs_status_t start(gpu_vendor &gpu, const verbs_calls &verbs, ibv_pd *pd,
+    ucs_status_t start(gpu_vendor &gpu, const protection_domain &pd,
                        uintptr_t address, size_t length, int access);
     // Ends it: copies what the NIC wrote to the GPU. Call once, when all NICs
     // are done with the operation.
@@ -72,8 +72,8 @@ private:
     uintptr_t address_ = 0;
     size_t length_     = 0;
     memory_run origin_; // what is there; empty if it cannot be told
-    const verbs_calls *verbs_ = nullptr; // that made it
-    ibv_mr *mr_               = nullptr; // of the whole copy
+    const verbs_functions *verbs_ = nullptr; // that made it
+    ibv_mr *mr_                   = nullptr; // of the whole copy
 };
 
 } // namespace ucx_ib_dmabuf

@@ -104,12 +104,11 @@ std::unique_ptr<staging_buffer> staging_pool::start(uintptr_t address,
     if (!buffer) {
         return nullptr;
     }
-    ucs_status_t status =
-        buffer->start(gpu_, verbs_, pd_, address, length, access_);
+    ucs_status_t status = buffer->start(gpu_, pd_, address, length, access_);
     if (status == UCS_ERR_NO_RESOURCE) {
         // What is idle may have what this one lacks: locked memory, keys.
         drop_all_idle();
-        status = buffer->start(gpu_, verbs_, pd_, address, length, access_);
+        status = buffer->start(gpu_, pd_, address, length, access_);
     }
     if (status == UCS_ERR_NO_RESOURCE) {
         ucs_error("ib_dmabuf: ibv_reg_mr_iova(%zu bytes of host memory) "

@@ -19,10 +19,8 @@ public:
     static constexpr size_t max_idle_bytes = size_t{64} << 20;
     static constexpr size_t max_idle       = 32;
 
-    // The table outlives it.
-    staging_pool(gpu_vendor &gpu, const verbs_calls &verbs, ibv_pd *pd,
-                 int access)
-        : gpu_(gpu), verbs_(verbs), pd_(pd), access_(access)
+    staging_pool(gpu_vendor &gpu, const protection_domain &pd, int access)
+        : gpu_(gpu), pd_(pd), access_(access)
     {
     }
     ~staging_pool();
@@ -47,8 +45,7 @@ private:
     keep(std::unique_ptr<staging_buffer> &buffer);
 
     gpu_vendor &gpu_;
-    const verbs_calls &verbs_;
-    ibv_pd *const pd_;
+    const protection_domain pd_;
     const int access_;
 };
 

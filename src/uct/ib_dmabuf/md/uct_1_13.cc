@@ -339,8 +339,8 @@ void decorate(uct_ib_md_t *md)
     if (shared == nullptr) {
         return;
     }
-    const verbs_calls verbs = find_verbs_calls();
-    if (!verbs_can_register_dmabuf(verbs, md->pd, &why)) {
+    const verbs_functions verbs = find_verbs_functions();
+    if (!verbs_can_register_dmabuf({md->pd, &verbs}, &why)) {
         warn_once(format("no dma-bufs: %s", why.c_str()),
                   format("%s. Messages in GPU memory that use it are staged "
                          "through host memory",

@@ -3,7 +3,7 @@
 #define UCX_IB_DMABUF_VERBS_DMABUF_MR_H_
 
 #include "../report.h"
-#include "calls.h"
+#include "functions.h"
 
 namespace ucx_ib_dmabuf {
 
@@ -11,10 +11,10 @@ namespace ucx_ib_dmabuf {
 // that is none is refused with EBADF by those that do, with EOPNOTSUPP or
 // EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)). If not, `why`
 // tells cause and remedy.
-bool verbs_can_register_dmabuf(const verbs_calls &verbs, ibv_pd *pd, text *why);
+bool verbs_can_register_dmabuf(const protection_domain &pd, text *why);
 
 // Logs an error that the provider gives.
-void verbs_dereg_mr(const verbs_calls &verbs, ibv_mr *mr);
+void verbs_dereg_mr(const verbs_functions &verbs, ibv_mr *mr);
 
 } // namespace ucx_ib_dmabuf
 

@@ -17,13 +17,15 @@ mapping_type mapping_of(ladder_step step)
                                          : mapping_type::pcie;
 }
 
-bool has_data_direct(const verbs_calls &verbs, ibv_context *context)
+bool has_data_direct(const protection_domain &pd)
 {
+    const verbs_functions &verbs = *pd.verbs;
+    ibv_context *context         = pd.verbs_pd->context;
     char path[PATH_MAX];
 
     return (verbs.mlx5_is_supported != nullptr) &&
            (verbs.mlx5_get_data_direct_sysfs_path != nullptr) &&
-           (verbs.mlx5_reg_dmabuf_mr != nullptr) &&
+           (verbs.mlx5_reg_dmabuf != nullptr) &&
            verbs.mlx5_is_supported(context->device) &&
            (verbs.mlx5_get_data_direct_sysfs_path(context, path,
                                                   sizeof(path)) == 0);
@@ -31,12 +33,11 @@ bool has_data_direct(const verbs_calls &verbs, ibv_context *context)
 
 } // namespace
 
-ladder::ladder(const verbs_calls &verbs, ibv_pd *pd) : verbs_(verbs), pd_(pd)
+ladder::ladder(const protection_domain &pd) : pd_(pd)
 {
-    const bool data_direct = has_data_direct(verbs, pd->context);
+    const bool data_direct = has_data_direct(pd);
 
-    ucs_debug("ib_dmabuf: %s has %s Data Direct",
-              verbs.get_device_name(pd->context->device),
+    ucs_debug("ib_dmabuf: %s has %s Data Direct", pd.device_name(),
               data_direct ? "a" : "no");
     for (auto &gpu : known_) {
         gpu = {data_direct ? ladder_step::data_direct : ladder_step::standard,
@@ -120,10 +121,11 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
 ibv_mr *ladder::call(ladder_step step, const request &what, int fd) const
 {
     return (step == ladder_step::data_direct)
-               ? verbs_.mlx5_reg_dmabuf_mr(pd_, 0, what.length, what.address,
-                                           fd, what.access, data_direct_access)
-               : verbs_.reg_dmabuf_mr(pd_, 0, what.length, what.address, fd,
-                                      what.access);
+               ? pd_.verbs->mlx5_reg_dmabuf(pd_.verbs_pd, 0, what.length,
+                                            what.address, fd, what.access,
+                                            data_direct_access)
+               : pd_.verbs->reg_dmabuf(pd_.verbs_pd, 0, what.length,
+                                       what.address, fd, what.access);
 }
 
 // What works is kept, whatever single registrations meet later: only Data
@@ -154,8 +156,7 @@ void ladder::learn(int gpu, knowledge before, const outcome &first,
 text ladder::describe(const request &what, const outcome &failed) const
 {
     return format(
-        "%s: %s(address 0x%zx, %zu bytes) failed: %s",
-        verbs_.get_device_name(pd_->context->device),
+        "%s: %s(address 0x%zx, %zu bytes) failed: %s", pd_.device_name(),
         failed.step == ladder_step::data_direct ? "mlx5dv_reg_dmabuf_mr"
                                                 : "ibv_reg_dmabuf_mr",
         what.address, what.length, describe_error(failed.error).c_str());
@@ -178,10 +179,9 @@ void ladder::report_skipped(const request &what, const outcome &first) const
     if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
         ucs_debug("ib_dmabuf: %s", message.c_str());
     } else {
-        warn_once(format("skip %s %d %d",
-                         verbs_.get_device_name(pd_->context->device), what.gpu,
-                         first.error),
-                  message);
+        warn_once(
+            format("skip %s %d %d", pd_.device_name(), what.gpu, first.error),
+            message);
     }
 }
 
@@ -197,8 +197,7 @@ void ladder::report_failed(const request &what, const outcome &failed) const
     if (failed.status == UCS_ERR_BUSY) {
         ucs_debug("ib_dmabuf: %s", message.c_str());
     } else {
-        warn_once(format("register %s %d %d",
-                         verbs_.get_device_name(pd_->context->device), what.gpu,
+        warn_once(format("register %s %d %d", pd_.device_name(), what.gpu,
                          failed.error),
                   message);
     }

@@ -4,7 +4,7 @@
 
 #include "../dmabuf.h"
 #include "../report.h"
-#include "calls.h"
+#include "functions.h"
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class ladder_step : uint8_t {
 class ladder {
 public:
     // Asks the device whether it has Data Direct.
-    ladder(const verbs_calls &verbs, ibv_pd *pd);
+    explicit ladder(const protection_domain &pd);
 
     // Registers [address, address + length) of the GPU's memory, which is what
     // the source exports, to be reached under these addresses. The address is
@@ -75,8 +75,7 @@ private:
     void report_skipped(const request &what, const outcome &first) const;
     void report_failed(const request &what, const outcome &failed) const;
 
-    const verbs_calls verbs_;
-    ibv_pd *const pd_;
+    const protection_domain pd_;
     std::array<std::atomic<knowledge>, max_gpus> known_;
 };
 
