@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 if HAVE_GTEST
-check_PROGRAMS += test/gtest/verbs/test_ladder
-UNIT_TESTS     += test/gtest/verbs/test_ladder
+check_PROGRAMS += test/gtest/verbs/test_ladder test/gtest/verbs/test_nics
+UNIT_TESTS     += test/gtest/verbs/test_ladder test/gtest/verbs/test_nics
 endif
 test_gtest_verbs_test_ladder_SOURCES = \
     $(verbs_sim_sources) \
@@ -12,3 +12,13 @@ test_gtest_verbs_test_ladder_SOURCES = \
 test_gtest_verbs_test_ladder_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_verbs_test_ladder_LDADD   = libib_dmabuf_verbs.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucs -ldl
+
+test_gtest_verbs_test_nics_SOURCES = \
+    $(verbs_sim_sources) \
+    test/gtest/verbs/test_nics.cc
+# UCX's sources come first, as for the plug-in.
+test_gtest_verbs_test_nics_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
+test_gtest_verbs_test_nics_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_verbs_test_nics_LDADD    = libib_dmabuf_verbs.la \
+    libib_dmabuf_cuda.la libib_dmabuf_cache.la libib_dmabuf_report.la \
+    $(GTEST_LIBS) -lucm -lucs -ldl
