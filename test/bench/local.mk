@@ -14,6 +14,7 @@ test_bench_bench_dereg_LDADD   = $(VERBS_LIBS)
 
 check_PROGRAMS += test/bench/replay
 test_bench_replay_SOURCES = \
+    test/bench/byte_ranges.h \
     test/bench/replay.cc \
     test/bench/trace.cc \
     test/bench/trace.h \

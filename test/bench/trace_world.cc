@@ -1,7 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "trace_world.h"
+#include <cstdlib>
 
 using ucx_ib_dmabuf::extent;
+
+bool costs::set(const std::string &text)
+{
+    const struct {
+        const char *name;
+        double *value;
+    } all[]           = {{"query", &query}, {"export", &export_},
+                         {"reg", &reg},     {"reg_byte", &reg_byte},
+                         {"pin", &pin},     {"pin_byte", &pin_byte},
+                         {"dereg", &dereg}};
+    const size_t sign = text.find('=');
+    for (const auto &one : all) {
+        char *end = nullptr;
+        if (sign != std::string::npos && text.substr(0, sign) == one.name) {
+            *one.value = strtod(text.c_str() + sign + 1, &end);
+            return *end == '\0' && end != text.c_str() + sign + 1 &&
+                   *one.value >= 0;
+        }
+    }
+    return false;
+}
 
 const trace_block *trace_gpus::at(uintptr_t address) const
 {

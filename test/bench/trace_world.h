@@ -4,6 +4,7 @@
 
 #include "../../src/uct/ib_dmabuf/cache/provider.h"
 #include <map>
+#include <string>
 
 // What calls cost, in nanoseconds: nobody waits, a clock is advanced.
 struct costs {
@@ -25,6 +26,8 @@ struct costs {
     {
         return reg + pin + (reg_byte + pin_byte) * static_cast<double>(length);
     }
+    // "NAME=NS"; false if that is wrong.
+    bool set(const std::string &text);
 };
 
 // What a policy did.

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <chrono>
 #include <dlfcn.h>
+#include <functional>
 #include <future>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 // A release waits neither for a registration nor for the deregistration of
 // something large, and what it leaves to a thread of the cache's is done at
@@ -165,6 +167,51 @@ TEST_F(deferred_test, flush_ends_while_others_release)
     first.join();
     second.join();
     cache->detach(with);
+}
+
+// Whom a registrar tells that it is over may go on at once: allocate memory,
+// which waits where the driver has none, and register it.
+class telling_nic : public fakes::nic {
+public:
+    using fakes::nic::nic;
+    void dereg(void *handle) override
+    {
+        if (tell) {
+            std::exchange(tell, nullptr)();
+        }
+        fakes::nic::dereg(handle);
+    }
+    std::function<void()> tell;
+};
+
+TEST_F(deferred_test, a_registrar_waits_for_nothing)
+{
+    constexpr uintptr_t C = A + (size_t{2} << 30);
+    gpu.alloc(C, MiB);
+    telling_nic telling(gpu, 4 * MiB);
+    auto with         = cache->attach(telling);
+    const region *got = nullptr;
+    ASSERT_EQ(cache->get(with, A, 1, &got), UCS_OK);
+    cache->invalidate(A, 4 * MiB);
+    std::thread other;
+    telling.tell = [&] {
+        cache->flush();
+        // This one waits for the room.
+        uint64_t calls = telling.reg_faults.calls();
+        other          = std::thread([&] {
+            EXPECT_EQ(cache->get(with, C, 1, &out), UCS_OK);
+            cache->put(out);
+        });
+        while (telling.reg_faults.calls() == calls) {
+            std::this_thread::yield();
+        }
+        const region *none = nullptr;
+        EXPECT_EQ(cache->get(with, C, 1, &none), UCS_ERR_NO_MEMORY);
+    };
+    cache->put(got);
+    other.join();
+    cache->detach(with);
+    release(C);
 }
 
 // There is room as soon as that is over.

@@ -79,6 +79,24 @@ protected:
     fakes::nic *other_      = nullptr;
 };
 
+// Words of UCX's that are no failures, and what the cache's functions say to
+// each other.
+TEST_F(faults_test, an_odd_answer_is_a_failure)
+{
+    gpu.alloc(A, MiB);
+    for (ucs_status_t odd : {UCS_INPROGRESS, UCS_ERR_CANCELED}) {
+        for (fakes::faults *each :
+             {&gpu.describe_faults, &gpu.export_faults, &nic.reg_faults}) {
+            each->fail_all(odd);
+            EXPECT_EQ(get(A, 1), UCS_ERR_IO_ERROR);
+            each->clear();
+            cache->invalidate(A, MiB);
+        }
+    }
+    use(A, 1);
+    release(A);
+}
+
 TEST_F(faults_test, every_call_in_turn)
 {
     ASSERT_EQ(live(), 0);

@@ -110,6 +110,7 @@ TEST_F(limits_test, full_device_makes_room)
     }
     EXPECT_EQ(nic.max_seen_bytes(), 8 * MiB);
     EXPECT_EQ(counters().evictions, 6u);
+    EXPECT_EQ(nic.reg_faults.calls(), 8u + 2u); // one refusal for each GPU
     cache->invalidate(0, SIZE_MAX);
     const region *held = hold(at(0), 1);
     nic.limit(4 * MiB);

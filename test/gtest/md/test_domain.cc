@@ -4,6 +4,7 @@
 // keys are given out, and what a user that invalidates gets.
 #include "fake_domain.h"
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
@@ -284,6 +285,37 @@ TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
     }
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+// While another thread registers.
+TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h memh = reg(pool.address(), mib);
+    pack(memh);
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        while (!over) {
+            uct_mem_h mine = reg(pool.address() + mib, mib);
+            pack(mine, revoking);
+            EXPECT_EQ(UCS_OK, md_->dereg(mine));
+        }
+    });
+    int status = 0;
+
+    for (int i = 0; (i < 500) && (status == 0); ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            completion told;
+            md_->invalidate(memh, &told);
+            _exit(0);
+        }
+        ASSERT_EQ(child, waitpid(child, &status, 0));
+    }
+    EXPECT_EQ(0, status);
+    over = true;
+    other.join();
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 

@@ -35,9 +35,8 @@ void engine::detach(nic_id nic)
         writer alone(references_);
         slot.index.clear();
     }
-    slot.unsupported = {};
     failures_.forget(nic);
-    ++changes_;
+    log_.add({}); // refusals are over
     slot.inherited = false;
     slot.nic       = nullptr;
 }

@@ -6,17 +6,25 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 namespace ucx_ib_dmabuf {
 
 constexpr unsigned max_nics = steps::size(256u, 2u);
 
-// Something that is or will be registered: regions of one GPU.
-struct amount {
-    size_t bytes   = 0; // mapped
-    size_t regions = 0;
+// What has to go before something fits: mappings of a GPU, registrations of a
+// NIC, regions of whatever kind.
+struct shortage {
+    int device        = 0; // its place in the budget
+    unsigned nic      = max_nics;
+    size_t mapped     = 0; // bytes, as the next
+    size_t registered = 0;
+    size_t regions    = 0;
 
-    bool nothing() const { return bytes == 0 && regions == 0; }
+    bool nothing() const
+    {
+        return mapped == 0 && registered == 0 && regions == 0;
+    }
 };
 
 // What is registered, against its limits. Under the cache's lock.
@@ -38,22 +46,44 @@ public:
         gpus_[place(device)].max_bytes = bytes;
     }
 
-    // How much would have to go before that fits.
-    amount lacking(int device, amount wanted) const;
-    // Could it ever fit, with nothing else registered?
-    bool possible(int device, amount wanted) const;
+    // What would have to go before as much fits of the GPU.
+    shortage lacking(int device, size_t bytes, size_t regions) const
+    {
+        const gpu &here = gpus_[place(device)];
+        return {.device  = place(device),
+                .mapped  = excess(here.bytes, bytes, here.max_bytes),
+                .regions = excess(regions_, regions, max_regions_)};
+    }
     // What is exported once takes room once, whichever NICs have it.
-    void map(int device, size_t bytes);
-    void unmap(int device, size_t bytes);
+    void map(int device, size_t bytes) { gpus_[place(device)].bytes += bytes; }
+    void unmap(int device, size_t bytes)
+    {
+        gpus_[place(device)].bytes -= bytes;
+    }
     // One registration.
-    void add(unsigned nic, size_t bytes);
-    void remove(unsigned nic, size_t bytes);
-    // Nothing is registered any more.
-    void reset();
+    void add(unsigned nic, size_t bytes)
+    {
+        nics_[nic] += bytes;
+        ++regions_;
+    }
+    void remove(unsigned nic, size_t bytes)
+    {
+        nics_[nic] -= bytes;
+        --regions_;
+    }
 
     size_t regions() const { return regions_; }
-    uint64_t bytes() const { return bytes_; }
-    uint64_t mapped_bytes() const { return mapped_; }
+    // With all NICs, and of all GPUs.
+    uint64_t bytes() const
+    {
+        return std::accumulate(nics_.begin(), nics_.end(), uint64_t{0});
+    }
+    uint64_t mapped_bytes() const
+    {
+        return std::accumulate(
+            gpus_.begin(), gpus_.end(), uint64_t{0},
+            [](uint64_t sum, const gpu &each) { return sum + each.bytes; });
+    }
     size_t mapped(int device) const { return gpus_[place(device)].bytes; }
     size_t registered(unsigned nic) const { return nics_[nic]; }
 
@@ -64,12 +94,19 @@ private:
         bool known       = false;
     };
 
+    // What must go from `used` before `wanted` fits; never, all of it.
+    static size_t excess(size_t used, size_t wanted, size_t max)
+    {
+        if (wanted > max) {
+            return SIZE_MAX;
+        }
+        return used > max - wanted ? used - (max - wanted) : 0;
+    }
+
     std::array<gpu, max_devices> gpus_;
     std::array<size_t, max_nics> nics_{};
     size_t max_regions_;
-    size_t regions_  = 0;
-    uint64_t bytes_  = 0; // registered, with each NIC
-    uint64_t mapped_ = 0;
+    size_t regions_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

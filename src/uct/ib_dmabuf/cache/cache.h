@@ -32,7 +32,8 @@ struct cache_settings {
     size_t chunk_size = size_t{4} << 30;
     // Limits of what stays registered, over all NICs together.
     size_t max_regions = SIZE_MAX;
-    // Bytes per GPU; SIZE_MAX: no limit. Asked once for each GPU.
+    // Bytes per GPU; SIZE_MAX: no limit. Asked by the first user of each GPU,
+    // or by several at once; always the same.
     std::function<size_t(int device)> max_bytes;
     // Where as many bytes lose their memory at a time, a thread of the cache's
     // deregisters them instead of the one that releases it.
@@ -102,8 +103,8 @@ public:
     void invalidate(uintptr_t address, size_t length);
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
-    // nothing, nor ever left to the cache's thread. Not to be called from a
-    // registrar.
+    // nothing, nor ever left to the cache's thread. In a registrar's dereg() it
+    // does not wait.
     bool flush();
 
     // From now on every hit is checked by identity.

@@ -11,6 +11,7 @@
 #include "release_log.h"
 #include <array>
 #include <bitset>
+#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -24,11 +25,6 @@ struct nic_slot {
     // How many of its regions of their memory were asked for, not counting
     // those that were made for it because another NIC asked.
     std::array<std::atomic<uint32_t>, budget::max_devices> used{};
-    // How many allocations of theirs it has said not to support before it had
-    // registered any; so many, and it cannot at all. Then how often it was
-    // asked since as well.
-    static constexpr uint8_t enough = 3;
-    std::array<uint8_t, budget::max_devices> unsupported{};
     bool inherited = false; // the parent's, before a fork
     unsigned busy  = 0;     // regions claimed and not yet deregistered
 
@@ -40,40 +36,11 @@ struct nic_slot {
     }
 };
 
-// A registration that is being made, without the lock. On its maker's stack.
-struct pending {
-    span range;            // that others need not register meanwhile
-    nic_set nics;          // with which
-    bool released = false; // some of the memory went meanwhile
-    pending *next = nullptr;
-};
-
-// What has to go before something fits: mappings of a GPU, registrations of a
-// NIC, regions of whatever kind.
-struct shortage {
-    int device        = 0; // its place in the budget
-    size_t mapped     = 0; // bytes, as the next
-    cache::nic_id nic = max_nics;
-    size_t registered = 0;
-    size_t regions    = 0;
-
-    bool nothing() const
-    {
-        return mapped == 0 && registered == 0 && regions == 0;
-    }
-};
-
-// What was evicted for one miss after a refusal, in bytes.
-struct evicted {
+// What there was of a GPU and of a NIC, in bytes, beside what was tried.
+struct attempt {
+    uint64_t time     = 0; // of the release log
     size_t mapped     = 0;
     size_t registered = 0;
-    bool waited       = false; // for what others deregister
-    // What there was when it was last tried.
-    struct {
-        uint64_t changes  = 0;
-        size_t mapped     = 0;
-        size_t registered = 0;
-    } before;
 };
 
 // What one export has led to. Room for it is reserved in the budget.
@@ -84,6 +51,25 @@ struct registered {
     cache::nic_id nic[max_nics];
     void *handle[max_nics];
     unsigned count = 0;
+};
+
+// A registration that is being made, without the lock, for one miss. On its
+// maker's stack; others see it when it has begun.
+struct pending {
+    pending(cache::nic_id with, span asked) : nic(with), request(asked) {}
+
+    const cache::nic_id nic;
+    const span request;
+    memory_run memory;
+    registered made;
+    attempt tried;                  // the latest
+    std::optional<attempt> refused; // the first, if there was no room
+
+    // Under the lock.
+    span range;            // that others need not register meanwhile
+    nic_set nics;          // with which
+    bool released = false; // some of the memory went meanwhile
+    pending *next = nullptr;
 };
 
 // The inside of a cache. Functions that take a `guard` are called with the
@@ -126,64 +112,45 @@ private:
 
     // get.cc
     ucs_status_t miss(nic_id nic, span request, cached_region **out);
-    ucs_status_t acquire(nic_id nic, span request, memory_run *memory,
-                         uint64_t time, cached_region **out);
+    ucs_status_t begin(pending *work, uint64_t time, cached_region **out);
     bool retire_stale(guard &, const memory_run &memory,
                       span range); // releases the lock
-    ucs_status_t known_failure(guard &, nic_id nic,
-                               const memory_run &memory) const;
-    void count_request(guard &, nic_id nic, const memory_run &memory);
     bool others_pending(guard &, nic_id nic, span range) const;
     span free_around(guard &, nic_id nic, span memory, span request) const;
     void add_reference(guard &, cached_region *e);
     void end(pending *work);
 
     // register.cc
-    ucs_status_t make(nic_id nic, span request, const memory_run &memory,
-                      pending *work, cached_region **out);
-    ucs_status_t try_range(nic_id nic, span range, bool exact,
-                           const memory_run &memory, pending *work,
-                           evicted *gone, registered *result);
-    ucs_status_t prepare(nic_id nic, span range, bool exact,
-                         const memory_run &memory, pending *work, evicted *gone,
-                         nic_set *others);
-    ucs_status_t export_and_register(nic_id nic, span range, int device,
-                                     const nic_set &others, registered *result);
-    ucs_status_t register_with(nic_id nic, exports *memory, int device,
-                               registered *result);
-    nic_set add_companions(guard &, nic_id nic, span range,
-                           const memory_run &memory);
-    ucs_status_t publish(nic_id nic, const memory_run &memory, pending *work,
-                         registered *what, cached_region **out);
-    cached_region *make_region(guard &, const memory_run &memory,
-                               const registered &what, unsigned i);
-    bool insert(writer &, cached_region *e, batch *replaced);
-    void undo(const memory_run &memory, registered *what);
-    void note_failure(nic_id nic, const memory_run &memory, pending *work,
-                      bool by_memory, ucs_status_t status);
+    ucs_status_t make(pending *work, cached_region **out);
+    ucs_status_t try_range(pending *work, bool exact);
+    ucs_status_t prepare(pending *work, bool exact);
+    nic_set add_companions(guard &, const pending &work);
+    ucs_status_t export_and_register(pending *work);
+    ucs_status_t register_with(nic_id nic, exports *memory, pending *work);
     bool still_current(const memory_run &memory);
+    ucs_status_t publish(pending *work, cached_region **out);
+    cached_region *make_region(guard &, const pending &work, unsigned i);
+    bool insert(writer &, cached_region *e, batch *replaced);
+    void undo(pending *work);
+    void note_failure(pending *work, ucs_status_t status);
 
     // evict.cc
+    void learn_limit(guard &, int device); // releases the lock
     bool is_idle(guard &, cached_region *e) const;
     bool is_idle_mapping(guard &, cached_region *e) const;
-    void learn_limit(guard &, int device); // releases the lock
-    bool reserve(guard &, nic_id nic, int device, span range); // the same
-    bool wait_for_leaving(guard &);                            // the same
-    ucs_status_t may_fit(guard &, nic_id nic, int device, size_t size,
-                         evicted *gone); // the same
-    bool make_room(nic_id nic, int device, size_t size, ucs_status_t status,
-                   evicted *gone);
-    void note_attempt(guard &, nic_id nic, int device, evicted *gone);
-    void found_room(guard &, nic_id nic, int device);
     shortage left_after(guard &, shortage lacking) const;
-    bool evict(guard &, const shortage &lacking, evicted *gone); // the same
-    void evict_chosen(guard &, batch *victims);                  // the same
     void choose(guard &, cached_region *e, shortage *lacking, batch *out);
     void choose_mapping(guard &, cached_region *e, shortage *lacking,
                         batch *out);
     void choose_overlapping(guard &, nic_id nic, span range, shortage *lacking,
                             batch *out);
     void choose_oldest(guard &, shortage *lacking, batch *out);
+    void evict_chosen(guard &, batch *victims); // releases the lock
+    bool wait_for_leaving(guard &);             // releases the lock
+    attempt beside(guard &, const pending &work) const;
+    ucs_status_t refused(guard &, const pending &work, shortage *lacking);
+    ucs_status_t reserve(guard &, const pending &work); // releases the lock
+    bool make_room(pending *work, ucs_status_t status);
 
     // retire.cc
     void retire(writer &, cached_region *e, cause why);
@@ -250,7 +217,6 @@ private:
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
-    uint64_t changes_    = 0; // that may have made room
     uint64_t claims_     = 0; // how many there have been
     uint32_t generation_ = 0; // how many forks ago it was made
 
@@ -261,6 +227,10 @@ private:
         bool running = false, stop = false;
     } deferred_;
     condition_variable deferred_changed_;
+
+    // This thread is in a registrar's dereg: what it calls there is not to wait
+    // for what this very thread, or one that waits for it, deregisters.
+    static UCX_IB_DMABUF_PER_THREAD(bool) deregistering_;
 
     engine *next_ = nullptr; // fork.cc; from before it is in that list
     event_counts count_;

@@ -6,10 +6,12 @@
 // budget, and after the GPU or a NIC has refused.
 namespace ucx_ib_dmabuf {
 
-// After so many requests for which there was no room it is looked for again:
-// another process may have made some.
+// After so many requests for which there was no room one is tried: another
+// process may have made some.
 constexpr unsigned asked_again_after = 128;
 
+// Two threads may both be the first and ask, without a lock: it is the same
+// answer.
 void engine::learn_limit(guard &locked, int device)
 {
     if (budget_.knows(device)) {
@@ -96,17 +98,13 @@ void engine::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
 void engine::choose_overlapping(guard &locked, nic_id nic, span range,
                                 shortage *lacking, batch *out)
 {
-    for (nic_id each = 0; each < nic_end_; ++each) {
-        const address_index &index = nics_[each].index;
-        for (cached_region *e                       = index.first(range);
-             e != nullptr && lacking->mapped > 0; e = index.next(e, range)) {
-            if ((each == nic || range.covers(e->bytes)) &&
-                e->why == cause::none && e->device == lacking->device &&
-                is_idle_mapping(locked, e)) {
-                choose_mapping(locked, e, lacking, out);
-            }
+    each_region(locked, range, [&](cached_region *e) {
+        if (lacking->mapped > 0 && e->device == lacking->device &&
+            (e->nic == nic || range.covers(e->bytes)) &&
+            e->why == cause::none && is_idle_mapping(locked, e)) {
+            choose_mapping(locked, e, lacking, out);
         }
-    }
+    });
 }
 
 // Idle regions that free what is lacking, or as much as there is: whole
@@ -120,14 +118,13 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
         lru_.remove(e);
         lru_.add(e);
         // Once for all of a mapping: the look at what is recent ends that.
-        bool whole =
-            lacking->mapped > 0 && e->device == lacking->device && is_first(e);
+        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
+                     is_first(e) && is_idle_mapping(locked, e);
         bool alone = lacking->regions > 0 ||
                      (lacking->registered > 0 && e->nic == lacking->nic);
         if (e->why != cause::none || !(whole || alone) || !is_idle(locked, e)) {
             continue;
         }
-        whole       = whole && is_idle_mapping(locked, e);
         bool recent = e->recent.exchange(false);
         if (whole) {
             mapping::all_of(e, [&](cached_region *each) {
@@ -135,10 +132,9 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
                 return true;
             });
         }
-        if (!recent && whole) {
-            choose_mapping(locked, e, lacking, out);
-        } else if (!recent && alone) {
-            choose(locked, e, lacking, out);
+        if (!recent) {
+            whole ? choose_mapping(locked, e, lacking, out)
+                  : choose(locked, e, lacking, out);
         }
     }
 }
@@ -156,7 +152,7 @@ void engine::evict_chosen(guard &locked, batch *victims)
 // False if there is nothing.
 bool engine::wait_for_leaving(guard &locked)
 {
-    if (leaving_.oldest() == nullptr) {
+    if (leaving_.oldest() == nullptr || deregistering_) {
         return false;
     }
     changed_.wait(locked, [this, last = claims_] {
@@ -166,153 +162,117 @@ bool engine::wait_for_leaving(guard &locked)
     return true;
 }
 
-// Takes room for a registration of the range from the budget, after evicting
-// what stands in its way; evicts nothing if that is not enough.
-bool engine::reserve(guard &locked, nic_id nic, int device, span range)
+// What there is of the GPU and of the NIC, without what is reserved for this.
+attempt engine::beside(guard &, const pending &work) const
 {
-    amount wanted{range.size(), 1};
+    size_t size = work.made.range.size();
+    return {.time       = log_.now(),
+            .mapped     = budget_.mapped(work.memory.device) - size,
+            .registered = budget_.registered(work.nic) - size};
+}
+
+// UCS_OK if it is worth trying. Else how as much was refused, and what would
+// have to go first, if it can.
+ucs_status_t engine::refused(guard &locked, const pending &work,
+                             shortage *lacking)
+{
+    refusal *last     = refusals_.find(work.nic, lacking->device);
+    size_t size       = work.made.range.size();
+    size_t mapped     = budget_.mapped(work.memory.device) + size;
+    size_t registered = budget_.registered(work.nic) + size;
+    if (last == nullptr || last->time != log_.now() || size < last->size ||
+        mapped < last->mapped || registered < last->registered) {
+        return UCS_OK;
+    }
+    if (++last->asked == asked_again_after) {
+        last->size = SIZE_MAX; // all of it, if this one fits
+        return UCS_OK;
+    }
+    lacking->mapped     = mapped - last->mapped + 1;
+    lacking->registered = registered - last->registered + 1;
+    shortage left       = left_after(locked, *lacking);
+    if (left.mapped > 0) {
+        lacking->mapped = 0;
+    }
+    if (left.registered > 0) {
+        lacking->registered = 0;
+    }
+    return last->status;
+}
+
+// Takes room for a registration of the range, after evicting what stands in its
+// way; evicts nothing if that is not enough.
+ucs_status_t engine::reserve(guard &locked, const pending &work)
+{
+    int device = work.memory.device;
+    span range = work.made.range;
     for (bool waited = false;;) {
-        if (!budget_.possible(device, wanted)) {
-            return false;
+        shortage lacking    = budget_.lacking(device, range.size(), 1);
+        lacking.nic         = work.nic;
+        ucs_status_t status = UCS_ERR_EXCEEDS_LIMIT;
+        if (lacking.nothing()) {
+            status = refused(locked, work, &lacking);
         }
-        amount over = budget_.lacking(device, wanted);
-        if (over.nothing()) {
+        if (status == UCS_OK) {
             budget_.map(device, range.size());
-            budget_.add(nic, range.size());
-            return true;
+            budget_.add(work.nic, range.size());
+            return UCS_OK;
         }
-        shortage lacking{.device  = budget::place(device),
-                         .mapped  = over.bytes,
-                         .regions = over.regions};
         batch victims;
-        if (left_after(locked, lacking).nothing()) {
-            choose_overlapping(locked, nic, range, &lacking, &victims);
+        if (!lacking.nothing() && left_after(locked, lacking).nothing()) {
+            choose_overlapping(locked, work.nic, range, &lacking, &victims);
             choose_oldest(locked, &lacking, &victims);
         }
-        if (victims.empty()) {
-            if (waited || !wait_for_leaving(locked)) {
-                return false;
-            }
+        if (!victims.empty()) {
+            evict_chosen(locked, &victims);
+        } else if (waited || !wait_for_leaving(locked)) {
+            return status;
+        } else {
             waited = true;
-            continue;
         }
-        evict_chosen(locked, &victims);
     }
 }
 
-// False if there was nothing to evict.
-bool engine::evict(guard &locked, const shortage &lacking, evicted *gone)
-{
-    batch victims;
-    shortage left = lacking;
-    choose_oldest(locked, &left, &victims);
-    gone->mapped += lacking.mapped - left.mapped;
-    gone->registered += lacking.registered - left.registered;
-    evict_chosen(locked, &victims);
-    return left.mapped < lacking.mapped || left.registered < lacking.registered;
-}
-
-// UCS_OK if it is worth trying what is reserved already: not if as much has
-// been refused, and nothing has changed and nothing can leave to make it less.
-ucs_status_t engine::may_fit(guard &locked, nic_id nic, int device, size_t size,
-                             evicted *gone)
-{
-    refusal *last     = refusals_.find(nic, budget::place(device));
-    size_t mapped     = budget_.mapped(device);
-    size_t registered = budget_.registered(nic);
-    if (last == nullptr || mapped < last->mapped ||
-        registered < last->registered) {
-        return UCS_OK;
-    }
-    if (last->changes != changes_ || ++last->asked % asked_again_after == 0) {
-        last->vain_mapped = last->vain_registered = SIZE_MAX;
-        return UCS_OK;
-    }
-    shortage lacking{.device = budget::place(device), .nic = nic};
-    if (size < last->vain_mapped && gone->mapped < size) {
-        lacking.mapped = mapped - last->mapped + 1;
-    }
-    if (size < last->vain_registered && gone->registered < size) {
-        lacking.registered = registered - last->registered + 1;
-    }
-    shortage left = left_after(locked, lacking);
-    bool gpu_room = lacking.mapped > 0 && left.mapped == 0;
-    bool nic_room = lacking.registered > 0 && left.registered == 0;
-    if (!gpu_room && !nic_room) {
-        return last->status;
-    }
-    lacking.mapped     = gpu_room ? std::max(lacking.mapped, size) : 0;
-    lacking.registered = nic_room ? std::max(lacking.registered, size) : 0;
-    evict(locked, lacking, gone);
-    return UCS_OK;
-}
-
-// After the GPU or the NIC said that there is no room: tries again after
-// what others deregister, or have since; then evicts as much of both, in all
-// for one miss. False if that is no use.
-bool engine::make_room(nic_id nic, int device, size_t size, ucs_status_t status,
-                       evicted *gone)
+// After the GPU or the NIC said that there is no room, and not which of the
+// two: the first time for a miss, waits for what others deregister and evicts
+// until there is no more of both with it than there was without it. False if
+// that is no use.
+bool engine::make_room(pending *work, ucs_status_t status)
 {
     guard locked(lock_);
-    if (!gone->waited && (wait_for_leaving(locked) ||
-                          budget_.registered(nic) < gone->before.registered ||
-                          budget_.mapped(device) < gone->before.mapped)) {
-        gone->waited = true;
-        note_attempt(locked, nic, device, gone);
-        return true;
-    }
-    int place     = budget::place(device);
-    refusal *last = refusals_.find(nic, place);
-    if (last == nullptr) {
-        last = refusals_.add(nic, place);
-    }
-    // What changed or left since it was tried is no use to it, but may be to
-    // the next one.
-    if (last->changes != gone->before.changes) {
-        last->changes     = gone->before.changes;
-        last->vain_mapped = last->vain_registered = SIZE_MAX;
-    }
-    last->status = status;
-    last->mapped = std::max(gone->before.mapped, budget_.mapped(device));
-    last->registered =
-        std::max(gone->before.registered, budget_.registered(nic));
-    // As much has gone, and that was not it.
-    if (gone->mapped >= size) {
-        last->vain_mapped = std::min(last->vain_mapped, size);
-    }
-    if (gone->registered >= size) {
-        last->vain_registered = std::min(last->vain_registered, size);
-    }
-    shortage lacking{.device = place, .nic = nic};
-    if (gone->mapped < size) {
-        lacking.mapped = size < last->vain_mapped ? size - gone->mapped : 0;
-    }
-    if (gone->registered < size) {
-        lacking.registered =
-            size < last->vain_registered ? size - gone->registered : 0;
-    }
-    if (lacking.nothing() || !evict(locked, lacking, gone)) {
+    const attempt last = work->tried;
+    size_t size        = work->made.range.size();
+    int device         = budget::place(work->memory.device);
+    refusal &note      = refusals_.add(work->nic, device);
+    note.status        = status;
+    note.time          = last.time;
+    note.size          = size;
+    note.mapped        = last.mapped + size;
+    note.registered    = last.registered + size;
+    if (work->refused) {
+        // As much has gone since, and that was not it.
+        if (note.mapped <= work->refused->mapped) {
+            note.mapped = 0;
+        }
+        if (note.registered <= work->refused->registered) {
+            note.registered = 0;
+        }
         return false;
     }
-    note_attempt(locked, nic, device, gone);
-    return true;
-}
-
-void engine::note_attempt(guard &, nic_id nic, int device, evicted *gone)
-{
-    gone->before = {changes_, budget_.mapped(device), budget_.registered(nic)};
-}
-
-// There was room, without other attempts that may have failed since: if as much
-// was refused once, that is over.
-void engine::found_room(guard &, nic_id nic, int device)
-{
-    refusal *last = refusals_.find(nic, budget::place(device));
-    if (last != nullptr && budget_.mapped(device) >= last->mapped &&
-        budget_.registered(nic) >= last->registered) {
-        last->mapped = last->registered = SIZE_MAX;
-        last->vain_mapped = last->vain_registered = SIZE_MAX;
-    }
+    work->refused = last;
+    wait_for_leaving(locked);
+    shortage lacking{.device     = device,
+                     .nic        = work->nic,
+                     .mapped     = budget_.mapped(device),
+                     .registered = budget_.registered(work->nic)};
+    take_off(&lacking.mapped, last.mapped);
+    take_off(&lacking.registered, last.registered);
+    batch victims;
+    choose_oldest(locked, &lacking, &victims);
+    evict_chosen(locked, &victims);
+    work->tried = beside(locked, *work);
+    return work->tried.mapped < last.mapped ||
+           work->tried.registered < last.registered;
 }
 
 } // namespace ucx_ib_dmabuf

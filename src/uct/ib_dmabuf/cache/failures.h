@@ -13,6 +13,14 @@ namespace ucx_ib_dmabuf {
 // asked for so often that it is worth another attempt. Of many the latest.
 // Under the cache's lock.
 class failures {
+    struct failure {
+        span memory;
+        uint64_t identity;
+        unsigned nic;
+        ucs_status_t status;
+        unsigned asked = 0;
+    };
+
 public:
     static constexpr unsigned any_nic = ~0u;
 
@@ -20,27 +28,29 @@ public:
     // file descriptors, say.
     static constexpr unsigned asked_again_after = 128;
 
-    // The error of this memory with that NIC or with all, else UCS_OK.
-    ucs_status_t find(uint64_t identity, unsigned nic) const
+    // Of this memory with that NIC or with all, else nullptr.
+    failure *find(uint64_t identity, unsigned nic)
     {
-        for (unsigned i = 0; i < count_; ++i) {
-            const failure &each = all_[i];
-            if (each.identity == identity &&
-                (each.nic == nic || each.nic == any_nic)) {
-                return each.status;
-            }
-        }
-        return UCS_OK;
-    }
-    // Somebody asks for the memory with that NIC.
-    void count_request(uint64_t identity, unsigned nic)
-    {
-        forget_if([&](auto &each) {
+        auto *end   = all_.data() + count_;
+        auto *found = std::find_if(all_.data(), end, [=](auto &each) {
             return each.identity == identity &&
-                   (each.nic == nic || each.nic == any_nic) &&
-                   each.status != UCS_ERR_UNSUPPORTED &&
-                   ++each.asked == asked_again_after;
+                   (each.nic == nic || each.nic == any_nic);
         });
+        return found == end ? nullptr : found;
+    }
+    // The error for somebody who asks for it, UCS_OK if it is to be tried.
+    ucs_status_t ask(uint64_t identity, unsigned nic)
+    {
+        failure *known = find(identity, nic);
+        if (known == nullptr) {
+            return UCS_OK;
+        }
+        if (known->status != UCS_ERR_UNSUPPORTED &&
+            ++known->asked == asked_again_after) {
+            forget_if([known](auto &each) { return &each == known; });
+            return UCS_OK;
+        }
+        return known->status;
     }
     void add(span memory, uint64_t identity, unsigned nic, ucs_status_t status)
     {
@@ -60,14 +70,6 @@ public:
 
 private:
     static constexpr unsigned max_known = 256;
-
-    struct failure {
-        span memory;
-        uint64_t identity;
-        unsigned nic;
-        ucs_status_t status;
-        unsigned asked = 0;
-    };
 
     template <typename Condition>
     void forget_if(Condition over)

@@ -88,14 +88,13 @@ void engine::forget()
         slot.index.forget();
         slot.inherited = slot.nic != nullptr;
         slot.forget_uses();
-        slot.unsupported = {};
-        slot.busy        = 0;
+        slot.busy = 0;
     }
     // Threads that waited on them are not there any more.
     new (&changed_) condition_variable;
     new (&deferred_changed_) condition_variable;
     deferred_ = {};
-    budget_.reset();
+    budget_   = budget(settings_.max_regions);
     failures_.clear();
     refusals_.clear();
     pool_.forget();
@@ -104,13 +103,7 @@ void engine::forget()
     leaving_ = {};
     pending_ = nullptr;
     ++generation_;
-    for (event_count *each :
-         {&count_.locked_hits, &count_.false_hits, &count_.misses,
-          &count_.host_lookups, &count_.registrations, &count_.deregistrations,
-          &count_.exports, &count_.identity_checks, &count_.identity_misses,
-          &count_.invalidations, &count_.evictions, &count_.failures}) {
-        each->store(0);
-    }
+    new (&count_) event_counts;
 }
 
 } // namespace ucx_ib_dmabuf

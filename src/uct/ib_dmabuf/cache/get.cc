@@ -62,68 +62,68 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
 
 ucs_status_t engine::miss(nic_id nic, span request, cached_region **out)
 {
-    memory_run memory;
+    pending work(nic, request);
     uint64_t time       = log_.now();
-    ucs_status_t status = memory.describe(memory_, request);
+    ucs_status_t status = work.memory.describe(memory_, request);
     if (status != UCS_OK) {
         return status;
     }
     if (!aligned(request, granularity_).covers(request)) {
         return UCS_ERR_INVALID_PARAM; // the last page of all
     }
-    return acquire(nic, request, &memory, time, out);
+    status = begin(&work, time, out);
+    if (status != UCS_OK || *out != nullptr) {
+        return status;
+    }
+    if (work.memory.joins) {
+        work.memory.extend(memory_, work.range);
+        guard locked(lock_);
+        work.range = work.memory.range; // what happens beside it is no matter
+    }
+    status = make(&work, out);
+    end(&work);
+    // Nobody else knows of it any more. An error may have come from that.
+    return status != UCS_OK && work.released ? UCS_ERR_CANCELED : status;
 }
 
-// What somebody else has published meanwhile or is about to, or a region of our
-// own. The time is from before the memory was described.
-ucs_status_t engine::acquire(nic_id nic, span request, memory_run *memory,
-                             uint64_t time, cached_region **out)
+// What somebody else has published meanwhile or is about to; else with nothing,
+// that this one does. The time is from before the memory was described.
+ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
 {
-    pending work;
-    work.nics.set(nic);
-
+    const memory_run &memory = work->memory;
+    nic_id nic               = work->nic;
     guard locked(lock_);
-    learn_limit(locked, memory->device);
-    if (log_.released_since(time, memory->range) && !LEFT_OUT(log_look)) {
+    learn_limit(locked, memory.device);
+    if (log_.released_since(time, memory.range) && !LEFT_OUT(log_look)) {
         return UCS_ERR_CANCELED;
     }
     span range =
-        range_to_register(memory->range, request, settings_.chunk_size);
-    if (retire_stale(locked, *memory, range)) {
+        range_to_register(memory.range, work->request, settings_.chunk_size);
+    if (retire_stale(locked, memory, range)) {
         return UCS_INPROGRESS;
     }
-    *out = nics_[nic].index.find(request.lo, request.size());
+    *out = nics_[nic].index.find(work->request.lo, work->request.size());
     if (*out != nullptr) {
         add_reference(locked, *out);
         return UCS_OK;
     }
-    count_request(locked, nic, *memory);
-    ucs_status_t status = known_failure(locked, nic, *memory);
+    ucs_status_t status = failures_.ask(memory.identity, nic);
     if (status != UCS_OK) {
         return status;
     }
-    work.range = memory->joins
-                     ? free_around(locked, nic, memory->range, request)
-                     : range;
-    if (others_pending(locked, nic, work.range)) {
-        changed_.wait(locked,
-                      [&] { return !others_pending(locked, nic, work.range); });
+    work->range = memory.joins
+                      ? free_around(locked, nic, memory.range, work->request)
+                      : range;
+    // Without waiting both register it, and one replaces the other.
+    if (!deregistering_ && others_pending(locked, nic, work->range)) {
+        changed_.wait(
+            locked, [&] { return !others_pending(locked, nic, work->range); });
         return UCS_INPROGRESS;
     }
-    work.next = pending_;
-    pending_  = &work;
-    locked.unlock();
-
-    if (memory->joins) {
-        memory->extend(memory_, work.range);
-        locked.lock();
-        work.range = memory->range; // what happens beside it is no matter
-        locked.unlock();
-    }
-    status = make(nic, request, *memory, &work, out);
-    end(&work);
-    // Nobody else knows of it any more. An error may have come from that.
-    return status != UCS_OK && work.released ? UCS_ERR_CANCELED : status;
+    work->nics.set(nic);
+    work->next = pending_;
+    pending_   = work;
+    return UCS_OK;
 }
 
 // What is registered in the range is to be of the memory's identity: else an
@@ -150,27 +150,6 @@ bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
     locked.unlock();
     deregister(&stale);
     return true;
-}
-
-// The error that it would come to once more, else UCS_OK.
-ucs_status_t engine::known_failure(guard &, nic_id nic,
-                                   const memory_run &memory) const
-{
-    return nics_[nic].unsupported[budget::place(memory.device)] >=
-                   nic_slot::enough
-               ? UCS_ERR_UNSUPPORTED
-               : failures_.find(memory.identity, nic);
-}
-
-// What has failed is tried again after so many requests.
-void engine::count_request(guard &, nic_id nic, const memory_run &memory)
-{
-    uint8_t &asked = nics_[nic].unsupported[budget::place(memory.device)];
-    if (asked >= nic_slot::enough &&
-        ++asked == nic_slot::enough + failures::asked_again_after) {
-        asked = nic_slot::enough - 1;
-    }
-    failures_.count_request(memory.identity, nic);
 }
 
 bool engine::others_pending(guard &, nic_id nic, span range) const

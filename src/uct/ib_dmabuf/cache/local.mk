@@ -5,7 +5,6 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/attach.cc \
     src/uct/ib_dmabuf/cache/bucket.cc \
     src/uct/ib_dmabuf/cache/bucket.h \
-    src/uct/ib_dmabuf/cache/budget.cc \
     src/uct/ib_dmabuf/cache/budget.h \
     src/uct/ib_dmabuf/cache/cache.cc \
     src/uct/ib_dmabuf/cache/cache.h \

@@ -20,7 +20,7 @@ bool memory_run::append(const extent &next)
 ucs_status_t memory_run::describe(exporter &memory, span request)
 {
     extent next;
-    ucs_status_t status = memory.describe(request.lo, &next);
+    ucs_status_t status = as_answer(memory.describe(request.lo, &next));
     if (status != UCS_OK) {
         return status;
     }

@@ -32,7 +32,6 @@ public:
         return *this;
     }
 
-    uint32_t size() const { return count_; }
     const piece *begin() const { return rest_ ? rest_.get() : &first_; }
     const piece *end() const { return begin() + count_; }
 

@@ -85,6 +85,15 @@ public:
     virtual void dereg(void *handle) = 0;
 };
 
+// No failure, or a word that the cache's functions have among each other: an
+// exporter or a registrar that answers so has failed.
+inline ucs_status_t as_answer(ucs_status_t status)
+{
+    return status == UCS_INPROGRESS || status == UCS_ERR_CANCELED
+               ? UCS_ERR_IO_ERROR
+               : status;
+}
+
 } // namespace ucx_ib_dmabuf
 
 #endif

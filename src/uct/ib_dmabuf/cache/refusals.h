@@ -2,6 +2,7 @@
 #ifndef UCX_IB_DMABUF_CACHE_REFUSALS_H_
 #define UCX_IB_DMABUF_CACHE_REFUSALS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,24 +11,20 @@
 namespace ucx_ib_dmabuf {
 
 // The last time that a GPU or a NIC had no room: it does not say which of the
-// two, so this is for the pair.
+// two, so this is for the pair. As much or more is refused while there is as
+// much of both, and nothing was released.
 struct refusal {
     unsigned nic        = 0;
-    int device          = 0;
-    uint64_t changes    = 0; // how many there had been
-    unsigned asked      = 0; // how often since
+    int device          = 0; // its place in the budget
     ucs_status_t status = UCS_OK;
-    // What was mapped of the GPU and registered with the NIC, with what was
-    // refused.
-    size_t mapped     = 0;
-    size_t registered = 0;
-    // What is as large was refused also after eviction of as much as its size
-    // of the GPU, and of the NIC.
-    size_t vain_mapped     = SIZE_MAX;
-    size_t vain_registered = SIZE_MAX;
+    uint64_t time       = 0; // of the release log
+    size_t size         = 0; // bytes, as the next
+    size_t mapped       = 0; // of the GPU, with it; 0: however little
+    size_t registered   = 0; // with the NIC, the same
+    unsigned asked      = 0; // how often since
 };
 
-// The latest refusals. Under the cache's lock.
+// The latest refusals, one for a pair. Under the cache's lock.
 class refusals {
 public:
     // nullptr if there is none.
@@ -40,15 +37,16 @@ public:
         }
         return nullptr;
     }
-    refusal *add(unsigned nic, int device)
+    refusal &add(unsigned nic, int device)
     {
-        refusal *one = &all_[next_];
-        *one         = {};
-        one->nic     = nic;
-        one->device  = device;
-        next_        = (next_ + 1) % all_.size();
-        count_       = count_ < all_.size() ? count_ + 1 : count_;
-        return one;
+        refusal *one = find(nic, device);
+        if (one == nullptr) {
+            one    = &all_[next_];
+            next_  = (next_ + 1) % all_.size();
+            count_ = std::min<unsigned>(count_ + 1, all_.size());
+        }
+        *one = {.nic = nic, .device = device};
+        return *one;
     }
     void clear() { count_ = next_ = 0; }
 

@@ -12,131 +12,107 @@ static bool lacks_room(ucs_status_t status)
 }
 
 // Not by itself in a while: what UCX is to hear again is that there is no room,
-// that somebody else is busy, or that the memory went.
+// or that somebody else is busy.
 static bool is_permanent(ucs_status_t status)
 {
-    return status != UCS_OK && status != UCS_ERR_BUSY &&
-           status != UCS_ERR_CANCELED && !lacks_room(status);
+    return status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status);
 }
 
 // What is to be registered, or if that fails the pages of the request.
-ucs_status_t engine::make(nic_id nic, span request, const memory_run &memory,
-                          pending *work, cached_region **out)
+ucs_status_t engine::make(pending *work, cached_region **out)
 {
-    registered result;
-    evicted gone;
-    span pages  = aligned(request, granularity_);
-    span ways[] = {
-        aligned(range_to_register(memory.range, request, settings_.chunk_size),
-                granularity_),
-        pages};
+    span pages  = aligned(work->request, granularity_);
+    span ways[] = {aligned(range_to_register(work->memory.range, work->request,
+                                             settings_.chunk_size),
+                           granularity_),
+                   pages};
     ucs_status_t status = UCS_OK;
     for (span range : ways) {
-        status =
-            try_range(nic, range, range == pages, memory, work, &gone, &result);
+        work->made.range = range;
+        status           = try_range(work, range == pages);
         // What is not supported is not so for any size.
-        if (status == UCS_OK || status == UCS_ERR_CANCELED ||
-            status == UCS_ERR_UNSUPPORTED || range == pages) {
+        if (status == UCS_OK || status == UCS_ERR_UNSUPPORTED ||
+            range == pages) {
             break;
         }
     }
     if (is_permanent(status)) {
-        note_failure(nic, memory, work, result.by_memory, status);
+        note_failure(work, status);
     }
     if (status == UCS_OK) {
-        status = still_current(memory)
-                     ? publish(nic, memory, work, &result, out)
-                     : UCS_ERR_CANCELED;
+        status =
+            still_current(work->memory) ? publish(work, out) : UCS_ERR_CANCELED;
     }
-    undo(memory, &result);
+    undo(work);
     return status;
 }
 
 // Room for the range, then the registration; once more where there was no room
 // and something could be evicted.
-ucs_status_t engine::try_range(nic_id nic, span range, bool exact,
-                               const memory_run &memory, pending *work,
-                               evicted *gone, registered *result)
+ucs_status_t engine::try_range(pending *work, bool exact)
 {
-    nic_set with;
-    result->by_memory   = false;
-    result->range       = range;
-    ucs_status_t status = prepare(nic, range, exact, memory, work, gone, &with);
+    registered &made    = work->made;
+    made.by_memory      = false;
+    ucs_status_t status = prepare(work, exact);
     if (status != UCS_OK) {
         return status;
     }
+    nic_set unused = work->nics;
     do {
-        status = export_and_register(nic, range, memory.device, with, result);
-    } while (lacks_room(status) &&
-             make_room(nic, memory.device, range.size(), status, gone));
-    result->mapped = result->count > 0;
-    with.set(nic);
-    guard locked(lock_);
-    for (unsigned i = 0; i < result->count; ++i) {
-        with.reset(result->nic[i]);
+        status = export_and_register(work);
+    } while (lacks_room(status) && make_room(work, status));
+    made.mapped = made.count > 0;
+    for (unsigned i = 0; i < made.count; ++i) {
+        unused.reset(made.nic[i]);
     }
+    guard locked(lock_);
     for (nic_id each = 0; each < nic_end_; ++each) {
-        if (with[each]) {
-            budget_.remove(each, range.size());
+        if (unused[each]) {
+            budget_.remove(each, made.range.size());
         }
     }
-    if (!result->mapped) {
-        budget_.unmap(memory.device, range.size());
-    }
-    if (status == UCS_OK && pending_ == work && work->next == nullptr) {
-        found_room(locked, nic, memory.device);
+    if (!made.mapped) {
+        budget_.unmap(work->memory.device, made.range.size());
     }
     return status;
 }
 
 // Reserves room for the range and for companions. For what is registered
 // already, in part, nothing is evicted: the pages of the request will do.
-ucs_status_t engine::prepare(nic_id nic, span range, bool exact,
-                             const memory_run &memory, pending *work,
-                             evicted *gone, nic_set *others)
+ucs_status_t engine::prepare(pending *work, bool exact)
 {
     guard locked(lock_);
-    int device = memory.device;
-    if (!exact && nics_[nic].index.first(range) != nullptr &&
-        !budget_.lacking(device, {range.size(), 1}).nothing()) {
+    span range = work->made.range;
+    if (!exact && nics_[work->nic].index.first(range) != nullptr &&
+        !budget_.lacking(work->memory.device, range.size(), 1).nothing()) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    if (!reserve(locked, nic, device, range)) {
-        return UCS_ERR_EXCEEDS_LIMIT;
+    ucs_status_t status = reserve(locked, *work);
+    if (status == UCS_OK) {
+        work->tried = beside(locked, *work);
+        work->nics  = add_companions(locked, *work);
+        work->nics.set(work->nic);
     }
-    ucs_status_t status = may_fit(locked, nic, device, range.size(), gone);
-    if (work->released) {
-        status = UCS_ERR_CANCELED;
-    }
-    if (status != UCS_OK) {
-        budget_.remove(nic, range.size());
-        budget_.unmap(device, range.size());
-        return status;
-    }
-    note_attempt(locked, nic, device, gone);
-    *others    = add_companions(locked, nic, range, memory);
-    work->nics = *others;
-    work->nics.set(nic);
-    return UCS_OK;
+    return status;
 }
 
 // The other NICs that profit from this export: those that need at least half as
 // much of the GPU's memory as this one, have no region there, and need nobody
 // to be evicted. Takes room for them; the mapping they share.
-nic_set engine::add_companions(guard &locked, nic_id nic, span range,
-                               const memory_run &memory)
+nic_set engine::add_companions(guard &locked, const pending &work)
 {
-    int device    = budget::place(memory.device);
-    span bytes    = intersection(range, memory.range);
-    uint32_t used = nics_[nic].used[device];
+    int device    = budget::place(work.memory.device);
+    span range    = work.made.range;
+    span bytes    = intersection(range, work.memory.range);
+    uint32_t used = nics_[work.nic].used[device];
     nic_set result;
     for (nic_id other = 0; other < nic_end_; ++other) {
-        if (other != nic && nics_[other].nic != nullptr &&
+        if (other != work.nic && nics_[other].nic != nullptr &&
             nics_[other].used[device] >= std::max(used / 2, 2u) &&
-            known_failure(locked, other, memory) == UCS_OK &&
+            failures_.find(work.memory.identity, other) == nullptr &&
             nics_[other].index.find(bytes.lo, bytes.size()) == nullptr &&
             !others_pending(locked, other, range) &&
-            budget_.lacking(device, {0, 1}).nothing()) {
+            budget_.lacking(device, 0, 1).nothing()) {
             budget_.add(other, range.size());
             result.set(other);
         }
@@ -144,33 +120,33 @@ nic_set engine::add_companions(guard &locked, nic_id nic, span range,
     return result;
 }
 
-ucs_status_t engine::export_and_register(nic_id nic, span range, int device,
-                                         const nic_set &others,
-                                         registered *result)
+ucs_status_t engine::export_and_register(pending *work)
 {
+    span range = work->made.range;
     exports memory(memory_, range.lo, range.size());
-    ucs_status_t status = register_with(nic, &memory, device, result);
+    ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
-    for (nic_id other = 0; status == UCS_OK && others.any() && other < max_nics;
+    for (nic_id other = 0;
+         status == UCS_OK && work->nics.count() > 1 && other < max_nics;
          ++other) {
-        if (others[other]) {
-            register_with(other, &memory, device, result);
+        if (work->nics[other] && other != work->nic) {
+            register_with(other, &memory, work);
         }
     }
     count(count_.exports, memory.made());
-    result->by_memory = status != UCS_OK && memory.failed();
+    work->made.by_memory = status != UCS_OK && memory.failed();
     return status;
 }
 
-ucs_status_t engine::register_with(nic_id nic, exports *memory, int device,
-                                   registered *result)
+ucs_status_t engine::register_with(nic_id nic, exports *memory, pending *work)
 {
-    void *handle = nullptr;
-    span range   = result->range;
+    void *handle       = nullptr;
+    registered *result = &work->made;
+    span range         = result->range;
 
-    ucs_status_t status = nics_[nic].nic->reg_memory(*memory, device, range.lo,
-                                                     range.size(), &handle);
+    ucs_status_t status = as_answer(nics_[nic].nic->reg_memory(
+        *memory, work->memory.device, range.lo, range.size(), &handle));
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
@@ -196,12 +172,11 @@ bool engine::still_current(const memory_run &memory)
     return false;
 }
 
-// If the memory is still what it was when the work began. Takes out of `what`
-// all that has become a region; the rest is to be undone.
-ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
-                             pending *work, registered *what,
-                             cached_region **out)
+// If the memory is still what it was when the work began. Takes out of what was
+// made all that has become a region; the rest is to be undone.
+ucs_status_t engine::publish(pending *work, cached_region **out)
 {
+    registered *what = &work->made;
     batch replaced;
     *out = nullptr;
     {
@@ -213,11 +188,11 @@ ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
         unsigned left       = 0;
         cached_region *made = nullptr;
         for (unsigned i = 0; i < what->count; ++i) {
-            cached_region *e = make_region(locked, memory, *what, i);
+            cached_region *e = make_region(locked, *work, i);
             if (e != nullptr && insert(alone, e, &replaced)) {
                 mapping::join(e, made);
                 made = e;
-                *out = e->nic == nic ? e : *out;
+                *out = e->nic == work->nic ? e : *out;
                 continue;
             }
             if (e != nullptr) {
@@ -230,7 +205,7 @@ ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
         what->mapped &= made == nullptr;
         if (*out != nullptr) {
             add_reference(locked, *out);
-            ++nics_[nic].used[(*out)->device];
+            ++nics_[work->nic].used[(*out)->device];
         }
         claim_unused(locked, &replaced);
     }
@@ -239,10 +214,11 @@ ucs_status_t engine::publish(nic_id nic, const memory_run &memory,
 }
 
 // nullptr without memory.
-cached_region *engine::make_region(guard &, const memory_run &memory,
-                                   const registered &what, unsigned i)
+cached_region *engine::make_region(guard &, const pending &work, unsigned i)
 {
-    cached_region *e = pool_.take();
+    const registered &what   = work.made;
+    const memory_run &memory = work.memory;
+    cached_region *e         = pool_.take();
     if (e == nullptr) {
         return nullptr;
     }
@@ -281,41 +257,34 @@ bool engine::insert(writer &alone, cached_region *e, batch *replaced)
     return true;
 }
 
-void engine::undo(const memory_run &memory, registered *what)
+void engine::undo(pending *work)
 {
-    for (unsigned i = 0; i < what->count; ++i) {
-        trace("deregister", what->nic[i], what->range, UCS_OK, "not published");
-        nics_[what->nic[i]].nic->dereg(what->handle[i]);
+    registered &what = work->made;
+    for (unsigned i = 0; i < what.count; ++i) {
+        trace("deregister", what.nic[i], what.range, UCS_OK, "not published");
+        nics_[what.nic[i]].nic->dereg(what.handle[i]);
         count(count_.deregistrations);
     }
     guard locked(lock_);
-    for (; what->count > 0; --what->count) {
-        budget_.remove(what->nic[what->count - 1], what->range.size());
+    for (; what.count > 0; --what.count) {
+        budget_.remove(what.nic[what.count - 1], what.range.size());
     }
-    if (what->mapped) {
-        budget_.unmap(memory.device, what->range.size());
+    if (what.mapped) {
+        budget_.unmap(work->memory.device, what.range.size());
     }
 }
 
-// So that it is not tried with each message. Whether a GPU and a NIC work
-// together at all shows when they first try; afterwards it is the memory, and
-// one allocation may be odd then, too.
-void engine::note_failure(nic_id nic, const memory_run &memory, pending *work,
-                          bool by_memory, ucs_status_t status)
+// So that it is not tried with each message.
+void engine::note_failure(pending *work, ucs_status_t status)
 {
     guard locked(lock_);
-    int device = budget::place(memory.device);
+    uint64_t identity = work->memory.identity;
     // Other chunks of the same allocation may have failed meanwhile.
-    if (work->released || known_failure(locked, nic, memory) != UCS_OK) {
-        return;
+    if (!work->released && failures_.find(identity, work->nic) == nullptr) {
+        failures_.add(work->memory.range, identity,
+                      work->made.by_memory ? failures::any_nic : work->nic,
+                      status);
     }
-    if (status == UCS_ERR_UNSUPPORTED && !by_memory &&
-        nics_[nic].used[device] == 0 &&
-        nics_[nic].unsupported[device] < nic_slot::enough) {
-        ++nics_[nic].unsupported[device];
-    }
-    failures_.add(memory.range, memory.identity,
-                  by_memory ? failures::any_nic : nic, status);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -6,6 +6,8 @@
 // unused then claims it, and deregisters it without the lock.
 namespace ucx_ib_dmabuf {
 
+UCX_IB_DMABUF_PER_THREAD(bool) engine::deregistering_;
+
 static const char *name_of(cause why)
 {
     switch (why) {
@@ -85,7 +87,9 @@ void engine::deregister(batch *claimed, bool forced)
     if (claimed->empty()) {
         return;
     }
-    unsigned done = 0;
+    unsigned done     = 0;
+    const bool nested = deregistering_;
+    deregistering_    = true;
     for (cached_region *e = claimed->first(); e != nullptr;
          e                = e->rest->next_in_batch) {
         trace("deregister", e->nic, make_span(e->address, e->length), UCS_OK,
@@ -93,6 +97,7 @@ void engine::deregister(batch *claimed, bool forced)
         nics_[e->nic].nic->dereg(e->handle);
         ++done;
     }
+    deregistering_ = nested;
     count(count_.deregistrations, done);
     {
         guard locked(lock_);
@@ -123,7 +128,7 @@ void engine::last_reference(cached_region *e)
         }
         retired_.remove(e);
         last.push(e);
-        changes_ += claim_unused(locked, &last);
+        claim_unused(locked, &last);
     }
     deregister(&last);
 }
@@ -135,7 +140,6 @@ void engine::invalidate(span range)
         guard locked(lock_);
         log_.add(range);
         failures_.forget(range);
-        ++changes_;
         for (pending *work = pending_; work != nullptr; work = work->next) {
             work->released |=
                 work->range.overlaps(range) && !LEFT_OUT(released_mark);

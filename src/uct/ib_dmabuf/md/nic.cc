@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <pthread.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
 
@@ -30,10 +31,15 @@ private:
 
 } // namespace
 
+std::mutex nic::mutex_;
+
 nic::nic(uct_ib_md_t *md, gpu_vendor &gpu, const verbs_functions &verbs)
     : md_(md), gpu_(gpu), verbs_(verbs), pd_{md->pd, &verbs_}, ladder_(pd_),
       copies_(gpu, pd_, UCT_IB_MEM_ACCESS_FLAGS)
 {
+    [[maybe_unused]] static const int once =
+        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
+                       [] { mutex_.unlock(); });
     // As uct_ib does where it registers GPU memory: no scatter-gather lists of
     // it (uct_ib_md_open_common).
     md->dev.max_zcopy_log_sge = 1;

@@ -16,7 +16,7 @@ namespace ucx_ib_dmabuf {
 struct registration {
     ibv_mr *mr;
     pid_t process;               // that made it
-    memh *invalidated = nullptr; // to tell at its end. Under the NIC's lock
+    memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock
 };
 
 // Registers dma-bufs in the protection domain of one of uct_ib's memory
@@ -69,7 +69,9 @@ private:
     const protection_domain pd_;
     ladder ladder_;
     staging_pool copies_;
-    std::mutex mutex_;
+    // Of all NICs: a fork waits for it, as the child may close what another
+    // thread was just changing.
+    static std::mutex mutex_;
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };
 
