@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
+#include "../cache/exports.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
@@ -9,9 +10,23 @@
 
 namespace ucx_ib_dmabuf {
 
-std::mutex nic::mutex_;
-
 namespace {
+
+// A dma-buf that the caller has.
+class given_dmabuf final : public dmabuf_source {
+public:
+    explicit given_dmabuf(int fd) : fd_(fd) {}
+
+    ucs_status_t get(mapping_type how, int *fd) override
+    {
+        *fd = fd_;
+        return how == mapping_type::standard ? UCS_OK : UCS_ERR_UNSUPPORTED;
+    }
+    void drop(mapping_type) noexcept override {}
+
+private:
+    const int fd_;
+};
 
 // UCT_IB_MEM_ACCESS_FLAGS: uct_ib registers for all of it.
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -19,11 +34,13 @@ constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 } // namespace
 
+std::mutex nic::mutex_;
+
 nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu)
     : pd_(pd), layout_(layout),
       access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
-      gpu_(gpu), copies_(gpu, pd, all_access)
+      gpu_(gpu), ladder_(pd), copies_(gpu, pd, all_access)
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
@@ -32,9 +49,17 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
 
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
+    given_dmabuf memory(fd);
+
+    return reg_memory(memory, -1, address, length, handle);
+}
+
+ucs_status_t nic::reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
+                             size_t length, void **handle)
+{
     ibv_mr *mr = nullptr;
     ucs_status_t status =
-        verbs_reg_dmabuf_mr(pd_, fd, address, length, access_, &mr);
+        ladder_.reg(memory, gpu, address, length, access_, &mr);
     if (status != UCS_OK) {
         return status;
     }
@@ -84,13 +109,14 @@ registration *nic::reg_alone(const memh &handle)
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
     void *result = nullptr;
-    int fd       = -1;
+    extent found;
 
-    if (gpu_.export_range(low, high - low, &fd) != UCS_OK) {
+    if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    ucs_status_t status = reg(fd, low, high - low, &result);
-    close(fd);
+    exports memory(gpu_, low, high - low);
+    ucs_status_t status =
+        reg_memory(memory, found.device, low, high - low, &result);
     return (status == UCS_OK) ? find(result) : nullptr;
 }
 

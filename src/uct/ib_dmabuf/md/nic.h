@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_MD_NIC_H_
 
 #include "../gpu.h"
+#include "../verbs/ladder.h"
 #include "memh.h"
 #include "staging_pool.h"
 #include <bit>
@@ -27,10 +28,12 @@ public:
         bool relaxed_order, gpu_vendor &gpu);
 
     // The device's, for messages.
-    const char *name() const { return pd_.verbs_pd->context->device->name; }
+    const char *name() const { return pd_.device_name(); }
 
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
+    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
+                            size_t length, void **handle) override;
     void dereg(void *handle) override;
 
     // A handle for one user of the cache's region, to be destroyed; null
@@ -65,6 +68,7 @@ private:
     const keys_layout layout_;
     const int access_;
     gpu_vendor &gpu_;
+    ladder ladder_;
     staging_pool copies_;
     // Of all NICs: a fork waits for it, as the child may close what another
     // thread was just changing.
