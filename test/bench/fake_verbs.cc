@@ -78,6 +78,7 @@ int ibv_fork_init()
 // below.
 ibv_context *ibv_open_device(ibv_device *opened)
 {
+    strcpy(opened->name, "fake0");
     opened->node_type = IBV_NODE_CA;
     strcpy(opened->name, "fake0");
     context.device   = opened;

@@ -70,6 +70,9 @@ uint64_t cuda_sim_kernel_waiters(void);
  * the memory file, positioned at the range's first byte). */
 int cuda_sim_dmabuf_is_real(void);
 
+/* Whether an export is in PCIe mapping. */
+int cuda_sim_dmabuf_is_pcie(int fd);
+
 #ifdef __cplusplus
 }
 #endif

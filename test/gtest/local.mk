@@ -7,3 +7,4 @@ include test/gtest/cuda/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
 endif
+include test/gtest/verbs/local.mk

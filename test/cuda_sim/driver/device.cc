@@ -49,6 +49,9 @@ int attribute(CUdevice_attribute which, CUdevice device)
         return 8;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
         return settings().dmabuf != DmabufMode::none;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+        return settings().coherent;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
         return -1;

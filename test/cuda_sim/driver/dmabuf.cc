@@ -97,10 +97,19 @@ int make_stand_in(int memory_fd, const std::vector<Piece> &pieces)
     return fd;
 }
 
-CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
-                       uint64_t size)
+// There is no PCIe here: which mapping it is, is kept with the open file, in a
+// flag that means nothing else.
+void mark_pcie(int fd)
 {
-    if (size > bar1_free(device))
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
+                       uint64_t size, bool pcie)
+{
+    // A coherent GPU's standard mapping is its link.
+    bool bar1 = pcie || !settings().coherent;
+    if (bar1 && size > bar1_free(device))
         return CUDA_ERROR_OUT_OF_MEMORY;
     int memory_fd = memory().devices[size_t(device)]->fd();
     bool real     = dmabuf_is_real();
@@ -113,8 +122,10 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
         return error == ENOMEM || error == EMFILE ? CUDA_ERROR_OUT_OF_MEMORY
                                                   : CUDA_ERROR_UNKNOWN;
     }
-    if (real)
+    if (real && bar1)
         bar1_name(fd, device);
+    if (pcie)
+        mark_pcie(fd);
     for (const Piece &piece : pieces) {
         if (!real)
             piece.extent->stand_in = true;
@@ -123,6 +134,13 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
     bytes.exported += size;
     *out = fd;
     return CUDA_SUCCESS;
+}
+
+uint64_t known_flags()
+{
+    return settings().driver_version < 12080
+               ? 0
+               : CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE;
 }
 
 bool aligned(uint64_t value)
@@ -155,9 +173,9 @@ SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!handle || !size || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
         !aligned(address) || !aligned(size) || address + size < address ||
-        (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)))
+        (flags & ~known_flags()))
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags && !settings().pcie_mapping)
+    if (flags && !settings().coherent)
         return CUDA_ERROR_NOT_SUPPORTED;
     std::shared_lock guard(memory().lock);
     std::vector<Piece> pieces;
@@ -168,7 +186,13 @@ SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
     if (result != CUDA_SUCCESS)
         return result;
     return export_pieces(static_cast<int *>(handle),
-                         memory().space.find(address)->device, pieces, size);
+                         memory().space.find(address)->device, pieces, size,
+                         flags != 0);
+}
+
+extern "C" SIM_PUBLIC int cuda_sim_dmabuf_is_pcie(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
 }
 
 extern "C" SIM_PUBLIC int cuda_sim_dmabuf_is_real(void)

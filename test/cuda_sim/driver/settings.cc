@@ -15,12 +15,12 @@ namespace ucx_ib_dmabuf::sim {
 namespace {
 
 constexpr const char *known_names[] = {
-    "CUDA_SIM_BAR1_LIST",      "CUDA_SIM_BAR1_MIB", "CUDA_SIM_CAPTURE",
-    "CUDA_SIM_DELAY",          "CUDA_SIM_DEVICES",  "CUDA_SIM_DMABUF",
-    "CUDA_SIM_DRIVER_VERSION", "CUDA_SIM_FAIL",     "CUDA_SIM_GONE",
-    "CUDA_SIM_HOST_PAGE",      "CUDA_SIM_LIBDIR",   "CUDA_SIM_MEMORY_MIB",
-    "CUDA_SIM_NEEDS_CONTEXT",  "CUDA_SIM_NVLINKS",  "CUDA_SIM_PCIE_MAPPING",
-    "CUDA_SIM_POOL_EXPORT",    "CUDA_SIM_RANGE",    "CUDA_SIM_STATS",
+    "CUDA_SIM_BAR1_LIST",   "CUDA_SIM_BAR1_MIB",       "CUDA_SIM_CAPTURE",
+    "CUDA_SIM_COHERENT",    "CUDA_SIM_DELAY",          "CUDA_SIM_DEVICES",
+    "CUDA_SIM_DMABUF",      "CUDA_SIM_DRIVER_VERSION", "CUDA_SIM_FAIL",
+    "CUDA_SIM_GONE",        "CUDA_SIM_HOST_PAGE",      "CUDA_SIM_LIBDIR",
+    "CUDA_SIM_MEMORY_MIB",  "CUDA_SIM_NEEDS_CONTEXT",  "CUDA_SIM_NVLINKS",
+    "CUDA_SIM_POOL_EXPORT", "CUDA_SIM_RANGE",          "CUDA_SIM_STATS",
 };
 
 void check_names()
@@ -115,7 +115,7 @@ Settings read_settings()
     read_number("CUDA_SIM_DRIVER_VERSION", 11000, 99990, 1, s.driver_version);
     read_number("CUDA_SIM_NVLINKS", 0, 18, 1, s.nvlinks);
     read_flag("CUDA_SIM_POOL_EXPORT", s.pool_export);
-    read_flag("CUDA_SIM_PCIE_MAPPING", s.pcie_mapping);
+    read_flag("CUDA_SIM_COHERENT", s.coherent);
     read_flag("CUDA_SIM_NEEDS_CONTEXT", s.needs_context);
     read_choice("CUDA_SIM_RANGE", "reservation", "segment",
                 s.range_reservation);

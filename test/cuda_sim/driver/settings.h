@@ -24,8 +24,8 @@ struct Settings {
     uint64_t host_page      = 4096;         // what exports must be aligned to
     uint64_t driver_version = 0;
     uint64_t nvlinks        = 18;
-    bool pool_export        = true; // stream-ordered memory can be exported
-    bool pcie_mapping       = true; // the PCIe mapping flag is known
+    bool pool_export        = true;  // stream-ordered memory can be exported
+    bool coherent           = false; // a coherent link to the host
     // Where reports leave two behaviours open, the harder one is played.
     bool needs_context     = true; // address ranges and exports
     bool range_reservation = true; // RANGE_* are the reservation's of a mapping

@@ -112,9 +112,6 @@ TEST_F(Export, RefusesUnknownTypesAndFlags)
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
               cuMemGetHandleForAddressRange(&fd, address, 4096,
                                             CUmemRangeHandleType(2), 0));
-    ASSERT_CUDA(export_range(&fd, address, 4096,
-                             CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE));
-    close(fd);
 }
 
 TEST_F(Export, IsCounted)
@@ -167,19 +164,59 @@ TEST(ExportSettings, LargePages)
         0, run_alone("CUDA_SIM_HOST_PAGE=65536", "Export.DISABLED_LargePages"));
 }
 
-TEST_F(Export, DISABLED_WithoutPcieMapping)
+static CUresult export_pcie(int *fd, CUdeviceptr address, size_t size)
+{
+    return cuMemGetHandleForAddressRange(
+        fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+        CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
+}
+
+// NVIDIA's driver maps in PCIe anyway where there is no coherent link.
+TEST_F(Export, DISABLED_PcieMappingWithoutCoherentLink)
 {
     CUdeviceptr address = allocate(2 * MiB);
     int fd;
-    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED,
-              export_range(&fd, address, 4096,
-                           CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE));
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_pcie(&fd, address, 4096));
 }
 
-TEST(ExportSettings, WithoutPcieMapping)
+TEST(ExportSettings, PcieMappingWithoutCoherentLink)
 {
-    EXPECT_EQ(0, run_alone("CUDA_SIM_PCIE_MAPPING=n",
-                           "Export.DISABLED_WithoutPcieMapping"));
+    EXPECT_EQ(0, run_alone("CUDA_SIM_COHERENT=n",
+                           "Export.DISABLED_PcieMappingWithoutCoherentLink"));
+}
+
+TEST_F(Export, DISABLED_PcieMapping)
+{
+    CUdeviceptr address = allocate(64 * MiB);
+    int fd;
+    ASSERT_CUDA(export_pcie(&fd, address, 16 * MiB));
+    EXPECT_TRUE(cuda_sim_dmabuf_is_pcie(fd));
+    close(fd);
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, export_pcie(&fd, address, 17 * MiB));
+    // Over the link.
+    ASSERT_CUDA(export_range(&fd, address, 17 * MiB));
+    EXPECT_FALSE(cuda_sim_dmabuf_is_pcie(fd));
+    close(fd);
+}
+
+TEST(ExportSettings, PcieMapping)
+{
+    EXPECT_EQ(0, run_alone("CUDA_SIM_COHERENT=y CUDA_SIM_BAR1_MIB=16 "
+                           "CUDA_SIM_BAR1_LIST=/nonexistent",
+                           "Export.DISABLED_PcieMapping"));
+}
+
+TEST_F(Export, DISABLED_PcieMappingIsUnknown)
+{
+    CUdeviceptr address = allocate(2 * MiB);
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_pcie(&fd, address, 4096));
+}
+
+TEST(ExportSettings, PcieMappingIsUnknown)
+{
+    EXPECT_EQ(0, run_alone("CUDA_SIM_COHERENT=y CUDA_SIM_DRIVER_VERSION=12070",
+                           "Export.DISABLED_PcieMappingIsUnknown"));
 }
 
 // By itself, where the kernel does not list its dma-bufs.
@@ -194,9 +231,9 @@ TEST_F(Export, DISABLED_SmallBar1)
 
 TEST(ExportSettings, SmallBar1)
 {
-    EXPECT_EQ(0,
-              run_alone("CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=/nonexistent",
-                        "Export.DISABLED_SmallBar1"));
+    EXPECT_EQ(0, run_alone("CUDA_SIM_COHERENT=n CUDA_SIM_BAR1_MIB=16 "
+                           "CUDA_SIM_BAR1_LIST=/nonexistent",
+                           "Export.DISABLED_SmallBar1"));
 }
 
 // With dma-bufs of 8 MiB on this GPU; others are none of its business.
@@ -228,9 +265,11 @@ TEST(ExportSettings, PartOfBar1IsTaken)
           "\nTotal 4 objects, 41943040 bytes\n",
           list);
     fclose(list);
-    EXPECT_EQ(0, run_alone("CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=" +
-                               std::string(name),
-                           "Export.DISABLED_PartOfBar1IsTaken"));
+    EXPECT_EQ(
+        0, run_alone(
+               "CUDA_SIM_COHERENT=n CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=" +
+                   std::string(name),
+               "Export.DISABLED_PartOfBar1IsTaken"));
     unlink(name);
 }
 

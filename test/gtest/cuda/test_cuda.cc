@@ -304,6 +304,28 @@ TEST_F(test_cuda, exports_of_what_cannot_be_exported_fail)
     EXPECT_EQ(before, count_fds());
 }
 
+// Also under the settings of behaviours.tap.
+TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
+{
+    gpu::buffer buffer(4 * mib);
+    int coherent = 0, version = 0;
+    GPU_CALL(cuDeviceGetAttribute, &coherent,
+             CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+             0);
+    GPU_CALL(cuDriverGetVersion, &version);
+    const bool known = !coherent || (version >= 12080);
+    int fd           = -1;
+    ASSERT_EQ(known ? UCS_OK : UCS_ERR_UNSUPPORTED,
+              cuda_->export_range_pcie(buffer.address(), mib, &fd));
+    if (known) {
+        EXPECT_EQ(coherent, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
+        close(fd);
+    }
+    ASSERT_EQ(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
+    EXPECT_EQ(0, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
+    close(fd);
+}
+
 TEST_F(test_cuda, errors_of_the_driver_become_statuses)
 {
     gpu::buffer buffer(4 * mib);
@@ -354,19 +376,24 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     // The simulated GPU reads its settings once.
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const struct {
-        const char *mib;
+        const char *coherent, *mib;
         size_t budget;
     } cases[] = {
-        {"1000", 900 * mib},
-        {"81919", 81919 * mib / 10 * 9},
-        {"81920", SIZE_MAX}, // all of the memory
+        {"n", "1000", 900 * mib},
+        {"n", "81919", 81919 * mib / 10 * 9},
+        {"n", "81920", SIZE_MAX}, // all of the memory
+        {"y", "1000", SIZE_MAX},  // not reached through it
     };
+    const char *was = getenv("CUDA_SIM_COHERENT");
+    const std::string before(was ? was : "n");
     for (const auto &one : cases) {
+        setenv("CUDA_SIM_COHERENT", one.coherent, 1);
         setenv("CUDA_SIM_BAR1_MIB", one.mib, 1);
         EXPECT_EXIT(_exit(cuda_->max_registered(0) == one.budget ? 0 : 1),
                     ::testing::ExitedWithCode(0), "")
             << one.mib;
     }
+    setenv("CUDA_SIM_COHERENT", before.c_str(), 1);
     unsetenv("CUDA_SIM_BAR1_MIB");
 }
 

@@ -15,6 +15,8 @@
 
 namespace ucx_ib_dmabuf {
 
+class exports;
+
 using nic_set = std::bitset<max_nics>;
 
 struct nic_slot {
@@ -131,7 +133,7 @@ private:
     ucs_status_t prepare(pending *work, bool exact);
     nic_set add_companions(guard &, const pending &work);
     ucs_status_t export_and_register(pending *work);
-    ucs_status_t register_with(nic_id nic, int fd, registered *result);
+    ucs_status_t register_with(nic_id nic, exports *memory, pending *work);
     bool still_current(const memory_run &memory);
     ucs_status_t publish(pending *work, cached_region **out);
     cached_region *make_region(guard &, const pending &work, unsigned i);

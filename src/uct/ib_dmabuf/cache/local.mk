@@ -14,6 +14,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/defer.cc \
     src/uct/ib_dmabuf/cache/engine.h \
     src/uct/ib_dmabuf/cache/evict.cc \
+    src/uct/ib_dmabuf/cache/exports.h \
     src/uct/ib_dmabuf/cache/failures.h \
     src/uct/ib_dmabuf/cache/fork.cc \
     src/uct/ib_dmabuf/cache/get.cc \

@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_CACHE_PROVIDER_H_
 #define UCX_IB_DMABUF_CACHE_PROVIDER_H_
 
-#include "../host/types.h"
+#include "../dmabuf.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,6 +48,12 @@ public:
     // only, close-on-exec.
     virtual ucs_status_t export_range(uintptr_t address, size_t length,
                                       int *fd) = 0;
+    // The same in PCIe mapping. UCS_ERR_UNSUPPORTED, which is no warning: this
+    // memory has the standard one only.
+    virtual ucs_status_t export_range_pcie(uintptr_t, size_t, int *)
+    {
+        return UCS_ERR_UNSUPPORTED;
+    }
 
     // Alignment of exports in bytes: the host's page size.
     virtual size_t granularity() const = 0;
@@ -65,7 +71,17 @@ public:
     // on success only.
     virtual ucs_status_t reg(int fd, uintptr_t address, size_t length,
                              void **handle) = 0;
-    virtual void dereg(void *handle)        = 0;
+    // The same for what is exported when the NIC asks for it, in the mapping
+    // that suits it and the GPU (extent::device).
+    virtual ucs_status_t reg_memory(dmabuf_source &memory, int /* gpu */,
+                                    uintptr_t address, size_t length,
+                                    void **handle)
+    {
+        int fd              = -1;
+        ucs_status_t status = memory.get(mapping_type::standard, &fd);
+        return status == UCS_OK ? reg(fd, address, length, handle) : status;
+    }
+    virtual void dereg(void *handle) = 0;
 
     // Whether users keep regions for later operations, in a cache of theirs:
     // that they have one does not mean then that an operation is under way.

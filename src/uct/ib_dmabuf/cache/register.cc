@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
+#include "exports.h"
 #include "mapping.h"
-#include <unistd.h>
 
 // Making a registration, without the lock; then publishing it.
 namespace ucx_ib_dmabuf {
@@ -122,45 +122,38 @@ nic_set engine::add_companions(guard &locked, const pending &work)
 
 ucs_status_t engine::export_and_register(pending *work)
 {
-    int fd     = -1;
     span range = work->made.range;
-    ucs_status_t status =
-        as_answer(memory_.export_range(range.lo, range.size(), &fd));
-    work->made.by_memory = status != UCS_OK;
-    if (status != UCS_OK) {
-        count(count_.failures);
-        trace("export", work->nic, range, status);
-        return status;
-    }
-    count(count_.exports);
-    status = register_with(work->nic, fd, &work->made);
+    exports memory(memory_, range.lo, range.size());
+    ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
     for (nic_id other = 0;
          status == UCS_OK && work->nics.count() > 1 && other < max_nics;
          ++other) {
         if (work->nics[other] && other != work->nic) {
-            register_with(other, fd, &work->made);
+            register_with(other, &memory, work);
         }
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    count(count_.exports, memory.made());
+    work->made.by_memory = status != UCS_OK && memory.failed();
     return status;
 }
 
-ucs_status_t engine::register_with(nic_id nic, int fd, registered *result)
+ucs_status_t engine::register_with(nic_id nic, exports *memory, pending *work)
 {
-    void *handle = nullptr;
-    span range   = result->range;
-    ucs_status_t status =
-        as_answer(nics_[nic].nic->reg(fd, range.lo, range.size(), &handle));
+    void *handle       = nullptr;
+    registered *result = &work->made;
+    span range         = result->range;
+
+    ucs_status_t status = as_answer(nics_[nic].nic->reg_memory(
+        *memory, work->memory.device, range.lo, range.size(), &handle));
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
     }
     count(status == UCS_OK ? count_.registrations : count_.failures);
-    trace("register", nic, range, status);
+    trace(status != UCS_OK && memory->failed() ? "export" : "register", nic,
+          range, status);
     return status;
 }
 

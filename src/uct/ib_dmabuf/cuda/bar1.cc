@@ -35,18 +35,18 @@ bool ask(void *library, const char *bus_id, bar1_memory *memory)
     return known;
 }
 
-// GPUs with a coherent link do not need BAR1.
-bool is_coherent(const driver &cuda, CUdevice device)
+} // namespace
+
+// These do not need BAR1, but for Data Direct.
+bool cuda_vendor::is_coherent(CUdevice device) const
 {
     int coherent = 0;
-    cuda.device_get_attribute(
+    cuda_.device_get_attribute(
         &coherent,
         CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
         device);
     return coherent != 0;
 }
-
-} // namespace
 
 size_t cuda_vendor::max_registered(int device)
 {
@@ -55,7 +55,7 @@ size_t cuda_vendor::max_registered(int device)
     CUdevice handle = 0;
 
     if ((cuda_.device_get(&handle, device) != CUDA_SUCCESS) ||
-        is_coherent(cuda_, handle) ||
+        is_coherent(handle) ||
         (cuda_.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
          CUDA_SUCCESS)) {
         return SIZE_MAX;

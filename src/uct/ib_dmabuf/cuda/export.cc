@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../host/log.h"
 #include "../report.h"
 #include "vendor.h"
 #include <algorithm>
 
 namespace ucx_ib_dmabuf {
 namespace {
+
+// CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE, in cuda.h since 12.8.
+constexpr unsigned long long pcie_mapping = 1;
 
 const char *remedy(CUresult result)
 {
@@ -46,6 +50,21 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
                                        int *fd)
 {
+    return export_mapped(mapping_type::standard, address, length, fd);
+}
+
+ucs_status_t cuda_vendor::export_range_pcie(uintptr_t address, size_t length,
+                                            int *fd)
+{
+    return export_mapped(mapping_type::pcie, address, length, fd);
+}
+
+// The driver maps through BAR1 anyway where there is no coherent link, and
+// refuses the flag there (NV2080_CTRL_CMD_DMABUF_EXPORT_OBJECTS_TO_FD), as it
+// does with MIG; drivers before CUDA 12.8 do not know it.
+ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
+                                        size_t length, int *fd)
+{
     unsigned rdma_capable = 1;
     int exported          = -1;
 
@@ -64,9 +83,20 @@ ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
                          address, staged_otherwise));
         return UCS_ERR_UNSUPPORTED;
     }
+    CUdevice gpu       = 0;
+    const bool flagged = (how == mapping_type::pcie) &&
+                         (cuda_.ctx_get_device(&gpu) == CUDA_SUCCESS) &&
+                         is_coherent(gpu);
     if (result == CUDA_SUCCESS) {
         result = cuda_.get_handle_for_address_range(
-            &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+            &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+            flagged ? pcie_mapping : 0);
+    }
+    if (flagged && ((result == CUDA_ERROR_NOT_SUPPORTED) ||
+                    (result == CUDA_ERROR_INVALID_VALUE))) {
+        log_debug("ib_dmabuf: no PCIe mapping of GPU memory at 0x%zx: %s",
+                  address, cuda_.error(result).c_str());
+        return UCS_ERR_UNSUPPORTED;
     }
     if (result != CUDA_SUCCESS) {
         return cuda_.failed("cuMemGetHandleForAddressRange", result, address,

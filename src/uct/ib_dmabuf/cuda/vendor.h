@@ -35,6 +35,8 @@ public:
     // say.
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
+    ucs_status_t export_range_pcie(uintptr_t address, size_t length,
+                                   int *fd) override;
     size_t granularity() const override { return page_size_; }
 
     const char *name() const noexcept override { return "CUDA"; }
@@ -63,6 +65,11 @@ public:
     void refresh_events() noexcept override;
 
 private:
+    ucs_status_t export_mapped(mapping_type how, uintptr_t address,
+                               size_t length, int *fd);
+    // Whether the GPU has a coherent link to the host. bar1.cc
+    bool is_coherent(CUdevice device) const;
+
     const driver &cuda_;
     const size_t page_size_;
     listener *told_ = nullptr;

@@ -65,7 +65,8 @@ void put_in_place(uct_md_h md, const original_domain &original,
 
 original_domain::original_domain(const host &of, uct_md_h md, ibv_pd *pd,
                                  bool relaxed_order)
-    : copy_(of), md_(md), ops_(md->ops), pd_{pd, &of.verbs()},
+    : copy_(of), md_(md),
+      ops_(md->ops), pd_{pd, &of.verbs(), look_up_mlx5(*pd->context)},
       relaxed_order_(relaxed_order)
 {
 }

@@ -61,7 +61,7 @@ public:
 
     const host &copy() const { return copy_; }
     // The device's, for messages.
-    const char *name() const { return pd_.verbs_pd->context->device->name; }
+    const char *name() const { return pd_.device_name(); }
     const protection_domain &pd() const { return pd_; }
     // PCI_RELAXED_ORDERING; for those who register by themselves.
     bool relaxed_order() const { return relaxed_order_; }

@@ -25,27 +25,40 @@ void *bound(const library &uct_ib, const char *name)
 }
 
 template <class Function>
-void find(const library &uct_ib, const char *name, Function *out,
-          const char **missing)
+void find(const library &in, const char *name, Function *out)
 {
-    void *symbol = bound(uct_ib, name);
+    *out = reinterpret_cast<Function>(in.symbol(name));
+}
 
-    *out = reinterpret_cast<Function>(symbol);
-    if (symbol == nullptr) {
-        *missing = name;
-    }
+template <class Function>
+const char *find_bound(const library &uct_ib, const char *name, Function *out)
+{
+    *out = reinterpret_cast<Function>(bound(uct_ib, name));
+    return (*out == nullptr) ? name : nullptr;
 }
 
 } // namespace
 
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out)
 {
-    const char *missing = nullptr;
+    find_bound(uct_ib, "ibv_reg_dmabuf_mr", &out->reg_dmabuf);
+    const char *missing = find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova);
+    return (missing != nullptr)
+               ? missing
+               : find_bound(uct_ib, "ibv_dereg_mr", &out->dereg);
+}
 
-    find(uct_ib, "ibv_reg_dmabuf_mr", &out->reg_dmabuf, &missing);
-    find(uct_ib, "ibv_reg_mr_iova", &out->reg_iova, &missing);
-    find(uct_ib, "ibv_dereg_mr", &out->dereg, &missing);
-    return missing;
+mlx5_functions look_up_mlx5(const ibv_context &context)
+{
+    const library driver =
+        library::around(reinterpret_cast<const void *>(context.ops.poll_cq));
+    mlx5_functions found{};
+
+    find(driver, "mlx5dv_is_supported", &found.is_supported);
+    find(driver, "mlx5dv_get_data_direct_sysfs_path",
+         &found.get_data_direct_sysfs_path);
+    find(driver, "mlx5dv_reg_dmabuf_mr", &found.reg_dmabuf);
+    return found;
 }
 
 } // namespace ucx_ib_dmabuf

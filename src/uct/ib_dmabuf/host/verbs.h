@@ -11,6 +11,7 @@ class library;
 // Those of the libibverbs that a copy of uct_ib uses: another one knows nothing
 // of its devices. (libibverbs has macros of these names.)
 struct verbs_functions {
+    // Since rdma-core 34; may be null.
     ibv_mr *(*reg_dmabuf)(ibv_pd *pd, uint64_t offset, size_t length,
                           uint64_t iova, int fd, int access);
     ibv_mr *(*reg_iova)(ibv_pd *pd, void *address, size_t length, uint64_t iova,
@@ -18,15 +19,31 @@ struct verbs_functions {
     int (*dereg)(ibv_mr *mr);
 };
 
+// Those of the libmlx5 that drives a device. Null is what it has not: any other
+// driver none, the last two are since rdma-core 54.
+struct mlx5_functions {
+    bool (*is_supported)(ibv_device *device);
+    int (*get_data_direct_sysfs_path)(ibv_context *context, char *path,
+                                      size_t size);
+    ibv_mr *(*reg_dmabuf)(ibv_pd *pd, uint64_t offset, size_t length,
+                          uint64_t iova, int fd, int access, int mlx5_access);
+};
+
 // A protection domain, and what to call for it.
 struct protection_domain {
     ibv_pd *verbs_pd;
-    const verbs_functions *verbs;
+    const verbs_functions *verbs; // outlives what uses the domain
+    mlx5_functions mlx5{};
+
+    const char *device_name() const { return verbs_pd->context->device->name; }
 };
 
 // As the dynamic linker has bound the uct_ib in that library. Null, or the name
 // of a function that is missing.
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out);
+// By the functions that the device was opened with: whatever that libmlx5's
+// name is, and whoever has loaded it.
+mlx5_functions look_up_mlx5(const ibv_context &context);
 
 } // namespace ucx_ib_dmabuf
 

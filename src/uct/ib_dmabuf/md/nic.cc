@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
+#include "../cache/exports.h"
 #include "../host/log.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
@@ -12,9 +13,23 @@
 
 namespace ucx_ib_dmabuf {
 
-std::mutex nic::mutex_;
-
 namespace {
+
+// A dma-buf that the caller has.
+class given_dmabuf final : public dmabuf_source {
+public:
+    explicit given_dmabuf(int fd) : fd_(fd) {}
+
+    ucs_status_t get(mapping_type how, int *fd) override
+    {
+        *fd = fd_;
+        return how == mapping_type::standard ? UCS_OK : UCS_ERR_UNSUPPORTED;
+    }
+    void drop(mapping_type) noexcept override {}
+
+private:
+    const int fd_;
+};
 
 // UCT_IB_MEM_ACCESS_FLAGS: uct_ib registers for all of it.
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -22,22 +37,25 @@ constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 } // namespace
 
+std::mutex nic::mutex_;
+
 nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib)
     : pd_(pd), layout_(layout),
       access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
-      by_uct_ib_(by_uct_ib), gpu_(gpu), copies_(gpu, pd, all_access)
+      by_uct_ib_(by_uct_ib), gpu_(gpu), ladder_(pd),
+      copies_(gpu, pd, all_access)
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
                        [] { mutex_.unlock(); });
 }
 
-ucs_status_t nic::reg_by_us(int fd, uintptr_t address, size_t length,
-                            registration *made)
+ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
+                            size_t length, registration *made)
 {
     const ucs_status_t status =
-        verbs_reg_dmabuf_mr(pd_, fd, address, length, access_, &made->mr);
+        ladder_.reg(memory, gpu, address, length, access_, &made->mr);
 
     if (status == UCS_OK) {
         made->lkey = made->mr->lkey;
@@ -47,9 +65,14 @@ ucs_status_t nic::reg_by_us(int fd, uintptr_t address, size_t length,
 }
 
 // For all that anybody may want of it, as others will share it.
-ucs_status_t nic::reg_by_uct_ib(int fd, uintptr_t address, size_t length,
-                                registration *made)
+ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
+                                size_t length, registration *made)
 {
+    int fd                = -1;
+    ucs_status_t exported = memory.get(mapping_type::standard, &fd);
+    if (exported != UCS_OK) {
+        return exported;
+    }
     reg_request request{reinterpret_cast<void *>(address), length,
                         UCT_MD_MEM_ACCESS_RMA |
                             UCT_MD_MEM_ACCESS_REMOTE_ATOMIC |
@@ -87,10 +110,19 @@ void nic::end(const registration &ended)
 
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
+    given_dmabuf memory(fd);
+
+    return reg_memory(memory, -1, address, length, handle);
+}
+
+ucs_status_t nic::reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
+                             size_t length, void **handle)
+{
     registration made{};
-    const ucs_status_t status = (by_uct_ib_ != nullptr)
-                                    ? reg_by_uct_ib(fd, address, length, &made)
-                                    : reg_by_us(fd, address, length, &made);
+    const ucs_status_t status =
+        (by_uct_ib_ != nullptr)
+            ? reg_by_uct_ib(memory, address, length, &made)
+            : reg_by_us(memory, gpu, address, length, &made);
     if (status != UCS_OK) {
         return status;
     }
@@ -145,13 +177,14 @@ registration *nic::reg_alone(const memh &handle)
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
     void *result = nullptr;
-    int fd       = -1;
+    extent found;
 
-    if (gpu_.export_range(low, high - low, &fd) != UCS_OK) {
+    if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    ucs_status_t status = reg(fd, low, high - low, &result);
-    close(fd);
+    exports memory(gpu_, low, high - low);
+    ucs_status_t status =
+        reg_memory(memory, found.device, low, high - low, &result);
     return (status == UCS_OK) ? find(result) : nullptr;
 }
 

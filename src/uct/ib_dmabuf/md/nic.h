@@ -4,6 +4,7 @@
 
 #include "../gpu.h"
 #include "../host/domain.h"
+#include "../verbs/ladder.h"
 #include "memh.h"
 #include "staging_pool.h"
 #include <bit>
@@ -32,10 +33,12 @@ public:
         const original_domain *by_uct_ib = nullptr);
 
     // The device's, for messages.
-    const char *name() const { return pd_.verbs_pd->context->device->name; }
+    const char *name() const { return pd_.device_name(); }
 
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
+    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
+                            size_t length, void **handle) override;
     void dereg(void *handle) override;
     bool users_keep() const override
     {
@@ -81,10 +84,10 @@ private:
         uint32_t lkey, rkey;
     };
 
-    ucs_status_t reg_by_uct_ib(int fd, uintptr_t address, size_t length,
-                               registration *made);
-    ucs_status_t reg_by_us(int fd, uintptr_t address, size_t length,
-                           registration *made);
+    ucs_status_t reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
+                           size_t length, registration *made);
+    ucs_status_t reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
+                               size_t length, registration *made);
     void end(const registration &ended);
     registration *find(void *handle);
 
@@ -94,6 +97,7 @@ private:
     const original_domain *const by_uct_ib_;
     std::atomic<uint32_t> flags_{0}; // of uct_ib's handles
     gpu_vendor &gpu_;
+    ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;
     // Of all NICs: a fork waits for it, as the child may close what another

@@ -5,8 +5,6 @@
 #include "../host/types.h"
 #include "../host/verbs.h"
 #include "../report.h"
-#include <cstddef>
-#include <cstdint>
 
 namespace ucx_ib_dmabuf {
 
@@ -15,14 +13,6 @@ namespace ucx_ib_dmabuf {
 // EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)). If not, `why`
 // tells cause and remedy.
 bool verbs_can_register_dmabuf(const protection_domain &pd, text *why);
-
-// Registers the dma-buf's first `length` bytes, for the NIC to reach at
-// [iova, iova + length). `access` as in ibv_reg_dmabuf_mr(3). The fd may be
-// closed afterwards. The caller owns *mr. A failure is logged with
-// its cause; UCS_ERR_NO_MEMORY if there is no room. Thread-safe.
-ucs_status_t verbs_reg_dmabuf_mr(const protection_domain &pd, int fd,
-                                 uintptr_t iova, size_t length, int access,
-                                 ibv_mr **mr);
 
 // Logs an error that the provider gives.
 void verbs_dereg_mr(const verbs_functions &verbs, ibv_mr *mr);

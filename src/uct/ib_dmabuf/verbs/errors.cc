@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "errors.h"
+#include "../report.h"
+#include <cerrno>
+#include <cstring>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// Where they come from: ib_core, uverbs_std_types_mr.c, umem_dmabuf.c and
+// mlx5's mr.c (Linux 5.12 to 6.18); NVIDIA's nv-dmabuf.c (drivers 570 to 595).
+constexpr verbs_error known[] = {
+    // nv_dma_buf_attach() from 580 on: the PCIe mapping for a NIC that is not
+    // in the coherent GPU's IOMMU group, the standard one on a chipset without
+    // peer-to-peer; an importer that cannot do peer-to-peer.
+    {kernel_enotsupp, error_scope::pair, UCS_ERR_UNSUPPORTED,
+     "the NVIDIA driver does not let this NIC reach this GPU's memory: see "
+     "dmesg, and the driver's GrdmaPciTopoCheckOverride"},
+    // No reg_user_mr_dmabuf, a kernel without on-demand paging; for Data
+    // Direct also an address that is not aligned to pages.
+    {EOPNOTSUPP, error_scope::pair, UCS_ERR_UNSUPPORTED,
+     "the NIC's driver cannot map this GPU's memory: update kernel and "
+     "rdma-core, and check that PCIe peer-to-peer is possible between the two"},
+    // A kernel before 5.12, which does not know the method; for Data Direct
+    // one before 6.12, which does not know the attribute.
+    {EPROTONOSUPPORT, error_scope::pair, UCS_ERR_UNSUPPORTED,
+     "the kernel is too old for this registration: update it"},
+    // A range beyond the dma-buf, page offsets that differ, access flags that
+    // are not allowed; Data Direct's device is gone.
+    {EINVAL, error_scope::memory, UCS_ERR_INVALID_PARAM,
+     "the NIC's driver refuses this dma-buf: see dmesg"},
+    // Also what the kernel makes of any failure of the exporter's to map
+    // (dma_buf_map_attachment): BAR1 that is full, and with the drivers 570
+    // and 575 what is ENOTSUPP from 580 on.
+    {ENOMEM, error_scope::passing, UCS_ERR_NO_MEMORY,
+     "out of memory keys, of BAR1 or of locked memory: raise 'ulimit -l', or "
+     "limit what is registered with UCX_IB_DMABUF_MAX_SIZE or "
+     "UCX_IB_DMABUF_MAX_REGIONS"},
+    {ENOSPC, error_scope::passing, UCS_ERR_NO_MEMORY,
+     "out of memory keys: limit what is registered with "
+     "UCX_IB_DMABUF_MAX_SIZE or UCX_IB_DMABUF_MAX_REGIONS"},
+    // A command of mlx5's that was interrupted, or has no slot free.
+    {EAGAIN, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
+    {EBUSY, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
+    {EINTR, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
+};
+constexpr verbs_error unknown = {0, error_scope::memory, UCS_ERR_IO_ERROR,
+                                 "see dmesg"};
+
+} // namespace
+
+const verbs_error &meaning_of(int error)
+{
+    for (const verbs_error &one : known) {
+        if (one.number == error) {
+            return one;
+        }
+    }
+    return unknown;
+}
+
+text describe_error(int error)
+{
+    return format("%s (errno %d)",
+                  error == kernel_enotsupp ? "Not supported by the exporter"
+                                           : strerror(error),
+                  error);
+}
+
+} // namespace ucx_ib_dmabuf

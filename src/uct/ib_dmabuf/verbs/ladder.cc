@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ladder.h"
+#include "../host/log.h"
+#include "errors.h"
+#include <cerrno>
+#include <climits>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// mlx5dv.h has it since rdma-core 54 (MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT).
+constexpr int data_direct_access = 1;
+
+mapping_type mapping_of(ladder_step step)
+{
+    return step == ladder_step::standard ? mapping_type::standard
+                                         : mapping_type::pcie;
+}
+
+bool has_data_direct(const protection_domain &pd)
+{
+    const mlx5_functions &mlx5 = pd.mlx5;
+    ibv_context *context       = pd.verbs_pd->context;
+    char path[PATH_MAX];
+
+    return (mlx5.is_supported != nullptr) &&
+           (mlx5.get_data_direct_sysfs_path != nullptr) &&
+           (mlx5.reg_dmabuf != nullptr) && mlx5.is_supported(context->device) &&
+           (mlx5.get_data_direct_sysfs_path(context, path, sizeof(path)) == 0);
+}
+
+} // namespace
+
+ladder::ladder(const protection_domain &pd) : pd_(pd)
+{
+    const bool data_direct = has_data_direct(pd);
+
+    log_debug("ib_dmabuf: %s has %s Data Direct", pd.device_name(),
+              data_direct ? "a" : "no");
+    for (auto &gpu : known_) {
+        gpu = {data_direct ? ladder_step::data_direct : ladder_step::standard,
+               0};
+    }
+}
+
+size_t ladder::place(int gpu)
+{
+    const auto index = static_cast<size_t>(gpu);
+
+    return index < max_gpus ? index : max_gpus - 1;
+}
+
+ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                         size_t length, int access, ibv_mr **mr)
+{
+    const request what{memory, gpu, address, length, access};
+    const knowledge before = known_[place(gpu)];
+    const outcome first = attempt(before.first, what, before.failures == works);
+    outcome now         = first;
+    outcome failed = first; // to be told of; not the PCIe mapping, of which
+                            // nobody knows, if there was another one
+
+    while ((now.status != UCS_OK) && goes_on(now)) {
+        const auto next =
+            static_cast<ladder_step>(static_cast<int>(now.step) + 1);
+        now    = attempt(next, what, false);
+        failed = (next == ladder_step::pcie) ? failed : now;
+    }
+    if (now.status != UCS_OK) {
+        report_failed(what, failed);
+        return failed.status;
+    }
+    learn(gpu, before, first, now.step);
+    if (first.status != UCS_OK) {
+        report_skipped(what, first);
+    }
+    *mr = now.mr;
+    return UCS_OK;
+}
+
+// Whether the step below may take what this one did not.
+bool ladder::goes_on(const outcome &failed)
+{
+    return (failed.step == ladder_step::data_direct) ||
+           ((failed.step == ladder_step::standard) &&
+            (failed.error == kernel_enotsupp));
+}
+
+// `proven`: it has worked for this NIC and GPU. Else nobody shares a dma-buf in
+// PCIe mapping with it: the NVIDIA drivers 570 and 575 leave one locked when a
+// NIC of another IOMMU group maps it, and what maps or unmaps it afterwards
+// hangs (nv_dma_buf_map).
+ladder::outcome ladder::attempt(ladder_step step, const request &what,
+                                bool proven) const
+{
+    const mapping_type how = mapping_of(step);
+    const bool alone       = (how == mapping_type::pcie) && !proven;
+    outcome result{step, UCS_OK, 0, nullptr};
+    int fd = -1;
+
+    if (alone) {
+        what.memory.drop(how);
+    }
+    result.status = what.memory.get(how, &fd);
+    if (result.status == UCS_OK) {
+        errno     = 0;
+        result.mr = call(step, what, fd);
+        if (result.mr == nullptr) {
+            result.error  = errno;
+            result.status = meaning_of(result.error).status;
+        }
+    }
+    if (alone) {
+        what.memory.drop(how);
+    }
+    return result;
+}
+
+ibv_mr *ladder::call(ladder_step step, const request &what, int fd) const
+{
+    return (step == ladder_step::data_direct)
+               ? pd_.mlx5.reg_dmabuf(pd_.verbs_pd, 0, what.length, what.address,
+                                     fd, what.access, data_direct_access)
+               : pd_.verbs->reg_dmabuf(pd_.verbs_pd, 0, what.length,
+                                       what.address, fd, what.access);
+}
+
+// What works is kept, whatever single registrations meet later: only Data
+// Direct needs room in a coherent GPU's BAR1, for one. If another thread
+// learned something meanwhile, that is as good.
+void ladder::learn(int gpu, knowledge before, const outcome &first,
+                   ladder_step worked)
+{
+    knowledge after = before;
+
+    if (first.status == UCS_OK) {
+        after.failures = works;
+    } else if (before.failures != works) {
+        const bool lasts =
+            (first.error == 0)
+                ? first.status == UCS_ERR_UNSUPPORTED
+                : meaning_of(first.error).scope == error_scope::pair;
+        ++after.failures;
+        if (lasts || (after.failures == enough)) {
+            after = {worked, works};
+        }
+    }
+    if ((after.first != before.first) || (after.failures != before.failures)) {
+        known_[place(gpu)].compare_exchange_strong(before, after);
+    }
+}
+
+text ladder::describe(const request &what, const outcome &failed) const
+{
+    return format(
+        "%s: %s(address 0x%zx, %zu bytes) failed: %s", pd_.device_name(),
+        failed.step == ladder_step::data_direct ? "mlx5dv_reg_dmabuf_mr"
+                                                : "ibv_reg_dmabuf_mr",
+        what.address, what.length, describe_error(failed.error).c_str());
+}
+
+// A lower step works. That Data Direct takes the memory of GPUs beside the NIC
+// only is a matter of course, and so is that BAR1 may be full.
+void ladder::report_skipped(const request &what, const outcome &first) const
+{
+    if (first.error == 0) {
+        return; // the exporter's matter
+    }
+    const text message =
+        format("%s. Memory of GPU %d is registered %s instead: %s",
+               describe(what, first).c_str(), what.gpu,
+               first.step == ladder_step::data_direct ? "without Data Direct"
+                                                      : "in PCIe mapping",
+               meaning_of(first.error).remedy);
+
+    if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
+        log_debug("ib_dmabuf: %s", message.c_str());
+    } else {
+        warn_once(
+            format("skip %s %d %d", pd_.device_name(), what.gpu, first.error),
+            message);
+    }
+}
+
+void ladder::report_failed(const request &what, const outcome &failed) const
+{
+    if (failed.error == 0) {
+        return; // the exporter has
+    }
+    const text message =
+        format("%s. %s: %s", describe(what, failed).c_str(), staged_otherwise,
+               meaning_of(failed.error).remedy);
+
+    if (failed.status == UCS_ERR_BUSY) {
+        log_debug("ib_dmabuf: %s", message.c_str());
+    } else {
+        warn_once(format("register %s %d %d", pd_.device_name(), what.gpu,
+                         failed.error),
+                  message);
+    }
+}
+
+} // namespace ucx_ib_dmabuf

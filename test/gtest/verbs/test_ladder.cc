@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The ladder over simulated NICs: what is tried, remembered and told.
+#include "ladder_nic.h"
+#include <climits>
+#include <thread>
+
+namespace {
+
+using namespace ladder_test;
+using verbs_sim::platform;
+
+TEST_F(test_ladder, a_nic_without_data_direct_takes_the_standard_mapping)
+{
+    ladder_nic nic(verbs_sim::connectx7());
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_FALSE(nic.last().data_direct);
+    EXPECT_EQ(address, nic.last().iova);
+    EXPECT_EQ(0u, gpu_.pcie);
+    EXPECT_EQ(1u, gpu_.standard);
+}
+
+TEST_F(test_ladder, data_direct_comes_first)
+{
+    ladder_nic nic(verbs_sim::gb300());
+    coherent();
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
+    EXPECT_TRUE(nic.last().pcie);
+    EXPECT_TRUE(nic.last().reachable);
+    EXPECT_EQ(0u, gpu_.standard);
+}
+
+TEST_F(test_ladder, data_direct_of_a_gpu_without_a_coherent_link)
+{
+    ladder_nic nic(verbs_sim::data_direct_on_x86());
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
+    EXPECT_TRUE(nic.last().reachable);
+}
+
+// A matter of course in a machine with several GPUs: nothing is said.
+TEST_F(test_ladder, a_gpu_that_data_direct_does_not_reach_is_remembered)
+{
+    ladder_nic nic(verbs_sim::gb300_far(), "mlx5_far");
+    coherent();
+
+    EXPECT_EQ(0u, told("mlx5_far", [&] {
+                  for (int i = 0; i < 5; ++i) {
+                      ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+                      EXPECT_FALSE(nic.last().pcie);
+                      EXPECT_TRUE(nic.last().reachable);
+                  }
+              }));
+    EXPECT_EQ(1u, nic.sim.tried_data_direct());
+    EXPECT_EQ(1u, gpu_.pcie);
+    EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
+}
+
+TEST_F(test_ladder, what_is_remembered_is_of_one_gpu)
+{
+    ladder_nic nic(verbs_sim::gb300_far());
+    coherent();
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_, 3));
+    for (int odd : {-1, 256, INT_MAX}) {
+        ASSERT_EQ(UCS_OK, nic.reg(gpu_, odd)) << odd;
+    }
+    nic.sim.become(verbs_sim::gb300());
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_, 4));
+    EXPECT_TRUE(nic.last().data_direct);
+    EXPECT_EQ(ladder_step::standard, nic.steps.first(3));
+    EXPECT_EQ(ladder_step::data_direct, nic.steps.first(4));
+    EXPECT_EQ(ladder_step::data_direct, nic.steps.first(0));
+}
+
+// Drivers that say ENOMEM of it, and leave the dma-buf locked: ENOMEM may pass,
+// so it is tried some times.
+TEST_F(test_ladder, drivers_that_find_out_when_they_map)
+{
+    ladder_nic near(verbs_sim::gb300(575), "mlx5_near");
+    ladder_nic far(verbs_sim::gb300_far(575), "mlx5_575");
+    coherent();
+
+    EXPECT_EQ(0u, told("mlx5_575", [&] {
+                  for (int i = 0; i < 6; ++i) {
+                      exports memory(gpu_, address, size);
+                      ASSERT_EQ(UCS_OK, near.reg(memory));
+                      ASSERT_EQ(UCS_OK, far.reg(memory));
+                      EXPECT_FALSE(far.last().data_direct);
+                      ASSERT_EQ(UCS_OK, near.reg(memory));
+                      EXPECT_TRUE(near.last().data_direct);
+                  }
+              }));
+    EXPECT_EQ(3u, far.sim.tried_data_direct());
+    near.dereg_all(); // hangs if the two shared a dma-buf
+}
+
+TEST_F(test_ladder, nics_that_are_proven_share_an_export)
+{
+    ladder_nic first(verbs_sim::gb300());
+    ladder_nic second(verbs_sim::gb300(), "mlx5_1");
+    coherent();
+
+    ASSERT_EQ(UCS_OK, first.reg(gpu_));
+    ASSERT_EQ(UCS_OK, second.reg(gpu_));
+    gpu_.pcie = 0;
+    exports memory(gpu_, address, size);
+    ASSERT_EQ(UCS_OK, first.reg(memory));
+    ASSERT_EQ(UCS_OK, second.reg(memory));
+    EXPECT_EQ(1u, gpu_.pcie);
+    EXPECT_EQ(1u, memory.made());
+}
+
+TEST_F(test_ladder, nics_of_different_kinds_share_what_they_can)
+{
+    platform standard     = verbs_sim::connectx7();
+    standard.coherent_gpu = true;
+    ladder_nic direct(verbs_sim::gb300());
+    ladder_nic one(standard, "mlx5_1");
+    ladder_nic other(standard, "mlx5_2");
+    coherent();
+
+    exports memory(gpu_, address, size);
+    for (ladder_nic *nic : {&one, &direct, &other}) {
+        ASSERT_EQ(UCS_OK, nic->reg(memory));
+        EXPECT_TRUE(nic->last().reachable);
+        EXPECT_EQ(nic == &direct, nic->last().data_direct);
+    }
+    EXPECT_EQ(1u, gpu_.pcie);
+    EXPECT_EQ(1u, gpu_.standard);
+}
+
+TEST_F(test_ladder, errno_524_tries_the_other_mapping)
+{
+    platform odd       = verbs_sim::connectx7();
+    odd.peer_to_peer   = false;
+    odd.nic_beside_gpu = true;
+    ladder_nic nic(odd);
+    coherent();
+
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+        EXPECT_TRUE(nic.last().pcie);
+        EXPECT_FALSE(nic.last().data_direct);
+    }
+    EXPECT_EQ(1u, gpu_.standard);
+    EXPECT_EQ(ladder_step::pcie, nic.steps.first(0));
+}
+
+TEST_F(test_ladder, other_errors_try_no_other_mapping)
+{
+    platform full = verbs_sim::connectx7();
+    full.room     = 0;
+    ladder_nic nic(full, "mlx5_full");
+    coherent();
+
+    EXPECT_EQ(1u, told("mlx5_full", [&] {
+                  EXPECT_EQ(UCS_ERR_NO_MEMORY, nic.reg(gpu_));
+                  EXPECT_EQ(UCS_ERR_NO_MEMORY, nic.reg(gpu_));
+              }));
+    EXPECT_EQ(0u, gpu_.pcie);
+}
+
+TEST_F(test_ladder, what_no_step_takes_is_told_of_once)
+{
+    platform chipset     = verbs_sim::connectx7();
+    chipset.peer_to_peer = false;
+    ladder_nic nic(chipset, "mlx5_chipset");
+
+    EXPECT_EQ(1u, told("mlx5_chipset", [&] {
+                  for (int i = 0; i < 4; ++i) {
+                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
+                  }
+              }));
+    EXPECT_EQ(1u,
+              told("mlx5_chipset",
+                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 1)); }))
+        << "another GPU";
+    coherent();
+    gpu_.knows_pcie = false;
+    EXPECT_EQ(1u,
+              told("mlx5_chipset",
+                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 2)); }))
+        << "there is no other mapping";
+}
+
+// Whatever PCIe mappings do with the plain verb, it is not given one while the
+// standard mapping works.
+TEST_F(test_ladder, what_registers_and_fails_later_is_not_tried)
+{
+    platform far            = verbs_sim::gb300_far();
+    far.refuses_unreachable = false;
+    ladder_nic nic(far);
+    coherent();
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().reachable);
+}
+
+TEST_F(test_ladder, room_that_runs_out_is_no_reason_to_give_up)
+{
+    platform full = verbs_sim::gb300();
+    full.room     = size + size / 2;
+    ladder_nic nic(full);
+    coherent();
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(UCS_ERR_NO_MEMORY, nic.reg(gpu_));
+    }
+    nic.dereg_all();
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
+}
+
+// BAR1 is full, which the standard mapping of a coherent GPU does not need.
+TEST_F(test_ladder, a_step_that_works_stays_the_first)
+{
+    ladder_nic nic(verbs_sim::gb300());
+    coherent();
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    gpu_.fail_pcie = UCS_ERR_NO_MEMORY;
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+        EXPECT_FALSE(nic.last().data_direct);
+    }
+    gpu_.fail_pcie = UCS_OK;
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
+}
+
+TEST_F(test_ladder, a_driver_without_the_pcie_mapping)
+{
+    ladder_nic nic(verbs_sim::gb300());
+    coherent();
+    gpu_.knows_pcie = false;
+
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_FALSE(nic.last().data_direct);
+    EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
+}
+
+TEST_F(test_ladder, memory_that_cannot_be_exported_says_nothing_of_the_pair)
+{
+    ladder_nic nic(verbs_sim::gb300());
+    coherent();
+    gpu_.fail = UCS_ERR_UNSUPPORTED;
+
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
+    }
+    gpu_.fail = UCS_OK;
+    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
+}
+
+TEST_F(test_ladder, a_data_direct_device_that_has_gone_is_told_of_once)
+{
+    platform gone         = verbs_sim::gb300();
+    gone.data_direct_gone = true;
+    ladder_nic nic(gone, "mlx5_gone");
+    coherent();
+
+    EXPECT_EQ(1u, told("mlx5_gone", [&] {
+                  for (int i = 0; i < 6; ++i) {
+                      ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+                      EXPECT_FALSE(nic.last().data_direct);
+                  }
+              }));
+    EXPECT_EQ(3u, nic.sim.tried_data_direct()) << "EINVAL may be the memory's";
+}
+
+TEST_F(test_ladder, older_software_has_no_data_direct)
+{
+    platform rdma_core  = verbs_sim::gb300();
+    rdma_core.rdma_core = 44;
+    platform kernel     = verbs_sim::gb300();
+    kernel.kernel       = 608;
+    platform other      = verbs_sim::gb300();
+    other.mlx5          = false;
+    coherent();
+
+    for (const platform &on : {rdma_core, kernel, other}) {
+        ladder_nic nic(on);
+        EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
+        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+        EXPECT_EQ(0u, nic.sim.tried_data_direct());
+    }
+}
+
+TEST_F(test_ladder, threads_learn_the_same)
+{
+    ladder_nic nic(verbs_sim::gb300_far());
+    std::vector<std::thread> threads;
+    coherent();
+
+    for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&] {
+            memfd_gpu own;
+            own.coherent = true;
+            for (int times = 0; times < 50; ++times) {
+                exports memory(own, address, size);
+                ibv_mr *mr = nullptr;
+                ASSERT_EQ(UCS_OK, nic.steps.reg(memory, 0, address, size,
+                                                access_flags, &mr));
+                verbs_dereg_mr(*nic.sim.pd().verbs, mr);
+            }
+        });
+    }
+    for (std::thread &one : threads) {
+        one.join();
+    }
+    EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
+    EXPECT_EQ(0u, nic.sim.live());
+}
+
+} // namespace
