@@ -60,15 +60,18 @@ shortage engine::left_after(guard &locked, shortage lacking) const
 {
     for (cached_region *e = lru_.oldest(); e != nullptr && !lacking.nothing();
          e                = e->rest->newer) {
-        if (!is_idle(locked, e)) {
+        const bool whole = lacking.mapped > 0 && e->device == lacking.device;
+        const bool alone = lacking.regions > 0 ||
+                           (lacking.registered > 0 && e->nic == lacking.nic);
+        // Of those that do not help, nobody adds up the references.
+        if (!(whole || alone) || !is_idle(locked, e)) {
             continue;
         }
         take_off(&lacking.regions, 1);
         if (e->nic == lacking.nic) {
             take_off(&lacking.registered, e->length);
         }
-        if (lacking.mapped > 0 && e->device == lacking.device && is_first(e) &&
-            is_idle_mapping(locked, e)) {
+        if (whole && is_first(e) && is_idle_mapping(locked, e)) {
             take_off(&lacking.mapped, e->length);
         }
     }
