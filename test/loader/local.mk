@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS  += test/loader/loader.tap test/loader/copies.tap
-EXTRA_DIST += test/loader/loader.tap test/loader/copies.tap
+TAP_TESTS  += test/loader/loader.tap test/loader/copies.tap test/loader/not_ucx.tap
+EXTRA_DIST += test/loader/loader.tap test/loader/copies.tap \
+              test/loader/not_ucx.tap test/loader/not_ucx.c
 
 check_PROGRAMS += test/loader/use_ucx
 test_loader_use_ucx_SOURCES = test/loader/use_ucx.c

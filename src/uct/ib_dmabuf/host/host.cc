@@ -36,10 +36,13 @@ const char *host::find_all()
     if (abi_ == nullptr) {
         return "a version from 1.13 on that is known";
     }
-    if (strncmp(component_->name, "ib", sizeof(component_->name)) != 0) {
+    uct_component_t begin;
+    if (!read_memory(component_, &begin) ||
+        (strncmp(begin.name, "ib", sizeof(begin.name)) != 0)) {
         return "a component with the name ib";
     }
-    return uct_ib_.has(reinterpret_cast<const void *>(component_->md_open))
+    md_open_ = begin.md_open;
+    return uct_ib_.has(reinterpret_cast<const void *>(md_open_))
                ? nullptr
                : "an md_open of its own";
 }

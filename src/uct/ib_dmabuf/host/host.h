@@ -33,6 +33,8 @@ public:
     config_parser &parser() { return parser_; }
     uct_component_t *component() const { return component_; }
 
+    // Whether serve() can. Of several threads only one may ask.
+    bool can_be_served() const { return is_writable(&component_->md_open); }
     // From now on the domains that this uct_ib opens are given to `make`.
     void serve(make_domain make);
     // Where UCP asks for whole allocations by default, it asks for what is

@@ -129,4 +129,9 @@ bool read_memory(const void *from, void *to, size_t length)
     return good;
 }
 
+bool is_writable(void *word)
+{
+    return read_memory(word, word, sizeof(void *)); // what is there
+}
+
 } // namespace ucx_ib_dmabuf

@@ -62,6 +62,9 @@ private:
 // Reads memory that may not be there, less than a page. False if not all is.
 bool read_memory(const void *from, void *to, size_t length);
 
+// Whether a word, which nobody else is writing, can be written.
+bool is_writable(void *word);
+
 template <class Type>
 bool read_memory(const void *from, Type *to)
 {

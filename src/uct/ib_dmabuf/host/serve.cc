@@ -55,10 +55,23 @@ void add_new(known_copy copy, std::unique_ptr<host> found,
 {
     const std::lock_guard<std::mutex> guard(mutex);
 
-    if ((find(copy.defined) != nullptr) || (copy_count == copies.size())) {
+    if (find(copy.defined) != nullptr) {
         return;
     }
-    if (!found) {
+    if (copy_count == copies.size()) {
+        static std::atomic_flag told;
+        if (!told.test_and_set()) {
+            log_warn("ib_dmabuf: not used for the UCX of %s, as %zu others "
+                     "came before it. Messages in GPU memory are staged "
+                     "through host memory",
+                     path.c_str(), copies.size());
+        }
+        return;
+    }
+    if (found && !found->can_be_served()) {
+        why = "a component that can be written";
+    }
+    if (why != nullptr) {
         log_warn("ib_dmabuf: not used for the UCX of %s, which has not %s. "
                  "Messages in GPU memory are staged through host memory",
                  path.empty() ? "the program" : path.c_str(), why);
@@ -78,6 +91,13 @@ void add_new(known_copy copy, std::unique_ptr<host> found,
               taken->path(), taken->generation().since);
 }
 
+// Null where it cannot be read.
+const void *md_open_of(const uct_component_t *component)
+{
+    const void *function = nullptr;
+    return read_memory(&component->md_open, &function) ? function : nullptr;
+}
+
 // The component that a libuct_ib uses: its own, or the program's, if that is
 // linked with it and has a copy of the variable (a copy relocation).
 uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
@@ -87,7 +107,7 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
         static_cast<uct_component_t *>(everything.symbol("uct_ib_component"));
 
     return ((seen != nullptr) && everything.has(seen) &&
-            uct_ib.has(reinterpret_cast<const void *>(seen->md_open)))
+            uct_ib.has(md_open_of(seen)))
                ? seen
                : defined;
 }
@@ -103,9 +123,7 @@ void look_for_copies(bool (*prepare)(host &copy), make_domain make)
             continue;
         }
         const auto component = in_use(uct_ib, defined);
-        const void *md_open_of =
-            reinterpret_cast<const void *>(component->md_open);
-        if (uct_ib.is_program() && !uct_ib.has(md_open_of)) {
+        if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
             continue; // the library itself will come
         }
         const char *why = nullptr;
@@ -119,8 +137,8 @@ void look_for_copies(bool (*prepare)(host &copy), make_domain make)
 
 void host::serve(make_domain make)
 {
-    make_    = make;
-    md_open_ = std::atomic_ref(component_->md_open).exchange(md_open);
+    make_ = make; // and md_open_ is known: other threads may call at once
+    std::atomic_ref(component_->md_open).store(md_open);
 }
 
 void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept

@@ -54,7 +54,14 @@ const char *config_parser::find(const library &ucx)
     }
     doc_nop_  = ucx.symbol("ucs_config_doc_nop");
     by_entry_ = ucx.symbol("ucs_config_sscanf_uint_enum") != nullptr;
-    return in.missing();
+    if (in.missing() != nullptr) {
+        return in.missing();
+    }
+    ucs_list_link_t head, last;
+    return (read_memory(list_, &head) && read_memory(head.prev, &last) &&
+            (last.next == list_))
+               ? nullptr
+               : "a list of its settings";
 }
 
 void config_parser::show(const settings_table &table) noexcept

@@ -55,6 +55,10 @@ const char *look_up_ucm(const library &ucx, ucm_functions *out)
     in.find_variable("ucm_global_opts", &options);
     in.find_variable("ucs_memory_type_names", &names);
     if (in.missing() == nullptr) {
+        const char *first = nullptr;
+        if (!read_memory(names, &first) || (first == nullptr)) {
+            return "names of memory types";
+        }
         const uint64_t modes    = cuda_hook_modes(options);
         out->hook_by_relocation = (modes & (1u << 1)) != 0;
         out->hook_by_bistro     = (modes & (1u << 2)) != 0;
