@@ -176,13 +176,18 @@ TEST_F(test_ladder, what_no_step_takes_is_told_of_once)
                       EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
                   }
               }));
-    EXPECT_EQ(1u,
+    EXPECT_EQ(0u,
               told("mlx5_chipset",
                    [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 1)); }))
         << "another GPU";
+    ladder_nic other(chipset, "mlx5_other");
+    EXPECT_EQ(0u,
+              told("mlx5_other",
+                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, other.reg(gpu_)); }))
+        << "another NIC";
     coherent();
     gpu_.knows_pcie = false;
-    EXPECT_EQ(1u,
+    EXPECT_EQ(0u,
               told("mlx5_chipset",
                    [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 2)); }))
         << "there is no other mapping";

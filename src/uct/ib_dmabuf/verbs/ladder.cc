@@ -31,6 +31,14 @@ bool has_data_direct(const protection_domain &pd)
 
 } // namespace
 
+// One for all NICs and GPUs: a machine of eight by eight has it in every pair,
+// and no other remedy for it.
+text ladder::cause(const char *what, const outcome &failed)
+{
+    return format("%s %d %d", what, static_cast<int>(failed.step),
+                  failed.error);
+}
+
 ladder::ladder(const protection_domain &pd) : pd_(pd)
 {
     const bool data_direct = has_data_direct(pd);
@@ -153,10 +161,12 @@ void ladder::learn(int gpu, knowledge before, const outcome &first,
 text ladder::describe(const request &what, const outcome &failed) const
 {
     return format(
-        "%s: %s(address 0x%zx, %zu bytes) failed: %s", pd_.device_name(),
+        "%s: %s(address 0x%zx, %zu bytes) of GPU %d's memory failed: %s",
+        pd_.device_name(),
         failed.step == ladder_step::data_direct ? "mlx5dv_reg_dmabuf_mr"
                                                 : "ibv_reg_dmabuf_mr",
-        what.address, what.length, describe_error(failed.error).c_str());
+        what.address, what.length, what.gpu,
+        describe_error(failed.error).c_str());
 }
 
 // A lower step works. That Data Direct takes the memory of GPUs beside the NIC
@@ -166,19 +176,16 @@ void ladder::report_skipped(const request &what, const outcome &first) const
     if (first.error == 0) {
         return; // the exporter's matter
     }
-    const text message =
-        format("%s. Memory of GPU %d is registered %s instead: %s",
-               describe(what, first).c_str(), what.gpu,
-               first.step == ladder_step::data_direct ? "without Data Direct"
-                                                      : "in PCIe mapping",
-               meaning_of(first.error).remedy);
+    const text message = format(
+        "%s. It is registered %s instead: %s", describe(what, first).c_str(),
+        first.step == ladder_step::data_direct ? "without Data Direct"
+                                               : "in PCIe mapping",
+        meaning_of(first.error).remedy);
 
     if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
         log_debug("ib_dmabuf: %s", message.c_str());
     } else {
-        warn_once(
-            format("skip %s %d %d", pd_.device_name(), what.gpu, first.error),
-            message);
+        warn_once(cause("skip", first), message);
     }
 }
 
@@ -194,9 +201,7 @@ void ladder::report_failed(const request &what, const outcome &failed) const
     if (failed.status == UCS_ERR_BUSY) {
         log_debug("ib_dmabuf: %s", message.c_str());
     } else {
-        warn_once(format("register %s %d %d", pd_.device_name(), what.gpu,
-                         failed.error),
-                  message);
+        warn_once(cause("register", failed), message);
     }
 }
 

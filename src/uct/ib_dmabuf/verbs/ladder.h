@@ -71,6 +71,7 @@ private:
     ibv_mr *call(ladder_step step, const request &what, int fd) const;
     void learn(int gpu, knowledge before, const outcome &first,
                ladder_step worked);
+    static text cause(const char *what, const outcome &failed);
     text describe(const request &what, const outcome &failed) const;
     void report_skipped(const request &what, const outcome &first) const;
     void report_failed(const request &what, const outcome &failed) const;
