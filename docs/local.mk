@@ -8,5 +8,6 @@ EXTRA_DIST += \
     docs/conformance.md \
     docs/demo.md \
     docs/events.md \
+    docs/ucp-cache.md \
     docs/lab.md \
     docs/simulated-gpu.md

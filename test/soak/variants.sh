@@ -21,7 +21,7 @@ variants=(
     "exports fail | any | storm | CUDA_SIM_FAIL=cuMemGetHandleForAddressRange=2:@-99"
     "threads | any | threads |"
     "fork | none | fork |"
-    "memory used again | none | reuse |"
+    "memory used again | none | reuse reset |"
     "hostile buffers | none | edges lifetime in_flight segments streams |"
     "small chunks | none | edges segments | UCX_IB_DMABUF_CHUNK_SIZE=2m"
 )

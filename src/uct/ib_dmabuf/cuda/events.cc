@@ -23,12 +23,10 @@ static void on_event(ucm_event_type_t type, ucm_event_t *event,
 
     if (cuda_event_is_everything(*event)) {
         told.on_change(0, SIZE_MAX);
-    } else if (memory.mem_type == UCS_MEMORY_TYPE_HOST) {
-        // Not a GPU's.
-    } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
-        told.on_release(address, memory.size);
-    } else {
-        told.on_change(address, memory.size);
+    } else if (memory.mem_type != UCS_MEMORY_TYPE_HOST) {
+        (type == UCM_EVENT_MEM_TYPE_FREE)
+            ? told.on_release(address, memory.size)
+            : told.on_change(address, memory.size);
     }
 }
 
