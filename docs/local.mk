@@ -10,4 +10,5 @@ EXTRA_DIST += \
     docs/events.md \
     docs/ucp-cache.md \
     docs/lab.md \
-    docs/simulated-gpu.md
+    docs/simulated-gpu.md \
+    docs/ucx-cost-model.md

@@ -22,7 +22,7 @@ wheels=$(rows "$version")
          "$(rows | awk '{ print $1 }' | uniq | paste -sd ' ')"
 
 # The number: raise it when this script comes to lay it out in another way.
-id=$(key "1 $wheels" /dev/null)
+id=$(key "2 $wheels" /dev/null)
 dir=$CACHE_DIR/ucx-wheel/$version-$id
 downloads=$CACHE_DIR/ucx-wheel/download
 log=$CACHE_DIR/log/ucx-wheel-$version.log
@@ -71,6 +71,20 @@ link_verbs() {
     done
 }
 
+# NIXL itself, for Python: prefix/nixl. Its libraries look for UCX's, and for
+# more, in a folder beside them.
+keep_nixl() {
+    local package name
+    for package in ../ucx/nixl_cu*; do
+        name=$(basename "$package")
+        [ -e "$package/__init__.py" ] || continue
+        mkdir -p nixl
+        cp -a "$package" "../ucx/.$name.mesonpy.libs" nixl/
+        cp -an "../ucx/$name.libs/." lib/
+        ln -s ../lib "nixl/$name.libs"
+    done
+}
+
 lay_out() {
     local lib program
     mkdir -p prefix/{bin,lib}
@@ -79,6 +93,7 @@ lay_out() {
     cp -a "$lib"/libuc[mpst][.-]* "$lib/ucx" lib/
     link_libraries
     link_verbs "$lib"
+    keep_nixl
     for program in ../ucx_*; do
         cp -a "$program/libucx/bin/$(basename "$program")" bin/
         cp -a "$program"/*.libs/libgomp-* lib/
