@@ -2,6 +2,6 @@
 TAP_TESTS  += test/build/linked.tap
 EXTRA_DIST += test/build/linked.tap
 if HAVE_UCX
-TAP_TESTS  += test/build/configure.tap
+TAP_TESTS  += test/build/abi.tap test/build/configure.tap
 endif
-EXTRA_DIST += test/build/configure.tap
+EXTRA_DIST += test/build/abi.cc test/build/abi.tap test/build/configure.tap

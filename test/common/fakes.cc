@@ -333,6 +333,13 @@ void nic::dereg(void *handle)
     }
 }
 
+void nic::let_go(uintptr_t address, size_t length)
+{
+    if (asked_back) {
+        asked_back(address, length);
+    }
+}
+
 void nic::each(const std::function<void(const registration &)> &see) const
 {
     std::lock_guard<std::mutex> locked(lock_);

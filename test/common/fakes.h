@@ -161,6 +161,8 @@ public:
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
     void dereg(void *handle) override;
+    bool users_keep() const override { return asked_back != nullptr; }
+    void let_go(uintptr_t address, size_t length) override;
 
     size_t live() const { return live_; }
     // Of the registrations that there are now.
@@ -173,6 +175,8 @@ public:
     observer each_call;
     faults reg_faults;
     std::function<void()> during_reg;
+    // Of a NIC whose users keep regions; set before it is attached.
+    std::function<void(uintptr_t address, size_t length)> asked_back;
     std::atomic<uint64_t> registered{0}, deregistered{0};
 
 private:

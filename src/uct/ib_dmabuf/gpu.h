@@ -17,7 +17,7 @@ namespace ucx_ib_dmabuf {
 // and a second one beside CUDA's.
 class gpu_vendor : public exporter {
 public:
-    // Told what happens to memory, in the thread in which it happens. Neither
+    // Told what happens to memory, in the thread in which it happens. None
     // may call the vendor's driver.
     class listener {
     public:
@@ -25,6 +25,12 @@ public:
         // it is new there; [0, SIZE_MAX): all of it. Also of memory that was
         // never registered.
         virtual void on_change(uintptr_t address, size_t length) noexcept = 0;
+        // The same where all of the range is surely going, and the program has
+        // nothing under way in it.
+        virtual void on_release(uintptr_t address, size_t length) noexcept
+        {
+            on_change(address, length);
+        }
         // From now on memory may go unseen. At any time, more than once.
         virtual void on_events_missed(const char *why) noexcept = 0;
         // The driver has no memory left for an allocation. Whether it is worth

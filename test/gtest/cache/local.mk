@@ -18,6 +18,7 @@ test_gtest_cache_test_cache_SOURCES = \
     test/gtest/cache/test_faults.cc \
     test/gtest/cache/test_limits.cc \
     test/gtest/cache/test_index.cc \
+    test/gtest/cache/test_kept.cc \
     test/gtest/cache/test_nics.cc \
     test/gtest/cache/test_segments.cc \
     test/gtest/cache/test_threads.cc

@@ -13,8 +13,9 @@ engine::nic_id engine::attach(registrar &nic)
         ++id;
     }
     if (id < max_nics) {
-        nics_[id].nic = &nic;
-        nic_end_      = std::max(nic_end_, id + 1);
+        nics_[id].nic  = &nic;
+        nics_[id].kept = nic.users_keep();
+        nic_end_       = std::max(nic_end_, id + 1);
     }
     return id;
 }
@@ -54,19 +55,21 @@ void engine::deregister_all(guard &locked, nic_id nic)
     for (cached_region *e = retired_.oldest(), *newer; e != nullptr;
          e                = newer) {
         newer = e->rest->newer;
-        if (e->nic == nic) {
+        if (e->nic == nic && !e->claimed) {
             retired_.remove(e);
+            e->revoked = true;
             claim(e, &all);
         }
     }
     locked.unlock();
-    deregister(&all, true);
+    deregister(&all);
     locked.lock();
 }
 
 void engine::check_identity()
 {
     check_identity_ = true;
+    need_each_use();
 }
 
 void engine::read_counters(cache_counters *out)

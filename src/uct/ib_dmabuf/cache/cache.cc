@@ -51,6 +51,18 @@ void cache::invalidate(uintptr_t address, size_t length)
     }
 }
 
+void cache::release(uintptr_t address, size_t length)
+{
+    if (length != 0) {
+        state_->invalidate(make_span(address, length), true);
+    }
+}
+
+bool cache::is_revoked(const region *used) const
+{
+    return state_->is_revoked(static_cast<const cached_region *>(used));
+}
+
 bool cache::flush()
 {
     return state_->flush();
@@ -59,6 +71,11 @@ bool cache::flush()
 void cache::check_identity()
 {
     state_->check_identity();
+}
+
+bool cache::needs_each_use() const
+{
+    return state_->needs_each_use();
 }
 
 void cache::read_counters(cache_counters *out) const

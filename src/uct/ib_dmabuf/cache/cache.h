@@ -101,6 +101,13 @@ public:
     // cache's at once, or by their last user. Takes [0, SIZE_MAX] for
     // everything. Does not call the exporter.
     void invalidate(uintptr_t address, size_t length);
+    // The same where it is surely released, so that no operation on it is under
+    // way: regions that users keep (registrar::users_keep) are revoked, that
+    // is, deregistered although they have them, if all of their memory goes.
+    void release(uintptr_t address, size_t length);
+    // Whether a region that somebody has was revoked. Not before this says so
+    // is its handle given to registrar::dereg().
+    bool is_revoked(const region *used) const;
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
     // nothing, nor ever left to the cache's thread. In a registrar's dereg() it
@@ -109,6 +116,11 @@ public:
 
     // From now on every hit is checked by identity.
     void check_identity();
+    // Whether regions must not be kept for later operations (users_keep()):
+    // each use has to be seen, as it is checked, or as room is scarce and what
+    // is used least goes first. Once so, always so; what is kept then is asked
+    // back.
+    bool needs_each_use() const;
 
     void read_counters(cache_counters *out) const;
 

@@ -99,7 +99,10 @@ void region_pool::give(cached_region *e)
     e->rest->memory = {};
     e->retired      = false;
     e->claimed      = false;
+    e->revoked      = false;
     e->why          = cause::none;
+
+    e->rest->deregistered = false;
     free_.push(e);
 }
 

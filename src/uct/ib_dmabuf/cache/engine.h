@@ -20,11 +20,13 @@ using nic_set = std::bitset<max_nics>;
 struct nic_slot {
     address_index index;
     registrar *nic = nullptr; // nullptr: the slot is free
+    bool kept      = false;   // registrar::users_keep()
     // How many of its regions of their memory were asked for, not counting
     // those that were made for it because another NIC asked.
     std::array<std::atomic<uint32_t>, budget::max_devices> used{};
     bool inherited = false; // the parent's, before a fork
-    unsigned busy  = 0;     // regions claimed and not yet deregistered
+    // Regions claimed and not yet deregistered, and calls of let_go().
+    unsigned busy = 0;
 
     void forget_uses()
     {
@@ -70,6 +72,9 @@ struct pending {
     pending *next = nullptr;
 };
 
+// What users of each NIC may keep of what was retired.
+using kept_regions = std::array<span, max_nics>;
+
 // The inside of a cache. Functions that take a `guard` are called with the
 // lock held, those that take a `writer` also while nobody reads the indexes;
 // "releases the lock" says which of them give it up for a while. The others
@@ -95,9 +100,11 @@ public:
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out);
     void put(cached_region *used);
-    void invalidate(span range);
+    void invalidate(span range, bool surely = false);
+    bool is_revoked(const cached_region *e);
     bool flush();
     void check_identity();
+    bool needs_each_use() const { return each_use_; }
     void read_counters(cache_counters *out);
 
 private:
@@ -152,15 +159,22 @@ private:
 
     // retire.cc
     void retire(writer &, cached_region *e, cause why);
-    size_t claim_unused(guard &, batch *retired);
-    size_t retire_all(guard &, batch *chosen, cause why);
+    size_t claim_unused(guard &, batch *retired, span released = {});
+    size_t retire_all(guard &, batch *chosen, cause why, span released = {});
     void claim(cached_region *e, batch *out);
-    void deregister(batch *claimed, bool forced = false);
+    void deregister(batch *claimed);
+    void give(guard &, cached_region *e);
     void deregister_soon(batch *claimed);
     void last_reference(cached_region *e);
 
     // attach.cc
     void deregister_all(guard &, nic_id nic); // releases the lock
+
+    // kept.cc
+    kept_regions kept_of(guard &, const batch &retired);
+    void keep(guard &, kept_regions *result, const cached_region *e);
+    void ask_back(const kept_regions &kept);
+    void need_each_use();
 
     // defer.cc
     bool defer(batch *claimed);
@@ -197,6 +211,7 @@ private:
     // What a hit reads.
     references references_;
     atomic<bool> check_identity_;
+    std::atomic<bool> each_use_;
     nic_slot nics_[max_nics];
     nic_id nic_end_ = 0; // above all that are attached
 

@@ -24,6 +24,9 @@ void engine::learn_limit(guard &locked, int device)
         locked.lock();
     }
     budget_.set_max_bytes(device, bytes);
+    if (bytes != SIZE_MAX) {
+        each_use_ = true;
+    }
 }
 
 static void take_off(size_t *from, size_t bytes)
@@ -239,6 +242,7 @@ ucs_status_t engine::reserve(guard &locked, const pending &work)
 // that is no use.
 bool engine::make_room(pending *work, ucs_status_t status)
 {
+    need_each_use();
     guard locked(lock_);
     const attempt last = work->tried;
     size_t size        = work->made.range.size();

@@ -65,8 +65,9 @@ std::mutex fork_handler::lock_;
 engine *fork_handler::engines_ = nullptr;
 
 engine::engine(exporter &memory, const cache_settings &settings)
-    : check_identity_(settings.check_identity), memory_(memory),
-      settings_(settings), granularity_(memory.granularity()),
+    : check_identity_(settings.check_identity),
+      each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
+      memory_(memory), settings_(settings), granularity_(memory.granularity()),
       budget_(settings.max_regions)
 {
     fork_handler::add(this);

@@ -146,8 +146,10 @@ bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
         return false;
     }
     count(count_.identity_misses);
+    const kept_regions kept = kept_of(locked, stale);
     retire_all(locked, &stale, cause::stale);
     locked.unlock();
+    ask_back(kept);
     deregister(&stale);
     return true;
 }

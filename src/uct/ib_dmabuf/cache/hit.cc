@@ -77,6 +77,7 @@ cached_region *engine::attend(cached_region *e, span request)
     count(count_.identity_misses);
     count(count_.false_hits);
     batch gone;
+    kept_regions kept;
     {
         guard locked(lock_);
         uintptr_t at = std::max(each->base, request.lo);
@@ -86,8 +87,10 @@ cached_region *engine::attend(cached_region *e, span request)
                 gone.push(other);
             }
         });
+        kept = kept_of(locked, gone);
         retire_all(locked, &gone, cause::stale);
     }
+    ask_back(kept);
     deregister_soon(&gone);
     put(e);
     return nullptr;

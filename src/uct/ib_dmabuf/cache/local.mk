@@ -19,6 +19,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/get.cc \
     src/uct/ib_dmabuf/cache/hit.cc \
     src/uct/ib_dmabuf/cache/hit.h \
+    src/uct/ib_dmabuf/cache/kept.cc \
     src/uct/ib_dmabuf/cache/mapping.h \
     src/uct/ib_dmabuf/cache/memory_run.cc \
     src/uct/ib_dmabuf/cache/memory_run.h \

@@ -66,6 +66,14 @@ public:
     virtual ucs_status_t reg(int fd, uintptr_t address, size_t length,
                              void **handle) = 0;
     virtual void dereg(void *handle)        = 0;
+
+    // Whether users keep regions for later operations, in a cache of theirs:
+    // that they have one does not mean then that an operation is under way.
+    virtual bool users_keep() const { return false; }
+    // Asks such users to give back what they keep of the range, which they may
+    // do as late as before they use anything else they keep. Also called while
+    // an event of memory is told.
+    virtual void let_go(uintptr_t, size_t) {}
 };
 
 // No failure, or a word that the cache's functions have among each other: an

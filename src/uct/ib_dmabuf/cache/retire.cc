@@ -44,17 +44,21 @@ void engine::claim(cached_region *e, batch *out)
     out->push(e);
 }
 
-// Leaves in the batch what is unused, claimed. Returns how many that are.
-// Nobody takes what was retired: a sum that is not zero for whoever is giving
-// it back is added up again by that one, under the lock.
-size_t engine::claim_unused(guard &locked, batch *retired)
+// Leaves in the batch what is unused, claimed, or to be revoked as all of its
+// memory was released. Returns how many that are. Nobody takes what was
+// retired: a sum that is not zero for whoever is giving it back is added up
+// again by that one, under the lock.
+size_t engine::claim_unused(guard &locked, batch *retired, span released)
 {
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
         if (!is_idle(locked, e) && !LEFT_OUT(last_sum)) {
-            retired_.add(e);
-            continue;
+            if (!nics_[e->nic].kept || !released.covers(e->bytes)) {
+                retired_.add(e);
+                continue;
+            }
+            e->revoked = true;
         }
         claim(e, &unused);
         ++count;
@@ -65,7 +69,8 @@ size_t engine::claim_unused(guard &locked, batch *retired)
 
 // What was chosen is retired, and claimed if it is unused; only that stays in
 // the batch. Returns how many that are.
-size_t engine::retire_all(guard &locked, batch *chosen, cause why)
+size_t engine::retire_all(guard &locked, batch *chosen, cause why,
+                          span released)
 {
     if (chosen->empty()) {
         return 0;
@@ -77,12 +82,10 @@ size_t engine::retire_all(guard &locked, batch *chosen, cause why)
             retire(alone, e, why);
         }
     }
-    return claim_unused(locked, chosen);
+    return claim_unused(locked, chosen, released);
 }
 
-// Forced: whoever still has them does not use them any more; such a region is
-// not reused.
-void engine::deregister(batch *claimed, bool forced)
+void engine::deregister(batch *claimed)
 {
     if (claimed->empty()) {
         return;
@@ -108,12 +111,27 @@ void engine::deregister(batch *claimed, bool forced)
             }
             leaving_.remove(e);
             --nics_[e->nic].busy;
-            if (!forced || is_idle(locked, e)) {
-                pool_.give(e);
-            }
+            give(locked, e);
         }
     }
     changed_.notify_all();
+}
+
+// To the pool, what is deregistered; what was revoked once nobody has it.
+void engine::give(guard &locked, cached_region *e)
+{
+    if (!e->revoked || is_idle(locked, e)) {
+        pool_.give(e);
+        return;
+    }
+    e->rest->deregistered = true;
+    retired_.add(e);
+}
+
+bool engine::is_revoked(const cached_region *e)
+{
+    guard locked(lock_);
+    return e->revoked;
 }
 
 // Somebody gave back a region that had been retired. The last one deregisters
@@ -123,19 +141,25 @@ void engine::last_reference(cached_region *e)
     batch last;
     {
         guard locked(lock_);
-        if (e->rest->generation != generation_ || !e->retired || e->claimed) {
+        if (e->rest->generation != generation_ || !e->retired ||
+            (e->claimed && !e->rest->deregistered)) {
             return;
         }
         retired_.remove(e);
+        if (e->rest->deregistered) {
+            give(locked, e);
+            return;
+        }
         last.push(e);
         claim_unused(locked, &last);
     }
     deregister(&last);
 }
 
-void engine::invalidate(span range)
+void engine::invalidate(span range, bool surely)
 {
     batch gone;
+    kept_regions kept;
     {
         guard locked(lock_);
         log_.add(range);
@@ -153,9 +177,11 @@ void engine::invalidate(span range)
             return;
         }
         count(count_.invalidations, found);
-        retire_all(locked, &gone, cause::released);
+        kept = kept_of(locked, gone);
+        retire_all(locked, &gone, cause::released, surely ? range : span{});
     }
     trace("invalidate", max_nics, range);
+    ask_back(kept);
     deregister_soon(&gone);
 }
 

@@ -14,15 +14,21 @@ bool cuda_vendor::may_be_device(uintptr_t address, size_t length) const noexcept
 
 // Called by UCM in the thread that allocates or releases, before the driver
 // releases.
-static void on_event(ucm_event_type_t, ucm_event_t *event, void *arg) noexcept
+static void on_event(ucm_event_type_t type, ucm_event_t *event,
+                     void *arg) noexcept
 {
-    auto &told = *static_cast<gpu_vendor::listener *>(arg);
+    auto &told         = *static_cast<gpu_vendor::listener *>(arg);
+    const auto &memory = event->mem_type;
+    const auto address = reinterpret_cast<uintptr_t>(memory.address);
 
     if (cuda_event_is_everything(*event)) {
         told.on_change(0, SIZE_MAX);
-    } else if (event->mem_type.mem_type != UCS_MEMORY_TYPE_HOST) {
-        told.on_change(reinterpret_cast<uintptr_t>(event->mem_type.address),
-                       event->mem_type.size);
+    } else if (memory.mem_type == UCS_MEMORY_TYPE_HOST) {
+        // Not a GPU's.
+    } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
+        told.on_release(address, memory.size);
+    } else {
+        told.on_change(address, memory.size);
     }
 }
 

@@ -38,6 +38,13 @@ struct decorated {
 void put_in_place(uct_md_h md, const original_domain &original,
                   std::unique_ptr<domain> user);
 
+inline unsigned flags_of(const uct_md_mkey_pack_params_t &params)
+{
+    return ((params.field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) != 0)
+               ? params.flags
+               : 0;
+}
+
 // What differs between UCX's generations in a memory domain. There is a file
 // for each that is known, with functions of that generation's signatures.
 class abi {
@@ -63,12 +70,27 @@ public:
                              const reg_request &request,
                              uct_mem_h *memh) const                 = 0;
     virtual bool is_one_operation(const reg_request &request) const = 0;
+    // UCP keeps handles above the domain: its cache answers from them, without
+    // a call of reg(), until an event of memory drops them.
+    virtual bool keeps_handles() const { return false; }
+    // uct_ib's own registration is to be used for our dma-bufs.
+    virtual bool registers_dmabuf() const { return false; }
+    // Where that is so: a key of uct_ib's own handle.
+    virtual ucs_status_t pack(const original_domain &with,
+                              const pack_request &request, uct_mem_h memh,
+                              void *buffer) const
+    {
+        return UCS_ERR_UNSUPPORTED;
+    }
 
 protected:
     ~abi() = default;
 };
 
 extern const abi &abi_1_13;
+extern const abi &abi_1_14; // the same with another place for the domain
+extern const abi &abi_1_15;
+extern const abi &abi_1_16; // and later
 
 } // namespace ucx_ib_dmabuf
 

@@ -50,10 +50,8 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh,
         return self.original.op<mkey_pack_function>(op_mkey_pack)(
             md, memh, params, buffer);
     }
-    const bool invalidate =
-        (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) &&
-        (params->flags & UCT_MD_MKEY_PACK_FLAG_INVALIDATE);
-    return self.user->pack(handle_keys::of(memh), invalidate, buffer);
+    return self.user->pack(
+        {handle_keys::of(memh), nullptr, 0, flags_of(*params)}, buffer);
 }
 
 class generation final : public abi {
@@ -88,7 +86,7 @@ public:
 
     bool is_one_operation(const reg_request &request) const override
     {
-        return ucp_1_13_registers_for_one_operation(request.flags);
+        return ucp_registers_for_one_operation(request.flags);
     }
 };
 

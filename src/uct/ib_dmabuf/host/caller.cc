@@ -41,8 +41,9 @@ _Unwind_Reason_Code visit(_Unwind_Context *context, void *arg)
         return _URC_END_OF_STACK;
     }
     // UCT's function may have left the stack before it called ours.
-    if (is_ours(info) || ((info.dli_sname != nullptr) &&
-                          (strcmp(info.dli_sname, "uct_md_mem_reg") == 0))) {
+    if (is_ours(info) ||
+        ((info.dli_sname != nullptr) &&
+         (strncmp(info.dli_sname, "uct_md_mem_reg", 14) == 0))) {
         return _URC_NO_REASON;
     }
     state.found = (info.dli_sname != nullptr) &&
@@ -68,7 +69,7 @@ bool uct_is_called_by(const char *name)
 // adds atomic access, the new protocols ask for less; pools of GPU fragments,
 // which last, have the same flags but another function (ucp_memh_get_slow). No
 // settings are read for it: they may come from anywhere.
-bool ucp_1_13_registers_for_one_operation(uint64_t flags)
+bool ucp_registers_for_one_operation(uint64_t flags)
 {
     return (flags == UCT_MD_MEM_ACCESS_RMA) &&
            uct_is_called_by("ucp_mem_rereg_mds");

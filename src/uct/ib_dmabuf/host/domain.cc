@@ -95,6 +95,35 @@ ucs_status_t original_domain::dereg(uct_mem_h memh) const
     return op<dereg_function>(op_mem_dereg)(md_, &params);
 }
 
+bool original_domain::keeps_handles() const
+{
+    return copy_.generation().keeps_handles();
+}
+
+// ucs_rcache takes it for a release, and works it off before it looks anything
+// up. The cache of memory types does not: it still knows what is there.
+void original_domain::let_go(uintptr_t address, size_t length) const
+{
+    ucm_event_t event{};
+
+    event.vm_unmapped.address = reinterpret_cast<void *>(address);
+    event.vm_unmapped.size    = length;
+    copy_.ucm().event_enter();
+    copy_.ucm().event_dispatch(UCM_EVENT_VM_UNMAPPED, &event);
+    copy_.ucm().event_leave();
+}
+
+bool original_domain::registers_dmabuf() const
+{
+    return copy_.generation().registers_dmabuf();
+}
+
+ucs_status_t original_domain::pack(const pack_request &request, uct_mem_h memh,
+                                   void *buffer) const
+{
+    return copy_.generation().pack(*this, request, memh, buffer);
+}
+
 bool original_domain::is_one_operation(const reg_request &request) const
 {
     return copy_.generation().is_one_operation(request);

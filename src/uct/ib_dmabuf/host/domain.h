@@ -7,6 +7,7 @@
 #include "verbs.h"
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 // A memory domain of uct_ib's, without what differs from one UCX to the next:
 // what uct_ib has (original_domain), and what takes its place (domain).
@@ -23,8 +24,26 @@ struct reg_request {
     // The caller's own dma-buf of it; -1 if he has none (always so in 1.13).
     int fd        = -1;
     size_t offset = 0;
-    // What UCX handed over, where that is more than this; null in ours.
+    // If he says it (from 1.22).
+    std::optional<ucs_memory_type_t> memory_type = std::nullopt;
+    // What UCX handed over of flags and the rest, to be passed on as it is.
+    // Null in ours: whoever changes any of them clears it.
     const void *params = nullptr;
+};
+
+// A remote key of a handle of ours, or of some part of it (from 1.16).
+struct pack_request {
+    handle_keys *handle;
+    void *address; // null before 1.16
+    size_t length;
+    unsigned flags; // UCT_MD_MKEY_PACK_FLAG_*
+
+    // Whether dereg() is to invalidate it.
+    bool to_be_invalidated() const
+    {
+        return (flags & (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA |
+                         UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO)) != 0;
+    }
 };
 
 // What a memory domain says of itself, as far as we change it.
@@ -52,6 +71,18 @@ public:
     ucs_status_t query(domain_attributes *out) const;
     ucs_status_t reg(const reg_request &request, uct_mem_h *memh) const;
     ucs_status_t dereg(uct_mem_h memh) const;
+    // Whether UCP keeps handles for later operations, which do not come to
+    // reg() then.
+    bool keeps_handles() const;
+    // Has it drop those of the range, GPU memory, before its next operation.
+    // Also in reg() and in events of memory.
+    void let_go(uintptr_t address, size_t length) const;
+    // Whether uct_ib registers dma-bufs by itself, in a way that is ours to
+    // use: reg() with an fd, with flags that it takes then. Otherwise we do.
+    bool registers_dmabuf() const;
+    // A remote key of uct_ib's own handle. Not thread-safe for one handle.
+    ucs_status_t pack(const pack_request &request, uct_mem_h memh,
+                      void *buffer) const;
     // Where UCP registers for one operation, which ends with it; false also
     // where that cannot be told. To be asked in reg(). May take microseconds.
     bool is_one_operation(const reg_request &request) const;
@@ -88,9 +119,8 @@ public:
     // the handle's remote keys are invalid.
     virtual void dereg(handle_keys *handle,
                        uct_completion_t *completion) noexcept = 0;
-    // A remote key, and whether dereg() is to invalidate it.
-    virtual ucs_status_t pack(handle_keys *handle, bool invalidate,
-                              void *buffer) noexcept = 0;
+    virtual ucs_status_t pack(const pack_request &request,
+                              void *buffer) noexcept          = 0;
 };
 
 // Called where uct_ib opened a domain; null leaves it as it is.

@@ -17,11 +17,13 @@ struct keys_layout {
 // What a handle of ours begins with, for every layout.
 class handle_keys {
 public:
-    handle_keys(const keys_layout &layout, uint32_t lkey, uint32_t rkey)
+    // `flags`: of uct_ib's own handle, if it is one of its registrations.
+    handle_keys(const keys_layout &layout, uint32_t lkey, uint32_t rkey,
+                uint32_t flags = 0)
         : words_{lkey, invalid, invalid, invalid, invalid, invalid}
     {
         words_[layout.remote] = rkey;
-        words_[layout.flags]  = mark;
+        words_[layout.flags]  = flags | mark;
     }
 
     // Whether UCX's handle is one of ours.
@@ -37,6 +39,11 @@ public:
     uint32_t rkey(const keys_layout &layout) const
     {
         return words_[layout.remote];
+    }
+
+    uint32_t flags(const keys_layout &layout) const
+    {
+        return words_[layout.flags];
     }
 
     static constexpr uint32_t invalid = ~0u; // UCT_IB_INVALID_MKEY

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ public:
     // What the program and all that is global define.
     static library everything();
     ~library();
+    library(const library &)            = delete;
+    library &operator=(const library &) = delete;
     library(library &&other) noexcept
         : handle_(std::exchange(other.handle_, nullptr))
     {
@@ -62,7 +65,7 @@ bool read_memory(const void *from, void *to, size_t length);
 template <class Type>
 bool read_memory(const void *from, Type *to)
 {
-    return read_memory(from, to, sizeof(*to));
+    return read_memory(from, to, std::span(to, 1).size_bytes());
 }
 
 } // namespace ucx_ib_dmabuf

@@ -51,6 +51,11 @@ enum : uint64_t {
         UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE,
 };
 
+// Of a memory domain.
+enum : uint64_t {
+    UCT_MD_FLAG_REG_DMABUF = 1u << 10, // from 1.14
+};
+
 enum : uint64_t {
     UCT_MD_MEM_DEREG_FIELD_MEMH       = 1u << 0,
     UCT_MD_MEM_DEREG_FIELD_FLAGS      = 1u << 1,
@@ -61,7 +66,10 @@ enum : uint64_t {
 
 enum : unsigned {
     UCT_MD_MEM_DEREG_FLAG_INVALIDATE = 1u << 0,
-    UCT_MD_MKEY_PACK_FLAG_INVALIDATE = 1u << 0,
+
+    // One flag, without the ending, before 1.15.
+    UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA = 1u << 0,
+    UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO = 1u << 1,
 };
 
 using uct_mem_h = void *;

@@ -14,12 +14,17 @@ class library;
 // but for what comes at an event's end.
 
 enum ucm_event_type_t : uint32_t {
+    UCM_EVENT_VM_UNMAPPED     = 1u << 17,
     UCM_EVENT_MEM_TYPE_ALLOC  = 1u << 20,
     UCM_EVENT_MEM_TYPE_FREE   = 1u << 21,
     UCM_EVENT_FLAG_NO_INSTALL = 1u << 24,
 };
 
 union ucm_event_t {
+    struct {
+        void *address;
+        size_t size;
+    } vm_unmapped;
     struct {
         void *address;
         size_t size;

@@ -11,6 +11,7 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/nic.h \
     src/uct/ib_dmabuf/md/plugin.cc \
     src/uct/ib_dmabuf/md/plugin.h \
+    src/uct/ib_dmabuf/md/remote_keys.cc \
     src/uct/ib_dmabuf/md/settings.cc \
     src/uct/ib_dmabuf/md/settings.h \
     src/uct/ib_dmabuf/md/staging.cc \

@@ -4,8 +4,6 @@
 #include "../host/log.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
-#include "nic.h"
-#include "plugin.h"
 #include <algorithm>
 #include <new>
 
@@ -14,40 +12,6 @@ namespace {
 
 // UCS_PGT_ADDR_ALIGN: what UCX's tables of addresses are rounded to.
 constexpr uintptr_t table_unit = 16;
-
-class memory_domain final : public domain {
-public:
-    memory_domain(const original_domain &original, plugin &shared,
-                  bool peer_memory);
-    ~memory_domain() override { shared_.registrations().detach(id_); }
-
-    void query(domain_attributes *attributes) noexcept override;
-    ucs_status_t reg(const reg_request &request,
-                     uct_mem_h *handle) noexcept override;
-    void dereg(handle_keys *handle,
-               uct_completion_t *completion) noexcept override;
-    ucs_status_t pack(handle_keys *handle, bool invalidate,
-                      void *buffer) noexcept override;
-
-private:
-    ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
-    ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
-                          uct_mem_h *handle);
-    ucs_status_t reg_device(uintptr_t address, size_t length,
-                            uct_mem_h *handle);
-    ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
-    ucs_status_t reg_failed(reg_request request, ucs_status_t failure,
-                            uct_mem_h *handle);
-    ucs_status_t reg_otherwise(const reg_request &request, ucs_status_t failure,
-                               uct_mem_h *handle);
-    uint32_t key_of_its_own(memh *handle);
-
-    const original_domain original_;
-    plugin &shared_;
-    nic device_;
-    const cache::nic_id id_;
-    const bool peer_memory_; // uct_ib itself can register GPU memory
-};
 
 uint64_t type_bit(const gpu_vendor &gpu)
 {
@@ -59,14 +23,9 @@ uintptr_t start_of(const reg_request &request)
     return reinterpret_cast<uintptr_t>(request.address);
 }
 
-void memory_domain::query(domain_attributes *attributes) noexcept
-{
-    attributes->reg_mem_types |= type_bit(shared_.gpu());
-}
-
 // UCP registers whole allocations, and takes their ends from a cache of memory
-// types that rounds them up to table_unit. Without that many bytes but
-// one the range ends in the same block, but not behind the allocation.
+// types that rounds them up to table_unit. Without that many bytes but one the
+// range ends in the same block, but not behind the allocation.
 size_t without_rounding(const reg_request &request)
 {
     const uintptr_t end = start_of(request) + request.length;
@@ -74,6 +33,15 @@ size_t without_rounding(const reg_request &request)
     return ((end % table_unit) == 0 && request.length >= table_unit)
                ? request.length - (table_unit - 1)
                : request.length;
+}
+
+} // namespace
+
+void memory_domain::query(domain_attributes *attributes) noexcept
+{
+    attributes->reg_mem_types |= type_bit(shared_.gpu());
+    // UCP would export each buffer by itself, for us to find out what it is in.
+    attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
 }
 
 // uct_ib's registration of what is not the GPU's. Idle host copies give way to
@@ -86,6 +54,7 @@ ucs_status_t memory_domain::reg_host(const reg_request &request,
     if (staging_pool::any_idle()) {
         reg_request quietly = request;
         quietly.flags |= UCT_MD_MEM_FLAG_HIDE_ERRORS;
+        quietly.params = nullptr;
         if (original_.reg(quietly, handle) == UCS_OK) {
             return UCS_OK;
         }
@@ -144,6 +113,9 @@ inline ucs_status_t memory_domain::hand_out(const region *used,
         return UCS_ERR_NO_MEMORY;
     }
     *handle = created->to_uct();
+    if (original_.keeps_handles() && shared_.registrations().needs_each_use()) {
+        original_.let_go(address, length);
+    }
     return UCS_OK;
 }
 
@@ -221,99 +193,42 @@ ucs_status_t memory_domain::reg(const reg_request &request,
     const uintptr_t start = start_of(request);
     const size_t exact    = without_rounding(request);
 
+    if ((request.flags & UCT_MD_MEM_GVA) != 0) { // all addresses, for paging
+        return original_.reg(request, handle);
+    }
     shared_.gpu().refresh_events();
     const region *hit = shared_.registrations().find(id_, start, exact);
     return (hit != nullptr) ? hand_out(hit, start, exact, handle)
                             : reg_new(request, handle);
 }
 
-// The completion is told at once, unless the handle's remote key is the
-// region's: that one dies with the region's last user.
-void memory_domain::dereg(handle_keys *keys,
-                          uct_completion_t *completion) noexcept
-{
-    memh *handle       = static_cast<memh *>(keys);
-    cache &regions     = shared_.registrations();
-    const region *used = handle->used;
-    registration *own  = handle->own;
-
-    if (own != nullptr) {
-        device_.dereg_alone(own);
-    }
-    if (handle->staged) {
-        if (completion != nullptr) {
-            handle->staged->invalidate();
-        }
-        device_.unstage(handle);
-    } else if ((completion != nullptr) && handle->shares_key) {
-        device_.notify_invalidated(handle, completion);
-        regions.invalidate(used->address, used->length);
-        regions.put(used);
-        return;
-    } else {
-        delete handle;
-        regions.put(used);
-    }
-    if (completion != nullptr) {
-        invoke_completion(completion);
-    }
-}
-
-// The remote key for a user that may invalidate it: the region's would stay
-// valid for as long as others use the region, so it gets one of its own. Where
-// that fails it is the region's all the same, as UCP ends the process if there
-// is none (ucp_rndv_rts_pack).
-uint32_t memory_domain::key_of_its_own(memh *handle)
-{
-    registration *own = handle->own;
-
-    if (own == nullptr) {
-        registration *made = device_.reg_alone(*handle);
-        if (made == nullptr) {
-            log_debug("ib_dmabuf: %s: %zu bytes at 0x%zx have no key of their "
-                      "own: an invalidation waits for the others' users",
-                      device_.name(), handle->length, handle->address);
-            handle->shares_key = true;
-            return handle->rkey(original_.layout());
-        }
-        if (handle->own.compare_exchange_strong(own, made)) {
-            log_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a key of their "
-                      "own, 0x%x, to be invalidated",
-                      device_.name(), handle->length, handle->address,
-                      made->mr->rkey);
-            own = made;
-        } else { // another thread was faster
-            device_.dereg_alone(made);
-        }
-    }
-    return own->mr->rkey;
-}
-
-ucs_status_t memory_domain::pack(handle_keys *keys, bool invalidate,
-                                 void *buffer) noexcept
-{
-    memh *handle  = static_cast<memh *>(keys);
-    uint32_t rkey = handle->rkey(original_.layout());
-
-    if (handle->staged) {
-        // Only this operation's in any case.
-    } else if (invalidate) {
-        rkey = key_of_its_own(handle);
-    } else {
-        handle->shares_key = true;
-    }
-    // Atomics use the same key.
-    pack_rkey(rkey, handle_keys::invalid, buffer);
-    return UCS_OK;
-}
-
 memory_domain::memory_domain(const original_domain &original, plugin &shared,
                              bool peer_memory)
     : original_(original), shared_(shared),
       device_(original.pd(), original.layout(), original.relaxed_order(),
-              shared.gpu()),
+              shared.gpu(),
+              original_.registers_dmabuf() ? &original_ : nullptr),
       id_(shared.registrations().attach(device_)), peer_memory_(peer_memory)
 {
+}
+
+namespace {
+
+bool can_register_dmabuf(const original_domain &original,
+                         const domain_attributes &attributes, text *why)
+{
+    if (!original.registers_dmabuf()) {
+        return verbs_can_register_dmabuf(original.pd(), why);
+    }
+    if ((attributes.flags & UCT_MD_FLAG_REG_DMABUF) != 0) {
+        return true;
+    }
+    *why =
+        format("%s registers no dma-bufs, as UCX says: it must be built with "
+               "an rdma-core that has ibv_reg_dmabuf_mr, and the device's "
+               "driver needs Linux 5.12 or later and must support them",
+               original.name());
+    return false;
 }
 
 } // namespace
@@ -327,14 +242,14 @@ std::unique_ptr<domain> decorate(const original_domain &original)
     if (shared == nullptr) {
         return nullptr;
     }
-    if (!verbs_can_register_dmabuf(original.pd(), &why)) {
+    if (original.query(&attributes) != UCS_OK) {
+        return nullptr;
+    }
+    if (!can_register_dmabuf(original, attributes, &why)) {
         warn_once(format("no dma-bufs: %s", why.c_str()),
                   format("%s. Messages in GPU memory that use it are staged "
                          "through host memory",
                          why.c_str()));
-        return nullptr;
-    }
-    if (original.query(&attributes) != UCS_OK) {
         return nullptr;
     }
     const bool peer_memory =

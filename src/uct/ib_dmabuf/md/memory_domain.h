@@ -3,8 +3,49 @@
 #define UCX_IB_DMABUF_MD_MEMORY_DOMAIN_H_
 
 #include "../host/domain.h"
+#include "nic.h"
+#include "plugin.h"
 
 namespace ucx_ib_dmabuf {
+
+// One of uct_ib's memory domains, which takes GPU memory, too.
+class memory_domain final : public domain {
+public:
+    memory_domain(const original_domain &original, plugin &shared,
+                  bool peer_memory);
+    ~memory_domain() override { shared_.registrations().detach(id_); }
+    memory_domain(const memory_domain &)            = delete;
+    memory_domain &operator=(const memory_domain &) = delete;
+
+    void query(domain_attributes *attributes) noexcept override;
+    ucs_status_t reg(const reg_request &request,
+                     uct_mem_h *handle) noexcept override;
+    void dereg(handle_keys *handle,
+               uct_completion_t *completion) noexcept override;
+    ucs_status_t pack(const pack_request &request,
+                      void *buffer) noexcept override;
+
+private:
+    ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
+    ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
+                          uct_mem_h *handle);
+    ucs_status_t reg_device(uintptr_t address, size_t length,
+                            uct_mem_h *handle);
+    ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
+    ucs_status_t reg_failed(reg_request request, ucs_status_t failure,
+                            uct_mem_h *handle);
+    ucs_status_t reg_otherwise(const reg_request &request, ucs_status_t failure,
+                               uct_mem_h *handle);
+    uint32_t key_of_its_own(memh *handle);
+    ucs_status_t pack_by_uct_ib(memh *handle, const pack_request &request,
+                                void *buffer);
+
+    const original_domain original_;
+    plugin &shared_;
+    nic device_;
+    const cache::nic_id id_;
+    const bool peer_memory_; // uct_ib itself can register GPU memory
+};
 
 // A domain that takes GPU memory, where device and GPU can; null where they
 // cannot, which is reported.

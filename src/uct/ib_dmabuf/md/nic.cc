@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
+#include "../host/log.h"
+#include "../report.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <new>
 #include <pthread.h>
 #include <unistd.h>
@@ -20,33 +23,87 @@ constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 } // namespace
 
 nic::nic(const protection_domain &pd, const keys_layout &layout,
-         bool relaxed_order, gpu_vendor &gpu)
+         bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib)
     : pd_(pd), layout_(layout),
       access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
-      gpu_(gpu), copies_(gpu, pd, all_access)
+      by_uct_ib_(by_uct_ib), gpu_(gpu), copies_(gpu, pd, all_access)
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
                        [] { mutex_.unlock(); });
 }
 
+ucs_status_t nic::reg_by_us(int fd, uintptr_t address, size_t length,
+                            registration *made)
+{
+    const ucs_status_t status =
+        verbs_reg_dmabuf_mr(pd_, fd, address, length, access_, &made->mr);
+
+    if (status == UCS_OK) {
+        made->lkey = made->mr->lkey;
+        made->rkey = made->mr->rkey;
+    }
+    return status;
+}
+
+// For all that anybody may want of it, as others will share it.
+ucs_status_t nic::reg_by_uct_ib(int fd, uintptr_t address, size_t length,
+                                registration *made)
+{
+    reg_request request{reinterpret_cast<void *>(address), length,
+                        UCT_MD_MEM_ACCESS_RMA |
+                            UCT_MD_MEM_ACCESS_REMOTE_ATOMIC |
+                            UCT_MD_MEM_FLAG_HIDE_ERRORS};
+    request.fd          = fd;
+    request.memory_type = gpu_.memory_type();
+
+    errno                     = 0;
+    const ucs_status_t status = by_uct_ib_->reg(request, &made->original);
+    if (status != UCS_OK) {
+        const int error = errno;
+        warn_once(format("register by uct_ib %d", error),
+                  format("%s: UCX cannot register the dma-buf of %zu bytes of "
+                         "GPU memory at 0x%zx: %s (errno %d). %s",
+                         name(), length, address, ucs_status_string(status),
+                         error, staged_otherwise));
+        return ((error == ENOMEM) || (error == ENOSPC)) ? UCS_ERR_NO_MEMORY
+                                                        : status;
+    }
+    const handle_keys &theirs = *handle_keys::of(made->original);
+    made->lkey                = theirs.lkey();
+    made->rkey                = theirs.rkey(layout_);
+    flags_                    = theirs.flags(layout_);
+    return UCS_OK;
+}
+
+void nic::end(const registration &ended)
+{
+    if (ended.mr != nullptr) {
+        verbs_dereg_mr(*pd_.verbs, ended.mr);
+    } else {
+        by_uct_ib_->dereg(ended.original);
+    }
+}
+
 ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
 {
-    ibv_mr *mr = nullptr;
-    ucs_status_t status =
-        verbs_reg_dmabuf_mr(pd_, fd, address, length, access_, &mr);
+    registration made{};
+    const ucs_status_t status = (by_uct_ib_ != nullptr)
+                                    ? reg_by_uct_ib(fd, address, length, &made)
+                                    : reg_by_us(fd, address, length, &made);
     if (status != UCS_OK) {
         return status;
     }
 
+    made.process = getpid();
     try {
         std::lock_guard<std::mutex> guard(mutex_);
-        registrations_.insert_or_assign(mr->lkey, registration{mr, getpid()});
+        registrations_.insert_or_assign(made.lkey, made);
     } catch (const std::bad_alloc &) {
-        verbs_dereg_mr(*pd_.verbs, mr);
+        end(made);
         return UCS_ERR_NO_MEMORY;
     }
-    *handle = std::bit_cast<void *>(keys{mr->lkey, mr->rkey});
+    *handle = std::bit_cast<void *>(keys{made.lkey, made.rkey});
     return UCS_OK;
 }
 
@@ -60,11 +117,15 @@ void nic::dereg(void *handle)
 {
     decltype(registrations_)::node_type ended;
     {
+        // Whoever packs a key of it has looked whether it is revoked.
+        const std::lock_guard<std::mutex> wait(packing_);
+    }
+    {
         // Before the device can give the same key to another one.
         std::lock_guard<std::mutex> guard(mutex_);
         ended = registrations_.extract(std::bit_cast<keys>(handle).lkey);
     }
-    verbs_dereg_mr(*pd_.verbs, ended.mapped().mr);
+    end(ended.mapped());
     memh *waiting = ended.mapped().invalidated;
     while (waiting != nullptr) {
         memh *told                   = waiting;
@@ -98,7 +159,7 @@ void nic::dereg_alone(registration *own)
 {
     // In the child of a fork it is the parent's, and stays.
     if (own->process == getpid()) {
-        dereg(std::bit_cast<void *>(keys{own->mr->lkey, own->mr->rkey}));
+        dereg(std::bit_cast<void *>(keys{own->lkey, own->rkey}));
     }
 }
 

@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_MD_NIC_H_
 
 #include "../gpu.h"
+#include "../host/domain.h"
 #include "memh.h"
 #include "staging_pool.h"
 #include <bit>
@@ -12,9 +13,11 @@
 
 namespace ucx_ib_dmabuf {
 
-// A dma-buf that is registered.
+// A dma-buf that is registered: by us, or, where that is to be used, by uct_ib.
 struct registration {
     ibv_mr *mr;
+    uct_mem_h original;
+    uint32_t lkey, rkey;
     pid_t process;               // that made it
     memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock
 };
@@ -23,8 +26,10 @@ struct registration {
 // domains, for handles of its layout.
 class nic final : public registrar {
 public:
+    // `by_uct_ib`: what registers in our place; null: nobody.
     nic(const protection_domain &pd, const keys_layout &layout,
-        bool relaxed_order, gpu_vendor &gpu);
+        bool relaxed_order, gpu_vendor &gpu,
+        const original_domain *by_uct_ib = nullptr);
 
     // The device's, for messages.
     const char *name() const { return pd_.verbs_pd->context->device->name; }
@@ -32,6 +37,14 @@ public:
     ucs_status_t reg(int fd, uintptr_t address, size_t length,
                      void **handle) override;
     void dereg(void *handle) override;
+    bool users_keep() const override
+    {
+        return by_uct_ib_ != nullptr && by_uct_ib_->keeps_handles();
+    }
+    void let_go(uintptr_t address, size_t length) override
+    {
+        by_uct_ib_->let_go(address, length);
+    }
 
     // A handle for one user of the cache's region, to be destroyed; null
     // without memory.
@@ -41,6 +54,15 @@ public:
     // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
     registration *reg_alone(const memh &handle);
     void dereg_alone(registration *own);
+
+    // Held while uct_ib packs a key of a registration: it makes some keys only
+    // then, locking nothing, and the registration is not to end meanwhile.
+    std::mutex &packing() { return packing_; }
+    // The registration behind the handle's region, which is not revoked.
+    registration *behind(const memh &handle)
+    {
+        return find(handle.used->handle);
+    }
 
     // A handle for one operation on a host copy; null if that fails.
     memh *stage(uintptr_t address, size_t length);
@@ -59,13 +81,21 @@ private:
         uint32_t lkey, rkey;
     };
 
+    ucs_status_t reg_by_uct_ib(int fd, uintptr_t address, size_t length,
+                               registration *made);
+    ucs_status_t reg_by_us(int fd, uintptr_t address, size_t length,
+                           registration *made);
+    void end(const registration &ended);
     registration *find(void *handle);
 
     const protection_domain pd_;
     const keys_layout layout_;
     const int access_;
+    const original_domain *const by_uct_ib_;
+    std::atomic<uint32_t> flags_{0}; // of uct_ib's handles
     gpu_vendor &gpu_;
     staging_pool copies_;
+    std::mutex packing_;
     // Of all NICs: a fork waits for it, as the child may close what another
     // thread was just changing.
     static std::mutex mutex_;
@@ -76,7 +106,8 @@ private:
 inline memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
     const auto both = std::bit_cast<keys>(used->handle);
-    memh *created   = new (std::nothrow) memh(layout_, both.lkey, both.rkey);
+    memh *created =
+        new (std::nothrow) memh(layout_, both.lkey, both.rkey, flags_);
 
     if (created != nullptr) {
         created->address = address;

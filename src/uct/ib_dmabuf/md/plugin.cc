@@ -125,6 +125,11 @@ void plugin::on_change(uintptr_t address, size_t length) noexcept
     cache_.invalidate(address, length);
 }
 
+void plugin::on_release(uintptr_t address, size_t length) noexcept
+{
+    cache_.release(address, length);
+}
+
 void plugin::on_events_missed(const char *why) noexcept
 {
     if (config.check_identity == on_off_auto::off) {

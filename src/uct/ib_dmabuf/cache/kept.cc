@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine.h"
+
+// Users may keep regions in a cache of theirs, where no use of them is seen.
+// What must not be used any more, or stands in the way, is asked back.
+namespace ucx_ib_dmabuf {
+
+// The NIC stays until ask_back() is over.
+void engine::keep(guard &, kept_regions *result, const cached_region *e)
+{
+    nic_slot &slot = nics_[e->nic];
+    if (slot.kept) {
+        span &of = (*result)[e->nic];
+        slot.busy += of.empty();
+        of = of.empty() ? e->bytes : hull(of, e->bytes);
+    }
+}
+
+kept_regions engine::kept_of(guard &locked, const batch &retired)
+{
+    kept_regions result{};
+    for (const cached_region *e = retired.first(); e != nullptr;
+         e                      = e->rest->next_in_batch) {
+        keep(locked, &result, e);
+    }
+    return result;
+}
+
+void engine::ask_back(const kept_regions &kept)
+{
+    bool asked = false;
+    for (nic_id nic = 0; nic < max_nics; ++nic) {
+        if (kept[nic].empty()) {
+            continue;
+        }
+        nics_[nic].nic->let_go(kept[nic].lo, kept[nic].size());
+        guard locked(lock_);
+        --nics_[nic].busy;
+        asked = true;
+    }
+    if (asked) {
+        changed_.notify_all();
+    }
+}
+
+// From now on nothing is to be kept, and what was is asked back.
+void engine::need_each_use()
+{
+    if (each_use_.exchange(true)) {
+        return;
+    }
+    kept_regions kept{};
+    {
+        guard locked(lock_);
+        for (const cached_region *e = lru_.oldest(); e != nullptr;
+             e                      = e->rest->newer) {
+            keep(locked, &kept, e);
+        }
+    }
+    ask_back(kept);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "abi_v2.h"
+#include <cstring>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using query_function   = ucs_status_t(uct_md_h md, uct_md_attr_v2 *attr);
+using mem_reg_function = ucs_status_t(uct_md_h md, void *address, size_t length,
+                                      const uct_md_mem_reg_params *params,
+                                      uct_mem_h *memh);
+
+ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
+{
+    decorated &self = decorated::of(md);
+    const ucs_status_t status =
+        self.original.op<query_function>(op_query)(md, attr);
+
+    if (status == UCS_OK) {
+        domain_attributes neutral{attr->flags, attr->reg_mem_types};
+        self.user->query(&neutral);
+        attr->flags         = neutral.flags;
+        attr->reg_mem_types = neutral.reg_mem_types;
+    }
+    return status;
+}
+
+ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
+                        const uct_md_mem_reg_params *params,
+                        uct_mem_h *memh) noexcept
+{
+    const auto has = [params](uint64_t field) {
+        return (params->field_mask & field) != 0;
+    };
+    reg_request request{address, length, 0};
+
+    request.params = params;
+    if (has(UCT_MD_MEM_REG_FIELD_FLAGS)) {
+        request.flags = params->flags;
+    }
+    if (has(UCT_MD_MEM_REG_FIELD_DMABUF_FD)) {
+        request.fd = params->dmabuf_fd;
+    }
+    if (has(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET)) {
+        request.offset = params->dmabuf_offset;
+    }
+    if (has(UCT_MD_MEM_REG_FIELD_MEM_TYPE)) {
+        request.memory_type = params->mem_type;
+    }
+    return decorated::of(md).user->reg(request, memh);
+}
+
+} // namespace
+
+void abi_v2::replace_with(std::array<void *, max_ops> &ops,
+                          void *mkey_pack) const
+{
+    ops[op_query]     = reinterpret_cast<void *>(&md_query);
+    ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
+    ops[op_mkey_pack] = mkey_pack;
+}
+
+ucs_status_t abi_v2::query(const original_domain &from,
+                           domain_attributes *out) const
+{
+    union {
+        uct_md_attr_v2 begin;
+        char whole[4096]; // it grows with each version
+    } attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.begin.field_mask = ~uint64_t{0};
+    const ucs_status_t status =
+        from.op<query_function>(op_query)(from.md(), &attr.begin);
+    *out = {attr.begin.flags, attr.begin.reg_mem_types};
+    return status;
+}
+
+ucs_status_t abi_v2::reg(const original_domain &with,
+                         const reg_request &request, uct_mem_h *memh) const
+{
+    uct_md_mem_reg_params made{};
+    const auto *params =
+        static_cast<const uct_md_mem_reg_params *>(request.params);
+
+    if (params == nullptr) {
+        made.field_mask = UCT_MD_MEM_REG_FIELD_FLAGS;
+        made.flags      = request.flags;
+        if (request.fd >= 0) {
+            made.field_mask |= UCT_MD_MEM_REG_FIELD_DMABUF_FD |
+                               UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET;
+            made.dmabuf_fd     = request.fd;
+            made.dmabuf_offset = request.offset;
+        }
+        if (request.memory_type) {
+            made.field_mask |= UCT_MD_MEM_REG_FIELD_MEM_TYPE;
+            made.mem_type = *request.memory_type;
+        }
+        params = &made;
+    }
+    return with.op<mem_reg_function>(op_mem_reg)(with.md(), request.address,
+                                                 request.length, params, memh);
+}
+
+} // namespace ucx_ib_dmabuf

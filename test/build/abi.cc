@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Our declarations over the headers of a UCX, which abi.tap names: compiling it
+// is the test. UCX_MINOR is that UCX's minor version.
+#include <infiniband/verbs.h>
+#include <limits>
+
+#include <config.h>
+extern "C" {
+#include <ucm/event/event.h>
+#include <ucm/util/reloc.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/config/parser.h>
+#include <ucs/memory/memory_type.h>
+#include <ucs/memory/memtype_cache.h>
+#include <ucs/sys/string.h>
+#include <uct/api/v2/uct_v2.h>
+#include <uct/base/uct_component.h>
+#include <uct/base/uct_md.h>
+#include <uct/ib/base/ib_md.h>
+}
+#include <uct/ib_dmabuf/host/abi_1_13.h>
+#include <uct/ib_dmabuf/host/abi_v2.h>
+#include <uct/ib_dmabuf/host/log.h>
+#include <uct/ib_dmabuf/host/settings.h>
+#include <uct/ib_dmabuf/host/ucm.h>
+
+namespace ours = ucx_ib_dmabuf;
+
+#define SAME(name) static_assert(int64_t(ours::name) == int64_t(::name))
+#define AT(type, member, our_type, our_member)                                 \
+    static_assert(offsetof(::type, member) ==                                  \
+                  offsetof(ours::our_type, our_member));                       \
+    static_assert(sizeof(::type::member) == sizeof(ours::our_type::our_member))
+#define OP(member, place)                                                      \
+    static_assert(offsetof(::uct_md_ops_t, member) == (place) * sizeof(void *))
+
+// types.h
+static_assert(sizeof(::ucs_status_t) == sizeof(ours::ucs_status_t));
+static_assert(sizeof(::ucs_memory_type_t) == sizeof(ours::ucs_memory_type_t));
+SAME(UCS_OK);
+SAME(UCS_INPROGRESS);
+SAME(UCS_ERR_NO_RESOURCE);
+SAME(UCS_ERR_IO_ERROR);
+SAME(UCS_ERR_NO_MEMORY);
+SAME(UCS_ERR_INVALID_PARAM);
+SAME(UCS_ERR_INVALID_ADDR);
+SAME(UCS_ERR_NO_ELEM);
+SAME(UCS_ERR_NO_DEVICE);
+SAME(UCS_ERR_BUSY);
+SAME(UCS_ERR_CANCELED);
+SAME(UCS_ERR_EXCEEDS_LIMIT);
+SAME(UCS_ERR_UNSUPPORTED);
+SAME(UCS_MEMORY_TYPE_HOST);
+SAME(UCS_MEMORY_TYPE_CUDA);
+SAME(UCS_MEMORY_TYPE_CUDA_MANAGED);
+SAME(UCS_MEMORY_TYPE_ROCM);
+SAME(UCT_MD_MEM_FLAG_NONBLOCK);
+SAME(UCT_MD_MEM_FLAG_HIDE_ERRORS);
+SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
+SAME(UCT_MD_MEM_ACCESS_RMA);
+SAME(UCT_MD_MEM_DEREG_FIELD_MEMH);
+SAME(UCT_MD_MEM_DEREG_FIELD_FLAGS);
+SAME(UCT_MD_MEM_DEREG_FIELD_COMPLETION);
+SAME(UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
+SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS);
+#if UCX_MINOR >= 15
+SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
+SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO);
+#else
+static_assert(int(::UCT_MD_MKEY_PACK_FLAG_INVALIDATE) ==
+              int(ours::UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA));
+#endif
+AT(uct_completion_t, func, uct_completion_t, func);
+AT(uct_completion_t, count, uct_completion_t, count);
+AT(uct_completion_t, status, uct_completion_t, status);
+AT(uct_md_mem_dereg_params_t, field_mask, uct_md_mem_dereg_params_t,
+   field_mask);
+AT(uct_md_mem_dereg_params_t, flags, uct_md_mem_dereg_params_t, flags);
+AT(uct_md_mem_dereg_params_t, memh, uct_md_mem_dereg_params_t, memh);
+AT(uct_md_mem_dereg_params_t, comp, uct_md_mem_dereg_params_t, comp);
+AT(uct_md_mkey_pack_params_t, field_mask, uct_md_mkey_pack_params_t,
+   field_mask);
+AT(uct_md_mkey_pack_params_t, flags, uct_md_mkey_pack_params_t, flags);
+AT(uct_md_t, ops, uct_md_t, ops);
+AT(uct_md_t, component, uct_md_t, component);
+AT(uct_component_t, name, uct_component_t, name);
+AT(uct_component_t, md_open, uct_component_t, md_open);
+
+// abi.h
+OP(close, ours::op_close);
+OP(query, ours::op_query);
+OP(mem_reg, ours::op_mem_reg);
+OP(mem_dereg, ours::op_mem_dereg);
+OP(mkey_pack, ours::op_mkey_pack);
+static_assert(sizeof(::uct_md_ops_t) <= ours::max_ops * sizeof(void *));
+constexpr size_t pd_at = (UCX_MINOR <= 14) ? 32 : (UCX_MINOR == 15) ? 24 : 16;
+constexpr ours::keys_layout handles =
+    (UCX_MINOR == 13)   ? ours::keys_layout{1, 4}
+    : (UCX_MINOR <= 15) ? ours::keys_layout{2, 5}
+                        : ours::keys_layout{1, 2};
+static_assert(offsetof(::uct_ib_md_t, pd) == pd_at);
+static_assert(offsetof(::uct_ib_mem_t, lkey) == 0);
+static_assert(offsetof(::uct_ib_mem_t, rkey) == 4 * handles.remote);
+static_assert(offsetof(::uct_ib_mem_t, flags) == 4 * handles.flags);
+static_assert(UCT_IB_INVALID_MKEY == ours::handle_keys::invalid);
+
+// The variants' own.
+using completion_function = void (*)(::uct_completion_t *);
+#if UCX_MINOR == 13
+using open_function = ::ucs_status_t (*)(::uct_component_t *, const char *,
+                                         const ::uct_md_config_t *,
+                                         ::uct_md_h *);
+static_assert(sizeof(::uct_md_attr_t) == sizeof(ours::uct_md_attr_1_13));
+static_assert(offsetof(::uct_md_attr_t, cap.flags) ==
+              offsetof(ours::uct_md_attr_1_13, flags));
+static_assert(offsetof(::uct_md_attr_t, cap.reg_mem_types) ==
+              offsetof(ours::uct_md_attr_1_13, reg_mem_types));
+constexpr ::ucs_status_t (*query_1_13)(::uct_md_h, ::uct_md_attr_t *) =
+    ::uct_md_query_func_t{};
+constexpr ::ucs_status_t (*reg_1_13)(::uct_md_h, void *, size_t, unsigned,
+                                     ::uct_mem_h *) = ::uct_md_mem_reg_func_t{};
+#else
+SAME(UCT_MD_FLAG_REG_DMABUF);
+SAME(UCT_MD_MEM_REG_FIELD_FLAGS);
+SAME(UCT_MD_MEM_REG_FIELD_DMABUF_FD);
+SAME(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET);
+AT(uct_md_attr_v2_t, field_mask, uct_md_attr_v2, field_mask);
+AT(uct_md_attr_v2_t, flags, uct_md_attr_v2, flags);
+AT(uct_md_attr_v2_t, reg_mem_types, uct_md_attr_v2, reg_mem_types);
+static_assert(sizeof(::uct_md_attr_v2_t) <= 4096);
+AT(uct_md_mem_reg_params_t, field_mask, uct_md_mem_reg_params, field_mask);
+AT(uct_md_mem_reg_params_t, flags, uct_md_mem_reg_params, flags);
+AT(uct_md_mem_reg_params_t, dmabuf_fd, uct_md_mem_reg_params, dmabuf_fd);
+AT(uct_md_mem_reg_params_t, dmabuf_offset, uct_md_mem_reg_params,
+   dmabuf_offset);
+static_assert(sizeof(::uct_md_mem_reg_params_t) <=
+              sizeof(ours::uct_md_mem_reg_params));
+constexpr ::ucs_status_t (*query_v2)(::uct_md_h, ::uct_md_attr_v2_t *) =
+    ::uct_md_query_func_t{};
+constexpr ::ucs_status_t (*reg_v2)(::uct_md_h, void *, size_t,
+                                   const ::uct_md_mem_reg_params_t *,
+                                   ::uct_mem_h *) = ::uct_md_mem_reg_func_t{};
+#endif
+#if UCX_MINOR >= 22
+SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
+AT(uct_md_mem_reg_params_t, mem_type, uct_md_mem_reg_params, mem_type);
+#endif
+#if UCX_MINOR >= 16
+SAME(UCT_MD_MEM_SYMMETRIC_RKEY);
+constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
+                                 const ::uct_md_mkey_pack_params_t *,
+                                 void *) = ::uct_md_mkey_pack_func_t{};
+#else
+constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h,
+                                 const ::uct_md_mkey_pack_params_t *,
+                                 void *)          = ::uct_md_mkey_pack_func_t{};
+#endif
+#if UCX_MINOR >= 18
+SAME(UCT_MD_MEM_GVA);
+#endif
+constexpr ::ucs_status_t (*dereg)(::uct_md_h,
+                                  const ::uct_md_mem_dereg_params_t *) =
+    ::uct_md_mem_dereg_func_t{};
+
+// ucm.h
+SAME(UCM_EVENT_MEM_TYPE_ALLOC);
+SAME(UCM_EVENT_MEM_TYPE_FREE);
+SAME(UCM_EVENT_FLAG_NO_INSTALL);
+static_assert(sizeof(::ucm_event_t) <= sizeof(ours::ucm_event_t));
+static_assert(offsetof(::ucm_event_t, mem_type.address) ==
+              offsetof(ours::ucm_event_t, mem_type.address));
+static_assert(offsetof(::ucm_event_t, mem_type.size) ==
+              offsetof(ours::ucm_event_t, mem_type.size));
+static_assert(offsetof(::ucm_event_t, mem_type.mem_type) ==
+              offsetof(ours::ucm_event_t, mem_type.mem_type));
+#if UCX_MINOR >= 22
+static_assert(offsetof(::ucm_event_t, mem_type.sys_dev) ==
+              offsetof(ours::ucm_event_t, mem_type.sys_dev));
+static_assert(UCS_SYS_DEVICE_ID_UNKNOWN == 255);
+#endif
+AT(ucs_list_link_t, next, ucs_list_link_t, next);
+AT(ucm_reloc_patch_t, symbol, ucm_reloc_patch_t, symbol);
+AT(ucm_reloc_patch_t, value, ucm_reloc_patch_t, value);
+static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
+AT(ucm_event_installer_t, install, ucm_event_installer_t, install);
+AT(ucm_event_installer_t, list, ucm_event_installer_t, list);
+static_assert(offsetof(::ucm_global_config_t, cuda_hook_modes) ==
+              ((UCX_MINOR >= 18) ? 24 : 20));
+static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
+              (1 << UCM_MMAP_HOOK_BISTRO) == 4);
+
+// ucs.h, log.h
+static_assert(offsetof(::ucs_global_opts_t, log_component.log_level) == 0);
+static_assert(int(UCS_LOG_LEVEL_ERROR) == int(ours::log_level::error));
+static_assert(int(UCS_LOG_LEVEL_WARN) == int(ours::log_level::warn));
+static_assert(int(UCS_LOG_LEVEL_DEBUG) == int(ours::log_level::debug));
+static_assert(int(UCS_LOG_LEVEL_TRACE) == int(ours::log_level::trace));
+static_assert(sizeof(::ucs_memory_info_t) <= 16 * sizeof(uint64_t));
+
+// settings.h
+static_assert(sizeof(::ucs_config_field_t) ==
+              ((UCX_MINOR >= 17) ? 11 : 10) * sizeof(void *));
+static_assert(offsetof(::ucs_config_field_t, dfl_value) == 8);
+static_assert(offsetof(::ucs_config_field_t, offset) == 24);
+static_assert(offsetof(::ucs_config_field_t, parser.read) == 32);
+static_assert(offsetof(::ucs_config_global_list_entry_t, table) == 16);
+static_assert(offsetof(::ucs_config_global_list_entry_t, list) == 32);
+static_assert(UCS_MEMUNITS_INF == ours::setting_is_inf);
+static_assert(UCS_MEMUNITS_AUTO == ours::setting_is_auto);
+static_assert(UCS_ULUNITS_INF == ours::setting_is_inf);
+static_assert(int(UCS_CONFIG_OFF) == int(ours::on_off_auto::off));
+static_assert(int(UCS_CONFIG_ON) == int(ours::on_off_auto::on));
+static_assert(int(UCS_CONFIG_AUTO) == int(ours::on_off_auto::automatic));

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <barrier>
+#include <thread>
+#include <utility>
+
+// Users that keep regions in a cache of their own, as UCP does from 1.16.
+
+namespace {
+
+constexpr uintptr_t A = 0x7f0000000000;
+
+class kept_test : public cache_test {
+public:
+    kept_test()
+    {
+        nic.asked_back = [this](uintptr_t address, size_t length) {
+            asked.emplace_back(address, length);
+        };
+        restart();
+    }
+    ~kept_test() override { nic.asked_back = nullptr; }
+    kept_test(const kept_test &)            = delete;
+    kept_test &operator=(const kept_test &) = delete;
+
+protected:
+    // As UCP's cache does what it is asked.
+    void let_go(const region *kept)
+    {
+        nic.asked_back = [this, kept](uintptr_t address,
+                                      size_t length) mutable {
+            asked.emplace_back(address, length);
+            cache->put(std::exchange(kept, nullptr));
+        };
+    }
+    void release_surely(uintptr_t base)
+    {
+        cache->release(base, gpu.size_at(base));
+        gpu.free(base);
+    }
+
+    std::vector<std::pair<uintptr_t, size_t>> asked;
+};
+
+} // namespace
+
+TEST_F(kept_test, released_memory_is_deregistered_although_it_is_kept)
+{
+    gpu.alloc(A, MiB);
+    const region *first = hold(A, MiB), *second = hold(A, MiB);
+    EXPECT_FALSE(cache->is_revoked(first));
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(counters().registered_bytes, 0u);
+    EXPECT_EQ(counters().mapped_bytes, 0u);
+    EXPECT_TRUE(cache->is_revoked(first));
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, MiB));
+
+    // What is at the address then is another region, also after the last put.
+    gpu.alloc(A, MiB);
+    const region *renewed = hold(A, MiB);
+    EXPECT_NE(renewed, first);
+    cache->put(first);
+    EXPECT_TRUE(cache->is_revoked(second));
+    cache->put(second);
+    EXPECT_FALSE(cache->is_revoked(renewed));
+    EXPECT_EQ(nic.live(), 1u);
+    cache->put(renewed);
+}
+
+TEST_F(kept_test, a_revoked_region_is_reused_after_its_last_user)
+{
+    for (int i = 0; i < 1000; ++i) {
+        gpu.alloc(A, MiB);
+        const region *kept = hold(A, MiB);
+        if (i > 0) {
+            EXPECT_EQ(kept, out);
+        }
+        out = kept;
+        release_surely(A);
+        EXPECT_EQ(nic.live(), 0u);
+        cache->put(kept);
+    }
+}
+
+// Others may be using what is left of it.
+TEST_F(kept_test, a_part_of_a_region_is_left_to_its_last_user)
+{
+    gpu.alloc(A, 2 * MiB, 0, true, true);
+    gpu.alloc(A + 2 * MiB, 2 * MiB, 0, true, true);
+    const region *kept = hold(A, 4 * MiB);
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_FALSE(cache->is_revoked(kept));
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, 4 * MiB));
+    cache->put(kept);
+    EXPECT_EQ(nic.live(), 0u);
+}
+
+// It may be there still.
+TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
+{
+    gpu.alloc(A, MiB);
+    const region *kept = hold(A, MiB);
+    release(A);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_EQ(asked.size(), 1u);
+    cache->put(kept);
+}
+
+TEST_F(kept_test, users_that_keep_nothing_are_not_revoked)
+{
+    nic.asked_back = nullptr;
+    restart();
+    gpu.alloc(A, MiB);
+    const region *used = hold(A, MiB);
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 1u);
+    cache->put(used);
+    EXPECT_EQ(nic.live(), 0u);
+}
+
+TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + 4 * MiB, MiB);
+    const region *revoked = hold(A, MiB), *kept = hold(A + 4 * MiB, MiB);
+    release_surely(A);
+    cache->detach(id);
+    EXPECT_EQ(nic.live(), 0u);
+    cache->put(revoked);
+    cache->put(kept);
+    id = cache->attach(nic);
+    use(A + 4 * MiB, MiB);
+}
+
+TEST_F(kept_test, a_missed_event_asks_for_what_is_kept)
+{
+    settings.check_identity = true;
+    restart();
+    EXPECT_TRUE(cache->needs_each_use());
+    gpu.alloc(A, MiB);
+    const region *kept = hold(A, MiB);
+    gpu.free(A);
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, MiB));
+    cache->put(kept);
+}
+
+TEST_F(kept_test, checks_that_begin_later_ask_for_all_that_is_kept)
+{
+    EXPECT_FALSE(cache->needs_each_use());
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + 4 * MiB, MiB);
+    use(A, MiB);
+    let_go(hold(A + 4 * MiB, MiB));
+    cache->check_identity();
+    cache->check_identity();
+    EXPECT_TRUE(cache->needs_each_use());
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, 5 * MiB));
+}
+
+TEST_F(kept_test, each_use_is_needed_where_room_is_limited)
+{
+    settings.max_regions = 4;
+    restart();
+    EXPECT_TRUE(cache->needs_each_use());
+
+    settings.max_regions = SIZE_MAX;
+    settings.max_bytes   = [](int) { return MiB; };
+    restart();
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    EXPECT_TRUE(cache->needs_each_use());
+}
+
+// The NIC has less room than anybody knew.
+TEST_F(kept_test, what_is_kept_makes_room_when_a_nic_has_none)
+{
+    nic.limit(MiB);
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + 4 * MiB, MiB);
+    let_go(hold(A, MiB));
+    use(A + 4 * MiB, MiB);
+    EXPECT_TRUE(cache->needs_each_use());
+    EXPECT_EQ(counters().evictions, 1u);
+}
+
+// Each region is deregistered once, whoever is last.
+TEST_F(kept_test, users_and_a_release_at_once)
+{
+    constexpr int rounds = 2000;
+    const region *kept[2];
+    std::barrier both(3);
+    auto user = [&](int mine) {
+        for (int i = 0; i < rounds; ++i) {
+            both.arrive_and_wait();
+            cache->put(kept[mine]);
+            both.arrive_and_wait();
+        }
+    };
+    std::thread users[] = {std::thread(user, 0), std::thread(user, 1)};
+    nic.asked_back      = [](uintptr_t, size_t) {};
+    for (int i = 0; i < rounds; ++i) {
+        gpu.alloc(A, MiB);
+        kept[0] = hold(A, MiB);
+        kept[1] = hold(A, MiB);
+        both.arrive_and_wait();
+        release_surely(A);
+        EXPECT_EQ(nic.live(), 0u);
+        both.arrive_and_wait();
+    }
+    for (std::thread &each : users) {
+        each.join();
+    }
+    EXPECT_EQ(nic.deregistered, uint64_t{rounds});
+}
