@@ -196,12 +196,27 @@ void cache::invalidate(uintptr_t address, size_t length)
     state_->invalidate(address, length);
 }
 
+void cache::release(uintptr_t address, size_t length)
+{
+    state_->invalidate(address, length);
+}
+
+bool cache::is_revoked(const region *) const
+{
+    return false;
+}
+
 bool cache::flush()
 {
     return false;
 }
 
 void cache::check_identity() {}
+
+bool cache::needs_each_use() const
+{
+    return false;
+}
 
 void cache::read_counters(cache_counters *out) const
 {

@@ -185,8 +185,8 @@ AT(ucm_reloc_patch_t, value, ucm_reloc_patch_t, value);
 static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
 AT(ucm_event_installer_t, install, ucm_event_installer_t, install);
 AT(ucm_event_installer_t, list, ucm_event_installer_t, list);
-static_assert(offsetof(::ucm_global_config_t, cuda_hook_modes) ==
-              ((UCX_MINOR >= 18) ? 24 : 20));
+static_assert(sizeof(::ucm_global_config_t::cuda_hook_modes) >=
+              sizeof(uint32_t));
 static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
               (1 << UCM_MMAP_HOOK_BISTRO) == 4);
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <uct/ib_dmabuf/host/library.h>
+#include <uct/ib_dmabuf/host/settings.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <uct/ib_dmabuf/host/ucs.h>
 #include <uct/ib_dmabuf/host/verbs.h>
@@ -17,11 +18,12 @@ inline void use_linked_ucx()
 {
     static ucs_functions ucs;
     static ucm_functions ucm;
+    config_parser parser;
     const library all   = library::everything();
     const char *missing = look_up_ucs(all, &ucs);
 
-    if ((missing != nullptr) ||
-        ((missing = look_up_ucm(all, &ucm)) != nullptr)) {
+    if ((missing != nullptr) || ((missing = parser.find(all)) != nullptr) ||
+        ((missing = look_up_ucm(all, parser, &ucm)) != nullptr)) {
         fprintf(stderr, "no %s\n", missing);
         abort();
     }

@@ -27,9 +27,9 @@ const char *host::find_all()
     in.find("ucs_arch_get_cpu_model", &cpu_model_);
     if (((missing = in.missing()) != nullptr) ||
         ((missing = look_up_ucs(uct_ib_, &ucs_)) != nullptr) ||
-        ((missing = look_up_ucm(uct_ib_, &ucm_)) != nullptr) ||
-        ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr) ||
-        ((missing = parser_.find(uct_ib_)) != nullptr)) {
+        ((missing = parser_.find(uct_ib_)) != nullptr) ||
+        ((missing = look_up_ucm(uct_ib_, parser_, &ucm_)) != nullptr) ||
+        ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
     abi_ = abi::of(uct_ib_);

@@ -2,9 +2,9 @@
 #include "ucm.h"
 #include "library.h"
 #include "look_up.h"
+#include "settings.h"
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 
 namespace ucx_ib_dmabuf {
@@ -13,18 +13,17 @@ namespace {
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
 
-// Bits of ucm_mmap_hook_mode_t in ucm_global_config_t's cuda_hook_modes: an
-// int@20, from 1.18 a 64-bit integer@24. Where the latter is, 20 is padding,
-// which is 0; where the former is 0, a switch follows, which has none of the
-// bits.
-uint64_t cuda_hook_modes(const char *options)
+// Bits of ucm_mmap_hook_mode_t. Null without a setting of that name. It is an
+// int in ucm_global_config_t, from 1.18 a 64-bit integer behind it: UCS knows
+// where. What is beside it is not to be looked at: from there on it is padding,
+// which ucs_global_opts_init() fills with what was on its stack.
+const uint32_t *cuda_hook_modes(const char *options, const config_parser &ucs)
 {
-    uint32_t before;
-    uint64_t after;
+    config_parser::ucx_setting setting;
 
-    memcpy(&before, options + 20, sizeof(before));
-    memcpy(&after, options + 24, sizeof(after));
-    return (before != 0) ? before : after;
+    return ucs.find_setting("UCM", "CUDA_HOOK_MODE", &setting)
+               ? reinterpret_cast<const uint32_t *>(options + setting.offset)
+               : nullptr;
 }
 
 // The last of the types' names is the unknown's, and a null follows.
@@ -40,7 +39,8 @@ ucs_memory_type_t unknown_type(const char *const *names)
 
 } // namespace
 
-const char *look_up_ucm(const library &ucx, ucm_functions *out)
+const char *look_up_ucm(const library &ucx, const config_parser &ucs,
+                        ucm_functions *out)
 {
     look_up in(ucx);
     const char *options      = nullptr;
@@ -54,17 +54,21 @@ const char *look_up_ucm(const library &ucx, ucm_functions *out)
     in.find_variable("ucm_event_installer_list", &out->event_installer_list);
     in.find_variable("ucm_global_opts", &options);
     in.find_variable("ucs_memory_type_names", &names);
-    if (in.missing() == nullptr) {
-        const char *first = nullptr;
-        if (!read_memory(names, &first) || (first == nullptr)) {
-            return "names of memory types";
-        }
-        const uint64_t modes    = cuda_hook_modes(options);
-        out->hook_by_relocation = (modes & (1u << 1)) != 0;
-        out->hook_by_bistro     = (modes & (1u << 2)) != 0;
-        out->unknown_type       = unknown_type(names);
+    if (in.missing() != nullptr) {
+        return in.missing();
     }
-    return in.missing();
+    const char *first = nullptr;
+    if (!read_memory(names, &first) || (first == nullptr)) {
+        return "names of memory types";
+    }
+    const uint32_t *modes = cuda_hook_modes(options, ucs);
+    if (modes == nullptr) {
+        return "UCX_MEM_CUDA_HOOK_MODE";
+    }
+    out->hook_by_relocation = (*modes & (1u << 1)) != 0;
+    out->hook_by_bistro     = (*modes & (1u << 2)) != 0;
+    out->unknown_type       = unknown_type(names);
+    return nullptr;
 }
 
 bool add_ucm(const ucm_functions &added) noexcept

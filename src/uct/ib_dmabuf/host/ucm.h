@@ -8,6 +8,7 @@
 
 namespace ucx_ib_dmabuf {
 
+class config_parser;
 class library;
 
 // UCM: events of memory that is allocated and released. The same in every UCX,
@@ -74,8 +75,9 @@ struct ucm_functions {
     ucs_memory_type_t unknown_type;
 };
 
-// Null, or the name of a symbol that is missing.
-const char *look_up_ucm(const library &ucx, ucm_functions *out);
+// Null, or the name of what is missing. `ucs` knows the settings of that UCX.
+const char *look_up_ucm(const library &ucx, const config_parser &ucs,
+                        ucm_functions *out);
 
 // From now on that UCM is told of releases. False: there are too many. Kept by
 // reference, for good.

@@ -84,9 +84,9 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
     if (!original_.is_one_operation(request)) {
         warn_once("lasting",
                   "GPU memory that UCX registers for longer than an operation "
-                  "cannot be staged: what needs it fails. UCX does so with "
-                  "UCX_PROTO_ENABLE=y and UCX_RNDV_FRAG_MEM_TYPE=cuda, and for "
-                  "ucp_mem_map()");
+                  "cannot be staged: what needs it fails. UCX does so from "
+                  "1.16 on, before that with UCX_PROTO_ENABLE=y and "
+                  "UCX_RNDV_FRAG_MEM_TYPE=cuda, and for ucp_mem_map()");
         return failure;
     }
 
