@@ -9,4 +9,5 @@ EXTRA_DIST += \
     docs/demo.md \
     docs/events.md \
     docs/lab.md \
-    docs/simulated-gpu.md
+    docs/simulated-gpu.md \
+    docs/ucx-generations.md
