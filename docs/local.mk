@@ -11,4 +11,5 @@ EXTRA_DIST += \
     docs/ucp-cache.md \
     docs/lab.md \
     docs/simulated-gpu.md \
-    docs/ucx-cost-model.md
+    docs/ucx-cost-model.md \
+    docs/ucx-generations.md
