@@ -4,10 +4,8 @@
 // messages. A registration that outlived its memory would send the old bytes,
 // or receive into memory that nobody sees.
 #include "job.h"
-#include <fstream>
 #include <mpi.h>
 #include <optional>
-#include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -175,46 +173,6 @@ void run(job &in, memory, memory)
     from.release(data);
 }
 
-// Bytes of memory files, of which the simulated GPU's memory is made: a dma-buf
-// that is registered keeps its pages.
-size_t memory_in_files()
-{
-    std::ifstream lines("/proc/meminfo");
-    std::string name, unit;
-    size_t kilobytes;
-
-    while (lines >> name >> kilobytes) {
-        if (name == "Shmem:") {
-            return kilobytes << 10;
-        }
-        std::getline(lines, unit);
-    }
-    return 0;
-}
-
-// By the release alone: no operation follows. Another thread may do it.
-void run_released(job &in, memory, memory)
-{
-    by_malloc from;
-    uint8_t *other = from.allocate();
-
-    send_round(in, other, 0); // UCX makes what it needs
-    MPI_Barrier(MPI_COMM_WORLD);
-    const size_t before = memory_in_files();
-    MPI_Barrier(MPI_COMM_WORLD);
-    uint8_t *data = from.allocate();
-    send_round(in, data, 0);
-    send_round(in, data, 1);
-    from.release(data);
-    int looks = 0;
-    while (memory_in_files() >= before + length && ++looks < 1000) {
-        usleep(10000);
-    }
-    in.expect(looks < 1000, "released memory stays pinned");
-    MPI_Barrier(MPI_COMM_WORLD);
-    from.release(other);
-}
-
 void run_many(job &in, memory, memory)
 {
     by_malloc from;
@@ -252,7 +210,6 @@ void add_reuse(std::vector<test_case> *cases)
     // UCX from 1.18 on crashes there, with the plug-in and without.
     cases->push_back({"reset", "memory used again: cuDevicePrimaryCtxReset",
                       run<by_context>});
-    cases->push_back({"kept", "released memory is not pinned", run_released});
     cases->push_back({"kept", "many buffers in turn", run_many});
 }
 
