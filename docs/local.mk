@@ -11,5 +11,6 @@ EXTRA_DIST += \
     docs/ucp-cache.md \
     docs/lab.md \
     docs/simulated-gpu.md \
+    docs/soak.md \
     docs/ucx-cost-model.md \
     docs/ucx-generations.md
