@@ -100,9 +100,8 @@ void region_pool::give(cached_region *e)
     e->retired      = false;
     e->claimed      = false;
     e->revoked      = false;
+    e->ended        = false;
     e->why          = cause::none;
-
-    e->rest->deregistered = false;
     free_.push(e);
 }
 

@@ -29,8 +29,6 @@ struct region_rest {
     cached_region *sibling = nullptr;
     pieces memory;
     uint64_t claim = 0; // its number, if it is claimed
-    // Deregistered although somebody has it, who gives it to the pool.
-    bool deregistered = false;
     // References of threads that have no record.
     uint32_t extra_references = 0;
     uint32_t generation       = 0; // of the cache: how many forks ago
@@ -54,7 +52,8 @@ struct alignas(64) cached_region : region {
     std::atomic<bool> unasked{false}; // made because another NIC asked
     bool retired = false;             // out of the index, for good
     bool claimed = false;             // somebody deregisters it, or has done so
-    bool revoked = false;             // claimed although somebody has it
+    bool revoked = false;             // claimed although somebody has it,
+    bool ended   = false; // deregistered so: he gives it to the pool
     cause why    = cause::none;
 
     bool covers(uintptr_t at, size_t count) const

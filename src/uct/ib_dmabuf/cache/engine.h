@@ -74,8 +74,9 @@ struct pending {
     pending *next = nullptr;
 };
 
-// What users of each NIC may keep of what was retired.
-using kept_regions = std::array<span, max_nics>;
+// What users of each NIC may keep of what was retired; mostly nothing, and a
+// kilobyte of that would cost a good part of a release.
+using kept_regions = std::optional<std::array<span, max_nics>>;
 
 // The inside of a cache. Functions that take a `guard` are called with the
 // lock held, those that take a `writer` also while nobody reads the indexes;

@@ -10,7 +10,10 @@ void engine::keep(guard &, kept_regions *result, const cached_region *e)
 {
     nic_slot &slot = nics_[e->nic];
     if (slot.kept) {
-        span &of = (*result)[e->nic];
+        if (!*result) {
+            result->emplace();
+        }
+        span &of = (**result)[e->nic];
         slot.busy += of.empty();
         of = of.empty() ? e->bytes : hull(of, e->bytes);
     }
@@ -18,7 +21,7 @@ void engine::keep(guard &, kept_regions *result, const cached_region *e)
 
 kept_regions engine::kept_of(guard &locked, const batch &retired)
 {
-    kept_regions result{};
+    kept_regions result;
     for (const cached_region *e = retired.first(); e != nullptr;
          e                      = e->rest->next_in_batch) {
         keep(locked, &result, e);
@@ -28,19 +31,18 @@ kept_regions engine::kept_of(guard &locked, const batch &retired)
 
 void engine::ask_back(const kept_regions &kept)
 {
-    bool asked = false;
+    if (!kept) {
+        return;
+    }
     for (nic_id nic = 0; nic < max_nics; ++nic) {
-        if (kept[nic].empty()) {
-            continue;
+        const span of = (*kept)[nic];
+        if (!of.empty()) {
+            nics_[nic].nic->let_go(of.lo, of.size());
+            guard locked(lock_);
+            --nics_[nic].busy;
         }
-        nics_[nic].nic->let_go(kept[nic].lo, kept[nic].size());
-        guard locked(lock_);
-        --nics_[nic].busy;
-        asked = true;
     }
-    if (asked) {
-        changed_.notify_all();
-    }
+    changed_.notify_all();
 }
 
 // From now on nothing is to be kept, and what was is asked back.
@@ -49,7 +51,7 @@ void engine::need_each_use()
     if (each_use_.exchange(true)) {
         return;
     }
-    kept_regions kept{};
+    kept_regions kept;
     {
         guard locked(lock_);
         for (const cached_region *e = lru_.oldest(); e != nullptr;

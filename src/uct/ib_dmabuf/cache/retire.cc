@@ -135,7 +135,7 @@ void engine::give(guard &locked, cached_region *e)
         pool_.give(e);
         return;
     }
-    e->rest->deregistered = true;
+    e->ended = true;
     retired_.add(e);
 }
 
@@ -153,11 +153,11 @@ void engine::last_reference(cached_region *e)
     {
         guard locked(lock_);
         if (e->rest->generation != generation_ || !e->retired ||
-            (e->claimed && !e->rest->deregistered)) {
+            (e->claimed && !e->ended)) {
             return;
         }
         retired_.remove(e);
-        if (e->rest->deregistered) {
+        if (e->ended) {
             give(locked, e);
             return;
         }
