@@ -19,8 +19,7 @@ enum md_op {
     op_mem_dereg = 6,
     op_mkey_pack = 8,
 };
-constexpr size_t common_ops = 9;
-constexpr size_t max_ops    = 16;
+constexpr size_t max_ops = 16;
 
 // A memory domain of uct_ib's with our operations in place of its own.
 struct decorated {
@@ -33,6 +32,26 @@ struct decorated {
         return *reinterpret_cast<decorated *>(md->ops);
     }
 };
+
+// query(), with a generation's own attributes: uct_ib's, as the user changes
+// them.
+template <class Attributes>
+ucs_status_t query_decorated(uct_md_h md, Attributes *attr) noexcept
+{
+    using query_function = ucs_status_t(uct_md_h, Attributes *);
+
+    decorated &self = decorated::of(md);
+    const ucs_status_t status =
+        self.original.op<query_function>(op_query)(md, attr);
+
+    if (status == UCS_OK) {
+        domain_attributes neutral{attr->flags, attr->reg_mem_types};
+        self.user->query(&neutral);
+        attr->flags         = neutral.flags;
+        attr->reg_mem_types = neutral.reg_mem_types;
+    }
+    return status;
+}
 
 // Gives the domain operations that call `user`'s.
 void put_in_place(uct_md_h md, const original_domain &original,

@@ -5,7 +5,6 @@
 #include "abi_1_13.h"
 #include "abi.h"
 #include "caller.h"
-#include <cstring>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -16,20 +15,6 @@ using mem_reg_function = ucs_status_t(uct_md_h md, void *address, size_t length,
 using mkey_pack_function = ucs_status_t(uct_md_h md, uct_mem_h memh,
                                         const uct_md_mkey_pack_params_t *params,
                                         void *buffer);
-
-ucs_status_t md_query(uct_md_h md, uct_md_attr_1_13 *attr) noexcept
-{
-    decorated &self     = decorated::of(md);
-    ucs_status_t status = self.original.op<query_function>(op_query)(md, attr);
-
-    if (status == UCS_OK) {
-        domain_attributes neutral{attr->flags, attr->reg_mem_types};
-        self.user->query(&neutral);
-        attr->flags         = neutral.flags;
-        attr->reg_mem_types = neutral.reg_mem_types;
-    }
-    return status;
-}
 
 ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
                         unsigned flags, uct_mem_h *memh) noexcept
@@ -60,7 +45,8 @@ public:
 
     void replace(std::array<void *, max_ops> &ops) const override
     {
-        ops[op_query]     = reinterpret_cast<void *>(&md_query);
+        ops[op_query] =
+            reinterpret_cast<void *>(&query_decorated<uct_md_attr_1_13>);
         ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
         ops[op_mkey_pack] = reinterpret_cast<void *>(&md_mkey_pack);
     }

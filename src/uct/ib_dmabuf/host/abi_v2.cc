@@ -10,21 +10,6 @@ using mem_reg_function = ucs_status_t(uct_md_h md, void *address, size_t length,
                                       const uct_md_mem_reg_params *params,
                                       uct_mem_h *memh);
 
-ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
-{
-    decorated &self = decorated::of(md);
-    const ucs_status_t status =
-        self.original.op<query_function>(op_query)(md, attr);
-
-    if (status == UCS_OK) {
-        domain_attributes neutral{attr->flags, attr->reg_mem_types};
-        self.user->query(&neutral);
-        attr->flags         = neutral.flags;
-        attr->reg_mem_types = neutral.reg_mem_types;
-    }
-    return status;
-}
-
 ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
                         const uct_md_mem_reg_params *params,
                         uct_mem_h *memh) noexcept
@@ -55,7 +40,7 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
 void abi_v2::replace_with(std::array<void *, max_ops> &ops,
                           void *mkey_pack) const
 {
-    ops[op_query]     = reinterpret_cast<void *>(&md_query);
+    ops[op_query] = reinterpret_cast<void *>(&query_decorated<uct_md_attr_v2>);
     ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
     ops[op_mkey_pack] = mkey_pack;
 }

@@ -113,7 +113,7 @@ inline ucs_status_t memory_domain::hand_out(const region *used,
         return UCS_ERR_NO_MEMORY;
     }
     *handle = created->to_uct();
-    if (original_.keeps_handles() && shared_.registrations().needs_each_use()) {
+    if (users_keep_ && shared_.registrations().needs_each_use()) {
         original_.let_go(address, length);
     }
     return UCS_OK;
@@ -208,7 +208,8 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
       device_(original.pd(), original.layout(), original.relaxed_order(),
               shared.gpu(),
               original_.registers_dmabuf() ? &original_ : nullptr),
-      id_(shared.registrations().attach(device_)), peer_memory_(peer_memory)
+      id_(shared.registrations().attach(device_)), peer_memory_(peer_memory),
+      users_keep_(original_.keeps_handles())
 {
 }
 

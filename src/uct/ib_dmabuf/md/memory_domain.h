@@ -45,6 +45,7 @@ private:
     nic device_;
     const cache::nic_id id_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
+    const bool users_keep_;  // original_'s, which a hit would call for
 };
 
 // A domain that takes GPU memory, where device and GPU can; null where they
