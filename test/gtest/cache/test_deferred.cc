@@ -21,6 +21,7 @@ constexpr uintptr_t A = uintptr_t{1} << 40;
 constexpr uintptr_t B = A + (size_t{1} << 30);
 
 std::atomic<bool> no_threads{false};
+std::function<void()> while_one_is_made; // the next thread
 
 // Says which thread deregisters, which waits as long as it is told to.
 class slow_nic : public fakes::nic {
@@ -237,6 +238,41 @@ TEST_F(deferred_test, without_a_thread_it_is_done_all_the_same)
     no_threads = false;
 }
 
+TEST_F(deferred_test, nobody_waits_while_the_thread_is_made)
+{
+    std::future<void> other;
+    bool over = false;
+    use(A, 1);
+    while_one_is_made = [&] {
+        other = std::async(std::launch::async, [&] { use(B, 1); });
+        over  = other.wait_for(std::chrono::seconds(5)) ==
+               std::future_status::ready;
+    };
+    cache->invalidate(A, 4 * MiB);
+    other.get();
+    EXPECT_TRUE(over);
+    EXPECT_TRUE(cache->flush());
+    EXPECT_EQ(slow.live(), 1u);
+}
+
+TEST_F(deferred_test, what_others_leave_to_a_thread_that_cannot_be_made)
+{
+    constexpr uintptr_t C = B + (size_t{1} << 30);
+    gpu.alloc(C, 4 * MiB);
+    use(A, 1);
+    use(C, 1);
+    while_one_is_made = [&] {
+        std::thread([&] { cache->invalidate(C, 4 * MiB); }).join();
+        EXPECT_EQ(slow.live(), 2u);
+        no_threads = true;
+    };
+    cache->invalidate(A, 4 * MiB);
+    EXPECT_EQ(slow.live(), 0u);
+    EXPECT_EQ(counters().regions, 0u);
+    no_threads = false;
+    release(C);
+}
+
 #ifndef __SANITIZE_THREAD__ // which allows no threads in such a child
 TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
 {
@@ -282,5 +318,8 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *how,
 {
     static auto *real = reinterpret_cast<decltype(&pthread_create)>(
         dlsym(RTLD_NEXT, "pthread_create"));
+    if (auto then = std::exchange(while_one_is_made, nullptr)) {
+        then();
+    }
     return no_threads ? EAGAIN : real(thread, how, run, with);
 }

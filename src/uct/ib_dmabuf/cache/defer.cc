@@ -17,26 +17,28 @@ void engine::deregister_soon(batch *claimed)
     }
 }
 
-// False if there is no thread and none can be made.
+// False, and with what else waits, if there is no thread and none can be made.
 bool engine::defer(batch *claimed)
 {
     guard locked(lock_);
-    if (!deferred_.running) {
-        auto run = [](void *self) -> void * {
-            static_cast<engine *>(self)->run_deferred();
-            return nullptr;
-        };
-        deferred_.running = deferred_.thread.start(run, this);
-        if (!deferred_.running) {
-            return false;
-        }
-    }
     while (cached_region *e = claimed->pop()) {
         deferred_.waiting.push(e);
     }
+    const bool first  = !deferred_.running;
+    deferred_.running = true;
     locked.unlock();
     deferred_changed_.notify_all();
-    return true;
+    auto run = [](void *self) -> void * {
+        static_cast<engine *>(self)->run_deferred();
+        return nullptr;
+    };
+    if (!first || deferred_.thread.start(run, this)) {
+        return true;
+    }
+    locked.lock();
+    deferred_.running = false;
+    std::swap(*claimed, deferred_.waiting);
+    return false;
 }
 
 void engine::run_deferred()
