@@ -74,9 +74,11 @@ struct pending {
     pending *next = nullptr;
 };
 
-// What users of each NIC may keep of what was retired; mostly nothing, and a
-// kilobyte of that would cost a good part of a release.
-using kept_regions = std::optional<std::array<span, max_nics>>;
+// Of which NICs users may keep what was retired, and where all of that lies.
+struct kept_regions {
+    nic_set nics;
+    span range;
+};
 
 // The inside of a cache. Functions that take a `guard` are called with the
 // lock held, those that take a `writer` also while nobody reads the indexes;
@@ -137,9 +139,9 @@ private:
     ucs_status_t register_with(nic_id nic, exports *memory, pending *work);
     bool still_current(const memory_run &memory);
     ucs_status_t publish(pending *work, cached_region **out);
-    cached_region *make_region(guard &, const pending &work, unsigned i);
+    cached_region *add_region(writer &, const pending &work, unsigned i,
+                              batch *replaced);
     bool insert(writer &, cached_region *e, batch *replaced);
-    void undo(pending *work);
     void note_failure(pending *work, ucs_status_t status);
 
     // evict.cc

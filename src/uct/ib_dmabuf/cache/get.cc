@@ -183,10 +183,22 @@ span engine::free_around(guard &, nic_id nic, span memory, span request) const
     return room;
 }
 
+// Undoes what has not become a region; then who waits for it may go on.
 void engine::end(pending *work)
 {
+    registered &what = work->made;
+    for (unsigned i = 0; i < what.count; ++i) {
+        call_dereg(what.nic[i], what.handle[i], what.range, "not published");
+        count(count_.deregistrations);
+    }
     {
         guard locked(lock_);
+        for (unsigned i = 0; i < what.count; ++i) {
+            budget_.remove(what.nic[i], what.range.size());
+        }
+        if (what.mapped) {
+            budget_.unmap(work->memory.device, what.range.size());
+        }
         pending **link = &pending_;
         while (*link != nullptr && *link != work) {
             link = &(*link)->next;

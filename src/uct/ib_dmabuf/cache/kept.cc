@@ -10,12 +10,10 @@ void engine::keep(guard &, kept_regions *result, const cached_region *e)
 {
     nic_slot &slot = nics_[e->nic];
     if (slot.kept) {
-        if (!*result) {
-            result->emplace();
-        }
-        span &of = (**result)[e->nic];
-        slot.busy += of.empty();
-        of = of.empty() ? e->bytes : hull(of, e->bytes);
+        slot.busy += !result->nics[e->nic];
+        result->range =
+            result->nics.none() ? e->bytes : hull(result->range, e->bytes);
+        result->nics.set(e->nic);
     }
 }
 
@@ -31,13 +29,12 @@ kept_regions engine::kept_of(guard &locked, const batch &retired)
 
 void engine::ask_back(const kept_regions &kept)
 {
-    if (!kept) {
+    if (kept.nics.none()) {
         return;
     }
     for (nic_id nic = 0; nic < max_nics; ++nic) {
-        const span of = (*kept)[nic];
-        if (!of.empty()) {
-            nics_[nic].nic->let_go(of.lo, of.size());
+        if (kept.nics[nic]) {
+            nics_[nic].nic->let_go(kept.range.lo, kept.range.size());
             guard locked(lock_);
             --nics_[nic].busy;
         }

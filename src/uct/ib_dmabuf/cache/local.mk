@@ -39,6 +39,7 @@ cache_sources = \
 
 noinst_LTLIBRARIES            += libib_dmabuf_cache.la
 libib_dmabuf_cache_la_SOURCES  = $(cache_sources)
+libib_dmabuf_cache_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 
 # The same with its assertions, for the tests.
 check_LTLIBRARIES                   += libib_dmabuf_cache_debug.la

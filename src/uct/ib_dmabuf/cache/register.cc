@@ -43,7 +43,6 @@ ucs_status_t engine::make(pending *work, cached_region **out)
         status =
             still_current(work->memory) ? publish(work, out) : UCS_ERR_CANCELED;
     }
-    undo(work);
     return status;
 }
 
@@ -57,21 +56,17 @@ ucs_status_t engine::try_range(pending *work, bool exact)
     if (status != UCS_OK) {
         return status;
     }
-    nic_set unused = work->nics;
     do {
         status = export_and_register(work);
     } while (lacks_room(status) && make_room(work, status));
-    made.mapped = made.count > 0;
-    for (unsigned i = 0; i < made.count; ++i) {
-        unused.reset(made.nic[i]);
-    }
-    guard locked(lock_);
-    for (nic_id each = 0; each < nic_end_; ++each) {
-        if (unused[each]) {
-            budget_.remove(each, made.range.size());
+    made.mapped = status == UCS_OK;
+    if (status != UCS_OK) {
+        guard locked(lock_);
+        for (nic_id each = 0; each < nic_end_; ++each) {
+            if (work->nics[each]) {
+                budget_.remove(each, made.range.size());
+            }
         }
-    }
-    if (!made.mapped) {
         budget_.unmap(work->memory.device, made.range.size());
     }
     return status;
@@ -83,8 +78,9 @@ ucs_status_t engine::prepare(pending *work, bool exact)
 {
     guard locked(lock_);
     span range = work->made.range;
-    if (!exact && nics_[work->nic].index.first(range) != nullptr &&
-        !budget_.lacking(work->memory.device, range.size(), 1).nothing()) {
+    if (!exact &&
+        !budget_.lacking(work->memory.device, range.size(), 1).nothing() &&
+        nics_[work->nic].index.first(range) != nullptr) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     ucs_status_t status = reserve(locked, *work);
@@ -127,12 +123,14 @@ ucs_status_t engine::export_and_register(pending *work)
     ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
-    for (nic_id other = 0;
-         status == UCS_OK && work->nics.count() > 1 && other < max_nics;
-         ++other) {
-        if (work->nics[other] && other != work->nic) {
-            register_with(other, &memory, work);
+    nic_set others = work->nics;
+    others.reset(work->nic);
+    for (nic_id each = 0; status == UCS_OK && others.any(); ++each) {
+        if (others[each] && register_with(each, &memory, work) != UCS_OK) {
+            guard locked(lock_);
+            budget_.remove(each, range.size());
         }
+        others.reset(each);
     }
     count(count_.exports, memory.made());
     work->made.by_memory = status != UCS_OK && memory.failed();
@@ -176,7 +174,8 @@ bool engine::still_current(const memory_run &memory)
 // made all that has become a region; the rest is to be undone.
 ucs_status_t engine::publish(pending *work, cached_region **out)
 {
-    registered *what = &work->made;
+    registered *what    = &work->made;
+    ucs_status_t status = UCS_OK;
     batch replaced;
     *out = nullptr;
     {
@@ -184,24 +183,16 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
         if (work->released && !LEFT_OUT(released_look)) {
             return UCS_ERR_CANCELED;
         }
-        // By somebody who waited for nobody: see begin().
-        const span bytes = intersection(what->range, work->memory.range);
-        if (nics_[work->nic].index.find(bytes.lo, bytes.size()) != nullptr) {
-            return UCS_INPROGRESS;
-        }
         writer alone(references_);
         unsigned left       = 0;
         cached_region *made = nullptr;
         for (unsigned i = 0; i < what->count; ++i) {
-            cached_region *e = make_region(locked, *work, i);
-            if (e != nullptr && insert(alone, e, &replaced)) {
+            cached_region *e = add_region(alone, *work, i, &replaced);
+            if (e != nullptr) {
                 mapping::join(e, made);
                 made = e;
                 *out = e->nic == work->nic ? e : *out;
                 continue;
-            }
-            if (e != nullptr) {
-                pool_.give(e);
             }
             what->nic[left]      = what->nic[i];
             what->handle[left++] = what->handle[i];
@@ -211,15 +202,22 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
         if (*out != nullptr) {
             add_reference(locked, *out);
             ++nics_[work->nic].used[(*out)->device];
+        } else if (nics_[work->nic].index.find(work->request.lo,
+                                               work->request.size())) {
+            // By somebody who waited for nobody: see begin().
+            status = UCS_INPROGRESS;
+        } else {
+            status = UCS_ERR_NO_MEMORY;
         }
         claim_unused(locked, &replaced);
     }
     deregister(&replaced);
-    return *out != nullptr ? UCS_OK : UCS_ERR_NO_MEMORY;
+    return status;
 }
 
-// nullptr without memory.
-cached_region *engine::make_region(guard &, const pending &work, unsigned i)
+// nullptr without memory, and if it would lie within another one.
+cached_region *engine::add_region(writer &alone, const pending &work,
+                                  unsigned i, batch *replaced)
 {
     const registered &what   = work.made;
     const memory_run &memory = work.memory;
@@ -236,11 +234,12 @@ cached_region *engine::make_region(guard &, const pending &work, unsigned i)
     e->rest->generation = generation_;
     e->recent           = false;
     e->unasked          = i > 0;
-    if (!memory.all.copy_to(&e->rest->memory, e->bytes)) {
-        pool_.give(e);
-        return nullptr;
+    if (memory.all.copy_to(&e->rest->memory, e->bytes) &&
+        insert(alone, e, replaced)) {
+        return e;
     }
-    return e;
+    pool_.give(e);
+    return nullptr;
 }
 
 // Into the index; what lies within it goes. False without memory, and if it
@@ -264,22 +263,6 @@ bool engine::insert(writer &alone, cached_region *e, batch *replaced)
     }
     lru_.add(e);
     return true;
-}
-
-void engine::undo(pending *work)
-{
-    registered &what = work->made;
-    for (unsigned i = 0; i < what.count; ++i) {
-        call_dereg(what.nic[i], what.handle[i], what.range, "not published");
-        count(count_.deregistrations);
-    }
-    guard locked(lock_);
-    for (; what.count > 0; --what.count) {
-        budget_.remove(what.nic[what.count - 1], what.range.size());
-    }
-    if (what.mapped) {
-        budget_.unmap(work->memory.device, what.range.size());
-    }
 }
 
 // So that it is not tried with each message.

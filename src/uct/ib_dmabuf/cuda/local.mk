@@ -12,4 +12,5 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/memory.cc \
     src/uct/ib_dmabuf/cuda/vendor.cc \
     src/uct/ib_dmabuf/cuda/vendor.h
-libib_dmabuf_cuda_la_LIBADD = libib_dmabuf_ucm.la
+libib_dmabuf_cuda_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_cuda_la_LIBADD   = libib_dmabuf_ucm.la
