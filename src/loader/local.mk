@@ -3,6 +3,8 @@ lib_LTLIBRARIES += libucx_ib_dmabuf_preload.la
 libucx_ib_dmabuf_preload_la_SOURCES = src/loader/preload.c \
                                       src/loader/ucx_copy.c \
                                       src/loader/ucx_copy.h
+# It comes before all others: a name of its own would stand for theirs.
+libucx_ib_dmabuf_preload_la_CFLAGS  = $(AM_CFLAGS) -fvisibility=hidden
 libucx_ib_dmabuf_preload_la_LDFLAGS = -module -avoid-version -shared \
                                       $(AM_LDFLAGS)
 libucx_ib_dmabuf_preload_la_LIBADD  = -ldl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "calls.h"
+#include "cuda_api.h"
 #include "cuda_events.h"
-#include <cuda.h>
 
 // What each hooked call releases or brings. Handles and pointers are passed as
 // they are, so that the driver API and the runtime API look alike.
@@ -90,7 +90,7 @@ void allocate_from_pool(uint64_t *address, size_t size, uint64_t pool,
     const auto capturing = driver.is_capturing.load();
     int status           = 0; // CU_STREAM_CAPTURE_STATUS_NONE
     if (per_thread && (stream == nullptr)) {
-        stream = CU_STREAM_PER_THREAD;
+        stream = stream_per_thread();
     }
     if ((capturing != nullptr) && (capturing(stream, &status) == cuda_ok) &&
         (status != 0)) {
@@ -144,7 +144,6 @@ void add_alloc_node(void *, void *, const void *, size_t,
     announce_graph_memory(*params);
 }
 
-#if CUDA_VERSION >= 12020
 template <class... Edges>
 void add_node(void *, void *, const void *, Edges..., size_t,
               CUgraphNodeParams *params)
@@ -153,7 +152,6 @@ void add_node(void *, void *, const void *, Edges..., size_t,
         announce_graph_memory(params->alloc);
     }
 }
-#endif
 
 // Memory without an address of its own.
 void create() {}
@@ -296,12 +294,10 @@ constexpr hooked_function of_driver[] = {
     allocates<open, uint64_t, void *>("cuMemPoolImportPointer"),
     allocates<open, uint64_t, void *>("cuExternalMemoryGetMappedBuffer"),
     allocates<add_alloc_node>("cuGraphAddMemAllocNode"),
-#if CUDA_VERSION >= 12020
     {"cuGraphAddNode_v2", kind_of_allocating<add_node<const void *>, false>,
      nullptr, false, true},
     {"cuGraphAddNode", kind_of_allocating<add_node<>, false>, nullptr, false,
      true},
-#endif
     creates<uint64_t *, size_t, const void *, uint64_t>("cuMemCreate"),
     creates<void *, const void *>("cuArrayCreate_v2"),
     creates<void *, const void *>("cuArray3DCreate_v2"),

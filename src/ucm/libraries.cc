@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libraries.h"
+#include "cuda_api.h"
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <cuda.h>
 #include <dlfcn.h>
 #include <link.h>
 

@@ -9,6 +9,7 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/code_write_x86_64.cc \
     src/ucm/completeness.cc \
     src/ucm/completeness.h \
+    src/ucm/cuda_api.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
     src/ucm/hook.h \

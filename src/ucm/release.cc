@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "release.h"
 #include "completeness.h"
-#include <cuda.h>
+#include "cuda_api.h"
 #include <optional>
 #include <pthread.h>
 #include <utility>

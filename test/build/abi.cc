@@ -194,6 +194,7 @@ static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
 static_assert(offsetof(::ucs_global_opts_t, log_component.log_level) == 0);
 static_assert(int(UCS_LOG_LEVEL_ERROR) == int(ours::log_level::error));
 static_assert(int(UCS_LOG_LEVEL_WARN) == int(ours::log_level::warn));
+static_assert(int(UCS_LOG_LEVEL_INFO) == int(ours::log_level::info));
 static_assert(int(UCS_LOG_LEVEL_DEBUG) == int(ours::log_level::debug));
 static_assert(int(UCS_LOG_LEVEL_TRACE) == int(ours::log_level::trace));
 static_assert(sizeof(::ucs_memory_info_t) <= 16 * sizeof(uint64_t));

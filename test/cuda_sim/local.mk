@@ -129,7 +129,6 @@ test_cuda_sim_libnvidia_ml_la_LDFLAGS  = $(CUDA_SIM_LDFLAGS) \
 CUDA_SIM_STAMP = test/cuda_sim/lib/stamp
 check_DATA = $(CUDA_SIM_STAMP)
 
-.PHONY: cuda-sim
 cuda-sim: $(CUDA_SIM_STAMP)
 
 # A library is replaced by renaming: programs that run keep the one they have.

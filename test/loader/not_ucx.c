@@ -27,6 +27,14 @@ PAGE const component_t uct_ib_component = {"ib", 0, md_open, ""};
 PAGE component_t uct_ib_component = {"ib", 0, md_open, ""};
 #endif
 
+#if defined(VERSION)
+/* UCP in the same library: it tells the version, and belongs to this libuct. */
+const char *ucp_get_version_string(void)
+{
+    return VERSION;
+}
+#endif
+
 #if defined(UNREADABLE)
 __attribute__((constructor)) static void hide(void)
 {

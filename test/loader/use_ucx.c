@@ -3,11 +3,11 @@
  *
  * Loads copies of UCX and uses them, as its arguments say:
  *   global PATH, local PATH  open this library; what follows is about it
- *   settings                 print what UCP would use
- *   components               have libuct load its modules
- *   events                   have libucm load its modules
- *   loaded                   print the UCX libraries of the process
- *   environment              print what is there of UCP's settings
+ *   beside PATH              open this one, too, and print where its component
+ * is close                    close it settings                 print what UCP
+ * would use components               have libuct load its modules events have
+ * libucm load its modules loaded                   print the UCX libraries of
+ * the process environment              print what is there of UCP's settings
  *   secure                   print whether the kernel says so of this program
  */
 #define _GNU_SOURCE
@@ -19,6 +19,7 @@
 #include <sys/auxv.h>
 
 static void *library;
+static void *other;
 
 static void *symbol(const char *name)
 {
@@ -37,6 +38,17 @@ static void check(const char *what, int status)
         fprintf(stderr, "%s: status %d\n", what, status);
         exit(3);
     }
+}
+
+static void *open_library(const char *path, int mode)
+{
+    void *opened = dlopen(path, RTLD_LAZY | mode);
+
+    if (opened == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    return opened;
 }
 
 static void print_settings(void)
@@ -99,14 +111,14 @@ int main(int argc, char **argv)
 
     for (i = 1; i < argc; ++i) {
         if (!strcmp(argv[i], "global") || !strcmp(argv[i], "local")) {
-            library = dlopen(
-                argv[i + 1],
-                RTLD_LAZY | ((argv[i][0] == 'g') ? RTLD_GLOBAL : RTLD_LOCAL));
-            if (library == NULL) {
-                fprintf(stderr, "%s\n", dlerror());
-                return 2;
-            }
+            library = open_library(
+                argv[i + 1], (argv[i][0] == 'g') ? RTLD_GLOBAL : RTLD_LOCAL);
             ++i;
+        } else if (!strcmp(argv[i], "beside")) {
+            other = open_library(argv[++i], RTLD_LOCAL);
+            printf("component: %p\n", dlsym(other, "uct_ib_component"));
+        } else if (!strcmp(argv[i], "close")) {
+            dlclose(other);
         } else if (!strcmp(argv[i], "settings")) {
             print_settings();
         } else if (!strcmp(argv[i], "components")) {

@@ -247,12 +247,12 @@ TEST_F(test_contexts, an_unknown_extent_is_no_export)
     gpu::segments memory(1);
     extent found;
 
-    for (CUresult error : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_OUT_OF_MEMORY,
-                           CUDA_ERROR_INVALID_CONTEXT}) {
+    for (::CUresult error : {::CUDA_ERROR_UNKNOWN, ::CUDA_ERROR_OUT_OF_MEMORY,
+                             ::CUDA_ERROR_INVALID_CONTEXT}) {
         gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
                               std::to_string(static_cast<int>(error)));
-        EXPECT_EQ((error == CUDA_ERROR_INVALID_CONTEXT) ? UCS_ERR_BUSY
-                                                        : UCS_ERR_UNSUPPORTED,
+        EXPECT_EQ((error == ::CUDA_ERROR_INVALID_CONTEXT) ? UCS_ERR_BUSY
+                                                          : UCS_ERR_UNSUPPORTED,
                   cuda_->describe(memory.address(), &found));
     }
 }

@@ -259,7 +259,7 @@ TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)
 {
     gpu::segments memory(1);
 
-    for (CUresult error : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND}) {
+    for (auto error : {::CUDA_ERROR_INVALID_VALUE, ::CUDA_ERROR_NOT_FOUND}) {
         gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
                               std::to_string(static_cast<int>(error)));
         EXPECT_EQ(UCS_ERR_NO_ELEM, describe(memory.address(), 1)) << error;
@@ -310,7 +310,7 @@ TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
     gpu::buffer buffer(4 * mib);
     int coherent = 0, version = 0;
     GPU_CALL(cuDeviceGetAttribute, &coherent,
-             CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+             ::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
              0);
     GPU_CALL(cuDriverGetVersion, &version);
     const bool known = !coherent || (version >= 12080);
@@ -330,15 +330,15 @@ TEST_F(test_cuda, errors_of_the_driver_become_statuses)
 {
     gpu::buffer buffer(4 * mib);
     const struct {
-        CUresult error;
+        ::CUresult error;
         ucs_status_t status;
     } cases[] = {
-        {CUDA_ERROR_NOT_SUPPORTED, UCS_ERR_UNSUPPORTED},
-        {CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
-        {CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
-        {CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
-        {CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // passes
-        {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY},
+        {::CUDA_ERROR_NOT_SUPPORTED, UCS_ERR_UNSUPPORTED},
+        {::CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
+        {::CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
+        {::CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
+        {::CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // passes
+        {::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY},
     };
 
     for (const auto &one : cases) {

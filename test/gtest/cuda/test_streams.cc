@@ -62,10 +62,11 @@ TEST_F(test_streams, captures_are_not_disturbed)
     gpu::segments memory(1);
 
     for (uintptr_t address : {buffer.address(), memory.address()}) {
-        for (auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL,
-                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                          CU_STREAM_CAPTURE_MODE_RELAXED}) {
-            for (unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+        for (auto mode : {::CU_STREAM_CAPTURE_MODE_GLOBAL,
+                          ::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                          ::CU_STREAM_CAPTURE_MODE_RELAXED}) {
+            for (unsigned flags :
+                 {::CU_STREAM_DEFAULT, ::CU_STREAM_NON_BLOCKING}) {
                 gpu::capture capture(mode, flags);
                 use(address);
                 std::thread([&] { use(address); }).join();
@@ -79,13 +80,13 @@ TEST_F(test_streams, the_threads_capture_mode_stays)
 {
     gpu::buffer buffer(4 * mib);
 
-    for (auto mode :
-         {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-          CU_STREAM_CAPTURE_MODE_RELAXED}) {
-        CUstreamCaptureMode now = mode;
+    for (auto mode : {::CU_STREAM_CAPTURE_MODE_GLOBAL,
+                      ::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                      ::CU_STREAM_CAPTURE_MODE_RELAXED}) {
+        ::CUstreamCaptureMode now = mode;
         GPU_CALL(cuThreadExchangeStreamCaptureMode, &now);
         use(buffer.address());
-        now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        now = ::CU_STREAM_CAPTURE_MODE_GLOBAL;
         GPU_CALL(cuThreadExchangeStreamCaptureMode, &now);
         EXPECT_EQ(mode, now);
     }

@@ -12,10 +12,9 @@ bool find_all(void *library, driver *table)
 {
     bool complete = true;
 
-#define STRING(_name)              #_name
-#define FIND(_member, _name)       find_entry(library, STRING(_name), &table->_member)
-#define FIND_NEWER(_member, _name) FIND(_member, _name);
-#define FIND_ALL(_member, _name)   complete &= FIND(_member, _name);
+#define FIND(_member, _name, ...) find_entry(library, #_name, &table->_member)
+#define FIND_NEWER(...)           FIND(__VA_ARGS__);
+#define FIND_ALL(...)             complete &= FIND(__VA_ARGS__);
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(FIND_NEWER)
     UCX_IB_DMABUF_CUDA_ENTRIES(FIND_ALL)
     return complete;

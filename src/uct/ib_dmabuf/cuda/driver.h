@@ -2,49 +2,20 @@
 #ifndef UCX_IB_DMABUF_CUDA_DRIVER_H_
 #define UCX_IB_DMABUF_CUDA_DRIVER_H_
 
+#include "../../../ucm/cuda_api.h"
 #include "../host/log.h"
 #include "../report.h"
 #include <cstddef>
 #include <cstdint>
-#include <cuda.h>
 #include <dlfcn.h>
 
 namespace ucx_ib_dmabuf {
 
-// The entry points of the CUDA driver that the plug-in calls, each with its
-// name in C; cuda.h maps these to versions (cuDeviceTotalMem_v2).
-#define UCX_IB_DMABUF_CUDA_ENTRIES(_)                                          \
-    _(init, cuInit)                                                            \
-    _(get_error_name, cuGetErrorName)                                          \
-    _(device_get_count, cuDeviceGetCount)                                      \
-    _(device_get, cuDeviceGet)                                                 \
-    _(device_get_attribute, cuDeviceGetAttribute)                              \
-    _(device_get_pci_bus_id, cuDeviceGetPCIBusId)                              \
-    _(device_total_mem, cuDeviceTotalMem)                                      \
-    _(primary_ctx_retain, cuDevicePrimaryCtxRetain)                            \
-    _(primary_ctx_release, cuDevicePrimaryCtxRelease)                          \
-    _(ctx_push_current, cuCtxPushCurrent)                                      \
-    _(ctx_pop_current, cuCtxPopCurrent)                                        \
-    _(ctx_get_current, cuCtxGetCurrent)                                        \
-    _(ctx_get_device, cuCtxGetDevice)                                          \
-    _(pointer_get_attribute, cuPointerGetAttribute)                            \
-    _(pointer_get_attributes, cuPointerGetAttributes)                          \
-    _(mem_get_address_range, cuMemGetAddressRange)                             \
-    _(memcpy_dtoh_async, cuMemcpyDtoHAsync)                                    \
-    _(memcpy_htod_async, cuMemcpyHtoDAsync)                                    \
-    _(stream_create, cuStreamCreate)                                           \
-    _(stream_destroy, cuStreamDestroy)                                         \
-    _(stream_synchronize, cuStreamSynchronize)                                 \
-    _(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode)
-// Null in older drivers: since CUDA 11.7, since CUDA 12.0.
-#define UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(_)                                    \
-    _(get_handle_for_address_range, cuMemGetHandleForAddressRange)             \
-    _(ctx_get_id, cuCtxGetId)
-
 // libcuda is opened at run time, so that the plug-in loads on machines without.
 struct driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
-#define UCX_IB_DMABUF_CUDA_MEMBER(_member, _name) decltype(&::_name) _member;
+#define UCX_IB_DMABUF_CUDA_MEMBER(_member, _name, ...)                         \
+    CUresult (*_member)(__VA_ARGS__);
     UCX_IB_DMABUF_CUDA_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
 #undef UCX_IB_DMABUF_CUDA_MEMBER

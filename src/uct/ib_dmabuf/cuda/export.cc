@@ -7,9 +7,6 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE, in cuda.h since 12.8.
-constexpr unsigned long long pcie_mapping = 1;
-
 const char *remedy(CUresult result)
 {
     switch (result) {
@@ -90,7 +87,7 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
     if (result == CUDA_SUCCESS) {
         result = cuda_.get_handle_for_address_range(
             &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
-            flagged ? pcie_mapping : 0);
+            flagged ? CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE : 0);
     }
     if (flagged && ((result == CUDA_ERROR_NOT_SUPPORTED) ||
                     (result == CUDA_ERROR_INVALID_VALUE))) {

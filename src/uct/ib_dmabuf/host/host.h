@@ -73,10 +73,12 @@ private:
 };
 
 // Looks for copies of UCX that are new since the last time, and serves those
-// that `prepare` wants. It is asked once for each, under a lock; the first is
-// the one whose log, memory types and events the whole process uses. What is no
-// copy as we know them is declined, with one warning for each. Thread-safe; to
-// be called whenever there may be another: cheap if nothing was loaded.
+// that `prepare` wants; it is asked with no lock held, and by two threads about
+// the same copy if both look at once. The first copy is the one whose log,
+// memory types and events the whole process uses. What is no copy as we know
+// them is declined, with one warning for each, until another library is loaded:
+// then it is looked at again. Thread-safe; to be called whenever there may be
+// another: cheap if nothing was loaded.
 void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept;
 
 } // namespace ucx_ib_dmabuf

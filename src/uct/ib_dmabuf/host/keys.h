@@ -17,13 +17,13 @@ struct keys_layout {
 // What a handle of ours begins with, for every layout.
 class handle_keys {
 public:
-    // `flags`: of uct_ib's own handle, if it is one of its registrations.
-    handle_keys(const keys_layout &layout, uint32_t lkey, uint32_t rkey,
-                uint32_t flags = 0)
+    // Without flags of uct_ib's: its transports read none, and what of it does
+    // gets its own handle, but for mem_advise(), which does nothing then.
+    handle_keys(const keys_layout &layout, uint32_t lkey, uint32_t rkey)
         : words_{lkey, invalid, invalid, invalid, invalid, invalid}
     {
         words_[layout.remote] = rkey;
-        words_[layout.flags]  = flags | mark;
+        words_[layout.flags]  = mark;
     }
 
     // Whether UCX's handle is one of ours.
@@ -39,11 +39,6 @@ public:
     uint32_t rkey(const keys_layout &layout) const
     {
         return words_[layout.remote];
-    }
-
-    uint32_t flags(const keys_layout &layout) const
-    {
-        return words_[layout.flags];
     }
 
     static constexpr uint32_t invalid = ~0u; // UCT_IB_INVALID_MKEY

@@ -30,5 +30,7 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/ucs.cc \
     src/uct/ib_dmabuf/host/ucs.h \
     src/uct/ib_dmabuf/host/verbs.cc \
-    src/uct/ib_dmabuf/host/verbs.h
+    src/uct/ib_dmabuf/host/verbs.h \
+    src/uct/ib_dmabuf/host/version.cc \
+    src/uct/ib_dmabuf/host/version.h
 libib_dmabuf_host_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden

@@ -61,6 +61,14 @@ void log_warn(const char *format, ...) noexcept
     va_end(args);
 }
 
+void log_info(const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(log_level::info, format, args);
+    va_end(args);
+}
+
 void log_debug(const char *format, ...) noexcept
 {
     va_list args;

@@ -10,7 +10,13 @@ namespace ucx_ib_dmabuf {
 // found. Before that warnings and errors go to stderr and the rest nowhere.
 // Any thread may call these; with a level that is off they cost a comparison.
 
-enum class log_level : int { error = 1, warn = 2, debug = 5, trace = 6 };
+enum class log_level : int {
+    error = 1,
+    warn  = 2,
+    info  = 4,
+    debug = 5,
+    trace = 6
+};
 
 bool log_is_on(log_level level) noexcept;
 
@@ -19,6 +25,8 @@ void log_message(log_level level, const char *format, ...) noexcept
 void log_error(const char *format, ...) noexcept
     __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) noexcept
+    __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) noexcept
     __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) noexcept
     __attribute__((format(printf, 1, 2)));

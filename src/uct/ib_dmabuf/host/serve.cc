@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "host.h"
 #include "log.h"
+#include "version.h"
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <set>
+#include <string>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-// The copies that were dealt with. Only ever grows.
+// The copies that were prepared. Only ever grows; their libraries stay open, so
+// no other one can come to lie at their addresses.
 struct known_copy {
     const void *defined;        // uct_ib_component, in libuct_ib
     uct_component_t *component; // the one in use, see in_use()
-    host *served;               // null: declined
+    host *served;               // null: not wanted
 };
 std::array<known_copy, 16> copies;
 std::atomic<size_t> copy_count;
@@ -32,63 +36,119 @@ const known_copy *find(const void *component)
     return nullptr;
 }
 
+// Waits for who is adding it.
+bool is_known(const void *component)
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+    return find(component) != nullptr;
+}
+
 ucs_status_t md_open(uct_component_t *component, const char *name,
                      const void *config, uct_md_h *md) noexcept
 {
     return find(component)->served->open(name, config, md);
 }
 
-// Under the lock.
-void add(const known_copy &added)
+// Once for each reason, although a library that was declined is looked at again
+// whenever another is loaded: it is not remembered, as it may be unloaded, and
+// its addresses become another's.
+void decline(const std::string &path, const std::string &version,
+             const std::string &reason)
 {
-    const size_t count = copy_count.load(std::memory_order_relaxed);
+    static std::mutex mutex_of_told;
+    static std::set<std::string> told;
+    std::string text = path.empty() ? "the program" : path;
 
-    copies[count] = added;
-    copy_count.store(count + 1, std::memory_order_release);
+    text += ", " + reason;
+    if (is_newer_than_known(version)) {
+        text += " (it is UCX " + version +
+                "; the newest that this plug-in knows is " + newest_known + ")";
+    }
+    {
+        const std::lock_guard<std::mutex> guard(mutex_of_told);
+        if (!told.insert(text).second) {
+            return;
+        }
+    }
+    log_warn("ib_dmabuf: not used for the UCX of %s. Messages in GPU memory "
+             "are staged through host memory",
+             text.c_str());
 }
 
-// The look-ups came before, as the loader's lock is not to be waited for with
-// ours held: another thread may have been faster.
-void add_new(known_copy copy, std::unique_ptr<host> found,
-             const std::string &path, const char *why,
-             bool (*prepare)(host &copy), make_domain make)
+enum class answer { yes, no, known };
+
+// Whether a copy that has all that is needed can be added; no: `reason`.
+answer can_be_added(const known_copy &copy, const host &found,
+                    std::string *reason)
 {
     const std::lock_guard<std::mutex> guard(mutex);
 
     if (find(copy.defined) != nullptr) {
-        return;
+        return answer::known;
     }
     if (copy_count == copies.size()) {
-        static std::atomic_flag told;
-        if (!told.test_and_set()) {
-            log_warn("ib_dmabuf: not used for the UCX of %s, as %zu others "
-                     "came before it. Messages in GPU memory are staged "
-                     "through host memory",
-                     path.c_str(), copies.size());
+        *reason = "as " + std::to_string(copies.size()) + " others came first";
+        return answer::no;
+    }
+    if (!found.can_be_served()) {
+        *reason = "which has not a component that can be written";
+        return answer::no;
+    }
+    return answer::yes;
+}
+
+// Memory only: nothing of UCX's or the loader's is called with the lock held.
+// Whether the copy is served now.
+bool add(known_copy copy, host *made, bool wanted, make_domain make)
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+    const size_t count = copy_count.load(std::memory_order_relaxed);
+
+    if ((find(copy.defined) != nullptr) || (count == copies.size())) {
+        return false; // another thread was faster
+    }
+    made->parser().show();
+    copy.served   = (wanted && add_ucm(made->ucm())) ? made : nullptr;
+    copies[count] = copy;
+    copy_count.store(count + 1, std::memory_order_release);
+    if (copy.served != nullptr) {
+        copy.served->serve(make);
+    }
+    return copy.served != nullptr;
+}
+
+void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
+             bool (*prepare)(host &copy), make_domain make)
+{
+    const std::string version = version_of(uct_ib);
+    const char *missing       = nullptr;
+    std::string reason;
+    auto found = host::look_up(std::move(uct_ib), copy.component, &missing);
+
+    if (missing != nullptr) {
+        decline(path, version, std::string("which has not ") + missing);
+        return;
+    }
+    const answer can = can_be_added(copy, *found, &reason);
+    if (can != answer::yes) {
+        if (can == answer::no) {
+            decline(path, version, reason);
         }
         return;
     }
-    if (found && !found->can_be_served()) {
-        why = "a component that can be written";
-    }
-    if (why != nullptr) {
-        log_warn("ib_dmabuf: not used for the UCX of %s, which has not %s. "
-                 "Messages in GPU memory are staged through host memory",
-                 path.empty() ? "the program" : path.c_str(), why);
-        add(copy);
+    host *made = found.release(); // others may hold what is in it
+    set_first_ucs(made->ucs());
+    const bool wanted = prepare(*made);
+    if (!add(copy, made, wanted, make)) {
         return;
     }
-    host *taken = found.release(); // others may hold what is in it
-    set_first_ucs(taken->ucs());
-    if (!prepare(*taken) || !add_ucm(taken->ucm())) {
-        add(copy);
-        return;
-    }
-    copy.served = taken;
-    add(copy);
-    taken->serve(make);
     log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (as of %s)",
-              taken->path(), taken->generation().since);
+              made->path(), made->generation().since);
+    if (is_newer_than_known(version)) {
+        log_info("ib_dmabuf: the UCX of %s is %s, newer than %s, the newest "
+                 "that this plug-in knows. All that it uses is there",
+                 made->path(), version.c_str(), newest_known);
+    }
 }
 
 // Null where it cannot be read.
@@ -118,18 +178,15 @@ void look_for_copies(bool (*prepare)(host &copy), make_domain make)
         library uct_ib(path.c_str());
         const auto defined =
             static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
-        if ((defined == nullptr) || !uct_ib.has(defined) ||
-            (find(defined) != nullptr)) {
+        if ((defined == nullptr) || !uct_ib.has(defined) || is_known(defined)) {
             continue;
         }
         const auto component = in_use(uct_ib, defined);
         if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
             continue; // the library itself will come
         }
-        const char *why = nullptr;
-        auto found      = host::look_up(std::move(uct_ib), component, &why);
-        add_new({defined, component, nullptr}, std::move(found), path, why,
-                prepare, make);
+        look_at(std::move(uct_ib), path, {defined, component, nullptr}, prepare,
+                make);
     }
 }
 

@@ -64,10 +64,9 @@ const char *config_parser::find(const library &ucx)
                : "a list of its settings";
 }
 
-void config_parser::show(const settings_table &table) noexcept
+void config_parser::set(const settings_table &table) noexcept
 {
     const size_t words = field_words();
-    auto *list         = static_cast<ucs_list_link_t *>(list_);
     const void **field = fields_;
 
     assert(table.settings.size() <= max_settings);
@@ -84,8 +83,14 @@ void config_parser::show(const settings_table &table) noexcept
         field[words - 1] = help[kind];
         field += words;
     }
-    entry_           = {table.name, table.prefix,       fields_,
-                        table.size, {list->prev, list}, 0};
+    entry_ = {table.name, table.prefix, fields_, table.size, {}, 0};
+}
+
+void config_parser::show() noexcept
+{
+    auto *list = static_cast<ucs_list_link_t *>(list_);
+
+    entry_.list      = {list->prev, list};
     list->prev->next = &entry_.list;
     list->prev       = &entry_.list;
 }

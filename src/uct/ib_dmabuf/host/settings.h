@@ -47,9 +47,12 @@ public:
     // Null, or the name of a symbol that is missing.
     const char *find(const library &ucx);
 
-    // Lists a table, the only one, for good.
-    void show(const settings_table &table) noexcept;
-    // Reads its variables. A wrong one is logged by name, and makes this fail.
+    // The table, the only one, that read() is to read.
+    void set(const settings_table &table) noexcept;
+    // Lists it for good. Not by two threads at a time.
+    void show() noexcept;
+    // Reads the table's variables. A wrong one is logged by name, and makes
+    // this fail.
     ucs_status_t read(void *out) noexcept;
 
     // What one of UCX's own tables has of a setting.

@@ -22,12 +22,22 @@ libib_dmabuf_md_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 libib_dmabuf_md_la_LIBADD   = \
     libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_report.la
 
-# UCX's module loader and ours open libuct_ib_dmabuf.so.0. It is linked with
-# nothing of UCX: which one is there is seen at run time.
+# UCX's module loader and ours open libuct_ib_dmabuf.so.0; UCX's looks for the
+# suffix that its own libucs has, so all three names are installed. It is linked with
+# nothing of UCX: which one is there is seen at run time. As C, so that libtool
+# does not add the compiler's libstdc++ to the one that CXX_RUNTIME names.
 module_LTLIBRARIES += libuct_ib_dmabuf.la
 libuct_ib_dmabuf_la_SOURCES  = src/uct/ib_dmabuf/md/module.cc
 libuct_ib_dmabuf_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 libuct_ib_dmabuf_la_LDFLAGS  = \
-    $(AM_LDFLAGS) -version-info 0:0:0 -Wl,-z,nodelete -no-undefined \
-    -export-symbols-regex '^ucs_module_global_init$$'
-libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_cuda.la -ldl
+    $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+    -Wl,-z,nodelete -Wl,--gc-sections \
+    -Wl,--version-script=$(top_srcdir)/src/uct/ib_dmabuf/md/module.map
+libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_cuda.la \
+    $(CXX_RUNTIME) -ldl
+libuct_ib_dmabuf_la_LINK     = \
+    $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) \
+    --mode=link $(CC) $(AM_CFLAGS) $(CFLAGS) $(libuct_ib_dmabuf_la_LDFLAGS) \
+    $(LDFLAGS) -o $@
+EXTRA_libuct_ib_dmabuf_la_DEPENDENCIES = src/uct/ib_dmabuf/md/module.map
+EXTRA_DIST += src/uct/ib_dmabuf/md/module.map

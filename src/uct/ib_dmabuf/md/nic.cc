@@ -95,7 +95,6 @@ ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
     const handle_keys &theirs = *handle_keys::of(made->original);
     made->lkey                = theirs.lkey();
     made->rkey                = theirs.rkey(layout_);
-    flags_                    = theirs.flags(layout_);
     return UCS_OK;
 }
 

@@ -95,7 +95,6 @@ private:
     const keys_layout layout_;
     const int access_;
     const original_domain *const by_uct_ib_;
-    std::atomic<uint32_t> flags_{0}; // of uct_ib's handles
     gpu_vendor &gpu_;
     ladder ladder_;
     staging_pool copies_;
@@ -110,8 +109,7 @@ private:
 inline memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
     const auto both = std::bit_cast<keys>(used->handle);
-    memh *created =
-        new (std::nothrow) memh(layout_, both.lkey, both.rkey, flags_);
+    memh *created   = new (std::nothrow) memh(layout_, both.lkey, both.rkey);
 
     if (created != nullptr) {
         created->address = address;

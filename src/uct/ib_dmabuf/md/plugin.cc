@@ -80,18 +80,28 @@ void warn_no_memory() noexcept
 
 bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 {
-    show_settings(parser);
-    static const bool enabled = [&] {
-        find_registered = find;
-        if (read_settings(parser, &config) != UCS_OK) {
-            log_warn("ib_dmabuf: not used because a UCX_IB_DMABUF_* variable "
-                     "is wrong: GPU memory is staged through host memory");
-            return false;
-        }
-        return config.enable != 0;
-    }();
+    enum { undecided, off, on };
+    static std::atomic<int> decided{undecided};
+    static std::mutex mutex; // never held while UCX reads
+    settings read{};
 
-    return enabled;
+    set_settings(parser);
+    if (decided == undecided) {
+        const bool good = read_settings(parser, &read) == UCS_OK;
+        if (!good) {
+            warn_once("settings",
+                      "not used because a UCX_IB_DMABUF_* variable is wrong: "
+                      "GPU memory is staged through host memory until the "
+                      "process is started anew");
+        }
+        const std::lock_guard<std::mutex> guard(mutex);
+        if (decided == undecided) {
+            config          = read;
+            find_registered = find;
+            decided         = (good && (read.enable != 0)) ? on : off;
+        }
+    }
+    return decided == on;
 }
 
 plugin *plugin::get() noexcept

@@ -19,9 +19,9 @@ void warn_no_memory() noexcept;
 // may use UCX while the process exits.
 class plugin final : gpu_vendor::listener {
 public:
-    // To be called for each copy of UCX, not by two threads at a time; reads
-    // the settings with the first one's parser. False: switched off, or a
-    // setting is wrong (logged).
+    // To be called for each copy of UCX; the first one's parser reads the
+    // settings, once for the process. False: switched off, or a setting is
+    // wrong (logged once). Thread-safe.
     static bool enable(config_parser &parser, find_gpus find) noexcept;
 
     // Null if there is nothing to do: no GPUs are found, or no memory of the

@@ -53,9 +53,9 @@ constexpr settings_table table{"IB dma-buf", "IB_DMABUF_", all_settings,
 
 } // namespace
 
-void show_settings(config_parser &parser) noexcept
+void set_settings(config_parser &parser) noexcept
 {
-    parser.show(table);
+    parser.set(table);
 }
 
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept

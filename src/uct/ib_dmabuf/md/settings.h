@@ -19,9 +19,9 @@ struct settings {
     char *module; // the same; read by the loader
 };
 
-// Lists the variables in that UCX's settings.
-void show_settings(config_parser &parser) noexcept;
-// Reads them, where they are listed. A wrong one is logged by name, and makes
+// The parser is to know the variables.
+void set_settings(config_parser &parser) noexcept;
+// Reads them, where it does. A wrong one is logged by name, and makes
 // this fail.
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_UCM_CUDA_API_H_
+#define UCX_IB_DMABUF_UCM_CUDA_API_H_
+
+#include <cstddef>
+
+// What is used of the CUDA driver API, as NVIDIA documents it, so that the
+// plug-in is built without a toolkit. In a namespace, as tests include cuda.h,
+// too; test/build/cuda_api.cc compares both. What CUDA 11.0 has is not marked.
+struct CUctx_st;
+struct CUstream_st;
+struct CUmemPoolHandle_st;
+
+namespace ucx_ib_dmabuf {
+
+using CUdevice     = int;
+using CUdeviceptr  = unsigned long long;
+using CUcontext    = CUctx_st *;
+using CUstream     = CUstream_st *;
+using CUmemoryPool = CUmemPoolHandle_st *; // CUDA 11.2
+
+enum CUresult : int {
+    CUDA_SUCCESS                          = 0,
+    CUDA_ERROR_INVALID_VALUE              = 1,
+    CUDA_ERROR_OUT_OF_MEMORY              = 2,
+    CUDA_ERROR_INVALID_CONTEXT            = 201,
+    CUDA_ERROR_NOT_FOUND                  = 500,
+    CUDA_ERROR_CONTEXT_IS_DESTROYED       = 709,
+    CUDA_ERROR_NOT_SUPPORTED              = 801,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT    = 906,
+};
+
+enum CUdevice_attribute : int {
+    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
+    CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124, // CUDA 11.7
+};
+
+enum CUpointer_attribute : int {
+    CU_POINTER_ATTRIBUTE_CONTEXT                    = 1,
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE                = 2,
+    CU_POINTER_ATTRIBUTE_BUFFER_ID                  = 7,
+    CU_POINTER_ATTRIBUTE_IS_MANAGED                 = 8,
+    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL             = 9,
+    CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
+    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR           = 11,
+    CU_POINTER_ATTRIBUTE_RANGE_SIZE                 = 12,
+    CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15, // CUDA 11.1
+    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE             = 17, // CUDA 11.2
+};
+
+enum CUmemorytype : int { CU_MEMORYTYPE_DEVICE = 2 };
+
+enum CUmemRangeHandleType : int { // CUDA 11.7
+    CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
+};
+// CUDA 12.8
+constexpr unsigned long long CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1;
+
+constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum CUstreamCaptureStatus : int { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+// CU_STREAM_PER_THREAD, which is a macro.
+inline CUstream stream_per_thread()
+{
+    return reinterpret_cast<CUstream>(2);
+}
+
+// CUDA 11.3
+constexpr unsigned long long CU_GET_PROC_ADDRESS_LEGACY_STREAM             = 1;
+constexpr unsigned long long CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2;
+
+struct CUipcMemHandle {
+    char reserved[64];
+};
+
+struct CUDA_MEM_ALLOC_NODE_PARAMS { // CUDA 11.4
+    alignas(8) unsigned char pool_props[88];
+    const void *access_descs;
+    size_t access_desc_count;
+    size_t bytesize;
+    CUdeviceptr dptr;
+};
+
+enum CUgraphNodeType : int { CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10 }; // CUDA 11.4
+
+struct CUgraphNodeParams { // CUDA 12.2
+    CUgraphNodeType type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+    };
+    long long reserved2;
+};
+
+// The functions that the plug-in calls, each with its name in libcuda and its
+// arguments; all return CUresult.
+#define UCX_IB_DMABUF_CUDA_ENTRIES(_)                                          \
+    _(init, cuInit, unsigned)                                                  \
+    _(get_error_name, cuGetErrorName, CUresult, const char **)                 \
+    _(device_get_count, cuDeviceGetCount, int *)                               \
+    _(device_get, cuDeviceGet, CUdevice *, int)                                \
+    _(device_get_attribute, cuDeviceGetAttribute, int *, CUdevice_attribute,   \
+      CUdevice)                                                                \
+    _(device_get_pci_bus_id, cuDeviceGetPCIBusId, char *, int, CUdevice)       \
+    _(device_total_mem, cuDeviceTotalMem_v2, size_t *, CUdevice)               \
+    _(primary_ctx_retain, cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)     \
+    _(primary_ctx_release, cuDevicePrimaryCtxRelease_v2, CUdevice)             \
+    _(ctx_push_current, cuCtxPushCurrent_v2, CUcontext)                        \
+    _(ctx_pop_current, cuCtxPopCurrent_v2, CUcontext *)                        \
+    _(ctx_get_current, cuCtxGetCurrent, CUcontext *)                           \
+    _(ctx_get_device, cuCtxGetDevice, CUdevice *)                              \
+    _(pointer_get_attribute, cuPointerGetAttribute, void *,                    \
+      CUpointer_attribute, CUdeviceptr)                                        \
+    _(pointer_get_attributes, cuPointerGetAttributes, unsigned,                \
+      CUpointer_attribute *, void **, CUdeviceptr)                             \
+    _(mem_get_address_range, cuMemGetAddressRange_v2, CUdeviceptr *, size_t *, \
+      CUdeviceptr)                                                             \
+    _(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, size_t,    \
+      CUstream)                                                                \
+    _(memcpy_htod_async, cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *,      \
+      size_t, CUstream)                                                        \
+    _(stream_create, cuStreamCreate, CUstream *, unsigned)                     \
+    _(stream_destroy, cuStreamDestroy_v2, CUstream)                            \
+    _(stream_synchronize, cuStreamSynchronize, CUstream)                       \
+    _(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,         \
+      CUstreamCaptureMode *)
+// Null in older drivers: since CUDA 11.7, since CUDA 12.0.
+#define UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(_)                                    \
+    _(get_handle_for_address_range, cuMemGetHandleForAddressRange, void *,     \
+      CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long)           \
+    _(ctx_get_id, cuCtxGetId, CUcontext, unsigned long long *)
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whose functions of libmlx5's a device gets: those of the library that drives
+// it, whatever its name, and however many there are.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <uct/ib_dmabuf/host/verbs.h>
+
+namespace {
+
+using namespace ucx_ib_dmabuf;
+
+class driver {
+public:
+    driver(const char *name, int mode)
+        : handle_(dlopen(
+              (std::string("test/gtest/host/drivers/") + name + ".so").c_str(),
+              RTLD_NOW | mode))
+    {
+        EXPECT_NE(nullptr, handle_) << dlerror();
+    }
+    ~driver() { dlclose(handle_); }
+    driver(const driver &)            = delete;
+    driver &operator=(const driver &) = delete;
+
+    void *symbol(const char *name) const { return dlsym(handle_, name); }
+
+    mlx5_functions functions() const
+    {
+        ibv_context context{};
+
+        context.ops.poll_cq =
+            reinterpret_cast<decltype(context.ops.poll_cq)>(symbol("poll_cq"));
+        return look_up_mlx5(context);
+    }
+
+private:
+    void *handle_;
+};
+
+template <class Function>
+const void *address(Function *function)
+{
+    return reinterpret_cast<const void *>(function);
+}
+
+// As it is where uct_ib_mlx5 is linked with a libmlx5 that all see.
+class test_mlx5 : public ::testing::Test {
+protected:
+    const driver seen_by_all_{"since_54_global", RTLD_GLOBAL};
+    const driver other_{"other", RTLD_LOCAL};
+    const driver old_{"before_54", RTLD_LOCAL};
+    const driver new_{"since_54", RTLD_LOCAL};
+};
+
+TEST_F(test_mlx5, a_driver_that_is_not_mlx5s_has_none)
+{
+    const mlx5_functions found = other_.functions();
+
+    EXPECT_EQ(nullptr, address(found.is_supported));
+    EXPECT_EQ(nullptr, address(found.get_data_direct_sysfs_path));
+    EXPECT_EQ(nullptr, address(found.reg_dmabuf));
+}
+
+TEST_F(test_mlx5, an_old_one_has_no_data_direct)
+{
+    const mlx5_functions found = old_.functions();
+
+    EXPECT_EQ(old_.symbol("mlx5dv_is_supported"), address(found.is_supported));
+    EXPECT_EQ(nullptr, address(found.get_data_direct_sysfs_path));
+    EXPECT_EQ(nullptr, address(found.reg_dmabuf));
+}
+
+TEST_F(test_mlx5, each_has_its_own)
+{
+    for (const driver *each : {&new_, &seen_by_all_}) {
+        const mlx5_functions found = each->functions();
+        EXPECT_EQ(each->symbol("mlx5dv_is_supported"),
+                  address(found.is_supported));
+        EXPECT_EQ(each->symbol("mlx5dv_get_data_direct_sysfs_path"),
+                  address(found.get_data_direct_sysfs_path));
+        EXPECT_EQ(each->symbol("mlx5dv_reg_dmabuf_mr"),
+                  address(found.reg_dmabuf));
+    }
+    EXPECT_NE(address(new_.functions().reg_dmabuf),
+              address(seen_by_all_.functions().reg_dmabuf));
+}
+
+// A tool, or a kernel of tests, whose context has no driver's functions.
+TEST_F(test_mlx5, a_context_without_functions_has_none)
+{
+    EXPECT_EQ(nullptr, address(look_up_mlx5(ibv_context{}).is_supported));
+}
+
+} // namespace
