@@ -9,6 +9,7 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/host.lab \
     test/mpi/kept.lab \
+    test/mpi/mappings.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
     test/mpi/demo_verdict.lab \
