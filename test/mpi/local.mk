@@ -9,6 +9,8 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/host.lab \
     test/mpi/kept.lab \
+    test/mpi/mappings.lab \
+    test/mpi/pools.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
     test/mpi/demo_verdict.lab \

@@ -185,7 +185,7 @@ void add_messages(std::vector<test_case> *cases)
              run_large, kind, kind, expected});
     };
     add_kind("vmm", memory::vmm, staging::follows);
-    add_kind("kinds", memory::pool, staging::follows);
+    add_kind("pools", memory::pool, staging::follows);
     // These are not the GPU's alone, and UCX may move them as it likes.
     add_kind("kinds", memory::managed, staging::any);
     add_kind("kinds", memory::pinned, staging::any);

@@ -2,6 +2,7 @@
 //
 // The ladder over simulated NICs: what is tried, remembered and told.
 #include "ladder_nic.h"
+#include <cerrno>
 #include <climits>
 #include <thread>
 
@@ -322,6 +323,38 @@ TEST_F(test_ladder, threads_learn_the_same)
     }
     EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
     EXPECT_EQ(0u, nic.sim.live());
+}
+
+// As uct_ib, from UCX 1.16 on.
+class registers_otherwise final : public dmabuf_registration {
+public:
+    void *reg(ladder_step step, int fd, uintptr_t, size_t) override
+    {
+        const bool pcie = (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+
+        steps.push_back(step);
+        errno = pcie ? 0 : 524;
+        return pcie ? this : nullptr;
+    }
+    std::vector<ladder_step> steps;
+};
+
+TEST_F(test_ladder, somebody_elses_registrations_take_the_same_steps)
+{
+    ladder_nic nic(verbs_sim::connectx7());
+    registers_otherwise by;
+    coherent();
+
+    for (int i = 0; i < 2; ++i) {
+        exports memory(gpu_, address, size);
+        void *handle = nullptr;
+        ASSERT_EQ(UCS_OK, nic.steps.reg(memory, 0, address, size, by, &handle));
+        EXPECT_EQ(&by, handle);
+    }
+    EXPECT_EQ((std::vector{ladder_step::standard, ladder_step::pcie,
+                           ladder_step::pcie}),
+              by.steps);
+    EXPECT_EQ(0u, nic.sim.tried());
 }
 
 } // namespace

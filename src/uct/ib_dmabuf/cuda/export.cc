@@ -76,7 +76,8 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
         warn_once("not RDMA capable",
                   format("GPU memory at 0x%zx was allocated without GPUDirect "
                          "RDMA. %s: set allocFlags.gpuDirectRDMACapable in "
-                         "cuMemCreate()'s properties",
+                         "cuMemCreate()'s properties; where it is "
+                         "stream-ordered (cudaMallocAsync), use cudaMalloc",
                          address, staged_otherwise));
         return UCS_ERR_UNSUPPORTED;
     }

@@ -32,7 +32,8 @@ const char *host::find_all()
         ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
-    abi_ = abi::of(uct_ib_);
+    tries_exports_ = uct_ib_.symbol("uct_md_mem_query_v2") != nullptr;
+    abi_           = abi::of(uct_ib_);
     if (abi_ == nullptr) {
         return "a version from 1.13 on that is known";
     }
@@ -136,21 +137,32 @@ ucs_status_t host::open(const char *name, const void *config,
     return status;
 }
 
-// UCP asks for the whole allocation around each buffer of CUDA memory, as a
-// cache above it would hit more often then. The plug-in's does that by itself,
-// and does better: pools larger than UCX_IB_DMABUF_CHUNK_SIZE in pieces, and
-// host copies, where there must be some, of the message only. So another
-// default is written into UCP's table, which leaves the user's word in the
-// environment or in ucx.conf what it is.
-void host::register_what_is_used() const noexcept
+// Leaves the user's word, in the environment or in ucx.conf, what it is.
+void host::change_default(const char *table, const char *name,
+                          const char *value) const
 {
     config_parser::ucx_setting setting;
 
-    if (parser_.find_setting("UCP context", "MEMTYPE_REG_WHOLE_ALLOC_TYPES",
-                             &setting)) {
+    if (parser_.find_setting(table, name, &setting)) {
         // Other threads may be reading it: either is a valid text.
         std::atomic_ref(*setting.standard)
-            .store("rocm", std::memory_order_relaxed);
+            .store(value, std::memory_order_relaxed);
+    }
+}
+
+void host::change_defaults() const noexcept
+{
+    // UCP asks for the whole allocation around each buffer of CUDA memory, as a
+    // cache above it would hit more often then. The plug-in's does that by
+    // itself, and does better: pools larger than UCX_IB_DMABUF_CHUNK_SIZE in
+    // pieces, and host copies, where there must be some, of the message only.
+    change_default("UCP context", "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm");
+    // From 1.14 on cuda_copy takes stream-ordered memory for managed memory,
+    // which nobody registers. From 1.22 on it tries each export before UCP
+    // chooses, so that what the driver refuses is staged as before; until then
+    // a message would fail.
+    if (tries_exports_) {
+        change_default("Cuda-copy memory domain", "ASYNC_MEM_TYPE", "cuda");
     }
 }
 

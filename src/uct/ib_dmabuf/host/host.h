@@ -37,9 +37,9 @@ public:
     bool can_be_served() const { return is_writable(&component_->md_open); }
     // From now on the domains that this uct_ib opens are given to `make`.
     void serve(make_domain make);
-    // Where UCP asks for whole allocations by default, it asks for what is
-    // used.
-    void register_what_is_used() const noexcept;
+    // UCX's defaults that the plug-in has better ones for, in what is loaded of
+    // it by now.
+    void change_defaults() const noexcept;
 
     // md_open, with uct_ib's own in it.
     ucs_status_t open(const char *name, const void *config,
@@ -57,6 +57,8 @@ private:
     bool is_of_this_copy(const void *address) const;
     bool has_relaxed_order(const void *config) const;
     void decorate(uct_md_h md, const char *name, const void *config) const;
+    void change_default(const char *table, const char *name,
+                        const char *value) const;
 
     library uct_ib_;
     uct_component_t *const component_;
@@ -67,6 +69,7 @@ private:
     config_parser parser_;
     int (*cpu_vendor_)() = nullptr;
     int (*cpu_model_)()  = nullptr;
+    bool tries_exports_  = false; // of memory that it is to register: 1.22
 
     md_open_function md_open_ = nullptr; // uct_ib's
     make_domain make_         = nullptr;

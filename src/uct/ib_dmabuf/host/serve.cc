@@ -207,11 +207,11 @@ try {
         look_for_copies(prepare, make);
         looked_at = loaded;
     }
-    // UCP may be there now.
+    // UCP and the CUDA module may be there now.
     const size_t count = copy_count.load(std::memory_order_acquire);
     for (size_t i = 0; i < count; ++i) {
         if (copies[i].served != nullptr) {
-            copies[i].served->register_what_is_used();
+            copies[i].served->change_defaults();
         }
     }
 } catch (const std::bad_alloc &) {

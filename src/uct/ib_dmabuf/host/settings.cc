@@ -47,6 +47,7 @@ const char *config_parser::find(const library &ucx)
 
     in.find_variable("ucs_config_global_list", &list_);
     in.find("ucs_config_parser_fill_opts", &fill_opts_);
+    in.find("ucs_config_sscanf_table", &read_table_);
     for (size_t kind = 0; kind < 5; ++kind) {
         for (size_t part = 0; part < 5; ++part) {
             in.find(functions[kind][part], &kinds_[kind][part]);
@@ -107,6 +108,30 @@ ucs_status_t config_parser::read(void *out) noexcept
                            out, fields_, variables, entry_.prefix, 0);
 }
 
+bool config_parser::find_in(const void **table, const char *name,
+                            ucx_setting *out) const
+{
+    const size_t words = field_words();
+
+    for (const void **field = table; field[word_name] != nullptr;
+         field += words) {
+        const auto offset = reinterpret_cast<size_t>(field[word_offset]);
+        if (strcmp(static_cast<const char *>(field[word_name]), name) == 0) {
+            *out = {reinterpret_cast<const char **>(&field[word_standard]),
+                    offset};
+            return true;
+        }
+        if ((field[word_read] == read_table_) &&
+            find_in(static_cast<const void **>(
+                        const_cast<void *>(field[words - 1])),
+                    name, out)) {
+            out->offset += offset;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool config_parser::find_setting(const char *table, const char *name,
                                  ucx_setting *out) const
 {
@@ -118,14 +143,8 @@ bool config_parser::find_setting(const char *table, const char *name,
         if (strcmp(entry->name, table) != 0) {
             continue;
         }
-        for (const void **field = entry->table; field[word_name] != nullptr;
-             field += field_words()) {
-            if (strcmp(static_cast<const char *>(field[word_name]), name) ==
-                0) {
-                *out = {reinterpret_cast<const char **>(&field[word_standard]),
-                        reinterpret_cast<size_t>(field[word_offset])};
-                return true;
-            }
+        if (find_in(entry->table, name, out)) {
+            return true;
         }
     }
     return false;

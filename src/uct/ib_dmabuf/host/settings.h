@@ -55,7 +55,7 @@ public:
     // this fail.
     ucs_status_t read(void *out) noexcept;
 
-    // What one of UCX's own tables has of a setting.
+    // What one of UCX's own tables has of a setting, or a table in it.
     struct ucx_setting {
         const char **standard;
         size_t offset;
@@ -85,8 +85,11 @@ private:
         uint8_t flags; // from 1.15
     };
 
+    bool find_in(const void **table, const char *name, ucx_setting *out) const;
+
     void *list_;
     void *fill_opts_;
+    void *read_table_;  // the reader of a table in a table
     void *kinds_[5][5]; // by setting_kind: read, write, clone, release, help
     void *doc_nop_;     // from 1.17
     bool by_entry_;     // from 1.15

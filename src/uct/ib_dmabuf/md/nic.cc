@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
-#include "../host/log.h"
-#include "../report.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
@@ -35,6 +33,43 @@ private:
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
+// By uct_ib, for all that anybody may want of it, as others will share it.
+class uct_ib_registration final : public dmabuf_registration {
+public:
+    uct_ib_registration(const original_domain &domain, ucs_memory_type_t type)
+        : domain_(domain), type_(type)
+    {
+    }
+    void *reg(ladder_step, int fd, uintptr_t address, size_t length) override
+    {
+        reg_request request{reinterpret_cast<void *>(address), length,
+                            UCT_MD_MEM_ACCESS_RMA |
+                                UCT_MD_MEM_ACCESS_REMOTE_ATOMIC |
+                                UCT_MD_MEM_FLAG_HIDE_ERRORS};
+        uct_mem_h made      = nullptr;
+        request.fd          = fd;
+        request.memory_type = type_;
+
+        if (domain_.reg(request, &made) == UCS_OK) {
+            return made;
+        }
+        errno = (errno == 0) ? EIO : errno;
+        return nullptr;
+    }
+
+private:
+    const original_domain &domain_;
+    const ucs_memory_type_t type_;
+};
+
+// uct_ib's registrations do not begin with Data Direct: where that does not
+// take a dma-buf uct_ib goes on with the same one, which the NVIDIA drivers 570
+// and 575 may have left locked, and which may be registered and not work.
+protection_domain pd_for_ladder(const protection_domain &pd, bool by_uct_ib)
+{
+    return by_uct_ib ? protection_domain{pd.verbs_pd, pd.verbs, {}} : pd;
+}
+
 } // namespace
 
 std::mutex nic::mutex_;
@@ -43,7 +78,8 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib)
     : pd_(pd), layout_(layout),
       access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
-      by_uct_ib_(by_uct_ib), gpu_(gpu), ladder_(pd),
+      by_uct_ib_(by_uct_ib), gpu_(gpu),
+      ladder_(pd_for_ladder(pd, by_uct_ib != nullptr)),
       copies_(gpu, pd, all_access)
 {
     [[maybe_unused]] static const int once =
@@ -64,38 +100,20 @@ ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
     return status;
 }
 
-// For all that anybody may want of it, as others will share it.
-ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
-                                size_t length, registration *made)
+ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, int gpu,
+                                uintptr_t address, size_t length,
+                                registration *made)
 {
-    int fd                = -1;
-    ucs_status_t exported = memory.get(mapping_type::standard, &fd);
-    if (exported != UCS_OK) {
-        return exported;
-    }
-    reg_request request{reinterpret_cast<void *>(address), length,
-                        UCT_MD_MEM_ACCESS_RMA |
-                            UCT_MD_MEM_ACCESS_REMOTE_ATOMIC |
-                            UCT_MD_MEM_FLAG_HIDE_ERRORS};
-    request.fd          = fd;
-    request.memory_type = gpu_.memory_type();
+    uct_ib_registration by(*by_uct_ib_, gpu_.memory_type());
+    const ucs_status_t status =
+        ladder_.reg(memory, gpu, address, length, by, &made->original);
 
-    errno                     = 0;
-    const ucs_status_t status = by_uct_ib_->reg(request, &made->original);
-    if (status != UCS_OK) {
-        const int error = errno;
-        warn_once(format("register by uct_ib %d", error),
-                  format("%s: UCX cannot register the dma-buf of %zu bytes of "
-                         "GPU memory at 0x%zx: %s (errno %d). %s",
-                         name(), length, address, ucs_status_string(status),
-                         error, staged_otherwise));
-        return ((error == ENOMEM) || (error == ENOSPC)) ? UCS_ERR_NO_MEMORY
-                                                        : status;
+    if (status == UCS_OK) {
+        const handle_keys &theirs = *handle_keys::of(made->original);
+        made->lkey                = theirs.lkey();
+        made->rkey                = theirs.rkey(layout_);
     }
-    const handle_keys &theirs = *handle_keys::of(made->original);
-    made->lkey                = theirs.lkey();
-    made->rkey                = theirs.rkey(layout_);
-    return UCS_OK;
+    return status;
 }
 
 void nic::end(const registration &ended)
@@ -120,7 +138,7 @@ ucs_status_t nic::reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
     registration made{};
     const ucs_status_t status =
         (by_uct_ib_ != nullptr)
-            ? reg_by_uct_ib(memory, address, length, &made)
+            ? reg_by_uct_ib(memory, gpu, address, length, &made)
             : reg_by_us(memory, gpu, address, length, &made);
     if (status != UCS_OK) {
         return status;

@@ -29,6 +29,28 @@ bool has_data_direct(const protection_domain &pd)
            (mlx5.get_data_direct_sysfs_path(context, path, sizeof(path)) == 0);
 }
 
+// By the NIC's own verbs.
+class verbs_registration final : public dmabuf_registration {
+public:
+    verbs_registration(const protection_domain &pd, int access)
+        : pd_(pd), access_(access)
+    {
+    }
+    void *reg(ladder_step step, int fd, uintptr_t address,
+              size_t length) override
+    {
+        return (step == ladder_step::data_direct)
+                   ? pd_.mlx5.reg_dmabuf(pd_.verbs_pd, 0, length, address, fd,
+                                         access_, data_direct_access)
+                   : pd_.verbs->reg_dmabuf(pd_.verbs_pd, 0, length, address, fd,
+                                           access_);
+    }
+
+private:
+    const protection_domain &pd_;
+    const int access_;
+};
+
 } // namespace
 
 // One for all NICs and GPUs: a machine of eight by eight has it in every pair,
@@ -61,7 +83,20 @@ size_t ladder::place(int gpu)
 ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
                          size_t length, int access, ibv_mr **mr)
 {
-    const request what{memory, gpu, address, length, access};
+    verbs_registration by(pd_, access);
+    void *made                = nullptr;
+    const ucs_status_t status = reg(memory, gpu, address, length, by, &made);
+
+    if (status == UCS_OK) {
+        *mr = static_cast<ibv_mr *>(made);
+    }
+    return status;
+}
+
+ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                         size_t length, dmabuf_registration &by, void **handle)
+{
+    const request what{memory, gpu, address, length, by};
     const knowledge before = known_[place(gpu)];
     const outcome first = attempt(before.first, what, before.failures == works);
     outcome now         = first;
@@ -82,7 +117,7 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     if (first.status != UCS_OK) {
         report_skipped(what, first);
     }
-    *mr = now.mr;
+    *handle = now.handle;
     return UCS_OK;
 }
 
@@ -99,7 +134,7 @@ bool ladder::goes_on(const outcome &failed)
 // NIC of another IOMMU group maps it, and what maps or unmaps it afterwards
 // hangs (nv_dma_buf_map).
 ladder::outcome ladder::attempt(ladder_step step, const request &what,
-                                bool proven) const
+                                bool proven)
 {
     const mapping_type how = mapping_of(step);
     const bool alone       = (how == mapping_type::pcie) && !proven;
@@ -111,9 +146,9 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
     }
     result.status = what.memory.get(how, &fd);
     if (result.status == UCS_OK) {
-        errno     = 0;
-        result.mr = call(step, what, fd);
-        if (result.mr == nullptr) {
+        errno         = 0;
+        result.handle = what.by.reg(step, fd, what.address, what.length);
+        if (result.handle == nullptr) {
             result.error  = errno;
             result.status = meaning_of(result.error).status;
         }
@@ -122,15 +157,6 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
         what.memory.drop(how);
     }
     return result;
-}
-
-ibv_mr *ladder::call(ladder_step step, const request &what, int fd) const
-{
-    return (step == ladder_step::data_direct)
-               ? pd_.mlx5.reg_dmabuf(pd_.verbs_pd, 0, what.length, what.address,
-                                     fd, what.access, data_direct_access)
-               : pd_.verbs->reg_dmabuf(pd_.verbs_pd, 0, what.length,
-                                       what.address, fd, what.access);
 }
 
 // What works is kept, whatever single registrations meet later: only Data

@@ -19,6 +19,17 @@ enum class ladder_step : uint8_t {
     pcie,        // PCIe mapping, ibv_reg_dmabuf_mr: if standard is ENOTSUPP
 };
 
+// What a step calls: a registration of a dma-buf from its start.
+class dmabuf_registration {
+public:
+    // A handle; null, and an errno, if that fails.
+    virtual void *reg(ladder_step step, int fd, uintptr_t address,
+                      size_t length) = 0;
+
+protected:
+    ~dmabuf_registration() = default;
+};
+
 // One NIC's registrations of dma-bufs. Which step takes a GPU's memory shows in
 // use and is remembered. Thread-safe; no lock is held over a call.
 class ladder {
@@ -34,6 +45,9 @@ public:
     // a moment later.
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                      size_t length, int access, ibv_mr **mr);
+    // The same by somebody else's calls, whose handle the caller gets.
+    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                     size_t length, dmabuf_registration &by, void **handle);
 
     // What is tried first for the GPU's memory.
     ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }
@@ -56,19 +70,18 @@ private:
         int gpu;
         uintptr_t address;
         size_t length;
-        int access;
+        dmabuf_registration &by;
     };
     struct outcome {
         ladder_step step;
         ucs_status_t status;
         int error; // errno of the verb; 0 if there was no export
-        ibv_mr *mr;
+        void *handle;
     };
 
     static size_t place(int gpu);
     static bool goes_on(const outcome &failed);
-    outcome attempt(ladder_step step, const request &what, bool proven) const;
-    ibv_mr *call(ladder_step step, const request &what, int fd) const;
+    static outcome attempt(ladder_step step, const request &what, bool proven);
     void learn(int gpu, knowledge before, const outcome &first,
                ladder_step worked);
     static text cause(const char *what, const outcome &failed);

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a registration asks the driver: nothing where host memory is known to be
+// that, and nothing of memory that is registered.
+#include "fake_domain.h"
+#include <common/gpu.h>
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace {
+
+constexpr size_t mib = 1 << 20;
+
+// All that the plug-in calls of the driver when it registers.
+uint64_t all_calls()
+{
+    constexpr const char *names[] = {
+        "cuPointerGetAttribute",   "cuPointerGetAttributes",
+        "cuMemGetAddressRange_v2", "cuMemGetHandleForAddressRange",
+        "cuCtxGetDevice",          "cuCtxPushCurrent_v2",
+        "cuCtxPopCurrent_v2",      "cuDeviceGet",
+        "cuDeviceGetAttribute",    "cuThreadExchangeStreamCaptureMode"};
+    auto *count  = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
+    uint64_t sum = 0;
+
+    for (const char *name : names) {
+        sum += count(name);
+    }
+    return sum;
+}
+
+class test_calls : public ::testing::Test {
+protected:
+    // Of a registration and its end.
+    uint64_t calls_of(const void *at)
+    {
+        const uint64_t before = all_calls();
+        uct_mem_h memh        = nullptr;
+
+        EXPECT_EQ(UCS_OK,
+                  md_->reg(reinterpret_cast<uintptr_t>(at), mib, &memh));
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+        return all_calls() - before;
+    }
+
+    std::unique_ptr<fake_domain> md_ = first_fake_domain();
+};
+
+TEST_F(test_calls, memory_that_is_registered_costs_none)
+{
+    { // What is asked once of a GPU.
+        gpu::buffer first(mib, gpu::memory::device);
+        calls_of(first.pointer());
+    }
+    // docs/cache.md
+    const struct {
+        gpu::memory kind;
+        uint64_t of_a_miss;
+    } kinds[] = {{gpu::memory::device, 11},
+                 {gpu::memory::pool, 14},
+                 {gpu::memory::vmm, 25}};
+
+    for (const auto &one : kinds) {
+        gpu::buffer memory(4 * mib, one.kind);
+        const char *name = gpu::name_of(one.kind);
+
+        EXPECT_EQ(one.of_a_miss, calls_of(memory.pointer())) << name;
+        EXPECT_EQ(0u, calls_of(memory.at(2 * mib))) << name;
+    }
+}
+
+TEST_F(test_calls, known_host_memory_costs_none)
+{
+    std::vector<char> host(mib);
+
+    // UCX's cache of types is off: nobody knows.
+    EXPECT_LT(0u, calls_of(host.data()));
+    ucs_global_opts.enable_memtype_cache = UCS_YES;
+    EXPECT_EQ(0u, calls_of(host.data()));
+    ucs_global_opts.enable_memtype_cache = UCS_NO;
+}
+
+} // namespace
