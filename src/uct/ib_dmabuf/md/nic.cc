@@ -64,9 +64,27 @@ ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
     return status;
 }
 
+// What uct_ib says of the verbs' errors is "Input/output error"; errno is still
+// theirs. Without one it was not asked, or is not what failed.
+ucs_status_t nic::report_uct_ib(const failed_call &failed, ucs_status_t status)
+{
+    if (failed.error != 0) {
+        failed.report(format("register by uct_ib %d", failed.error));
+        return meaning_of(failed.error).status;
+    }
+    warn_once(
+        format("register by uct_ib, status %d", status),
+        format("%s: UCX does not register the dma-buf of %zu bytes of GPU "
+               "%d's memory at 0x%zx: %s. %s",
+               failed.device, failed.length, failed.gpu, failed.address,
+               ucs_status_string(status), staged_otherwise));
+    return status;
+}
+
 // For all that anybody may want of it, as others will share it.
-ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
-                                size_t length, registration *made)
+ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, int gpu,
+                                uintptr_t address, size_t length,
+                                registration *made)
 {
     int fd                = -1;
     ucs_status_t exported = memory.get(mapping_type::standard, &fd);
@@ -83,14 +101,8 @@ ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
     errno                     = 0;
     const ucs_status_t status = by_uct_ib_->reg(request, &made->original);
     if (status != UCS_OK) {
-        const int error = errno;
-        warn_once(format("register by uct_ib %d", error),
-                  format("%s: UCX cannot register the dma-buf of %zu bytes of "
-                         "GPU memory at 0x%zx: %s (errno %d). %s",
-                         name(), length, address, ucs_status_string(status),
-                         error, staged_otherwise));
-        return ((error == ENOMEM) || (error == ENOSPC)) ? UCS_ERR_NO_MEMORY
-                                                        : status;
+        return report_uct_ib(
+            {name(), "ibv_reg_dmabuf_mr", gpu, address, length, errno}, status);
     }
     const handle_keys &theirs = *handle_keys::of(made->original);
     made->lkey                = theirs.lkey();
@@ -121,7 +133,7 @@ ucs_status_t nic::reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
     registration made{};
     const ucs_status_t status =
         (by_uct_ib_ != nullptr)
-            ? reg_by_uct_ib(memory, address, length, &made)
+            ? reg_by_uct_ib(memory, gpu, address, length, &made)
             : reg_by_us(memory, gpu, address, length, &made);
     if (status != UCS_OK) {
         return status;

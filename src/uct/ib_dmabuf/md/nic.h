@@ -86,8 +86,11 @@ private:
 
     ucs_status_t reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
                            size_t length, registration *made);
-    ucs_status_t reg_by_uct_ib(dmabuf_source &memory, uintptr_t address,
-                               size_t length, registration *made);
+    ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
+                               uintptr_t address, size_t length,
+                               registration *made);
+    static ucs_status_t report_uct_ib(const failed_call &failed,
+                                      ucs_status_t status);
     void end(const registration &ended);
     registration *find(void *handle);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "errors.h"
-#include "../report.h"
+#include "../host/log.h"
 #include <cerrno>
 #include <cstring>
 
@@ -65,6 +65,27 @@ text describe_error(int error)
                   error == kernel_enotsupp ? "Not supported by the exporter"
                                            : strerror(error),
                   error);
+}
+
+text failed_call::describe() const
+{
+    return format("%s: %s(address 0x%zx, %zu bytes) of GPU %d's memory failed: "
+                  "%s",
+                  device, verb, address, length, gpu,
+                  describe_error(error).c_str());
+}
+
+void failed_call::report(const text &cause) const
+{
+    const verbs_error &meaning = meaning_of(error);
+    const text message         = format("%s. %s: %s", describe().c_str(),
+                                        staged_otherwise, meaning.remedy);
+
+    if (meaning.status == UCS_ERR_BUSY) {
+        log_debug("ib_dmabuf: %s", message.c_str());
+    } else {
+        warn_once(cause, message);
+    }
 }
 
 } // namespace ucx_ib_dmabuf

@@ -3,6 +3,9 @@
 #define UCX_IB_DMABUF_VERBS_ERRORS_H_
 
 #include "../host/types.h"
+#include "../report.h"
+#include <cstddef>
+#include <cstdint>
 
 namespace ucx_ib_dmabuf {
 
@@ -28,7 +31,22 @@ struct verbs_error {
 const verbs_error &meaning_of(int error);
 
 // "Operation not supported (errno 95)"
-class text describe_error(int error);
+text describe_error(int error);
+
+// A registration of GPU memory that failed in libibverbs or below.
+struct failed_call {
+    const char *device;
+    const char *verb;
+    int gpu; // the vendor's ordinal
+    uintptr_t address;
+    size_t length;
+    int error; // errno
+
+    text describe() const;
+    // Warns once for each cause, with the remedy; of what passes there is a
+    // debug message.
+    void report(const text &cause) const;
+};
 
 } // namespace ucx_ib_dmabuf
 

@@ -158,15 +158,15 @@ void ladder::learn(int gpu, knowledge before, const outcome &first,
     }
 }
 
-text ladder::describe(const request &what, const outcome &failed) const
+failed_call ladder::call_of(const request &what, const outcome &failed) const
 {
-    return format(
-        "%s: %s(address 0x%zx, %zu bytes) of GPU %d's memory failed: %s",
-        pd_.device_name(),
-        failed.step == ladder_step::data_direct ? "mlx5dv_reg_dmabuf_mr"
-                                                : "ibv_reg_dmabuf_mr",
-        what.address, what.length, what.gpu,
-        describe_error(failed.error).c_str());
+    return {pd_.device_name(),
+            failed.step == ladder_step::data_direct ? "mlx5dv_reg_dmabuf_mr"
+                                                    : "ibv_reg_dmabuf_mr",
+            what.gpu,
+            what.address,
+            what.length,
+            failed.error};
 }
 
 // A lower step works. That Data Direct takes the memory of GPUs beside the NIC
@@ -176,11 +176,12 @@ void ladder::report_skipped(const request &what, const outcome &first) const
     if (first.error == 0) {
         return; // the exporter's matter
     }
-    const text message = format(
-        "%s. It is registered %s instead: %s", describe(what, first).c_str(),
-        first.step == ladder_step::data_direct ? "without Data Direct"
-                                               : "in PCIe mapping",
-        meaning_of(first.error).remedy);
+    const text message =
+        format("%s. It is registered %s instead: %s",
+               call_of(what, first).describe().c_str(),
+               first.step == ladder_step::data_direct ? "without Data Direct"
+                                                      : "in PCIe mapping",
+               meaning_of(first.error).remedy);
 
     if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
         log_debug("ib_dmabuf: %s", message.c_str());
@@ -191,17 +192,8 @@ void ladder::report_skipped(const request &what, const outcome &first) const
 
 void ladder::report_failed(const request &what, const outcome &failed) const
 {
-    if (failed.error == 0) {
-        return; // the exporter has
-    }
-    const text message =
-        format("%s. %s: %s", describe(what, failed).c_str(), staged_otherwise,
-               meaning_of(failed.error).remedy);
-
-    if (failed.status == UCS_ERR_BUSY) {
-        log_debug("ib_dmabuf: %s", message.c_str());
-    } else {
-        warn_once(cause("register", failed), message);
+    if (failed.error != 0) { // else the exporter has
+        call_of(what, failed).report(cause("register", failed));
     }
 }
 

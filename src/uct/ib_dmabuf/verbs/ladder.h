@@ -4,7 +4,7 @@
 
 #include "../dmabuf.h"
 #include "../host/verbs.h"
-#include "../report.h"
+#include "errors.h"
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -72,7 +72,7 @@ private:
     void learn(int gpu, knowledge before, const outcome &first,
                ladder_step worked);
     static text cause(const char *what, const outcome &failed);
-    text describe(const request &what, const outcome &failed) const;
+    failed_call call_of(const request &what, const outcome &failed) const;
     void report_skipped(const request &what, const outcome &first) const;
     void report_failed(const request &what, const outcome &failed) const;
 
