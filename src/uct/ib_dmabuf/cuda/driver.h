@@ -23,6 +23,7 @@ namespace ucx_ib_dmabuf {
     _(device_total_mem, cuDeviceTotalMem)                                      \
     _(primary_ctx_retain, cuDevicePrimaryCtxRetain)                            \
     _(primary_ctx_release, cuDevicePrimaryCtxRelease)                          \
+    _(primary_ctx_get_state, cuDevicePrimaryCtxGetState)                       \
     _(ctx_push_current, cuCtxPushCurrent)                                      \
     _(ctx_pop_current, cuCtxPopCurrent)                                        \
     _(ctx_get_current, cuCtxGetCurrent)                                        \
@@ -30,6 +31,14 @@ namespace ucx_ib_dmabuf {
     _(pointer_get_attribute, cuPointerGetAttribute)                            \
     _(pointer_get_attributes, cuPointerGetAttributes)                          \
     _(mem_get_address_range, cuMemGetAddressRange)                             \
+    _(mem_get_allocation_granularity, cuMemGetAllocationGranularity)           \
+    _(mem_address_reserve, cuMemAddressReserve)                                \
+    _(mem_address_free, cuMemAddressFree)                                      \
+    _(mem_create, cuMemCreate)                                                 \
+    _(mem_release, cuMemRelease)                                               \
+    _(mem_map, cuMemMap)                                                       \
+    _(mem_unmap, cuMemUnmap)                                                   \
+    _(mem_set_access, cuMemSetAccess)                                          \
     _(memcpy_dtoh_async, cuMemcpyDtoHAsync)                                    \
     _(memcpy_htod_async, cuMemcpyHtoDAsync)                                    \
     _(stream_create, cuStreamCreate)                                           \
