@@ -34,6 +34,7 @@ enum CUresult : int {
 
 enum CUdevice_attribute : int {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
+    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED      = 110,
     CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124, // CUDA 11.7
 };
 
@@ -57,6 +58,38 @@ enum CUmemRangeHandleType : int { // CUDA 11.7
 };
 // CUDA 12.8
 constexpr unsigned long long CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1;
+
+using CUmemGenericAllocationHandle = unsigned long long;
+enum CUmemLocationType : int { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+enum CUmemAllocationType : int { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
+enum CUmemAllocationHandleType : int { CU_MEM_HANDLE_TYPE_NONE = 0 };
+enum CUmemAccess_flags : int { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+enum CUmemAllocationGranularity_flags : int {
+    CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+};
+
+struct CUmemLocation {
+    CUmemLocationType type;
+    int id;
+};
+
+struct CUmemAllocationProp {
+    CUmemAllocationType type;
+    CUmemAllocationHandleType requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+};
+
+struct CUmemAccessDesc {
+    CUmemLocation location;
+    CUmemAccess_flags flags;
+};
 
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
@@ -108,6 +141,8 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(device_total_mem, cuDeviceTotalMem_v2, size_t *, CUdevice)               \
     _(primary_ctx_retain, cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)     \
     _(primary_ctx_release, cuDevicePrimaryCtxRelease_v2, CUdevice)             \
+    _(primary_ctx_get_state, cuDevicePrimaryCtxGetState, CUdevice, unsigned *, \
+      int *)                                                                   \
     _(ctx_push_current, cuCtxPushCurrent_v2, CUcontext)                        \
     _(ctx_pop_current, cuCtxPopCurrent_v2, CUcontext *)                        \
     _(ctx_get_current, cuCtxGetCurrent, CUcontext *)                           \
@@ -118,6 +153,19 @@ struct CUgraphNodeParams { // CUDA 12.2
       CUpointer_attribute *, void **, CUdeviceptr)                             \
     _(mem_get_address_range, cuMemGetAddressRange_v2, CUdeviceptr *, size_t *, \
       CUdeviceptr)                                                             \
+    _(mem_get_allocation_granularity, cuMemGetAllocationGranularity, size_t *, \
+      const CUmemAllocationProp *, CUmemAllocationGranularity_flags)           \
+    _(mem_address_reserve, cuMemAddressReserve, CUdeviceptr *, size_t, size_t, \
+      CUdeviceptr, unsigned long long)                                         \
+    _(mem_address_free, cuMemAddressFree, CUdeviceptr, size_t)                 \
+    _(mem_create, cuMemCreate, CUmemGenericAllocationHandle *, size_t,         \
+      const CUmemAllocationProp *, unsigned long long)                         \
+    _(mem_release, cuMemRelease, CUmemGenericAllocationHandle)                 \
+    _(mem_map, cuMemMap, CUdeviceptr, size_t, size_t,                          \
+      CUmemGenericAllocationHandle, unsigned long long)                        \
+    _(mem_unmap, cuMemUnmap, CUdeviceptr, size_t)                              \
+    _(mem_set_access, cuMemSetAccess, CUdeviceptr, size_t,                     \
+      const CUmemAccessDesc *, size_t)                                         \
     _(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, size_t,    \
       CUstream)                                                                \
     _(memcpy_htod_async, cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *,      \

@@ -146,7 +146,7 @@ const region *cache::find(nic_id nic, uintptr_t address, size_t length)
 }
 
 ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
-                        const region **out)
+                        const region **out, effort)
 {
     for (;;) {
         uint64_t before;

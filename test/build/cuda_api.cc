@@ -28,6 +28,7 @@ SAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 SAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 SAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 SAME(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+SAME(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 SAME(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
 SAME(CU_POINTER_ATTRIBUTE_CONTEXT);
 SAME(CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
@@ -41,6 +42,11 @@ SAME(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
 SAME(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
 SAME(CU_MEMORYTYPE_DEVICE);
 SAME(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+SAME(CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(CU_MEM_HANDLE_TYPE_NONE);
+SAME(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME(CU_STREAM_NON_BLOCKING);
 SAME(CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME(CU_STREAM_CAPTURE_STATUS_NONE);
@@ -57,6 +63,15 @@ SIZE(CUdevice_attribute);
 SIZE(CUpointer_attribute);
 SIZE(CUmemorytype);
 SIZE(CUmemRangeHandleType);
+SIZE(CUmemGenericAllocationHandle);
+SIZE(CUmemLocation);
+AT(CUmemLocation, id);
+SIZE(CUmemAllocationProp);
+AT(CUmemAllocationProp, requestedHandleTypes);
+AT(CUmemAllocationProp, location);
+AT(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+SIZE(CUmemAccessDesc);
+AT(CUmemAccessDesc, flags);
 SIZE(CUstreamCaptureMode);
 SIZE(CUstreamCaptureStatus);
 SIZE(CUipcMemHandle);
@@ -85,6 +100,11 @@ constexpr bool passes_as = std::is_same_v<A, B>;
 template <class A, class B>
 requires(std::is_enum_v<A> &&std::is_enum_v<B>) constexpr bool passes_as<A, B> =
     sizeof(A) == sizeof(B);
+template <class A, class B>
+requires(!std::is_same_v<A, B> && std::is_class_v<A> && std::is_class_v<B> &&
+         std::is_const_v<A> ==
+             std::is_const_v<B>) constexpr bool passes_as<A, B> = sizeof(A) ==
+                                                                  sizeof(B);
 template <class A, class B>
 constexpr bool passes_as<A *, B *> = passes_as<A, B>;
 

@@ -55,6 +55,19 @@ public:
     // over all NICs; SIZE_MAX if that is not limited, or not known.
     virtual size_t max_registered(int device) = 0;
 
+    // A little memory of a GPU, whole pages; given back with this.
+    struct piece {
+        uintptr_t address = 0;
+        size_t length     = 0;
+
+        virtual ~piece() = default;
+    };
+    // How many GPUs there may be pieces of: 0 to this, as extent::device.
+    virtual int gpu_count() { return 0; }
+    // To try what can be done with the GPU's memory. Null if the GPU is not in
+    // use yet, as nothing is begun there for it, or has no memory left.
+    virtual std::unique_ptr<piece> allocate_piece(int) { return nullptr; }
+
     // Copy, and return when the bytes are there. Failures are logged.
     virtual ucs_status_t copy_to_host(void *host, uintptr_t device,
                                       size_t length)   = 0;

@@ -26,7 +26,8 @@ text format(const char *pattern, ...) noexcept
 
 // What follows where memory cannot be registered, for messages.
 constexpr char staged_otherwise[] =
-    "Messages in memory that is not registered are staged through host memory";
+    "Messages in memory that is not registered are staged through host memory "
+    "where UCX can";
 
 // Logs a warning of UCX the first time that a cause comes up in this process,
 // and a debug message after that. `cause` names it: the call and its error, not

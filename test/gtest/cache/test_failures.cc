@@ -321,4 +321,32 @@ TEST_F(failures_test, what_never_fits_evicts_once)
     EXPECT_LE(gpu.export_faults.calls(), 3u + 3u + 20u + 6u);
 }
 
+// Who has no other way does not hear of a failure that passes, whatever was
+// known, and of one that stays after a few attempts with an export each.
+TEST_F(failures_test, the_persistent_try_again)
+{
+    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
+
+    for (ucs_status_t status :
+         {UCS_ERR_UNSUPPORTED, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR,
+          UCS_ERR_BUSY, UCS_ERR_NO_MEMORY}) {
+        for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
+            restart();
+            alloc(1);
+            fails->fail_all(status);
+            EXPECT_EQ(get(at(0), 4 * MiB), status);
+            uint64_t before = calls();
+            EXPECT_EQ(cache->get(id, at(0), 4 * MiB, &out, persistent), status);
+            const uint64_t exports = fails == &nic.reg_faults ? 2 : 1;
+            EXPECT_EQ(calls() - before, 4 * exports);
+            fails->clear();
+            fails->fail_call(1, status);
+            EXPECT_EQ(cache->get(id, at(0), 4 * MiB, &out, persistent), UCS_OK);
+            EXPECT_TRUE(fails->hit());
+            cache->put(out);
+            release(at(0));
+        }
+    }
+}
+
 } // namespace

@@ -285,4 +285,55 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
     ucx.symbol<void()>("ucs_log_pop_handler")();
 }
 
+size_t free_bytes(int ordinal)
+{
+    size_t bytes = 0;
+    size_t all   = 0;
+    gpu::use(ordinal);
+    GPU_CALL(cuMemGetInfo, &bytes, &all);
+    return bytes;
+}
+
+TEST_F(test_contexts, pieces_are_of_gpus_in_use_and_leave_nothing)
+{
+    const size_t before = free_bytes(0);
+    extent found;
+
+    EXPECT_EQ(gpu::count(), cuda_->gpu_count());
+    EXPECT_EQ(nullptr, cuda_->allocate_piece(1));
+    EXPECT_EQ(nullptr, cuda_->allocate_piece(gpu::count()));
+    EXPECT_FALSE(primary_is_active(1));
+    std::thread([&] { // without a current context
+        auto piece = cuda_->allocate_piece(0);
+        ASSERT_NE(nullptr, piece);
+        EXPECT_EQ(UCS_OK, cuda_->describe(piece->address, &found));
+        EXPECT_EQ(0, found.device);
+        use(piece->address, piece->length);
+    })
+        .join();
+    EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(found.base, &found));
+    EXPECT_EQ(before, free_bytes(0));
+
+    // In a context of the program's own.
+    CUcontext own = gpu::create_context(1);
+    EXPECT_NE(nullptr, cuda_->allocate_piece(1));
+    EXPECT_FALSE(primary_is_active(1));
+    GPU_CALL(cuCtxDestroy, own);
+    EXPECT_EQ(nullptr, cuda_->allocate_piece(1));
+}
+
+TEST_F(test_contexts, pieces_that_fail_leave_nothing)
+{
+    const size_t before = free_bytes(0);
+
+    for (const char *call :
+         {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve",
+          "cuMemMap", "cuMemSetAccess"}) {
+        gpu::scoped_fail fail(std::string(call) + "=2");
+        EXPECT_EQ(nullptr, cuda_->allocate_piece(0)) << call;
+        EXPECT_EQ(before, free_bytes(0)) << call;
+    }
+    EXPECT_NE(nullptr, cuda_->allocate_piece(0));
+}
+
 } // namespace

@@ -162,10 +162,10 @@ TEST_F(test_cuda, a_remapped_segment_changes_the_identity)
 {
     gpu::segments memory(2);
     CUmemGenericAllocationHandle handle = 0;
-    CUmemAllocationProp prop{};
+    ::CUmemAllocationProp prop{};
 
-    prop.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.type                            = ::CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type                   = ::CU_MEM_LOCATION_TYPE_DEVICE;
     prop.allocFlags.gpuDirectRDMACapable = 1;
     ASSERT_EQ(UCS_OK, describe(memory.address(), memory.size()));
 

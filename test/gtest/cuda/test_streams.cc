@@ -50,6 +50,7 @@ protected:
         EXPECT_TRUE(cuda_->is_current(address, found.identity));
         EXPECT_EQ(UCS_OK, cuda_->export_range(address, mib, &fd));
         close(fd);
+        EXPECT_NE(nullptr, cuda_->allocate_piece(0));
         copy(address);
     }
 

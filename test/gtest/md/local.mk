@@ -10,6 +10,9 @@ LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
 check_PROGRAMS += test/gtest/md/test_changes
 UNIT_TESTS     += test/gtest/md/test_changes
 
+check_PROGRAMS += test/gtest/md/test_trial
+UNIT_TESTS     += test/gtest/md/test_trial
+
 check_PROGRAMS += test/gtest/md/test_vendor
 LAB_TESTS      += test/gtest/md/vendor.lab
 
@@ -26,6 +29,12 @@ test_gtest_md_test_changes_SOURCES = \
     src/uct/ib_dmabuf/md/changes.cc \
     test/gtest/md/test_changes.cc
 test_gtest_md_test_changes_LDADD   = -lgtest_main $(GTEST_LIBS)
+
+test_gtest_md_test_trial_SOURCES = \
+    src/uct/ib_dmabuf/md/trial.cc \
+    test/gtest/md/test_trial.cc
+test_gtest_md_test_trial_LDADD   = \
+    libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
 test_gtest_md_test_lasting_SOURCES = test/gtest/md/test_lasting.cc
 test_gtest_md_test_lasting_CPPFLAGS = $(md_test_cppflags)

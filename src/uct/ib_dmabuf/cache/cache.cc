@@ -26,9 +26,9 @@ void cache::detach(nic_id nic)
 }
 
 ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
-                        const region **out)
+                        const region **out, effort how)
 {
-    return state_->get(nic, address, length, out);
+    return state_->get(nic, address, length, out, how);
 }
 
 const region *cache::find(nic_id nic, uintptr_t address, size_t length)

@@ -71,6 +71,11 @@ class cache {
 public:
     using nic_id = unsigned;
 
+    // How much is done for a registration that fails. `persistent`: what failed
+    // before is tried all the same, and what fails is tried again a few times,
+    // with milliseconds between, and with all that may have gone evicted.
+    enum class effort : uint8_t { normal, persistent };
+
     cache(exporter &memory, const cache_settings &settings);
     ~cache(); // all NICs detached before; nobody uses it any more
     cache(const cache &)            = delete;
@@ -91,7 +96,7 @@ public:
     // UCS_ERR_EXCEEDS_LIMIT: no room, even after eviction of what is idle.
     // Other errors are the exporter's or the registrar's.
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
-                     const region **out);
+                     const region **out, effort how = effort::normal);
     // Once for each region that find() or get() gave; nullptr does nothing. If
     // it has been invalidated the last one deregisters it, in this thread.
     void put(const region *used);

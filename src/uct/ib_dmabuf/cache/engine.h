@@ -58,10 +58,15 @@ struct registered {
 // A registration that is being made, without the lock, for one miss. On its
 // maker's stack; others see it when it has begun.
 struct pending {
-    pending(cache::nic_id with, span asked) : nic(with), request(asked) {}
+    pending(cache::nic_id with, span asked, cache::effort how)
+        : nic(with), request(asked),
+          persistent(how == cache::effort::persistent)
+    {
+    }
 
     const cache::nic_id nic;
     const span request;
+    const bool persistent; // cache::effort
     memory_run memory;
     registered made;
     attempt tried;                  // the latest
@@ -103,7 +108,7 @@ public:
     void detach(nic_id nic);
     cached_region *find(nic_id nic, uintptr_t address, size_t length);
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
-                     const region **out);
+                     const region **out, cache::effort how);
     void put(cached_region *used);
     void invalidate(span range, bool surely = false);
     bool is_revoked(const cached_region *e);
@@ -121,7 +126,8 @@ private:
     void put_locked(cached_region *e);
 
     // get.cc
-    ucs_status_t miss(nic_id nic, span request, cached_region **out);
+    ucs_status_t miss(nic_id nic, span request, cache::effort how,
+                      cached_region **out);
     ucs_status_t begin(pending *work, uint64_t time, cached_region **out);
     bool retire_stale(guard &, const memory_run &memory,
                       span range); // releases the lock

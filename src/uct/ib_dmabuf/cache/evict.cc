@@ -215,26 +215,27 @@ ucs_status_t engine::reserve(guard &locked, const pending &work)
     for (bool waited = false;;) {
         shortage lacking    = budget_.lacking(device, range.size(), 1);
         lacking.nic         = work.nic;
+        const bool allowed  = lacking.nothing();
         ucs_status_t status = UCS_ERR_EXCEEDS_LIMIT;
-        if (lacking.nothing()) {
+        if (allowed) {
             status = refused(locked, work, &lacking);
         }
-        if (status == UCS_OK) {
-            budget_.map(device, range.size());
-            budget_.add(work.nic, range.size());
-            return UCS_OK;
-        }
         batch victims;
-        if (!lacking.nothing() && left_after(locked, lacking).nothing()) {
+        if (status != UCS_OK && !lacking.nothing() &&
+            left_after(locked, lacking).nothing()) {
             choose_overlapping(locked, work.nic, range, &lacking, &victims);
             choose_oldest(locked, &lacking, &victims);
         }
         if (!victims.empty()) {
             evict_chosen(locked, &victims);
-        } else if (waited || !wait_for_leaving(locked)) {
-            return status;
-        } else {
+        } else if (status != UCS_OK && !waited && wait_for_leaving(locked)) {
             waited = true;
+        } else if (status == UCS_OK || (allowed && work.persistent)) {
+            budget_.map(device, range.size());
+            budget_.add(work.nic, range.size());
+            return UCS_OK;
+        } else {
+            return status;
         }
     }
 }

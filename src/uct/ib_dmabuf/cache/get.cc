@@ -15,7 +15,7 @@ void engine::warn_once(unsigned cause, const char *message)
 }
 
 ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
-                         const region **out)
+                         const region **out, cache::effort how)
 {
     cached_region *e = find(nic, address, length);
     if (e != nullptr) {
@@ -39,7 +39,7 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
          canceled < max_attempts &&
          (status == UCS_INPROGRESS || status == UCS_ERR_CANCELED);
          canceled += status == UCS_ERR_CANCELED) {
-        status = miss(nic, request, &e);
+        status = miss(nic, request, how, &e);
     }
     if (status == UCS_ERR_NO_ELEM) {
         count(count_.host_lookups);
@@ -60,9 +60,10 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
     return status;
 }
 
-ucs_status_t engine::miss(nic_id nic, span request, cached_region **out)
+ucs_status_t engine::miss(nic_id nic, span request, cache::effort how,
+                          cached_region **out)
 {
-    pending work(nic, request);
+    pending work(nic, request, how);
     uint64_t time       = log_.now();
     ucs_status_t status = work.memory.describe(memory_, request);
     if (status != UCS_OK) {
@@ -108,7 +109,7 @@ ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
         return UCS_OK;
     }
     ucs_status_t status = failures_.ask(memory.identity, nic);
-    if (status != UCS_OK) {
+    if (status != UCS_OK && !work->persistent) {
         return status;
     }
     work->range = memory.joins

@@ -24,6 +24,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/mapping.h \
     src/uct/ib_dmabuf/cache/memory_run.cc \
     src/uct/ib_dmabuf/cache/memory_run.h \
+    src/uct/ib_dmabuf/cache/persist.h \
     src/uct/ib_dmabuf/cache/pieces.h \
     src/uct/ib_dmabuf/cache/provider.h \
     src/uct/ib_dmabuf/cache/reclaim/fence.cc \

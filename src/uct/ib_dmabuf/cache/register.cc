@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "exports.h"
 #include "mapping.h"
+#include "persist.h"
 
 // Making a registration, without the lock; then publishing it.
 namespace ucx_ib_dmabuf {
@@ -31,7 +32,8 @@ ucs_status_t engine::make(pending *work, cached_region **out)
         work->made.range = range;
         status           = try_range(work, range == pages);
         // What is not supported is not so for any size.
-        if (status == UCS_OK || status == UCS_ERR_UNSUPPORTED ||
+        if (status == UCS_OK ||
+            (status == UCS_ERR_UNSUPPORTED && !work->persistent) ||
             range == pages) {
             break;
         }
@@ -56,9 +58,14 @@ ucs_status_t engine::try_range(pending *work, bool exact)
     if (status != UCS_OK) {
         return status;
     }
-    do {
-        status = export_and_register(work);
-    } while (lacks_room(status) && make_room(work, status));
+    const auto attempt = [&] {
+        ucs_status_t result = export_and_register(work);
+        while (lacks_room(result) && make_room(work, result)) {
+            result = export_and_register(work);
+        }
+        return result;
+    };
+    status      = exact && work->persistent ? persist(attempt) : attempt();
     made.mapped = status == UCS_OK;
     if (status != UCS_OK) {
         guard locked(lock_);

@@ -10,6 +10,7 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/events.cc \
     src/uct/ib_dmabuf/cuda/export.cc \
     src/uct/ib_dmabuf/cuda/memory.cc \
+    src/uct/ib_dmabuf/cuda/piece.cc \
     src/uct/ib_dmabuf/cuda/vendor.cc \
     src/uct/ib_dmabuf/cuda/vendor.h
 libib_dmabuf_cuda_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden

@@ -50,6 +50,11 @@ public:
     // coherent.
     size_t max_registered(int device) override;
 
+    // piece.cc. In use is a GPU whose primary context is active, or that the
+    // calling thread's current context is of.
+    int gpu_count() override;
+    std::unique_ptr<piece> allocate_piece(int gpu) override;
+
     // copy.cc. In a stream of our own: neither waits for a kernel, also not for
     // one that writes the memory, which the program must have waited for before
     // it sends.
@@ -67,6 +72,7 @@ public:
 private:
     ucs_status_t export_mapped(mapping_type how, uintptr_t address,
                                size_t length, int *fd);
+    bool is_in_use(CUdevice device) const;
     // Whether the GPU has a coherent link to the host. bar1.cc
     bool is_coherent(CUdevice device) const;
 

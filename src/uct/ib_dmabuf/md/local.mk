@@ -17,7 +17,9 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/staging.cc \
     src/uct/ib_dmabuf/md/staging.h \
     src/uct/ib_dmabuf/md/staging_pool.cc \
-    src/uct/ib_dmabuf/md/staging_pool.h
+    src/uct/ib_dmabuf/md/staging_pool.h \
+    src/uct/ib_dmabuf/md/trial.cc \
+    src/uct/ib_dmabuf/md/trial.h
 libib_dmabuf_md_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 libib_dmabuf_md_la_LIBADD   = \
     libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_report.la

@@ -35,11 +35,23 @@ size_t without_rounding(const reg_request &request)
                : request.length;
 }
 
+// Why there is no copy in a registration's place, and what helps.
+constexpr char when_kept[] =
+    "UCX has chosen its protocol, and keeps what it registers. What fails from "
+    "the beginning it stages by itself, if the GPU is in use before UCX is "
+    "initialised (cudaFree(0) before MPI_Init()); with UCX_IB_DMABUF_ENABLE=n "
+    "it stages everything";
+constexpr char when_lasting[] =
+    "UCX registers it for longer than an operation, as it does with "
+    "UCX_PROTO_ENABLE=y and UCX_RNDV_FRAG_MEM_TYPE=cuda, and for ucp_mem_map()";
+
 } // namespace
 
 void memory_domain::query(domain_attributes *attributes) noexcept
 {
-    attributes->reg_mem_types |= type_bit(shared_.gpu());
+    if (offers_gpu_) {
+        attributes->reg_mem_types |= type_bit(shared_.gpu());
+    }
     // UCP would export each buffer by itself, for us to find out what it is in.
     attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
 }
@@ -82,11 +94,12 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
         return failure;
     }
     if (!original_.is_one_operation(request)) {
-        warn_once("lasting",
-                  "GPU memory that UCX registers for longer than an operation "
-                  "cannot be staged: what needs it fails. UCX does so from "
-                  "1.16 on, before that with UCX_PROTO_ENABLE=y and "
-                  "UCX_RNDV_FRAG_MEM_TYPE=cuda, and for ucp_mem_map()");
+        warn_once(
+            "lasting",
+            format("%s: %zu bytes of GPU memory at %p cannot be registered "
+                   "(%s), and cannot be staged: what needs it fails. %s",
+                   device_.name(), request.length, request.address, why,
+                   users_keep_ ? when_kept : when_lasting));
         return failure;
     }
 
@@ -119,15 +132,21 @@ inline ucs_status_t memory_domain::hand_out(const region *used,
     return UCS_OK;
 }
 
-ucs_status_t memory_domain::reg_device(uintptr_t address, size_t length,
+// Where nothing takes a registration's place, the program ends with the
+// operation: some milliseconds are the better price.
+ucs_status_t memory_domain::reg_device(const reg_request &request,
                                        uct_mem_h *handle)
 {
-    const region *used = nullptr;
-    ucs_status_t status =
-        shared_.registrations().get(id_, address, length, &used);
+    const uintptr_t start = start_of(request);
+    const size_t exact    = without_rounding(request);
+    const bool needed =
+        users_keep_ && ((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
+    const region *used  = nullptr;
+    ucs_status_t status = shared_.registrations().get(
+        id_, start, exact, &used,
+        needed ? cache::effort::persistent : cache::effort::normal);
 
-    return (status == UCS_OK) ? hand_out(used, address, length, handle)
-                              : status;
+    return (status == UCS_OK) ? hand_out(used, start, exact, handle) : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -170,17 +189,14 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
 [[gnu::noinline]] ucs_status_t
 memory_domain::reg_new(const reg_request &request, uct_mem_h *handle)
 {
-    const uintptr_t start = start_of(request);
-    const size_t exact    = without_rounding(request);
-
-    if (shared_.gpu().may_be_device(start, request.length)) {
-        const auto status = reg_device(start, exact, handle);
+    if (shared_.gpu().may_be_device(start_of(request), request.length)) {
+        const auto status = reg_device(request, handle);
         return (status == UCS_OK) ? UCS_OK
                                   : reg_failed(request, status, handle);
     }
     const auto status = reg_host(request, handle);
     // GPU memory of which UCX saw no allocation, after all?
-    return ((status != UCS_OK) && (reg_device(start, exact, handle) == UCS_OK))
+    return ((status != UCS_OK) && (reg_device(request, handle) == UCS_OK))
                ? UCS_OK
                : status;
 }
@@ -208,8 +224,12 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
       device_(original.pd(), original.layout(), original.relaxed_order(),
               shared.gpu(),
               original_.registers_dmabuf() ? &original_ : nullptr),
-      id_(shared.registrations().attach(device_)), peer_memory_(peer_memory),
-      users_keep_(original_.keeps_handles())
+      peer_memory_(peer_memory), users_keep_(original_.keeps_handles()),
+      // Where a copy can take a registration's place that is as good.
+      offers_gpu_(!users_keep_ || peer_memory ||
+                  shared.nic_trials().takes_memory(shared.gpu(), device_,
+                                                   device_.name())),
+      id_(shared.registrations().attach(device_))
 {
 }
 
@@ -255,9 +275,10 @@ std::unique_ptr<domain> decorate(const original_domain &original)
     }
     const bool peer_memory =
         (attributes.reg_mem_types & type_bit(shared->gpu())) != 0;
-    std::unique_ptr<domain> made(
-        new (std::nothrow) memory_domain(original, *shared, peer_memory));
-    if (!made) {
+    std::unique_ptr<domain> made;
+    try {
+        made = std::make_unique<memory_domain>(original, *shared, peer_memory);
+    } catch (const std::bad_alloc &) {
         warn_no_memory();
         return nullptr;
     }

@@ -29,8 +29,7 @@ private:
     ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
     ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
                           uct_mem_h *handle);
-    ucs_status_t reg_device(uintptr_t address, size_t length,
-                            uct_mem_h *handle);
+    ucs_status_t reg_device(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_failed(reg_request request, ucs_status_t failure,
                             uct_mem_h *handle);
@@ -43,9 +42,11 @@ private:
     const original_domain original_;
     plugin &shared_;
     nic device_;
-    const cache::nic_id id_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
     const bool users_keep_;  // original_'s, which a hit would call for
+    const bool offers_gpu_;  // UCX is told to register GPU memory here
+    // The last one: nothing would detach it, if one threw after it.
+    const cache::nic_id id_;
 };
 
 // A domain that takes GPU memory, where device and GPU can; null where they

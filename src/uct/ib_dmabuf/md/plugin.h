@@ -6,6 +6,7 @@
 #include "../gpu.h"
 #include "../report.h"
 #include "settings.h"
+#include "trial.h"
 #include <atomic>
 #include <memory>
 
@@ -30,6 +31,7 @@ public:
 
     gpu_vendor &gpu() const { return *gpu_; }
     cache &registrations() { return cache_; }
+    trials &nic_trials() { return trials_; }
 
     void count_staged(size_t bytes);
 
@@ -45,6 +47,7 @@ private:
 
     const std::unique_ptr<gpu_vendor> gpu_;
     cache cache_;
+    trials trials_;
     std::atomic<uint64_t> staged_operations_{0};
     std::atomic<uint64_t> staged_bytes_{0};
 };

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_PERSIST_H_
+#define UCX_IB_DMABUF_CACHE_PERSIST_H_
+
+#include "../host/types.h"
+#include <chrono>
+#include <thread>
+
+namespace ucx_ib_dmabuf {
+
+// Calls until it succeeds, at most a few times more than once, with a pause of
+// milliseconds before each.
+template <class Call>
+ucs_status_t persist(Call call)
+{
+    constexpr int more_attempts = 3;
+    std::chrono::milliseconds pause{1};
+    ucs_status_t status = call();
+
+    for (int i = 0; i < more_attempts && status != UCS_OK; ++i) {
+        std::this_thread::sleep_for(pause);
+        pause *= 2;
+        status = call();
+    }
+    return status;
+}
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "trial.h"
+#include "../cache/exports.h"
+#include "../cache/persist.h"
+#include "../host/log.h"
+#include "../report.h"
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// By the way that all of the GPU's memory goes.
+ucs_status_t try_piece(gpu_vendor &gpus, registrar &nic, int gpu,
+                       const gpu_vendor::piece &what)
+{
+    return persist([&] {
+        exports memory(gpus, what.address, what.length);
+        void *handle              = nullptr;
+        const ucs_status_t status = as_answer(
+            nic.reg_memory(memory, gpu, what.address, what.length, &handle));
+        if (status == UCS_OK) {
+            nic.dereg(handle);
+        }
+        return status;
+    });
+}
+
+} // namespace
+
+// Whether it works, if that is known or can be tried. No lock is held over the
+// trial: two threads may both make it.
+std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
+                                const char *name, int gpu)
+{
+    const auto pair = std::make_pair(std::string(name), gpu);
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        const auto found = known_.find(pair);
+        if (found != known_.end()) {
+            return found->second;
+        }
+    }
+    const auto what = gpus.allocate_piece(gpu);
+    if (!what) {
+        return std::nullopt;
+    }
+    const ucs_status_t status = try_piece(gpus, nic, gpu, *what);
+    log_debug("ib_dmabuf: %s: a trial with GPU %d's memory: %s", name, gpu,
+              ucs_status_string(status));
+    if (status == UCS_ERR_BUSY) {
+        return std::nullopt;
+    }
+    const std::lock_guard<std::mutex> guard(mutex_);
+    known_[pair] = status == UCS_OK;
+    return status == UCS_OK;
+}
+
+bool trials::takes_memory(gpu_vendor &gpus, registrar &nic, const char *name)
+{
+    int fails = -1;
+    int works = -1;
+
+    for (int gpu = 0; gpu < gpus.gpu_count(); ++gpu) {
+        const std::optional<bool> answer = ask(gpus, nic, name, gpu);
+        if (answer) {
+            (*answer ? works : fails) = gpu;
+        }
+    }
+    if ((fails >= 0) && (works >= 0)) {
+        warn_once(format("trial %s", name),
+                  format("%s: GPU %d's memory can be registered, but not GPU "
+                         "%d's: what sends that over this device fails, as "
+                         "UCX cannot tell GPUs apart. Let each process see "
+                         "only GPUs that work (CUDA_VISIBLE_DEVICES), or leave "
+                         "the device out (UCX_NET_DEVICES)",
+                         name, works, fails));
+    }
+    return (fails < 0) || (works >= 0);
+}
+
+} // namespace ucx_ib_dmabuf

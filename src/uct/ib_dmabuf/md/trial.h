@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_MD_TRIAL_H_
+#define UCX_IB_DMABUF_MD_TRIAL_H_
+
+#include "../gpu.h"
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace ucx_ib_dmabuf {
+
+// Which NIC takes which GPU's memory, found out by registering a piece of it,
+// once for each pair. Where nothing stands in for a registration that fails it
+// has to be known before UCX chooses a protocol. Thread-safe.
+class trials {
+public:
+    // False if the NIC takes the memory of no GPU that can be tried; why was
+    // logged. A GPU that is not in use cannot, and without any it is true.
+    bool takes_memory(gpu_vendor &gpus, registrar &nic, const char *name);
+
+private:
+    std::optional<bool> ask(gpu_vendor &gpus, registrar &nic, const char *name,
+                            int gpu);
+
+    std::mutex mutex_;
+    std::map<std::pair<std::string, int>, bool> known_;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

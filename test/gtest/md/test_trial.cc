@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whether a NIC is offered GPU memory, after trials with GPUs of which some are
+// not in use, some work with it, and some do not.
+#include "../../../src/uct/ib_dmabuf/md/trial.h"
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <vector>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+constexpr size_t length = 4096;
+
+// Pieces of GPUs that are in use.
+class gpus final : public gpu_vendor {
+public:
+    explicit gpus(std::vector<bool> in_use) : in_use_(std::move(in_use)) {}
+
+    int gpu_count() override { return static_cast<int>(in_use_.size()); }
+    std::unique_ptr<piece> allocate_piece(int gpu) override
+    {
+        if (!in_use_.at(static_cast<size_t>(gpu))) {
+            return nullptr;
+        }
+        ++allocated;
+        return std::make_unique<counted>(out, gpu);
+    }
+    ucs_status_t export_range(uintptr_t, size_t, int *fd) override
+    {
+        EXPECT_EQ(1, out);
+        *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return UCS_OK;
+    }
+
+    ucs_status_t describe(uintptr_t, extent *) override { return UCS_OK; }
+    bool is_current(uintptr_t, uint64_t) override { return true; }
+    size_t granularity() const override { return length; }
+    const char *name() const noexcept override { return "test"; }
+    ucs_memory_type_t memory_type() const noexcept override
+    {
+        return UCS_MEMORY_TYPE_CUDA;
+    }
+    bool may_be_device(uintptr_t, size_t) const noexcept override
+    {
+        return true;
+    }
+    size_t max_registered(int) override { return SIZE_MAX; }
+    ucs_status_t copy_to_host(void *, uintptr_t, size_t) override
+    {
+        return UCS_OK;
+    }
+    ucs_status_t copy_from_host(uintptr_t, const void *, size_t) override
+    {
+        return UCS_OK;
+    }
+    void watch(listener &) noexcept override {}
+    void refresh_events() noexcept override {}
+
+    std::vector<bool> in_use_;
+    int allocated = 0;
+    int out       = 0;
+
+private:
+    struct counted final : piece {
+        counted(int &all, int gpu) : all_(all)
+        {
+            ++all_;
+            address      = length * static_cast<uintptr_t>(gpu + 1);
+            this->length = ::length;
+        }
+        ~counted() override { --all_; }
+
+        int &all_;
+    };
+};
+
+// Registers with the status that it has for each GPU, after so many failures.
+class nic final : public registrar {
+public:
+    explicit nic(std::vector<ucs_status_t> answers)
+        : answers_(std::move(answers))
+    {
+    }
+    ~nic() override { EXPECT_EQ(0, registered_); }
+
+    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t, size_t,
+                            void **handle) override
+    {
+        int fd = -1;
+
+        EXPECT_EQ(UCS_OK, memory.get(mapping_type::standard, &fd));
+        ++asked;
+        if (fail_first-- > 0) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        const ucs_status_t answer = answers_.at(static_cast<size_t>(gpu));
+        registered_ += answer == UCS_OK;
+        *handle = this;
+        return answer;
+    }
+    ucs_status_t reg(int, uintptr_t, size_t, void **) override
+    {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    void dereg(void *handle) override
+    {
+        EXPECT_EQ(this, handle);
+        --registered_;
+    }
+
+    int asked      = 0;
+    int fail_first = 0;
+
+private:
+    std::vector<ucs_status_t> answers_;
+    int registered_ = 0;
+};
+
+constexpr ucs_status_t fails = UCS_ERR_INVALID_PARAM;
+
+struct scene {
+    std::vector<bool> in_use;
+    std::vector<ucs_status_t> answers;
+    bool offered;
+};
+
+TEST(test_trial, a_nic_is_offered_unless_all_that_can_be_tried_fails)
+{
+    for (const scene &one :
+         {scene{{}, {}, true}, scene{{false, false}, {fails, fails}, true},
+          scene{{true, false}, {UCS_OK, fails}, true},
+          scene{{true, true}, {fails, UCS_OK}, true},
+          scene{{true, true}, {UCS_OK, fails}, true},
+          scene{{true, false}, {fails, UCS_OK}, false},
+          scene{{true, true}, {fails, fails}, false},
+          scene{{true}, {UCS_ERR_BUSY}, true}}) {
+        trials all;
+        gpus vendor(one.in_use);
+        nic with(one.answers);
+
+        EXPECT_EQ(one.offered, all.takes_memory(vendor, with, "nic"));
+        EXPECT_EQ(0, vendor.out);
+    }
+}
+
+TEST(test_trial, a_pair_is_tried_once)
+{
+    trials all;
+    gpus vendor({true, false});
+    nic with({fails, UCS_OK});
+    nic other({UCS_OK, UCS_OK});
+
+    EXPECT_FALSE(all.takes_memory(vendor, with, "first"));
+    const int asked = with.asked;
+    EXPECT_FALSE(all.takes_memory(vendor, with, "first"));
+    EXPECT_EQ(asked, with.asked);
+    EXPECT_EQ(1, vendor.allocated);
+    EXPECT_TRUE(all.takes_memory(vendor, other, "second"));
+    // The other GPU has come into use.
+    vendor.in_use_[1] = true;
+    EXPECT_TRUE(all.takes_memory(vendor, with, "first"));
+    EXPECT_EQ(asked + 1, with.asked);
+}
+
+TEST(test_trial, what_passes_is_no_failure)
+{
+    trials all;
+    gpus vendor({true});
+    nic with({UCS_OK});
+
+    with.fail_first = 3;
+    EXPECT_TRUE(all.takes_memory(vendor, with, "nic"));
+    EXPECT_EQ(4, with.asked);
+}
+
+} // namespace
