@@ -64,6 +64,7 @@ struct pending {
     const span request;
     memory_run memory;
     registered made;
+    std::atomic<exports *> open{nullptr}; // for the child of a fork
     attempt tried;                        // the latest
     std::optional<attempt> refused;       // the first, if there was no room
 
