@@ -139,7 +139,7 @@ void cache::detach(nic_id nic)
     }
 }
 
-const region *cache::find(nic_id nic, uintptr_t address, size_t length)
+const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
 {
     reader_lock guard(state_->lock);
     return state_->find(nic, address, length);
@@ -184,7 +184,7 @@ ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
     }
 }
 
-void cache::put(const region *used)
+void cache::put(const region *used) noexcept
 {
     if (used != nullptr) {
         static_cast<counted *>(const_cast<region *>(used))->release();

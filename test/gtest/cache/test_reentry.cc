@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -107,6 +108,37 @@ TEST_F(reentry_test, a_child_of_fork_starts_empty)
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
+}
+
+// The thread that registers is not in the child, which would keep its dma-buf.
+// One that the driver is just making has no number yet.
+TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
+{
+    const int open    = count_fds();
+    const auto forker = [this](int expected) {
+        const pid_t child = fork();
+        if (child == 0) {
+            bool good = count_fds() == expected;
+            fakes::nic mine(gpu);
+            const auto own = cache->attach(mine);
+            good &= cache->get(id, A, 1, &out) == UCS_ERR_NO_DEVICE &&
+                    cache->get(own, B, 1, &out) == UCS_OK &&
+                    counters().regions == 1;
+            cache->put(out);
+            cache->detach(own);
+            _exit(good && count_fds() == expected ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+    };
+    gpu.alloc(A, MiB);
+    gpu.alloc(B, MiB);
+    gpu.during_export = [&] { std::thread(forker, open + 1).join(); };
+    use(A, 1);
+    cache->invalidate(A, MiB);
+    told.during_reg = [&] { std::thread(forker, open).join(); };
+    use(A, 1);
 }
 
 } // namespace

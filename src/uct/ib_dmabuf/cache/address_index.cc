@@ -27,25 +27,6 @@ void address_index::clear()
         trees_ = t->next;
         free(t);
     }
-    low_ = nullptr;
-}
-
-address_index::tree *address_index::find_tree(uintptr_t address) const
-{
-    tree *t = trees_;
-    while (t != nullptr && t->number != address >> tree_shift) {
-        t = t->next;
-    }
-    return t;
-}
-
-uintptr_t *address_index::find_slot(uintptr_t address) const
-{
-    tree *t = find_tree(address);
-    leaf *l = t == nullptr ? nullptr
-                           : t->leaves[(address >> leaf_shift) & level_mask];
-    return l == nullptr ? nullptr
-                        : &l->slots[(address >> granule_shift) & level_mask];
 }
 
 uintptr_t *address_index::make_slot(uintptr_t address)
@@ -59,9 +40,6 @@ uintptr_t *address_index::make_slot(uintptr_t address)
         t->number = address >> tree_shift;
         t->next   = trees_;
         trees_    = t;
-        if (t->number == 0) {
-            low_ = t;
-        }
     }
     leaf *&l = t->leaves[(address >> leaf_shift) & level_mask];
     if (l == nullptr) {
@@ -112,7 +90,7 @@ bool address_index::insert(cached_region *e)
 // A bucket stays one until it is empty.
 void address_index::erase_at(uintptr_t address, cached_region *e)
 {
-    uintptr_t *slot = find_slot(address);
+    uintptr_t *slot = slot_at(address);
     if (is_bucket(*slot)) {
         bucket *from = as_bucket(*slot);
         from->erase(e);
@@ -172,10 +150,10 @@ cached_region *address_index::scan(span range, uintptr_t from,
 {
     steps::touches(steps::access::reads);
     for (uintptr_t at = from; at < range.hi; at = (at | granule_mask) + 1) {
-        uintptr_t *slot = find_slot(at);
+        uintptr_t *slot = slot_at(at);
         if (slot == nullptr) {
             at   = skip_empty(at);
-            slot = at == 0 ? nullptr : find_slot(at);
+            slot = at == 0 ? nullptr : slot_at(at);
         }
         if (slot == nullptr) {
             return nullptr;

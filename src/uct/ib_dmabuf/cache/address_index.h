@@ -25,7 +25,8 @@ public:
                                                size_t length) const
     {
         steps::touches(steps::access::reads);
-        uintptr_t value  = value_at(address);
+        uintptr_t *slot  = slot_at(address);
+        uintptr_t value  = slot == nullptr ? 0 : *slot;
         cached_region *e = is_bucket(value)
                                ? as_bucket(value)->find(address)
                                : reinterpret_cast<cached_region *>(value);
@@ -45,7 +46,7 @@ public:
     // Nobody reads any more.
     void clear();
     // In the child of a fork: leaves everything behind.
-    void forget() { low_ = trees_ = nullptr; }
+    void forget() { trees_ = nullptr; }
 
 private:
     static constexpr unsigned granule_shift = 21;
@@ -61,9 +62,9 @@ private:
         uintptr_t slots[level_mask + 1];
     };
     struct tree {
-        leaf *leaves[level_mask + 1];
         uintptr_t number; // the address's upper bits
         tree *next;
+        leaf *leaves[level_mask + 1];
     };
 
     static bool is_bucket(uintptr_t value) { return (value & bucket_tag) != 0; }
@@ -71,28 +72,34 @@ private:
     {
         return reinterpret_cast<bucket *>(value - bucket_tag);
     }
-    uintptr_t value_at(uintptr_t address) const
+    tree *find_tree(uintptr_t address) const
     {
-        tree *t = address >> tree_shift == 0 ? low_ : find_tree(address);
+        tree *t = trees_;
+        while (t != nullptr && t->number != address >> tree_shift) {
+            t = t->next;
+        }
+        return t;
+    }
+    // nullptr: there is no leaf.
+    uintptr_t *slot_at(uintptr_t address) const
+    {
+        tree *t = find_tree(address);
         leaf *l = t == nullptr
                       ? nullptr
                       : t->leaves[(address >> leaf_shift) & level_mask];
-        return l == nullptr ? 0
-                            : l->slots[(address >> granule_shift) & level_mask];
+        return l == nullptr
+                   ? nullptr
+                   : &l->slots[(address >> granule_shift) & level_mask];
     }
 
-    tree *find_tree(uintptr_t address) const;
-    leaf *find_leaf(uintptr_t address) const;
     uintptr_t *make_slot(uintptr_t address);
-    uintptr_t *find_slot(uintptr_t address) const;
     bool insert_at(uintptr_t address, cached_region *e);
     void erase_at(uintptr_t address, cached_region *e);
     void erase_up_to(uintptr_t end, cached_region *e);
     uintptr_t skip_empty(uintptr_t address) const;
     cached_region *scan(span range, uintptr_t from, uintptr_t least) const;
 
-    tree *low_   = nullptr; // number 0
-    tree *trees_ = nullptr; // all of them
+    tree *trees_ = nullptr;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -31,12 +31,12 @@ ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
     return state_->get(nic, address, length, out, how);
 }
 
-const region *cache::find(nic_id nic, uintptr_t address, size_t length)
+const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
 {
     return state_->find(nic, address, length);
 }
 
-void cache::put(const region *used)
+void cache::put(const region *used) noexcept
 {
     if (used != nullptr) {
         // Regions are only ever made as these, which are not const.

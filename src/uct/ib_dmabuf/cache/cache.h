@@ -89,7 +89,7 @@ public:
     // A region that covers the range, registered with the NIC, if there is
     // one; nullptr also for a range that is none. Calls nobody, unless every
     // hit is checked. To be put back with put().
-    const region *find(nic_id nic, uintptr_t address, size_t length);
+    const region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
     // The same, after registering what is needed. UCS_ERR_NO_ELEM: not device
     // memory. UCS_ERR_INVALID_PARAM: zero length, overflow, or more than one
     // allocation. UCS_ERR_UNSUPPORTED: cannot be exported. UCS_ERR_NO_MEMORY,
@@ -99,7 +99,7 @@ public:
                      const region **out, effort how = effort::normal);
     // Once for each region that find() or get() gave; nullptr does nothing. If
     // it has been invalidated the last one deregisters it, in this thread.
-    void put(const region *used);
+    void put(const region *used) noexcept;
 
     // The memory in the range is going away: its regions leave the index
     // before this returns, and are deregistered now, or by a thread of the

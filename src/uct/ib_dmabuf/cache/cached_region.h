@@ -56,6 +56,7 @@ struct alignas(64) cached_region : region {
     bool ended   = false; // deregistered so: he gives it to the pool
     cause why    = cause::none;
 
+    // Of nothing, no.
     bool covers(uintptr_t at, size_t count) const
     {
         return at >= bytes.lo && at < bytes.hi && count - 1 < bytes.hi - at;

@@ -69,8 +69,9 @@ struct pending {
     const bool persistent; // cache::effort
     memory_run memory;
     registered made;
-    attempt tried;                  // the latest
-    std::optional<attempt> refused; // the first, if there was no room
+    std::atomic<exports *> open{nullptr}; // for the child of a fork
+    attempt tried;                        // the latest
+    std::optional<attempt> refused;       // the first, if there was no room
 
     // Under the lock.
     span range;            // that others need not register meanwhile
@@ -106,10 +107,10 @@ public:
 
     nic_id attach(registrar &nic);
     void detach(nic_id nic);
-    cached_region *find(nic_id nic, uintptr_t address, size_t length);
+    cached_region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out, cache::effort how);
-    void put(cached_region *used);
+    void put(cached_region *used) noexcept;
     void invalidate(span range, bool surely = false);
     bool is_revoked(const cached_region *e);
     bool flush();
@@ -121,9 +122,10 @@ private:
     friend class fork_handler;
 
     // hit.cc
-    cached_region *find_locked(nic_id nic, uintptr_t address, size_t length);
-    cached_region *attend(cached_region *e, span request);
-    void put_locked(cached_region *e);
+    cached_region *find_locked(nic_id nic, uintptr_t address,
+                               size_t length) noexcept;
+    cached_region *attend(cached_region *e, span request) noexcept;
+    void put_locked(cached_region *e) noexcept;
 
     // get.cc
     ucs_status_t miss(nic_id nic, span request, cache::effort how,
@@ -177,7 +179,7 @@ private:
     void deregister(batch *claimed);
     void give(guard &, cached_region *e);
     void deregister_soon(batch *claimed);
-    void last_reference(cached_region *e);
+    void last_reference(cached_region *e) noexcept;
 
     // attach.cc
     void deregister_all(guard &, nic_id nic); // releases the lock

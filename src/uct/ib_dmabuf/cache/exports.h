@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_CACHE_EXPORTS_H_
 
 #include "provider.h"
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -33,6 +34,7 @@ public:
                     ? memory_.export_range(address_, length_, &one.fd)
                     : memory_.export_range_pcie(address_, length_, &one.fd);
             one.exported = one.status == UCS_OK;
+            one.which    = file_of(one.exported ? one.fd : -1);
             made_ += one.exported;
         }
         *fd = one.fd;
@@ -48,17 +50,44 @@ public:
         one.exported = false;
     }
 
+    // In the child of a fork, of what another thread of the parent's has here:
+    // open for good, it would keep the memory. A fork copies the descriptors
+    // before the memory, so a number may be another file's there.
+    void forget() noexcept
+    {
+        for (dmabuf &one : all_) {
+            if (one.exported && (one.fd >= 0) && file_of(one.fd) == one.which) {
+                close(one.fd);
+            }
+            one.exported = false;
+        }
+    }
+
     // How many there were.
     unsigned made() const { return made_; }
     // Whether the memory cannot be exported.
     bool failed() const { return all_[0].status != UCS_OK; }
 
 private:
+    struct file {
+        dev_t device                        = 0;
+        ino_t number                        = 0; // of a dma-buf its own
+        bool operator==(const file &) const = default;
+    };
     struct dmabuf {
         bool exported       = false;
         int fd              = -1;
         ucs_status_t status = UCS_OK; // of the last time
+        file which;
     };
+
+    static file file_of(int fd)
+    {
+        struct stat found;
+        return (fd >= 0 && fstat(fd, &found) == 0)
+                   ? file{found.st_dev, found.st_ino}
+                   : file{};
+    }
 
     dmabuf &of(mapping_type how) { return all_[static_cast<unsigned>(how)]; }
 

@@ -23,7 +23,8 @@ void check_given_back(cached_region *e)
 }
 #endif
 
-cached_region *engine::find_locked(nic_id nic, uintptr_t address, size_t length)
+cached_region *engine::find_locked(nic_id nic, uintptr_t address,
+                                   size_t length) noexcept
 {
     references_.prepare(lock_);
     cached_region *e;
@@ -53,7 +54,7 @@ void engine::add_reference(guard &, cached_region *e)
 // A hit that needs more than the usual: it is the first one, or the first since
 // eviction looked, or its memory is asked for. nullptr, and given back, if that
 // is gone.
-cached_region *engine::attend(cached_region *e, span request)
+cached_region *engine::attend(cached_region *e, span request) noexcept
 {
     e->recent.store(true, std::memory_order_relaxed);
     if (e->unasked.load(std::memory_order_relaxed) &&
@@ -97,7 +98,7 @@ cached_region *engine::attend(cached_region *e, span request)
 }
 
 // By a thread without a record, or while there is a writer.
-void engine::put_locked(cached_region *e)
+void engine::put_locked(cached_region *e) noexcept
 {
     references::record *me = references_.prepare(lock_);
     bool retired;

@@ -18,9 +18,9 @@ inline void check_given_back(cached_region *) {}
 #endif
 
 [[gnu::always_inline]] inline cached_region *
-engine::find(nic_id nic, uintptr_t address, size_t length)
+engine::find(nic_id nic, uintptr_t address, size_t length) noexcept
 {
-    if (nic >= max_nics || length == 0) [[unlikely]] {
+    if (nic >= max_nics) [[unlikely]] {
         return nullptr;
     }
     cached_region *e;
@@ -43,7 +43,7 @@ engine::find(nic_id nic, uintptr_t address, size_t length)
     return usual ? e : attend(e, make_span(address, length));
 }
 
-[[gnu::always_inline]] inline void engine::put(cached_region *e)
+[[gnu::always_inline]] inline void engine::put(cached_region *e) noexcept
 {
     bool retired;
     {

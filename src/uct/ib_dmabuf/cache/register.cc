@@ -127,6 +127,7 @@ ucs_status_t engine::export_and_register(pending *work)
 {
     span range = work->made.range;
     exports memory(memory_, range.lo, range.size());
+    work->open.store(&memory, std::memory_order_release);
     ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
@@ -139,6 +140,7 @@ ucs_status_t engine::export_and_register(pending *work)
         }
         others.reset(each);
     }
+    work->open.store(nullptr, std::memory_order_release);
     count(count_.exports, memory.made());
     work->made.by_memory = status != UCS_OK && memory.failed();
     return status;

@@ -147,7 +147,7 @@ bool engine::is_revoked(const cached_region *e)
 
 // Somebody gave back a region that had been retired. The last one deregisters
 // it, however large: the registrar may tell that user's thread that it is over.
-void engine::last_reference(cached_region *e)
+void engine::last_reference(cached_region *e) noexcept
 {
     batch last;
     {

@@ -28,9 +28,10 @@ public:
     {
         return (idle.first == nullptr) ? malloc(size) : idle.pop();
     }
+    static bool keeps_next() { return idle.count < idle.limit; }
     static void operator delete(void *memory) noexcept
     {
-        if ((idle.count < idle.limit) || make_room()) {
+        if (keeps_next() || make_room()) {
             idle.push(memory);
         } else {
             free(memory);

@@ -6,12 +6,26 @@
 
 namespace ucx_ib_dmabuf {
 
-// The completion is told at once, unless the handle's remote key is the
-// region's: that one dies with the region's last user.
 void memory_domain::dereg(handle_keys *keys,
                           uct_completion_t *completion) noexcept
 {
     memh *handle       = static_cast<memh *>(keys);
+    const region *used = handle->used;
+
+    if ((completion != nullptr) || (handle->own != nullptr) || handle->staged ||
+        !memh::keeps_next()) {
+        dereg_otherwise(handle, completion);
+        return;
+    }
+    delete handle; // without a call
+    shared_.registrations().put(used);
+}
+
+// The completion is told at once, unless the handle's remote key is the
+// region's: that one dies with the region's last user.
+void memory_domain::dereg_otherwise(memh *handle,
+                                    uct_completion_t *completion) noexcept
+{
     cache &regions     = shared_.registrations();
     const region *used = handle->used;
     registration *own  = handle->own;

@@ -155,9 +155,12 @@ private:
     const steps::thread_key key_;
 };
 
+// Looks where the thread was last only, as that takes no call: who used another
+// cache since goes by prepare().
 [[gnu::always_inline]] inline references::reader::reader(references &of)
-    : me_(of.mine())
 {
+    const current now = of_this_thread;
+    me_               = now.owner == of.serial_ ? now.mine : nullptr;
     if (me_ == nullptr) [[unlikely]] {
         return;
     }
