@@ -38,7 +38,8 @@ typedef struct {
 void cuda_sim_counters(cuda_sim_counters_t *counters);
 
 /* How often the entry point 'name' was called in this process; 0 for names
- * that do not exist. Versions count separately ("cuMemAlloc_v2"). */
+ * that do not exist. Versions count separately ("cuMemAlloc_v2"). Of NULL: all
+ * entry points together. */
 uint64_t cuda_sim_calls(const char *name);
 
 /* Set all call and byte counters to 0. */

@@ -2,7 +2,7 @@
 # Preloaded in the lab; "-rpath" makes libtool build it shared though it is
 # never installed.
 check_LTLIBRARIES += test/lab/librxe_dmabuf.la
-test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c
+test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c test/lab/rxe_dmabuf.h
 test_lab_librxe_dmabuf_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
                                     -shared -rpath /nowhere
 test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl
@@ -24,6 +24,7 @@ EXTRA_DIST += \
 if HAVE_GTEST
 check_PROGRAMS += test/lab/test_verbs_dmabuf
 test_lab_test_verbs_dmabuf_SOURCES = \
+    test/lab/rxe_dmabuf.h \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h \
     test/lab/test_verbs_dmabuf.cc

@@ -14,6 +14,9 @@
  *   RXE_DMABUF_FAIL=rxe1=ENOMEM   as above, on that device only; it may be a
  *                                 pattern, rxe[13]
  * The error is a name or a number. Counting starts anew when the text changes.
+ *
+ *   RXE_DMABUF_ROOM=BYTES         ENOMEM for what this process would have
+ *                                 registered beyond that, as with a full BAR1
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,6 +35,8 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "rxe_dmabuf.h"
 
 /* What rdma-core keeps behind an ibv_mr (libibverbs/driver.h, not installed by
  * it as an interface); providers free it in dereg_mr. */
@@ -158,6 +163,43 @@ static int injected_error(const char *device, int fd)
     return (number >= first) && (number <= last) ? error_number(name) : 0;
 }
 
+static pthread_mutex_t counters_mutex = PTHREAD_MUTEX_INITIALIZER;
+static rxe_dmabuf_counters_t counted;
+
+void rxe_dmabuf_counters(rxe_dmabuf_counters_t *counters)
+{
+    pthread_mutex_lock(&counters_mutex);
+    *counters = counted;
+    pthread_mutex_unlock(&counters_mutex);
+}
+
+/* Room is taken before the kernel is asked. 0, or an error number. */
+static int take_room(size_t length)
+{
+    const char *text  = getenv("RXE_DMABUF_ROOM");
+    unsigned long all = (text == NULL) ? -1ul : strtoul(text, NULL, 0);
+    int error         = 0;
+
+    pthread_mutex_lock(&counters_mutex);
+    if ((length > all) || (counted.live_bytes > all - length)) {
+        error = ENOMEM;
+    } else {
+        counted.live_bytes += length;
+    }
+    pthread_mutex_unlock(&counters_mutex);
+    return error;
+}
+
+/* A registration came (1), went (-1), or did not come about (0). */
+static void count(int change, size_t given_back)
+{
+    pthread_mutex_lock(&counters_mutex);
+    counted.registrations += (change > 0);
+    counted.live += change;
+    counted.live_bytes -= given_back;
+    pthread_mutex_unlock(&counters_mutex);
+}
+
 typedef struct ibv_mr *(*reg_func_t)(struct ibv_pd *pd, uint64_t offset,
                                      size_t length, uint64_t iova, int fd,
                                      int access);
@@ -196,12 +238,14 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     }
 
     mr = calloc(1, sizeof(*mr));
-    if (mr == NULL) {
+    if ((mr == NULL) || (take_room(length) != 0)) {
+        free(mr);
         errno = ENOMEM;
         return NULL;
     }
 
     error = reg_in_kernel(pd, offset, length, iova, fd, access, &mr->ibv_mr);
+    count(error == 0, (error == 0) ? 0 : length);
     if (error != 0) {
         free(mr);
         errno = error;
@@ -215,4 +259,22 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     mr->ibv_mr.addr    = (void *)(uintptr_t)offset; /* as libibverbs does */
     mr->ibv_mr.length  = length;
     return &mr->ibv_mr;
+}
+
+/* Only counts. */
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    int (*next)(struct ibv_mr *) =
+        (int (*)(struct ibv_mr *))dlsym(RTLD_NEXT, "ibv_dereg_mr");
+    const char *device      = ibv_get_device_name(mr->context->device);
+    const size_t given_back = mr->length;
+    int ours, error;
+
+    ours = (strncmp(device, "rxe", 3) == 0) &&
+           (((struct verbs_mr *)mr)->mr_type == MR_TYPE_DMABUF);
+    error = next(mr);
+    if (ours && (error == 0)) {
+        count(-1, given_back);
+    }
+    return error;
 }

@@ -239,8 +239,12 @@ extern "C" SIM_PUBLIC void cuda_sim_counters(cuda_sim_counters_t *out)
 
 extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)
 {
-    Call *call = find_call(name);
-    return call ? call->count.load() : 0;
+    uint64_t sum = 0;
+    for (Call *call : CallList()) {
+        if (!name || !strcmp(name, call->name))
+            sum += call->count.load();
+    }
+    return sum;
 }
 
 extern "C" SIM_PUBLIC void cuda_sim_reset(void)

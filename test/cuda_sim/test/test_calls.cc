@@ -69,6 +69,10 @@ TEST_F(Calls, AreCountedByName)
     EXPECT_EQ(1u, cuda_sim_calls("cuMemAlloc_v2"));
     EXPECT_EQ(2u, cuda_sim_calls("cuMemFree_v2"));
     EXPECT_EQ(0u, cuda_sim_calls("cuNoSuchCall"));
+
+    const uint64_t before = cuda_sim_calls(nullptr);
+    EXPECT_NE(CUDA_SUCCESS, cuMemFree(address));
+    EXPECT_EQ(before + 1, cuda_sim_calls(nullptr));
 }
 
 TEST_F(Calls, GetProcAddressFindsVersions)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Makes a table, and the file that `json` names, of rows (test/side_by_side/rows)
+# and records (scenarios.sh): "SCENARIO with|without FIGURE VALUE". How a verdict is
+# reached is in docs/side-by-side.md. Fails only where a record is missing.
+
+FNR == 1 { ++file }
+
+file == 1 && /^=/ {
+    heading[rows + 1] = substr($0, 3)
+}
+file == 1 && /^[a-z]/ {
+    scenario[++rows] = $1
+    figure[rows]     = $2
+    direction[rows]  = $3
+    text[rows]       = $0
+    sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", text[rows])
+}
+
+file == 2 && $3 == "said" {
+    if (!(($1, $2) in said)) {
+        said[$1, $2] = $0
+        sub(/^[^ ]+ [^ ]+ said /, "", said[$1, $2])
+        gsub(/["\\]/, "", said[$1, $2])
+    }
+    next
+}
+file == 2 {
+    key = $1 SUBSEP $2 SUBSEP $3
+    value[key, ++count[key]] = $4
+    last[key] = $4
+}
+
+function sort(a, n,  i, j, x) {
+    for (i = 2; i <= n; ++i) {
+        x = a[i]
+        for (j = i - 1; j >= 1 && a[j] > x; --j)
+            a[j + 1] = a[j]
+        a[j + 1] = x
+    }
+}
+
+function median(key,  i, n, a) {
+    n = count[key]
+    for (i = 1; i <= n; ++i)
+        a[i] = value[key, i] + 0
+    sort(a, n)
+    return n ? (a[int((n + 1) / 2)] + a[int(n / 2) + 1]) / 2 : ""
+}
+
+# What is less than `1` is better, or worse.
+function side_of_one(ratio, row) {
+    if (ratio == 1)
+        return "same"
+    return (ratio < 1) == (direction[row] == "less") ? "better" : "worse"
+}
+
+# The pairs' ratios say: all on one side, or not.
+function judge_times(row, with, without,  i, n, a) {
+    n = count[with] < count[without] ? count[with] : count[without]
+    for (i = 1; i <= n; ++i) {
+        if (value[without, i] + 0 == 0)
+            return "?"
+        a[i] = value[with, i] / value[without, i]
+        all[row] = all[row] (i > 1 ? ", " : "") sprintf("%.4f", a[i])
+    }
+    sort(a, n)
+    noise[row] = sprintf("%.2f (%.2f to %.2f)",
+        (a[int((n + 1) / 2)] + a[int(n / 2) + 1]) / 2, a[1], a[n])
+    # Fewer than six may all lie on one side by chance.
+    if (n < 6 || side_of_one(a[1], row) != side_of_one(a[n], row))
+        return "same"
+    return side_of_one(a[1], row)
+}
+
+function judge(row, with, without,  right_with, right_without) {
+    right_with    = last[scenario[row], "with", "right"]
+    right_without = last[scenario[row], "without", "right"]
+    # What was not done costs nothing.
+    if (figure[row] != "right" && right_with != right_without)
+        return "-"
+    if (last[with] + 0 == last[without] + 0)
+        return "same"
+    return (last[with] + 0 < last[without] + 0) == (direction[row] == "less") ?
+        "better" : "worse"
+}
+
+function shown(row, side,  key) {
+    key = scenario[row] SUBSEP side SUBSEP figure[row]
+    if (!(key in last))
+        return "none"
+    if (scenario[row] == "times")
+        return sprintf("%.1f", median(key))
+    if (figure[row] == "right")
+        return sprintf("%d of %d%s", last[key],
+            last[scenario[row], side, "messages"],
+            last[scenario[row], side, "status"] == 0 ? "" : " *")
+    if (figure[row] ~ /^(copied|pinned)/ && last[key] >= 2 ^ 20)
+        return sprintf("%.1f MiB", last[key] / 2 ^ 20)
+    return last[key]
+}
+
+function number(key) {
+    return key in last ? last[key] : "null"
+}
+
+function print_row(row,  with, without, verdict) {
+    with    = scenario[row] SUBSEP "with" SUBSEP figure[row]
+    without = scenario[row] SUBSEP "without" SUBSEP figure[row]
+    if (row in heading)
+        printf "\n%s\n", heading[row]
+    if (!((scenario[row], "with", "status") in last) ||
+        !((scenario[row], "without", "status") in last)) {
+        missing = missing " " scenario[row] "." figure[row]
+        return
+    }
+    # A job that ended before it could say.
+    if (scenario[row] == "times")
+        verdict = judge_times(row, with, without)
+    else if (!(with in last) || !(without in last))
+        verdict = "-"
+    else
+        verdict = judge(row, with, without)
+    printf "  %-58s %14s %14s  %-6s %s\n", text[row], shown(row, "without"),
+        shown(row, "with"), verdict, noise[row]
+    lines = lines (lines == "" ? "" : ",\n  ") \
+        sprintf("{\"scenario\": \"%s\", \"figure\": \"%s\", \"text\": \"%s\", " \
+                "\"better\": \"%s\", \"without\": %s, \"with\": %s, " \
+                "\"verdict\": \"%s\"%s}", scenario[row], figure[row],
+                text[row], direction[row],
+                scenario[row] == "times" ? median(without) : number(without),
+                scenario[row] == "times" ? median(with) : number(with), verdict,
+                all[row] == "" ? "" : ", \"ratios\": [" all[row] "]")
+}
+
+function print_end(name, side,  line) {
+    if (last[name, side, "status"] + 0 == 0)
+        return
+    line = sprintf("status %d, %s", last[name, side, "status"],
+                   said[name, side])
+    printf "  %s, %s: %s\n", name,
+        side == "with" ? "with the plug-in" : "UCX alone", line
+    ends = ends (ends == "" ? "\n  " : ",\n  ") \
+        sprintf("{\"scenario\": \"%s\", \"side\": \"%s\", \"said\": \"%s\"}",
+                name, side, line)
+}
+
+function print_ends(  row, seen) {
+    print "\n* ended before its end, or with an error:"
+    for (row = 1; row <= rows; ++row) {
+        if (seen[scenario[row]]++)
+            continue
+        print_end(scenario[row], "without")
+        print_end(scenario[row], "with")
+    }
+}
+
+END {
+    printf "  %-58s %14s %14s  %-6s %s\n", "", "UCX alone", "with plug-in",
+        "", "ratio of pairs"
+    for (row = 1; row <= rows; ++row)
+        print_row(row)
+    print_ends()
+    print "\nSimulated: the GPU, and the NIC by soft-RoCE, which moves data with " \
+          "the CPU.\nTimes say how both sides compare here, not how fast a NIC is."
+    print "{\"ucx\": \"" ucx "\",\n \"rows\": [\n  " lines "],\n \"ended\": [" \
+          ends "],\n" \
+          " \"simulated\": [\"GPU\", \"NIC\"]}" >json
+    if (missing != "") {
+        print "no record of:" missing >"/dev/stderr"
+        exit 1
+    }
+}

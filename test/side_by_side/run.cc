@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "run.h"
+#include <common/sim.h>
+#include <cstdio>
+#include <lab/rxe_dmabuf.h>
+#include <mpi.h>
+#include <mpi/buffer.h>
+#include <mpi/pattern.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+rxe_dmabuf_counters_t nic_counters()
+{
+    static auto *const read = reinterpret_cast<decltype(rxe_dmabuf_counters) *>(
+        dlsym(RTLD_DEFAULT, "rxe_dmabuf_counters"));
+    rxe_dmabuf_counters_t result = {};
+
+    if (read != nullptr) {
+        read(&result);
+    }
+    return result;
+}
+
+} // namespace
+
+tally tally::now()
+{
+    cuda_sim_counters_t counters = {};
+
+    SIM_CALL(cuda_sim_counters, &counters);
+    return {SIM_CALL(cuda_sim_calls, nullptr), gpu::copied_bytes(),
+            counters.exports, nic_counters().registrations};
+}
+
+tally tally::since(const tally &before) const
+{
+    return {driver_calls - before.driver_calls,
+            copied_bytes - before.copied_bytes, exports - before.exports,
+            registrations - before.registrations};
+}
+
+uint64_t pinned_bytes()
+{
+    return nic_counters().live_bytes;
+}
+
+run::run(int rank, const char *figures)
+    : rank_(rank), figures_(figures + ("." + std::to_string(rank)))
+{
+}
+
+void run::figure(const char *name, double value) const
+{
+    FILE *file = std::fopen(figures_.c_str(), "a");
+
+    if (file == nullptr) {
+        throw std::runtime_error("cannot write " + figures_);
+    }
+    std::fprintf(file, "%s %.17g\n", name, value);
+    std::fclose(file);
+}
+
+void run::figure_of_first(const std::string &name, double value) const
+{
+    if (rank_ == 0) {
+        figure(name.c_str(), value);
+    }
+}
+
+void run::begin_messages()
+{
+    dry_   = false;
+    next_  = 0;
+    right_ = 0;
+    figure("right", 0); // also of a job that gets no further
+}
+
+void run::message(uint8_t *at, size_t length)
+{
+    const uint64_t number = ++next_;
+    const int count       = static_cast<int>(length);
+    const bool sends      = (number + rank_) % 2 == 0;
+
+    // What was there before is not what is received.
+    put_message(memory::device, at, length, sends ? number : ~number);
+    if (dry_) {
+        right_ += !sends;
+        if (!sends) {
+            compare_message(memory::device, at, length, number);
+            figure("messages", right_);
+        }
+    } else if (sends) {
+        MPI_Send(at, count, MPI_BYTE, 1 - rank_, 0, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(at, count, MPI_BYTE, 1 - rank_, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+        right_ += compare_message(memory::device, at, length, number) ==
+                  no_difference;
+        figure("right", right_);
+    }
+}
+
+} // namespace ucx_ib_dmabuf::test

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_SIDE_BY_SIDE_RUN_H_
+#define UCX_IB_DMABUF_TEST_SIDE_BY_SIDE_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ucx_ib_dmabuf::test {
+
+// What this process asked of the driver and of the NIC so far, whoever did.
+struct tally {
+    uint64_t driver_calls, copied_bytes, exports, registrations;
+
+    static tally now();
+    tally since(const tally &before) const;
+};
+
+// Bytes of GPU memory that the NIC has registered now.
+uint64_t pinned_bytes();
+
+// A run of a scenario in one of two ranks: first dry, before MPI is there,
+// which says what its own calls of the driver are, then with messages. Figures
+// go to the rank's file at once, as the job may end at any time; of each name
+// the last one counts.
+class run {
+public:
+    run(int rank, const char *figures);
+
+    bool dry() const { return dry_; }
+    int rank() const { return rank_; }
+    void begin_messages();
+
+    // A message in device memory, from the ranks in turn; the receiver compares
+    // every byte.
+    void message(uint8_t *at, size_t length);
+
+    // For both ranks to add up, or of the first rank alone.
+    void figure(const char *name, double value) const;
+    void figure_of_first(const std::string &name, double value) const;
+
+private:
+    const int rank_;
+    const std::string figures_;
+    bool dry_       = true;
+    uint64_t next_  = 0;
+    uint64_t right_ = 0; // messages that this rank has received
+};
+
+using arguments = std::vector<std::string>;
+
+// The scenarios of each file; an unknown one is an exception.
+void replay_trace(run &in, const arguments &how); // FILE KIND [KEEP]
+void free_used(run &in, const arguments &how);    // KIND
+void use_again(run &in, const arguments &how);    // KIND
+void in_turn(run &in, const arguments &how);      // COUNT SIZE ROUNDS
+void several_handles(run &in, const arguments &how);
+void take_times(run &in, const arguments &how);
+
+} // namespace ucx_ib_dmabuf::test
+
+#endif

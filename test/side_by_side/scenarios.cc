@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What programs do with memory between messages.
+#include "../bench/trace.h"
+#include "allocator.h"
+#include "run.h"
+#include <fstream>
+#include <mpi.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t MiB = 1 << 20;
+
+// A trace of test/bench/traces.awk at a tenth of its sizes: a segment of 20 MiB
+// becomes 2 MiB, the least that can be mapped. Of every `keep` uses one is a
+// message.
+class replayed {
+public:
+    replayed(run &in, const std::string &kind, size_t keep)
+        : in_(in), memory_(kind), keep_(keep)
+    {
+    }
+
+    void step(const trace_step &one)
+    {
+        switch (one.what) {
+        case trace_step::action::map:
+            base_ = std::min(base_, one.address);
+            blocks_[one.address] =
+                memory_.map(scaled(one.address - base_), scaled(one.size));
+            break;
+        case trace_step::action::alloc:
+            blocks_[one.address] = memory_.allocate(scaled(one.size));
+            break;
+        case trace_step::action::free:
+            memory_.release(blocks_.extract(one.address).mapped());
+            break;
+        case trace_step::action::use:
+            use(one);
+            break;
+        default:
+            break;
+        }
+    }
+
+private:
+    static constexpr size_t scaled(size_t size) { return size / 10; }
+
+    void use(const trace_step &one)
+    {
+        if (uses_++ % keep_ != 0) {
+            return;
+        }
+        const auto block = std::prev(blocks_.upper_bound(one.address));
+        in_.message(block->second + scaled(one.address - block->first),
+                    scaled(one.size));
+    }
+
+    run &in_;
+    allocator memory_;
+    const size_t keep_;
+    size_t uses_    = 0;
+    uintptr_t base_ = UINTPTR_MAX;          // of what is mapped
+    std::map<uintptr_t, uint8_t *> blocks_; // by the trace's addresses
+};
+
+// Each of them used by both ranks.
+std::vector<uint8_t *> use_new(run &in, allocator &memory, size_t count,
+                               size_t size)
+{
+    std::vector<uint8_t *> all;
+
+    for (size_t i = 0; i < count; ++i) {
+        all.push_back(memory.allocate(size));
+        in.message(all.back(), size / 2);
+        in.message(all.back(), size / 2);
+    }
+    return all;
+}
+
+void release(allocator &memory, const std::vector<uint8_t *> &all)
+{
+    for (uint8_t *each : all) {
+        memory.release(each);
+    }
+}
+
+// A thread of the plug-in's or of UCX's may be at it: it gets a while.
+uint64_t still_pinned_bytes()
+{
+    for (int i = 0; i < 50 && pinned_bytes() > 0; ++i) {
+        usleep(4000);
+    }
+    return pinned_bytes();
+}
+
+} // namespace
+
+void replay_trace(run &in, const arguments &how)
+{
+    std::ifstream file(how.at(0));
+    std::vector<trace_step> steps;
+    std::string error;
+
+    if (!read_trace(file, &steps, &error) || steps.empty()) {
+        throw std::runtime_error("no trace: " + how.at(0) + " " + error);
+    }
+    replayed trace(in, how.at(1), how.size() > 2 ? std::stoul(how[2]) : 1);
+    for (const trace_step &one : steps) {
+        trace.step(one);
+    }
+}
+
+// No operation of UCX's between the releases and the look at what is pinned.
+void free_used(run &in, const arguments &how)
+{
+    allocator memory(how.at(0));
+    const auto all = use_new(in, memory, 8, 4 * MiB);
+
+    if (!in.dry()) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        in.figure("pinned_before", pinned_bytes());
+    }
+    release(memory, all);
+    in.figure("pinned_after", still_pinned_bytes());
+    release(memory, use_new(in, memory, 1, 2 * MiB));
+    in.figure("pinned_later", still_pinned_bytes());
+}
+
+void use_again(run &in, const arguments &how)
+{
+    allocator memory(how.at(0));
+
+    for (int i = 0; i < 10; ++i) {
+        release(memory, use_new(in, memory, 1, 4 * MiB));
+    }
+}
+
+void in_turn(run &in, const arguments &how)
+{
+    allocator memory("device");
+    const size_t size = std::stoul(how.at(1)) * MiB;
+    const auto all    = use_new(in, memory, std::stoul(how.at(0)), size);
+
+    for (size_t round = 1; round < std::stoul(how.at(2)); ++round) {
+        for (uint8_t *each : all) {
+            in.message(each, size / 2);
+        }
+    }
+    release(memory, all);
+}
+
+// A range of VMM handles: over all of them, over each border, and then with
+// another handle in the middle.
+void several_handles(run &in, const arguments &)
+{
+    constexpr size_t segment = 2 * MiB, count = 4;
+    allocator memory("vmm");
+    uint8_t *at[count];
+
+    for (uint8_t *&each : at) {
+        each = memory.allocate(segment);
+    }
+    for (int turn = 0; turn < 2; ++turn) {
+        for (int i = 0; i < 4; ++i) {
+            in.message(at[0] + 1, count * segment - 2);
+        }
+        for (size_t i = 1; i < count; ++i) {
+            in.message(at[i] - MiB / 2, MiB);
+        }
+        memory.release(at[1]);
+        memory.allocate(segment); // there again
+    }
+}
+
+} // namespace ucx_ib_dmabuf::test
