@@ -65,9 +65,10 @@ perftest() {
 }
 
 # Both ends of it on this host; what they said is in $mpi_work/server and /client.
+# If one fails the other, which would wait for it, is ended.
 perftest_port=13337 perftest_message=1048576
 both_ends() {
-    local server status
+    local server client status
     forget_counters
     perftest_port=$((perftest_port + 1))
     perftest "$@" >"$mpi_work/server" 2>&1 &
@@ -75,27 +76,19 @@ both_ends() {
     until grep -q "$(printf ':%04X 0\{8\}:0000 0A' $perftest_port)" \
               /proc/net/tcp ||
           ! kill -0 $server 2>/dev/null; do sleep 0.1; done
-    perftest "$@" 127.0.0.1 >"$mpi_work/client" 2>&1
+    perftest "$@" 127.0.0.1 >"$mpi_work/client" 2>&1 &
+    client=$!
+    wait -n $server $client && wait -n $server $client 2>/dev/null
     status=$?
-    if [ $status -ne 0 ]; then
-        kill $server 2>/dev/null
-    fi
-    wait $server && [ $status -eq 0 ]
+    [ $status -eq 0 ] || kill $server $client 2>/dev/null
+    wait $server $client 2>/dev/null # who is left
+    return $status
 }
 
-# run_cases RANKS none|some|any GROUP...: runs the groups of mpi_tests, passes
-# its results on, and fails if the program ended in any other way than it
-# should.
-run_cases() {
-    local ranks=$1 allowed=$2 seed=${MPI_TESTS_SEED:-$RANDOM} status line
-    local count=0 prefix=${cases_prefix:-}
-    shift 2
-    # From 1.16 on UCX may stage what is registered, where it takes that for the
-    # faster way; and registers dma-bufs by itself (docs/ucx-generations.md).
-    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || allowed=any
-    note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
-    with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
-    status=$?
+# pass_results STATUS PROGRAM: the results "ok - NAME" that a program printed. It
+# fails if the program ended in any other way than it should.
+pass_results() {
+    local line count=0 prefix=${cases_prefix:-}
     while IFS= read -r line; do
         case $line in
         "ok - "*)     ok "$prefix${line#ok - }" ;;
@@ -105,8 +98,8 @@ run_cases() {
         esac
         count=$((count + 1))
     done <"$mpi_output"
-    if [ "$count" -lt 2 ] || [ "$status" -ne 0 ]; then
-        nok "${prefix}mpi_tests ran to its end (status $status)"
+    if [ "$count" -lt 2 ] || [ "$1" -ne 0 ]; then
+        nok "${prefix}$2 ran to its end (status $1)"
         note "$(tail -n 40 "$mpi_errors")"
     fi
 }
@@ -129,6 +122,19 @@ expect_end() {
         nok "${prefix}the job ends, with the cause (status $status)"
         note "$(tail -n 40 "$mpi_output" "$mpi_errors")"
     fi
+}
+
+# run_cases RANKS none|some|any GROUP...: runs the groups of mpi_tests, and
+# passes its results on.
+run_cases() {
+    local ranks=$1 allowed=$2 seed=${MPI_TESTS_SEED:-$RANDOM}
+    shift 2
+    # From 1.16 on UCX may stage what is registered, where it takes that for the
+    # faster way; and registers dma-bufs by itself (docs/ucx-generations.md).
+    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || allowed=any
+    note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
+    with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
+    pass_results $? mpi_tests
 }
 
 # expect_count NAME plugin|gpu COUNTER OPERATOR NUMBER, e.g. hits -gt 0

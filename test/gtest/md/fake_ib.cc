@@ -24,8 +24,8 @@ ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
     alloc_faults::exempt from_it;
     std::lock_guard<std::mutex> guard(mutex);
 
-    if (now.fail_verbs != 0) {
-        errno = now.fail_verbs;
+    if (now.gone || (now.fail_verbs != 0)) {
+        errno = now.gone ? EIO : now.fail_verbs;
         return nullptr;
     }
     if ((regions == &now.copies) &&
@@ -174,6 +174,9 @@ int ibv_dereg_mr(ibv_mr *mr)
     }
     std::lock_guard<std::mutex> guard(fake_ib::mutex);
 
+    if (fake_ib::now.gone) {
+        return EIO;
+    }
     if ((fake_ib::now.regions.erase(mr) == 0) &&
         (fake_ib::now.copies.erase(mr) == 0)) {
         return EINVAL;

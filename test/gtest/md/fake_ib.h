@@ -26,6 +26,7 @@ struct counts {
     unsigned host        = 0;         // handles of uct_ib's that are out
     unsigned domains     = 0;         // open
     int fail_verbs       = 0;         // errno of each registration
+    bool gone            = false;     // the NIC: EIO, and no key is valid
     size_t locked_max    = SIZE_MAX;  // copies and host memory, at a time
     ucs_status_t fail    = UCS_OK;    // of each mem_reg of uct_ib's
     std::function<void()> during_reg; // of a dma-buf

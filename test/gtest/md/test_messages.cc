@@ -115,6 +115,40 @@ TEST_F(test_messages, decisions_are_traced)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
+// As uverbs answers once a NIC was removed: to everything, for good. Its
+// regions are nobody's any more, so what they were of is registered anew.
+TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
+{
+    gpu::buffer first(mib), second(mib); // no other thread is told
+    uct_mem_h memh = nullptr;
+
+    ASSERT_EQ(UCS_OK, md_->reg(first.address(), mib, &memh));
+    ASSERT_EQ(UCS_OK, md_->dereg(memh));
+    ASSERT_EQ(1u, fake_ib::now.regions.size());
+
+    listen(UCS_LOG_LEVEL_WARN);
+    fake_ib::now.gone = true;
+    EXPECT_EQ(UCS_ERR_IO_ERROR, md_->reg(second.address(), mib, &memh));
+    EXPECT_EQ(UCS_ERR_IO_ERROR, md_->reg(second.address(), mib, &memh));
+    EXPECT_TRUE(said("removed or reset"));
+    const auto told = messages.size();
+    first.release(); // deregisters
+    EXPECT_EQ(told + 1, messages.size());
+    EXPECT_TRUE(said("ibv_dereg_mr"));
+    second.release(); // has nothing to deregister
+    EXPECT_EQ(told + 1, messages.size());
+
+    fake_ib::now.gone = false;
+    for (ibv_mr *mr : fake_ib::now.regions) {
+        delete mr; // the kernel's, which ended them with the NIC
+    }
+    fake_ib::now.regions.clear();
+    gpu::buffer third(mib);
+    ASSERT_EQ(UCS_OK, md_->reg(third.address(), mib, &memh));
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
 // With the NIC, the range and the cause.
 TEST_F(test_messages, what_the_cache_does_is_told)
 {

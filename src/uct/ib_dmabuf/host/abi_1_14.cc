@@ -43,8 +43,7 @@ public:
 
     bool is_one_operation(const reg_request &request) const override
     {
-        return (request.fd < 0) &&
-               ucp_registers_for_one_operation(request.flags);
+        return ucp_registers_for_one_operation(request.flags);
     }
 };
 

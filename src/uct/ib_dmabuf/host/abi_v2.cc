@@ -17,22 +17,23 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     const auto has = [params](uint64_t field) {
         return (params->field_mask & field) != 0;
     };
+    const decorated &self = decorated::of(md);
     reg_request request{address, length, 0};
 
+    // The caller's own dma-buf, whatever memory it is of. UCP has none: the
+    // domain does not say that it takes them.
+    if (has(UCT_MD_MEM_REG_FIELD_DMABUF_FD) && (params->dmabuf_fd >= 0)) {
+        return self.original.op<mem_reg_function>(op_mem_reg)(
+            md, address, length, params, memh);
+    }
     request.params = params;
     if (has(UCT_MD_MEM_REG_FIELD_FLAGS)) {
         request.flags = params->flags;
     }
-    if (has(UCT_MD_MEM_REG_FIELD_DMABUF_FD)) {
-        request.fd = params->dmabuf_fd;
-    }
-    if (has(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET)) {
-        request.offset = params->dmabuf_offset;
-    }
     if (has(UCT_MD_MEM_REG_FIELD_MEM_TYPE)) {
         request.memory_type = params->mem_type;
     }
-    return decorated::of(md).user->reg(request, memh);
+    return self.user->reg(request, memh);
 }
 
 } // namespace

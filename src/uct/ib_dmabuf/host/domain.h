@@ -21,7 +21,7 @@ struct reg_request {
     void *address;
     size_t length;
     uint64_t flags; // UCT_MD_MEM_*
-    // The caller's own dma-buf of it; -1 if he has none (always so in 1.13).
+    // A dma-buf of it; -1 in what UCX asks of us: a caller's own is uct_ib's.
     int fd        = -1;
     size_t offset = 0;
     // If he says it (from 1.22).

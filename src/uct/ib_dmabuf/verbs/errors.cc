@@ -39,6 +39,11 @@ constexpr verbs_error known[] = {
     {ENOSPC, error_scope::passing, UCS_ERR_NO_MEMORY,
      "out of memory keys: limit what is registered with "
      "UCX_IB_DMABUF_MAX_SIZE or UCX_IB_DMABUF_MAX_REGIONS"},
+    // uverbs' answer to everything after ib_uverbs_remove_one(); also mlx5's to
+    // commands that its firmware does not finish.
+    {EIO, error_scope::memory, UCS_ERR_IO_ERROR,
+     "the NIC was removed or reset, or its firmware failed: see dmesg. A "
+     "program that had it open must be restarted to use it again"},
     // A command of mlx5's that was interrupted, or has no slot free.
     {EAGAIN, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
     {EBUSY, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
