@@ -13,6 +13,7 @@ struct CUmemPoolHandle_st;
 
 namespace ucx_ib_dmabuf {
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 using CUdevice     = int;
 using CUdeviceptr  = unsigned long long;
 using CUcontext    = CUctx_st *;
@@ -127,6 +128,8 @@ struct CUgraphNodeParams { // CUDA 12.2
     };
     long long reserved2;
 };
+
+// NOLINTEND(readability-identifier-naming)
 
 // The functions that the plug-in calls, each with its name in libcuda and its
 // arguments; all return CUresult.
