@@ -16,6 +16,17 @@ lab_env=$top_srcdir/test/lab/env
 export UCX_RNDV_THRESH=65536
 export UCX_TLS=${UCX_TLS:-rc,cuda}
 
+# What this UCX does where a registration fails after it has chosen a protocol
+# (docs/ucx-generations.md): "stages", 1.13, with a copy of ours; "ends" with an
+# error; "ends" but "asks" cuda_copy before whether memory can be exported, from
+# 1.22 on. The folder has the version's name (test/setup/ucx_wheel.sh).
+export on_failure
+case ${UCX_IB_DMABUF_UCX:-} in
+'')                         on_failure=stages ;;
+*/1.1[89].* | */1.2[01].*)  on_failure=ends ;;
+*)                          on_failure=asks ;;
+esac
+
 # Each run leaves its counters here, a line of JSON per process.
 forget_counters() {
     export UCX_IB_DMABUF_STATS=$mpi_work/plugin.json
@@ -97,6 +108,26 @@ run_cases() {
     if [ "$count" -lt 2 ] || [ "$status" -ne 0 ]; then
         nok "${prefix}mpi_tests ran to its end (status $status)"
         note "$(tail -n 40 "$mpi_errors")"
+    fi
+}
+
+# expect_end RANKS CAUSE GROUP...: the job ends with an error, as a registration
+# failed and nothing takes its place; cause and consequence are told before that,
+# once by each rank that got there, and no byte is wrong.
+expect_end() {
+    local ranks=$1 cause=$2 status told others prefix=${cases_prefix:-}
+    shift 2
+    with_mpi "$ranks" "$mpi_programs/mpi_tests" any 1 "$@"
+    status=$?
+    told=$(grep -Ec -- "$cause" "$mpi_output")
+    others=$(grep -Ec -- 'ib_dmabuf: .* cannot be staged: ' "$mpi_output")
+    if [ $status -ne 0 ] && [ "$told" -ge 1 ] && [ "$told" -le "$ranks" ] &&
+       [ "$others" -ge 1 ] && [ "$others" -le "$ranks" ] &&
+       ! grep -q '^not ok' "$mpi_output"; then
+        ok "${prefix}the job ends, with the cause"
+    else
+        nok "${prefix}the job ends, with the cause (status $status)"
+        note "$(tail -n 40 "$mpi_output" "$mpi_errors")"
     fi
 }
 

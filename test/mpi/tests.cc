@@ -212,12 +212,32 @@ int thread_level(int argc, char **argv)
     return MPI_THREAD_SINGLE;
 }
 
+// MPI_TESTS_GPU_FIRST=ORDINAL, or "all": these GPUs get contexts before MPI is
+// initialised, as in programs that begin with CUDA. Else it is the other way
+// round.
+void use_gpus_first(int gpus)
+{
+    const char *which = std::getenv("MPI_TESTS_GPU_FIRST");
+
+    if ((which == nullptr) || (gpus == 0)) {
+        return;
+    }
+    if (std::strcmp(which, "all") != 0) {
+        gpu::use(std::atoi(which));
+        return;
+    }
+    for (int i = gpus; i-- > 0;) {
+        gpu::use(i);
+    }
+}
+
 int main(int argc, char **argv)
 {
     job in;
     int level = thread_level(argc, argv);
 
     const int gpus = gpu::count(); // opens libcuda before UCX looks for it
+    use_gpus_first(gpus);
     MPI_Init_thread(&argc, &argv, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &in.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &in.size);
