@@ -9,6 +9,7 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/host.lab \
     test/mpi/kept.lab \
+    test/mpi/pinned.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
     test/mpi/demo_verdict.lab \
@@ -58,6 +59,7 @@ test_mpi_mpi_tests_SOURCES = \
     test/mpi/lifetime.cc \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
+    test/mpi/pinned.cc \
     test/mpi/reuse.cc \
     test/mpi/storm.cc \
     test/mpi/tests.cc \
