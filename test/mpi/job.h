@@ -99,6 +99,7 @@ void add_devices(std::vector<test_case> *cases);
 void add_edges(std::vector<test_case> *cases);
 void add_storm(std::vector<test_case> *cases);
 void add_lifetime(std::vector<test_case> *cases);
+void add_pinned(std::vector<test_case> *cases);
 
 } // namespace ucx_ib_dmabuf::test
 

@@ -12,6 +12,7 @@ mpi_lab_tests = \
     test/mpi/kept.lab \
     test/mpi/mappings.lab \
     test/mpi/pools.lab \
+    test/mpi/pinned.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
     test/mpi/demo_verdict.lab \
@@ -61,6 +62,7 @@ test_mpi_mpi_tests_SOURCES = \
     test/mpi/lifetime.cc \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
+    test/mpi/pinned.cc \
     test/mpi/reuse.cc \
     test/mpi/storm.cc \
     test/mpi/tests.cc \

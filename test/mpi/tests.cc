@@ -171,6 +171,7 @@ uint64_t run_groups(job &in, int argc, char **argv)
     add_devices(&cases);
     add_edges(&cases);
     add_lifetime(&cases);
+    add_pinned(&cases);
     add_storm(&cases);
     for (int i = 3; i < argc; ++i) {
         for (const test_case &one : cases) {
