@@ -185,10 +185,13 @@ struct retain_primary {
 
     static cuda_result run(signature *next, void *context, int device)
     {
-        const bool was_active    = primary_is_active(device, true);
+        // UCX retains it for each piece that it copies.
+        const uint64_t bit = device_bit(device);
+        const bool decided = ((known_primaries.load() & bit) != 0) ||
+                             primary_is_active(device, true);
         const cuda_result result = next(context, device);
-        if ((result == cuda_ok) && !was_active) {
-            known_primaries.fetch_or(device_bit(device));
+        if ((result == cuda_ok) && !decided) {
+            known_primaries.fetch_or(bit);
         }
         runtimes_may_be_new.store(true);
         return result;

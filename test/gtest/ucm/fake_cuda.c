@@ -182,7 +182,7 @@ int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
-    fake_unsafe_call();
+    fake_called("cuDevicePrimaryCtxGetState");
     *active = fake_active;
     return 0;
 }

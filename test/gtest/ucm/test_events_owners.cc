@@ -50,8 +50,12 @@ SCENARIO(primary_release)
     release(0);
     CHECK(events.saw_everything());
 
-    // A context that was created under our eyes: all ranges are known.
+    // A context that was created under our eyes: all ranges are known, and no
+    // later use of it asks the driver.
     retain(&address, 0);
+    const long asked = fake.calls("cuDevicePrimaryCtxGetState");
+    retain(&address, 0);
+    CHECK_EQ(fake.calls("cuDevicePrimaryCtxGetState"), asked);
     fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
     events.take();
     release(0);
