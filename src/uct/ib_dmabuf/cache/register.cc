@@ -140,9 +140,13 @@ ucs_status_t engine::export_and_register(pending *work)
         }
         others.reset(each);
     }
-    work->open.store(nullptr, std::memory_order_release);
     count(count_.exports, memory.made());
     work->made.by_memory = status != UCS_OK && memory.failed();
+    memory.drop_all();
+    // Not before: a fork that is under way, and holds the lock, may have copied
+    // the descriptors.
+    guard locked(lock_);
+    work->open = nullptr;
     return status;
 }
 
