@@ -215,6 +215,9 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
         if (*out != nullptr) {
             add_reference(locked, *out);
             ++nics_[work->nic].used[(*out)->device];
+            if (work->persistent) { // others stop at what is known
+                failures_.forget(work->memory.identity, work->nic);
+            }
         } else if (nics_[work->nic].index.find(work->request.lo,
                                                work->request.size())) {
             // By somebody who waited for nobody: see begin().
