@@ -370,4 +370,25 @@ TEST_F(failures_test, what_the_persistent_got_has_not_failed)
     }
 }
 
+// As much as is wanted has gone, and that is not enough: BAR1 is in pieces, or
+// another process was faster.
+TEST_F(failures_test, for_the_persistent_all_goes_that_may)
+{
+    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
+    const region *held        = nullptr;
+
+    alloc(9);
+    for (int i = 0; i < 7; ++i) {
+        use(at(i), 1);
+    }
+    held = hold(at(7), 1);
+    nic.limit(8 * MiB);
+    EXPECT_EQ(get(at(8), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(counters().evictions, 1u);
+    EXPECT_EQ(cache->get(id, at(8), 4 * MiB, &out, persistent), UCS_OK);
+    EXPECT_EQ(counters().evictions, 7u);
+    cache->put(out);
+    cache->put(held);
+}
+
 } // namespace
