@@ -349,4 +349,46 @@ TEST_F(failures_test, the_persistent_try_again)
     }
 }
 
+// What failed before is known not to be so: also who has another way may have
+// the rest of that memory.
+TEST_F(failures_test, what_the_persistent_got_has_not_failed)
+{
+    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
+
+    for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
+        settings.chunk_size = MiB;
+        restart();
+        alloc(1);
+        fails->fail_all(UCS_ERR_UNSUPPORTED);
+        EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
+        fails->clear();
+        EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
+        EXPECT_EQ(cache->get(id, at(0), 1, &out, persistent), UCS_OK);
+        cache->put(out);
+        use(at(0) + 2 * MiB, 1);
+        release(at(0));
+    }
+}
+
+// As much as is wanted has gone, and that is not enough: BAR1 is in pieces, or
+// another process was faster.
+TEST_F(failures_test, for_the_persistent_all_goes_that_may)
+{
+    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
+    const region *held        = nullptr;
+
+    alloc(9);
+    for (int i = 0; i < 7; ++i) {
+        use(at(i), 1);
+    }
+    held = hold(at(7), 1);
+    nic.limit(8 * MiB);
+    EXPECT_EQ(get(at(8), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(counters().evictions, 1u);
+    EXPECT_EQ(cache->get(id, at(8), 4 * MiB, &out, persistent), UCS_OK);
+    EXPECT_EQ(counters().evictions, 7u);
+    cache->put(out);
+    cache->put(held);
+}
+
 } // namespace

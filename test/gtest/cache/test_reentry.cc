@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
+#include <atomic>
+#include <fcntl.h>
+#include <functional>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -139,6 +143,89 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
     cache->invalidate(A, MiB);
     told.during_reg = [&] { std::thread(forker, open).join(); };
     use(A, 1);
+}
+
+// A fork copies the descriptors before the memory, and threads go on meanwhile.
+struct slow_fork {
+    std::function<void()> between, then;
+
+    static slow_fork &now()
+    {
+        static slow_fork one;
+        return one;
+    }
+};
+
+// Before the cache's own handlers: within the locks that these take.
+const int handled = pthread_atfork(
+    [] {
+        if (slow_fork::now().between) {
+            slow_fork::now().between();
+        }
+    },
+    nullptr,
+    [] {
+        if (slow_fork::now().then) {
+            slow_fork::now().then();
+        }
+    });
+
+class watched_nic : public fakes::nic {
+public:
+    using nic::nic;
+
+    ucs_status_t reg(int fd, uintptr_t address, size_t length,
+                     void **handle) override
+    {
+        known = fd;
+        while (!go_on) {
+            std::this_thread::yield();
+        }
+        return nic::reg(fd, address, length, handle);
+    }
+
+    std::atomic<int> known{-1};
+    std::atomic<bool> go_on{false};
+};
+
+TEST_F(reentry_test, a_child_has_nothing_that_is_closed_during_the_fork)
+{
+    ASSERT_EQ(handled, 0);
+    gpu.alloc(A, MiB);
+    const int open = count_fds();
+    watched_nic slow(gpu);
+    const auto own = cache->attach(slow);
+    std::thread other([&] {
+        const region *got = nullptr;
+        EXPECT_EQ(cache->get(own, A, 1, &got), UCS_OK);
+        cache->put(got);
+    });
+    while (slow.known < 0) {
+        std::this_thread::yield();
+    }
+    const int number         = slow.known;
+    const int copied         = dup(number);
+    slow_fork::now().between = [&] {
+        slow.go_on = true;
+        while (fcntl(number, F_GETFD) >= 0) {
+            std::this_thread::yield();
+        }
+    };
+    slow_fork::now().then = [&] {
+        dup2(copied, number);
+        close(copied);
+    };
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(count_fds() == open ? 0 : 1);
+    }
+    slow_fork::now() = {};
+    close(copied);
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    other.join();
+    cache->detach(own);
 }
 
 } // namespace

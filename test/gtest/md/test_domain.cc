@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <common/fds.h>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -316,6 +317,34 @@ TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
     EXPECT_EQ(0, status);
     over = true;
     other.join();
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+// The dma-buf of a key of its own, which would keep the memory.
+TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
+{
+    gpu::buffer pool(4 * mib);
+    uct_mem_h memh = reg(pool.address(), mib);
+    const int open = count_fds();
+    int status     = -1;
+    unsigned forks = 0;
+
+    fake_ib::now.during_reg = [&] {
+        ++forks;
+        std::thread([&] {
+            const pid_t child = fork();
+            if (child == 0) {
+                _exit(count_fds() == open ? 0 : 1);
+            }
+            waitpid(child, &status, 0);
+        }).join();
+    };
+    EXPECT_EQ(open, count_fds());
+    pack(memh, revoking);
+    fake_ib::now.during_reg = nullptr;
+    EXPECT_EQ(1u, forks);
+    EXPECT_EQ(0, status);
+    EXPECT_EQ(open, count_fds());
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 

@@ -242,8 +242,8 @@ ucs_status_t engine::reserve(guard &locked, const pending &work)
 
 // After the GPU or the NIC said that there is no room, and not which of the
 // two: the first time for a miss, waits for what others deregister and evicts
-// until there is no more of both with it than there was without it. False if
-// that is no use.
+// until there is no more of both with it than there was without it; then, for
+// the persistent's pages, all that is idle. False if that is no use.
 bool engine::make_room(pending *work, ucs_status_t status)
 {
     need_each_use();
@@ -257,7 +257,8 @@ bool engine::make_room(pending *work, ucs_status_t status)
     note.size          = size;
     note.mapped        = last.mapped + size;
     note.registered    = last.registered + size;
-    if (work->refused) {
+    const bool again   = work->refused.has_value();
+    if (again) {
         // As much has gone since, and that was not it.
         if (note.mapped <= work->refused->mapped) {
             note.mapped = 0;
@@ -265,16 +266,22 @@ bool engine::make_room(pending *work, ucs_status_t status)
         if (note.registered <= work->refused->registered) {
             note.registered = 0;
         }
-        return false;
+        if (!work->persistent ||
+            work->made.range != aligned(work->request, granularity_)) {
+            return false;
+        }
+    } else {
+        work->refused = last;
     }
-    work->refused = last;
     wait_for_leaving(locked);
     shortage lacking{.device     = device,
                      .nic        = work->nic,
                      .mapped     = budget_.mapped(device),
                      .registered = budget_.registered(work->nic)};
-    take_off(&lacking.mapped, last.mapped);
-    take_off(&lacking.registered, last.registered);
+    if (!again) {
+        take_off(&lacking.mapped, last.mapped);
+        take_off(&lacking.registered, last.registered);
+    }
     batch victims;
     choose_oldest(locked, &lacking, &victims);
     evict_chosen(locked, &victims);

@@ -16,11 +16,7 @@ public:
         : memory_(memory), address_(address), length_(length)
     {
     }
-    ~exports()
-    {
-        drop(mapping_type::standard);
-        drop(mapping_type::pcie);
-    }
+    ~exports() { drop_all(); }
     exports(const exports &)            = delete;
     exports &operator=(const exports &) = delete;
 
@@ -34,8 +30,10 @@ public:
                     ? memory_.export_range(address_, length_, &one.fd)
                     : memory_.export_range_pcie(address_, length_, &one.fd);
             one.exported = one.status == UCS_OK;
-            one.which    = file_of(one.exported ? one.fd : -1);
-            made_ += one.exported;
+            if (one.exported) {
+                one.which = file_of(one.fd);
+                ++made_;
+            }
         }
         *fd = one.fd;
         return one.status;
@@ -49,14 +47,20 @@ public:
         }
         one.exported = false;
     }
+    void drop_all() noexcept
+    {
+        drop(mapping_type::standard);
+        drop(mapping_type::pcie);
+    }
 
     // In the child of a fork, of what another thread of the parent's has here:
     // open for good, it would keep the memory. A fork copies the descriptors
-    // before the memory, so a number may be another file's there.
+    // before the memory, so a number may be another file's there, and what was
+    // dropped open still.
     void forget() noexcept
     {
         for (dmabuf &one : all_) {
-            if (one.exported && (one.fd >= 0) && file_of(one.fd) == one.which) {
+            if ((one.fd >= 0) && file_of(one.fd) == one.which) {
                 close(one.fd);
             }
             one.exported = false;

@@ -62,6 +62,14 @@ public:
     {
         forget_if([&](auto &each) { return each.memory.overlaps(released); });
     }
+    // It was registered, after all.
+    void forget(uint64_t identity, unsigned nic)
+    {
+        forget_if([=](auto &each) {
+            return each.identity == identity &&
+                   (each.nic == nic || each.nic == any_nic);
+        });
+    }
     void forget(unsigned nic)
     {
         forget_if([&](auto &each) { return each.nic == nic; });

@@ -140,9 +140,13 @@ ucs_status_t engine::export_and_register(pending *work)
         }
         others.reset(each);
     }
-    work->open.store(nullptr, std::memory_order_release);
     count(count_.exports, memory.made());
     work->made.by_memory = status != UCS_OK && memory.failed();
+    memory.drop_all();
+    // Not before: a fork that is under way, and holds the lock, may have copied
+    // the descriptors.
+    guard locked(lock_);
+    work->open = nullptr;
     return status;
 }
 
@@ -211,6 +215,9 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
         if (*out != nullptr) {
             add_reference(locked, *out);
             ++nics_[work->nic].used[(*out)->device];
+            if (work->persistent) { // others stop at what is known
+                failures_.forget(work->memory.identity, work->nic);
+            }
         } else if (nics_[work->nic].index.find(work->request.lo,
                                                work->request.size())) {
             // By somebody who waited for nobody: see begin().

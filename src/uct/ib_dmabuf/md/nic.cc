@@ -74,6 +74,49 @@ protection_domain pd_for_ladder(const protection_domain &pd, bool by_uct_ib)
 
 std::mutex nic::mutex_;
 
+// Beside the cache's, which sees to its own: a fork closes them in the child.
+class nic::lone_exports {
+public:
+    lone_exports(exporter &of, uintptr_t address, size_t length)
+        : memory(of, address, length)
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        next_  = first_;
+        first_ = this;
+    }
+    ~lone_exports()
+    {
+        memory.drop_all(); // before a fork can find that they are over
+        const std::lock_guard<std::mutex> guard(mutex_);
+        lone_exports **link = &first_;
+        while ((*link != nullptr) && (*link != this)) {
+            link = &(*link)->next_;
+        }
+        if (*link == this) { // not if it was the parent's
+            *link = next_;
+        }
+    }
+    lone_exports(const lone_exports &)            = delete;
+    lone_exports &operator=(const lone_exports &) = delete;
+
+    // In the child of a fork.
+    static void forget() noexcept
+    {
+        for (lone_exports *each = first_; each != nullptr; each = each->next_) {
+            each->memory.forget();
+        }
+        first_ = nullptr;
+    }
+
+    exports memory;
+
+private:
+    static lone_exports *first_; // under the lock
+    lone_exports *next_;
+};
+
+nic::lone_exports *nic::lone_exports::first_ = nullptr;
+
 nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib)
     : pd_(pd), layout_(layout),
@@ -84,7 +127,10 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] { mutex_.unlock(); });
+                       [] {
+                           lone_exports::forget();
+                           mutex_.unlock();
+                       });
 }
 
 ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
@@ -199,9 +245,9 @@ registration *nic::reg_alone(const memh &handle)
     if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    exports memory(gpu_, low, high - low);
+    lone_exports made(gpu_, low, high - low);
     ucs_status_t status =
-        reg_memory(memory, found.device, low, high - low, &result);
+        reg_memory(made.memory, found.device, low, high - low, &result);
     return (status == UCS_OK) ? find(result) : nullptr;
 }
 

@@ -84,6 +84,8 @@ private:
         uint32_t lkey, rkey;
     };
 
+    class lone_exports;
+
     ucs_status_t reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
                            size_t length, registration *made);
     ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
