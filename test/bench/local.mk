@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST         += test/bench/report.awk test/bench/targets \
+dist_noinst_DATA   += test/bench/report.awk test/bench/targets \
                       test/bench/traces.awk
 dist_check_SCRIPTS += test/bench/run test/bench/run.tap test/bench/traces.tap
 TAP_TESTS          += test/bench/run.tap test/bench/traces.tap

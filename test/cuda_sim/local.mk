@@ -11,7 +11,7 @@ noinst_HEADERS += \
     test/cuda_sim/cuda_sim.h \
     test/cuda_sim/nvml/newer.h \
     test/cuda_sim/nvml/nvml.h
-EXTRA_DIST += \
+dist_noinst_DATA += \
     test/cuda_sim/driver/cuda.map \
     test/cuda_sim/nvml/.clang-format \
     test/cuda_sim/runtime/cudart.map.in
@@ -169,7 +169,7 @@ test_cuda_sim_test_cuda_sim_SOURCES = \
     test/cuda_sim/test/test_vmm.cc
 test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la $(GTEST_LIBS) -ldl
 LAB_TESTS  += test/cuda_sim/test/cuda_sim.lab
-EXTRA_DIST += test/cuda_sim/test/cuda_sim.lab
+dist_noinst_DATA += test/cuda_sim/test/cuda_sim.lab
 endif
 
 # What is claimed of a GPU, checked on the simulated one. The program can be
@@ -193,4 +193,4 @@ test_cuda_sim_conformance_conformance_LDADD    = -ldl -lpthread
 
 dist_check_SCRIPTS += test/cuda_sim/conformance/build.sh
 TAP_TESTS  += test/cuda_sim/conformance/conformance.tap
-EXTRA_DIST += test/cuda_sim/conformance/conformance.tap
+dist_noinst_DATA += test/cuda_sim/conformance/conformance.tap

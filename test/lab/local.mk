@@ -15,7 +15,7 @@ dist_check_SCRIPTS += \
     test/lab/lab-rsh \
     test/lab/run-test
 
-EXTRA_DIST += \
+dist_noinst_DATA += \
     test/lab/kernel/config.fragment \
     test/lab/kernel/patches/0001-rxe-dmabuf.patch \
     test/lab/kernel/patches/0002-rxe-lastwqe.patch \
@@ -33,4 +33,4 @@ LAB_TESTS += test/lab/verbs.lab
 endif
 
 TAP_TESTS  += test/lab/lab.tap
-EXTRA_DIST += test/lab/lab.tap test/lab/verbs.lab
+dist_noinst_DATA += test/lab/lab.tap test/lab/verbs.lab

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 TAP_TESTS  += test/loader/loader.tap test/loader/copies.tap test/loader/not_ucx.tap
-EXTRA_DIST += test/loader/loader.tap test/loader/copies.tap \
+dist_noinst_DATA += test/loader/loader.tap test/loader/copies.tap \
               test/loader/not_ucx.tap test/loader/not_ucx.c
 
 check_PROGRAMS += test/loader/use_ucx

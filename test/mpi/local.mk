@@ -29,7 +29,7 @@ dist_check_SCRIPTS += \
     test/mpi/functions.sh \
     test/mpi/staging_pairs
 
-EXTRA_DIST += docs/demo.md
+dist_noinst_DATA += docs/demo.md
 
 mpi_common_sources = \
     test/mpi/buffer.cc \

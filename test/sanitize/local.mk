@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
+if HAVE_UCX
 TAP_TESTS += \
     test/sanitize/address.tap \
     test/sanitize/thread.tap
-EXTRA_DIST += \
+endif
+dist_noinst_DATA += \
     test/sanitize/address.tap \
     test/sanitize/leaks.supp \
     test/sanitize/races.supp \

@@ -4,7 +4,8 @@ dist_check_SCRIPTS += \
     test/side_by_side/scenarios.sh \
     test/side_by_side/side-by-side \
     test/side_by_side/side_by_side.lab
-EXTRA_DIST += docs/side-by-side.md test/side_by_side/rows
+dist_noinst_DATA += docs/side-by-side.md test/side_by_side/report.tap \
+                    test/side_by_side/rows
 TAP_TESTS  += test/side_by_side/report.tap
 
 if HAVE_MPI

@@ -3,7 +3,7 @@ if HAVE_MPI
 TAP_TESTS += test/soak/soak.tap
 endif
 dist_check_SCRIPTS += test/soak/soak
-EXTRA_DIST += \
+dist_noinst_DATA += \
     docs/soak.md \
     test/soak/report.awk \
     test/soak/soak.tap \

@@ -51,7 +51,7 @@ cache_fuzz_sources = test/gtest/cache/fuzz_cache.cc \
     $(cache_model_sources) $(cache_sources)
 TAP_TESTS         += test/gtest/cache/fuzz_cache.tap
 dist_check_SCRIPTS += test/gtest/cache/fuzz_cache.tap
-EXTRA_DIST        += test/gtest/cache/fuzz_cache.cc
+dist_noinst_DATA   += test/gtest/cache/fuzz_cache.cc
 CLEANFILES        += test/gtest/cache/fuzz_cache
 if HAVE_FUZZER
 check_DATA += test/gtest/cache/fuzz_cache

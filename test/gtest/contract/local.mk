@@ -7,7 +7,7 @@ UNIT_TESTS     += test/gtest/contract/test_contract
 LAB_TESTS      += test/gtest/contract/contract.lab
 TAP_TESTS      += test/gtest/contract/gpu.tap
 endif
-EXTRA_DIST += test/gtest/contract/contract.lab test/gtest/contract/gpu.tap
+dist_noinst_DATA += test/gtest/contract/contract.lab test/gtest/contract/gpu.tap
 
 contract_sources = \
     test/gtest/contract/cuda_world.h \

@@ -5,7 +5,7 @@ UNIT_TESTS     += test/gtest/cuda/test_cuda
 LAB_TESTS      += test/gtest/cuda/variants.lab
 TAP_TESTS      += test/gtest/cuda/behaviours.tap
 endif
-EXTRA_DIST += test/gtest/cuda/variants.lab test/gtest/cuda/behaviours.tap
+dist_noinst_DATA += test/gtest/cuda/variants.lab test/gtest/cuda/behaviours.tap
 test_gtest_cuda_test_cuda_SOURCES = \
     test/gtest/cuda/test_contexts.cc \
     test/gtest/cuda/test_cuda.cc \

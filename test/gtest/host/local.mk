@@ -13,7 +13,7 @@ host_drivers = \
     test/gtest/host/drivers/before_54.so \
     test/gtest/host/drivers/since_54.so \
     test/gtest/host/drivers/since_54_global.so
-EXTRA_DIST += test/gtest/host/driver.c
+dist_noinst_DATA += test/gtest/host/driver.c
 CLEANFILES += $(host_drivers)
 
 host_driver_link = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared \

@@ -23,7 +23,7 @@ UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
 check_PROGRAMS += test/gtest/md/test_lasting
 LAB_TESTS      += test/gtest/md/lasting.lab
 endif
-EXTRA_DIST += test/gtest/md/lasting.lab test/gtest/md/md.lab \
+dist_noinst_DATA += test/gtest/md/lasting.lab test/gtest/md/md.lab \
               test/gtest/md/staging.lab test/gtest/md/vendor.lab
 test_gtest_md_test_changes_SOURCES = \
     src/uct/ib_dmabuf/md/changes.cc \

@@ -129,7 +129,7 @@ ucm_fakes = \
     test/gtest/ucm/fake/libcudart-odd.so \
     test/gtest/ucm/fake/runtime.so \
     test/gtest/ucm/fake/constructor.so
-EXTRA_DIST += \
+dist_noinst_DATA += \
     test/gtest/ucm/caller.c \
     test/gtest/ucm/fake_cuda.c \
     test/gtest/ucm/fake_odd_runtime.c \
