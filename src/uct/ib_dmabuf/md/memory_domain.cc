@@ -139,8 +139,8 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
 {
     const uintptr_t start = start_of(request);
     const size_t exact    = without_rounding(request);
-    const bool needed =
-        users_keep_ && ((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
+    const bool needed     = users_keep_ && !peer_memory_ &&
+                        ((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
     const region *used  = nullptr;
     ucs_status_t status = shared_.registrations().get(
         id_, start, exact, &used,

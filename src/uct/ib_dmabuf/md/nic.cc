@@ -53,7 +53,7 @@ public:
         if (domain_.reg(request, &made) == UCS_OK) {
             return made;
         }
-        errno = (errno == 0) ? EIO : errno;
+        errno = (errno == 0) ? EINVAL : errno; // no verb was called
         return nullptr;
     }
 
