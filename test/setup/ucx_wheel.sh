@@ -117,7 +117,10 @@ build() {
     touch complete
 }
 
-[ -e "$dir/complete" ] || with_lock ucx-wheel build
+[ -e "$dir/complete" ] || {
+    "$SETUP_DIR/packages.sh" >&2 # pip, and the libibverbs to link to
+    with_lock ucx-wheel build
+}
 # Those of earlier states of the tree are of no use any more.
 find "$CACHE_DIR/ucx-wheel" -mindepth 1 -maxdepth 1 -name "$version-*" \
      ! -name "$version-$id" -mtime +7 -exec rm -rf {} +
