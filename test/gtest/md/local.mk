@@ -115,6 +115,7 @@ test_gtest_md_test_domain_SOURCES = \
     $(fake_ib_sources) \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
+    test/gtest/md/test_hits.cc \
     test/gtest/md/test_messages.cc \
     test/gtest/md/test_staged.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)

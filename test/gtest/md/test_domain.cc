@@ -9,16 +9,12 @@
 #include <common/fds.h>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <memory>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
-extern "C" {
-#include <ucs/config/global_opts.h>
-#include <ucs/memory/memtype_cache.h>
-}
+#include <vector>
 
 namespace {
 
@@ -371,47 +367,6 @@ TEST_F(test_domain, two_threads_pack_one_handle)
     EXPECT_EQ(2u, fake_ib::now.regions.size());
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
     EXPECT_EQ(1u, fake_ib::now.regions.size());
-}
-
-// It takes a lock that all threads would fight for at each hit.
-TEST_F(test_domain, a_hit_does_not_ask_ucxs_cache_of_memory_types)
-{
-    gpu::buffer pool(mib);
-    ASSERT_EQ(UCS_OK, md_->dereg(reg(pool.address(), mib)));
-
-    // It would say that this is host memory; the first look creates it.
-    ucs_memory_info_t info;
-    ucs_global_opts.enable_memtype_cache = UCS_YES;
-    ucs_memtype_cache_lookup(pool.pointer(), mib, &info);
-    ucs_memtype_cache_remove(pool.pointer(), mib);
-    ASSERT_EQ(UCS_ERR_NO_ELEM,
-              ucs_memtype_cache_lookup(pool.pointer(), mib, &info));
-    EXPECT_EQ(UCS_OK, md_->dereg(reg(pool.address(), mib)));
-    EXPECT_EQ(0u, fake_ib::now.asked);
-    ucs_global_opts.enable_memtype_cache = UCS_NO;
-}
-
-// Threads keep handles to use again, whoever made them, until they end.
-TEST_F(test_domain, handles_end_with_the_thread_that_gave_them_back)
-{
-    constexpr unsigned threads = 300, each = 300;
-    gpu::buffer pool(mib);
-    size_t before = 0;
-    for (unsigned i = 0; i < threads; ++i) {
-        std::vector<uct_mem_h> handles(each);
-        for (uct_mem_h &handle : handles) {
-            handle = reg(pool.address(), page);
-        }
-        std::thread([&] {
-            for (uct_mem_h handle : handles) {
-                EXPECT_EQ(UCS_OK, md_->dereg(handle));
-            }
-        }).join();
-        if (i == threads / 2) {
-            before = mallinfo2().uordblks;
-        }
-    }
-    EXPECT_LT(mallinfo2().uordblks, before + threads / 2 * 64);
 }
 
 } // namespace

@@ -56,8 +56,9 @@ void decline(const std::string &path, const std::string &version,
              const std::string &reason)
 {
     static std::mutex mutex_of_told;
-    static std::set<std::string> told;
-    std::string text = path.empty() ? "the program" : path;
+    // For ever: a copy may be loaded when the process ends, too.
+    static auto &told = *new std::set<std::string>;
+    std::string text  = path.empty() ? "the program" : path;
 
     text += ", " + reason;
     if (is_newer_than_known(version)) {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What handles of memory that is registered already cost: nobody is asked, and
+// nothing is left.
+#include "fake_domain.h"
+#include <common/gpu.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <memory>
+#include <thread>
+#include <vector>
+extern "C" {
+#include <ucs/config/global_opts.h>
+#include <ucs/memory/memtype_cache.h>
+}
+
+namespace {
+
+constexpr size_t mib  = 1 << 20;
+constexpr size_t page = 4096;
+
+class test_hits : public ::testing::Test {
+protected:
+    uct_mem_h reg(uintptr_t address, size_t length)
+    {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md_->reg(address, length, &memh));
+        return memh;
+    }
+
+    std::unique_ptr<fake_domain> md_ = first_fake_domain();
+};
+
+// It takes a lock that all threads would fight for at each hit.
+TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
+{
+    gpu::buffer pool(mib);
+    ASSERT_EQ(UCS_OK, md_->dereg(reg(pool.address(), mib)));
+
+    // It would say that this is host memory; the first look creates it.
+    ucs_memory_info_t info;
+    ucs_global_opts.enable_memtype_cache = UCS_YES;
+    ucs_memtype_cache_lookup(pool.pointer(), mib, &info);
+    ucs_memtype_cache_remove(pool.pointer(), mib);
+    ASSERT_EQ(UCS_ERR_NO_ELEM,
+              ucs_memtype_cache_lookup(pool.pointer(), mib, &info));
+    EXPECT_EQ(UCS_OK, md_->dereg(reg(pool.address(), mib)));
+    EXPECT_EQ(0u, fake_ib::now.asked);
+    ucs_global_opts.enable_memtype_cache = UCS_NO;
+}
+
+// Threads keep handles to use again, whoever made them, until they end.
+TEST_F(test_hits, handles_end_with_the_thread_that_gave_them_back)
+{
+    constexpr unsigned threads = 300, each = 300;
+    gpu::buffer pool(mib);
+    size_t before = 0;
+    for (unsigned i = 0; i < threads; ++i) {
+        std::vector<uct_mem_h> handles(each);
+        for (uct_mem_h &handle : handles) {
+            handle = reg(pool.address(), page);
+        }
+        std::thread([&] {
+            for (uct_mem_h handle : handles) {
+                EXPECT_EQ(UCS_OK, md_->dereg(handle));
+            }
+        }).join();
+        if (i == threads / 2) {
+            before = mallinfo2().uordblks;
+        }
+    }
+    EXPECT_LT(mallinfo2().uordblks, before + threads / 2 * 64);
+}
+
+} // namespace
