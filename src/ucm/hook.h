@@ -79,11 +79,10 @@ struct hooks_of<Call, cuda_result(Args...)> {
 // The kind that belongs to a struct with
 //     using signature = cuda_result(...);
 //     static cuda_result run(signature *next, ...);
-//     // The driver answers the probe's arguments with an error, or with
-//     success
-//     // without doing anything, so that the probe may enter the driver. Never
-//     // so in the runtime, where every call may create a context.
 //     static constexpr bool refuses;
+// `refuses`: the driver answers the probe's arguments with an error, or with
+// success without doing anything, so that the probe may enter it. Never so in
+// the runtime, where every call may create a context.
 template <class Call>
 hook_kind &kind_of()
 {

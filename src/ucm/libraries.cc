@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libraries.h"
 #include "cuda_api.h"
+#include "uct/ib_dmabuf/host/library.h"
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <dlfcn.h>
-#include <link.h>
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {
@@ -103,23 +103,11 @@ addresses driver_library::find(const hooked_function &function) const
 
 runtime_libraries::runtime_libraries() : handles_{RTLD_DEFAULT}
 {
-    std::vector<std::string> paths;
-    const auto add_runtime = [](dl_phdr_info *info, size_t, void *arg) {
-        try {
-            const std::string path = info->dlpi_name;
-            if (path.compare(path.rfind('/') + 1, 9, "libcudart") == 0) {
-                static_cast<std::vector<std::string> *>(arg)->push_back(path);
-            }
-            return 0;
-        } catch (const std::bad_alloc &) {
-            return 1;
-        }
-    };
-    if (dl_iterate_phdr(add_runtime, &paths) != 0) {
-        throw std::bad_alloc();
-    }
-    for (const std::string &path : paths) {
-        if (void *handle = open_loaded(path.c_str())) {
+    for (const std::string &path : library::all()) {
+        void *handle = (path.compare(path.rfind('/') + 1, 9, "libcudart") == 0)
+                           ? open_loaded(path.c_str())
+                           : nullptr;
+        if (handle != nullptr) {
             handles_.push_back(handle);
         }
     }

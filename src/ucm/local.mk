@@ -21,4 +21,4 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/range_table.h \
     src/ucm/release.cc \
     src/ucm/release.h
-libib_dmabuf_ucm_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_ucm_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

@@ -62,10 +62,12 @@ public:
         return UCS_OK;
     }
     size_t granularity() const override { return 4096; }
-    ucs_status_t reg(int, uintptr_t, size_t, void **handle) override
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int, uintptr_t,
+                     size_t, void **handle) override
     {
+        int fd  = -1;
         *handle = this;
-        return UCS_OK;
+        return memory.get(ucx_ib_dmabuf::mapping_type::standard, &fd);
     }
     void dereg(void *) override {}
 };

@@ -6,12 +6,12 @@
 // lets hits in together. It knows no limits, no chunks and no forks, and
 // remembers no failures.
 #include "../../src/uct/ib_dmabuf/cache/cache.h"
+#include "../../src/uct/ib_dmabuf/cache/exports.h"
 #include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
-#include <unistd.h>
 #include <vector>
 
 namespace ucx_ib_dmabuf {
@@ -71,14 +71,10 @@ struct cache::state {
 
     ucs_status_t make(registrar &nic, const extent &found, counted **out)
     {
-        int fd              = -1;
-        ucs_status_t status = memory.export_range(found.base, found.size, &fd);
-        if (status != UCS_OK) {
-            return status;
-        }
+        exports all(memory, found.base, found.size);
         void *handle = nullptr;
-        status       = nic.reg(fd, found.base, found.size, &handle);
-        close(fd);
+        ucs_status_t status =
+            nic.reg(all, found.device, found.base, found.size, &handle);
         if (status == UCS_OK) {
             *out = new counted{{found.base, found.size, handle}, &nic, 1};
         }

@@ -9,6 +9,7 @@
 namespace fakes {
 
 using ucx_ib_dmabuf::extent;
+using ucx_ib_dmabuf::mapping_type;
 
 std::atomic<uint64_t> complaints{0};
 void (*complained)(const char *what) = [](const char *what) {
@@ -275,13 +276,19 @@ uint64_t registration::id_at(uintptr_t at) const
     return 0;
 }
 
-ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
+ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
+                      uintptr_t address, size_t length, void **handle)
 {
+    int fd              = -1;
+    ucs_status_t status = memory.get(mapping_type::standard, &fd);
+    if (status != UCS_OK) {
+        return status;
+    }
     tell(each_call, call::reg, address, length);
     if (during_reg) {
         std::exchange(during_reg, nullptr)();
     }
-    ucs_status_t status = reg_faults.next();
+    status = reg_faults.next();
     if (status != UCS_OK) {
         return status;
     }

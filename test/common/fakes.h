@@ -158,8 +158,8 @@ public:
     nic(const nic &)            = delete;
     nic &operator=(const nic &) = delete;
 
-    ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                     void **handle) override;
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+                     uintptr_t address, size_t length, void **handle) override;
     void dereg(void *handle) override;
     bool users_keep() const override { return asked_back != nullptr; }
     void let_go(uintptr_t address, size_t length) override;

@@ -23,7 +23,6 @@ if !SANITIZER
 CUDA_SIM_LDFLAGS += -Wl,--no-undefined
 endif
 CUDA_SIM_CPPFLAGS = $(CUDA_CPPFLAGS)
-CUDA_SIM_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 
 test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/allocate.cc \
@@ -61,7 +60,7 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/vmm.cc \
     test/cuda_sim/entry.h
 test_cuda_sim_libcuda_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
-test_cuda_sim_libcuda_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_libcuda_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 # Like the real one, it stays once it is loaded.
 test_cuda_sim_libcuda_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
     -version-info 1:0:0 -Wl,-z,nodelete \
@@ -88,7 +87,7 @@ CUDART_SOURCES = \
 test_cuda_sim_libcudart_la_SOURCES  = $(CUDART_SOURCES)
 test_cuda_sim_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \
     -DSIM_CUDART_VERSION=CUDART_VERSION
-test_cuda_sim_libcudart_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_libcudart_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 test_cuda_sim_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
     -version-info $(CUDART_MAJOR):0:0 \
     -Wl,--version-script=test/cuda_sim/cudart.map
@@ -98,7 +97,7 @@ EXTRA_test_cuda_sim_libcudart_la_DEPENDENCIES = test/cuda_sim/cudart.map
 test_cuda_sim_other_libcudart_la_SOURCES  = $(CUDART_SOURCES)
 test_cuda_sim_other_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \
     -DSIM_CUDART_VERSION=$(CUDART_OTHER)000
-test_cuda_sim_other_libcudart_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_other_libcudart_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 test_cuda_sim_other_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
     -version-info $(CUDART_OTHER):0:0 \
     -Wl,--version-script=test/cuda_sim/other/cudart.map
@@ -120,7 +119,7 @@ test_cuda_sim_libnvidia_ml_la_SOURCES = \
     test/cuda_sim/driver/settings.cc \
     test/cuda_sim/management/nvml.cc
 test_cuda_sim_libnvidia_ml_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
-test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(CUDA_SIM_CXXFLAGS)
+test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 test_cuda_sim_libnvidia_ml_la_LDFLAGS  = $(CUDA_SIM_LDFLAGS) \
     -version-info 1:0:0 -Wl,-z,nodelete
 

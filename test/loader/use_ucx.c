@@ -3,12 +3,15 @@
  *
  * Loads copies of UCX and uses them, as its arguments say:
  *   global PATH, local PATH  open this library; what follows is about it
- *   beside PATH              open this one, too, and print where its component
- * is close                    close it settings                 print what UCP
- * would use components               have libuct load its modules events have
- * libucm load its modules loaded                   print the UCX libraries of
- * the process environment              print what is there of UCP's settings
- *   secure                   print whether the kernel says so of this program
+ *   beside PATH  open this one, too, and print where its component is
+ *   close        close it
+ *   plugin PATH  open this one, and start it as UCX starts a module
+ *   settings     print what UCP would use
+ *   components   have libuct load its modules
+ *   events       have libucm load its modules
+ *   loaded       print the UCX libraries of the process
+ *   environment  print what is there of UCP's settings
+ *   secure       print whether the kernel says so of this program
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -94,6 +97,15 @@ static void set_event_handler(void)
     set(1 << 21 /* UCM_EVENT_MEM_TYPE_FREE */, 0, ignore, NULL);
 }
 
+static void start_plugin(const char *path)
+{
+    int (*init)(void);
+    void *plugin = open_library(path, RTLD_LOCAL);
+
+    *(void **)&init = dlsym(plugin, "ucs_module_global_init");
+    check(path, (init == NULL) ? -1 : init());
+}
+
 static int print_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
@@ -119,6 +131,8 @@ int main(int argc, char **argv)
             printf("component: %p\n", dlsym(other, "uct_ib_component"));
         } else if (!strcmp(argv[i], "close")) {
             dlclose(other);
+        } else if (!strcmp(argv[i], "plugin")) {
+            start_plugin(argv[++i]);
         } else if (!strcmp(argv[i], "settings")) {
             print_settings();
         } else if (!strcmp(argv[i], "components")) {

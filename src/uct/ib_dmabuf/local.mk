@@ -5,5 +5,5 @@ libib_dmabuf_report_la_SOURCES = \
     src/uct/ib_dmabuf/gpu.h \
     src/uct/ib_dmabuf/report.cc \
     src/uct/ib_dmabuf/report.h
-libib_dmabuf_report_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_report_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_report_la_LIBADD   = libib_dmabuf_host.la

@@ -115,8 +115,7 @@ SIM_ENTRY(cuDeviceGetName, char *name, int length, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-#undef cuDeviceGetUuid
-SIM_ENTRY(cuDeviceGetUuid, CUuuid *uuid, CUdevice device)
+static CUresult get_uuid(CUuuid *uuid, CUdevice device)
 {
     if (!uuid)
         return CUDA_ERROR_INVALID_VALUE;
@@ -126,15 +125,9 @@ SIM_ENTRY(cuDeviceGetUuid, CUuuid *uuid, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetUuid_v2, CUuuid *uuid, CUdevice device)
-{
-    if (!uuid)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    uuid_of(device, uuid);
-    return CUDA_SUCCESS;
-}
+#undef cuDeviceGetUuid
+SIM_ENTRY_BOTH(cuDeviceGetUuid, _v2, get_uuid(uuid, device), CUuuid *uuid,
+               CUdevice device)
 
 SIM_ENTRY(cuDeviceTotalMem_v2, size_t *size, CUdevice device)
 {

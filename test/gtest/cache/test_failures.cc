@@ -249,10 +249,11 @@ TEST_F(failures_test, room_that_was_found_is_used)
 class late_nic : public fakes::nic {
 public:
     using fakes::nic::nic;
-    ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                     void **handle) override
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+                     uintptr_t address, size_t length, void **handle) override
     {
-        ucs_status_t status = fakes::nic::reg(fd, address, length, handle);
+        ucs_status_t status =
+            fakes::nic::reg(memory, device, address, length, handle);
         if (status != UCS_OK && after_refusal) {
             std::exchange(after_refusal, nullptr)();
         }

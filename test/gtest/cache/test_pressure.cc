@@ -49,11 +49,11 @@ class steady_nic : public fakes::nic {
 public:
     using fakes::nic::nic;
 
-    ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                     void **handle) override
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+                     uintptr_t address, size_t length, void **handle) override
     {
         exempt from_it;
-        return fakes::nic::reg(fd, address, length, handle);
+        return fakes::nic::reg(memory, device, address, length, handle);
     }
     void dereg(void *handle) override
     {

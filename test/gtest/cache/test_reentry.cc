@@ -174,14 +174,17 @@ class watched_nic : public fakes::nic {
 public:
     using nic::nic;
 
-    ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                     void **handle) override
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+                     uintptr_t address, size_t length, void **handle) override
     {
+        int fd = -1;
+        EXPECT_EQ(memory.get(ucx_ib_dmabuf::mapping_type::standard, &fd),
+                  UCS_OK);
         known = fd;
         while (!go_on) {
             std::this_thread::yield();
         }
-        return nic::reg(fd, address, length, handle);
+        return nic::reg(memory, device, address, length, handle);
     }
 
     std::atomic<int> known{-1};

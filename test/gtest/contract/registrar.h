@@ -26,6 +26,24 @@ class contract_registrar : public ::testing::Test {
 protected:
     static constexpr size_t size = 1 << 20;
 
+    // What is exported as a dma-buf that the test has.
+    struct given final : ucx_ib_dmabuf::dmabuf_source {
+        explicit given(int dmabuf) : fd_(dmabuf) {}
+        ucs_status_t get(ucx_ib_dmabuf::mapping_type, int *fd) override
+        {
+            *fd = fd_;
+            return UCS_OK;
+        }
+        void drop(ucx_ib_dmabuf::mapping_type) noexcept override {}
+
+        const int fd_;
+    };
+    ucs_status_t reg(int fd, size_t length, void **handle)
+    {
+        given memory(fd);
+        return subject_->reg(memory, 0, address_, length, handle);
+    }
+
     void SetUp() override
     {
         if (!World::missing().empty()) {
@@ -55,8 +73,7 @@ TYPED_TEST_P(contract_registrar, the_fd_stays_the_callers)
     const int before = count_fds();
     void *handle     = nullptr;
 
-    ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, this->address_, this->size,
-                                          &handle));
+    ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, &handle));
     EXPECT_EQ(before, count_fds());
     EXPECT_NE(-1, fcntl(this->fd_, F_GETFD));
     this->subject_->dereg(handle);
@@ -69,8 +86,7 @@ TYPED_TEST_P(contract_registrar, the_memory_is_reached_under_its_addresses)
     const size_t at = 12345;
     void *handle    = nullptr;
 
-    ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, this->address_, this->size,
-                                          &handle));
+    ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, &handle));
     EXPECT_TRUE(this->world_->reaches(handle, this->address_ + at, at));
     this->subject_->dereg(handle);
 }
@@ -79,8 +95,7 @@ TYPED_TEST_P(contract_registrar, the_dmabuf_may_be_longer)
 {
     void *handle = nullptr;
 
-    ASSERT_EQ(UCS_OK,
-              this->subject_->reg(this->fd_, this->address_, 8192, &handle));
+    ASSERT_EQ(UCS_OK, this->reg(this->fd_, 8192, &handle));
     EXPECT_TRUE(this->world_->reaches(handle, this->address_ + 99, 99));
     this->subject_->dereg(handle);
 }
@@ -89,8 +104,7 @@ TYPED_TEST_P(contract_registrar, registrations_outlive_the_fd)
 {
     void *handle = nullptr;
 
-    ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, this->address_, this->size,
-                                          &handle));
+    ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, &handle));
     close(this->fd_);
     this->fd_ = -1;
     EXPECT_TRUE(this->world_->reaches(handle, this->address_ + 1, 1));
@@ -103,8 +117,7 @@ TYPED_TEST_P(contract_registrar, one_fd_is_registered_twice)
     void *second = nullptr;
 
     for (void **handle : {&first, &second}) {
-        ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, this->address_,
-                                              this->size, handle));
+        ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, handle));
     }
     EXPECT_NE(first, second);
     this->subject_->dereg(first);
@@ -122,17 +135,14 @@ TYPED_TEST_P(contract_registrar, what_is_no_dmabuf_is_refused)
     const int before = count_fds();
     for (int fd : {-1, closed, file}) {
         this->world_->mistake();
-        EXPECT_NE(UCS_OK,
-                  this->subject_->reg(fd, this->address_, this->size, &handle))
-            << fd;
+        EXPECT_NE(UCS_OK, this->reg(fd, this->size, &handle)) << fd;
     }
     EXPECT_EQ(before, count_fds());
     close(file);
     const int gone = std::exchange(this->fd_, -1);
     close(gone);
     this->world_->mistake();
-    EXPECT_NE(UCS_OK,
-              this->subject_->reg(gone, this->address_, this->size, &handle));
+    EXPECT_NE(UCS_OK, this->reg(gone, this->size, &handle));
     EXPECT_EQ(this, handle);
 }
 
@@ -142,9 +152,7 @@ TYPED_TEST_P(contract_registrar, ranges_beyond_the_dmabuf_are_refused)
 
     for (size_t length : {this->size + 4096, 2 * this->size, size_t{0}}) {
         this->world_->mistake();
-        EXPECT_NE(UCS_OK, this->subject_->reg(this->fd_, this->address_, length,
-                                              &handle))
-            << length;
+        EXPECT_NE(UCS_OK, this->reg(this->fd_, length, &handle)) << length;
     }
     EXPECT_EQ(this, handle);
 }
@@ -157,8 +165,7 @@ TYPED_TEST_P(contract_registrar, every_thread_may_register)
         threads.emplace_back([&] {
             for (int times = 0; times < 10; ++times) {
                 void *handle = nullptr;
-                ASSERT_EQ(UCS_OK, this->subject_->reg(this->fd_, this->address_,
-                                                      this->size, &handle));
+                ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, &handle));
                 this->subject_->dereg(handle);
             }
         });

@@ -4,7 +4,10 @@
 // not in use, some work with it, and some do not.
 #include "../../../src/uct/ib_dmabuf/md/trial.h"
 #include <fcntl.h>
+#include <functional>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
@@ -85,12 +88,15 @@ public:
     }
     ~nic() override { EXPECT_EQ(0, registered_); }
 
-    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t, size_t,
-                            void **handle) override
+    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t, size_t,
+                     void **handle) override
     {
         int fd = -1;
 
         EXPECT_EQ(UCS_OK, memory.get(mapping_type::standard, &fd));
+        if (during_reg) {
+            during_reg(fd);
+        }
         ++asked;
         if (fail_first-- > 0) {
             return UCS_ERR_NO_MEMORY;
@@ -100,10 +106,6 @@ public:
         *handle = this;
         return answer;
     }
-    ucs_status_t reg(int, uintptr_t, size_t, void **) override
-    {
-        return UCS_ERR_UNSUPPORTED;
-    }
     void dereg(void *handle) override
     {
         EXPECT_EQ(this, handle);
@@ -112,6 +114,7 @@ public:
 
     int asked      = 0;
     int fail_first = 0;
+    std::function<void(int fd)> during_reg;
 
 private:
     std::vector<ucs_status_t> answers_;
@@ -173,6 +176,25 @@ TEST(test_trial, what_passes_is_no_failure)
     with.fail_first = 3;
     EXPECT_TRUE(all.takes_memory(vendor, with, "nic"));
     EXPECT_EQ(4, with.asked);
+}
+
+TEST(test_trial, a_child_of_fork_has_nothing_of_what_is_being_tried)
+{
+    trials all;
+    gpus vendor({true});
+    nic with({UCS_OK});
+    int status = -1;
+
+    with.during_reg = [&](int fd) {
+        const pid_t child = fork();
+        if (child == 0) {
+            _exit(fcntl(fd, F_GETFD) == -1 ? 0 : 1);
+        }
+        waitpid(child, &status, 0);
+        EXPECT_NE(-1, fcntl(fd, F_GETFD));
+    };
+    EXPECT_TRUE(all.takes_memory(vendor, with, "nic"));
+    EXPECT_EQ(0, status);
 }
 
 } // namespace

@@ -9,7 +9,7 @@ test_gtest_verbs_test_ladder_SOURCES = \
     test/gtest/verbs/memfd_gpu.h \
     test/gtest/verbs/test_ladder.cc \
     test/gtest/verbs/test_platforms.cc
-test_gtest_verbs_test_ladder_LDADD = libib_dmabuf_verbs.la \
+test_gtest_verbs_test_ladder_LDADD = libib_dmabuf_cache.la libib_dmabuf_verbs.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
 test_gtest_verbs_test_nics_SOURCES = \

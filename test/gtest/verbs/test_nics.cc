@@ -26,12 +26,8 @@ public:
     {
     }
 
-    ucs_status_t reg(int, uintptr_t, size_t, void **) override
-    {
-        return UCS_ERR_UNSUPPORTED; // the cache does not ask for it
-    }
-    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
-                            size_t length, void **handle) override
+    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                     size_t length, void **handle) override
     {
         ibv_mr *mr = nullptr;
         const ucs_status_t status =

@@ -3,69 +3,23 @@
 #define UCX_IB_DMABUF_CACHE_EXPORTS_H_
 
 #include "provider.h"
-#include <sys/stat.h>
-#include <unistd.h>
+#include <mutex>
+#include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
 // What a range is exported as while NICs register it: once for each mapping,
-// however many want it. Closes the descriptors.
+// however many want it. Closes the descriptors, those of other threads in the
+// child of a fork as well: open for good, they would keep the memory.
 class exports final : public dmabuf_source {
 public:
-    exports(exporter &memory, uintptr_t address, size_t length)
-        : memory_(memory), address_(address), length_(length)
-    {
-    }
-    ~exports() { drop_all(); }
+    exports(exporter &memory, uintptr_t address, size_t length);
+    ~exports();
     exports(const exports &)            = delete;
     exports &operator=(const exports &) = delete;
 
-    ucs_status_t get(mapping_type how, int *fd) override
-    {
-        dmabuf &one = of(how);
-
-        if (!one.exported) {
-            one.status =
-                (how == mapping_type::standard)
-                    ? memory_.export_range(address_, length_, &one.fd)
-                    : memory_.export_range_pcie(address_, length_, &one.fd);
-            one.exported = one.status == UCS_OK;
-            if (one.exported) {
-                one.which = file_of(one.fd);
-                ++made_;
-            }
-        }
-        *fd = one.fd;
-        return one.status;
-    }
-    void drop(mapping_type how) noexcept override
-    {
-        dmabuf &one = of(how);
-
-        if (one.exported && (one.fd >= 0)) {
-            close(one.fd);
-        }
-        one.exported = false;
-    }
-    void drop_all() noexcept
-    {
-        drop(mapping_type::standard);
-        drop(mapping_type::pcie);
-    }
-
-    // In the child of a fork, of what another thread of the parent's has here:
-    // open for good, it would keep the memory. A fork copies the descriptors
-    // before the memory, so a number may be another file's there, and what was
-    // dropped open still.
-    void forget() noexcept
-    {
-        for (dmabuf &one : all_) {
-            if ((one.fd >= 0) && file_of(one.fd) == one.which) {
-                close(one.fd);
-            }
-            one.exported = false;
-        }
-    }
+    ucs_status_t get(mapping_type how, int *fd) override;
+    void drop(mapping_type how) noexcept override;
 
     // How many there were.
     unsigned made() const { return made_; }
@@ -85,14 +39,8 @@ private:
         file which;
     };
 
-    static file file_of(int fd)
-    {
-        struct stat found;
-        return (fd >= 0 && fstat(fd, &found) == 0)
-                   ? file{found.st_dev, found.st_ino}
-                   : file{};
-    }
-
+    static file file_of(int fd);
+    static void in_child() noexcept;
     dmabuf &of(mapping_type how) { return all_[static_cast<unsigned>(how)]; }
 
     exporter &memory_;
@@ -100,6 +48,10 @@ private:
     const size_t length_;
     unsigned made_ = 0;
     dmabuf all_[2];
+    exports *next_;
+
+    static std::mutex lock_; // of the list; a fork waits for it
+    static exports *first_;
 };
 
 } // namespace ucx_ib_dmabuf

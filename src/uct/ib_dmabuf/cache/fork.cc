@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
-#include "exports.h"
 #include <new>
 #include <pthread.h>
 
@@ -86,11 +85,6 @@ engine::~engine()
 void engine::forget()
 {
     references_.forget();
-    for (pending *work = pending_; work != nullptr; work = work->next) {
-        if (exports *open = work->open) {
-            open->forget();
-        }
-    }
     for (nic_slot &slot : nics_) {
         slot.index.forget();
         slot.inherited = slot.nic != nullptr;

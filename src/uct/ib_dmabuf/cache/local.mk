@@ -14,6 +14,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/defer.cc \
     src/uct/ib_dmabuf/cache/engine.h \
     src/uct/ib_dmabuf/cache/evict.cc \
+    src/uct/ib_dmabuf/cache/exports.cc \
     src/uct/ib_dmabuf/cache/exports.h \
     src/uct/ib_dmabuf/cache/failures.h \
     src/uct/ib_dmabuf/cache/fork.cc \
@@ -40,7 +41,7 @@ cache_sources = \
 
 noinst_LTLIBRARIES            += libib_dmabuf_cache.la
 libib_dmabuf_cache_la_SOURCES  = $(cache_sources)
-libib_dmabuf_cache_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_cache_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 
 # The same with its assertions, for the tests.
 check_LTLIBRARIES                   += libib_dmabuf_cache_debug.la

@@ -64,24 +64,14 @@ class registrar {
 public:
     virtual ~registrar() = default;
 
-    // Registers [address, address + length), which is what the dma-buf begins
-    // with, so that the NIC reaches it under the GPU's addresses. The fd stays
-    // the caller's, and is not needed afterwards. A range beyond the dma-buf
-    // and an empty one are refused. The handle is opaque to the cache, and set
-    // on success only.
-    virtual ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                             void **handle) = 0;
-    // The same for what is exported when the NIC asks for it, in the mapping
-    // that suits it and the GPU (extent::device).
-    virtual ucs_status_t reg_memory(dmabuf_source &memory, int /* gpu */,
-                                    uintptr_t address, size_t length,
-                                    void **handle)
-    {
-        int fd              = -1;
-        ucs_status_t status = memory.get(mapping_type::standard, &fd);
-        return status == UCS_OK ? reg(fd, address, length, handle) : status;
-    }
-    virtual void dereg(void *handle) = 0;
+    // Registers [address, address + length), so that the NIC reaches it under
+    // the GPU's addresses. It is what the source's dma-bufs begin with; the NIC
+    // asks for one in the mapping that suits it and the GPU (extent::device),
+    // and needs none afterwards. A range beyond the dma-buf and an empty one
+    // are refused. The handle is opaque to the cache, and set on success only.
+    virtual ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                             size_t length, void **handle) = 0;
+    virtual void dereg(void *handle)                       = 0;
 
     // Whether users keep regions for later operations, in a cache of theirs:
     // that they have one does not mean then that an operation is under way.

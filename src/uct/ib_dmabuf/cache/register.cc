@@ -127,7 +127,6 @@ ucs_status_t engine::export_and_register(pending *work)
 {
     span range = work->made.range;
     exports memory(memory_, range.lo, range.size());
-    work->open.store(&memory, std::memory_order_release);
     ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
@@ -142,11 +141,6 @@ ucs_status_t engine::export_and_register(pending *work)
     }
     count(count_.exports, memory.made());
     work->made.by_memory = status != UCS_OK && memory.failed();
-    memory.drop_all();
-    // Not before: a fork that is under way, and holds the lock, may have copied
-    // the descriptors.
-    guard locked(lock_);
-    work->open = nullptr;
     return status;
 }
 
@@ -156,7 +150,7 @@ ucs_status_t engine::register_with(nic_id nic, exports *memory, pending *work)
     registered *result = &work->made;
     span range         = result->range;
 
-    ucs_status_t status = as_answer(nics_[nic].nic->reg_memory(
+    ucs_status_t status = as_answer(nics_[nic].nic->reg(
         *memory, work->memory.device, range.lo, range.size(), &handle));
     if (status == UCS_OK) {
         result->nic[result->count]      = nic;

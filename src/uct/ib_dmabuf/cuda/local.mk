@@ -13,5 +13,5 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/piece.cc \
     src/uct/ib_dmabuf/cuda/vendor.cc \
     src/uct/ib_dmabuf/cuda/vendor.h
-libib_dmabuf_cuda_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_cuda_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_cuda_la_LIBADD   = libib_dmabuf_ucm.la

@@ -33,4 +33,4 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/verbs.h \
     src/uct/ib_dmabuf/host/version.cc \
     src/uct/ib_dmabuf/host/version.h
-libib_dmabuf_host_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_host_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

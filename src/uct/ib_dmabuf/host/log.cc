@@ -45,45 +45,20 @@ void log_message(log_level level, const char *format, ...) noexcept
     va_end(args);
 }
 
-void log_error(const char *format, ...) noexcept
-{
-    va_list args;
-    va_start(args, format);
-    log_v(log_level::error, format, args);
-    va_end(args);
-}
-
-void log_warn(const char *format, ...) noexcept
-{
-    va_list args;
-    va_start(args, format);
-    log_v(log_level::warn, format, args);
-    va_end(args);
-}
-
-void log_info(const char *format, ...) noexcept
-{
-    va_list args;
-    va_start(args, format);
-    log_v(log_level::info, format, args);
-    va_end(args);
-}
-
-void log_debug(const char *format, ...) noexcept
-{
-    va_list args;
-    va_start(args, format);
-    log_v(log_level::debug, format, args);
-    va_end(args);
-}
-
-void log_trace(const char *format, ...) noexcept
-{
-    va_list args;
-    va_start(args, format);
-    log_v(log_level::trace, format, args);
-    va_end(args);
-}
+#define UCX_IB_DMABUF_LOG(_level)                                              \
+    void log_##_level(const char *format, ...) noexcept                        \
+    {                                                                          \
+        va_list args;                                                          \
+        va_start(args, format);                                                \
+        log_v(log_level::_level, format, args);                                \
+        va_end(args);                                                          \
+    }
+UCX_IB_DMABUF_LOG(error)
+UCX_IB_DMABUF_LOG(warn)
+UCX_IB_DMABUF_LOG(info)
+UCX_IB_DMABUF_LOG(debug)
+UCX_IB_DMABUF_LOG(trace)
+#undef UCX_IB_DMABUF_LOG
 
 const char *ucs_status_string(ucs_status_t status) noexcept
 {

@@ -52,8 +52,9 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
 // Once for each reason, although a library that was declined is looked at again
 // whenever another is loaded: it is not remembered, as it may be unloaded, and
 // its addresses become another's.
-void decline(const std::string &path, const std::string &version,
-             const std::string &reason)
+void decline(const std::string &path, const std::string &reason,
+             const char *outcome = "Messages in GPU memory are staged through "
+                                   "host memory")
 {
     static std::mutex mutex_of_told;
     // For ever: a copy may be loaded when the process ends, too.
@@ -61,19 +62,32 @@ void decline(const std::string &path, const std::string &version,
     std::string text  = path.empty() ? "the program" : path;
 
     text += ", " + reason;
-    if (is_newer_than_known(version)) {
-        text += " (it is UCX " + version +
-                "; the newest that this plug-in knows is " + newest_known + ")";
-    }
     {
         const std::lock_guard<std::mutex> guard(mutex_of_told);
         if (!told.insert(text).second) {
             return;
         }
     }
-    log_warn("ib_dmabuf: not used for the UCX of %s. Messages in GPU memory "
-             "are staged through host memory",
-             text.c_str());
+    const std::string version = version_of(library(path.c_str()));
+    if (is_newer_than_known(version)) {
+        text += " (it is UCX " + version +
+                "; the newest that this plug-in knows is " + newest_known + ")";
+    }
+    log_warn("ib_dmabuf: not used for the UCX of %s. %s", text.c_str(),
+             outcome);
+}
+
+// Null where it cannot be read.
+const void *md_open_of(const uct_component_t *component)
+{
+    const void *function = nullptr;
+    return read_memory(&component->md_open, &function) ? function : nullptr;
+}
+
+bool is_plugin(const library &one)
+{
+    const void *start = one.symbol("ucs_module_global_init");
+    return (start != nullptr) && one.has(start);
 }
 
 enum class answer { yes, no, known };
@@ -121,19 +135,27 @@ bool add(known_copy copy, host *made, bool wanted, make_domain make)
 void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
              bool (*prepare)(host &copy), make_domain make)
 {
-    const std::string version = version_of(uct_ib);
+    const void *const md_open = md_open_of(copy.component);
+    const library server      = library::around(md_open);
     const char *missing       = nullptr;
     std::string reason;
+
+    if (!uct_ib.has(md_open) && is_plugin(server)) { // another file of ours
+        decline(path, std::string("as ") + server.path() + " serves it already",
+                "Of two files of this plug-in the first one is used: its "
+                "settings and its counters count");
+        return;
+    }
     auto found = host::look_up(std::move(uct_ib), copy.component, &missing);
 
     if (missing != nullptr) {
-        decline(path, version, std::string("which has not ") + missing);
+        decline(path, std::string("which has not ") + missing);
         return;
     }
     const answer can = can_be_added(copy, *found, &reason);
     if (can != answer::yes) {
         if (can == answer::no) {
-            decline(path, version, reason);
+            decline(path, reason);
         }
         return;
     }
@@ -145,18 +167,12 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     }
     log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (as of %s)",
               made->path(), made->generation().since);
+    const std::string version = version_of(library(path.c_str()));
     if (is_newer_than_known(version)) {
         log_info("ib_dmabuf: the UCX of %s is %s, newer than %s, the newest "
                  "that this plug-in knows. All that it uses is there",
                  made->path(), version.c_str(), newest_known);
     }
-}
-
-// Null where it cannot be read.
-const void *md_open_of(const uct_component_t *component)
-{
-    const void *function = nullptr;
-    return read_memory(&component->md_open, &function) ? function : nullptr;
 }
 
 // The component that a libuct_ib uses: its own, or the program's, if that is

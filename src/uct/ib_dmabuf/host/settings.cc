@@ -132,6 +132,9 @@ bool config_parser::find_in(const void **table, const char *name,
     return false;
 }
 
+// As UCX's own readers do, without a lock: tables come at the end of the list,
+// complete, and go with the library that they are in, by its constructors and
+// destructors.
 bool config_parser::find_setting(const char *table, const char *name,
                                  ucx_setting *out) const
 {

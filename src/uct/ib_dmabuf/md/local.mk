@@ -20,7 +20,7 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/staging_pool.h \
     src/uct/ib_dmabuf/md/trial.cc \
     src/uct/ib_dmabuf/md/trial.h
-libib_dmabuf_md_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
     libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_report.la
 
@@ -30,7 +30,7 @@ libib_dmabuf_md_la_LIBADD   = \
 # does not add the compiler's libstdc++ to the one that CXX_RUNTIME names.
 module_LTLIBRARIES += libuct_ib_dmabuf.la
 libuct_ib_dmabuf_la_SOURCES  = src/uct/ib_dmabuf/md/module.cc
-libuct_ib_dmabuf_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libuct_ib_dmabuf_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libuct_ib_dmabuf_la_LDFLAGS  = \
     $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
     -Wl,-z,nodelete -Wl,--gc-sections \

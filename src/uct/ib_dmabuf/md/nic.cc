@@ -13,22 +13,6 @@ namespace ucx_ib_dmabuf {
 
 namespace {
 
-// A dma-buf that the caller has.
-class given_dmabuf final : public dmabuf_source {
-public:
-    explicit given_dmabuf(int fd) : fd_(fd) {}
-
-    ucs_status_t get(mapping_type how, int *fd) override
-    {
-        *fd = fd_;
-        return how == mapping_type::standard ? UCS_OK : UCS_ERR_UNSUPPORTED;
-    }
-    void drop(mapping_type) noexcept override {}
-
-private:
-    const int fd_;
-};
-
 // UCT_IB_MEM_ACCESS_FLAGS: uct_ib registers for all of it.
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -74,49 +58,6 @@ protection_domain pd_for_ladder(const protection_domain &pd, bool by_uct_ib)
 
 std::mutex nic::mutex_;
 
-// Beside the cache's, which sees to its own: a fork closes them in the child.
-class nic::lone_exports {
-public:
-    lone_exports(exporter &of, uintptr_t address, size_t length)
-        : memory(of, address, length)
-    {
-        const std::lock_guard<std::mutex> guard(mutex_);
-        next_  = first_;
-        first_ = this;
-    }
-    ~lone_exports()
-    {
-        memory.drop_all(); // before a fork can find that they are over
-        const std::lock_guard<std::mutex> guard(mutex_);
-        lone_exports **link = &first_;
-        while ((*link != nullptr) && (*link != this)) {
-            link = &(*link)->next_;
-        }
-        if (*link == this) { // not if it was the parent's
-            *link = next_;
-        }
-    }
-    lone_exports(const lone_exports &)            = delete;
-    lone_exports &operator=(const lone_exports &) = delete;
-
-    // In the child of a fork.
-    static void forget() noexcept
-    {
-        for (lone_exports *each = first_; each != nullptr; each = each->next_) {
-            each->memory.forget();
-        }
-        first_ = nullptr;
-    }
-
-    exports memory;
-
-private:
-    static lone_exports *first_; // under the lock
-    lone_exports *next_;
-};
-
-nic::lone_exports *nic::lone_exports::first_ = nullptr;
-
 nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib)
     : pd_(pd), layout_(layout),
@@ -127,10 +68,7 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] {
-                           lone_exports::forget();
-                           mutex_.unlock();
-                       });
+                       [] { mutex_.unlock(); });
 }
 
 ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
@@ -171,15 +109,8 @@ void nic::end(const registration &ended)
     }
 }
 
-ucs_status_t nic::reg(int fd, uintptr_t address, size_t length, void **handle)
-{
-    given_dmabuf memory(fd);
-
-    return reg_memory(memory, -1, address, length, handle);
-}
-
-ucs_status_t nic::reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
-                             size_t length, void **handle)
+ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                      size_t length, void **handle)
 {
     registration made{};
     const ucs_status_t status =
@@ -245,9 +176,8 @@ registration *nic::reg_alone(const memh &handle)
     if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    lone_exports made(gpu_, low, high - low);
-    ucs_status_t status =
-        reg_memory(made.memory, found.device, low, high - low, &result);
+    exports memory(gpu_, low, high - low);
+    ucs_status_t status = reg(memory, found.device, low, high - low, &result);
     return (status == UCS_OK) ? find(result) : nullptr;
 }
 

@@ -35,10 +35,8 @@ public:
     // The device's, for messages.
     const char *name() const { return pd_.device_name(); }
 
-    ucs_status_t reg(int fd, uintptr_t address, size_t length,
-                     void **handle) override;
-    ucs_status_t reg_memory(dmabuf_source &memory, int gpu, uintptr_t address,
-                            size_t length, void **handle) override;
+    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
+                     size_t length, void **handle) override;
     void dereg(void *handle) override;
     bool users_keep() const override
     {
@@ -84,8 +82,6 @@ private:
         uint32_t lkey, rkey;
     };
 
-    class lone_exports;
-
     ucs_status_t reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
                            size_t length, registration *made);
     ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
@@ -102,8 +98,7 @@ private:
     ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;
-    // Of all NICs: a fork waits for it, as the child may close what another
-    // thread was just changing.
+    // Of all NICs: a fork waits for it, as nobody would unlock it in the child.
     static std::mutex mutex_;
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };

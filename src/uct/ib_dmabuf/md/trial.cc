@@ -14,9 +14,9 @@ ucs_status_t try_piece(gpu_vendor &gpus, registrar &nic, int gpu,
 {
     return persist([&] {
         exports memory(gpus, what.address, what.length);
-        void *handle              = nullptr;
-        const ucs_status_t status = as_answer(
-            nic.reg_memory(memory, gpu, what.address, what.length, &handle));
+        void *handle = nullptr;
+        const ucs_status_t status =
+            as_answer(nic.reg(memory, gpu, what.address, what.length, &handle));
         if (status == UCS_OK) {
             nic.dereg(handle);
         }

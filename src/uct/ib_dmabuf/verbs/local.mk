@@ -7,4 +7,4 @@ libib_dmabuf_verbs_la_SOURCES = \
     src/uct/ib_dmabuf/verbs/errors.h \
     src/uct/ib_dmabuf/verbs/ladder.cc \
     src/uct/ib_dmabuf/verbs/ladder.h
-libib_dmabuf_verbs_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_verbs_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "exports.h"
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+
+std::mutex exports::lock_;
+exports *exports::first_ = nullptr;
+
+exports::exports(exporter &memory, uintptr_t address, size_t length)
+    : memory_(memory), address_(address), length_(length)
+{
+    [[maybe_unused]] static const int once =
+        pthread_atfork([] { lock_.lock(); }, [] { lock_.unlock(); }, in_child);
+    const std::lock_guard<std::mutex> guard(lock_);
+    next_  = first_;
+    first_ = this;
+}
+
+exports::~exports()
+{
+    // Before a fork can find that they are over: it may have copied the
+    // descriptors.
+    drop(mapping_type::standard);
+    drop(mapping_type::pcie);
+    const std::lock_guard<std::mutex> guard(lock_);
+    exports **link = &first_;
+    while (*link != nullptr && *link != this) {
+        link = &(*link)->next_;
+    }
+    if (*link == this) { // not if it was the parent's
+        *link = next_;
+    }
+}
+
+ucs_status_t exports::get(mapping_type how, int *fd)
+{
+    dmabuf &one = of(how);
+
+    if (!one.exported) {
+        one.status =
+            (how == mapping_type::standard)
+                ? memory_.export_range(address_, length_, &one.fd)
+                : memory_.export_range_pcie(address_, length_, &one.fd);
+        one.exported = one.status == UCS_OK;
+        if (one.exported) {
+            one.which = file_of(one.fd);
+            ++made_;
+        }
+    }
+    *fd = one.fd;
+    return one.status;
+}
+
+void exports::drop(mapping_type how) noexcept
+{
+    dmabuf &one = of(how);
+
+    if (one.exported && (one.fd >= 0)) {
+        close(one.fd);
+    }
+    one.exported = false;
+}
+
+exports::file exports::file_of(int fd)
+{
+    struct stat found;
+
+    return (fd >= 0 && fstat(fd, &found) == 0)
+               ? file{found.st_dev, found.st_ino}
+               : file{};
+}
+
+// A fork copies the descriptors before the memory, so a number may be another
+// file's here, and what was dropped open still.
+void exports::in_child() noexcept
+{
+    for (exports *each = first_; each != nullptr; each = each->next_) {
+        for (dmabuf &one : each->all_) {
+            if ((one.fd >= 0) && file_of(one.fd) == one.which) {
+                close(one.fd);
+            }
+            one.exported = false;
+        }
+    }
+    first_ = nullptr;
+    lock_.unlock();
+}
+
+} // namespace ucx_ib_dmabuf
