@@ -9,6 +9,8 @@
 extern "C" {
 #include <ucm/event/event.h>
 #include <ucm/util/reloc.h>
+#include <ucp/core/ucp_context.h>
+#include <ucp/rma/rma.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/config/parser.h>
 #include <ucs/memory/memory_type.h>
@@ -24,6 +26,8 @@ extern "C" {
 #include <uct/ib_dmabuf/host/log.h>
 #include <uct/ib_dmabuf/host/settings.h>
 #include <uct/ib_dmabuf/host/ucm.h>
+#include <uct/ib_dmabuf/host/ucp.h>
+#include <uct/ib_dmabuf/host/ucp_types.h>
 
 namespace ours = ucx_ib_dmabuf;
 
@@ -213,3 +217,21 @@ static_assert(UCS_ULUNITS_INF == ours::setting_is_inf);
 static_assert(int(UCS_CONFIG_OFF) == int(ours::on_off_auto::off));
 static_assert(int(UCS_CONFIG_ON) == int(ours::on_off_auto::on));
 static_assert(int(UCS_CONFIG_AUTO) == int(ours::on_off_auto::automatic));
+
+// ucp.h, ucp_types.h
+static_assert(UCP_FEATURE_AMO == ours::feature_amo);
+SAME(UCT_CB_PARAM_FLAG_DESC);
+AT(ucp_am_handler_t, features, ucp_am_handler_t, features);
+AT(ucp_am_handler_t, cb, ucp_am_handler_t, cb);
+AT(ucp_am_handler_t, proxy_cb, ucp_am_handler_t, proxy_cb);
+AT(ucp_atomic_req_hdr_t, address, ucp_atomic_req_hdr_t, address);
+AT(ucp_atomic_req_hdr_t, length, ucp_atomic_req_hdr_t, length);
+AT(ucp_atomic_req_hdr_t, opcode, ucp_atomic_req_hdr_t, opcode);
+static_assert(sizeof(::ucp_atomic_req_hdr_t) ==
+              sizeof(ours::ucp_atomic_req_hdr_t));
+static_assert(int(UCT_ATOMIC_OP_ADD) == int(ours::atomic_operation::add));
+static_assert(int(UCT_ATOMIC_OP_AND) == int(ours::atomic_operation::bit_and));
+static_assert(int(UCT_ATOMIC_OP_OR) == int(ours::atomic_operation::bit_or));
+static_assert(int(UCT_ATOMIC_OP_XOR) == int(ours::atomic_operation::bit_xor));
+static_assert(int(UCT_ATOMIC_OP_SWAP) == int(ours::atomic_operation::swap));
+static_assert(int(UCT_ATOMIC_OP_CSWAP) == int(ours::atomic_operation::cswap));

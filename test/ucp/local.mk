@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # On UCX's public API.
-check_PROGRAMS += test/ucp/dmabuf_fd
-LAB_TESTS      += test/ucp/dmabuf_fd.lab
-dist_check_SCRIPTS += test/ucp/dmabuf_fd.lab
+ucp_lab_tests = \
+    test/ucp/dmabuf_fd.lab \
+    test/ucp/one_sided.lab
+
+check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided
+LAB_TESTS      += $(ucp_lab_tests)
+dist_check_SCRIPTS += $(ucp_lab_tests)
 
 test_ucp_dmabuf_fd_SOURCES = \
     test/lab/soft_roce.cc \
@@ -11,3 +15,11 @@ test_ucp_dmabuf_fd_SOURCES = \
 test_ucp_dmabuf_fd_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_dmabuf_fd_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_dmabuf_fd_LDADD    = -luct -lucs $(VERBS_LIBS) -ldl
+
+test_ucp_one_sided_SOURCES = \
+    test/ucp/one_sided.cc \
+    test/ucp/two_processes.cc \
+    test/ucp/two_processes.h
+test_ucp_one_sided_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_ucp_one_sided_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_ucp_one_sided_LDADD    = -lucp -lucs -ldl

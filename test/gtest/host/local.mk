@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 if HAVE_GTEST
-check_PROGRAMS += test/gtest/host/test_mlx5
-UNIT_TESTS     += test/gtest/host/test_mlx5
+check_PROGRAMS += test/gtest/host/test_mlx5 test/gtest/host/test_ucp
+UNIT_TESTS     += test/gtest/host/test_mlx5 test/gtest/host/test_ucp
 endif
+test_gtest_host_test_ucp_SOURCES = test/gtest/host/test_ucp.cc
+test_gtest_host_test_ucp_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_gtest_host_test_ucp_LDADD   = libib_dmabuf_host.la -lgtest_main \
+    $(GTEST_LIBS) -ldl
 test_gtest_host_test_mlx5_SOURCES = test/gtest/host/test_mlx5.cc
 test_gtest_host_test_mlx5_LDADD   = libib_dmabuf_host.la -lgtest_main \
     $(GTEST_LIBS) -ldl

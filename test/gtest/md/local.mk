@@ -113,6 +113,7 @@ fake_ib_ldadd   = \
 
 test_gtest_md_test_domain_SOURCES = \
     $(fake_ib_sources) \
+    test/gtest/md/test_atomics.cc \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
     test/gtest/md/test_hits.cc \

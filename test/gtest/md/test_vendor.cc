@@ -3,6 +3,7 @@
 // The decorated memory domain with another vendor's GPU than CUDA's, over
 // soft-RoCE in the lab; there is no libcuda in the process.
 #include "../../../src/uct/ib_dmabuf/host/host.h"
+#include "../../../src/uct/ib_dmabuf/md/atomics.h"
 #include "../../../src/uct/ib_dmabuf/md/memory_domain.h"
 #include "../../../src/uct/ib_dmabuf/md/plugin.h"
 #include "../../lab/soft_roce.h"
@@ -38,7 +39,7 @@ const bool enabled = [] {
             good = ucx_ib_dmabuf::plugin::enable(copy.parser(), find_udmabuf);
             return good;
         },
-        ucx_ib_dmabuf::decorate);
+        ucx_ib_dmabuf::decorate, ucx_ib_dmabuf::do_gpu_atomic);
     return good;
 }();
 

@@ -56,6 +56,12 @@ bool host::is_of_this_copy(const void *address) const
             uct_ib_.symbol("uct_ib_component"));
 }
 
+bool host::is_with(const library &other) const
+{
+    constexpr char probe[] = "ucs_log_dispatch";
+    return other.symbol(probe) == uct_ib_.symbol(probe);
+}
+
 // Null, or what an open domain has not that we rely on. It is read with care:
 // in another generation anything may stand there.
 const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const

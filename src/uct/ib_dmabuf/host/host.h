@@ -7,6 +7,7 @@
 #include "library.h"
 #include "settings.h"
 #include "ucm.h"
+#include "ucp.h"
 #include "ucs.h"
 #include "verbs.h"
 #include <memory>
@@ -32,6 +33,9 @@ public:
     const verbs_functions &verbs() const { return verbs_; }
     config_parser &parser() { return parser_; }
     uct_component_t *component() const { return component_; }
+
+    // Whether the library uses the same libucs.
+    bool is_with(const library &other) const;
 
     // Whether serve() can. Of several threads only one may ask.
     bool can_be_served() const { return is_writable(&component_->md_open); }
@@ -80,9 +84,11 @@ private:
 // the same copy if both look at once. The first copy is the one whose log,
 // memory types and events the whole process uses. What is no copy as we know
 // them is declined, with one warning for each, until another library is loaded:
-// then it is looked at again. Thread-safe; to be called whenever there may be
+// then it is looked at again. What UCP would have the CPU do in any memory is
+// given to `atomics` first. Thread-safe; to be called whenever there may be
 // another: cheap if nothing was loaded.
-void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept;
+void serve_new_copies(bool (*prepare)(host &copy), make_domain make,
+                      do_atomic atomics) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

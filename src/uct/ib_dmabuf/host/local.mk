@@ -27,6 +27,9 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/types.h \
     src/uct/ib_dmabuf/host/ucm.cc \
     src/uct/ib_dmabuf/host/ucm.h \
+    src/uct/ib_dmabuf/host/ucp.cc \
+    src/uct/ib_dmabuf/host/ucp.h \
+    src/uct/ib_dmabuf/host/ucp_types.h \
     src/uct/ib_dmabuf/host/ucs.cc \
     src/uct/ib_dmabuf/host/ucs.h \
     src/uct/ib_dmabuf/host/verbs.cc \

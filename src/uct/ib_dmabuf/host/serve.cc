@@ -189,6 +189,40 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
                : defined;
 }
 
+bool is_of_served_copy(const library &ucp)
+{
+    const size_t count = copy_count.load(std::memory_order_acquire);
+
+    for (size_t i = 0; i < count; ++i) {
+        if ((copies[i].served != nullptr) && copies[i].served->is_with(ucp)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Who cannot be diverted does what UCX does by itself.
+void look_at_ucp(const library &ucp, do_atomic atomics)
+{
+    const char *why         = nullptr;
+    ucp_am_handler_t *found = nullptr;
+
+    if (is_of_served_copy(ucp)) {
+        found = find_atomic_handler(ucp, &why);
+    }
+    if (found != nullptr) {
+        const std::lock_guard<std::mutex> guard(mutex);
+        if (!divert_atomics(found, atomics)) {
+            why = "too many others came first";
+        }
+    }
+    if (why != nullptr) {
+        log_debug("ib_dmabuf: %s: the CPU does atomic operations of messages "
+                  "also in GPU memory: %s",
+                  ucp.path(), why);
+    }
+}
+
 void look_for_copies(bool (*prepare)(host &copy), make_domain make)
 {
     for (const std::string &path : library::all()) {
@@ -215,13 +249,17 @@ void host::serve(make_domain make)
     std::atomic_ref(component_->md_open).store(md_open);
 }
 
-void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept
+void serve_new_copies(bool (*prepare)(host &copy), make_domain make,
+                      do_atomic atomics) noexcept
 try {
     static std::atomic<uint64_t> looked_at;
     const uint64_t loaded = library::count_loaded();
 
     if (looked_at != loaded) {
         look_for_copies(prepare, make);
+        for (const std::string &path : library::all()) {
+            look_at_ucp(library(path.c_str()), atomics);
+        }
         looked_at = loaded;
     }
     // UCP and the CUDA module may be there now.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
+    src/uct/ib_dmabuf/md/atomics.cc \
+    src/uct/ib_dmabuf/md/atomics.h \
     src/uct/ib_dmabuf/md/changes.cc \
     src/uct/ib_dmabuf/md/changes.h \
     src/uct/ib_dmabuf/md/memh.cc \

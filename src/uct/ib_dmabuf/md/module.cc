@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../cuda/vendor.h"
 #include "../host/host.h"
+#include "atomics.h"
 #include "memory_domain.h"
 #include "plugin.h"
 
@@ -14,6 +15,6 @@ ucs_module_global_init() noexcept
 
     serve_new_copies(
         [](host &copy) { return plugin::enable(copy.parser(), find_cuda); },
-        decorate);
+        decorate, do_gpu_atomic);
     return UCS_OK;
 }

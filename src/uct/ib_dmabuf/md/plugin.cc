@@ -124,6 +124,11 @@ try {
     return nullptr;
 }
 
+plugin *plugin::existing() noexcept
+{
+    return instance.load();
+}
+
 plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
     : gpu_(std::move(gpu)), cache_(*gpu_, cache_settings_of(config, *gpu_))
 {
@@ -159,6 +164,11 @@ void plugin::count_staged(size_t bytes)
     staged_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
+void plugin::count_atomic()
+{
+    atomics_.fetch_add(1, std::memory_order_relaxed);
+}
+
 text plugin::counters() const noexcept
 {
     cache_counters now;
@@ -181,6 +191,7 @@ text plugin::counters() const noexcept
         {"failures", now.failures},
         {"staged_operations", staged_operations_.load()},
         {"staged_bytes", staged_bytes_.load()},
+        {"atomics", atomics_.load()},
     };
     text line("{");
     for (const auto &one : all) {

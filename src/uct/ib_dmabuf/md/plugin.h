@@ -28,12 +28,15 @@ public:
     // Null if there is nothing to do: no GPUs are found, or no memory of the
     // host (reported once). Thread-safe.
     static plugin *get() noexcept;
+    // The same, if get() was called before.
+    static plugin *existing() noexcept;
 
     gpu_vendor &gpu() const { return *gpu_; }
     cache &registrations() { return cache_; }
     trials &nic_trials() { return trials_; }
 
     void count_staged(size_t bytes);
+    void count_atomic();
 
     // One line of JSON.
     text counters() const noexcept;
@@ -50,6 +53,7 @@ private:
     trials trials_;
     std::atomic<uint64_t> staged_operations_{0};
     std::atomic<uint64_t> staged_bytes_{0};
+    std::atomic<uint64_t> atomics_{0};
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucp.h"
+#include "ucp_types.h"
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr char handler_name[] = "ucp_am_handler_UCP_AM_ID_ATOMIC_REQ";
+
+// UCP's own, of each libucp. Only ever grows.
+struct original {
+    uct_am_callback_t cb;
+    uct_am_callback_t proxy_cb;
+};
+std::array<original, 16> originals;
+size_t count;
+do_atomic done_by;
+
+struct [[gnu::packed]] message {
+    ucp_atomic_req_hdr_t header;
+    uint8_t operands[2 * sizeof(uint64_t)];
+};
+
+uint64_t operand(const message &from, unsigned index)
+{
+    uint64_t value = 0; // little endian
+    memcpy(&value, &from.operands[index * from.header.length],
+           from.header.length);
+    return value;
+}
+
+// What cannot be an operation that we know is UCP's affair.
+bool parse(const message &from, size_t length, atomic_request *out)
+{
+    const size_t word = from.header.length;
+
+    if (((word != sizeof(uint32_t)) && (word != sizeof(uint64_t))) ||
+        (from.header.opcode > uint8_t(atomic_operation::cswap))) {
+        return false;
+    }
+    *out = {from.header.address, word, atomic_operation(from.header.opcode),
+            operand(from, 0), 0};
+    const bool is_cswap = out->operation == atomic_operation::cswap;
+    if (is_cswap) {
+        out->swapped = operand(from, 1);
+    }
+    return length >= sizeof(from.header) + (is_cswap ? 2 : 1) * word;
+}
+
+// UCP answers by itself: it does the operation once more, on a word of ours
+// that has what was in the memory before. It keeps nothing of the message.
+ucs_status_t handle(uct_am_callback_t ucp, void *arg, void *data, size_t length,
+                    unsigned flags)
+{
+    message received = {};
+    atomic_request request;
+    uint64_t before = 0;
+
+    if ((length < sizeof(received.header)) || (length > sizeof(received))) {
+        return ucp(arg, data, length, flags);
+    }
+    memcpy(&received, data, length);
+    if (!parse(received, length, &request) || !done_by(request, &before)) {
+        return ucp(arg, data, length, flags);
+    }
+    received.header.address = reinterpret_cast<uintptr_t>(&before);
+    return ucp(arg, &received, length, flags & ~UCT_CB_PARAM_FLAG_DESC);
+}
+
+// UCP tells us nothing by which to know the libucp: each has functions of its
+// own.
+template <size_t index>
+ucs_status_t cb(void *arg, void *data, size_t length, unsigned flags)
+{
+    return handle(originals[index].cb, arg, data, length, flags);
+}
+template <size_t index>
+ucs_status_t proxy_cb(void *arg, void *data, size_t length, unsigned flags)
+{
+    return handle(originals[index].proxy_cb, arg, data, length, flags);
+}
+
+template <size_t... indices>
+constexpr auto make_ours(std::index_sequence<indices...>)
+{
+    return std::array{original{cb<indices>, proxy_cb<indices>}...};
+}
+constexpr auto ours = make_ours(std::make_index_sequence<originals.size()>());
+
+bool is_ours(uct_am_callback_t function)
+{
+    for (const original &one : ours) {
+        if (one.cb == function) {
+            return true;
+        }
+    }
+    return false;
+}
+
+} // namespace
+
+ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why)
+{
+    auto *const handler =
+        static_cast<ucp_am_handler_t *>(ucp.symbol(handler_name));
+    ucp_am_handler_t now;
+
+    *why = nullptr;
+    if ((handler == nullptr) || !ucp.has(handler)) {
+        return nullptr;
+    }
+    if (!read_memory(handler, &now) || (now.features != feature_amo)) {
+        *why = "its handler is not as it is known";
+    } else if (!is_ours(now.cb) &&
+               (!ucp.has(reinterpret_cast<const void *>(now.cb)) ||
+                !ucp.has(reinterpret_cast<const void *>(now.proxy_cb)))) {
+        *why = "its handler is somebody else's";
+    } else if (!is_writable(&handler->cb) || !is_writable(&handler->proxy_cb)) {
+        *why = "its handler cannot be written";
+    }
+    return (*why == nullptr) ? handler : nullptr;
+}
+
+bool divert_atomics(ucp_am_handler_t *handler, do_atomic by)
+{
+    if (is_ours(handler->cb)) {
+        return true;
+    }
+    if (count == originals.size()) {
+        return false;
+    }
+    done_by          = by;
+    originals[count] = {handler->cb, handler->proxy_cb};
+    // Other threads may be making workers.
+    std::atomic_ref(handler->cb).store(ours[count].cb);
+    std::atomic_ref(handler->proxy_cb).store(ours[count].proxy_cb);
+    ++count;
+    return true;
+}
+
+} // namespace ucx_ib_dmabuf

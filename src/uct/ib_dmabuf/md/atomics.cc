@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "atomics.h"
+#include "plugin.h"
+#include <mutex>
+#include <new>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// Of 8 bytes; of 4 the lower half counts.
+uint64_t result_of(const atomic_request &request, uint64_t before)
+{
+    switch (request.operation) {
+    case atomic_operation::add:
+        return before + request.operand;
+    case atomic_operation::bit_and:
+        return before & request.operand;
+    case atomic_operation::bit_or:
+        return before | request.operand;
+    case atomic_operation::bit_xor:
+        return before ^ request.operand;
+    case atomic_operation::swap:
+        return request.operand;
+    case atomic_operation::cswap:
+        return (before == request.operand) ? request.swapped : before;
+    }
+    return before;
+}
+
+} // namespace
+
+bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept
+try {
+    // The only lock that is held over calls of the driver: two copies make one
+    // operation. Nothing that the driver calls takes it, nor does any hook.
+    static std::mutex mutex;
+    plugin *const shared = plugin::existing();
+    extent at;
+
+    if ((shared == nullptr) ||
+        !shared->gpu().may_be_device(request.address, request.length) ||
+        (shared->gpu().describe(request.address, &at) != UCS_OK)) {
+        return false;
+    }
+    const std::lock_guard<std::mutex> guard(mutex);
+    if (shared->gpu().copy_to_host(before, request.address, request.length) !=
+        UCS_OK) {
+        return false;
+    }
+    const uint64_t after = result_of(request, *before);
+    if (shared->gpu().copy_from_host(request.address, &after, request.length) !=
+        UCS_OK) {
+        return false;
+    }
+    shared->count_atomic();
+    return true;
+} catch (const std::bad_alloc &) {
+    warn_no_memory();
+    return false;
+}
+
+} // namespace ucx_ib_dmabuf

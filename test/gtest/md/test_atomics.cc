@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Atomic operations on GPU memory that came to UCP as messages.
+#include "fake_domain.h"
+#include <common/gpu.h>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+#include <uct/ib_dmabuf/md/atomics.h>
+#include <vector>
+
+namespace {
+
+using ucx_ib_dmabuf::atomic_operation;
+using ucx_ib_dmabuf::atomic_request;
+using ucx_ib_dmabuf::do_gpu_atomic;
+
+class test_atomics : public ::testing::Test {
+protected:
+    void SetUp() override { md_ = first_fake_domain(); }
+
+    static uint64_t read(const gpu::buffer &from)
+    {
+        uint64_t word = 0;
+        GPU_CALL(cuMemcpyDtoH, &word, from.address(), sizeof(word));
+        return word;
+    }
+    static void write(const gpu::buffer &to, uint64_t word)
+    {
+        GPU_CALL(cuMemcpyHtoD, to.address(), &word, sizeof(word));
+    }
+    static uint64_t apply(atomic_operation operation, uint64_t old,
+                          uint64_t operand, uint64_t swapped = 0)
+    {
+        gpu::buffer word(sizeof(uint64_t));
+        uint64_t before = 0;
+
+        write(word, old);
+        EXPECT_TRUE(do_gpu_atomic(
+            {word.address(), sizeof(old), operation, operand, swapped},
+            &before));
+        EXPECT_EQ(old, before);
+        return read(word);
+    }
+    // That it is left to the CPU, and nothing is copied.
+    static void expect_refused(uintptr_t address)
+    {
+        uint64_t before       = 0;
+        const uint64_t copied = gpu::copied_bytes();
+
+        EXPECT_FALSE(
+            do_gpu_atomic({address, 8, atomic_operation::add, 1, 0}, &before));
+        EXPECT_EQ(copied, gpu::copied_bytes());
+    }
+
+    std::unique_ptr<fake_domain> md_;
+};
+
+TEST_F(test_atomics, each_operation_does_what_it_says)
+{
+    EXPECT_EQ(1u, apply(atomic_operation::add, ~0ul - 1, 3));
+    EXPECT_EQ(0x0cu, apply(atomic_operation::bit_and, 0x0f, 0x3c));
+    EXPECT_EQ(0x3fu, apply(atomic_operation::bit_or, 0x0f, 0x3c));
+    EXPECT_EQ(0x33u, apply(atomic_operation::bit_xor, 0x0f, 0x3c));
+    EXPECT_EQ(7u, apply(atomic_operation::swap, 5, 7));
+    EXPECT_EQ(9u, apply(atomic_operation::cswap, 5, 5, 9));
+    EXPECT_EQ(5u, apply(atomic_operation::cswap, 5, 6, 9));
+}
+
+TEST_F(test_atomics, four_bytes_leave_the_next_four_alone)
+{
+    gpu::buffer word(sizeof(uint64_t));
+    uint64_t before = 0;
+
+    write(word, 0x11111111fffffffful);
+    EXPECT_TRUE(do_gpu_atomic({word.address(), 4, atomic_operation::add, 2, 0},
+                              &before));
+    EXPECT_EQ(0xffffffffu, before);
+    EXPECT_EQ(0x1111111100000001ul, read(word));
+    before = 0;
+    EXPECT_TRUE(do_gpu_atomic(
+        {word.address() + 4, 4, atomic_operation::cswap, 0x11111111, 8},
+        &before));
+    EXPECT_EQ(0x800000001ul, read(word));
+}
+
+TEST_F(test_atomics, none_is_lost_between_threads)
+{
+    for (const auto kind :
+         {gpu::memory::device, gpu::memory::pool, gpu::memory::vmm}) {
+        gpu::buffer word(sizeof(uint64_t), kind);
+        std::vector<std::thread> threads;
+        constexpr uint64_t count = 2000;
+
+        write(word, 0);
+        for (uint64_t i = 1; i <= 4; ++i) {
+            // No context is current in these.
+            threads.emplace_back([&word, i] {
+                uint64_t before = 0;
+                for (uint64_t n = 0; n < count; ++n) {
+                    EXPECT_TRUE(do_gpu_atomic(
+                        {word.address(), 8, atomic_operation::add, i, 0},
+                        &before));
+                }
+            });
+        }
+        for (std::thread &one : threads) {
+            one.join();
+        }
+        EXPECT_EQ(count * 10, read(word)) << gpu::name_of(kind);
+    }
+}
+
+TEST_F(test_atomics, what_is_not_the_gpus_is_left_to_the_cpu)
+{
+    for (const auto kind :
+         {gpu::memory::host, gpu::memory::managed, gpu::memory::pinned}) {
+        gpu::buffer word(sizeof(uint64_t), kind);
+        memset(word.pointer(), 0, sizeof(uint64_t));
+        expect_refused(word.address());
+    }
+    gpu::buffer gone(sizeof(uint64_t));
+    const uintptr_t address = gone.address();
+    gone.release();
+    expect_refused(address);
+}
+
+TEST_F(test_atomics, a_copy_that_fails_changes_nothing)
+{
+    gpu::buffer word(sizeof(uint64_t));
+    uint64_t before = 0;
+
+    write(word, 5);
+    for (const char *copy : {"cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync"}) {
+        const gpu::scoped_fail failing(std::string(copy) + "_v2=700");
+        EXPECT_FALSE(do_gpu_atomic(
+            {word.address(), 8, atomic_operation::add, 1, 0}, &before));
+    }
+    EXPECT_EQ(5u, read(word));
+}
+
+TEST_F(test_atomics, no_kernel_is_waited_for)
+{
+    gpu::buffer word(sizeof(uint64_t));
+    uint64_t before = 0;
+
+    write(word, 5);
+    {
+        const gpu::running_kernel kernel;
+        EXPECT_TRUE(do_gpu_atomic(
+            {word.address(), 8, atomic_operation::add, 1, 0}, &before));
+        EXPECT_EQ(0u, kernel.waiters());
+    }
+    EXPECT_EQ(6u, read(word));
+}
+
+} // namespace
