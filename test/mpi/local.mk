@@ -8,6 +8,7 @@ mpi_lab_tests = \
     test/mpi/variants.lab \
     test/mpi/off.lab \
     test/mpi/host.lab \
+    test/mpi/stock.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/mappings.lab \
@@ -52,7 +53,7 @@ test_mpi_mpi_staging_SOURCES  = test/mpi/mpi_staging.cc $(mpi_common_sources)
 test_mpi_mpi_staging_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
-test_mpi_mpi_tests_SOURCES = \
+mpi_tests_sources = \
     test/mpi/collectives.cc \
     test/mpi/devices.cc \
     test/mpi/edges.cc \
@@ -67,5 +68,21 @@ test_mpi_mpi_tests_SOURCES = \
     test/mpi/storm.cc \
     test/mpi/tests.cc \
     $(mpi_common_sources)
+test_mpi_mpi_tests_SOURCES  = $(mpi_tests_sources)
 test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_tests_LDADD    = $(MPI_LIBS) -ldl
+
+# The same for MPICH.
+if HAVE_MPICH
+check_PROGRAMS += test/mpi/mpich/mpi_demo test/mpi/mpich/mpi_tests
+endif
+
+mpich_cppflags = $(AM_CPPFLAGS) $(MPICH_CPPFLAGS)
+
+test_mpi_mpich_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
+test_mpi_mpich_mpi_demo_CPPFLAGS = $(mpich_cppflags)
+test_mpi_mpich_mpi_demo_LDADD    = $(MPICH_LIBS) -ldl
+
+test_mpi_mpich_mpi_tests_SOURCES  = $(mpi_tests_sources)
+test_mpi_mpich_mpi_tests_CPPFLAGS = $(mpich_cppflags)
+test_mpi_mpich_mpi_tests_LDADD    = $(MPICH_LIBS) -ldl
