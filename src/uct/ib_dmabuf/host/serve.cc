@@ -193,13 +193,40 @@ void look_for_copies(bool (*prepare)(host &copy), make_domain make)
 
 } // namespace
 
+void host::offer_copies(find_copier find)
+{
+    const char *why = nullptr;
+    bool looked     = false;
+
+    if (offers_copies_.load()) {
+        return;
+    }
+    // There may be a libcuda later.
+    memory_copier *copier = (find == nullptr) ? nullptr : find();
+    if ((copier == nullptr) ||
+        !offers_copies_.compare_exchange_strong(looked, true)) {
+        return;
+    }
+    copy_component *made = copy_component::make(uct_ib_, *copier, &why);
+    if (made == nullptr) {
+        log_debug("ib_dmabuf: no copies of GPU memory for the UCX of %s, which "
+                  "has no %s",
+                  path(), why);
+        return;
+    }
+    made->show();
+    log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given cuda_copy",
+              path());
+}
+
 void host::serve(make_domain make)
 {
     make_ = make; // and md_open_ is known: other threads may call at once
     std::atomic_ref(component_->md_open).store(md_open);
 }
 
-void serve_new_copies(bool (*prepare)(host &copy), make_domain make) noexcept
+void serve_new_copies(bool (*prepare)(host &copy), make_domain make,
+                      find_copier find) noexcept
 try {
     static std::atomic<uint64_t> looked_at;
     const uint64_t loaded = library::count_loaded();
@@ -213,6 +240,7 @@ try {
     for (size_t i = 0; i < count; ++i) {
         if (copies[i].served != nullptr) {
             copies[i].served->change_defaults();
+            copies[i].served->offer_copies(find);
         }
     }
 } catch (const std::bad_alloc &) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../copy/copier.h"
 #include "../cuda/vendor.h"
 #include "../host/host.h"
 #include "memory_domain.h"
@@ -14,6 +15,6 @@ ucs_module_global_init() noexcept
 
     serve_new_copies(
         [](host &copy) { return plugin::enable(copy.parser(), find_cuda); },
-        decorate);
+        decorate, find_cuda_copier);
     return UCS_OK;
 }
