@@ -33,6 +33,11 @@ namespace ucx_ib_dmabuf {
 // UCS_ERR_NO_MEMORY: it may be repeated, but is not complete.
 ucs_status_t cuda_events_install() noexcept;
 
+// Announces, as memory of a type that UCX shall ask for, the addresses at which
+// there may be CUDA memory that was there before the hooks: for a UCX that has
+// no CUDA module to do so. Thread-safe.
+void cuda_events_announce_existing() noexcept;
+
 // Hooks runtimes that were loaded since the last time. Call it where memory is
 // registered, and no lock is held: it may call the dynamic loader. Thread-safe
 // and cheap (one atomic load) while no runtime started.

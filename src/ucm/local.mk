@@ -12,6 +12,7 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/cuda_api.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
+    src/ucm/existing.cc \
     src/ucm/hook.h \
     src/ucm/libraries.cc \
     src/ucm/libraries.h \

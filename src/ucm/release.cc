@@ -280,6 +280,11 @@ void release::take_back(bool size_is_sure)
     }
 }
 
+void announce_range(uint64_t address, size_t size)
+{
+    dispatch_allocation(address, size);
+}
+
 void announce_vanished()
 try {
     if (driver.pointer_attribute.load() == nullptr) {

@@ -153,6 +153,9 @@ enum class kept {
 void announce_allocation(uint64_t address, size_t size, uint64_t owner = 0,
                          kept how = kept::listed);
 
+// Announces that there may be memory that was never listed: UCX shall ask.
+void announce_range(uint64_t address, size_t size);
+
 // A module belongs to a library: its variables go with that.
 void note_module(uint64_t module, uint64_t library);
 

@@ -35,11 +35,11 @@ std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> find_udmabuf()
 const bool enabled = [] {
     static bool good;
     ucx_ib_dmabuf::serve_new_copies(
-        [](ucx_ib_dmabuf::host &copy) {
-            good = ucx_ib_dmabuf::plugin::enable(copy.parser(), find_udmabuf);
-            return good;
-        },
-        ucx_ib_dmabuf::decorate, ucx_ib_dmabuf::do_gpu_atomic);
+        {[](ucx_ib_dmabuf::host &copy) {
+             good = ucx_ib_dmabuf::plugin::enable(copy.parser(), find_udmabuf);
+             return good;
+         },
+         ucx_ib_dmabuf::decorate, ucx_ib_dmabuf::do_gpu_atomic});
     return good;
 }();
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "copy.h"
 #include "../host/log.h"
 #include "vendor.h"
+#include <cstring>
 #include <mutex>
 
 namespace ucx_ib_dmabuf {
@@ -98,6 +100,22 @@ copy_stream::~copy_stream()
     }
 }
 
+// In the current context.
+template <typename Copy>
+CUresult copy_and_wait(const driver &cuda, Copy &&call)
+{
+    copy_stream stream(cuda);
+    CUresult result = stream.result();
+
+    if (result == CUDA_SUCCESS) {
+        result = call(stream.get());
+    }
+    if (result == CUDA_SUCCESS) {
+        result = cuda.stream_synchronize(stream.get());
+    }
+    return result;
+}
+
 template <typename Copy>
 ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
                   const char *name, Copy &&call)
@@ -107,14 +125,7 @@ ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
     CUresult result = context.result();
 
     if (result == CUDA_SUCCESS) {
-        copy_stream stream(cuda);
-        result = stream.result();
-        if (result == CUDA_SUCCESS) {
-            result = call(stream.get());
-        }
-        if (result == CUDA_SUCCESS) {
-            result = cuda.stream_synchronize(stream.get());
-        }
+        result = copy_and_wait(cuda, call);
     }
     if (result != CUDA_SUCCESS) {
         log_error("ib_dmabuf: %s(0x%zx, %zu bytes) failed: %s", name, device,
@@ -141,6 +152,35 @@ ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
         cuda_, device, length, "cuMemcpyHtoDAsync", [&](CUstream stream) {
             return cuda_.memcpy_htod_async(device, host, length, stream);
         });
+}
+
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu)
+{
+    const auto target = reinterpret_cast<uintptr_t>(to);
+    const auto source = reinterpret_cast<uintptr_t>(from);
+    const auto first  = reinterpret_cast<uintptr_t>(gpu);
+    const auto call   = [&](CUstream stream) {
+        return cuda.memcpy_async(target, source, length, stream);
+    };
+
+    relaxed_capture relaxed(cuda);
+    CUresult result = CUDA_ERROR_INVALID_VALUE; // no GPU's memory
+    for (const uintptr_t side : {first, target ^ source ^ first}) {
+        scoped_context context(cuda, side);
+        result = context.result();
+        if (result != CUDA_ERROR_INVALID_VALUE) {
+            result =
+                (result == CUDA_SUCCESS) ? copy_and_wait(cuda, call) : result;
+            break;
+        }
+    }
+    if (result != CUDA_SUCCESS) {
+        log_error("ib_dmabuf: cuMemcpyAsync(0x%zx, 0x%zx, %zu bytes) failed: "
+                  "%s",
+                  target, source, length, cuda.error(result).c_str());
+    }
+    return to_status(result);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -5,6 +5,7 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/context.cc \
     src/uct/ib_dmabuf/cuda/context.h \
     src/uct/ib_dmabuf/cuda/copy.cc \
+    src/uct/ib_dmabuf/cuda/copy.h \
     src/uct/ib_dmabuf/cuda/driver.cc \
     src/uct/ib_dmabuf/cuda/driver.h \
     src/uct/ib_dmabuf/cuda/events.cc \

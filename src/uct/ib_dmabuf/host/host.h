@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_HOST_HOST_H_
 
 #include "abi.h"
+#include "copy_component.h"
 #include "domain.h"
 #include "library.h"
 #include "settings.h"
@@ -10,6 +11,7 @@
 #include "ucp.h"
 #include "ucs.h"
 #include "verbs.h"
+#include <atomic>
 #include <memory>
 
 namespace ucx_ib_dmabuf {
@@ -41,6 +43,9 @@ public:
     bool can_be_served() const { return is_writable(&component_->md_open); }
     // From now on the domains that this uct_ib opens are given to `make`.
     void serve(make_domain make);
+    // Gives a UCX without CUDA a transport that copies, once there is one who
+    // does. Thread-safe.
+    void offer_copies(find_copier find);
     // UCX's defaults that the plug-in has better ones for, in what is loaded of
     // it by now.
     void change_defaults() const noexcept;
@@ -77,18 +82,29 @@ private:
 
     md_open_function md_open_ = nullptr; // uct_ib's
     make_domain make_         = nullptr;
+
+    std::atomic<bool> offers_copies_{false}; // or it was found that none can be
+};
+
+// What the copies of UCX that are found are served with.
+struct services {
+    // Whether a copy is wanted. Asked with no lock held, and by two threads
+    // about the same copy if both look at once.
+    bool (*prepare)(host &copy);
+    make_domain make;
+    // Does what UCP would have the CPU do in any memory; null: UCP does.
+    do_atomic atomics = nullptr;
+    // Who copies for those without CUDA; null: nobody.
+    find_copier find = nullptr;
 };
 
 // Looks for copies of UCX that are new since the last time, and serves those
-// that `prepare` wants; it is asked with no lock held, and by two threads about
-// the same copy if both look at once. The first copy is the one whose log,
-// memory types and events the whole process uses. What is no copy as we know
-// them is declined, with one warning for each, until another library is loaded:
-// then it is looked at again. What UCP would have the CPU do in any memory is
-// given to `atomics` first. Thread-safe; to be called whenever there may be
-// another: cheap if nothing was loaded.
-void serve_new_copies(bool (*prepare)(host &copy), make_domain make,
-                      do_atomic atomics) noexcept;
+// that are wanted. The first copy is the one whose log, memory types and events
+// the whole process uses. What is no copy as we know them is declined, with one
+// warning for each, until another library is loaded: then it is looked at
+// again. Thread-safe; to be called whenever there may be another: cheap if
+// nothing was loaded.
+void serve_new_copies(const services &with) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

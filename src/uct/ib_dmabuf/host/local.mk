@@ -11,6 +11,12 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/abi_v2.h \
     src/uct/ib_dmabuf/host/caller.cc \
     src/uct/ib_dmabuf/host/caller.h \
+    src/uct/ib_dmabuf/host/copier.h \
+    src/uct/ib_dmabuf/host/copy_component.cc \
+    src/uct/ib_dmabuf/host/copy_component.h \
+    src/uct/ib_dmabuf/host/copy_iface.cc \
+    src/uct/ib_dmabuf/host/cuda_module.cc \
+    src/uct/ib_dmabuf/host/cuda_module.h \
     src/uct/ib_dmabuf/host/domain.cc \
     src/uct/ib_dmabuf/host/domain.h \
     src/uct/ib_dmabuf/host/host.cc \
@@ -24,6 +30,7 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/serve.cc \
     src/uct/ib_dmabuf/host/settings.cc \
     src/uct/ib_dmabuf/host/settings.h \
+    src/uct/ib_dmabuf/host/transport_types.h \
     src/uct/ib_dmabuf/host/types.h \
     src/uct/ib_dmabuf/host/ucm.cc \
     src/uct/ib_dmabuf/host/ucm.h \

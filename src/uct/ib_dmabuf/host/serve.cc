@@ -133,7 +133,7 @@ bool add(known_copy copy, host *made, bool wanted, make_domain make)
 }
 
 void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
-             bool (*prepare)(host &copy), make_domain make)
+             const services &with)
 {
     const void *const md_open = md_open_of(copy.component);
     const library server      = library::around(md_open);
@@ -161,8 +161,8 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     }
     host *made = found.release(); // others may hold what is in it
     set_first_ucs(made->ucs());
-    const bool wanted = prepare(*made);
-    if (!add(copy, made, wanted, make)) {
+    const bool wanted = with.prepare(*made);
+    if (!add(copy, made, wanted, with.make)) {
         return;
     }
     log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (as of %s)",
@@ -223,7 +223,17 @@ void look_at_ucp(const library &ucp, do_atomic atomics)
     }
 }
 
-void look_for_copies(bool (*prepare)(host &copy), make_domain make)
+void look_for_ucp(do_atomic atomics)
+{
+    if (atomics == nullptr) {
+        return;
+    }
+    for (const std::string &path : library::all()) {
+        look_at_ucp(library(path.c_str()), atomics);
+    }
+}
+
+void look_for_copies(const services &with)
 {
     for (const std::string &path : library::all()) {
         library uct_ib(path.c_str());
@@ -236,12 +246,37 @@ void look_for_copies(bool (*prepare)(host &copy), make_domain make)
         if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
             continue; // the library itself will come
         }
-        look_at(std::move(uct_ib), path, {defined, component, nullptr}, prepare,
-                make);
+        look_at(std::move(uct_ib), path, {defined, component, nullptr}, with);
     }
 }
 
 } // namespace
+
+void host::offer_copies(find_copier find)
+{
+    const char *why = nullptr;
+    bool looked     = false;
+
+    if (offers_copies_.load()) {
+        return;
+    }
+    // There may be a libcuda later.
+    memory_copier *copier = (find == nullptr) ? nullptr : find();
+    if ((copier == nullptr) ||
+        !offers_copies_.compare_exchange_strong(looked, true)) {
+        return;
+    }
+    copy_component *made = copy_component::make(uct_ib_, *copier, &why);
+    if (made == nullptr) {
+        log_debug("ib_dmabuf: no copies of GPU memory for the UCX of %s, which "
+                  "has no %s",
+                  path(), why);
+        return;
+    }
+    made->show();
+    log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given cuda_copy",
+              path());
+}
 
 void host::serve(make_domain make)
 {
@@ -249,17 +284,14 @@ void host::serve(make_domain make)
     std::atomic_ref(component_->md_open).store(md_open);
 }
 
-void serve_new_copies(bool (*prepare)(host &copy), make_domain make,
-                      do_atomic atomics) noexcept
+void serve_new_copies(const services &with) noexcept
 try {
     static std::atomic<uint64_t> looked_at;
     const uint64_t loaded = library::count_loaded();
 
     if (looked_at != loaded) {
-        look_for_copies(prepare, make);
-        for (const std::string &path : library::all()) {
-            look_at_ucp(library(path.c_str()), atomics);
-        }
+        look_for_copies(with);
+        look_for_ucp(with.atomics);
         looked_at = loaded;
     }
     // UCP and the CUDA module may be there now.
@@ -267,6 +299,7 @@ try {
     for (size_t i = 0; i < count; ++i) {
         if (copies[i].served != nullptr) {
             copies[i].served->change_defaults();
+            copies[i].served->offer_copies(with.find);
         }
     }
 } catch (const std::bad_alloc &) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../copy/copier.h"
 #include "../cuda/vendor.h"
 #include "../host/host.h"
 #include "atomics.h"
@@ -14,7 +15,7 @@ ucs_module_global_init() noexcept
     using namespace ucx_ib_dmabuf;
 
     serve_new_copies(
-        [](host &copy) { return plugin::enable(copy.parser(), find_cuda); },
-        decorate, do_gpu_atomic);
+        {[](host &copy) { return plugin::enable(copy.parser(), find_cuda); },
+         decorate, do_gpu_atomic, find_cuda_copier});
     return UCS_OK;
 }

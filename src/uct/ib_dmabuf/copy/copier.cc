@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "copier.h"
+#include "../../../ucm/cuda_events.h"
+#include "../cuda/copy.h"
+#include "../cuda/vendor.h"
+#include <atomic>
+#include <dlfcn.h>
+#include <iterator>
+#include <new>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+class cuda_copier final : public memory_copier {
+public:
+    bool has_gpu() noexcept override;
+    void begin() noexcept override;
+    ucs_status_t detect(uintptr_t address, size_t length,
+                        found *out) noexcept override;
+    ucs_status_t copy(void *to, const void *from, size_t length,
+                      const void *gpu) noexcept override;
+
+private:
+    struct attributes {
+        int type          = 0;
+        unsigned managed  = 0;
+        CUcontext context = nullptr;
+    };
+    bool query(uintptr_t address, attributes *out) const;
+    static bool can_register(cuda_vendor &gpus, uintptr_t address);
+
+    std::atomic<const driver *> cuda_{nullptr};
+};
+
+bool cuda_copier::has_gpu() noexcept
+{
+    if (cuda_.load() == nullptr) {
+        cuda_.store(driver::get());
+    }
+    return cuda_.load() != nullptr;
+}
+
+void cuda_copier::begin() noexcept
+{
+    cuda_events_install();
+    cuda_events_announce_existing();
+}
+
+bool cuda_copier::query(uintptr_t address, attributes *out) const
+{
+    const driver &cuda          = *cuda_.load();
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *values[]              = {&out->type, &out->managed, &out->context};
+    relaxed_capture relaxed(cuda);
+
+    return cuda.pointer_get_attributes(std::size(names), names, values,
+                                       address) == CUDA_SUCCESS;
+}
+
+// Memory that belongs to no context, of pools and mapped, may not be exported.
+// From 1.16 on UCX has no other way once it has chosen to register it.
+bool cuda_copier::can_register(cuda_vendor &gpus, uintptr_t address)
+{
+    const size_t page = gpus.granularity();
+    int fd            = -1;
+
+    if (gpus.export_range(address & ~(page - 1), page, &fd) != UCS_OK) {
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
+                                 found *out) noexcept
+{
+    attributes known;
+    extent around;
+
+    cuda_events_refresh();
+    if (!query(address, &known) || (known.type != CU_MEMORYTYPE_DEVICE)) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+    *out = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
+    if (known.managed != 0) {
+        return UCS_OK;
+    }
+    cuda_vendor gpus(*cuda_.load());
+    if ((known.context != nullptr) || can_register(gpus, address)) {
+        out->type = UCS_MEMORY_TYPE_CUDA;
+    }
+    if (gpus.describe(address, &around) == UCS_OK) {
+        out->base   = around.base;
+        out->length = around.size;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
+                               const void *gpu) noexcept
+{
+    return (length == 0) ? UCS_OK
+                         : copy_memory(*cuda_.load(), to, from, length, gpu);
+}
+
+} // namespace
+
+memory_copier *find_cuda_copier()
+{
+    static constinit cuda_copier only;
+    static std::atomic<bool> is_there{false};
+
+    if (!is_there.load()) { // then it stays open
+        is_there.store(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) !=
+                       nullptr);
+    }
+    return is_there.load() ? &only : nullptr;
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+noinst_LTLIBRARIES += libib_dmabuf_copy.la
+libib_dmabuf_copy_la_SOURCES = \
+    src/uct/ib_dmabuf/copy/copier.cc \
+    src/uct/ib_dmabuf/copy/copier.h
+libib_dmabuf_copy_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden

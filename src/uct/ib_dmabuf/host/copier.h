@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_HOST_COPIER_H_
+#define UCX_IB_DMABUF_HOST_COPIER_H_
+
+#include "types.h"
+#include <cstddef>
+#include <cstdint>
+
+namespace ucx_ib_dmabuf {
+
+// What a UCX without CUDA lacks to use GPU memory: it is asked what is at an
+// address, and copies what UCX does not send as it is. Lives for good.
+// Thread-safe; called with no lock held, except begin() in UCX's own.
+class memory_copier {
+public:
+    struct found {
+        ucs_memory_type_t type;
+        uintptr_t base; // of the allocation, if it is known
+        size_t length;
+    };
+
+    // Whether there is a GPU. The first question; may start its driver.
+    virtual bool has_gpu() noexcept = 0;
+    // UCX is going to use it, by this copy's cache of memory types: from now on
+    // that is told of all GPU memory, also of what was there before.
+    virtual void begin() noexcept = 0;
+    // UCS_ERR_INVALID_ADDR: none of the GPU's.
+    virtual ucs_status_t detect(uintptr_t address, size_t length,
+                                found *out) noexcept = 0;
+    // Returns when the bytes are there. Either may be the host's; `gpu` is the
+    // one that is more likely the GPU's. Failures are logged.
+    virtual ucs_status_t copy(void *to, const void *from, size_t length,
+                              const void *gpu) noexcept = 0;
+
+protected:
+    ~memory_copier() = default;
+};
+
+// Null as long as there is nothing to copy with in this machine.
+using find_copier = memory_copier *(*)();
+
+} // namespace ucx_ib_dmabuf
+
+#endif

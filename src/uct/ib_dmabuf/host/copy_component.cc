@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "copy_component.h"
+#include "abi_1_13.h"
+#include "abi_v2.h"
+#include "cuda_module.h"
+#include "library.h"
+#include "look_up.h"
+#include <cstring>
+#include <new>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr char component_name[] = "cuda_cpy"; // as UCX calls its own
+constexpr char tl_name[]        = "cuda_copy";
+constexpr char device_name[]    = "cuda";
+
+constexpr uint64_t gpu_types = (uint64_t{1} << UCS_MEMORY_TYPE_CUDA) |
+                               (uint64_t{1} << UCS_MEMORY_TYPE_CUDA_MANAGED);
+constexpr uint64_t all_types =
+    gpu_types | (uint64_t{1} << UCS_MEMORY_TYPE_HOST);
+
+// Settings that there are none of.
+constexpr void *no_settings[16] = {};
+
+// In place of all that is not offered, and of what has nothing to be done.
+ucs_status_t unsupported() noexcept
+{
+    return UCS_ERR_UNSUPPORTED;
+}
+ucs_status_t nothing() noexcept
+{
+    return UCS_OK;
+}
+template <class Function>
+void *address_of(Function *function)
+{
+    return reinterpret_cast<void *>(function);
+}
+
+// UCX counts on a handle where memory can be registered; nobody reads it.
+ucs_status_t mem_reg(uct_md_h, void *, size_t, uintptr_t,
+                     uct_mem_h *memh) noexcept
+{
+    *memh = const_cast<char *>(tl_name);
+    return UCS_OK;
+}
+
+} // namespace
+
+copy_component *copy_component::make(const library &uct_ib, memory_copier &user,
+                                     const char **why)
+{
+    auto *made    = new copy_component;
+    made->user_   = &user;
+    made->is_old_ = (abi::of(uct_ib) == &abi_1_13);
+    *why          = made->look_up(uct_ib);
+    if (*why != nullptr) {
+        delete made;
+        return nullptr;
+    }
+    made->fill_domain();
+    if (made->is_old_) {
+        made->fill(&made->component_.old);
+        made->fill_tl(
+            *static_cast<const uct_tl<config_entry> *>(made->self_tl_),
+            &made->tl_.old);
+    } else {
+        made->fill(&made->component_.newer);
+        made->component_.newer.rkey_compare = made->rkey_compare_;
+        made->fill_tl(
+            *static_cast<const uct_tl<config_entry_1_15> *>(made->self_tl_),
+            &made->tl_.newer);
+    }
+    return made;
+}
+
+// Null, or what is missing.
+const char *copy_component::look_up(const library &uct_ib)
+{
+    class look_up in(uct_ib);
+    char name[16] = {};
+
+    in.find("uct_component_register", &component_register_);
+    in.find("uct_tl_register", &tl_register_);
+    in.find("uct_md_query_single_md_resource", &single_resource_);
+    in.find("uct_single_device_resource", &single_device_);
+    in.find("uct_md_stub_rkey_unpack", &stub_rkey_unpack_);
+    in.find("ucs_memtype_cache_lookup", &memtype_cache_lookup_);
+    in.find_variable("uct_self_tl", &self_tl_);
+    if (in.missing() != nullptr) {
+        return in.missing();
+    }
+    rkey_compare_ = uct_ib.symbol("uct_base_rkey_compare");
+    if (!read_memory(self_tl_, &name) || (strcmp(name, "self") != 0)) {
+        return "a transport with the name self";
+    }
+    if (const char *missing = look_up_attributes(uct_ib)) {
+        return missing;
+    }
+    return has_cuda_module(uct_ib, is_old_ ? offsetof(component_1_13, end.list)
+                                           : offsetof(component_1_16, end.list))
+               ? "need of it: it is built with CUDA"
+               : nullptr;
+}
+
+// Where a memory domain says which types of memory it knows. What UCX says for
+// all domains it says in every place but the name's, which libuct adds.
+const char *copy_component::look_up_attributes(const library &uct_ib)
+{
+    constexpr unsigned char untouched = 0xa5;
+    constexpr size_t name_length      = 16;
+    constexpr size_t to_name          = 6 * sizeof(uint64_t);
+    unsigned char attributes[4096];
+
+    if (is_old_) {
+        return nullptr;
+    }
+    base_md_query_ = reinterpret_cast<decltype(base_md_query_)>(
+        uct_ib.symbol("uct_md_base_md_query"));
+    if ((base_md_query_ == nullptr) || (rkey_compare_ == nullptr)) {
+        return "a memory domain's attributes as of 1.17";
+    }
+    memset(attributes, untouched, sizeof(attributes));
+    base_md_query_(attributes);
+    for (size_t at = offsetof(uct_md_attr_v2, reg_mem_types); at < 256;
+         at += sizeof(uint64_t)) {
+        if (attributes[at] != untouched) {
+            continue;
+        }
+        const bool is_name = (at == 104) || (at == 112); // 1.17, from 1.18
+        if (is_name && (attributes[at + name_length] != untouched)) {
+            types_from_ = at - to_name;
+            return nullptr;
+        }
+        break;
+    }
+    return "a memory domain's attributes as they are known";
+}
+
+template <class Component>
+void copy_component::fill(Component *component)
+{
+    component_begin &begin = component->begin;
+    auto &end              = component->end;
+
+    memcpy(begin.name, component_name, sizeof(component_name));
+    begin.query_md_resources = query_md_resources;
+    begin.md_open            = md_open;
+    begin.cm_open            = address_of(unsupported);
+    begin.rkey_unpack        = stub_rkey_unpack_;
+    begin.rkey_ptr           = address_of(unsupported);
+    begin.rkey_release       = address_of(nothing);
+    end.md_config.name       = "CUDA copies memory domain";
+    end.md_config.prefix     = "CUDA_COPY_";
+    end.md_config.table      = no_settings;
+    end.md_config.size       = sizeof(void *);
+    end.cm_config.name       = "";
+    end.cm_config.prefix     = "";
+    end.tl_list              = {&end.tl_list, &end.tl_list};
+    end.md_vfs_init          = address_of(nothing);
+}
+
+template <class Tl>
+void copy_component::fill_tl(const Tl &self, Tl *tl)
+{
+    memcpy(tl->name, tl_name, sizeof(tl_name));
+    tl->query_devices = query_devices;
+    tl->iface_open    = iface_open;
+    tl->config.name   = "cuda_copy transport";
+    tl->config.prefix = "CUDA_COPY_";
+    tl->config.table  = self.config.table;
+    tl->config.size   = self.config.size;
+    self_open_        = self.iface_open;
+}
+
+// What stands behind these differs, and is not offered.
+void copy_component::fill_domain()
+{
+    enum { op_mem_query = 7, op_detect = 10 }; // but in 1.14 and 1.15
+
+    for (void *&op : md_ops_) {
+        op = address_of(unsupported);
+    }
+    md_ops_[op_close]     = address_of(nothing);
+    md_ops_[op_query]     = address_of(md_query);
+    md_ops_[op_mem_reg]   = address_of(mem_reg);
+    md_ops_[op_mem_dereg] = address_of(nothing);
+    md_ops_[op_mem_query] = address_of(mem_query);
+    md_ops_[op_mkey_pack] = address_of(nothing);
+    md_ops_[op_detect]    = address_of(detect);
+    md_.uct.ops           = md_ops_;
+    md_.uct.component     = reinterpret_cast<uct_component_t *>(&component_);
+    md_.of                = this;
+}
+
+void copy_component::show()
+{
+    component_register_(&component_);
+    tl_register_(&component_, &tl_);
+}
+
+ucs_status_t copy_component::query_md_resources(uct_component_t *component,
+                                                void **resources,
+                                                unsigned *count) noexcept
+{
+    const copy_component &self = of(component);
+
+    if (!self.user_->has_gpu()) {
+        *resources = nullptr;
+        *count     = 0;
+        return UCS_OK;
+    }
+    return self.single_resource_(component, resources, count);
+}
+
+ucs_status_t copy_component::md_open(uct_component_t *component, const char *,
+                                     const void *, uct_md_h *md) noexcept
+{
+    copy_component &self = of(component);
+    uint64_t info[16]; // ucs_memory_info_t, which grows
+
+    // There is no cache of memory types before the first question.
+    self.memtype_cache_lookup_(&self, 1, info);
+    self.user_->begin();
+    *md = &self.md_.uct;
+    return UCS_OK;
+}
+
+ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
+{
+    const copy_component &self = of(md);
+
+    if (self.is_old_) {
+        auto *attr = static_cast<uct_md_attr_1_13 *>(attributes);
+        memset(attr, 0, sizeof(*attr));
+        attr->max_reg          = SIZE_MAX;
+        attr->flags            = UCT_MD_FLAG_REG;
+        attr->reg_mem_types    = all_types;
+        attr->detect_mem_types = gpu_types;
+        attr->access_mem_types = all_types;
+        memset(attr->local_cpus, 0xff, sizeof(attr->local_cpus));
+        return UCS_OK;
+    }
+    struct {
+        uint64_t detect, alloc, access;
+    } types{gpu_types, 0, all_types};
+    self.base_md_query_(attributes);
+    auto *attr          = static_cast<uct_md_attr_v2 *>(attributes);
+    attr->flags         = UCT_MD_FLAG_REG;
+    attr->reg_mem_types = all_types;
+    memcpy(static_cast<char *>(attributes) + self.types_from_, &types,
+           sizeof(types));
+    return UCS_OK;
+}
+
+ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
+                                       size_t length,
+                                       uct_md_mem_attr_t *attr) noexcept
+{
+    const copy_component &self = of(md);
+    const auto wanted          = [attr](uint64_t field) {
+        return (attr->field_mask & field) != 0;
+    };
+    memory_copier::found found{};
+    const ucs_status_t status = self.user_->detect(
+        reinterpret_cast<uintptr_t>(address), length, &found);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE)) {
+        attr->mem_type = found.type;
+    }
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_SYS_DEV)) {
+        attr->sys_dev = unknown_sys_device;
+    }
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS)) {
+        attr->base_address = reinterpret_cast<void *>(found.base);
+    }
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH)) {
+        attr->alloc_length = found.length;
+    }
+    // NICs get theirs from the domains of uct_ib.
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD)) {
+        attr->dmabuf_fd = -1;
+    }
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET)) {
+        attr->dmabuf_offset = 0;
+    }
+    if (wanted(UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS)) {
+        attr->mem_flags = 0;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t copy_component::detect(uct_md_h md, const void *address,
+                                    size_t length,
+                                    ucs_memory_type_t *type) noexcept
+{
+    memory_copier::found found{};
+    const ucs_status_t status = of(md).user_->detect(
+        reinterpret_cast<uintptr_t>(address), length, &found);
+
+    if (status == UCS_OK) {
+        *type = found.type;
+    }
+    return status;
+}
+
+ucs_status_t copy_component::query_devices(uct_md_h md, void **devices,
+                                           unsigned *count) noexcept
+{
+    return of(md).single_device_(md, device_name, UCT_DEVICE_TYPE_ACC,
+                                 unknown_sys_device, devices, count);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The component's interfaces: self's, with other operations.
+#include "copy_component.h"
+#include <climits>
+#include <cstring>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// As UCX's own cuda_copy says, by which UCP chooses its protocols.
+constexpr double latency   = 8e-6;                // seconds
+constexpr double bandwidth = 10000.0 * (1 << 20); // bytes a second
+
+constexpr uct_iface_attr_t::rma any_length{UINT_MAX, 0, 0, SIZE_MAX, 1, 1, 1};
+
+const void *at(uint64_t address)
+{
+    return reinterpret_cast<const void *>(address);
+}
+
+} // namespace
+
+ucs_status_t copy_component::iface_open(uct_md_h md, void *worker,
+                                        const void *params, const void *config,
+                                        uct_iface_h *iface) noexcept
+{
+    copy_component &self = of(md);
+    const ucs_status_t status =
+        self.self_open_(md, worker, params, config, iface);
+
+    if (status == UCS_OK) {
+        void **ops          = (*iface)->ops;
+        self.self_query_    = ops[op_iface_query];
+        ops[op_iface_query] = reinterpret_cast<void *>(iface_query);
+        ops[op_put_short]   = reinterpret_cast<void *>(put_short);
+        ops[op_get_short]   = reinterpret_cast<void *>(get_short);
+        ops[op_put_zcopy]   = reinterpret_cast<void *>(put_zcopy);
+        ops[op_get_zcopy]   = reinterpret_cast<void *>(get_zcopy);
+    }
+    return status;
+}
+
+ucs_status_t copy_component::iface_query(uct_iface_h iface,
+                                         uct_iface_attr_t *attr) noexcept
+{
+    using query_function = ucs_status_t(uct_iface_h, uct_iface_attr_t *);
+
+    const auto query =
+        reinterpret_cast<query_function *>(of(iface->md).self_query_);
+    const ucs_status_t status = query(iface, attr);
+    if (status != UCS_OK) {
+        return status;
+    }
+    attr->put = attr->get = any_length;
+    memset(attr->am, 0, sizeof(attr->am)); // active messages: none
+    memset(attr->atomics, 0, sizeof(attr->atomics));
+    attr->flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
+                  UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_GET_SHORT |
+                  UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
+    attr->overhead            = 0;
+    attr->dedicated_bandwidth = 0;
+    attr->shared_bandwidth    = bandwidth;
+    attr->latency             = latency;
+    attr->latency_growth      = 0;
+    return UCS_OK;
+}
+
+ucs_status_t copy_component::put_short(uct_ep_h ep, const void *buffer,
+                                       unsigned length, uint64_t remote,
+                                       uct_rkey_t) noexcept
+{
+    return of(ep).user_->copy(const_cast<void *>(at(remote)), buffer, length,
+                              at(remote));
+}
+
+ucs_status_t copy_component::get_short(uct_ep_h ep, void *buffer,
+                                       unsigned length, uint64_t remote,
+                                       uct_rkey_t) noexcept
+{
+    return of(ep).user_->copy(buffer, at(remote), length, at(remote));
+}
+
+// Complete when they return; the completion is for what is not.
+ucs_status_t copy_component::put_zcopy(uct_ep_h ep, const uct_iov_t *iov,
+                                       size_t count, uint64_t remote,
+                                       uct_rkey_t, uct_completion_t *) noexcept
+{
+    return (count == 0)
+               ? UCS_OK
+               : of(ep).user_->copy(const_cast<void *>(at(remote)), iov->buffer,
+                                    iov->length, at(remote));
+}
+
+ucs_status_t copy_component::get_zcopy(uct_ep_h ep, const uct_iov_t *iov,
+                                       size_t count, uint64_t remote,
+                                       uct_rkey_t, uct_completion_t *) noexcept
+{
+    return (count == 0) ? UCS_OK
+                        : of(ep).user_->copy(iov->buffer, at(remote),
+                                             iov->length, at(remote));
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_HOST_TRANSPORT_TYPES_H_
+#define UCX_IB_DMABUF_HOST_TRANSPORT_TYPES_H_
+
+#include "types.h"
+#include "ucm.h"
+#include <cstddef>
+#include <cstdint>
+
+// Transports, as far as they are the same in every UCX. test/build/abi.cc
+// compares all of it with real headers.
+namespace ucx_ib_dmabuf {
+
+using uct_rkey_t = uintptr_t;
+
+enum : uint64_t {
+    UCT_IFACE_FLAG_PENDING          = 1u << 3,
+    UCT_IFACE_FLAG_PUT_SHORT        = 1u << 4,
+    UCT_IFACE_FLAG_PUT_ZCOPY        = 1u << 6,
+    UCT_IFACE_FLAG_GET_SHORT        = 1u << 8,
+    UCT_IFACE_FLAG_GET_ZCOPY        = 1u << 10,
+    UCT_IFACE_FLAG_CONNECT_TO_IFACE = uint64_t{1} << 40,
+
+    UCT_MD_FLAG_REG = 1u << 1,
+};
+
+enum : uint64_t {
+    UCT_MD_MEM_ATTR_FIELD_MEM_TYPE      = 1u << 0,
+    UCT_MD_MEM_ATTR_FIELD_SYS_DEV       = 1u << 1,
+    UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS  = 1u << 2,
+    UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH  = 1u << 3,
+    UCT_MD_MEM_ATTR_FIELD_DMABUF_FD     = 1u << 4, // from 1.14
+    UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET = 1u << 5, // from 1.14
+    UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS     = 1u << 6, // from 1.22
+};
+
+enum uct_device_type_t : uint32_t { UCT_DEVICE_TYPE_ACC = 2 };
+
+constexpr uint8_t unknown_sys_device = 255; // UCS_SYS_DEVICE_ID_UNKNOWN
+
+// What is not asked for need not be there.
+struct uct_md_mem_attr_t {
+    uint64_t field_mask;
+    ucs_memory_type_t mem_type;
+    uint8_t sys_dev;
+    void *base_address;
+    size_t alloc_length;
+    int dmabuf_fd;
+    size_t dmabuf_offset;
+    uint8_t mem_flags;
+};
+
+struct uct_iov_t {
+    void *buffer;
+    size_t length;
+    uct_mem_h memh;
+    size_t stride;
+    unsigned count;
+};
+
+struct uct_iface_attr_t {
+    struct rma {
+        size_t max_short, max_bcopy, min_zcopy, max_zcopy, opt_zcopy_align,
+            align_mtu, max_iov;
+    } put, get;
+    size_t am[8];
+    size_t tag[11];
+    uint64_t atomics[4];
+    uint64_t flags;
+    uint64_t event_flags;
+    size_t device_addr_len, iface_addr_len, ep_addr_len, max_conn_priv;
+    uint64_t listen_sockaddr[16];
+    double overhead; // seconds
+    double dedicated_bandwidth, shared_bandwidth;
+    double latency, latency_growth;
+    // More follows.
+};
+
+// uct_iface_ops_t, with which an interface begins: those that are replaced.
+enum iface_op {
+    op_put_short   = 0,
+    op_put_zcopy   = 2,
+    op_get_short   = 3,
+    op_get_zcopy   = 5,
+    op_iface_query = 46,
+};
+
+// uct_base_iface_t
+struct uct_iface_t {
+    void *ops[50];
+    void *internal_ops;
+    uct_md_h md;
+    // More follows.
+};
+using uct_iface_h = uct_iface_t *;
+
+struct uct_ep_t {
+    uct_iface_h iface;
+    // More follows.
+};
+using uct_ep_h = uct_ep_t *;
+
+// ucs_config_global_list_entry_t
+struct config_entry {
+    const char *name;
+    const char *prefix;
+    const void *table;
+    size_t size;
+    ucs_list_link_t list;
+};
+struct config_entry_1_15 {
+    const char *name;
+    const char *prefix;
+    const void *table;
+    size_t size;
+    ucs_list_link_t list;
+    uint8_t flags;
+};
+
+using iface_open_function    = ucs_status_t(uct_md_h md, void *worker,
+                                            const void *params, const void *config,
+                                            uct_iface_h *iface);
+using query_devices_function = ucs_status_t(uct_md_h md, void **devices,
+                                            unsigned *count);
+
+// uct_tl_t
+template <class Entry>
+struct uct_tl {
+    char name[16]; // 10 in use
+    query_devices_function *query_devices;
+    iface_open_function *iface_open;
+    Entry config;
+    ucs_list_link_t list;
+};
+
+using query_md_resources_function = ucs_status_t(uct_component_t *component,
+                                                 void **resources,
+                                                 unsigned *count);
+
+// uct_component_t. Before 1.16 it has no rkey_compare, and its entries no flags
+// before 1.15.
+struct component_begin {
+    char name[16];
+    query_md_resources_function *query_md_resources;
+    decltype(uct_component_t::md_open) md_open;
+    void *cm_open;
+    void *rkey_unpack;
+    void *rkey_ptr;
+    void *rkey_release;
+};
+template <class Entry>
+struct component_end {
+    Entry md_config;
+    Entry cm_config;
+    ucs_list_link_t tl_list;
+    ucs_list_link_t list;
+    uint64_t flags;
+    void *md_vfs_init;
+};
+struct component_1_13 {
+    component_begin begin;
+    component_end<config_entry> end;
+};
+struct component_1_16 {
+    component_begin begin;
+    void *rkey_compare;
+    component_end<config_entry_1_15> end;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif
