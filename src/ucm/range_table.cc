@@ -8,18 +8,17 @@ namespace ucx_ib_dmabuf::ucm {
 
 bool range_table::insert(const memory_range &added) noexcept
 {
-    shard &part = shard_of(added.base);
-    const std::lock_guard<std::mutex> guard(part.lock);
-    if (part.entries.size() >= part.limit) {
-        std::erase_if(part.entries, [](const auto &entry) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (entries_.size() >= limit_) {
+        std::erase_if(entries_, [](const auto &entry) {
             return entry.second.is == state::retired;
         });
-        part.limit = part.entries.size() + max_with_retired;
+        limit_ = entries_.size() + max_with_retired;
     }
     try {
         // Under the lock: who sees a new number and takes the lock finds the
         // entry.
-        memory_range &entry = part.entries[added.base];
+        memory_range &entry = entries_[added.base];
         entry               = added;
         entry.serial        = serial_.fetch_add(1) + 1;
     } catch (const std::bad_alloc &) {
@@ -30,26 +29,24 @@ bool range_table::insert(const memory_range &added) noexcept
 
 uint64_t range_table::owner(uint64_t base) noexcept
 {
-    shard &part = shard_of(base);
-    const std::lock_guard<std::mutex> guard(part.lock);
-    const auto found = part.entries.find(base);
-    return (found == part.entries.end()) ? 0 : found->second.owner;
+    const std::lock_guard<std::mutex> guard(lock_);
+    const auto found = entries_.find(base);
+    return (found == entries_.end()) ? 0 : found->second.owner;
 }
 
 // Returns the size if it is exact. A serial of 0 is any.
 size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 {
-    shard &part = shard_of(base);
-    const std::lock_guard<std::mutex> guard(part.lock);
-    const auto found = part.entries.find(base);
-    if ((found == part.entries.end()) ||
+    const std::lock_guard<std::mutex> guard(lock_);
+    const auto found = entries_.find(base);
+    if ((found == entries_.end()) ||
         ((serial != 0) && (found->second.serial != serial))) {
         return 0;
     }
     memory_range &entry = found->second;
     const size_t size   = entry.exact ? entry.size : 0;
     if (what == step::remove) {
-        part.entries.erase(found);
+        entries_.erase(found);
     } else if (what == step::retire) {
         entry.is = state::retired;
     } else if (what == step::doubt) {
@@ -61,22 +58,21 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 std::vector<memory_range> range_table::take_owned(uint64_t owner)
 {
     std::vector<memory_range> result, owned, in_use;
-    for (shard &part : shards_) {
-        const std::lock_guard<std::mutex> guard(part.lock);
-        std::erase_if(part.entries, [&](const auto &one) {
-            const memory_range &entry = one.second;
-            if (entry.is == state::in_use) {
-                in_use.push_back(entry);
-                return false;
-            }
-            const bool is_owned = entry.is == state::owned;
-            if ((entry.owner != owner) && (is_owned || (entry.owner != 0))) {
-                return false;
-            }
-            (is_owned ? owned : result).push_back(entry);
-            return true;
-        });
-    }
+    std::unique_lock<std::mutex> guard(lock_);
+    std::erase_if(entries_, [&](const auto &one) {
+        const memory_range &entry = one.second;
+        if (entry.is == state::in_use) {
+            in_use.push_back(entry);
+            return false;
+        }
+        const bool is_owned = entry.is == state::owned;
+        if ((entry.owner != owner) && (is_owned || (entry.owner != 0))) {
+            return false;
+        }
+        (is_owned ? owned : result).push_back(entry);
+        return true;
+    });
+    guard.unlock();
     remove_overlapping(result, std::move(in_use));
     result.insert(result.end(), owned.begin(), owned.end());
     return result;
@@ -86,12 +82,10 @@ template <class Wanted>
 std::vector<memory_range> range_table::select(Wanted wanted)
 {
     std::vector<memory_range> result;
-    for (shard &part : shards_) {
-        const std::lock_guard<std::mutex> guard(part.lock);
-        for (const auto &[base, entry] : part.entries) {
-            if (wanted(entry)) {
-                result.push_back(entry);
-            }
+    const std::lock_guard<std::mutex> guard(lock_);
+    for (const auto &[base, entry] : entries_) {
+        if (wanted(entry)) {
+            result.push_back(entry);
         }
     }
     return result;

@@ -83,26 +83,17 @@ public:
 private:
     // Retired allocations were announced when they were freed: where a program
     // never frees twice at the same address, they are forgotten.
-    static constexpr size_t max_with_retired = 1 << 14; // per shard
-
-    struct alignas(64) shard {
-        std::mutex lock;
-        std::unordered_map<uint64_t, memory_range> entries;
-        size_t limit = max_with_retired; // entries, before it is cleaned
-    };
+    static constexpr size_t max_with_retired = 1 << 18;
 
     enum class step { look, remove, retire, doubt };
     size_t act(step what, uint64_t base, uint64_t serial = 0) noexcept;
     template <class Wanted>
     std::vector<memory_range> select(Wanted wanted);
 
-    shard &shard_of(uint64_t base)
-    {
-        // CUDA addresses are multiples of 512 or more: mix the upper bits.
-        return shards_[(base * UINT64_C(0x9e3779b97f4a7c15)) >> 60];
-    }
-
-    shard shards_[16];
+    // One for all: UCM takes another lock for each event.
+    std::mutex lock_;
+    std::unordered_map<uint64_t, memory_range> entries_;
+    size_t limit_ = max_with_retired; // entries, before it is cleaned
     std::atomic<uint64_t> serial_{0};
 };
 

@@ -48,6 +48,15 @@ public:
         return ucp_mem_rereg_mds(md_, reinterpret_cast<void *>(address), length,
                                  flags, memh);
     }
+    // The same, which must not fail.
+    uct_mem_h reg(uintptr_t address, size_t length)
+    {
+        uct_mem_h memh = nullptr;
+        if (reg(address, length, &memh) != UCS_OK) {
+            throw std::runtime_error("mem_reg failed");
+        }
+        return memh;
+    }
     ucs_status_t dereg(uct_mem_h memh)
     {
         uct_md_mem_dereg_params_t params{};

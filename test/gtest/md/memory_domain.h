@@ -35,6 +35,14 @@ public:
     {
         return uct_md_mem_reg(md_, address, length, flags, memh);
     }
+    // The same, which must not fail.
+    uct_mem_h reg(uintptr_t address, size_t length,
+                  unsigned flags = UCT_MD_MEM_ACCESS_RMA)
+    {
+        uct_mem_h memh = nullptr;
+        check(reg(reinterpret_cast<void *>(address), length, flags, &memh));
+        return memh;
+    }
     void dereg(uct_mem_h memh) { check(uct_md_mem_dereg(md_, memh)); }
 
     uint64_t pack(uct_mem_h memh)

@@ -68,12 +68,6 @@ protected:
         EXPECT_NE(nullptr, fake_ib::find(key));
         return key;
     }
-    uct_mem_h reg(uintptr_t address, size_t length)
-    {
-        uct_mem_h memh = nullptr;
-        EXPECT_EQ(UCS_OK, md_->reg(address, length, &memh));
-        return memh;
-    }
 
     std::unique_ptr<fake_domain> md_;
 };
@@ -182,8 +176,8 @@ TEST_F(test_domain, a_null_handle_is_an_error)
 TEST_F(test_domain, one_user_invalidates_while_another_goes_on)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h failed         = reg(pool.address() + mib + 100, page);
-    uct_mem_h other          = reg(pool.address() + 2 * mib, page);
+    uct_mem_h failed         = md_->reg(pool.address() + mib + 100, page);
+    uct_mem_h other          = md_->reg(pool.address() + 2 * mib, page);
     const uint32_t other_key = pack(other);
     const uint32_t key       = pack(failed, revoking);
     completion told;
@@ -205,8 +199,8 @@ TEST_F(test_domain, one_user_invalidates_while_another_goes_on)
 TEST_F(test_domain, two_users_of_the_same_buffer_have_keys_of_their_own)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h first           = reg(pool.address(), mib);
-    uct_mem_h second          = reg(pool.address(), mib);
+    uct_mem_h first           = md_->reg(pool.address(), mib);
+    uct_mem_h second          = md_->reg(pool.address(), mib);
     const uint32_t first_key  = pack(first, revoking);
     const uint32_t second_key = pack(second, revoking);
     completion told;
@@ -225,8 +219,8 @@ TEST_F(test_domain, two_users_of_the_same_buffer_have_keys_of_their_own)
 TEST_F(test_domain, a_key_that_nobody_got_is_invalid_at_once)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h failed = reg(pool.address(), mib);
-    uct_mem_h other  = reg(pool.address(), mib);
+    uct_mem_h failed = md_->reg(pool.address(), mib);
+    uct_mem_h other  = md_->reg(pool.address(), mib);
     completion told;
 
     EXPECT_EQ(UCS_OK, md_->invalidate(failed, &told));
@@ -239,8 +233,8 @@ TEST_F(test_domain, a_key_that_nobody_got_is_invalid_at_once)
 TEST_F(test_domain, without_room_the_key_is_the_regions_and_dies_with_it)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h failed        = reg(pool.address(), mib);
-    uct_mem_h other         = reg(pool.address(), mib);
+    uct_mem_h failed        = md_->reg(pool.address(), mib);
+    uct_mem_h other         = md_->reg(pool.address(), mib);
     fake_ib::now.fail_verbs = ENOMEM;
     const uint32_t key      = pack(failed, revoking);
     completion told;
@@ -256,7 +250,7 @@ TEST_F(test_domain, without_room_the_key_is_the_regions_and_dies_with_it)
 TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h memh     = reg(pool.address(), mib);
+    uct_mem_h memh     = md_->reg(pool.address(), mib);
     const uint32_t key = pack(memh, revoking);
     completion told;
 
@@ -271,7 +265,7 @@ TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
 TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h memh     = reg(pool.address(), mib);
+    uct_mem_h memh     = md_->reg(pool.address(), mib);
     const uint32_t key = pack(memh, revoking);
     const pid_t child  = fork();
     int status         = 0;
@@ -289,12 +283,12 @@ TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
 TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h memh = reg(pool.address(), mib);
+    uct_mem_h memh = md_->reg(pool.address(), mib);
     pack(memh);
     std::atomic<bool> over{false};
     std::thread other([&] {
         while (!over) {
-            uct_mem_h mine = reg(pool.address() + mib, mib);
+            uct_mem_h mine = md_->reg(pool.address() + mib, mib);
             pack(mine, revoking);
             EXPECT_EQ(UCS_OK, md_->dereg(mine));
         }
@@ -320,7 +314,7 @@ TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
 TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h memh = reg(pool.address(), mib);
+    uct_mem_h memh = md_->reg(pool.address(), mib);
     const int open = count_fds();
     int status     = -1;
     unsigned forks = 0;
@@ -347,7 +341,7 @@ TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
 TEST_F(test_domain, two_threads_pack_one_handle)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h memh = reg(pool.address(), mib);
+    uct_mem_h memh = md_->reg(pool.address(), mib);
     std::barrier both(2);
     std::array<uint32_t, 2> keys{};
     std::vector<std::thread> threads;

@@ -21,13 +21,6 @@ constexpr size_t page = 4096;
 
 class test_hits : public ::testing::Test {
 protected:
-    uct_mem_h reg(uintptr_t address, size_t length)
-    {
-        uct_mem_h memh = nullptr;
-        EXPECT_EQ(UCS_OK, md_->reg(address, length, &memh));
-        return memh;
-    }
-
     std::unique_ptr<fake_domain> md_ = first_fake_domain();
 };
 
@@ -35,7 +28,7 @@ protected:
 TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
 {
     gpu::buffer pool(mib);
-    ASSERT_EQ(UCS_OK, md_->dereg(reg(pool.address(), mib)));
+    ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
 
     // It would say that this is host memory; the first look creates it.
     ucs_memory_info_t info;
@@ -44,7 +37,7 @@ TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
     ucs_memtype_cache_remove(pool.pointer(), mib);
     ASSERT_EQ(UCS_ERR_NO_ELEM,
               ucs_memtype_cache_lookup(pool.pointer(), mib, &info));
-    EXPECT_EQ(UCS_OK, md_->dereg(reg(pool.address(), mib)));
+    EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
     EXPECT_EQ(0u, fake_ib::now.asked);
     ucs_global_opts.enable_memtype_cache = UCS_NO;
 }
@@ -58,7 +51,7 @@ TEST_F(test_hits, handles_end_with_the_thread_that_gave_them_back)
     for (unsigned i = 0; i < threads; ++i) {
         std::vector<uct_mem_h> handles(each);
         for (uct_mem_h &handle : handles) {
-            handle = reg(pool.address(), page);
+            handle = md_->reg(pool.address(), page);
         }
         std::thread([&] {
             for (uct_mem_h handle : handles) {

@@ -21,13 +21,7 @@ class test_keys : public ::testing::Test {
 protected:
     void SetUp() override { gpu::use(); }
 
-    uct_mem_h reg(uintptr_t address)
-    {
-        uct_mem_h memh = nullptr;
-        EXPECT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(address), length,
-                                  UCT_MD_MEM_ACCESS_RMA, &memh));
-        return memh;
-    }
+    uct_mem_h reg(uintptr_t address) { return md_.reg(address, length); }
     uint32_t pack(uct_mem_h memh, unsigned flags)
     {
         const auto params = packing(flags);

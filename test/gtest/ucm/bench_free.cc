@@ -11,6 +11,7 @@
 // nanoseconds in a real driver.
 #include <algorithm>
 #include <chrono>
+#include <common/linked_ucx.h>
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
@@ -84,6 +85,7 @@ int main(int, char **argv)
         setenv("UCX_MODULES", "^cuda", 1);
         execv("/proc/self/exe", argv);
     }
+    use_linked_ucx();
     Fake fake;
     *static_cast<size_t *>(symbol_of(fake.library, "fake_step")) = SIZE;
     Function functions[] = {{"cuMemFree_v2", free_now, nullptr, 0, 0, 0},

@@ -17,7 +17,10 @@ UNIT_TESTS     += $(ucm_tests)
 endif
 
 # Each scenario runs in a process of its own.
-ucm_scenarios = test/gtest/ucm/scenario.cc test/gtest/ucm/scenario.h
+ucm_scenarios = \
+    test/gtest/ucm/main.cc \
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h
 
 ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_host.la $(GTEST_LIBS) -lucm -lucs -ldl
 
@@ -82,7 +85,8 @@ EXTRA_test_gtest_ucm_test_events_memory_DEPENDENCIES = $(ucm_fakes)
 test_gtest_ucm_bench_free_SOURCES = \
     test/gtest/ucm/bench_free.cc \
     test/gtest/ucm/fake.h \
-    $(ucm_scenarios)
+    test/gtest/ucm/scenario.cc \
+    test/gtest/ucm/scenario.h
 test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)

@@ -29,7 +29,7 @@ struct Scenario {
 bool run_scenario(const std::string &name,
                   const std::vector<std::string> &environment = {});
 
-/** main(): a scenario if one is named, else the tests. */
+/** What main() does: a scenario if one is named, else the tests. */
 int scenario_main(int argc, char **argv);
 
 [[noreturn]] void check_failed(const char *file, int line, const char *what,
@@ -57,6 +57,12 @@ int scenario_main(int argc, char **argv);
     static ucx_ib_dmabuf::test::Scenario scenario_object_##_name(              \
         #_name, scenario_##_name);                                             \
     static void scenario_##_name()
+
+/** A suite's parameter: whether UCX's own CUDA hooks are there, too. */
+#define WITH_AND_WITHOUT_UCX(_suite)                                           \
+    INSTANTIATE_TEST_SUITE_P(                                                  \
+        Hooks, _suite, testing::Bool(),                                        \
+        [](const auto &test) { return test.param ? "WithUcx" : "Alone"; })
 
 /** One event as its handler saw it. */
 struct SeenEvent {

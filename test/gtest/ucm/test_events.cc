@@ -279,8 +279,3 @@ TEST(CudaEvents, MissingFunctionsAreNotMissed)
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

@@ -82,15 +82,7 @@ TEST_P(CudaEventsCopies, TheOtherHooksLater)
     EXPECT_TRUE(run_on_gpu("other_later", GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Hooks, CudaEventsCopies, testing::Bool(),
-                         [](const auto &test) {
-                             return test.param ? "WithUcx" : "Alone";
-                         });
+WITH_AND_WITHOUT_UCX(CudaEventsCopies);
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

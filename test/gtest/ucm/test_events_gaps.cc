@@ -174,8 +174,3 @@ TEST(CudaEventsGaps, SubscriberThatComesLate)
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

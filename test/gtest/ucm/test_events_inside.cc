@@ -156,8 +156,3 @@ TEST(CudaEventsInside, NoProbeResetsADevice)
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

@@ -389,8 +389,3 @@ TEST(CudaEventsOwners, Graphs)
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

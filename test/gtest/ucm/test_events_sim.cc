@@ -356,15 +356,7 @@ TEST_P(CudaEventsSim, ModeBistro)
         run_on_gpu("driver_api", GetParam(), "UCX_MEM_CUDA_HOOK_MODE=bistro"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Hooks, CudaEventsSim, testing::Bool(),
-                         [](const auto &test) {
-                             return test.param ? "WithUcx" : "Alone";
-                         });
+WITH_AND_WITHOUT_UCX(CudaEventsSim);
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

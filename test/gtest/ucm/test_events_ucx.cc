@@ -201,10 +201,7 @@ TEST_P(CudaEventsUcx, Threads)
     EXPECT_TRUE(run_on_gpu("threads", GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Hooks, CudaEventsUcx, testing::Bool(),
-                         [](const auto &test) {
-                             return test.param ? "WithUcx" : "Alone";
-                         });
+WITH_AND_WITHOUT_UCX(CudaEventsUcx);
 
 TEST(CudaEventsUcxOnly, NoDoubleEvents)
 {
@@ -213,8 +210,3 @@ TEST(CudaEventsUcxOnly, NoDoubleEvents)
 
 } // namespace
 } // namespace ucx_ib_dmabuf
-
-int main(int argc, char **argv)
-{
-    return ucx_ib_dmabuf::test::scenario_main(argc, argv);
-}

@@ -40,6 +40,16 @@ public:
         return scan(range, std::max(range.lo, e->bytes.lo), e->bytes.lo + 1);
     }
 
+    // Calls with each of them; what it was called with may leave the index.
+    template <typename Call>
+    void each(span range, Call call) const
+    {
+        for (cached_region *e = first(range); e != nullptr;
+             e                = next(e, range)) {
+            call(e);
+        }
+    }
+
     // False without memory.
     bool insert(cached_region *e);
     void erase(cached_region *e);

@@ -47,10 +47,7 @@ void engine::detach(nic_id nic)
 void engine::deregister_all(guard &locked, nic_id nic)
 {
     batch all;
-    for (cached_region *e = nics_[nic].index.first(everything); e != nullptr;
-         e                = nics_[nic].index.next(e, everything)) {
-        all.push(e);
-    }
+    nics_[nic].index.each(everything, [&](cached_region *e) { all.push(e); });
     retire_all(locked, &all, cause::detached);
     for (cached_region *e = retired_.oldest(), *newer; e != nullptr;
          e                = newer) {

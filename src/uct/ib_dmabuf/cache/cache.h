@@ -40,8 +40,9 @@ struct cache_settings {
     size_t deferred_size = size_t{2} << 20;
     // Every hit is checked by identity: the events are not complete.
     bool check_identity = false;
-    // Told once for each cause why something was declined, for the log.
-    // Called without any lock held, as the next one.
+    // Told why something was declined, for the log: for each cause the same
+    // text, each time that it comes up. Called without any lock held, as the
+    // next one.
     std::function<void(const char *message)> warn;
     std::function<void(const cache_event &event)> trace;
 };

@@ -64,11 +64,22 @@ struct alignas(64) cached_region : region {
 };
 static_assert(sizeof(cached_region) == 64);
 
+// What a range-based for needs of regions that are linked by that member.
+template <cached_region *region_rest::*next>
+struct linked {
+    cached_region *operator*() const { return e; }
+    void operator++() { e = e->rest->*next; }
+    bool operator==(const linked &) const = default;
+
+    cached_region *e = nullptr;
+};
+
 // Some regions on their way out; each is in one batch at most.
 class batch {
 public:
+    linked<&region_rest::next_in_batch> begin() const { return {first_}; }
+    linked<&region_rest::next_in_batch> end() const { return {}; }
     bool empty() const { return first_ == nullptr; }
-    cached_region *first() const { return first_; }
     void push(cached_region *e)
     {
         e->rest->next_in_batch = first_;
@@ -90,6 +101,8 @@ private:
 // Regions in the order in which they were added.
 class region_list {
 public:
+    linked<&region_rest::newer> begin() const { return {oldest_}; }
+    linked<&region_rest::newer> end() const { return {}; }
     size_t size() const { return size_; }
     cached_region *oldest() const { return oldest_; }
     void add(cached_region *e);

@@ -8,8 +8,7 @@ namespace ucx_ib_dmabuf {
 void engine::deregister_soon(batch *claimed)
 {
     size_t bytes = 0;
-    for (cached_region *e = claimed->first(); e != nullptr;
-         e                = e->rest->next_in_batch) {
+    for (const cached_region *e : *claimed) {
         bytes += e->length;
     }
     if (bytes < settings_.deferred_size || !defer(claimed)) {

@@ -67,17 +67,20 @@ struct pending {
     const cache::nic_id nic;
     const span request;
     const bool persistent; // cache::effort
+    bool exact = false;    // what is tried are the pages of the request
     memory_run memory;
     registered made;
-    std::atomic<exports *> open{nullptr}; // for the child of a fork
-    attempt tried;                        // the latest
-    std::optional<attempt> refused;       // the first, if there was no room
+    attempt tried;                  // the latest
+    std::optional<attempt> refused; // the first, if there was no room
 
     // Under the lock.
     span range;            // that others need not register meanwhile
     nic_set nics;          // with which
     bool released = false; // some of the memory went meanwhile
     pending *next = nullptr;
+
+    // Nothing else can be tried instead.
+    bool insists() const { return exact && persistent; }
 };
 
 // Of which NICs users may keep what was retired, and where all of that lies.
@@ -140,13 +143,14 @@ private:
 
     // register.cc
     ucs_status_t make(pending *work, cached_region **out);
-    ucs_status_t try_range(pending *work, bool exact);
-    ucs_status_t prepare(pending *work, bool exact);
+    ucs_status_t try_range(pending *work);
+    ucs_status_t prepare(pending *work);
     nic_set add_companions(guard &, const pending &work);
     ucs_status_t export_and_register(pending *work);
     ucs_status_t register_with(nic_id nic, exports *memory, pending *work);
     bool still_current(const memory_run &memory);
     ucs_status_t publish(pending *work, cached_region **out);
+    cached_region *add_regions(guard &, pending *work, batch *replaced);
     cached_region *add_region(writer &, const pending &work, unsigned i,
                               batch *replaced);
     bool insert(writer &, cached_region *e, batch *replaced);
@@ -168,6 +172,9 @@ private:
     attempt beside(guard &, const pending &work) const;
     ucs_status_t refused(guard &, const pending &work, shortage *lacking);
     ucs_status_t reserve(guard &, const pending &work); // releases the lock
+    void note_refusal(guard &, const pending &work, ucs_status_t status);
+    void evict_down_to(guard &, const pending &work,
+                       const attempt &left); // releases the lock
     bool make_room(pending *work, ucs_status_t status);
 
     // retire.cc
@@ -200,14 +207,15 @@ private:
     void each_region(guard &, span range, Call call) const
     {
         for (nic_id nic = 0; nic < nic_end_; ++nic) {
-            const address_index &index = nics_[nic].index;
-            for (cached_region *e = index.first(range); e != nullptr;
-                 e                = index.next(e, range)) {
-                call(e);
-            }
+            nics_[nic].index.each(range, call);
         }
     }
-    void warn_once(unsigned cause, const char *message);
+    void warn(const char *message)
+    {
+        if (settings_.warn) {
+            settings_.warn(message);
+        }
+    }
     // With max_nics: all of them.
     void trace(const char *what, nic_id nic, span range,
                ucs_status_t status = UCS_OK, const char *why = nullptr) const
@@ -261,15 +269,6 @@ private:
 
     engine *next_ = nullptr; // fork.cc; from before it is in that list
     event_counts count_;
-    std::atomic<unsigned> warned_{0};
-};
-
-// Causes that are told once.
-enum : unsigned {
-    BAD_RANGE       = 1,
-    FOREIGN_NIC     = 2,
-    ALWAYS_RELEASED = 4,
-    NO_ROOM         = 8,
 };
 
 } // namespace ucx_ib_dmabuf

@@ -6,10 +6,6 @@
 // budget, and after the GPU or a NIC has refused.
 namespace ucx_ib_dmabuf {
 
-// After so many requests for which there was no room one is tried: another
-// process may have made some.
-constexpr unsigned asked_again_after = 128;
-
 // Two threads may both be the first and ask, without a lock: it is the same
 // answer.
 void engine::learn_limit(guard &locked, int device)
@@ -58,8 +54,10 @@ static bool is_first(cached_region *e)
 // What would be lacking still, were everything idle evicted.
 shortage engine::left_after(guard &locked, shortage lacking) const
 {
-    for (cached_region *e = lru_.oldest(); e != nullptr && !lacking.nothing();
-         e                = e->rest->newer) {
+    for (cached_region *e : lru_) {
+        if (lacking.nothing()) {
+            break;
+        }
         const bool whole = lacking.mapped > 0 && e->device == lacking.device;
         const bool alone = lacking.regions > 0 ||
                            (lacking.registered > 0 && e->nic == lacking.nic);
@@ -190,7 +188,7 @@ ucs_status_t engine::refused(guard &locked, const pending &work,
         mapped < last->mapped || registered < last->registered) {
         return UCS_OK;
     }
-    if (++last->asked == asked_again_after) {
+    if (++last->asked == failures::asked_again_after) {
         last->size = SIZE_MAX; // all of it, if this one fits
         return UCS_OK;
     }
@@ -240,51 +238,61 @@ ucs_status_t engine::reserve(guard &locked, const pending &work)
     }
 }
 
+// What was tried is more than there is room for: of the GPU and of the NIC what
+// there was, with it. Where as much has gone since the first attempt, and that
+// was not it, however little there is.
+void engine::note_refusal(guard &, const pending &work, ucs_status_t status)
+{
+    const attempt &last = work.tried;
+    const size_t size   = work.made.range.size();
+    refusal &note = refusals_.add(work.nic, budget::place(work.memory.device));
+    note.status   = status;
+    note.time     = last.time;
+    note.size     = size;
+    note.mapped   = last.mapped + size;
+    note.registered = last.registered + size;
+    if (work.refused && note.mapped <= work.refused->mapped) {
+        note.mapped = 0;
+    }
+    if (work.refused && note.registered <= work.refused->registered) {
+        note.registered = 0;
+    }
+}
+
+// Until no more of the GPU and of the NIC is left, or nothing more is idle.
+void engine::evict_down_to(guard &locked, const pending &work,
+                           const attempt &left)
+{
+    const int device = budget::place(work.memory.device);
+    shortage lacking{.device     = device,
+                     .nic        = work.nic,
+                     .mapped     = budget_.mapped(device),
+                     .registered = budget_.registered(work.nic)};
+    batch victims;
+    take_off(&lacking.mapped, left.mapped);
+    take_off(&lacking.registered, left.registered);
+    choose_oldest(locked, &lacking, &victims);
+    evict_chosen(locked, &victims);
+}
+
 // After the GPU or the NIC said that there is no room, and not which of the
 // two: the first time for a miss, waits for what others deregister and evicts
 // until there is no more of both with it than there was without it; then, for
-// the persistent's pages, all that is idle. False if that is no use.
+// who insists, all that is idle. False if that is no use.
 bool engine::make_room(pending *work, ucs_status_t status)
 {
     need_each_use();
     guard locked(lock_);
     const attempt last = work->tried;
-    size_t size        = work->made.range.size();
-    int device         = budget::place(work->memory.device);
-    refusal &note      = refusals_.add(work->nic, device);
-    note.status        = status;
-    note.time          = last.time;
-    note.size          = size;
-    note.mapped        = last.mapped + size;
-    note.registered    = last.registered + size;
-    const bool again   = work->refused.has_value();
-    if (again) {
-        // As much has gone since, and that was not it.
-        if (note.mapped <= work->refused->mapped) {
-            note.mapped = 0;
-        }
-        if (note.registered <= work->refused->registered) {
-            note.registered = 0;
-        }
-        if (!work->persistent ||
-            work->made.range != aligned(work->request, granularity_)) {
-            return false;
-        }
-    } else {
-        work->refused = last;
+    attempt left; // nothing
+    note_refusal(locked, *work, status);
+    if (!work->refused) {
+        work->refused = left = last;
+    } else if (!work->insists()) {
+        return false;
     }
     wait_for_leaving(locked);
-    shortage lacking{.device     = device,
-                     .nic        = work->nic,
-                     .mapped     = budget_.mapped(device),
-                     .registered = budget_.registered(work->nic)};
-    if (!again) {
-        take_off(&lacking.mapped, last.mapped);
-        take_off(&lacking.registered, last.registered);
-    }
-    batch victims;
-    choose_oldest(locked, &lacking, &victims);
-    evict_chosen(locked, &victims);
+    evict_down_to(locked, *work, left);
     work->tried = beside(locked, *work);
     return work->tried.mapped < last.mapped ||
            work->tried.registered < last.registered;

@@ -25,7 +25,7 @@ public:
     static constexpr unsigned any_nic = ~0u;
 
     // Others than UCS_ERR_UNSUPPORTED may pass, and nobody tells: a lack of
-    // file descriptors, say.
+    // file descriptors, or of room that another process had.
     static constexpr unsigned asked_again_after = 128;
 
     // Of this memory with that NIC or with all, else nullptr.

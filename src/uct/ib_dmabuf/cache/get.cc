@@ -7,13 +7,6 @@ namespace ucx_ib_dmabuf {
 // not used as its owner promised.
 constexpr int max_attempts = 64;
 
-void engine::warn_once(unsigned cause, const char *message)
-{
-    if (settings_.warn && (warned_.fetch_or(cause) & cause) == 0) {
-        settings_.warn(message);
-    }
-}
-
 ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
                          const region **out, cache::effort how)
 {
@@ -25,13 +18,13 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
     span request = make_span(address, length);
     if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
         nics_[nic].nic == nullptr) {
-        warn_once(BAD_RANGE, "asked for an empty or overflowing range, or "
-                             "with a NIC that is not attached");
+        warn("asked for an empty or overflowing range, or with a NIC that is "
+             "not attached");
         return UCS_ERR_INVALID_PARAM;
     }
     if (nics_[nic].inherited) {
-        warn_once(FOREIGN_NIC, "a forked process cannot register with what "
-                               "its parent has opened");
+        warn(
+            "a forked process cannot register with what its parent has opened");
         return UCS_ERR_NO_DEVICE;
     }
     ucs_status_t status = UCS_INPROGRESS;
@@ -47,13 +40,12 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
     }
     count(count_.misses);
     if (status == UCS_ERR_CANCELED) {
-        warn_once(ALWAYS_RELEASED, "memory was released again and again while "
-                                   "it was being registered");
+        warn("memory was released again and again while it was being "
+             "registered");
         status = UCS_ERR_BUSY;
     } else if (status == UCS_ERR_EXCEEDS_LIMIT) {
-        warn_once(NO_ROOM, "no room for a registration, even with what is "
-                           "idle evicted; see the limits on registered "
-                           "memory");
+        warn("no room for a registration, even with what is idle evicted; see "
+             "the limits on registered memory");
     }
     trace("acquire", nic, request, status);
     *out = e;
@@ -169,18 +161,16 @@ bool engine::others_pending(guard &, nic_id nic, span range) const
 // of the request, to where others are registered already.
 span engine::free_around(guard &, nic_id nic, span memory, span request) const
 {
-    span window                = window_of(request, settings_.chunk_size);
-    span room                  = hull(memory, window);
-    const address_index &index = nics_[nic].index;
-    for (cached_region *e = index.first(window); e != nullptr;
-         e                = index.next(e, window)) {
+    span window = window_of(request, settings_.chunk_size);
+    span room   = hull(memory, window);
+    nics_[nic].index.each(window, [&](const cached_region *e) {
         if (e->bytes.lo < memory.lo) {
             room.lo = std::min(std::max(room.lo, e->bytes.hi), memory.lo);
         }
         if (e->bytes.hi > memory.hi) {
             room.hi = std::max(std::min(room.hi, e->bytes.lo), memory.hi);
         }
-    }
+    });
     return room;
 }
 

@@ -20,8 +20,7 @@ void engine::keep(guard &, kept_regions *result, const cached_region *e)
 kept_regions engine::kept_of(guard &locked, const batch &retired)
 {
     kept_regions result;
-    for (const cached_region *e = retired.first(); e != nullptr;
-         e                      = e->rest->next_in_batch) {
+    for (const cached_region *e : retired) {
         keep(locked, &result, e);
     }
     return result;
@@ -51,8 +50,7 @@ void engine::need_each_use()
     kept_regions kept;
     {
         guard locked(lock_);
-        for (const cached_region *e = lru_.oldest(); e != nullptr;
-             e                      = e->rest->newer) {
+        for (const cached_region *e : lru_) {
             keep(locked, &kept, e);
         }
     }

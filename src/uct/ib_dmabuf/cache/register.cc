@@ -30,11 +30,11 @@ ucs_status_t engine::make(pending *work, cached_region **out)
     ucs_status_t status = UCS_OK;
     for (span range : ways) {
         work->made.range = range;
-        status           = try_range(work, range == pages);
+        work->exact      = range == pages;
+        status           = try_range(work);
         // What is not supported is not so for any size.
-        if (status == UCS_OK ||
-            (status == UCS_ERR_UNSUPPORTED && !work->persistent) ||
-            range == pages) {
+        if (status == UCS_OK || work->exact ||
+            (status == UCS_ERR_UNSUPPORTED && !work->persistent)) {
             break;
         }
     }
@@ -50,11 +50,11 @@ ucs_status_t engine::make(pending *work, cached_region **out)
 
 // Room for the range, then the registration; once more where there was no room
 // and something could be evicted.
-ucs_status_t engine::try_range(pending *work, bool exact)
+ucs_status_t engine::try_range(pending *work)
 {
     registered &made    = work->made;
     made.by_memory      = false;
-    ucs_status_t status = prepare(work, exact);
+    ucs_status_t status = prepare(work);
     if (status != UCS_OK) {
         return status;
     }
@@ -65,7 +65,7 @@ ucs_status_t engine::try_range(pending *work, bool exact)
         }
         return result;
     };
-    status      = exact && work->persistent ? persist(attempt) : attempt();
+    status      = work->insists() ? persist(attempt) : attempt();
     made.mapped = status == UCS_OK;
     if (status != UCS_OK) {
         guard locked(lock_);
@@ -81,11 +81,11 @@ ucs_status_t engine::try_range(pending *work, bool exact)
 
 // Reserves room for the range and for companions. For what is registered
 // already, in part, nothing is evicted: the pages of the request will do.
-ucs_status_t engine::prepare(pending *work, bool exact)
+ucs_status_t engine::prepare(pending *work)
 {
     guard locked(lock_);
     span range = work->made.range;
-    if (!exact &&
+    if (!work->exact &&
         !budget_.lacking(work->memory.device, range.size(), 1).nothing() &&
         nics_[work->nic].index.first(range) != nullptr) {
         return UCS_ERR_EXCEEDS_LIMIT;
@@ -177,35 +177,17 @@ bool engine::still_current(const memory_run &memory)
     return false;
 }
 
-// If the memory is still what it was when the work began. Takes out of what was
-// made all that has become a region; the rest is to be undone.
+// If the memory is still what it was when the work began.
 ucs_status_t engine::publish(pending *work, cached_region **out)
 {
-    registered *what    = &work->made;
     ucs_status_t status = UCS_OK;
     batch replaced;
-    *out = nullptr;
     {
         guard locked(lock_);
         if (work->released && !LEFT_OUT(released_look)) {
             return UCS_ERR_CANCELED;
         }
-        writer alone(references_);
-        unsigned left       = 0;
-        cached_region *made = nullptr;
-        for (unsigned i = 0; i < what->count; ++i) {
-            cached_region *e = add_region(alone, *work, i, &replaced);
-            if (e != nullptr) {
-                mapping::join(e, made);
-                made = e;
-                *out = e->nic == work->nic ? e : *out;
-                continue;
-            }
-            what->nic[left]      = what->nic[i];
-            what->handle[left++] = what->handle[i];
-        }
-        what->count = left;
-        what->mapped &= made == nullptr;
+        *out = add_regions(locked, work, &replaced);
         if (*out != nullptr) {
             add_reference(locked, *out);
             ++nics_[work->nic].used[(*out)->device];
@@ -223,6 +205,29 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
     }
     deregister(&replaced);
     return status;
+}
+
+// Takes out of what was made all that has become a region; the rest is to be
+// undone. The region of the NIC that the work is for, if there is one.
+cached_region *engine::add_regions(guard &, pending *work, batch *replaced)
+{
+    registered *what    = &work->made;
+    unsigned left       = 0;
+    cached_region *made = nullptr, *wanted = nullptr;
+    writer alone(references_);
+    for (unsigned i = 0; i < what->count; ++i) {
+        if (cached_region *e = add_region(alone, *work, i, replaced)) {
+            mapping::join(e, made);
+            made   = e;
+            wanted = e->nic == work->nic ? e : wanted;
+            continue;
+        }
+        what->nic[left]      = what->nic[i];
+        what->handle[left++] = what->handle[i];
+    }
+    what->count = left;
+    what->mapped &= made == nullptr;
+    return wanted;
 }
 
 // nullptr without memory, and if it would lie within another one.
@@ -260,14 +265,12 @@ bool engine::insert(writer &alone, cached_region *e, batch *replaced)
     if (index.find(e->bytes.lo, e->bytes.size()) != nullptr) {
         return false;
     }
-    for (cached_region *old = index.first(e->bytes); old != nullptr;) {
-        cached_region *next = index.next(old, e->bytes);
+    index.each(e->bytes, [&](cached_region *old) {
         if (e->bytes.covers(old->bytes)) {
             retire(alone, old, cause::replaced);
             replaced->push(old);
         }
-        old = next;
-    }
+    });
     if (!index.insert(e)) {
         return false;
     }

@@ -77,8 +77,7 @@ size_t engine::retire_all(guard &locked, batch *chosen, cause why,
     }
     {
         writer alone(references_);
-        for (cached_region *e = chosen->first(); e != nullptr;
-             e                = e->rest->next_in_batch) {
+        for (cached_region *e : *chosen) {
             retire(alone, e, why);
         }
     }
@@ -101,8 +100,7 @@ void engine::deregister(batch *claimed)
     }
     unsigned done             = 0;
     const uint32_t generation = generation_;
-    for (cached_region *e = claimed->first(); e != nullptr;
-         e                = e->rest->next_in_batch) {
+    for (cached_region *e : *claimed) {
         call_dereg(e->nic, e->handle, make_span(e->address, e->length),
                    name_of(e->why));
         // Whom it told has forked, and this is the child: all of it is the

@@ -39,9 +39,7 @@ cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
         return (limit == setting_is_auto) ? gpu.max_registered(device) : limit;
     };
     result.check_identity = (from.check_identity == on_off_auto::on);
-    result.warn           = [](const char *message) {
-        log_warn("ib_dmabuf: %s", message);
-    };
+    result.warn  = [](const char *message) { warn_once(message, message); };
     result.trace = log_event;
     return result;
 }
