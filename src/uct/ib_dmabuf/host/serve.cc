@@ -212,9 +212,7 @@ void look_at_ucp(const library &ucp, do_atomic atomics)
     }
     if (found != nullptr) {
         const std::lock_guard<std::mutex> guard(mutex);
-        if (!divert_atomics(found, atomics)) {
-            why = "too many others came first";
-        }
+        why = divert_atomics(found, atomics);
     }
     if (why != nullptr) {
         log_debug("ib_dmabuf: %s: the CPU does atomic operations of messages "

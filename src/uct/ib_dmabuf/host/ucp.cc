@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucp.h"
 #include "ucp_types.h"
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -25,7 +26,7 @@ struct [[gnu::packed]] message {
     uint8_t operands[2 * sizeof(uint64_t)];
 };
 
-uint64_t operand(const message &from, unsigned index)
+uint64_t operand(const message &from, size_t index)
 {
     uint64_t value = 0; // little endian
     memcpy(&value, &from.operands[index * from.header.length],
@@ -119,27 +120,34 @@ ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why)
                (!ucp.has(reinterpret_cast<const void *>(now.cb)) ||
                 !ucp.has(reinterpret_cast<const void *>(now.proxy_cb)))) {
         *why = "its handler is somebody else's";
-    } else if (!is_writable(&handler->cb) || !is_writable(&handler->proxy_cb)) {
-        *why = "its handler cannot be written";
     }
     return (*why == nullptr) ? handler : nullptr;
 }
 
-bool divert_atomics(ucp_am_handler_t *handler, do_atomic by)
+const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by)
 {
+    size_t index = 0;
+
     if (is_ours(handler->cb)) {
-        return true;
+        return nullptr;
     }
-    if (count == originals.size()) {
-        return false;
+    // A library may have been closed and opened anew.
+    while ((index < count) && (originals[index].cb != handler->cb)) {
+        ++index;
+    }
+    if (index == originals.size()) {
+        return "too many others came first";
+    }
+    if (!is_writable(&handler->cb) || !is_writable(&handler->proxy_cb)) {
+        return "its handler cannot be written";
     }
     done_by          = by;
-    originals[count] = {handler->cb, handler->proxy_cb};
+    originals[index] = {handler->cb, handler->proxy_cb};
+    count            = std::max(count, index + 1);
     // Other threads may be making workers.
-    std::atomic_ref(handler->cb).store(ours[count].cb);
-    std::atomic_ref(handler->proxy_cb).store(ours[count].proxy_cb);
-    ++count;
-    return true;
+    std::atomic_ref(handler->cb).store(ours[index].cb);
+    std::atomic_ref(handler->proxy_cb).store(ours[index].proxy_cb);
+    return nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

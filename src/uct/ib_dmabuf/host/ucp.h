@@ -44,9 +44,9 @@ struct ucp_am_handler_t;
 ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why);
 
 // All workers that are made from now on ask `by` first, which is always the
-// same. Memory only; once for each handler, and of several threads only one may
-// call. False: there are too many.
-bool divert_atomics(ucp_am_handler_t *handler, do_atomic by);
+// same. Null also if they do already, else why they will not. Memory only; of
+// several threads only one may call.
+const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by);
 
 } // namespace ucx_ib_dmabuf
 
