@@ -17,7 +17,7 @@ export UCX_TLS=${UCX_TLS:-rc,cuda}
 # From 1.16 on a pipeline's fragments would be 512 MiB of GPU memory, which 1.23
 # exports again and again where it keeps no memory types
 # (docs/ucx-generations.md).
-export UCX_RNDV_FRAG_ALLOC_COUNT=host:128,cuda:4
+export UCX_RNDV_FRAG_ALLOC_COUNT=${UCX_RNDV_FRAG_ALLOC_COUNT:-host:128,cuda:4}
 
 # What this UCX does where a registration fails after it has chosen a protocol
 # (docs/ucx-generations.md): "stages", 1.13, with a copy of ours; "ends" with an

@@ -14,11 +14,12 @@ build=$top_builddir/test/sanitize/build-$(basename "$0" .tap)
 # shellcheck disable=SC2034 # for those who source this
 suppressions=$top_srcdir/test/sanitize
 
-# build_tests SANITIZERS: stops the script if it fails.
+# build_tests SANITIZERS: stops the script if it fails. Lines (-g1) are all that
+# their reports have of debug information.
 build_tests() {
     local arguments=("--with-ucx=$UCX_PREFIX" "--with-ucx-src=$UCX_SRC"
                      "--with-cuda=$CUDA_DIR" "--enable-sanitizer=$1"
-                     CFLAGS='-g -O1' CXXFLAGS='-g -O1')
+                     CFLAGS='-g1 -O1' CXXFLAGS='-g1 -O1')
     mkdir -p "$build"
     if ! {
         { [ "$build/config.status" -nt "$top_srcdir/configure" ] ||
