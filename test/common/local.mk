@@ -5,6 +5,9 @@ noinst_HEADERS += test/common/driver.h test/common/fds.h test/common/gpu.h \
                   test/common/ucx_headers.h \
                   test/common/sim.h
 
+# In Python.
+dist_noinst_DATA += test/common/gpu.py
+
 # The cache's world, simulated: tables.
 fakes_sources = test/common/fakes.cc test/common/fakes.h
 

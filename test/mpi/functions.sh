@@ -206,3 +206,62 @@ expect_silence() {
         ok "$1"
     fi
 }
+
+# What follows runs on the Open MPI that test/setup/openmpi.sh builds with CUDA.
+use_cuda_mpi() {
+    [ -n "${UCX_IB_DMABUF_CUDA_MPI:-}" ] || {
+        skip "CUDA-aware Open MPI" "UCX_IB_DMABUF_CUDA_MPI names none"
+        done_testing
+    }
+    export UCX_IB_DMABUF_MPI=$UCX_IB_DMABUF_CUDA_MPI
+}
+
+# The system's: one that is not at fixed addresses has libraries below it in the lab,
+# which OpenSHMEM takes for the program's own data.
+mpi_python=/usr/bin/python3.11
+
+# use_python FOLDER MODULE: a Python of the version that the wheels are for, with that
+# module in the folder; skips the script where either is missing.
+use_python() {
+    if [ ! -e "$1/$2" ] && [ ! -e "$1/$2.py" ]; then
+        skip "$2" "it is not in '$1'"
+        done_testing
+    elif [ ! -x "$mpi_python" ]; then
+        skip "$2" "there is no $mpi_python"
+        done_testing
+    fi
+    export PYTHONPATH=$1:$top_srcdir/test/common PYTHONDONTWRITEBYTECODE=1
+}
+
+# run_python RANKS PROGRAM [ARGUMENT]...: a program of this folder, which prints
+# results as mpi_tests does. It is given the seed first.
+run_python() {
+    local ranks=$1 program=$2 seed=${MPI_TESTS_SEED:-$RANDOM}
+    shift 2
+    note "$ranks ranks of $program $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
+    with_mpi "$ranks" "$mpi_python" "$top_srcdir/test/mpi/$program" "$seed" "$@"
+    pass_results $? "$program"
+}
+
+# ends_as_ucx RANKS NAME COMMAND...: without the plug-in the job ends, as somebody
+# touches a GPU's memory with the CPU; with the plug-in it does not come further, nor
+# does it hang or get wrong bytes.
+ends_as_ucx() {
+    local ranks=$1 name=$2 with status
+    shift 2
+    for with in n y; do
+        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$ranks" "$@"
+        status=$?
+        if [ $status -ne 0 ] && grep -q 'Segmentation fault' "$mpi_errors"; then
+            ok "$name ends the job, plug-in: $with"
+        else
+            nok "$name ends the job, plug-in: $with (status $status)"
+            note "$(tail -n 20 "$mpi_output" "$mpi_errors")"
+        fi
+    done
+}
+
+# The same of a group of mpi_tests.
+ends_by_itself() {
+    ends_as_ucx "$1" "$2" "$mpi_programs/mpi_tests" any 1 "$3"
+}

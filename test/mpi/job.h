@@ -82,7 +82,7 @@ enum class staging {
 };
 
 struct test_case {
-    const char *group;
+    std::string group;
     std::string name;
     void (*run)(job &, memory, memory);
     memory first     = memory::host;
@@ -100,6 +100,11 @@ void add_edges(std::vector<test_case> *cases);
 void add_storm(std::vector<test_case> *cases);
 void add_lifetime(std::vector<test_case> *cases);
 void add_pinned(std::vector<test_case> *cases);
+void add_all_collectives(std::vector<test_case> *cases);
+void add_reductions(std::vector<test_case> *cases);
+void add_datatypes(std::vector<test_case> *cases);
+void add_communicators(std::vector<test_case> *cases);
+void add_windows(std::vector<test_case> *cases);
 
 } // namespace ucx_ib_dmabuf::test
 

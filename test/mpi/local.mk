@@ -2,6 +2,10 @@
 mpi_lab_tests = \
     test/mpi/messages.lab \
     test/mpi/collectives.lab \
+    test/mpi/cuda_aware.lab \
+    test/mpi/windows.lab \
+    test/mpi/mpi4py.lab \
+    test/mpi/shmem.lab \
     test/mpi/reuse.lab \
     test/mpi/perftest.lab \
     test/mpi/faults.lab \
@@ -34,7 +38,7 @@ dist_check_SCRIPTS += \
     test/mpi/staging_pairs \
     test/mpi/touches.tap
 
-dist_noinst_DATA += docs/demo.md
+dist_noinst_DATA += docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
 
 mpi_common_sources = \
     test/mpi/buffer.cc \
@@ -59,7 +63,12 @@ test_mpi_mpi_staging_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_tests_sources = \
+    test/mpi/all_collectives.cc \
     test/mpi/collectives.cc \
+    test/mpi/communicators.cc \
+    test/mpi/compared.cc \
+    test/mpi/compared.h \
+    test/mpi/datatypes.cc \
     test/mpi/devices.cc \
     test/mpi/edges.cc \
     test/mpi/exchange.cc \
@@ -69,9 +78,11 @@ mpi_tests_sources = \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
     test/mpi/pinned.cc \
+    test/mpi/reductions.cc \
     test/mpi/reuse.cc \
     test/mpi/storm.cc \
     test/mpi/tests.cc \
+    test/mpi/windows.cc \
     $(mpi_common_sources)
 test_mpi_mpi_tests_SOURCES  = $(mpi_tests_sources)
 test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)

@@ -173,9 +173,14 @@ uint64_t run_groups(job &in, int argc, char **argv)
     add_lifetime(&cases);
     add_pinned(&cases);
     add_storm(&cases);
+    add_all_collectives(&cases);
+    add_reductions(&cases);
+    add_datatypes(&cases);
+    add_communicators(&cases);
+    add_windows(&cases);
     for (int i = 3; i < argc; ++i) {
         for (const test_case &one : cases) {
-            if (!std::strcmp(one.group, argv[i])) {
+            if (one.group == argv[i]) {
                 run_case(in, one, argv[1]);
                 staged += in.staged;
             }

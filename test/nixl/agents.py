@@ -9,58 +9,19 @@ their own. The last line says how much each copied to do that, and how much was
 in blocks so small that UCX may copy them.
 """
 
-import ctypes
 import os
 import random
 import sys
 import time
 
 import _bindings as nixl  # of the wheel, without the packages that its API wants
+from gpu import Gpu
 
 POOL = 8 << 20
 ROUNDS = 2  # each with a pool of its own, at the old one's address
 SIZES = [1, 4096, 65537, 1 << 20, (2 << 20) + 3]
 LISTS = [1, 1, 1, 16]  # blocks of a transfer
 SMALL = 64
-
-
-class Gpu:
-    """Memory of a GPU, through the driver."""
-
-    def __init__(self, device):
-        self.driver = ctypes.CDLL("libcuda.so.1")
-        self.device = device
-        self.copied = 0
-        self.small = 0  # bytes that UCX may have copied
-        context = ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name, *arguments):
-        result = getattr(self.driver, name)(*arguments)
-        if result != 0:
-            raise RuntimeError(f"{name}: CUDA error {result}")
-
-    def allocate(self, size):
-        address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
-        return address.value
-
-    def free(self, address):
-        self.call("cuMemFree_v2", ctypes.c_uint64(address))
-
-    def write(self, address, data):
-        self.copied += len(data)
-        self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), bytes(data),
-                  ctypes.c_size_t(len(data)))
-
-    def read(self, address, size):
-        self.copied += size
-        data = ctypes.create_string_buffer(size)
-        self.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address),
-                  ctypes.c_size_t(size))
-        return data.raw
 
 
 def listed(kind, descriptors):
@@ -195,6 +156,7 @@ def one_round(turn, agent, gpu, choose):
 def run(name, folder, seed):
     other = {"writer": "owner", "owner": "writer"}[name]
     gpu = Gpu(0 if name == "writer" else 1)
+    gpu.small = 0  # bytes that UCX may have copied
     agent = Agent(name, other, folder)
     choose = random.Random(seed)
     steps = sum(one_round(turn, agent, gpu, choose) for turn in range(ROUNDS))

@@ -3,8 +3,10 @@ TAP_TESTS  += test/setup/setup.tap
 EXTRA_DIST += \
     test/setup/common.sh \
     test/setup/kernel.sh \
+    test/setup/mpi4py.sh \
     test/setup/mpi_wheel.sh \
     test/setup/mpi_wheels \
+    test/setup/openmpi.sh \
     test/setup/packages.sh \
     test/setup/setup.tap \
     test/setup/ucx.sh \

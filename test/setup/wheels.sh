@@ -16,7 +16,8 @@ get_wheel() {
         say "$3: downloading $requirement"
         quietly "$log" pip download --no-deps --only-binary :all: \
             --implementation cp --python-version 3.11 --abi cp311 --abi none \
-            --platform manylinux_2_28_x86_64 --dest "$downloads" "$requirement"
+            --platform manylinux_2_28_x86_64 --platform manylinux1_x86_64 \
+            --dest "$downloads" "$requirement"
         wheel=$(compgen -G "$downloads/${name//-/_}-${requirement##*==}-*.whl")
     }
     echo "$sum  $wheel" | sha256sum --check --status || {

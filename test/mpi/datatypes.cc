@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Derived datatypes, with holes and without, and the ways of sending beside
+// MPI_Send: for an MPI that is built with CUDA, which packs memory of GPUs.
+#include "compared.h"
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t room = 1 << 20; // of each buffer; what a type reaches is less
+
+struct made_type {
+    const char *name;
+    bool holes;
+    MPI_Datatype (*make)();
+    int count; // of them, in a large message
+};
+
+MPI_Datatype vector_of(int blocks, int length, int stride)
+{
+    MPI_Datatype type;
+
+    MPI_Type_vector(blocks, length, stride, MPI_DOUBLE, &type);
+    return type;
+}
+
+MPI_Datatype indexed()
+{
+    const int lengths[] = {3, 1, 10, 2};
+    const int places[]  = {20, 0, 5, 31};
+    MPI_Datatype type;
+
+    MPI_Type_indexed(4, lengths, places, MPI_INT, &type);
+    return type;
+}
+
+// As a compiler lays out {char; double; int[3]}, or packed.
+MPI_Datatype structure(bool packed)
+{
+    const int lengths[]        = {1, 1, 3};
+    const MPI_Aint aligned[]   = {0, 8, 16};
+    const MPI_Aint unaligned[] = {0, 1, 9};
+    const MPI_Datatype types[] = {MPI_CHAR, MPI_DOUBLE, MPI_INT};
+    MPI_Datatype inner, type;
+
+    MPI_Type_create_struct(3, lengths, packed ? unaligned : aligned, types,
+                           &inner);
+    MPI_Type_create_resized(inner, 0, packed ? 21 : 32, &type);
+    MPI_Type_free(&inner);
+    return type;
+}
+
+MPI_Datatype subarray()
+{
+    const int sizes[] = {40, 50}, part[] = {13, 17}, start[] = {9, 21};
+    MPI_Datatype type;
+
+    MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_FLOAT,
+                             &type);
+    return type;
+}
+
+const made_type types[] = {
+    {"a vector without holes", false, [] { return vector_of(10, 7, 7); }, 300},
+    {"a packed structure", false, [] { return structure(true); }, 9001},
+    {"a vector", true, [] { return vector_of(10, 7, 12); }, 300},
+    {"a column", true, [] { return vector_of(8000, 1, 13); }, 1},
+    {"indexed blocks", true, indexed, 3000},
+    {"a structure", true, [] { return structure(false); }, 9001},
+    {"a subarray", true, subarray, 100},
+};
+
+int peer_of(const job &in)
+{
+    return in.rank ^ 1;
+}
+
+two_buffers with_room(two_buffers kinds)
+{
+    kinds.sent = kinds.received = room;
+    return kinds;
+}
+
+// To the same type, and between it and its bytes.
+void exchange_type(job &in, const two_buffers &with, const made_type &one,
+                   int count)
+{
+    MPI_Datatype type = one.make();
+    int size          = 0;
+
+    MPI_Type_commit(&type);
+    MPI_Type_size(type, &size);
+    for (int way = 0; way < 3; ++way) {
+        const bool from = way != 1, into = way != 2;
+        const auto run = [&](uint8_t *send, uint8_t *receive) {
+            MPI_Sendrecv(send, from ? count : count * size,
+                         from ? type : MPI_BYTE, peer_of(in), way, receive,
+                         into ? count : count * size, into ? type : MPI_BYTE,
+                         peer_of(in), way, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        };
+        compare_with_host(in, with, run, !one.holes && count > 1);
+    }
+    MPI_Type_free(&type);
+}
+
+void run_types(job &in, bool holes, memory first, memory second)
+{
+    const two_buffers with = with_room(same_kinds(in, first, second));
+
+    for (const made_type &one : types) {
+        const std::string before = in.failure;
+        if (one.holes == holes) {
+            exchange_type(in, with, one, 1);
+            exchange_type(in, with, one, one.count);
+        }
+        if (before.empty() && !in.failure.empty()) {
+            in.failure = one.name + (": " + in.failure);
+        }
+    }
+}
+
+void run_without_holes(job &in, memory first, memory second)
+{
+    run_types(in, false, first, second);
+}
+
+void run_with_holes(job &in, memory first, memory second)
+{
+    run_types(in, true, first, second);
+}
+
+// MPI's own copies within a rank: from a type to packed bytes, and back.
+void run_pack(job &in, memory first, memory second)
+{
+    for (const made_type &one : types) {
+        MPI_Datatype type = one.make();
+        MPI_Type_commit(&type);
+        const auto run = [&](uint8_t *send, uint8_t *receive) {
+            int at = 0;
+            MPI_Pack(send, one.count, type, receive, room, &at, MPI_COMM_SELF);
+            at = 0;
+            MPI_Unpack(receive, room, &at, send, one.count, type,
+                       MPI_COMM_SELF);
+        };
+        compare_with_host(in, with_room(crossed_kinds(first, second)), run,
+                          false);
+        MPI_Type_free(&type);
+    }
+}
+
+// In a type with holes and without; MPI keeps what goes in memory of its own.
+void run_replace(job &in, memory first, memory second)
+{
+    for (const made_type &one : types) {
+        MPI_Datatype type = one.make();
+        MPI_Type_commit(&type);
+        for (int count : {1, one.count}) {
+            const auto run = [&](uint8_t *, uint8_t *receive) {
+                MPI_Sendrecv_replace(receive, count, type, peer_of(in), 0,
+                                     peer_of(in), 0, MPI_COMM_WORLD,
+                                     MPI_STATUS_IGNORE);
+            };
+            compare_with_host(in, with_room(same_kinds(in, first, second)), run,
+                              false);
+        }
+        MPI_Type_free(&type);
+    }
+}
+
+using send_call = void (*)(const void *, int, int, int, MPI_Comm);
+
+const struct {
+    const char *name;
+    send_call send;
+} ways[] = {
+    {"MPI_Ssend",
+     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+         MPI_Ssend(data, length, MPI_BYTE, peer, tag, comm);
+     }},
+    {"MPI_Bsend",
+     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+         std::vector<char> kept(room + MPI_BSEND_OVERHEAD);
+         void *was;
+         int size;
+         MPI_Buffer_attach(kept.data(), static_cast<int>(kept.size()));
+         MPI_Bsend(data, length, MPI_BYTE, peer, tag, comm);
+         MPI_Buffer_detach(&was, &size); // waits
+     }},
+    {"MPI_Issend",
+     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+         MPI_Request request;
+         MPI_Issend(data, length, MPI_BYTE, peer, tag, comm, &request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+     }},
+    {"MPI_Ssend_init",
+     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+         MPI_Request request;
+         MPI_Ssend_init(data, length, MPI_BYTE, peer, tag, comm, &request);
+         MPI_Start(&request);
+         MPI_Wait(&request, MPI_STATUS_IGNORE);
+         MPI_Request_free(&request);
+     }},
+};
+
+// What MPI_Probe and its like have found is received where they say.
+void receive(int way, void *data, int peer, int tag, MPI_Comm comm)
+{
+    MPI_Status status;
+    MPI_Message message;
+    MPI_Request request;
+    int length = 0, found = 0;
+
+    if (way == 0) {
+        MPI_Probe(peer, tag, comm, &status);
+    } else if (way == 1) {
+        MPI_Mprobe(peer, MPI_ANY_TAG, comm, &message, &status);
+    } else {
+        while (!found) {
+            MPI_Improbe(MPI_ANY_SOURCE, tag, comm, &found, &message, &status);
+        }
+    }
+    MPI_Get_count(&status, MPI_BYTE, &length);
+    if (way == 0) {
+        MPI_Recv(data, length, MPI_BYTE, peer, tag, comm, MPI_STATUS_IGNORE);
+    } else if (way == 1) {
+        MPI_Mrecv(data, length, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Imrecv(data, length, MPI_BYTE, &message, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
+void run_ways(job &in, memory first, memory second)
+{
+    for (const auto &one : ways) {
+        const bool copies = one.name == std::string("MPI_Bsend");
+        for (int way = 0; way < 3; ++way) {
+            for (int length : {1, 4097, static_cast<int>(room) - 3}) {
+                const auto run = [&](uint8_t *send, uint8_t *into) {
+                    for (int turn = 0; turn < 2; ++turn) {
+                        if (in.rank % 2 == turn) {
+                            one.send(send, length, peer_of(in), way,
+                                     MPI_COMM_WORLD);
+                        } else {
+                            receive(way, into, peer_of(in), way,
+                                    MPI_COMM_WORLD);
+                        }
+                    }
+                };
+                compare_with_host(
+                    in, with_room(same_kinds(in, first, second)), run,
+                    !copies && static_cast<size_t>(length) >= rendezvous);
+            }
+        }
+    }
+}
+
+} // namespace
+
+void add_datatypes(std::vector<test_case> *cases)
+{
+    const memory host = memory::host, device = memory::device;
+    const auto add = [cases](memory first, memory second, staging expected) {
+        const std::string kinds =
+            std::string(": ") + name_of(first) + ", " + name_of(second);
+        const auto push = [&](const char *name,
+                              void (*run)(job &, memory, memory)) {
+            cases->push_back(
+                {"datatypes", name + kinds, run, first, second, expected});
+        };
+        push("datatypes without holes", run_without_holes);
+        push("datatypes with holes", run_with_holes);
+        // Open MPI looks at where the data is, not where its packed form is.
+        if (first != memory::host) {
+            push("MPI_Pack and MPI_Unpack", run_pack);
+        }
+        push("MPI_Sendrecv_replace", run_replace);
+        push("ways of sending, and probes", run_ways);
+    };
+
+    add(device, device, staging::follows);
+    add(host, device, staging::follows);
+    add(device, host, staging::follows);
+    add(memory::pool, device, staging::follows);
+    add(memory::managed, device, staging::any);
+}
+
+} // namespace ucx_ib_dmabuf::test

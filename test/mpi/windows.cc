@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One-sided communication: windows over memory of every kind, put, get and
+// accumulate, with each way of synchronising.
+#include "compared.h"
+#include <mpi.h>
+
+namespace ucx_ib_dmabuf::test {
+namespace {
+
+constexpr size_t element = sizeof(uint64_t);
+constexpr MPI_Aint shift = 3; // elements before what is written or read
+
+MPI_Datatype type()
+{
+    return MPI_UINT64_T;
+}
+
+// What one rank does to its peer's window.
+struct access {
+    int count; // elements
+    int peer;
+    MPI_Win window;
+    uint8_t *mine; // not in the window
+};
+
+using operation = void (*)(const access &);
+
+const struct {
+    const char *group; // the end of its name
+    const char *name;
+    bool moves; // no bytes are computed
+    operation run;
+} operations[] = {
+    {"put", "MPI_Put", true,
+     [](const access &a) {
+         MPI_Put(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+                 a.window);
+     }},
+    {"get", "MPI_Get", true,
+     [](const access &a) {
+         MPI_Get(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+                 a.window);
+     }},
+    {"accumulate", "MPI_Accumulate", false,
+     [](const access &a) {
+         MPI_Accumulate(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+                        MPI_SUM, a.window);
+     }},
+    {"replace", "MPI_Accumulate, MPI_REPLACE", false,
+     [](const access &a) {
+         MPI_Accumulate(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+                        MPI_REPLACE, a.window);
+     }},
+    {"accumulate", "MPI_Get_accumulate", false,
+     [](const access &a) {
+         MPI_Get_accumulate(a.mine, a.count / 2, type(),
+                            a.mine + a.count / 2 * element, a.count / 2, type(),
+                            a.peer, shift, a.count / 2, type(), MPI_BXOR,
+                            a.window);
+     }},
+};
+
+// What only one element takes part in.
+const struct {
+    const char *name;
+    operation run;
+} atomics[] = {
+    {"MPI_Fetch_and_op",
+     [](const access &a) {
+         MPI_Fetch_and_op(a.mine, a.mine + element, type(), a.peer, shift,
+                          MPI_SUM, a.window);
+     }},
+    {"MPI_Compare_and_swap",
+     [](const access &a) {
+         MPI_Compare_and_swap(a.mine, a.mine + element, a.mine + 2 * element,
+                              type(), a.peer, shift, a.window);
+     }},
+};
+
+// Each begins and ends an epoch around the operation.
+const struct {
+    const char *name;
+    void (*run)(const access &, operation);
+} synchronisations[] = {
+    {"fence",
+     [](const access &a, operation run) {
+         MPI_Win_fence(0, a.window);
+         run(a);
+         MPI_Win_fence(0, a.window);
+     }},
+    {"lock",
+     [](const access &a, operation run) {
+         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, a.peer, 0, a.window);
+         run(a);
+         MPI_Win_unlock(a.peer, a.window);
+     }},
+    {"lock_all and flush",
+     [](const access &a, operation run) {
+         MPI_Win_lock_all(0, a.window);
+         run(a);
+         MPI_Win_flush(a.peer, a.window);
+         MPI_Win_unlock_all(a.window);
+     }},
+    {"post, start, complete, wait",
+     [](const access &a, operation run) {
+         MPI_Group all, one;
+         MPI_Win_get_group(a.window, &all);
+         MPI_Group_incl(all, 1, &a.peer, &one);
+         MPI_Win_post(one, 0, a.window);
+         MPI_Win_start(one, 0, a.window);
+         run(a);
+         MPI_Win_complete(a.window);
+         MPI_Win_wait(a.window);
+         MPI_Group_free(&one);
+         MPI_Group_free(&all);
+     }},
+};
+
+// The window is over what is received, the rank's own memory is what it sends.
+template <typename Synchronisation>
+void run_one(job &in, memory mine, memory window, int count,
+             const Synchronisation &epoch, operation run, bool large)
+{
+    const auto elements = static_cast<size_t>(count);
+    two_buffers with    = crossed_kinds(mine, window);
+
+    with.sent     = elements * element;
+    with.received = (elements + 2 * shift) * element;
+    compare_with_host(
+        in, with,
+        [&](uint8_t *send, uint8_t *receive) {
+            access a = {count, in.rank ^ 1, MPI_WIN_NULL, send};
+            MPI_Win_create(receive, static_cast<MPI_Aint>(with.received),
+                           element, MPI_INFO_NULL, MPI_COMM_WORLD, &a.window);
+            MPI_Barrier(MPI_COMM_WORLD);
+            epoch.run(a, run);
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Win_free(&a.window);
+        },
+        large);
+}
+
+void note_which(job &in, const std::string &before, const std::string &what)
+{
+    if (before.empty() && !in.failure.empty()) {
+        in.failure = what + ": " + in.failure;
+    }
+}
+
+template <size_t index, bool large>
+void run_operation(job &in, memory mine, memory window)
+{
+    const auto &one = operations[index];
+
+    for (const auto &epoch : synchronisations) {
+        const std::string before = in.failure;
+        for (int count : {2, 500, 8192, 40010}) {
+            const bool is_large =
+                static_cast<size_t>(count) * element >= rendezvous;
+            if (is_large == large) {
+                run_one(in, mine, window, count, epoch, one.run,
+                        is_large && one.moves);
+            }
+        }
+        note_which(in, before, epoch.name);
+    }
+}
+
+void run_atomics(job &in, memory mine, memory window)
+{
+    for (const auto &one : atomics) {
+        for (const auto &epoch : synchronisations) {
+            const std::string before = in.failure;
+            run_one(in, mine, window, 8, epoch, one.run, false);
+            note_which(in, before, one.name + std::string(", ") + epoch.name);
+        }
+    }
+}
+
+// Groups are called as device-host-small-put: the memory of who calls, of the
+// window, how much, what is done. Each MPI ends in some of them, so they are
+// many.
+template <size_t... index>
+void add_operations(std::vector<test_case> *cases, memory mine, memory window,
+                    std::index_sequence<index...>)
+{
+    const std::string first = name_of(mine), second = name_of(window),
+                      kinds =
+                          ": " + first + ", a window of " + second + " memory",
+                      prefix = first + "-" + second + "-";
+
+    (
+        [&] {
+            const auto &one       = operations[index];
+            const std::string end = std::string("-") + one.group;
+            cases->push_back({prefix + "large" + end,
+                              one.name + (", large" + kinds),
+                              run_operation<index, true>, mine, window,
+                              one.moves ? staging::follows : staging::any});
+            cases->push_back(
+                {prefix + "small" + end, one.name + (", small" + kinds),
+                 run_operation<index, false>, mine, window, staging::any});
+        }(),
+        ...);
+    cases->push_back({prefix + "atomics",
+                      "MPI_Fetch_and_op, MPI_Compare_and_swap" + kinds,
+                      run_atomics, mine, window, staging::any});
+}
+
+} // namespace
+
+void add_windows(std::vector<test_case> *cases)
+{
+    for (memory mine : {memory::device, memory::host}) {
+        for (memory window : {memory::device, memory::host}) {
+            add_operations(cases, mine, window,
+                           std::make_index_sequence<std::size(operations)>());
+        }
+    }
+}
+
+} // namespace ucx_ib_dmabuf::test
