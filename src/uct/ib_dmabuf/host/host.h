@@ -75,6 +75,10 @@ private:
     make_domain make_         = nullptr;
 };
 
+// Whether any copy of UCX that is loaded has its module for CUDA. Calls the
+// dynamic loader; may throw std::bad_alloc.
+bool any_ucx_has_cuda();
+
 // Looks for copies of UCX that are new since the last time, and serves those
 // that `prepare` wants; it is asked with no lock held, and by two threads about
 // the same copy if both look at once. The first copy is the one whose log,

@@ -22,7 +22,8 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/trial.h
 libib_dmabuf_md_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
 libib_dmabuf_md_la_LIBADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_report.la
+    libib_dmabuf_cache.la libib_dmabuf_verbs.la \
+    libib_dmabuf_fault.la libib_dmabuf_report.la
 
 # UCX's module loader and ours open libuct_ib_dmabuf.so.0; UCX's looks for the
 # suffix that its own libucs has, so all three names are installed. It is linked with

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugin.h"
+#include "../fault/handler.h"
+#include "../host/host.h"
 #include "../host/log.h"
 #include "nic.h"
 #include <cstring>
@@ -125,13 +127,18 @@ try {
 }
 
 plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
-    : gpu_(std::move(gpu)), cache_(*gpu_, cache_settings_of(config, *gpu_))
+    : gpu_(std::move(gpu)),
+      touched_(any_ucx_has_cuda() ? nullptr : gpu_->known_to_handlers()),
+      cache_(*gpu_, cache_settings_of(config, *gpu_))
 {
 }
 
 // Memory that is new cannot be what was registered there, either.
 void plugin::on_change(uintptr_t address, size_t length) noexcept
 {
+    if (touched_ != nullptr) {
+        tell_of_touches(touched_);
+    }
     cache_.invalidate(address, length);
 }
 

@@ -46,6 +46,8 @@ private:
     bool on_out_of_memory() noexcept override { return cache_.flush(); }
 
     const std::unique_ptr<gpu_vendor> gpu_;
+    // Null where UCX has CUDA: an MPI over it most likely has, too.
+    const gpu_vendor::known_test touched_;
     cache cache_;
     trials trials_;
     std::atomic<uint64_t> staged_operations_{0};
