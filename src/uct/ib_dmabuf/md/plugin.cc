@@ -109,6 +109,9 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 plugin *plugin::get() noexcept
 try {
     static std::mutex mutex;
+    // The loader is asked before the lock is taken.
+    const bool ucx_has_cuda =
+        (instance.load() == nullptr) && any_ucx_has_cuda();
     std::lock_guard<std::mutex> guard(mutex);
 
     if (instance.load() == nullptr) {
@@ -116,7 +119,7 @@ try {
         if (!gpu) {
             return nullptr;
         }
-        auto *created = new plugin(std::move(gpu));
+        auto *created = new plugin(std::move(gpu), ucx_has_cuda);
         created->gpu().watch(*created);
         instance.store(created);
     }
@@ -126,9 +129,9 @@ try {
     return nullptr;
 }
 
-plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
+plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
     : gpu_(std::move(gpu)),
-      touched_(any_ucx_has_cuda() ? nullptr : gpu_->known_to_handlers()),
+      touched_(ucx_has_cuda ? nullptr : gpu_->known_to_handlers()),
       cache_(*gpu_, cache_settings_of(config, *gpu_))
 {
 }

@@ -39,7 +39,7 @@ public:
     text counters() const noexcept;
 
 private:
-    explicit plugin(std::unique_ptr<gpu_vendor> gpu);
+    plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda);
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
     void on_events_missed(const char *why) noexcept override;
