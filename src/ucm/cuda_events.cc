@@ -278,6 +278,11 @@ bool cuda_events_complete() noexcept
     return ucm::immortal<ucm::installer>().complete();
 }
 
+bool cuda_events_saw_allocation(uintptr_t address) noexcept
+{
+    return ucm::is_announced(address);
+}
+
 std::string cuda_events_missing() noexcept
 {
     return ucm::immortal<ucm::installer>().missing();

@@ -74,6 +74,11 @@ using reclaim_handler = bool (*)(void *arg);
 // held, not for an allocation within the handler. It must not throw.
 void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
 
+// Whether an address lies in CUDA memory whose allocation was seen; memory that
+// was there before the hooks, and what is mapped (cuMemMap), are not known. For
+// signal handlers: waits for no lock, takes no memory, calls no driver.
+bool cuda_events_saw_allocation(uintptr_t address) noexcept;
+
 // Whether a UCM_EVENT_MEM_TYPE_FREE says that any CUDA memory may be going: a
 // context, a device or a graph's memory is being torn down and the ranges are
 // not all known. HANDLE THIS: drop every region.

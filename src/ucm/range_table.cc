@@ -2,6 +2,7 @@
 #include "range_table.h"
 #include <algorithm>
 #include <new>
+#include <sched.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
@@ -53,6 +54,26 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
         entry.exact = false;
     }
     return size;
+}
+
+bool range_table::covers(uint64_t address) noexcept
+{
+    for (shard &part : shards_) {
+        std::unique_lock<std::mutex> guard(part.lock, std::try_to_lock);
+        for (int tries = 1; !guard.owns_lock() && (tries < 1000); ++tries) {
+            sched_yield();
+            guard.try_lock();
+        }
+        if (!guard.owns_lock()) {
+            continue;
+        }
+        for (const auto &[base, entry] : part.entries) {
+            if (address - base < entry.size) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 std::vector<memory_range> range_table::take_owned(uint64_t owner)

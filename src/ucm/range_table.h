@@ -60,6 +60,11 @@ public:
         act(step::doubt, seen.base, seen.serial);
     }
 
+    // Whether an address lies in an allocation, retired or not. For signal
+    // handlers: waits for no lock. What another thread is changing just now may
+    // be missed, as may all if the caller itself was interrupted in here.
+    bool covers(uint64_t address) noexcept;
+
     // A number that grows with each insertion.
     uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
 

@@ -364,6 +364,11 @@ void note_graph_memory()
     note_gap(gap::graphs);
 }
 
+bool is_announced(uint64_t address) noexcept
+{
+    return ranges().covers(address);
+}
+
 void follow_ucx_events()
 {
     static std::once_flag once;

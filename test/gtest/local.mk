@@ -8,4 +8,5 @@ include test/gtest/host/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
 endif
+include test/gtest/fault/local.mk
 include test/gtest/verbs/local.mk

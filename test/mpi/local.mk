@@ -13,6 +13,7 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/host.lab \
     test/mpi/stock.lab \
+    test/mpi/touched.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/mappings.lab \

@@ -119,6 +119,21 @@ TEST(RangeTable, ShowsWhatIsNewer)
     EXPECT_EQ(BASE + MIB, newer[0].base);
 }
 
+TEST(RangeTable, CoversWhatIsThere)
+{
+    range_table table;
+    table.insert({BASE, MIB});
+    table.insert({BASE + 2 * MIB, MIB, POOL});
+    EXPECT_TRUE(table.covers(BASE));
+    EXPECT_TRUE(table.covers(BASE + MIB - 1));
+    EXPECT_FALSE(table.covers(BASE + MIB));
+    EXPECT_FALSE(table.covers(BASE - 1));
+    table.retire(BASE + 2 * MIB); // its pool has it still
+    EXPECT_TRUE(table.covers(BASE + 2 * MIB + 1));
+    table.remove(BASE);
+    EXPECT_FALSE(table.covers(BASE));
+}
+
 TEST(RangeTable, DoubtIsOfOneInsertion)
 {
     range_table table;

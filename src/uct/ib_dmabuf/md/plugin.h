@@ -42,13 +42,15 @@ public:
     text counters() const noexcept;
 
 private:
-    explicit plugin(std::unique_ptr<gpu_vendor> gpu);
+    plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda);
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
     void on_events_missed(const char *why) noexcept override;
     bool on_out_of_memory() noexcept override { return cache_.flush(); }
 
     const std::unique_ptr<gpu_vendor> gpu_;
+    // Null where UCX has CUDA: an MPI over it most likely has, too.
+    const gpu_vendor::known_test touched_;
     cache cache_;
     trials trials_;
     std::atomic<uint64_t> staged_operations_{0};

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "handler.h"
+#include "mpi_call.h"
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// sigaction() as glibc has it: libucs_signal stands before that name, and keeps
+// others from handling the signals that UCX handles.
+extern "C" int __sigaction(int signal, const struct sigaction *action,
+                           struct sigaction *previous);
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+std::atomic<gpu_memory_test> is_gpu_memory;
+std::atomic_flag told;
+
+struct handled {
+    int signal;
+    struct sigaction previous;
+};
+handled all_handled[] = {{SIGSEGV, {}}, {SIGBUS, {}}};
+
+// A line that is put together without the C library's help, which may take
+// locks and memory.
+class line {
+public:
+    line &operator<<(const char *text)
+    {
+        while ((*text != '\0') && (used_ < sizeof(text_))) {
+            text_[used_++] = *text++;
+        }
+        return *this;
+    }
+    line &operator<<(uintptr_t address)
+    {
+        char digits[2 * sizeof(address) + 1] = {};
+        char *first                          = digits + sizeof(digits) - 1;
+        do {
+            *--first = "0123456789abcdef"[address % 16];
+        } while ((address /= 16) != 0);
+        return *this << "0x" << first;
+    }
+    void print() const
+    {
+        if (write(STDERR_FILENO, text_, used_) < 0) {
+            // nobody is left to tell
+        }
+    }
+
+private:
+    char text_[768];
+    size_t used_ = 0;
+};
+
+const char *name_of_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return (slash != nullptr) ? slash + 1 : path;
+}
+
+void tell(uintptr_t address)
+{
+    const mpi_call call = find_mpi_call();
+
+    if ((call.name == nullptr) || told.test_and_set()) {
+        return;
+    }
+    line text;
+    text << "ib_dmabuf: " << call.name << " touched GPU memory at " << address
+         << " with the CPU: this MPI (" << name_of_file(call.library)
+         << ") is not CUDA-aware. Copy to host memory for " << call.name
+         << ", or use an MPI that is built with CUDA; docs/stock-mpi.md has "
+            "the calls that take GPU memory all the same\n";
+    text.print();
+}
+
+// Ours has the same mask and flags, so that a call is what the kernel would
+// have done. With nobody there it is the kernel's turn: the instruction faults
+// again, and what somebody sent is sent again.
+void go_on(const struct sigaction &previous, int signal, siginfo_t *info,
+           void *context)
+{
+    if ((previous.sa_flags & SA_SIGINFO) != 0) {
+        previous.sa_sigaction(signal, info, context);
+    } else if ((previous.sa_handler != SIG_DFL) &&
+               (previous.sa_handler != SIG_IGN)) {
+        previous.sa_handler(signal);
+    } else {
+        __sigaction(signal, &previous, nullptr);
+        if (info->si_code <= 0) {
+            syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
+        }
+    }
+}
+
+void on_fault(int signal, siginfo_t *info, void *context)
+{
+    const int error    = errno;
+    const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+
+    // Not what another process, or raise(), sent.
+    if ((info->si_code > 0) && is_gpu_memory.load()(address)) {
+        tell(address);
+    }
+    errno = error;
+    for (const handled &one : all_handled) {
+        if (one.signal == signal) {
+            go_on(one.previous, signal, info, context);
+        }
+    }
+}
+
+void handle(handled &one)
+{
+    struct sigaction ours {};
+
+    // Known before ours can be called.
+    if (__sigaction(one.signal, nullptr, &one.previous) != 0) {
+        return;
+    }
+    const bool is_function = ((one.previous.sa_flags & SA_SIGINFO) != 0) ||
+                             ((one.previous.sa_handler != SIG_DFL) &&
+                              (one.previous.sa_handler != SIG_IGN));
+    if (is_function) {
+        ours = one.previous;
+    } else {
+        ours.sa_flags = SA_ONSTACK; // where a stack has overflown
+    }
+    ours.sa_flags |= SA_SIGINFO;
+    ours.sa_sigaction = on_fault;
+    __sigaction(one.signal, &ours, nullptr);
+}
+
+} // namespace
+
+void tell_of_touches(gpu_memory_test test) noexcept
+{
+    gpu_memory_test none = nullptr;
+
+    if ((is_gpu_memory.load(std::memory_order_relaxed) == nullptr) &&
+        is_gpu_memory.compare_exchange_strong(none, test)) {
+        for (handled &one : all_handled) {
+            handle(one);
+        }
+    }
+}
+
+} // namespace ucx_ib_dmabuf

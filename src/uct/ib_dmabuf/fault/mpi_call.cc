@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi_call.h"
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <unwind.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// What a library exports, read from its tables: dladdr() waits for a lock.
+class exports {
+public:
+    explicit exports(const link_map &library) : base_(library.l_addr)
+    {
+        for (const ElfW(Dyn) *entry = library.l_ld; entry->d_tag != DT_NULL;
+             ++entry) {
+            switch (entry->d_tag) {
+            case DT_SYMTAB:
+                symbols_ = at<ElfW(Sym)>(entry);
+                break;
+            case DT_STRTAB:
+                names_ = at<char>(entry);
+                break;
+            case DT_GNU_HASH:
+                hash_ = at<uint32_t>(entry);
+                break;
+            }
+        }
+    }
+
+    // The name of the function that an address lies in, that begins with MPI_
+    // or, where a tool stands before it, PMPI_. Null: none.
+    const char *mpi_function(uintptr_t address) const
+    {
+        const char *profiled = nullptr;
+
+        for (uint32_t i = 0, count = size(); i < count; ++i) {
+            const ElfW(Sym) &one = symbols_[i];
+            if ((address - base_ - one.st_value >= one.st_size) ||
+                (one.st_shndx == SHN_UNDEF)) {
+                continue;
+            }
+            const char *name = names_ + one.st_name;
+            if (strncmp(name, "MPI_", 4) == 0) {
+                return name;
+            }
+            if (strncmp(name, "PMPI_", 5) == 0) {
+                profiled = name + 1;
+            }
+        }
+        return profiled;
+    }
+
+private:
+    // glibc has relocated these, the kernel's own library has not.
+    template <class Type>
+    const Type *at(const ElfW(Dyn) * entry) const
+    {
+        const uintptr_t value = entry->d_un.d_ptr;
+        return reinterpret_cast<const Type *>((value < base_) ? value + base_
+                                                              : value);
+    }
+
+    // Of the table of symbols: the hash table knows those that are defined.
+    uint32_t size() const
+    {
+        if ((symbols_ == nullptr) || (names_ == nullptr) ||
+            (hash_ == nullptr)) {
+            return 0;
+        }
+        const uint32_t buckets = hash_[0], first = hash_[1], words = hash_[2];
+        const uint32_t *bucket =
+            hash_ + 4 + words * (sizeof(ElfW(Addr)) / sizeof(*hash_));
+        const uint32_t *chain = bucket + buckets;
+        uint32_t last         = 0;
+        for (uint32_t i = 0; i < buckets; ++i) {
+            last = std::max(last, bucket[i]);
+        }
+        if (last < first) {
+            return 0;
+        }
+        while ((chain[last - first] & 1) == 0) {
+            ++last;
+        }
+        return last + 1;
+    }
+
+    const uintptr_t base_;
+    const ElfW(Sym) *symbols_ = nullptr;
+    const char *names_        = nullptr;
+    const uint32_t *hash_     = nullptr;
+};
+
+const link_map *library_around(uintptr_t address)
+{
+    const auto pointer = reinterpret_cast<void *>(address);
+#ifdef DLFO_STRUCT_HAS_EH_DBASE // glibc 2.35
+    dl_find_object found{};
+    return (_dl_find_object(pointer, &found) == 0) ? found.dlfo_link_map
+                                                   : nullptr;
+#else
+    Dl_info info;
+    link_map *found = nullptr;
+    return dladdr1(pointer, &info, reinterpret_cast<void **>(&found),
+                   RTLD_DL_LINKMAP)
+               ? found
+               : nullptr;
+#endif
+}
+
+_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *result)
+{
+    int is_exact            = 0;
+    const uintptr_t returns = _Unwind_GetIPInfo(frame, &is_exact);
+    const uintptr_t address = returns - (is_exact == 0); // in the call
+    const link_map *library = library_around(address);
+
+    if (library == nullptr) {
+        return _URC_NO_REASON;
+    }
+    if (const char *name = exports(*library).mpi_function(address)) {
+        *static_cast<mpi_call *>(result) = {name, library->l_name};
+    }
+    return _URC_NO_REASON;
+}
+
+} // namespace
+
+mpi_call find_mpi_call() noexcept
+{
+    mpi_call result;
+
+    _Unwind_Backtrace(look_at_frame, &result);
+    return result;
+}
+
+} // namespace ucx_ib_dmabuf

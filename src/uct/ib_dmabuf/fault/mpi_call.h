@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_FAULT_MPI_CALL_H_
+#define UCX_IB_DMABUF_FAULT_MPI_CALL_H_
+
+namespace ucx_ib_dmabuf {
+
+// A call of MPI's that a thread is in.
+struct mpi_call {
+    const char *name    = nullptr; // "MPI_Allreduce"; null: none
+    const char *library = nullptr; // the path that exports it
+};
+
+// The one that the program made, of those that the calling thread is in: the
+// outermost function with such a name on its stack, by the symbols that
+// libraries export. For signal handlers: takes no lock and no memory, calls
+// nothing but the unwinder, which with glibc 2.35 and GCC 12 does neither.
+// The text belongs to the library.
+mpi_call find_mpi_call() noexcept;
+
+} // namespace ucx_ib_dmabuf
+
+#endif

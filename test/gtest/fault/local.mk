@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+if HAVE_GTEST
+check_LTLIBRARIES += test/gtest/fault/libfake_mpi.la
+check_PROGRAMS    += test/gtest/fault/test_fault
+PLAIN_TESTS       += test/gtest/fault/test_fault
+endif
+
+test_gtest_fault_libfake_mpi_la_SOURCES = test/gtest/fault/fake_mpi.c
+test_gtest_fault_libfake_mpi_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version \
+                                          -shared -rpath /nowhere
+
+test_gtest_fault_test_fault_SOURCES = test/gtest/fault/test_fault.cc
+test_gtest_fault_test_fault_LDADD   = test/gtest/fault/libfake_mpi.la \
+    libib_dmabuf_fault.la -lgtest_main $(GTEST_LIBS)

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// GPU memory that the CPU runs into. Each case is a process of its own, which
+// mostly dies of it.
+#include <algorithm>
+#include <csetjmp>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <uct/ib_dmabuf/fault/handler.h>
+#include <unistd.h>
+
+extern "C" int MPI_Allreduce(void *buffer);
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr size_t page = 4096;
+
+uint8_t *gpu;  // a page that is taken for a GPU's
+uint8_t *host; // one that is not
+
+bool is_gpu(uintptr_t address) noexcept
+{
+    return address - reinterpret_cast<uintptr_t>(gpu) < page;
+}
+
+struct end {
+    int status; // of waitpid()
+    std::string said;
+
+    bool died_of(int signal) const
+    {
+        return WIFSIGNALED(status) && (WTERMSIG(status) == signal);
+    }
+    bool exited_with(int code) const
+    {
+        return WIFEXITED(status) && (WEXITSTATUS(status) == code);
+    }
+    bool named(const std::string &what) const
+    {
+        return said.find(what) != std::string::npos;
+    }
+};
+
+// Runs it in a child, in which status 0 is the end of it.
+template <class Scenario>
+end in_child(Scenario run)
+{
+    int ends[2];
+    end result{};
+    char bytes[512];
+
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        run();
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t n; (n = read(ends[0], bytes, sizeof(bytes))) > 0;) {
+        result.said.append(bytes, static_cast<size_t>(n));
+    }
+    close(ends[0]);
+    waitpid(child, &result.status, 0);
+    return result;
+}
+
+sigjmp_buf recovered;
+volatile int codes; // si_code of the last signal
+void *volatile addresses;
+uint8_t *volatile stacks;
+
+void note_and_exit(int, siginfo_t *info, void *)
+{
+    if (write(STDERR_FILENO, "theirs\n", 7) < 0) {
+        _exit(1);
+    }
+    _exit((info->si_addr == gpu) ? 42 : 43);
+}
+
+void recover(int, siginfo_t *info, void *)
+{
+    uint8_t here;
+
+    codes     = info->si_code;
+    addresses = info->si_addr;
+    stacks    = &here;
+    siglongjmp(recovered, 1);
+}
+
+void handle(void (*handler)(int, siginfo_t *, void *), int flags = 0)
+{
+    struct sigaction action {};
+
+    action.sa_sigaction = handler;
+    action.sa_flags     = SA_SIGINFO | flags;
+    sigaddset(&action.sa_mask, SIGUSR1);
+    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+}
+
+// What remains of a line that ours prints.
+std::string line_for(const uint8_t *address)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "MPI_Allreduce touched GPU memory at %p ",
+             static_cast<const void *>(address));
+    return text;
+}
+
+size_t lines(const std::string &said)
+{
+    return static_cast<size_t>(std::count(said.begin(), said.end(), '\n'));
+}
+
+class test_fault : public testing::Test {
+public:
+    static void SetUpTestSuite()
+    {
+        const int access = PROT_NONE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
+        gpu  = static_cast<uint8_t *>(mmap(nullptr, page, access, kind, -1, 0));
+        host = static_cast<uint8_t *>(mmap(nullptr, page, access, kind, -1, 0));
+    }
+};
+
+TEST_F(test_fault, the_call_is_named_and_the_process_dies)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        MPI_Allreduce(gpu);
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+    EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
+    EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
+    EXPECT_EQ(lines(result.said), 1u) << result.said;
+}
+
+TEST_F(test_fault, in_another_thread)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        std::thread([] { MPI_Allreduce(gpu); }).join();
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+    EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
+}
+
+TEST_F(test_fault, host_memory_is_nobodys_business)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        MPI_Allreduce(host);
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+    EXPECT_EQ(result.said, "");
+}
+
+TEST_F(test_fault, nor_what_the_program_touches_itself)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        *static_cast<volatile uint8_t *>(gpu) = 1;
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+    EXPECT_EQ(result.said, "");
+}
+
+TEST_F(test_fault, who_was_there_before_goes_on)
+{
+    const end result = in_child([] {
+        handle(note_and_exit);
+        tell_of_touches(is_gpu);
+        MPI_Allreduce(gpu);
+    });
+
+    EXPECT_TRUE(result.exited_with(42)) << result.status;
+    EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
+    EXPECT_TRUE(result.named("\ntheirs\n")) << result.said;
+}
+
+TEST_F(test_fault, who_recovers_recovers_time_and_again)
+{
+    const end result = in_child([] {
+        handle(recover);
+        tell_of_touches(is_gpu);
+        for (int i = 0; i < 3; ++i) {
+            if (sigsetjmp(recovered, 1) == 0) {
+                MPI_Allreduce(host);
+                _exit(1);
+            }
+            if ((addresses != host) || (codes != SEGV_ACCERR)) {
+                _exit(2);
+            }
+        }
+        if (sigsetjmp(recovered, 1) == 0) {
+            MPI_Allreduce(gpu);
+            _exit(3);
+        }
+    });
+
+    EXPECT_TRUE(result.exited_with(0)) << result.status;
+    EXPECT_EQ(lines(result.said), 1u) << result.said;
+    EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
+}
+
+// What a later program is told would be the same again.
+TEST_F(test_fault, it_is_told_once)
+{
+    const end result = in_child([] {
+        handle(recover);
+        tell_of_touches(is_gpu);
+        for (int i = 0; i < 3; ++i) {
+            if (sigsetjmp(recovered, 1) == 0) {
+                MPI_Allreduce(gpu);
+            }
+        }
+    });
+
+    EXPECT_TRUE(result.exited_with(0)) << result.status;
+    EXPECT_EQ(lines(result.said), 1u) << result.said;
+}
+
+TEST_F(test_fault, theirs_has_its_stack_and_its_mask)
+{
+    const end result = in_child([] {
+        static uint8_t stack[1 << 16];
+        const stack_t other = {stack, 0, sizeof(stack)};
+        sigset_t blocked;
+
+        sigaltstack(&other, nullptr);
+        handle(
+            [](int, siginfo_t *, void *) {
+                uint8_t here;
+                sigset_t now;
+                pthread_sigmask(SIG_BLOCK, nullptr, &now);
+                const bool is_there =
+                    (&here >= stack) && (&here < stack + sizeof(stack));
+                _exit(!is_there + 2 * !sigismember(&now, SIGUSR1) +
+                      4 * !sigismember(&now, SIGSEGV));
+            },
+            SA_ONSTACK);
+        tell_of_touches(is_gpu);
+        sigemptyset(&blocked);
+        MPI_Allreduce(gpu);
+    });
+
+    EXPECT_TRUE(result.exited_with(0)) << result.status;
+    EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
+}
+
+TEST_F(test_fault, theirs_is_for_once_if_it_was)
+{
+    const end result = in_child([] {
+        handle(recover, static_cast<int>(SA_RESETHAND));
+        tell_of_touches(is_gpu);
+        if (sigsetjmp(recovered, 1) == 0) {
+            MPI_Allreduce(host);
+        }
+        MPI_Allreduce(host); // the default action
+        _exit(1);
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+}
+
+TEST_F(test_fault, what_is_sent_comes_as_it_was_sent)
+{
+    const auto send = [] { syscall(SYS_tgkill, getpid(), gettid(), SIGSEGV); };
+    const end by_default = in_child([&] {
+        tell_of_touches(is_gpu);
+        send();
+        _exit(1);
+    });
+    const end to_theirs  = in_child([&] {
+        handle(recover);
+        tell_of_touches(is_gpu);
+        if (sigsetjmp(recovered, 1) == 0) {
+            send();
+        }
+        _exit(codes != SI_TKILL);
+    });
+    const end ignored    = in_child([&] {
+        std::signal(SIGSEGV, SIG_IGN);
+        tell_of_touches(is_gpu);
+        send();
+    });
+
+    EXPECT_TRUE(by_default.died_of(SIGSEGV)) << by_default.status;
+    EXPECT_TRUE(to_theirs.exited_with(0)) << to_theirs.status;
+    EXPECT_TRUE(ignored.exited_with(0)) << ignored.status;
+    EXPECT_EQ(by_default.said + to_theirs.said + ignored.said, "");
+}
+
+TEST_F(test_fault, what_the_program_installs_later_stands)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        handle(note_and_exit);
+        tell_of_touches(is_gpu);
+        MPI_Allreduce(gpu);
+    });
+
+    EXPECT_TRUE(result.exited_with(42)) << result.status;
+    EXPECT_EQ(result.said, "theirs\n");
+}
+
+TEST_F(test_fault, who_came_later_and_calls_ours_is_told)
+{
+    static struct sigaction ours;
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        sigaction(SIGSEGV, nullptr, &ours);
+        handle([](int signal, siginfo_t *info, void *context) {
+            ours.sa_sigaction(signal, info, context);
+        });
+        MPI_Allreduce(gpu);
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+    EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf
