@@ -8,6 +8,7 @@ mpi_lab_tests = \
     test/mpi/variants.lab \
     test/mpi/off.lab \
     test/mpi/host.lab \
+    test/mpi/stock_gpu.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/mappings.lab \
