@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 #include <uct/ib_dmabuf/copy/copier.h>
+#include <uct/ib_dmabuf/host/ucm.h>
 #include <vector>
 
 namespace ours = ucx_ib_dmabuf;
@@ -188,12 +189,39 @@ TEST_F(test_copier, a_copy_that_fails_is_an_error)
     EXPECT_EQ(std::vector<char>(8192, 'x'), host);
 }
 
+// An address, and whether UCX was told to ask what is there.
+struct watched {
+    uintptr_t address;
+    bool told;
+};
+
+void on_event(ours::ucm_event_type_t, ours::ucm_event_t *event,
+              void *arg) noexcept
+{
+    auto &one          = *static_cast<watched *>(arg);
+    const auto &memory = event->mem_type;
+    const auto start   = reinterpret_cast<uintptr_t>(memory.address);
+
+    one.told |= (memory.mem_type == ours::all_ucm().front()->unknown_type) &&
+                (one.address >= start) && (one.address - start < memory.size);
+}
+
 TEST_F(test_copier, memory_older_than_the_hooks_is_asked_for)
 {
     const gpu::buffer some(mib);
+    static watched here, host;
 
+    here.address = some.address();
+    host.address = reinterpret_cast<uintptr_t>(&host);
+    for (watched *one : {&here, &host}) {
+        ASSERT_EQ(ours::UCS_OK, ours::all_ucm().front()->set_event_handler(
+                                    ours::UCM_EVENT_MEM_TYPE_ALLOC |
+                                        ours::UCM_EVENT_FLAG_NO_INSTALL,
+                                    0, on_event, one));
+    }
     copier_->begin();
-    EXPECT_TRUE(ours::may_be_allocated(some.address(), mib));
+    EXPECT_TRUE(here.told);
+    EXPECT_FALSE(host.told);
 }
 
 } // namespace
