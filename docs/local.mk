@@ -6,6 +6,7 @@ EXTRA_DIST += \
     docs/commands.awk \
     docs/commands.txt \
     docs/conformance.md \
+    docs/copy-transport.md \
     docs/demo.md \
     docs/events.md \
     docs/ucp-cache.md \

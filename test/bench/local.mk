@@ -36,7 +36,7 @@ bench_md_sources = \
 bench_md_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx \
     -R $(UCX_PREFIX)/lib/ucx -export-dynamic
 bench_md_ldadd   = \
-    libib_dmabuf_cuda.la libib_dmabuf_md.la \
+    libib_dmabuf_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
     -luct_ib -luct -lucs -lucm -ldl -lpthread
 
 check_PROGRAMS += test/bench/bench_md

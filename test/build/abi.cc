@@ -18,6 +18,7 @@ extern "C" {
 #include <ucs/sys/string.h>
 #include <uct/api/v2/uct_v2.h>
 #include <uct/base/uct_component.h>
+#include <uct/base/uct_iface.h>
 #include <uct/base/uct_md.h>
 #include <uct/ib/base/ib_md.h>
 }
@@ -25,6 +26,7 @@ extern "C" {
 #include <uct/ib_dmabuf/host/abi_v2.h>
 #include <uct/ib_dmabuf/host/log.h>
 #include <uct/ib_dmabuf/host/settings.h>
+#include <uct/ib_dmabuf/host/transport_types.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <uct/ib_dmabuf/host/ucp.h>
 #include <uct/ib_dmabuf/host/ucp_types.h>
@@ -166,6 +168,105 @@ SAME(UCT_MD_MEM_GVA);
 constexpr ::ucs_status_t (*dereg)(::uct_md_h,
                                   const ::uct_md_mem_dereg_params_t *) =
     ::uct_md_mem_dereg_func_t{};
+
+// transport_types.h: for 1.13, and from 1.17 on.
+#if UCX_MINOR == 13 || UCX_MINOR >= 17
+#define FLAG(name, ours_name)                                                  \
+    static_assert(uint64_t(UCT_IFACE_FLAG_##name) ==                           \
+                  uint64_t(ours::iface_flag_##ours_name))
+#define IFACE_OP(member, place)                                                \
+    static_assert(offsetof(::uct_iface_ops_t, member) ==                       \
+                  (place) * sizeof(void *))
+#define ATTR(member, our_member)                                               \
+    static_assert(offsetof(::uct_iface_attr, member) ==                        \
+                  offsetof(ours::uct_iface_attr_t, our_member))
+FLAG(PENDING, pending);
+FLAG(PUT_SHORT, put_short);
+FLAG(PUT_ZCOPY, put_zcopy);
+FLAG(GET_SHORT, get_short);
+FLAG(GET_ZCOPY, get_zcopy);
+FLAG(CONNECT_TO_IFACE, connect_to_iface);
+SAME(UCT_MD_FLAG_REG);
+SAME(UCT_DEVICE_TYPE_ACC);
+SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
+SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
+SAME(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
+SAME(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH);
+AT(uct_md_mem_attr_t, field_mask, uct_md_mem_attr_t, field_mask);
+AT(uct_md_mem_attr_t, mem_type, uct_md_mem_attr_t, mem_type);
+AT(uct_md_mem_attr_t, sys_dev, uct_md_mem_attr_t, sys_dev);
+AT(uct_md_mem_attr_t, base_address, uct_md_mem_attr_t, base_address);
+AT(uct_md_mem_attr_t, alloc_length, uct_md_mem_attr_t, alloc_length);
+AT(uct_iov_t, buffer, uct_iov_t, buffer);
+AT(uct_iov_t, length, uct_iov_t, length);
+static_assert(sizeof(::uct_iov_t) == sizeof(ours::uct_iov_t));
+ATTR(cap.put, put);
+ATTR(cap.put.max_iov, put.max_iov);
+ATTR(cap.get, get);
+ATTR(cap.am, am);
+ATTR(cap.atomic32, atomics);
+ATTR(cap.flags, flags);
+ATTR(cap.event_flags, event_flags);
+ATTR(overhead, overhead);
+ATTR(bandwidth, dedicated_bandwidth);
+ATTR(latency, latency);
+IFACE_OP(ep_put_short, ours::op_put_short);
+IFACE_OP(ep_put_zcopy, ours::op_put_zcopy);
+IFACE_OP(ep_get_short, ours::op_get_short);
+IFACE_OP(ep_get_zcopy, ours::op_get_zcopy);
+IFACE_OP(iface_query, ours::op_iface_query);
+static_assert(offsetof(::uct_base_iface_t, md) ==
+              offsetof(ours::uct_iface_t, md));
+OP(mem_query, 7);
+OP(detect_memory_type, 10);
+#if UCX_MINOR == 13
+using our_component = ours::component_1_13;
+using our_tl        = ours::uct_tl<ours::config_entry>;
+static_assert(offsetof(::uct_md_attr_t, cap.detect_mem_types) ==
+              offsetof(ours::uct_md_attr_1_13, detect_mem_types));
+static_assert(offsetof(::uct_md_attr_t, cap.access_mem_types) ==
+              offsetof(ours::uct_md_attr_1_13, access_mem_types));
+static_assert(offsetof(::uct_md_attr_t, local_cpus) ==
+              offsetof(ours::uct_md_attr_1_13, local_cpus));
+#else
+using our_component = ours::component_1_16;
+using our_tl        = ours::uct_tl<ours::config_entry_1_15>;
+// What copy_component looks for.
+static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
+              ((UCX_MINOR == 17) ? 104 : 112));
+static_assert(offsetof(::uct_md_attr_v2_t, component_name) -
+                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
+              48);
+static_assert(offsetof(::uct_md_attr_v2_t, access_mem_types) -
+                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
+              16);
+static_assert(offsetof(::uct_component_t, rkey_compare) ==
+              offsetof(ours::component_1_16, rkey_compare));
+SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
+SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
+AT(uct_md_mem_attr_t, dmabuf_fd, uct_md_mem_attr_t, dmabuf_fd);
+AT(uct_md_mem_attr_t, dmabuf_offset, uct_md_mem_attr_t, dmabuf_offset);
+#endif
+#if UCX_MINOR >= 22
+AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
+#endif
+static_assert(sizeof(::uct_component_t) == sizeof(our_component));
+static_assert(offsetof(::uct_component_t, query_md_resources) ==
+              offsetof(our_component, begin.query_md_resources));
+static_assert(offsetof(::uct_component_t, rkey_unpack) ==
+              offsetof(our_component, begin.rkey_unpack));
+static_assert(offsetof(::uct_component_t, md_config) ==
+              offsetof(our_component, end.md_config));
+static_assert(offsetof(::uct_component_t, tl_list) ==
+              offsetof(our_component, end.tl_list));
+static_assert(offsetof(::uct_component_t, list) ==
+              offsetof(our_component, end.list));
+static_assert(offsetof(::uct_component_t, md_vfs_init) ==
+              offsetof(our_component, end.md_vfs_init));
+static_assert(sizeof(::uct_tl_t) == sizeof(our_tl));
+static_assert(offsetof(::uct_tl_t, iface_open) == offsetof(our_tl, iface_open));
+static_assert(offsetof(::uct_tl_t, config) == offsetof(our_tl, config));
+#endif
 
 // ucm.h
 SAME(UCM_EVENT_MEM_TYPE_ALLOC);

@@ -3,6 +3,7 @@ include test/gtest/cache/local.mk
 include test/gtest/interleave/local.mk
 if HAVE_UCX
 include test/gtest/contract/local.mk
+include test/gtest/copy/local.mk
 include test/gtest/cuda/local.mk
 include test/gtest/host/local.mk
 include test/gtest/md/local.mk

@@ -14,6 +14,7 @@ mpi_lab_tests = \
     test/mpi/host.lab \
     test/mpi/stock.lab \
     test/mpi/touched.lab \
+    test/mpi/stock_gpu.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/mappings.lab \

@@ -108,7 +108,8 @@ fake_ib_sources = \
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
     -export-dynamic
 fake_ib_ldadd   = \
-    libib_dmabuf_cuda.la libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
+    libib_dmabuf_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
+    test/gtest/md/libfake_ucp.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \

@@ -55,9 +55,9 @@ ucs_status_t copy_component::iface_query(uct_iface_h iface,
     attr->put = attr->get = any_length;
     memset(attr->am, 0, sizeof(attr->am)); // active messages: none
     memset(attr->atomics, 0, sizeof(attr->atomics));
-    attr->flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
-                  UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_GET_SHORT |
-                  UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
+    attr->flags = iface_flag_connect_to_iface | iface_flag_pending |
+                  iface_flag_put_short | iface_flag_get_short |
+                  iface_flag_put_zcopy | iface_flag_get_zcopy;
     attr->overhead            = 0;
     attr->dedicated_bandwidth = 0;
     attr->shared_bandwidth    = bandwidth;

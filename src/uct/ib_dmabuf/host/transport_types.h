@@ -13,14 +13,17 @@ namespace ucx_ib_dmabuf {
 
 using uct_rkey_t = uintptr_t;
 
+// UCT_IFACE_FLAG_*
 enum : uint64_t {
-    UCT_IFACE_FLAG_PENDING          = 1u << 3,
-    UCT_IFACE_FLAG_PUT_SHORT        = 1u << 4,
-    UCT_IFACE_FLAG_PUT_ZCOPY        = 1u << 6,
-    UCT_IFACE_FLAG_GET_SHORT        = 1u << 8,
-    UCT_IFACE_FLAG_GET_ZCOPY        = 1u << 10,
-    UCT_IFACE_FLAG_CONNECT_TO_IFACE = uint64_t{1} << 40,
+    iface_flag_pending          = 1u << 3,
+    iface_flag_put_short        = 1u << 4,
+    iface_flag_put_zcopy        = 1u << 6,
+    iface_flag_get_short        = 1u << 8,
+    iface_flag_get_zcopy        = 1u << 10,
+    iface_flag_connect_to_iface = uint64_t{1} << 40,
+};
 
+enum : uint64_t {
     UCT_MD_FLAG_REG = 1u << 1,
 };
 

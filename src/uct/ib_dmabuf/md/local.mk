@@ -24,8 +24,8 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/trial.h
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_copy.la libib_dmabuf_verbs.la \
-    libib_dmabuf_fault.la libib_dmabuf_report.la
+    libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_fault.la \
+    libib_dmabuf_report.la
 
 # UCX's module loader and ours open libuct_ib_dmabuf.so.0; UCX's looks for the
 # suffix that its own libucs has, so all three names are installed. It is linked with
@@ -38,8 +38,8 @@ libuct_ib_dmabuf_la_LDFLAGS  = \
     $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
     -Wl,-z,nodelete -Wl,--gc-sections \
     -Wl,--version-script=$(top_srcdir)/src/uct/ib_dmabuf/md/module.map
-libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_cuda.la \
-    $(CXX_RUNTIME) -ldl
+libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_copy.la \
+    libib_dmabuf_cuda.la $(CXX_RUNTIME) -ldl
 libuct_ib_dmabuf_la_LINK     = \
     $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) \
     --mode=link $(CC) $(AM_CFLAGS) $(CFLAGS) $(libuct_ib_dmabuf_la_LDFLAGS) \

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a UCX without CUDA is told of memory, and copies.
+#include <common/gpu.h>
+#include <common/linked_ucx.h>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+#include <uct/ib_dmabuf/copy/copier.h>
+#include <uct/ib_dmabuf/host/ucm.h>
+#include <vector>
+
+namespace ours = ucx_ib_dmabuf;
+using gpu::memory;
+
+namespace {
+
+constexpr size_t mib = 1 << 20;
+
+const bool linked = (ours::test::use_linked_ucx(), true);
+
+constexpr memory all_kinds[] = {memory::host, memory::device,  memory::pool,
+                                memory::vmm,  memory::managed, memory::pinned};
+
+class test_copier : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        gpu::use();
+        copier_ = ours::find_cuda_copier();
+        ASSERT_NE(nullptr, copier_);
+        ASSERT_TRUE(copier_->has_gpu());
+    }
+
+    // UCS_ERR_INVALID_ADDR: UCX takes it for the host's.
+    ours::ucs_status_t detect(uintptr_t address, size_t length)
+    {
+        found_ = {};
+        return copier_->detect(address, length, &found_);
+    }
+
+    void copy(const void *to, const void *from, size_t length, const void *gpu)
+    {
+        EXPECT_EQ(ours::UCS_OK,
+                  copier_->copy(const_cast<void *>(to), from, length, gpu));
+    }
+
+    // To the first, on to the second, and back.
+    void pass_through(const gpu::buffer &first, const gpu::buffer &second)
+    {
+        std::vector<uint8_t> out(first.size()), in(first.size());
+
+        for (size_t i = 0; i < out.size(); ++i) {
+            out[i] = static_cast<uint8_t>(i * 7 + ++seed_);
+        }
+        if (gpu::is_device(first.kind())) {
+            copy(first.pointer(), out.data(), out.size(), first.pointer());
+        } else {
+            memcpy(first.pointer(), out.data(), out.size());
+        }
+        copy(second.pointer(), first.pointer(), out.size(), second.pointer());
+        if (gpu::is_device(second.kind())) {
+            copy(in.data(), second.pointer(), in.size(), second.pointer());
+        } else {
+            memcpy(in.data(), second.pointer(), in.size());
+        }
+        EXPECT_EQ(out, in) << gpu::name_of(first.kind()) << " to "
+                           << gpu::name_of(second.kind());
+    }
+
+    ours::memory_copier *copier_ = nullptr;
+    ours::memory_copier::found found_{};
+    uint8_t seed_ = 0;
+};
+
+TEST_F(test_copier, each_kind_is_what_it_is)
+{
+    for (const memory kind : all_kinds) {
+        const gpu::buffer some(2 * mib, kind);
+        const bool is_host = (kind == memory::host) || (kind == memory::pinned);
+
+        ASSERT_EQ(is_host ? ours::UCS_ERR_INVALID_ADDR : ours::UCS_OK,
+                  detect(some.address() + 4096, mib))
+            << gpu::name_of(kind);
+        if (is_host) {
+            continue;
+        }
+        EXPECT_EQ((kind == memory::managed) ? ours::UCS_MEMORY_TYPE_CUDA_MANAGED
+                                            : ours::UCS_MEMORY_TYPE_CUDA,
+                  found_.type)
+            << gpu::name_of(kind);
+        EXPECT_LE(found_.base, some.address() + 4096);
+        EXPECT_GE(found_.base + found_.length, some.address() + 4096 + mib);
+        if (kind == memory::device) {
+            EXPECT_EQ(some.address(), found_.base);
+            EXPECT_EQ(some.size(), found_.length);
+        }
+    }
+}
+
+TEST_F(test_copier, what_was_released_is_the_hosts)
+{
+    gpu::buffer some(mib);
+    const uintptr_t address = some.address();
+
+    ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+    some.release();
+    EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
+}
+
+TEST_F(test_copier, mapped_memory_that_no_nic_may_read_is_copied)
+{
+    const gpu::segments some(1, 0, false);
+
+    ASSERT_EQ(ours::UCS_OK, detect(some.address(), some.size()));
+    EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+}
+
+TEST_F(test_copier, every_kind_to_every_kind)
+{
+    for (const memory first : all_kinds) {
+        for (const memory second : all_kinds) {
+            if (gpu::is_device(first) || gpu::is_device(second)) {
+                pass_through(gpu::buffer(70001, first),
+                             gpu::buffer(70001, second));
+            }
+        }
+    }
+}
+
+TEST_F(test_copier, the_gpus_side_is_found)
+{
+    const gpu::buffer some(64);
+    char out[64] = "of the host", in[64] = "";
+
+    copy(some.pointer(), out, sizeof(out), out);
+    copy(in, some.pointer(), sizeof(in), in);
+    EXPECT_STREQ(out, in);
+}
+
+TEST_F(test_copier, two_gpus)
+{
+    const gpu::buffer first(mib);
+    gpu::use(1);
+    const gpu::buffer second(mib);
+
+    pass_through(first, second);
+    pass_through(second, first);
+    gpu::use(0);
+}
+
+TEST_F(test_copier, no_current_context)
+{
+    const gpu::buffer first(mib), second(mib, memory::vmm);
+
+    std::thread([&] {
+        CUcontext current = nullptr;
+        pass_through(first, second);
+        EXPECT_EQ(ours::UCS_OK, detect(second.address(), mib));
+        EXPECT_EQ(CUDA_SUCCESS, GPU_TRY(cuCtxGetCurrent, &current));
+        EXPECT_EQ(nullptr, current);
+    }).join();
+}
+
+TEST_F(test_copier, a_stream_goes_on_to_capture)
+{
+    const gpu::buffer first(mib), second(mib, memory::vmm);
+    gpu::capture capture;
+
+    pass_through(first, second);
+    EXPECT_EQ(ours::UCS_OK, detect(second.address(), mib));
+    EXPECT_TRUE(capture.end());
+}
+
+TEST_F(test_copier, nothing_to_copy)
+{
+    char some = 'x';
+    copy(&some, nullptr, 0, nullptr);
+    EXPECT_EQ('x', some);
+}
+
+TEST_F(test_copier, a_copy_that_fails_is_an_error)
+{
+    const gpu::buffer some(4096);
+    std::vector<char> host(8192, 'x');
+
+    EXPECT_NE(ours::UCS_OK, copier_->copy(host.data(), some.pointer(),
+                                          host.size(), some.pointer()));
+    EXPECT_EQ(std::vector<char>(8192, 'x'), host);
+}
+
+// An address, and whether UCX was told to ask what is there.
+struct watched {
+    uintptr_t address;
+    bool told;
+};
+
+void on_event(ours::ucm_event_type_t, ours::ucm_event_t *event,
+              void *arg) noexcept
+{
+    auto &one          = *static_cast<watched *>(arg);
+    const auto &memory = event->mem_type;
+    const auto start   = reinterpret_cast<uintptr_t>(memory.address);
+
+    one.told |= (memory.mem_type == ours::all_ucm().front()->unknown_type) &&
+                (one.address >= start) && (one.address - start < memory.size);
+}
+
+TEST_F(test_copier, memory_older_than_the_hooks_is_asked_for)
+{
+    const gpu::buffer some(mib);
+    static watched here, host;
+
+    here.address = some.address();
+    host.address = reinterpret_cast<uintptr_t>(&host);
+    for (watched *one : {&here, &host}) {
+        ASSERT_EQ(ours::UCS_OK, ours::all_ucm().front()->set_event_handler(
+                                    ours::UCM_EVENT_MEM_TYPE_ALLOC |
+                                        ours::UCM_EVENT_FLAG_NO_INSTALL,
+                                    0, on_event, one));
+    }
+    copier_->begin();
+    EXPECT_TRUE(here.told);
+    EXPECT_FALSE(host.told);
+}
+
+} // namespace
