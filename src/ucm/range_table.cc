@@ -58,22 +58,15 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 
 bool range_table::covers(uint64_t address) noexcept
 {
-    for (shard &part : shards_) {
-        std::unique_lock<std::mutex> guard(part.lock, std::try_to_lock);
-        for (int tries = 1; !guard.owns_lock() && (tries < 1000); ++tries) {
-            sched_yield();
-            guard.try_lock();
-        }
-        if (!guard.owns_lock()) {
-            continue;
-        }
-        for (const auto &[base, entry] : part.entries) {
-            if (address - base < entry.size) {
-                return true;
-            }
-        }
+    std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
+    for (int tries = 1; !guard.owns_lock() && (tries < 1000); ++tries) {
+        sched_yield();
+        guard.try_lock();
     }
-    return false;
+    return guard.owns_lock() &&
+           std::ranges::any_of(entries_, [&](const auto &one) {
+               return address - one.first < one.second.size;
+           });
 }
 
 std::vector<memory_range> range_table::take_owned(uint64_t owner)

@@ -3,4 +3,4 @@ noinst_LTLIBRARIES += libib_dmabuf_copy.la
 libib_dmabuf_copy_la_SOURCES = \
     src/uct/ib_dmabuf/copy/copier.cc \
     src/uct/ib_dmabuf/copy/copier.h
-libib_dmabuf_copy_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_copy_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

@@ -5,4 +5,4 @@ libib_dmabuf_fault_la_SOURCES = \
     src/uct/ib_dmabuf/fault/handler.h \
     src/uct/ib_dmabuf/fault/mpi_call.cc \
     src/uct/ib_dmabuf/fault/mpi_call.h
-libib_dmabuf_fault_la_CXXFLAGS = $(AM_CXXFLAGS) -fvisibility=hidden
+libib_dmabuf_fault_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
