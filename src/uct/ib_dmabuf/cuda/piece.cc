@@ -75,6 +75,8 @@ int cuda_vendor::gpu_count()
     return count;
 }
 
+// The hooks ask for the primary context, too (src/ucm/calls.cc), but by a table
+// of theirs, which is empty where none are installed.
 bool cuda_vendor::is_in_use(CUdevice device) const
 {
     CUdevice current = 0;
