@@ -272,14 +272,13 @@ void run_neighbours(job &in, memory first, memory second)
 void add_all_collectives(std::vector<test_case> *cases)
 {
     const memory host = memory::host, device = memory::device;
-    const auto add = [cases](const char *group, memory first, memory second,
-                             staging expected) {
+    const auto add = [cases](memory first, memory second) {
         const std::string kinds =
             std::string(": ") + name_of(first) + ", " + name_of(second);
         const auto push = [&](const std::string &name,
                               void (*run)(job &, memory, memory)) {
-            cases->push_back(
-                {group, name + kinds, run, first, second, expected});
+            cases->push_back({"all_collectives", name + kinds, run, first,
+                              second, staging::follows});
         };
         push("collectives", run_same<blocking>);
         push("non-blocking collectives", run_same<nonblocking>);
@@ -291,16 +290,9 @@ void add_all_collectives(std::vector<test_case> *cases)
         }
     };
 
-    add("all_collectives", device, device, staging::follows);
-    add("all_collectives", host, device, staging::follows);
-    add("all_collectives", device, host, staging::follows);
-    add("collectives_of_kinds", memory::pool, device, staging::follows);
-    cases->push_back({"collectives_of_kinds",
-                      "collectives from one to the other: vmm, device",
-                      run_crossed<blocking>, memory::vmm, device,
-                      staging::follows});
-    add("collectives_of_kinds", memory::managed, device, staging::any);
-    add("collectives_of_kinds", memory::pinned, memory::managed, staging::any);
+    add(device, device);
+    add(host, device);
+    add(device, host);
 }
 
 } // namespace ucx_ib_dmabuf::test

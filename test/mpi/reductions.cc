@@ -208,7 +208,6 @@ void add_reductions(std::vector<test_case> *cases)
     add(host, device);
     add(device, host);
     add(memory::managed, device);
-    add(memory::pool, device);
     add_unaware(cases, std::make_index_sequence<std::size(unaware)>());
 }
 

@@ -218,6 +218,23 @@ int thread_level(int argc, char **argv)
     return MPI_THREAD_SINGLE;
 }
 
+// Open MPI opens what windows need with the first one. Their groups begin with
+// kinds of memory.
+void warm_up_windows(int argc, char **argv)
+{
+    bool wanted = false;
+    void *data  = nullptr;
+    MPI_Win window;
+
+    for (int i = 3; i < argc; ++i) {
+        wanted |= std::strchr(argv[i], '-') != nullptr;
+    }
+    if (wanted) {
+        MPI_Win_allocate(8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &data, &window);
+        MPI_Win_free(&window);
+    }
+}
+
 // MPI_TESTS_GPU_FIRST=ORDINAL, or "all": these GPUs get contexts before MPI is
 // initialised, as in programs that begin with CUDA. Else it is the other way
 // round.
@@ -256,6 +273,7 @@ int main(int argc, char **argv)
         gpu::use(in.rank % gpus);
     }
     warm_up(in);
+    warm_up_windows(argc, argv);
     const int files       = count_files();
     const uint64_t staged = run_groups(in, argc, argv);
 
