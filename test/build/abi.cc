@@ -186,7 +186,20 @@ FLAG(PUT_ZCOPY, put_zcopy);
 FLAG(GET_SHORT, get_short);
 FLAG(GET_ZCOPY, get_zcopy);
 FLAG(CONNECT_TO_IFACE, connect_to_iface);
+SAME(UCT_MD_FLAG_ALLOC);
 SAME(UCT_MD_FLAG_REG);
+#if UCX_MINOR >= 19
+constexpr ::ucs_status_t (*alloc)(::uct_md_h, size_t *, void **,
+                                  ::ucs_memory_type_t, ::ucs_sys_device_t,
+                                  unsigned, const char *,
+                                  ::uct_mem_h *) = ::uct_md_mem_alloc_func_t{};
+#else
+constexpr ::ucs_status_t (*alloc)(::uct_md_h, size_t *, void **,
+                                  ::ucs_memory_type_t, unsigned, const char *,
+                                  ::uct_mem_h *) = ::uct_md_mem_alloc_func_t{};
+#endif
+OP(mem_alloc, 2);
+OP(mem_free, 3);
 SAME(UCT_DEVICE_TYPE_ACC);
 SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
 SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
@@ -229,8 +242,8 @@ static_assert(offsetof(::uct_md_attr_t, cap.access_mem_types) ==
 static_assert(offsetof(::uct_md_attr_t, local_cpus) ==
               offsetof(ours::uct_md_attr_1_13, local_cpus));
 #else
-using our_component = ours::component_1_16;
-using our_tl        = ours::uct_tl<ours::config_entry_1_15>;
+using our_component                              = ours::component_1_16;
+using our_tl = ours::uct_tl<ours::config_entry_1_15>;
 // What copy_component looks for.
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
               ((UCX_MINOR == 17) ? 104 : 112));

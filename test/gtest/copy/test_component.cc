@@ -32,6 +32,20 @@ public:
         *out = {ours::UCS_MEMORY_TYPE_CUDA, start, sizeof(memory)};
         return ours::UCS_OK;
     }
+    ours::ucs_status_t allocate(ours::ucs_memory_type_t type, size_t length,
+                                void **out) noexcept override
+    {
+        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, type);
+        EXPECT_EQ(64u, length);
+        *out = memory + 8;
+        return ours::UCS_OK;
+    }
+    ours::ucs_status_t release(void *allocated) noexcept override
+    {
+        EXPECT_EQ(memory + 8, allocated);
+        ++released;
+        return ours::UCS_OK;
+    }
     ours::ucs_status_t copy(void *to, const void *from, size_t length,
                             const void *gpu) noexcept override
     {
@@ -45,6 +59,7 @@ public:
     bool gpus                 = true;
     int begun                 = 0;
     int copies                = 0;
+    int released              = 0;
     ours::ucs_status_t answer = ours::UCS_OK;
     char memory[1000]         = {};
 };
@@ -129,7 +144,7 @@ TEST_F(test_component, the_domain_knows_gpu_memory)
     ASSERT_EQ(UCS_OK, uct_md_query(md_, &attr));
     EXPECT_EQ(host | cuda | managed, attr.cap.access_mem_types);
     EXPECT_EQ(cuda | managed, attr.cap.detect_mem_types);
-    EXPECT_EQ(0u, attr.cap.alloc_mem_types);
+    EXPECT_EQ(cuda | managed, attr.cap.alloc_mem_types);
     EXPECT_STREQ("cuda_cpy", attr.component_name);
     EXPECT_GT(copier.begun, 0);
 
@@ -150,6 +165,25 @@ TEST_F(test_component, the_domain_knows_gpu_memory)
     EXPECT_EQ(UCS_OK, uct_md_mem_reg(md_, copier.memory, 8,
                                      UCT_MD_MEM_ACCESS_ALL, &memh));
     EXPECT_EQ(UCS_OK, uct_md_mem_dereg(md_, memh));
+}
+
+TEST_F(test_component, the_domain_allocates)
+{
+    const uct_alloc_method_t method = UCT_ALLOC_METHOD_MD;
+    uct_mem_alloc_params_t params{};
+    uct_allocated_memory_t memory;
+
+    params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS |
+                        UCT_MEM_ALLOC_PARAM_FIELD_MDS |
+                        UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE;
+    params.flags     = UCT_MD_MEM_ACCESS_ALL;
+    params.mds.mds   = &md_;
+    params.mds.count = 1;
+    params.mem_type  = UCS_MEMORY_TYPE_CUDA;
+    ASSERT_EQ(UCS_OK, uct_mem_alloc(64, &method, 1, &params, &memory));
+    EXPECT_EQ(copier.memory + 8, memory.address);
+    EXPECT_EQ(UCS_OK, uct_mem_free(&memory));
+    EXPECT_EQ(1, copier.released);
 }
 
 // An interface, connected with itself as UCP does it.

@@ -18,6 +18,9 @@ public:
     void begin() noexcept override;
     ucs_status_t detect(uintptr_t address, size_t length,
                         found *out) noexcept override;
+    ucs_status_t allocate(ucs_memory_type_t type, size_t length,
+                          void **out) noexcept override;
+    ucs_status_t release(void *allocated) noexcept override;
     ucs_status_t copy(void *to, const void *from, size_t length,
                       const void *gpu) noexcept override;
 
@@ -97,6 +100,38 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
         out->length = around.size;
     }
     return UCS_OK;
+}
+
+ucs_status_t cuda_copier::allocate(ucs_memory_type_t type, size_t length,
+                                   void **out) noexcept
+{
+    constexpr unsigned attach_global = 1; // CU_MEM_ATTACH_GLOBAL
+    const driver &cuda               = *cuda_.load();
+    const bool managed               = (type == UCS_MEMORY_TYPE_CUDA_MANAGED);
+    CUdeviceptr address              = 0;
+
+    if (!managed && (type != UCS_MEMORY_TYPE_CUDA)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    relaxed_capture relaxed(cuda);
+    const CUresult result =
+        managed ? cuda.mem_alloc_managed(&address, length, attach_global)
+                : cuda.mem_alloc(&address, length);
+    if (result != CUDA_SUCCESS) {
+        log_debug("ib_dmabuf: %zu bytes of GPU memory: %s", length,
+                  cuda.error(result).c_str());
+        return to_status(result);
+    }
+    *out = reinterpret_cast<void *>(address);
+    return UCS_OK;
+}
+
+ucs_status_t cuda_copier::release(void *allocated) noexcept
+{
+    const driver &cuda = *cuda_.load();
+    relaxed_capture relaxed(cuda);
+
+    return to_status(cuda.mem_free(reinterpret_cast<CUdeviceptr>(allocated)));
 }
 
 ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,

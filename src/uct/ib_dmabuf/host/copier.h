@@ -27,6 +27,11 @@ public:
     // UCS_ERR_INVALID_ADDR: none of the GPU's.
     virtual ucs_status_t detect(uintptr_t address, size_t length,
                                 found *out) noexcept = 0;
+    // Memory of that type of the calling thread's current GPU; what is not the
+    // GPU's is UCS_ERR_UNSUPPORTED.
+    virtual ucs_status_t allocate(ucs_memory_type_t type, size_t length,
+                                  void **out) noexcept     = 0;
+    virtual ucs_status_t release(void *allocated) noexcept = 0;
     // Returns when the bytes are there. Either may be the host's; `gpu` is the
     // one that is more likely the GPU's. Failures are logged.
     virtual ucs_status_t copy(void *to, const void *from, size_t length,

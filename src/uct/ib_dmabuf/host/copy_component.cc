@@ -92,6 +92,7 @@ const char *copy_component::look_up(const library &uct_ib)
         return in.missing();
     }
     rkey_compare_ = uct_ib.symbol("uct_base_rkey_compare");
+    allocs_at_    = uct_ib.symbol("uct_rkey_unpack_v2") != nullptr;
     if (!read_memory(self_tl_, &name) || (strcmp(name, "self") != 0)) {
         return "a transport with the name self";
     }
@@ -177,13 +178,17 @@ void copy_component::fill_tl(const Tl &self, Tl *tl)
 // What stands behind these differs, and is not offered.
 void copy_component::fill_domain()
 {
-    enum { op_mem_query = 7, op_detect = 10 }; // but in 1.14 and 1.15
+    enum { op_mem_alloc = 2, op_mem_free, op_mem_query = 7 };
+    enum { op_detect = 10 }; // but in 1.14 and 1.15
 
     for (void *&op : md_ops_) {
         op = address_of(unsupported);
     }
-    md_ops_[op_close]     = address_of(nothing);
-    md_ops_[op_query]     = address_of(md_query);
+    md_ops_[op_close] = address_of(nothing);
+    md_ops_[op_query] = address_of(md_query);
+    md_ops_[op_mem_alloc] =
+        allocs_at_ ? address_of(mem_alloc_1_19) : address_of(mem_alloc);
+    md_ops_[op_mem_free]  = address_of(mem_free);
     md_ops_[op_mem_reg]   = address_of(mem_reg);
     md_ops_[op_mem_dereg] = address_of(nothing);
     md_ops_[op_mem_query] = address_of(mem_query);
@@ -234,20 +239,23 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
     if (self.is_old_) {
         auto *attr = static_cast<uct_md_attr_1_13 *>(attributes);
         memset(attr, 0, sizeof(*attr));
+        attr->max_alloc        = SIZE_MAX;
         attr->max_reg          = SIZE_MAX;
-        attr->flags            = UCT_MD_FLAG_REG;
+        attr->flags            = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
         attr->reg_mem_types    = all_types;
         attr->detect_mem_types = gpu_types;
+        attr->alloc_mem_types  = gpu_types;
         attr->access_mem_types = all_types;
         memset(attr->local_cpus, 0xff, sizeof(attr->local_cpus));
         return UCS_OK;
     }
     struct {
         uint64_t detect, alloc, access;
-    } types{gpu_types, 0, all_types};
+    } types{gpu_types, gpu_types, all_types};
     self.base_md_query_(attributes);
     auto *attr          = static_cast<uct_md_attr_v2 *>(attributes);
-    attr->flags         = UCT_MD_FLAG_REG;
+    attr->max_alloc     = SIZE_MAX;
+    attr->flags         = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
     attr->reg_mem_types = all_types;
     memcpy(static_cast<char *>(attributes) + self.types_from_, &types,
            sizeof(types));
@@ -306,6 +314,33 @@ ucs_status_t copy_component::detect(uct_md_h md, const void *address,
         *type = found.type;
     }
     return status;
+}
+
+ucs_status_t copy_component::mem_alloc(uct_md_h md, size_t *length,
+                                       void **address, ucs_memory_type_t type,
+                                       unsigned, const char *,
+                                       uct_mem_h *memh) noexcept
+{
+    const ucs_status_t status = of(md).user_->allocate(type, *length, address);
+
+    if (status == UCS_OK) {
+        *memh = *address;
+    }
+    return status;
+}
+
+ucs_status_t copy_component::mem_alloc_1_19(uct_md_h md, size_t *length,
+                                            void **address,
+                                            ucs_memory_type_t type, uint8_t,
+                                            unsigned flags, const char *name,
+                                            uct_mem_h *memh) noexcept
+{
+    return mem_alloc(md, length, address, type, flags, name, memh);
+}
+
+ucs_status_t copy_component::mem_free(uct_md_h md, uct_mem_h memh) noexcept
+{
+    return of(md).user_->release(memh);
 }
 
 ucs_status_t copy_component::query_devices(uct_md_h md, void **devices,

@@ -33,7 +33,8 @@ private:
         copy_component *of;
     };
 
-    copy_component() = default;
+    copy_component()  = default;
+    ~copy_component() = default;
     const char *look_up(const library &uct_ib);
     const char *look_up_attributes(const library &uct_ib);
     template <class Component>
@@ -62,6 +63,15 @@ private:
                                   uct_md_mem_attr_t *attr) noexcept;
     static ucs_status_t detect(uct_md_h md, const void *address, size_t length,
                                ucs_memory_type_t *type) noexcept;
+    static ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address,
+                                  ucs_memory_type_t type, unsigned flags,
+                                  const char *name, uct_mem_h *memh) noexcept;
+    static ucs_status_t mem_alloc_1_19(uct_md_h md, size_t *length,
+                                       void **address, ucs_memory_type_t type,
+                                       uint8_t sys_device, unsigned flags,
+                                       const char *name,
+                                       uct_mem_h *memh) noexcept;
+    static ucs_status_t mem_free(uct_md_h md, uct_mem_h memh) noexcept;
     static ucs_status_t query_devices(uct_md_h md, void **devices,
                                       unsigned *count) noexcept;
     static ucs_status_t iface_open(uct_md_h md, void *worker,
@@ -94,6 +104,7 @@ private:
     void *md_ops_[max_ops]{};
     memory_copier *user_ = nullptr;
     bool is_old_         = false; // 1.13
+    bool allocs_at_      = false; // mem_alloc() is told where, from 1.19 on
 
     // UCX's own.
     void (*component_register_)(void *component)    = nullptr;

@@ -24,7 +24,8 @@ enum : uint64_t {
 };
 
 enum : uint64_t {
-    UCT_MD_FLAG_REG = 1u << 1,
+    UCT_MD_FLAG_ALLOC = 1u << 0,
+    UCT_MD_FLAG_REG   = 1u << 1,
 };
 
 enum : uint64_t {
