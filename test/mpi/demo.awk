@@ -64,6 +64,9 @@ function bytes(n) {
     return n " B"
 }
 
+# There is none of a run that was not made.
+function tenth(value) { return (value == "") ? "-" : sprintf("%.1f", value) }
+
 function row(size, latencies, bandwidths, copies) {
     printf "%9s | %-19s| %-49s | %s\n", size, latencies, bandwidths, copies
 }
@@ -84,14 +87,15 @@ function table(  i, size) {
     for (i = 1; i <= count; ++i) {
         size = sizes[i]
         row(bytes(size),
-            sprintf("%8.1f  %8.1f", latency["with", size],
-                    latency["without", size]),
-            sprintf("%8.1f %8.1f %8.1f    %.3f %.3f to %.3f",
-                    bandwidth["with", size], bandwidth["without", size],
+            sprintf("%8.1f  %8s", latency["with", size],
+                    tenth(latency["without", size])),
+            sprintf("%8.1f %8s %8.1f    %.3f %.3f to %.3f",
+                    bandwidth["with", size], tenth(bandwidth["without", size]),
                     host_bandwidth["with", size], ratio[size], lower[size],
                     upper[size]),
             sprintf("%8s   %8s", bytes(staged["with", size]),
-                    bytes(staged["without", size])))
+                    (staged["without", size] == "") ?
+                        "-" : bytes(staged["without", size])))
     }
     line()
 }
@@ -185,9 +189,10 @@ function object(first, second, third) {
 }
 
 function figures(name, size) {
-    return object(pair("latency_us", latency[name, size]),
-                  pair("bandwidth_mb_s", bandwidth[name, size]),
-                  pair("staged_bytes", staged[name, size]))
+    return (latency[name, size] == "") ? "null" :
+        object(pair("latency_us", latency[name, size]),
+               pair("bandwidth_mb_s", bandwidth[name, size]),
+               pair("staged_bytes", staged[name, size]))
 }
 
 function ratios(size) {

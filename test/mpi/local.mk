@@ -28,7 +28,7 @@ mpi_lab_tests = \
 
 TAP_TESTS += test/mpi/demo.tap
 if HAVE_MPI
-TAP_TESTS += test/mpi/touches.tap
+TAP_TESTS += test/mpi/touches.tap test/mpi/elsewhere.tap
 endif
 
 dist_check_SCRIPTS += \
@@ -36,7 +36,9 @@ dist_check_SCRIPTS += \
     test/mpi/demo \
     test/mpi/demo.awk \
     test/mpi/demo.tap \
+    test/mpi/elsewhere.tap \
     test/mpi/functions.sh \
+    test/mpi/run-elsewhere \
     test/mpi/staging_pairs \
     test/mpi/touches.tap
 
