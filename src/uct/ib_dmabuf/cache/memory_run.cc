@@ -28,10 +28,11 @@ ucs_status_t memory_run::describe(exporter &memory, span request)
         next.base + next.size <= request.lo) {
         return UCS_ERR_INVALID_PARAM;
     }
-    range.lo = next.base;
-    device   = next.device;
-    joins    = next.joins;
-    identity = next.identity;
+    range.lo    = next.base;
+    device      = next.device;
+    joins       = next.joins;
+    identity    = next.identity;
+    reservation = next.reservation;
     std::unique_ptr<exporter::session> together;
     if (joins && next.base + next.size < request.hi) {
         together = memory.begin(request.lo);
@@ -56,6 +57,7 @@ void memory_run::extend(exporter &memory, span within)
     auto is_next = [&](uintptr_t at) {
         return memory.describe(at, &next) == UCS_OK && is_sane(next) &&
                next.joins && next.device == device &&
+               next.reservation == reservation &&
                within.covers({next.base, next.base + next.size});
     };
     auto together = memory.begin(range.lo);

@@ -14,14 +14,17 @@ struct memory_run {
     pieces all;
     int device = -1;
     bool joins = false; // segments
-    // Of the first that the request touches: what failures are remembered by.
-    uint64_t identity = 0;
+    // Of the first that the request touches: what failures are remembered by,
+    // and what more segments have to be of.
+    uint64_t identity    = 0;
+    uint64_t reservation = 0;
 
     // The allocation, or the segments that the request touches. As
     // exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or
     // leaves its allocation, or the exporter talks nonsense; UCS_ERR_NO_MEMORY.
     ucs_status_t describe(exporter &memory, span request);
-    // Segments around it that are there, as far as they lie in `within`.
+    // Segments around it that are there, of the same reservation, as far as
+    // they lie in `within`.
     void extend(exporter &memory, span within);
     // False if something of it is not what it was.
     bool is_current(exporter &memory) const;

@@ -19,6 +19,9 @@ struct extent {
     int device        = -1; // the vendor's ordinal
     // A VMM segment: a range may go on in the next one of the same device.
     bool joins = false;
+    // Which addresses it is mapped in: an export may not go beyond them. 0: not
+    // known.
+    uint64_t reservation = 0;
 };
 
 // Thread-safe; called without any lock held. None needs a current context. Both

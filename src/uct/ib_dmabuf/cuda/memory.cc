@@ -98,14 +98,15 @@ ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
     if (!query(cuda_, address, &found) || !found.is_device()) {
         return UCS_ERR_NO_ELEM;
     }
+    const uint64_t reservation = found.is_mapped() ? found.base : 0;
     if (!found.is_ordinary()) {
         ucs_status_t status = narrow(cuda_, address, &found);
         if (status != UCS_OK) {
             return status;
         }
     }
-    *out = {found.base, found.size, found.identity, found.device,
-            found.is_mapped()};
+    *out = {found.base,   found.size,        found.identity,
+            found.device, found.is_mapped(), reservation};
     return UCS_OK;
 }
 
