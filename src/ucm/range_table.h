@@ -100,6 +100,9 @@ private:
     std::unordered_map<uint64_t, memory_range> entries_;
     size_t limit_ = max_with_retired; // entries, before it is cleaned
     std::atomic<uint64_t> serial_{0};
+    // Of all there ever were; changed under the lock.
+    std::atomic<uint64_t> lowest_{UINT64_MAX};
+    std::atomic<uint64_t> highest_{0};
 };
 
 } // namespace ucx_ib_dmabuf::ucm

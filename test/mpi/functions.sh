@@ -116,6 +116,7 @@ fails_by_itself() {
 run_cases_as_ucx() {
     local seed=${MPI_TESTS_SEED:-$RANDOM} excused
     excused=$(fails_by_itself "$1" "${@:3}")
+    note "by itself it fails: $excused"
     MPI_TESTS_SEED=$seed run_cases "$@"
 }
 
@@ -213,7 +214,7 @@ use_cuda_mpi() {
         skip "CUDA-aware Open MPI" "UCX_IB_DMABUF_CUDA_MPI names none"
         done_testing
     }
-    export UCX_IB_DMABUF_MPI=$UCX_IB_DMABUF_CUDA_MPI
+    use_mpi "$UCX_IB_DMABUF_CUDA_MPI"
 }
 
 # The system's: one that is not at fixed addresses has libraries below it in the lab,
@@ -252,7 +253,8 @@ ends_as_ucx() {
     for with in n y; do
         UCX_IB_DMABUF_PLUGIN=$with with_mpi "$ranks" "$@"
         status=$?
-        if [ $status -ne 0 ] && grep -q 'Segmentation fault' "$mpi_errors"; then
+        if [ $status -ne 0 ] && grep -q 'Segmentation fault' "$mpi_errors" &&
+           ! grep -q '^not ok' "$mpi_output"; then
             ok "$name ends the job, plug-in: $with"
         else
             nok "$name ends the job, plug-in: $with (status $status)"

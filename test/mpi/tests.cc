@@ -179,11 +179,17 @@ uint64_t run_groups(job &in, int argc, char **argv)
     add_communicators(&cases);
     add_windows(&cases);
     for (int i = 3; i < argc; ++i) {
+        bool is_known = false;
         for (const test_case &one : cases) {
             if (one.group == argv[i]) {
+                is_known = true;
                 run_case(in, one, argv[1]);
                 staged += in.staged;
             }
+        }
+        if (!is_known) {
+            std::fprintf(stderr, "no group of tests is named %s\n", argv[i]);
+            MPI_Abort(MPI_COMM_WORLD, 2);
         }
     }
     return staged;

@@ -303,6 +303,38 @@ TEST_F(test_fault, what_is_sent_comes_as_it_was_sent)
     EXPECT_EQ(by_default.said + to_theirs.said + ignored.said, "");
 }
 
+// SA_SIGINFO says nothing of whether there is a function.
+TEST_F(test_fault, nobody_is_nobody_with_siginfo)
+{
+    const auto with = [](void (*handler)(int)) {
+        return in_child([&] {
+            struct sigaction action {};
+            action.sa_handler = handler;
+            action.sa_flags   = SA_SIGINFO;
+            sigaction(SIGSEGV, &action, nullptr);
+            tell_of_touches(is_gpu);
+            syscall(SYS_tgkill, getpid(), gettid(), SIGSEGV);
+        });
+    };
+
+    EXPECT_TRUE(with(SIG_IGN).exited_with(0));
+    EXPECT_TRUE(with(SIG_DFL).died_of(SIGSEGV));
+}
+
+// The kernel sends some that no instruction faults with again.
+TEST_F(test_fault, what_the_kernel_sends_once_is_not_lost)
+{
+    const end result = in_child([] {
+        siginfo_t info{};
+        info.si_signo = SIGSEGV;
+        info.si_code  = SI_KERNEL;
+        tell_of_touches(is_gpu);
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info);
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV)) << result.status;
+}
+
 TEST_F(test_fault, what_the_program_installs_later_stands)
 {
     const end result = in_child([] {

@@ -65,36 +65,43 @@ const char *name_of_file(const char *path)
 
 void tell(uintptr_t address)
 {
+    if (told.test()) {
+        return; // programs may recover, and touch again
+    }
     const mpi_call call = find_mpi_call();
-
     if ((call.name == nullptr) || told.test_and_set()) {
         return;
     }
+    const char *library = name_of_file(call.library);
     line text;
     text << "ib_dmabuf: " << call.name << " touched GPU memory at " << address
-         << " with the CPU: this MPI (" << name_of_file(call.library)
+         << " with the CPU: this MPI ("
+         << ((*library == '\0') ? "in the program" : library)
          << ") is not CUDA-aware. Copy to host memory for " << call.name
          << ", or use an MPI that is built with CUDA; docs/stock-mpi.md has "
             "the calls that take GPU memory all the same\n";
     text.print();
 }
 
+// Whatever SA_SIGINFO says: it is the same place as sa_handler.
+bool is_function(const struct sigaction &action)
+{
+    return (action.sa_handler != SIG_DFL) && (action.sa_handler != SIG_IGN);
+}
+
 // Ours has the same mask and flags, so that a call is what the kernel would
-// have done. With nobody there it is the kernel's turn: the instruction faults
-// again, and what somebody sent is sent again.
+// have done. With nobody there it is the kernel's turn: the signal is sent
+// again, as not every instruction that got one faults again.
 void go_on(const struct sigaction &previous, int signal, siginfo_t *info,
            void *context)
 {
-    if ((previous.sa_flags & SA_SIGINFO) != 0) {
-        previous.sa_sigaction(signal, info, context);
-    } else if ((previous.sa_handler != SIG_DFL) &&
-               (previous.sa_handler != SIG_IGN)) {
-        previous.sa_handler(signal);
-    } else {
+    if (!is_function(previous)) {
         __sigaction(signal, &previous, nullptr);
-        if (info->si_code <= 0) {
-            syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
-        }
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
+    } else if ((previous.sa_flags & SA_SIGINFO) != 0) {
+        previous.sa_sigaction(signal, info, context);
+    } else {
+        previous.sa_handler(signal);
     }
 }
 
@@ -117,23 +124,25 @@ void on_fault(int signal, siginfo_t *info, void *context)
 
 void handle(handled &one)
 {
-    struct sigaction ours {};
+    struct sigaction ours {
+    }, replaced{};
 
     // Known before ours can be called.
     if (__sigaction(one.signal, nullptr, &one.previous) != 0) {
         return;
     }
-    const bool is_function = ((one.previous.sa_flags & SA_SIGINFO) != 0) ||
-                             ((one.previous.sa_handler != SIG_DFL) &&
-                              (one.previous.sa_handler != SIG_IGN));
-    if (is_function) {
+    if (is_function(one.previous)) {
         ours = one.previous;
     } else {
         ours.sa_flags = SA_ONSTACK; // where a stack has overflown
     }
     ours.sa_flags |= SA_SIGINFO;
     ours.sa_sigaction = on_fault;
-    __sigaction(one.signal, &ours, nullptr);
+    // Another thread's may have come meanwhile.
+    if ((__sigaction(one.signal, &ours, &replaced) == 0) &&
+        (replaced.sa_handler != one.previous.sa_handler)) {
+        one.previous = replaced;
+    }
 }
 
 } // namespace
