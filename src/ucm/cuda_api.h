@@ -42,6 +42,7 @@ enum CUdevice_attribute : int {
 enum CUpointer_attribute : int {
     CU_POINTER_ATTRIBUTE_CONTEXT                    = 1,
     CU_POINTER_ATTRIBUTE_MEMORY_TYPE                = 2,
+    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS                = 6,
     CU_POINTER_ATTRIBUTE_BUFFER_ID                  = 7,
     CU_POINTER_ATTRIBUTE_IS_MANAGED                 = 8,
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL             = 9,
@@ -154,6 +155,8 @@ struct CUgraphNodeParams { // CUDA 12.2
       CUpointer_attribute, CUdeviceptr)                                        \
     _(pointer_get_attributes, cuPointerGetAttributes, unsigned,                \
       CUpointer_attribute *, void **, CUdeviceptr)                             \
+    _(pointer_set_attribute, cuPointerSetAttribute, const void *,              \
+      CUpointer_attribute, CUdeviceptr)                                        \
     _(mem_get_address_range, cuMemGetAddressRange_v2, CUdeviceptr *, size_t *, \
       CUdeviceptr)                                                             \
     _(mem_get_allocation_granularity, cuMemGetAllocationGranularity, size_t *, \

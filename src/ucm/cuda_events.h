@@ -79,6 +79,10 @@ void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
 // signal handlers: waits for no lock, takes no memory, calls no driver.
 bool cuda_events_saw_allocation(uintptr_t address) noexcept;
 
+// Whether the event that is being told in this thread is of memory that is
+// older than the hooks (cuda_events_announce_existing): nothing has changed.
+bool cuda_event_is_of_old_memory() noexcept;
+
 // Whether a UCM_EVENT_MEM_TYPE_FREE says that any CUDA memory may be going: a
 // context, a device or a graph's memory is being torn down and the ranges are
 // not all known. HANDLE THIS: drop every region.

@@ -21,6 +21,11 @@ bool may_be_cuda(const char *access, const char *path)
 
 } // namespace
 
+bool cuda_event_is_of_old_memory() noexcept
+{
+    return ucm::this_thread.existing;
+}
+
 void cuda_events_announce_existing() noexcept
 {
     const std::unique_ptr<FILE, int (*)(FILE *)> maps(

@@ -282,7 +282,9 @@ void release::take_back(bool size_is_sure)
 
 void announce_range(uint64_t address, size_t size)
 {
+    this_thread.existing = true;
     dispatch_allocation(address, size);
+    this_thread.existing = false;
 }
 
 void announce_vanished()

@@ -74,6 +74,7 @@ struct thread_state {
     uint16_t allocations; // hooked allocations that this thread is in
     bool probing;         // hooks only note that they were reached
     bool announcing;      // the event being dispatched is ours
+    bool existing;        // it is of memory that is older than the hooks
 };
 extern thread_local thread_state this_thread
     __attribute__((tls_model("initial-exec")));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 extern "C" {
 #include <ucs/async/async_fwd.h>
+#include <ucs/memory/memtype_cache.h>
 #include <uct/api/uct.h>
 }
 
@@ -29,7 +30,7 @@ public:
         if ((address < start) || (address + length > start + sizeof(memory))) {
             return ours::UCS_ERR_INVALID_ADDR;
         }
-        *out = {ours::UCS_MEMORY_TYPE_CUDA, start, sizeof(memory)};
+        *out = {ours::UCS_MEMORY_TYPE_CUDA, start, sizeof(memory), lasts};
         return ours::UCS_OK;
     }
     ours::ucs_status_t allocate(ours::ucs_memory_type_t type, size_t length,
@@ -57,6 +58,7 @@ public:
     }
 
     bool gpus                 = true;
+    bool lasts                = false;
     int begun                 = 0;
     int copies                = 0;
     int released              = 0;
@@ -146,7 +148,7 @@ TEST_F(test_component, the_domain_knows_gpu_memory)
     EXPECT_EQ(cuda | managed, attr.cap.detect_mem_types);
     EXPECT_EQ(cuda | managed, attr.cap.alloc_mem_types);
     EXPECT_STREQ("cuda_cpy", attr.component_name);
-    EXPECT_GT(copier.begun, 0);
+    EXPECT_EQ(1, copier.begun); // for all that were opened
 
     mem.field_mask = UCT_MD_MEM_ATTR_FIELD_MEM_TYPE |
                      UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS |
@@ -165,6 +167,36 @@ TEST_F(test_component, the_domain_knows_gpu_memory)
     EXPECT_EQ(UCS_OK, uct_md_mem_reg(md_, copier.memory, 8,
                                      UCT_MD_MEM_ACCESS_ALL, &memh));
     EXPECT_EQ(UCS_OK, uct_md_mem_dereg(md_, memh));
+}
+
+// Else each use of the memory would be a question of the driver.
+TEST_F(test_component, ucx_remembers_what_lasts)
+{
+    const auto in_cache = [] {
+        ucs_memory_info_t info;
+        return (ucs_memtype_cache_lookup(copier.memory, 8, &info) == UCS_OK) &&
+               (info.type == ::UCS_MEMORY_TYPE_CUDA);
+    };
+    ucs_memory_type_t type;
+
+    EXPECT_EQ(UCS_OK, uct_md_detect_memory_type(md_, copier.memory, 8, &type));
+    EXPECT_FALSE(in_cache());
+    copier.lasts = true;
+    EXPECT_EQ(UCS_OK, uct_md_detect_memory_type(md_, copier.memory, 8, &type));
+    EXPECT_TRUE(in_cache());
+    copier.lasts = false;
+}
+
+// From 1.22 on NICs register nothing else.
+TEST_F(test_component, gpu_memory_can_be_registered)
+{
+    ours::uct_md_mem_attr_t mem{};
+
+    mem.field_mask = ours::UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS;
+    EXPECT_EQ(UCS_OK,
+              uct_md_mem_query(md_, copier.memory, 8,
+                               reinterpret_cast<::uct_md_mem_attr_t *>(&mem)));
+    EXPECT_EQ(ours::UCS_MEM_FLAG_REGISTRABLE, mem.mem_flags);
 }
 
 TEST_F(test_component, the_domain_allocates)

@@ -98,6 +98,29 @@ TEST_F(test_copier, each_kind_is_what_it_is)
     }
 }
 
+// Else cudaMemcpy() would return before the bytes are there.
+TEST_F(test_copier, copies_of_the_program_are_waited_for)
+{
+    const gpu::buffer some(mib);
+    unsigned synchronous = 0;
+
+    ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
+    GPU_CALL(cuPointerGetAttribute, &synchronous,
+             ::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, some.address());
+    EXPECT_EQ(1u, synchronous);
+}
+
+TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
+{
+    copier_->begin();
+    const gpu::buffer some(mib), managed(mib, memory::managed);
+
+    ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
+    EXPECT_TRUE(found_.lasts);
+    ASSERT_EQ(ours::UCS_OK, detect(managed.address(), mib));
+    EXPECT_FALSE(found_.lasts);
+}
+
 TEST_F(test_copier, what_was_released_is_the_hosts)
 {
     gpu::buffer some(mib);

@@ -31,6 +31,7 @@ private:
         CUcontext context = nullptr;
     };
     bool query(uintptr_t address, attributes *out) const;
+    void sync_copies(uintptr_t address) const;
     static bool can_register(cuda_vendor &gpus, uintptr_t address);
 
     std::atomic<const driver *> cuda_{nullptr};
@@ -77,6 +78,18 @@ bool cuda_copier::can_register(cuda_vendor &gpus, uintptr_t address)
     return true;
 }
 
+// Else cudaMemcpy() and cudaMemset() may return before their bytes are there,
+// and neither a NIC nor our stream waits for them. As UCX's CUDA module does; a
+// driver that refuses it for some memory does as it did before.
+void cuda_copier::sync_copies(uintptr_t address) const
+{
+    const unsigned on = 1;
+    relaxed_capture relaxed(*cuda_.load());
+
+    cuda_.load()->pointer_set_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                        address);
+}
+
 ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
                                  found *out) noexcept
 {
@@ -95,9 +108,14 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
     if ((known.context != nullptr) || can_register(gpus, address)) {
         out->type = UCS_MEMORY_TYPE_CUDA;
     }
+    if (known.context != nullptr) {
+        sync_copies(address);
+    }
     if (gpus.describe(address, &around) == UCS_OK) {
         out->base   = around.base;
         out->length = around.size;
+        out->lasts  = cuda_events_complete() &&
+                     (around.joins || cuda_events_saw_allocation(around.base));
     }
     return UCS_OK;
 }

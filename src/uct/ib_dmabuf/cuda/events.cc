@@ -26,6 +26,9 @@ static void on_event(ucm_event_type_t type, ucm_event_t *event,
     const auto &memory = event->mem_type;
     const auto address = reinterpret_cast<uintptr_t>(memory.address);
 
+    if (cuda_event_is_of_old_memory()) {
+        return; // for UCX's cache of types only
+    }
     if (cuda_event_is_everything(*event)) {
         told.on_change(0, SIZE_MAX);
     } else if (memory.mem_type != UCS_MEMORY_TYPE_HOST) {

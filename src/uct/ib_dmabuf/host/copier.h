@@ -17,6 +17,7 @@ public:
         ucs_memory_type_t type;
         uintptr_t base; // of the allocation, if it is known
         size_t length;
+        bool lasts = false; // its release will be told: it may be remembered
     };
 
     // Whether there is a GPU. The first question; may start its driver.

@@ -46,6 +46,13 @@ ucs_status_t mem_reg(uct_md_h, void *, size_t, uintptr_t,
     return UCS_OK;
 }
 
+// uct_ib registers nothing else. What cannot be exported is no CUDA memory to
+// us.
+uint8_t flags_of(const memory_copier::found &found)
+{
+    return (found.type == UCS_MEMORY_TYPE_CUDA) ? UCS_MEM_FLAG_REGISTRABLE : 0;
+}
+
 } // namespace
 
 copy_component *copy_component::make(const library &uct_ib, memory_copier &user,
@@ -87,6 +94,7 @@ const char *copy_component::look_up(const library &uct_ib)
     in.find("uct_single_device_resource", &single_device_);
     in.find("uct_md_stub_rkey_unpack", &stub_rkey_unpack_);
     in.find("ucs_memtype_cache_lookup", &memtype_cache_lookup_);
+    in.find("ucs_memtype_cache_update", &memtype_cache_update_);
     in.find_variable("uct_self_tl", &self_tl_);
     if (in.missing() != nullptr) {
         return in.missing();
@@ -227,7 +235,10 @@ ucs_status_t copy_component::md_open(uct_component_t *component, const char *,
 
     // There is no cache of memory types before the first question.
     self.memtype_cache_lookup_(&self, 1, info);
-    self.user_->begin();
+    if (!self.begun_.load()) { // what comes later is told by the hooks
+        self.user_->begin();
+        self.begun_.store(true);
+    }
     *md = &self.md_.uct;
     return UCS_OK;
 }
@@ -251,15 +262,31 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
     }
     struct {
         uint64_t detect, alloc, access;
-    } types{gpu_types, gpu_types, all_types};
+    } types{gpu_types, 0, all_types};
+    // No allocation: UCP would make fragments of its pipeline of the GPU's
+    // memory, and give some back in the middle of a message, which waits for
+    // kernels.
     self.base_md_query_(attributes);
     auto *attr          = static_cast<uct_md_attr_v2 *>(attributes);
-    attr->max_alloc     = SIZE_MAX;
-    attr->flags         = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
+    attr->flags         = UCT_MD_FLAG_REG;
     attr->reg_mem_types = all_types;
     memcpy(static_cast<char *>(attributes) + self.types_from_, &types,
            sizeof(types));
     return UCS_OK;
+}
+
+// UCX's cache of types is filled by who detects; else it asks at each use.
+ucs_status_t copy_component::ask(const void *address, size_t length,
+                                 memory_copier::found *out) const
+{
+    const ucs_status_t status =
+        user_->detect(reinterpret_cast<uintptr_t>(address), length, out);
+
+    if ((status == UCS_OK) && out->lasts) {
+        memtype_cache_update_(reinterpret_cast<void *>(out->base), out->length,
+                              out->type, unknown_sys_device, flags_of(*out));
+    }
+    return status;
 }
 
 ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
@@ -271,8 +298,7 @@ ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
         return (attr->field_mask & field) != 0;
     };
     memory_copier::found found{};
-    const ucs_status_t status = self.user_->detect(
-        reinterpret_cast<uintptr_t>(address), length, &found);
+    const ucs_status_t status = self.ask(address, length, &found);
 
     if (status != UCS_OK) {
         return status;
@@ -297,7 +323,7 @@ ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
         attr->dmabuf_offset = 0;
     }
     if (wanted(UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS)) {
-        attr->mem_flags = 0;
+        attr->mem_flags = flags_of(found);
     }
     return UCS_OK;
 }
@@ -307,8 +333,7 @@ ucs_status_t copy_component::detect(uct_md_h md, const void *address,
                                     ucs_memory_type_t *type) noexcept
 {
     memory_copier::found found{};
-    const ucs_status_t status = of(md).user_->detect(
-        reinterpret_cast<uintptr_t>(address), length, &found);
+    const ucs_status_t status = of(md).ask(address, length, &found);
 
     if (status == UCS_OK) {
         *type = found.type;

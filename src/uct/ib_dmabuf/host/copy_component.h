@@ -5,6 +5,7 @@
 #include "abi.h"
 #include "copier.h"
 #include "transport_types.h"
+#include <atomic>
 
 namespace ucx_ib_dmabuf {
 
@@ -42,6 +43,8 @@ private:
     template <class Tl>
     void fill_tl(const Tl &self, Tl *tl);
     void fill_domain();
+    ucs_status_t ask(const void *address, size_t length,
+                     memory_copier::found *out) const;
 
     static copy_component &of(uct_component_t *component)
     {
@@ -103,8 +106,9 @@ private:
     domain md_{};
     void *md_ops_[max_ops]{};
     memory_copier *user_ = nullptr;
-    bool is_old_         = false; // 1.13
-    bool allocs_at_      = false; // mem_alloc() is told where, from 1.19 on
+    std::atomic<bool> begun_{false};
+    bool is_old_    = false; // 1.13
+    bool allocs_at_ = false; // mem_alloc() is told where, from 1.19 on
 
     // UCX's own.
     void (*component_register_)(void *component)    = nullptr;
@@ -116,10 +120,14 @@ private:
                                    void **devices, unsigned *count) = nullptr;
     ucs_status_t (*memtype_cache_lookup_)(const void *address, size_t length,
                                           void *info)               = nullptr;
-    void *stub_rkey_unpack_                                         = nullptr;
-    void *rkey_compare_                                             = nullptr;
-    const void *self_tl_                                            = nullptr;
-    iface_open_function *self_open_                                 = nullptr;
+    // The flags from 1.22 on; before, nobody looks at them.
+    void (*memtype_cache_update_)(const void *address, size_t length,
+                                  ucs_memory_type_t type, uint8_t sys_device,
+                                  uint8_t flags) = nullptr;
+    void *stub_rkey_unpack_                      = nullptr;
+    void *rkey_compare_                          = nullptr;
+    const void *self_tl_                         = nullptr;
+    iface_open_function *self_open_              = nullptr;
     // Of self's interfaces, which are all alike.
     void *self_query_  = nullptr;
     size_t types_from_ = 0; // where detect_mem_types is in the attributes

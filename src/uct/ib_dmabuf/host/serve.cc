@@ -254,25 +254,33 @@ void look_for_copies(const services &with)
 void host::offer_copies(find_copier find)
 {
     const char *why = nullptr;
-    bool looked     = false;
 
     if (offers_copies_.load()) {
         return;
     }
     // There may be a libcuda later.
     memory_copier *copier = (find == nullptr) ? nullptr : find();
-    if ((copier == nullptr) ||
-        !offers_copies_.compare_exchange_strong(looked, true)) {
+    if (copier == nullptr) {
         return;
     }
     copy_component *made = copy_component::make(uct_ib_, *copier, &why);
+    {
+        // Who returns from here lists components: ours is there by then.
+        const std::lock_guard<std::mutex> guard(mutex);
+        if (offers_copies_.load()) {
+            return; // another thread was faster; `made` is left, once
+        }
+        if (made != nullptr) {
+            made->show();
+        }
+        offers_copies_.store(true);
+    }
     if (made == nullptr) {
         log_debug("ib_dmabuf: no copies of GPU memory for the UCX of %s, which "
                   "has no %s",
                   path(), why);
         return;
     }
-    made->show();
     log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given cuda_copy",
               path());
 }

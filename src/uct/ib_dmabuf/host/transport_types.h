@@ -40,6 +40,8 @@ enum : uint64_t {
 
 enum uct_device_type_t : uint32_t { UCT_DEVICE_TYPE_ACC = 2 };
 
+enum : uint8_t { UCS_MEM_FLAG_REGISTRABLE = 1u << 0 }; // from 1.22
+
 constexpr uint8_t unknown_sys_device = 255; // UCS_SYS_DEVICE_ID_UNKNOWN
 
 // What is not asked for need not be there.

@@ -31,15 +31,15 @@ uint64_t result_of(const atomic_request &request, uint64_t before)
 
 bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept
 try {
-    // The only lock that is held over calls of the driver: two copies make one
-    // operation. Nothing that the driver calls takes it, nor does any hook.
+    // Held over calls of the driver, as two copies make one operation. Nothing
+    // that the driver calls takes it, nor does any hook.
     static std::mutex mutex;
     plugin *const shared = plugin::existing();
     extent at;
 
     if ((shared == nullptr) ||
         !shared->gpu().may_be_device(request.address, request.length) ||
-        (shared->gpu().describe(request.address, &at) != UCS_OK)) {
+        (shared->gpu().describe(request.address, &at) == UCS_ERR_NO_ELEM)) {
         return false;
     }
     const std::lock_guard<std::mutex> guard(mutex);
