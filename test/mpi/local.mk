@@ -47,6 +47,7 @@ dist_noinst_DATA += docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
 mpi_common_sources = \
     test/mpi/buffer.cc \
     test/mpi/buffer.h \
+    test/mpi/finalize.h \
     test/mpi/pattern.cc \
     test/mpi/pattern.h
 

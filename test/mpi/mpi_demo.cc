@@ -11,6 +11,7 @@
 // in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy. The
 // ratios are those of device to host in each pair.
 #include "buffer.h"
+#include "finalize.h"
 #include "pattern.h"
 #include <algorithm>
 #include <array>
@@ -276,6 +277,6 @@ int main(int argc, char **argv)
             measure(device, host, bytes, pairs);
         }
     }
-    MPI_Finalize();
+    finalize();
     return 0;
 }

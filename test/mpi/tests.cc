@@ -6,6 +6,7 @@
 // The first argument is what UCX may copy of large messages of device memory:
 // none of their bytes (the plug-in registers them), some of them (it must
 // have copied), or any number.
+#include "finalize.h"
 #include "job.h"
 #include "pattern.h"
 #include <common/fds.h>
@@ -292,7 +293,7 @@ int main(int argc, char **argv)
               std::to_string(count_files()) + " files are open, " +
                   std::to_string(files) + " were at the start");
     print_result(in, "no file is left open", first_failure(in));
-    MPI_Finalize();
+    finalize();
     return 0;
 }
 
