@@ -10,6 +10,7 @@
 
 // sigaction() as glibc has it: libucs_signal stands before that name, and keeps
 // others from handling the signals that UCX handles.
+// NOLINTNEXTLINE(readability-identifier-naming): glibc's name
 extern "C" int __sigaction(int signal, const struct sigaction *action,
                            struct sigaction *previous);
 

@@ -38,6 +38,10 @@ public:
     {
         const char *profiled = nullptr;
 
+        if ((symbols_ == nullptr) || (names_ == nullptr) ||
+            (hash_ == nullptr)) {
+            return nullptr;
+        }
         for (uint32_t i = 0, count = size(); i < count; ++i) {
             const ElfW(Sym) &one = symbols_[i];
             if ((address - base_ - one.st_value >= one.st_size) ||
@@ -68,10 +72,6 @@ private:
     // Of the table of symbols: the hash table knows those that are defined.
     uint32_t size() const
     {
-        if ((symbols_ == nullptr) || (names_ == nullptr) ||
-            (hash_ == nullptr)) {
-            return 0;
-        }
         const uint32_t buckets = hash_[0], first = hash_[1], words = hash_[2];
         const uint32_t *bucket =
             hash_ + 4 + words * (sizeof(ElfW(Addr)) / sizeof(*hash_));
