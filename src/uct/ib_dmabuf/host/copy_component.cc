@@ -100,7 +100,6 @@ const char *copy_component::look_up(const library &uct_ib)
         return in.missing();
     }
     rkey_compare_ = uct_ib.symbol("uct_base_rkey_compare");
-    allocs_at_    = uct_ib.symbol("uct_rkey_unpack_v2") != nullptr;
     if (!read_memory(self_tl_, &name) || (strcmp(name, "self") != 0)) {
         return "a transport with the name self";
     }
@@ -194,9 +193,10 @@ void copy_component::fill_domain()
     }
     md_ops_[op_close] = address_of(nothing);
     md_ops_[op_query] = address_of(md_query);
-    md_ops_[op_mem_alloc] =
-        allocs_at_ ? address_of(mem_alloc_1_19) : address_of(mem_alloc);
-    md_ops_[op_mem_free]  = address_of(mem_free);
+    if (is_old_) { // md_query() says why not later
+        md_ops_[op_mem_alloc] = address_of(mem_alloc);
+        md_ops_[op_mem_free]  = address_of(mem_free);
+    }
     md_ops_[op_mem_reg]   = address_of(mem_reg);
     md_ops_[op_mem_dereg] = address_of(nothing);
     md_ops_[op_mem_query] = address_of(mem_query);
@@ -352,15 +352,6 @@ ucs_status_t copy_component::mem_alloc(uct_md_h md, size_t *length,
         *memh = *address;
     }
     return status;
-}
-
-ucs_status_t copy_component::mem_alloc_1_19(uct_md_h md, size_t *length,
-                                            void **address,
-                                            ucs_memory_type_t type, uint8_t,
-                                            unsigned flags, const char *name,
-                                            uct_mem_h *memh) noexcept
-{
-    return mem_alloc(md, length, address, type, flags, name, memh);
 }
 
 ucs_status_t copy_component::mem_free(uct_md_h md, uct_mem_h memh) noexcept

@@ -69,11 +69,6 @@ private:
     static ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address,
                                   ucs_memory_type_t type, unsigned flags,
                                   const char *name, uct_mem_h *memh) noexcept;
-    static ucs_status_t mem_alloc_1_19(uct_md_h md, size_t *length,
-                                       void **address, ucs_memory_type_t type,
-                                       uint8_t sys_device, unsigned flags,
-                                       const char *name,
-                                       uct_mem_h *memh) noexcept;
     static ucs_status_t mem_free(uct_md_h md, uct_mem_h memh) noexcept;
     static ucs_status_t query_devices(uct_md_h md, void **devices,
                                       unsigned *count) noexcept;
@@ -107,8 +102,7 @@ private:
     void *md_ops_[max_ops]{};
     memory_copier *user_ = nullptr;
     std::atomic<bool> begun_{false};
-    bool is_old_    = false; // 1.13
-    bool allocs_at_ = false; // mem_alloc() is told where, from 1.19 on
+    bool is_old_ = false; // 1.13
 
     // UCX's own.
     void (*component_register_)(void *component)    = nullptr;
