@@ -16,6 +16,7 @@ extern "C" {
 #include <ucs/memory/memory_type.h>
 #include <ucs/memory/memtype_cache.h>
 #include <ucs/sys/string.h>
+#include <ucs/sys/topo/base/topo.h>
 #include <uct/api/v2/uct_v2.h>
 #include <uct/base/uct_component.h>
 #include <uct/base/uct_iface.h>
@@ -24,6 +25,7 @@ extern "C" {
 }
 #include <uct/ib_dmabuf/host/abi_1_13.h>
 #include <uct/ib_dmabuf/host/abi_v2.h>
+#include <uct/ib_dmabuf/host/copier.h>
 #include <uct/ib_dmabuf/host/log.h>
 #include <uct/ib_dmabuf/host/settings.h>
 #include <uct/ib_dmabuf/host/transport_types.h>
@@ -201,6 +203,12 @@ constexpr ::ucs_status_t (*alloc)(::uct_md_h, size_t *, void **,
 OP(mem_alloc, 2);
 OP(mem_free, 3);
 SAME(UCT_DEVICE_TYPE_ACC);
+AT(ucs_sys_bus_id_t, domain, memory_copier::pci_address, domain);
+AT(ucs_sys_bus_id_t, bus, memory_copier::pci_address, bus);
+AT(ucs_sys_bus_id_t, slot, memory_copier::pci_address, slot);
+AT(ucs_sys_bus_id_t, function, memory_copier::pci_address, function);
+static_assert(sizeof(::ucs_sys_bus_id_t) ==
+              sizeof(ours::memory_copier::pci_address));
 SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
 SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
 SAME(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);

@@ -11,6 +11,7 @@
 extern "C" {
 #include <ucs/async/async_fwd.h>
 #include <ucs/memory/memtype_cache.h>
+#include <ucs/sys/topo/base/topo.h>
 #include <uct/api/uct.h>
 }
 
@@ -30,8 +31,15 @@ public:
         if ((address < start) || (address + length > start + sizeof(memory))) {
             return ours::UCS_ERR_INVALID_ADDR;
         }
-        *out = {ours::UCS_MEMORY_TYPE_CUDA, start, sizeof(memory), lasts};
+        *out = {ours::UCS_MEMORY_TYPE_CUDA, start, sizeof(memory), lasts,
+                on_gpu};
         return ours::UCS_OK;
+    }
+    bool place(int which, pci_address *out) noexcept override
+    {
+        ++placed;
+        *out = {0x12, 0x34, static_cast<uint8_t>(which), 0};
+        return which != placeless;
     }
     ours::ucs_status_t allocate(ours::ucs_memory_type_t type, size_t length,
                                 void **out) noexcept override
@@ -57,8 +65,12 @@ public:
         return answer;
     }
 
-    bool gpus                 = true;
-    bool lasts                = false;
+    bool gpus                      = true;
+    bool lasts                     = false;
+    static constexpr int placeless = 9;
+
+    int on_gpu                = -1;
+    int placed                = 0;
     int begun                 = 0;
     int copies                = 0;
     int released              = 0;
@@ -185,6 +197,37 @@ TEST_F(test_component, ucx_remembers_what_lasts)
     EXPECT_EQ(UCS_OK, uct_md_detect_memory_type(md_, copier.memory, 8, &type));
     EXPECT_TRUE(in_cache());
     copier.lasts = false;
+}
+
+TEST_F(test_component, ucx_is_told_where_a_gpu_is)
+{
+    const auto ask = [&](int gpu) {
+        uct_md_mem_attr_t mem;
+        copier.on_gpu  = gpu;
+        mem.field_mask = UCT_MD_MEM_ATTR_FIELD_SYS_DEV;
+        EXPECT_EQ(UCS_OK, uct_md_mem_query(md_, copier.memory, 8, &mem));
+        return mem.sys_dev;
+    };
+    copier.placed = 0;
+    for (const int gpu : {3, 5, 3, 5}) {
+        ucs_sys_bus_id_t bus{};
+        ASSERT_EQ(UCS_OK, ucs_topo_get_device_bus_id(ask(gpu), &bus));
+        EXPECT_EQ(0x12, bus.domain);
+        EXPECT_EQ(0x34, bus.bus);
+        EXPECT_EQ(gpu, bus.slot);
+    }
+    EXPECT_EQ(2, copier.placed); // once each
+    for (const int gpu : {-1, fake_copier::placeless, 64}) {
+        EXPECT_EQ(UCS_SYS_DEVICE_ID_UNKNOWN, ask(gpu));
+    }
+
+    ucs_memory_info_t info;
+    copier.lasts = true;
+    ask(5);
+    EXPECT_EQ(UCS_OK, ucs_memtype_cache_lookup(copier.memory, 8, &info));
+    EXPECT_EQ(ask(5), info.sys_dev);
+    copier.lasts  = false;
+    copier.on_gpu = -1;
 }
 
 // From 1.22 on NICs register nothing else.

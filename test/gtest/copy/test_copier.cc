@@ -73,6 +73,27 @@ protected:
     uint8_t seed_ = 0;
 };
 
+TEST_F(test_copier, it_knows_where_a_gpu_is)
+{
+    ours::memory_copier::pci_address place{};
+
+    for (const int gpu : {0, 1}) {
+        int bus = 0;
+        gpu::use(gpu);
+        const gpu::buffer some(2 * mib, memory::device);
+        EXPECT_EQ(ours::UCS_OK, detect(some.address(), some.size()));
+        EXPECT_EQ(gpu, found_.gpu);
+        GPU_CALL(cuDeviceGetAttribute, &bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+                 gpu);
+        ASSERT_TRUE(copier_->place(gpu, &place));
+        EXPECT_EQ(0, place.domain);
+        EXPECT_EQ(bus, place.bus);
+        EXPECT_EQ(0, place.slot);
+    }
+    EXPECT_FALSE(copier_->place(1000, &place));
+    gpu::use();
+}
+
 TEST_F(test_copier, each_kind_is_what_it_is)
 {
     for (const memory kind : all_kinds) {

@@ -4,6 +4,7 @@
 #include "../cuda/copy.h"
 #include "../cuda/vendor.h"
 #include <atomic>
+#include <cstdio>
 #include <dlfcn.h>
 #include <iterator>
 #include <new>
@@ -18,6 +19,7 @@ public:
     void begin() noexcept override;
     ucs_status_t detect(uintptr_t address, size_t length,
                         found *out) noexcept override;
+    bool place(int gpu, pci_address *out) noexcept override;
     ucs_status_t allocate(ucs_memory_type_t type, size_t length,
                           void **out) noexcept override;
     ucs_status_t release(void *allocated) noexcept override;
@@ -112,12 +114,32 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
         sync_copies(address);
     }
     if (gpus.describe(address, &around) == UCS_OK) {
+        out->gpu    = around.device;
         out->base   = around.base;
         out->length = around.size;
         out->lasts  = cuda_events_complete() &&
                      (around.joins || cuda_events_saw_allocation(around.base));
     }
     return UCS_OK;
+}
+
+bool cuda_copier::place(int gpu, pci_address *out) noexcept
+{
+    const driver &cuda = *cuda_.load();
+    CUdevice device    = 0;
+    char text[32]      = "";
+    unsigned domain = 0, bus = 0, slot = 0;
+
+    if ((cuda.device_get(&device, gpu) != CUDA_SUCCESS) ||
+        (cuda.device_get_pci_bus_id(text, sizeof(text), device) !=
+         CUDA_SUCCESS) ||
+        (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)) {
+        return false;
+    }
+    // NICs have their places in 16 bits of a domain, too.
+    *out = {static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
+            static_cast<uint8_t>(slot), 0};
+    return domain <= UINT16_MAX;
 }
 
 ucs_status_t cuda_copier::allocate(ucs_memory_type_t type, size_t length,

@@ -18,6 +18,14 @@ public:
         uintptr_t base; // of the allocation, if it is known
         size_t length;
         bool lasts = false; // its release will be told: it may be remembered
+        int gpu    = -1;    // the vendor's ordinal, if it is known
+    };
+    // As UCX has it: ucs_sys_bus_id_t.
+    struct pci_address {
+        uint16_t domain;
+        uint8_t bus;
+        uint8_t slot;
+        uint8_t function;
     };
 
     // Whether there is a GPU. The first question; may start its driver.
@@ -28,6 +36,8 @@ public:
     // UCS_ERR_INVALID_ADDR: none of the GPU's.
     virtual ucs_status_t detect(uintptr_t address, size_t length,
                                 found *out) noexcept = 0;
+    // Where a GPU is among the machine's devices; false if that is not known.
+    virtual bool place(int gpu, pci_address *out) noexcept = 0;
     // Memory of that type of the calling thread's current GPU; what is not the
     // GPU's is UCS_ERR_UNSUPPORTED.
     virtual ucs_status_t allocate(ucs_memory_type_t type, size_t length,

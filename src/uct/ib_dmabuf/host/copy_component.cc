@@ -99,7 +99,9 @@ const char *copy_component::look_up(const library &uct_ib)
     if (in.missing() != nullptr) {
         return in.missing();
     }
-    rkey_compare_ = uct_ib.symbol("uct_base_rkey_compare");
+    rkey_compare_    = uct_ib.symbol("uct_base_rkey_compare");
+    find_sys_device_ = reinterpret_cast<decltype(find_sys_device_)>(
+        uct_ib.symbol("ucs_topo_find_device_by_bus_id"));
     if (!read_memory(self_tl_, &name) || (strcmp(name, "self") != 0)) {
         return "a transport with the name self";
     }
@@ -275,30 +277,54 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
     return UCS_OK;
 }
 
+// By it UCX chooses NICs that are near.
+uint8_t copy_component::sys_device_of(int gpu)
+{
+    memory_copier::pci_address place{};
+    uint8_t found = unknown_sys_device;
+
+    if ((find_sys_device_ == nullptr) || (gpu < 0) || (gpu >= max_gpus)) {
+        return unknown_sys_device;
+    }
+    if (const uint16_t known = sys_devices_[gpu].load(); known != 0) {
+        return static_cast<uint8_t>(known - 1);
+    }
+    if (!user_->place(gpu, &place) ||
+        (find_sys_device_(&place, &found) != UCS_OK)) {
+        found = unknown_sys_device;
+    }
+    sys_devices_[gpu].store(static_cast<uint16_t>(found + 1));
+    return found;
+}
+
 // UCX's cache of types is filled by who detects; else it asks at each use.
 ucs_status_t copy_component::ask(const void *address, size_t length,
-                                 memory_copier::found *out) const
+                                 memory_copier::found *out, uint8_t *sys_dev)
 {
     const ucs_status_t status =
         user_->detect(reinterpret_cast<uintptr_t>(address), length, out);
 
-    if ((status == UCS_OK) && out->lasts) {
-        memtype_cache_update_(reinterpret_cast<void *>(out->base), out->length,
-                              out->type, unknown_sys_device, flags_of(*out));
+    if (status != UCS_OK) {
+        return status;
     }
-    return status;
+    *sys_dev = sys_device_of(out->gpu);
+    if (out->lasts) {
+        memtype_cache_update_(reinterpret_cast<void *>(out->base), out->length,
+                              out->type, *sys_dev, flags_of(*out));
+    }
+    return UCS_OK;
 }
 
 ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
                                        size_t length,
                                        uct_md_mem_attr_t *attr) noexcept
 {
-    const copy_component &self = of(md);
-    const auto wanted          = [attr](uint64_t field) {
+    const auto wanted = [attr](uint64_t field) {
         return (attr->field_mask & field) != 0;
     };
     memory_copier::found found{};
-    const ucs_status_t status = self.ask(address, length, &found);
+    uint8_t sys_dev           = unknown_sys_device;
+    const ucs_status_t status = of(md).ask(address, length, &found, &sys_dev);
 
     if (status != UCS_OK) {
         return status;
@@ -307,7 +333,7 @@ ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
         attr->mem_type = found.type;
     }
     if (wanted(UCT_MD_MEM_ATTR_FIELD_SYS_DEV)) {
-        attr->sys_dev = unknown_sys_device;
+        attr->sys_dev = sys_dev;
     }
     if (wanted(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS)) {
         attr->base_address = reinterpret_cast<void *>(found.base);
@@ -333,7 +359,8 @@ ucs_status_t copy_component::detect(uct_md_h md, const void *address,
                                     ucs_memory_type_t *type) noexcept
 {
     memory_copier::found found{};
-    const ucs_status_t status = of(md).ask(address, length, &found);
+    uint8_t sys_dev           = unknown_sys_device;
+    const ucs_status_t status = of(md).ask(address, length, &found, &sys_dev);
 
     if (status == UCS_OK) {
         *type = found.type;

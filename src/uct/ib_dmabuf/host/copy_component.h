@@ -44,7 +44,8 @@ private:
     void fill_tl(const Tl &self, Tl *tl);
     void fill_domain();
     ucs_status_t ask(const void *address, size_t length,
-                     memory_copier::found *out) const;
+                     memory_copier::found *out, uint8_t *sys_dev);
+    uint8_t sys_device_of(int gpu);
 
     static copy_component &of(uct_component_t *component)
     {
@@ -103,6 +104,9 @@ private:
     memory_copier *user_ = nullptr;
     std::atomic<bool> begun_{false};
     bool is_old_ = false; // 1.13
+    // Of GPUs by their ordinals, one more than it is; 0: not asked yet.
+    static constexpr int max_gpus = 64;
+    std::atomic<uint16_t> sys_devices_[max_gpus]{};
 
     // UCX's own.
     void (*component_register_)(void *component)    = nullptr;
@@ -118,10 +122,13 @@ private:
     void (*memtype_cache_update_)(const void *address, size_t length,
                                   ucs_memory_type_t type, uint8_t sys_device,
                                   uint8_t flags) = nullptr;
-    void *stub_rkey_unpack_                      = nullptr;
-    void *rkey_compare_                          = nullptr;
-    const void *self_tl_                         = nullptr;
-    iface_open_function *self_open_              = nullptr;
+    // Null if this UCX knows of no places.
+    ucs_status_t (*find_sys_device_)(const memory_copier::pci_address *,
+                                     uint8_t *sys_device) = nullptr;
+    void *stub_rkey_unpack_                               = nullptr;
+    void *rkey_compare_                                   = nullptr;
+    const void *self_tl_                                  = nullptr;
+    iface_open_function *self_open_                       = nullptr;
     // Of self's interfaces, which are all alike.
     void *self_query_  = nullptr;
     size_t types_from_ = 0; // where detect_mem_types is in the attributes
