@@ -180,6 +180,7 @@ if [ "$1" = --lane ]; then
     run_lane "${@:6}"
 else
     build=$1 versions=$2
+    export UCX_IB_DMABUF_CACHE=$CACHE_DIR # what passes test/style is noted there
     plugin=$build/.libs/libuct_ib_dmabuf.so.0.0.0
     sum=$(sha256sum <"$plugin")
     run_lanes "${@:3}"
