@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS  += test/setup/setup.tap
+TAP_TESTS  += test/setup/setup.tap test/setup/tests.tap
 EXTRA_DIST += \
     test/setup/common.sh \
     test/setup/kernel.sh \
@@ -9,6 +9,8 @@ EXTRA_DIST += \
     test/setup/openmpi.sh \
     test/setup/packages.sh \
     test/setup/setup.tap \
+    test/setup/tests.sh \
+    test/setup/tests.tap \
     test/setup/ucx.sh \
     test/setup/ucx_tests \
     test/setup/ucx_wheel.sh \

@@ -38,7 +38,9 @@ lay_out() {
     "$SETUP_DIR/packages.sh" >&2 # pip
     with_lock ucx-wheel lay_out # who downloads to the same folder
 }
-# Those of earlier states of the tree are of no use any more.
+# Those of earlier states of the tree are of no use any more; what another tree
+# uses has been touched by it.
+touch "$dir"
 find "$CACHE_DIR/mpi-wheel" -mindepth 1 -maxdepth 1 -name "$name-*" \
      ! -path "$dir" -mtime +7 -exec rm -rf {} +
 echo "$dir/prefix"

@@ -62,7 +62,9 @@ build() {
     "$SETUP_DIR/packages.sh" >&2
     with_lock openmpi build
 }
-# Builds from earlier states of the tree are of no use any more.
+# Those of earlier states of the tree are of no use any more; what another tree
+# uses has been touched by it.
+touch "$dir"
 find "$CACHE_DIR/openmpi" -mindepth 1 -maxdepth 1 ! -name "$id" \
      -mtime +7 -exec rm -rf {} +
 echo "$dir/prefix"

@@ -77,7 +77,9 @@ build() {
 }
 
 [ -e "$dir/complete" ] || with_lock ucx build
-# Builds from earlier states of the tree are of no use any more.
+# Those of earlier states of the tree are of no use any more; what another tree
+# uses has been touched by it.
+touch "$dir"
 find "$CACHE_DIR/ucx" -mindepth 1 -maxdepth 1 ! -name "$id" \
      -mtime +7 -exec rm -rf {} +
 echo "$dir"

@@ -103,7 +103,9 @@ build() {
     "$SETUP_DIR/packages.sh" >&2 # pip, and the libibverbs to link to
     with_lock ucx-wheel build
 }
-# Those of earlier states of the tree are of no use any more.
+# Those of earlier states of the tree are of no use any more; what another tree
+# uses has been touched by it.
+touch "$dir"
 find "$CACHE_DIR/ucx-wheel" -mindepth 1 -maxdepth 1 -name "$version-*" \
      ! -name "$version-$id" -mtime +7 -exec rm -rf {} +
 echo "$dir/prefix"
