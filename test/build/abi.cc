@@ -171,7 +171,39 @@ constexpr ::ucs_status_t (*dereg)(::uct_md_h,
                                   const ::uct_md_mem_dereg_params_t *) =
     ::uct_md_mem_dereg_func_t{};
 
-// transport_types.h: for 1.13, and from 1.17 on.
+// transport_types.h: what failures.cc uses, for all.
+#if UCX_MINOR <= 14
+constexpr ours::transports_layout transports = ours::transports_1_13;
+#elif UCX_MINOR == 15
+constexpr ours::transports_layout transports      = ours::transports_1_15;
+#else
+constexpr ours::transports_layout transports = ours::transports_1_16;
+#endif
+static_assert(offsetof(::uct_component_t, tl_list) == transports.list);
+static_assert(offsetof(::uct_tl_t, list) == transports.link);
+AT(uct_tl_t, iface_open, uct_tl<ours::config_entry>, iface_open);
+static_assert(sizeof(::uct_tl_t::name) <=
+              sizeof(ours::uct_tl<ours::config_entry>::name));
+constexpr ::ucs_status_t (*failure_handler)(
+    void *, ::uct_ep_h, ::ucs_status_t) = ::uct_error_handler_t{};
+static_assert(UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG ==
+              uint64_t(ours::uct_iface_params_t::field_err_handler_arg));
+static_assert(UCT_IFACE_PARAM_FIELD_ERR_HANDLER ==
+              uint64_t(ours::uct_iface_params_t::field_err_handler));
+static_assert(2 * UCT_IFACE_PARAM_FIELD_FEATURES - 1 ==
+              uint64_t(ours::uct_iface_params_t::known_fields));
+static_assert(UCT_IFACE_OPEN_MODE_DEVICE ==
+              uint64_t(ours::uct_iface_params_t::mode_device));
+static_assert(sizeof(::uct_iface_params_t) == sizeof(ours::uct_iface_params_t));
+AT(uct_iface_params_t, field_mask, uct_iface_params_t, field_mask);
+AT(uct_iface_params_t, open_mode, uct_iface_params_t, open_mode);
+AT(uct_iface_params_t, mode.device.tl_name, uct_iface_params_t,
+   mode.device.tl_name);
+AT(uct_iface_params_t, err_handler_arg, uct_iface_params_t, err_handler_arg);
+AT(uct_iface_params_t, err_handler, uct_iface_params_t, err_handler);
+AT(uct_iface_params_t, features, uct_iface_params_t, features);
+
+// The rest of it: for 1.13, and from 1.17 on.
 #if UCX_MINOR == 13 || UCX_MINOR >= 17
 #define FLAG(name, ours_name)                                                  \
     static_assert(uint64_t(UCT_IFACE_FLAG_##name) ==                           \

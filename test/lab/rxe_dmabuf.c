@@ -17,6 +17,9 @@
  *
  *   RXE_DMABUF_ROOM=BYTES         ENOMEM for what this process would have
  *                                 registered beyond that, as with a full BAR1
+ *
+ * And rxe_dmabuf_revoke() has what is registered fail from then on, as an
+ * exporter does that takes a dma-buf away from those who import it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,10 +33,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "rxe_dmabuf.h"
@@ -44,6 +49,12 @@ struct verbs_mr {
     struct ibv_mr ibv_mr;
     int mr_type; /* enum ibv_mr_type */
     int access;
+};
+
+/* Ours, of which providers see the first member only. */
+struct known_mr {
+    struct verbs_mr super;
+    struct known_mr *next;
 };
 
 enum { MR_TYPE_DMABUF = 3, ATTRIBUTES = 9 };
@@ -200,6 +211,75 @@ static void count(int change, size_t given_back)
     pthread_mutex_unlock(&counters_mutex);
 }
 
+static pthread_mutex_t known_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct known_mr *known;
+
+static void remember(struct known_mr *mr)
+{
+    pthread_mutex_lock(&known_mutex);
+    mr->next = known;
+    known    = mr;
+    pthread_mutex_unlock(&known_mutex);
+}
+
+static void forget(const struct ibv_mr *mr)
+{
+    struct known_mr **at;
+
+    pthread_mutex_lock(&known_mutex);
+    for (at = &known; *at != NULL; at = &(*at)->next) {
+        if (&(*at)->super.ibv_mr == mr) {
+            *at = (*at)->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&known_mutex);
+}
+
+/* Into another protection domain. 0, or an error number. */
+static int move_in_kernel(struct ibv_mr *mr, const struct ibv_pd *to)
+{
+    struct ib_uverbs_rereg_mr_resp response;
+    struct {
+        struct ib_uverbs_cmd_hdr header;
+        struct ib_uverbs_rereg_mr command;
+    } request;
+
+    memset(&request, 0, sizeof(request));
+    request.header.command    = IB_USER_VERBS_CMD_REREG_MR;
+    request.header.in_words   = sizeof(request) / 4;
+    request.header.out_words  = sizeof(response) / 4;
+    request.command.response  = (uintptr_t)&response;
+    request.command.mr_handle = mr->handle;
+    request.command.flags     = IBV_REREG_MR_CHANGE_PD;
+    request.command.pd_handle = to->handle;
+    return (write(mr->context->cmd_fd, &request, sizeof(request)) < 0) ? errno
+                                                                       : 0;
+}
+
+/* Each access to a region in a protection domain without queue pairs is refused
+ * as one to a region that is not valid: by lkey with a local protection error,
+ * by rkey with a remote access error. The domain goes with its device. */
+int rxe_dmabuf_revoke(void)
+{
+    struct known_mr *mr;
+    struct ibv_pd *nowhere;
+    int count = 0;
+
+    pthread_mutex_lock(&known_mutex);
+    for (mr = known; (mr != NULL) && (count >= 0); mr = mr->next) {
+        nowhere = ibv_alloc_pd(mr->super.ibv_mr.context);
+        if ((nowhere == NULL) ||
+            (move_in_kernel(&mr->super.ibv_mr, nowhere) != 0)) {
+            count = -1;
+        } else {
+            ++count;
+        }
+    }
+    pthread_mutex_unlock(&known_mutex);
+    return count;
+}
+
 typedef struct ibv_mr *(*reg_func_t)(struct ibv_pd *pd, uint64_t offset,
                                      size_t length, uint64_t iova, int fd,
                                      int access);
@@ -224,6 +304,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
                                  int access)
 {
     const char *device = ibv_get_device_name(pd->context->device);
+    struct known_mr *known_mr;
     struct verbs_mr *mr;
     int error;
 
@@ -237,9 +318,10 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
         return NULL;
     }
 
-    mr = calloc(1, sizeof(*mr));
-    if ((mr == NULL) || (take_room(length) != 0)) {
-        free(mr);
+    known_mr = calloc(1, sizeof(*known_mr));
+    mr       = &known_mr->super;
+    if ((known_mr == NULL) || (take_room(length) != 0)) {
+        free(known_mr);
         errno = ENOMEM;
         return NULL;
     }
@@ -247,7 +329,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     error = reg_in_kernel(pd, offset, length, iova, fd, access, &mr->ibv_mr);
     count(error == 0, (error == 0) ? 0 : length);
     if (error != 0) {
-        free(mr);
+        free(known_mr);
         errno = error;
         return NULL;
     }
@@ -258,10 +340,11 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     mr->ibv_mr.pd      = pd;
     mr->ibv_mr.addr    = (void *)(uintptr_t)offset; /* as libibverbs does */
     mr->ibv_mr.length  = length;
+    remember(known_mr);
     return &mr->ibv_mr;
 }
 
-/* Only counts. */
+/* Only counts and forgets. */
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     int (*next)(struct ibv_mr *) =
@@ -272,6 +355,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
     ours = (strncmp(device, "rxe", 3) == 0) &&
            (((struct verbs_mr *)mr)->mr_type == MR_TYPE_DMABUF);
+    if (ours) {
+        forget(mr);
+    }
     error = next(mr);
     if (ours && (error == 0)) {
         count(-1, given_back);

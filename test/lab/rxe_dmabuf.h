@@ -22,6 +22,11 @@ typedef struct {
 /* Thread-safe. */
 void rxe_dmabuf_counters(rxe_dmabuf_counters_t *counters);
 
+/* From now on the NIC reaches nothing of what is registered, neither for this
+ * process nor for others; the registrations stay. Returns how many there are,
+ * -1 if that fails. Thread-safe. */
+int rxe_dmabuf_revoke(void);
+
 #ifdef __cplusplus
 }
 #endif

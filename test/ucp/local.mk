@@ -2,9 +2,10 @@
 # On UCX's public API.
 ucp_lab_tests = \
     test/ucp/dmabuf_fd.lab \
-    test/ucp/one_sided.lab
+    test/ucp/one_sided.lab \
+    test/ucp/revoked.lab
 
-check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided
+check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/revoked
 LAB_TESTS      += $(ucp_lab_tests)
 dist_check_SCRIPTS += $(ucp_lab_tests)
 
@@ -23,3 +24,12 @@ test_ucp_one_sided_SOURCES = \
 test_ucp_one_sided_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_one_sided_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_one_sided_LDADD    = -lucp -lucs -ldl
+
+test_ucp_revoked_SOURCES = \
+    test/lab/rxe_dmabuf.h \
+    test/ucp/revoked.cc \
+    test/ucp/two_processes.cc \
+    test/ucp/two_processes.h
+test_ucp_revoked_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_ucp_revoked_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_ucp_revoked_LDADD    = -lucp -lucs -ldl

@@ -234,14 +234,38 @@ void obey(channel &orders)
     }
 }
 
-initiator::initiator(channel &other) : other_(other)
+initiator::initiator(channel &other, bool handles_errors)
+    : other_(other), handles_errors_(handles_errors), address_(other.receive())
 {
-    const auto address     = other.receive();
+    connect();
+}
+
+void initiator::connect()
+{
     ucp_ep_params_t params = {};
 
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address    = reinterpret_cast<const ucp_address_t *>(address.data());
+    params.address = reinterpret_cast<const ucp_address_t *>(address_.data());
+    if (handles_errors_) {
+        params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                             UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        params.err_mode       = UCP_ERR_HANDLING_MODE_PEER;
+        params.err_handler.cb = [](void *, ucp_ep_h, ucs_status_t) {};
+    }
     check(ucp_ep_create(worker_.get(), &params, &ep_), "ucp_ep_create");
+}
+
+void initiator::connect_anew()
+{
+    ucp_request_param_t params = {};
+
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags        = UCP_EP_CLOSE_FLAG_FORCE;
+    try {
+        wait(ucp_ep_close_nbx(ep_, &params), "ucp_ep_close_nbx");
+    } catch (const failure &) { // the one that it had
+    }
+    connect();
 }
 
 initiator::~initiator()

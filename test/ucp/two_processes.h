@@ -17,11 +17,25 @@ namespace ucx_ib_dmabuf::test {
 
 using gpu::memory;
 
+// Of UCX's.
+class failure : public std::runtime_error {
+public:
+    failure(ucs_status_t status, const char *what)
+        : std::runtime_error(std::string(what) + ": " +
+                             ucs_status_string(status)),
+          status_(status)
+    {
+    }
+    ucs_status_t status() const { return status_; }
+
+private:
+    ucs_status_t status_;
+};
+
 inline void check(ucs_status_t status, const char *what)
 {
     if (status != UCS_OK) {
-        throw std::runtime_error(std::string(what) + ": " +
-                                 ucs_status_string(status));
+        throw failure(status, what);
     }
 }
 
@@ -72,7 +86,8 @@ void obey(channel &orders);
 
 class initiator {
 public:
-    explicit initiator(channel &other);
+    // `handles_errors`: who does not ends with an endpoint's failure.
+    explicit initiator(channel &other, bool handles_errors = false);
     ~initiator();
     initiator(const initiator &)            = delete;
     initiator &operator=(const initiator &) = delete;
@@ -80,6 +95,9 @@ public:
     ucp_ep_h ep() const { return ep_; }
     ucp_worker_h worker() const { return worker_.get(); }
     channel &other() { return other_; }
+
+    // A new endpoint in the place of one that has failed.
+    void connect_anew();
 
     // Until the request is done; also if it is the status of one that never
     // was. Throws if the other process is gone meanwhile.
@@ -91,8 +109,12 @@ public:
     uint64_t copied();
 
 private:
+    void connect();
+
     channel &other_;
+    const bool handles_errors_;
     ucp_worker worker_;
+    const std::vector<uint8_t> address_; // the other worker's
     ucp_ep_h ep_ = nullptr;
 };
 

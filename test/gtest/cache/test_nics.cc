@@ -193,4 +193,34 @@ TEST_F(nics_test, companions_stay_companions)
     EXPECT_EQ(counters().exports, 102u);
 }
 
+// One of two NICs fails: what it has goes, what is in use with its last user,
+// and what the other one has stays.
+TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + GiB, MiB);
+    start(2, SIZE_MAX);
+    for (unsigned with : {0u, 1u}) {
+        use_with(with, A, MiB);
+        use_with(with, A + GiB, MiB);
+    }
+    const region *used = nullptr;
+    ASSERT_EQ(cache->get(ids[0], A, MiB, &used), UCS_OK);
+    cache->drop(ids[0]);
+    EXPECT_EQ(nics[0]->live(), 1u);
+    EXPECT_EQ(nics[1]->live(), 2u);
+    EXPECT_EQ(cache->find(ids[0], A, MiB), nullptr);
+    const region *anew = nullptr;
+    ASSERT_EQ(cache->get(ids[0], A, MiB, &anew), UCS_OK);
+    EXPECT_NE(anew->handle, used->handle);
+    EXPECT_EQ(nics[0]->live(), 2u);
+    cache->put(used);
+    EXPECT_EQ(nics[0]->live(), 1u);
+    cache->put(anew);
+    EXPECT_EQ(nics[0]->live(), 1u);
+    cache->drop(ids[0]);
+    cache->drop(ids[0]);
+    EXPECT_EQ(counters().regions, 2u);
+}
+
 } // namespace

@@ -92,6 +92,32 @@ void close(uct_md_h md)
     --now.domains;
 }
 
+ucs_status_t iface_open(uct_md_h, uct_worker_h,
+                        const uct_iface_params_t *params,
+                        const uct_iface_config_t *, uct_iface_h *iface)
+{
+    now.opened  = *params;
+    now.open_by = "fake";
+    *iface      = nullptr;
+    return now.fail_open;
+}
+
+ucs_status_t other_open(uct_md_h md, uct_worker_h worker,
+                        const uct_iface_params_t *params,
+                        const uct_iface_config_t *config, uct_iface_h *iface)
+{
+    const ucs_status_t status = iface_open(md, worker, params, config, iface);
+    now.open_by               = "other";
+    return status;
+}
+
+} // namespace
+
+uct_tl_t transport{"fake", nullptr, iface_open, {}, {}};
+
+namespace {
+
+uct_tl_t other_transport{"other", nullptr, other_open, {}, {}};
 uct_md_ops_t ops;
 
 ucs_status_t md_open(uct_component_t *component, const char *,
@@ -106,8 +132,13 @@ ucs_status_t md_open(uct_component_t *component, const char *,
     ops.mem_dereg = mem_dereg;
     ops.mkey_pack = mkey_pack;
     strcpy(device.name, "fake0");
-    context.device       = &device;
-    pd.context           = &context;
+    context.device = &device;
+    pd.context     = &context;
+    if (component->tl_list.next == nullptr) {
+        ucs_list_head_init(&component->tl_list);
+        ucs_list_add_tail(&component->tl_list, &other_transport.list);
+        ucs_list_add_tail(&component->tl_list, &transport.list);
+    }
     md->super.ops        = &ops;
     md->super.component  = component;
     md->pd               = &pd;

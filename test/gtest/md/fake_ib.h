@@ -31,8 +31,15 @@ struct counts {
     ucs_status_t fail    = UCS_OK;    // of each mem_reg of uct_ib's
     std::function<void()> during_reg; // of a dma-buf
     std::function<void()> during_dereg;
+    // What an interface was opened with, by which transport.
+    uct_iface_params_t opened{};
+    const char *open_by    = nullptr;
+    ucs_status_t fail_open = UCS_OK;
 };
 extern counts now;
+
+// "fake", the last of the component's; there is "other", too.
+extern uct_tl_t transport;
 
 // The region that a key belongs to; null if it is not valid (any more).
 const ibv_mr *find(uint32_t key);

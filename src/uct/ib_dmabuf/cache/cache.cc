@@ -58,6 +58,11 @@ void cache::release(uintptr_t address, size_t length)
     }
 }
 
+void cache::drop(nic_id nic)
+{
+    state_->drop(nic);
+}
+
 bool cache::is_revoked(const region *used) const
 {
     return state_->is_revoked(static_cast<const cached_region *>(used));

@@ -111,6 +111,10 @@ public:
     // way: regions that users keep (registrar::users_keep) are revoked, that
     // is, deregistered although they have them, if all of their memory goes.
     void release(uintptr_t address, size_t length);
+    // What is registered with the NIC may be of no use any more, while its
+    // memory is what it was: its regions leave the index, are deregistered as
+    // by invalidate(), and whoever asks next has them registered anew.
+    void drop(nic_id nic);
     // Whether a region that somebody has was revoked. Not before this says so
     // is its handle given to registrar::dereg().
     bool is_revoked(const region *used) const;

@@ -16,6 +16,7 @@ enum class cause : uint8_t {
     evicted,
     replaced, // a larger one has all of it
     detached,
+    failed, // operations of the NIC's
 };
 
 struct cached_region;

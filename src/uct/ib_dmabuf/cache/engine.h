@@ -115,6 +115,7 @@ public:
                      const region **out, cache::effort how);
     void put(cached_region *used) noexcept;
     void invalidate(span range, bool surely = false);
+    void drop(nic_id nic);
     bool is_revoked(const cached_region *e);
     bool flush();
     void check_identity();

@@ -21,6 +21,8 @@ static const char *name_of(cause why)
         return "replaced";
     case cause::detached:
         return "detached";
+    case cause::failed:
+        return "of no use";
     default:
         return "";
     }
@@ -190,6 +192,27 @@ void engine::invalidate(span range, bool surely)
         retire_all(locked, &gone, cause::released, surely ? range : span{});
     }
     trace("invalidate", max_nics, range);
+    ask_back(kept);
+    deregister_soon(&gone);
+}
+
+// Users that keep some of it have an operation under way, or are asked back.
+void engine::drop(nic_id nic)
+{
+    constexpr span everything{0, UINTPTR_MAX};
+    batch gone;
+    kept_regions kept;
+    {
+        guard locked(lock_);
+        nics_[nic].index.each(everything,
+                              [&](cached_region *e) { gone.push(e); });
+        if (gone.empty()) {
+            return;
+        }
+        kept = kept_of(locked, gone);
+        retire_all(locked, &gone, cause::failed);
+    }
+    trace("drop", nic, everything);
     ask_back(kept);
     deregister_soon(&gone);
 }

@@ -3,7 +3,9 @@
 #define UCX_IB_DMABUF_HOST_ABI_H_
 
 #include "domain.h"
+#include "transport_types.h"
 #include <array>
+#include <forward_list>
 #include <memory>
 
 namespace ucx_ib_dmabuf {
@@ -21,16 +23,30 @@ enum md_op {
 };
 constexpr size_t max_ops = 16;
 
+// What UCP wants to be told failures of endpoints by; the domain hears of them
+// first.
+struct failure_handler {
+    uct_error_handler_t *handler;
+    void *arg;
+    domain *of;
+
+    bool operator==(const failure_handler &) const = default;
+};
+
 // A memory domain of uct_ib's with our operations in place of its own.
 struct decorated {
     std::array<void *, max_ops> ops; // first: the domain points to it
     original_domain original;
     std::unique_ptr<domain> user;
+    // Of its interfaces, which UCX closes before it.
+    std::forward_list<failure_handler> handlers{};
 
     static decorated &of(uct_md_h md)
     {
         return *reinterpret_cast<decorated *>(md->ops);
     }
+    // Null: it is none, but as uct_ib opened it.
+    static decorated *find(uct_md_h md);
 };
 
 // query(), with a generation's own attributes: uct_ib's, as the user changes
@@ -72,14 +88,16 @@ public:
     // vendors ship what lies between two versions.
     static const abi *of(const library &ucx);
 
-    constexpr abi(const char *version, keys_layout keys, size_t pd)
-        : since(version), layout(keys), pd_offset(pd)
+    constexpr abi(const char *version, keys_layout keys, size_t pd,
+                  transports_layout where)
+        : since(version), layout(keys), pd_offset(pd), transports(where)
     {
     }
 
     const char *const since; // the first version with it
     const keys_layout layout;
     const size_t pd_offset; // of uct_ib_md_t
+    const transports_layout transports;
 
     // Puts our functions in the place of uct_ib's.
     virtual void replace(std::array<void *, max_ops> &ops) const    = 0;

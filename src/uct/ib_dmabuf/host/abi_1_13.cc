@@ -41,7 +41,7 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh,
 
 class generation final : public abi {
 public:
-    constexpr generation() : abi("1.13", {1, 4}, 32) {}
+    constexpr generation() : abi("1.13", {1, 4}, 32, transports_1_13) {}
 
     void replace(std::array<void *, max_ops> &ops) const override
     {

@@ -31,8 +31,9 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh,
 
 class generation final : public abi_v2 {
 public:
-    constexpr generation(const char *version, size_t pd)
-        : abi_v2(version, handles, pd)
+    constexpr generation(const char *version, size_t pd,
+                         transports_layout where)
+        : abi_v2(version, handles, pd, where)
     {
     }
 
@@ -47,8 +48,8 @@ public:
     }
 };
 
-constexpr generation of_1_14("1.14", 32);
-constexpr generation of_1_15("1.15", 24);
+constexpr generation of_1_14("1.14", 32, transports_1_13);
+constexpr generation of_1_15("1.15", 24, transports_1_15);
 
 } // namespace
 

@@ -31,7 +31,7 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh, void *address,
 
 class generation final : public abi_v2 {
 public:
-    constexpr generation() : abi_v2("1.16", handles, 16) {}
+    constexpr generation() : abi_v2("1.16", handles, 16, transports_1_16) {}
 
     void replace(std::array<void *, max_ops> &ops) const override
     {

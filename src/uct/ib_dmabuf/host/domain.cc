@@ -45,6 +45,12 @@ void md_close(uct_md_h md) noexcept
 
 } // namespace
 
+decorated *decorated::find(uct_md_h md)
+{
+    return (md->ops[op_close] == reinterpret_cast<void *>(&md_close)) ? &of(md)
+                                                                      : nullptr;
+}
+
 void put_in_place(uct_md_h md, const original_domain &original,
                   std::unique_ptr<domain> user)
 {

@@ -121,6 +121,9 @@ public:
                        uct_completion_t *completion) noexcept = 0;
     virtual ucs_status_t pack(const pack_request &request,
                               void *buffer) noexcept          = 0;
+    // An endpoint of the device has failed in a way in which what is registered
+    // may have its part. In any thread that makes progress.
+    virtual void failed(ucs_status_t status) noexcept = 0;
 };
 
 // Called where uct_ib opened a domain; null leaves it as it is.

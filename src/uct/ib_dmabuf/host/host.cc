@@ -125,6 +125,7 @@ void host::decorate(uct_md_h md, const char *name, const void *config) const
     const original_domain original(*this, md, pd, has_relaxed_order(config));
     if (std::unique_ptr<domain> user = make_(original)) {
         put_in_place(md, original, std::move(user));
+        watch_failures();
     }
 }
 

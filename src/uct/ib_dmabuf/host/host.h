@@ -66,6 +66,9 @@ private:
     bool is_of_this_copy(const void *address) const;
     bool has_relaxed_order(const void *config) const;
     void decorate(uct_md_h md, const char *name, const void *config) const;
+    // failures.cc: the domain hears of endpoints that fail, of the interfaces
+    // that are opened from now on.
+    void watch_failures() const;
     void change_default(const char *table, const char *name,
                         const char *value) const;
 

@@ -19,6 +19,7 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/cuda_module.h \
     src/uct/ib_dmabuf/host/domain.cc \
     src/uct/ib_dmabuf/host/domain.h \
+    src/uct/ib_dmabuf/host/failures.cc \
     src/uct/ib_dmabuf/host/host.cc \
     src/uct/ib_dmabuf/host/host.h \
     src/uct/ib_dmabuf/host/keys.h \

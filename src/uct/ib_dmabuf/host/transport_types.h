@@ -106,6 +106,40 @@ struct uct_ep_t {
 };
 using uct_ep_h = uct_ep_t *;
 
+// How an interface tells that an endpoint has failed. What is not UCS_OK ends
+// the program.
+using uct_error_handler_t = ucs_status_t(void *arg, uct_ep_h ep,
+                                         ucs_status_t status);
+
+// uct_iface_params_t
+struct uct_iface_params_t {
+    enum : uint64_t {
+        field_err_handler_arg = 1u << 6,
+        field_err_handler     = 1u << 7,
+        known_fields          = (1u << 19) - 1, // all that are below
+    };
+    enum : uint64_t { mode_device = 1u << 0 }; // UCT_IFACE_OPEN_MODE_DEVICE
+
+    uint64_t field_mask;
+    uint64_t cpu_mask[16];
+    uint64_t open_mode;
+    union {
+        struct {
+            const char *tl_name, *dev_name;
+        } device;
+        uint64_t sockaddr[5];
+    } mode;
+    void *stats_root;
+    size_t rx_headroom;
+    void *err_handler_arg;
+    uct_error_handler_t *err_handler;
+    uint32_t err_handler_flags;
+    void *callbacks[6];
+    uint64_t keepalive_interval;
+    size_t am_alignment, am_align_offset;
+    uint64_t features;
+};
+
 // ucs_config_global_list_entry_t
 struct config_entry {
     const char *name;
@@ -167,11 +201,30 @@ struct component_1_13 {
     component_begin begin;
     component_end<config_entry> end;
 };
+struct component_1_15 {
+    component_begin begin;
+    component_end<config_entry_1_15> end;
+};
 struct component_1_16 {
     component_begin begin;
     void *rkey_compare;
     component_end<config_entry_1_15> end;
 };
+
+// Where a component has the list of its transports, and these their links.
+struct transports_layout {
+    size_t list;
+    size_t link;
+};
+constexpr transports_layout transports_1_13{
+    offsetof(component_1_13, end.tl_list),
+    offsetof(uct_tl<config_entry>, list)};
+constexpr transports_layout transports_1_15{
+    offsetof(component_1_15, end.tl_list),
+    offsetof(uct_tl<config_entry_1_15>, list)};
+constexpr transports_layout transports_1_16{
+    offsetof(component_1_16, end.tl_list),
+    offsetof(uct_tl<config_entry_1_15>, list)};
 
 } // namespace ucx_ib_dmabuf
 

@@ -218,6 +218,16 @@ ucs_status_t memory_domain::reg(const reg_request &request,
                             : reg_new(request, handle);
 }
 
+// Which registration it was nobody says: the kernel has revoked one, or the NIC
+// is gone with all of them.
+void memory_domain::failed(ucs_status_t status) noexcept
+{
+    log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "
+              "registered anew for what follows",
+              device_.name(), ucs_status_string(status));
+    shared_.registrations().drop(id_);
+}
+
 memory_domain::memory_domain(const original_domain &original, plugin &shared,
                              bool peer_memory)
     : original_(original), shared_(shared),

@@ -24,6 +24,7 @@ public:
                uct_completion_t *completion) noexcept override;
     ucs_status_t pack(const pack_request &request,
                       void *buffer) noexcept override;
+    void failed(ucs_status_t status) noexcept override;
 
 private:
     ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Completions are the transports' business; a memory domain sees none. What
+// they tell is that an endpoint has failed, to the handler that UCP gives when
+// it opens an interface. Ours stands before that one.
+#include "abi.h"
+#include "host.h"
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// Before 1.15; what is used of it is the same in all.
+using transport = uct_tl<config_entry>;
+
+// One whose iface_open is ours now. UCX unloads none.
+struct watched_transport {
+    const uct_component_t *component;
+    const transport *tl;
+    iface_open_function *open; // its own
+};
+
+// A fork waits for it, as nobody would unlock it in the child.
+std::mutex mutex;
+std::array<watched_transport, 64> transports;
+size_t transport_count;
+
+// A protection error of the NIC's own, and what it gave up after an error: also
+// where the other side's access to its memory failed. Else it is the other side
+// or the wire (uct_ib_wc_to_ucs_status(), uct_ib_mlx5_completion_with_err()).
+bool may_be_a_registration(ucs_status_t status)
+{
+    return (status == UCS_ERR_IO_ERROR) || (status == UCS_ERR_CANCELED);
+}
+
+ucs_status_t on_failure(void *arg, uct_ep_h ep, ucs_status_t status) noexcept
+{
+    const auto &to = *static_cast<failure_handler *>(arg);
+
+    if (may_be_a_registration(status)) {
+        to.of->failed(status);
+    }
+    return to.handler(to.arg, ep, status);
+}
+
+// The transport's own, as uct_iface_open() chooses it.
+iface_open_function *open_of(const uct_component_t *component,
+                             const uct_iface_params_t &params)
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+    const bool any = (params.open_mode & params.mode_device) == 0;
+
+    for (size_t i = 0; i < transport_count; ++i) {
+        const watched_transport &one = transports[i];
+        if ((one.component == component) &&
+            (any || (strncmp(one.tl->name, params.mode.device.tl_name,
+                             sizeof(one.tl->name)) == 0))) {
+            return one.open;
+        }
+    }
+    return nullptr;
+}
+
+// Of the same worker and domain there is one, however often the worker opens
+// interfaces; workers come and go at few addresses. Null without memory.
+failure_handler *remember(decorated &of, const failure_handler &wanted) noexcept
+try {
+    const std::lock_guard<std::mutex> guard(mutex);
+
+    for (failure_handler &each : of.handlers) {
+        if (each == wanted) {
+            return &each;
+        }
+    }
+    return &of.handlers.emplace_front(wanted);
+} catch (const std::bad_alloc &) {
+    return nullptr;
+}
+
+// Null where UCX does by itself what it does without a handler, where nobody is
+// to be told, and where a newer UCX asks for what we would not pass on.
+failure_handler *handler_before(uct_md_h md, const uct_iface_params_t &params)
+{
+    decorated *const of   = decorated::find(md);
+    const uint64_t fields = params.field_mask;
+
+    if ((of == nullptr) || ((fields & params.field_err_handler) == 0) ||
+        (params.err_handler == nullptr) ||
+        ((fields & ~uint64_t{params.known_fields}) != 0)) {
+        return nullptr;
+    }
+    const bool has_arg = (fields & params.field_err_handler_arg) != 0;
+    return remember(*of, {params.err_handler,
+                          has_arg ? params.err_handler_arg : nullptr,
+                          of->user.get()});
+}
+
+ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
+                        const void *config, uct_iface_h *iface) noexcept
+{
+    const auto &theirs = *static_cast<const uct_iface_params_t *>(params);
+    iface_open_function *const open = open_of(md->component, theirs);
+
+    if (open == nullptr) {
+        return UCS_ERR_NO_DEVICE; // as uct_iface_open()
+    }
+    failure_handler *const before = handler_before(md, theirs);
+    if (before == nullptr) {
+        return open(md, worker, params, config, iface);
+    }
+    uct_iface_params_t ours = theirs; // UCX copies what it keeps
+    ours.field_mask |= ours.field_err_handler_arg;
+    ours.err_handler     = on_failure;
+    ours.err_handler_arg = before;
+    return open(md, worker, &ours, config, iface);
+}
+
+// Memory only.
+void replace_open(const uct_component_t *component, transport *tl)
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+
+    if ((tl->iface_open == iface_open) ||
+        (transport_count == transports.size()) ||
+        !is_writable(&tl->iface_open)) {
+        return;
+    }
+    transports[transport_count++] = {component, tl, tl->iface_open};
+    std::atomic_ref(tl->iface_open).store(iface_open);
+}
+
+} // namespace
+
+// Whenever a domain was opened: later libraries of UCX's add transports, and
+// interfaces are opened in domains. The list is read with care, see check().
+void host::watch_failures() const
+{
+    [[maybe_unused]] static const int once = pthread_atfork(
+        [] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+    const auto *const head = reinterpret_cast<const ucs_list_link_t *>(
+        reinterpret_cast<char *>(component_) + abi_->transports.list);
+    ucs_list_link_t link{};
+    size_t count = 0;
+
+    for (bool more = read_memory(head, &link);
+         more && (link.next != head) && (count < transports.size()); ++count) {
+        auto *const tl = reinterpret_cast<transport *>(
+            reinterpret_cast<char *>(link.next) - abi_->transports.link);
+        iface_open_function *its_own = nullptr;
+
+        more = read_memory(link.next, &link) &&
+               read_memory(&tl->iface_open, &its_own);
+        if (more && is_of_this_copy(reinterpret_cast<const void *>(its_own))) {
+            replace_open(component_, tl);
+        }
+    }
+}
+
+} // namespace ucx_ib_dmabuf

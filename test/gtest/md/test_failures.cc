@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a transport tells of an endpoint that failed: UCP hears it as without
+// us, and what was registered is registered anew where that may be the cause.
+#include "fake_domain.h"
+#include <gtest/gtest.h>
+#include <optional>
+
+namespace {
+
+// So little that who drops it deregisters it, too.
+constexpr size_t size = 64 << 10;
+
+// What came to UCP's handler, and what it answers.
+struct {
+    unsigned calls       = 0;
+    void *arg            = nullptr;
+    uct_ep_h ep          = nullptr;
+    ucs_status_t status  = UCS_OK;
+    size_t regions       = 0; // that there were then
+    ucs_status_t answers = UCS_OK;
+} told;
+
+ucs_status_t ucp_handler(void *arg, uct_ep_h ep, ucs_status_t status)
+{
+    told.calls += 1;
+    told.arg     = arg;
+    told.ep      = ep;
+    told.status  = status;
+    told.regions = fake_ib::now.regions.size();
+    return told.answers;
+}
+
+class test_failures : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        told = {};
+        md_  = first_fake_domain();
+        ASSERT_TRUE(md_->takes_cuda());
+        params_.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
+                             UCT_IFACE_PARAM_FIELD_DEVICE |
+                             UCT_IFACE_PARAM_FIELD_RX_HEADROOM |
+                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
+                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS |
+                             UCT_IFACE_PARAM_FIELD_FEATURES;
+        params_.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
+        params_.mode.device.tl_name  = "fake";
+        params_.mode.device.dev_name = "fake0:1";
+        params_.rx_headroom          = 17;
+        params_.err_handler_arg      = this;
+        params_.err_handler          = ucp_handler;
+        params_.err_handler_flags    = UCT_CB_FLAG_ASYNC;
+        params_.features             = 5;
+    }
+    void TearDown() override
+    {
+        md_.reset();
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+    }
+
+    // As uct_iface_open() calls it.
+    ucs_status_t open()
+    {
+        uct_iface_h iface = nullptr;
+        return fake_ib::transport.iface_open(md_->get(), nullptr, &params_,
+                                             nullptr, &iface);
+    }
+    // As uct_iface_handle_ep_err() does.
+    ucs_status_t fail(ucs_status_t status)
+    {
+        return fake_ib::now.opened.err_handler(
+            fake_ib::now.opened.err_handler_arg, ep_, status);
+    }
+    void use(const gpu::buffer &memory)
+    {
+        EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(memory.address(), size)));
+    }
+
+    const uct_ep_h ep_ = reinterpret_cast<uct_ep_h>(this + 1);
+    uct_iface_params_t params_{};
+    std::unique_ptr<fake_domain> md_;
+};
+
+TEST_F(test_failures, ucp_is_told_once_and_what_is_registered_goes_before)
+{
+    for (ucs_status_t status : {UCS_ERR_IO_ERROR, UCS_ERR_CANCELED}) {
+        const gpu::buffer first(size), second(size);
+        use(first);
+        use(second);
+        EXPECT_EQ(2u, fake_ib::now.regions.size());
+        ASSERT_EQ(UCS_OK, open());
+        for (ucs_status_t answer : {UCS_OK, UCS_ERR_NO_MEMORY}) {
+            told         = {};
+            told.answers = answer;
+            EXPECT_EQ(answer, fail(status));
+            EXPECT_EQ(1u, told.calls);
+            EXPECT_EQ(this, told.arg);
+            EXPECT_EQ(ep_, told.ep);
+            EXPECT_EQ(status, told.status);
+            EXPECT_EQ(0u, told.regions);
+        }
+        use(first);
+        EXPECT_EQ(1u, fake_ib::now.regions.size());
+    }
+}
+
+TEST_F(test_failures, other_failures_leave_what_is_registered)
+{
+    const gpu::buffer memory(size);
+
+    use(memory);
+    ASSERT_EQ(UCS_OK, open());
+    for (ucs_status_t status :
+         {UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_CONNECTION_RESET,
+          UCS_ERR_UNREACHABLE, UCS_ERR_NO_MEMORY}) {
+        told = {};
+        EXPECT_EQ(UCS_OK, fail(status));
+        EXPECT_EQ(1u, told.calls);
+        EXPECT_EQ(status, told.status);
+        EXPECT_EQ(1u, told.regions);
+    }
+}
+
+// The operation that failed gives its handle back later: its keys are its own
+// until then, and nobody else's.
+TEST_F(test_failures, a_region_in_use_goes_with_its_last_user)
+{
+    const gpu::buffer memory(size);
+    const uct_mem_h used = md_->reg(memory.address(), size);
+    const auto *keys     = static_cast<uct_ib_mem_t *>(used);
+    const uint32_t key   = keys->lkey;
+
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(UCS_OK, fail(UCS_ERR_IO_ERROR));
+    EXPECT_NE(nullptr, fake_ib::find(key));
+    const uct_mem_h next = md_->reg(memory.address(), size);
+    EXPECT_NE(key, static_cast<uct_ib_mem_t *>(next)->lkey);
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    EXPECT_EQ(UCS_OK, md_->dereg(used));
+    EXPECT_EQ(nullptr, fake_ib::find(key));
+    EXPECT_EQ(UCS_OK, md_->dereg(next));
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
+}
+
+TEST_F(test_failures, all_else_reaches_the_transport_that_was_named)
+{
+    const uct_iface_params_t before = params_;
+
+    for (const char *name : {"fake", "other"}) {
+        params_.mode.device.tl_name = name;
+        ASSERT_EQ(UCS_OK, open());
+        const uct_iface_params_t &opened = fake_ib::now.opened;
+        EXPECT_STREQ(name, fake_ib::now.open_by);
+        EXPECT_EQ(before.field_mask, opened.field_mask);
+        EXPECT_EQ(before.open_mode, opened.open_mode);
+        EXPECT_EQ(name, opened.mode.device.tl_name);
+        EXPECT_EQ(before.mode.device.dev_name, opened.mode.device.dev_name);
+        EXPECT_EQ(before.rx_headroom, opened.rx_headroom);
+        EXPECT_EQ(before.err_handler_flags, opened.err_handler_flags);
+        EXPECT_EQ(before.features, opened.features);
+        EXPECT_EQ(before.err_handler, params_.err_handler); // the caller's
+    }
+    params_.mode.device.tl_name = "none";
+    EXPECT_EQ(UCS_ERR_NO_DEVICE, open());
+    params_.mode.device.tl_name = "fake";
+    fake_ib::now.fail_open      = UCS_ERR_UNSUPPORTED;
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, open());
+}
+
+TEST_F(test_failures, nothing_is_put_where_there_is_no_handler)
+{
+    params_.field_mask &= ~uint64_t{UCT_IFACE_PARAM_FIELD_ERR_HANDLER};
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(params_.field_mask, fake_ib::now.opened.field_mask);
+    EXPECT_EQ(params_.err_handler, fake_ib::now.opened.err_handler);
+    EXPECT_EQ(params_.err_handler_arg, fake_ib::now.opened.err_handler_arg);
+
+    params_.field_mask |= UCT_IFACE_PARAM_FIELD_ERR_HANDLER;
+    params_.err_handler = nullptr;
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(nullptr, fake_ib::now.opened.err_handler);
+}
+
+TEST_F(test_failures, a_handler_without_an_argument_gets_none)
+{
+    params_.field_mask &= ~uint64_t{UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG};
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(UCS_OK, fail(UCS_ERR_IO_ERROR));
+    EXPECT_EQ(1u, told.calls);
+    EXPECT_EQ(nullptr, told.arg);
+}
+
+// A newer UCX's parameters are longer than ours.
+TEST_F(test_failures, parameters_that_are_not_known_are_passed_on_untouched)
+{
+    params_.field_mask |= UCT_IFACE_PARAM_FIELD_FEATURES << 1;
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(params_.field_mask, fake_ib::now.opened.field_mask);
+    EXPECT_EQ(params_.err_handler, fake_ib::now.opened.err_handler);
+    EXPECT_EQ(params_.err_handler_arg, fake_ib::now.opened.err_handler_arg);
+}
+
+// Two domains, two workers: each has its own handler, and only the domain that
+// failed loses what it has. Interfaces of one worker share a handler.
+TEST_F(test_failures, each_domain_and_worker_is_told_of_its_own)
+{
+    const gpu::buffer memory(size);
+    std::optional<fake_domain> other(std::in_place);
+
+    use(memory);
+    EXPECT_EQ(UCS_OK, other->dereg(other->reg(memory.address(), size)));
+    const size_t both = fake_ib::now.regions.size();
+    ASSERT_EQ(UCS_OK, open());
+    const uct_iface_params_t mine = fake_ib::now.opened;
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(mine.err_handler_arg, fake_ib::now.opened.err_handler_arg);
+    params_.err_handler_arg = &params_;
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(UCS_OK, fail(UCS_ERR_CONNECTION_RESET));
+    EXPECT_EQ(&params_, told.arg);
+    other.reset();
+    EXPECT_EQ(both - 1, fake_ib::now.regions.size());
+    EXPECT_EQ(UCS_OK,
+              mine.err_handler(mine.err_handler_arg, ep_, UCS_ERR_IO_ERROR));
+    EXPECT_EQ(this, told.arg);
+    EXPECT_EQ(0u, told.regions);
+}
+
+} // namespace
