@@ -30,10 +30,10 @@ case ${UCX_IB_DMABUF_UCX:-} in
 *)                          on_failure=asks ;;
 esac
 
-# use_mpi [PREFIX]: what runs from here on runs on this MPI, by default Debian's
-# over the tests' UCX (test/lab/env).
-use_mpi() {
-    export UCX_IB_DMABUF_MPI=${1:-}
+# run_on_mpi PREFIX: that MPI, or where there is none Debian's over the tests' UCX
+# (test/lab/env).
+run_on_mpi() {
+    export UCX_IB_DMABUF_MPI=$1
     mpi_programs=$top_builddir/test/mpi
     mpi_launch=(mpirun --oversubscribe -x UCX_TLS)
     if [ -n "$1" ] && [ -e "$1/bin/mpiexec.hydra" ]; then
@@ -41,7 +41,28 @@ use_mpi() {
         mpi_launch=(mpiexec.hydra)
     fi
 }
-use_mpi "${UCX_IB_DMABUF_MPI:-}"
+run_on_mpi "${UCX_IB_DMABUF_MPI:-}"
+
+# use_mpi [NAME]: which MPI runs what follows. Over the tests' UCX: Debian's, without
+# a name, or "cuda", the Open MPI that test/setup/openmpi.sh builds with CUDA. As they
+# are installed, each with its own UCX: "debian", "openmpi-5", "mpich-5". One that is
+# not here is skipped, with status 1.
+use_mpi() {
+    local prefix=
+    case ${1:-} in
+    '')        ;;
+    cuda)      prefix=${UCX_IB_DMABUF_CUDA_MPI:-} ;;
+    debian)    prefix=/usr ;;
+    openmpi-5) prefix=${OPENMPI5_PREFIX:-} ;;
+    mpich-5)   prefix=${MPICH_PREFIX:-} ;;
+    *)         echo "no MPI is called $1" >&2; exit 2 ;;
+    esac
+    if [ -n "${1:-}" ] && [ -z "$prefix" ]; then
+        skip "the MPI $1" "neither configure nor quickstart named its folder"
+        return 1
+    fi
+    run_on_mpi "$prefix"
+}
 
 # Each run leaves its counters here, a line of JSON per process.
 forget_counters() {
@@ -206,15 +227,6 @@ expect_silence() {
     else
         ok "$1"
     fi
-}
-
-# What follows runs on the Open MPI that test/setup/openmpi.sh builds with CUDA.
-use_cuda_mpi() {
-    [ -n "${UCX_IB_DMABUF_CUDA_MPI:-}" ] || {
-        skip "CUDA-aware Open MPI" "UCX_IB_DMABUF_CUDA_MPI names none"
-        done_testing
-    }
-    use_mpi "$UCX_IB_DMABUF_CUDA_MPI"
 }
 
 # The system's: one that is not at fixed addresses has libraries below it in the lab,
