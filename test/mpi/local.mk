@@ -69,6 +69,8 @@ test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_tests_sources = \
     test/mpi/all_collectives.cc \
+    test/mpi/allocators.cc \
+    test/mpi/collective.h \
     test/mpi/collectives.cc \
     test/mpi/communicators.cc \
     test/mpi/compared.cc \
@@ -82,6 +84,7 @@ mpi_tests_sources = \
     test/mpi/lifetime.cc \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
+    test/mpi/persistent.cc \
     test/mpi/pinned.cc \
     test/mpi/reductions.cc \
     test/mpi/reuse.cc \
