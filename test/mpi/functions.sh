@@ -129,6 +129,17 @@ go_by_nic() {
     [ -z "${UCX_IB_DMABUF_UCX:-}" ] || export UCX_TLS=rc,cuda_copy
 }
 
+# Algorithms of Open MPI's that send from and receive into the caller's memory only:
+# others, from three ranks on, gather through memory of MPI's, which it fills with
+# the CPU, or send two parts as one datatype with a hole.
+choose_direct_algorithms() {
+    export OMPI_MCA_coll_tuned_use_dynamic_rules=1
+    export OMPI_MCA_coll_tuned_gather_algorithm=1     # linear
+    export OMPI_MCA_coll_tuned_scatter_algorithm=1    # linear
+    export OMPI_MCA_coll_tuned_allgather_algorithm=4  # ring
+    export OMPI_MCA_coll_tuned_allgatherv_algorithm=3 # ring
+}
+
 # What UCX 1.13 says of memory, before anybody asks the plug-in, is left out: that
 # with another GPU's context, or none, it cannot tell where it ends; that CUDA IPC
 # cannot give it away; that it cannot be made synchronous.
