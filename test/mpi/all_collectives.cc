@@ -2,24 +2,11 @@
 //
 // Every collective that moves data, blocking and not, each rank's own part
 // included: for an MPI that is built with CUDA.
+#include "collective.h"
 #include "compared.h"
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
-namespace {
-
-constexpr size_t element = sizeof(uint64_t);
-
-// Both buffers have a part for each rank, of these many elements.
-struct parts {
-    std::vector<int> counts;
-    std::vector<int> offsets;
-    std::vector<int> byte_counts;
-    std::vector<int> byte_offsets;
-    std::vector<MPI_Datatype> types;
-    int count = 0; // of each, where all are equal
-    int total = 0;
-};
 
 parts lay_out(int ranks, int count, int growth)
 {
@@ -38,30 +25,7 @@ parts lay_out(int ranks, int count, int growth)
     return all;
 }
 
-struct call {
-    const parts &p;
-    int root;
-    int me;
-    MPI_Comm comm;
-    uint8_t *send;
-    uint8_t *receive;
-    MPI_Request *request; // of calls that do not block
-
-    int mine() const { return p.counts[static_cast<size_t>(me)]; }
-};
-
-MPI_Datatype type()
-{
-    return MPI_UINT64_T;
-}
-
-struct collective {
-    const char *name;
-    bool rooted;
-    bool equal; // all parts are
-    int own;    // copies of the rank's own part that the call may make
-    void (*run)(const call &);
-};
+namespace {
 
 const collective blocking[] = {
     {"MPI_Bcast", true, true, 0,
@@ -231,12 +195,15 @@ void run_one(job &in, const collective &one, two_buffers with, MPI_Comm comm,
 }
 
 // The smaller ones go other ways: in Open MPI, and in UCX.
+constexpr std::initializer_list<int> all_counts = {1, 5, 1000, 40009};
+
 template <const auto &which>
-void run_each(job &in, const two_buffers &with, MPI_Comm comm)
+void run_each(job &in, const two_buffers &with, MPI_Comm comm,
+              std::initializer_list<int> counts = all_counts)
 {
     for (const collective &one : which) {
         const std::string before = in.failure;
-        for (int count : {1, 5, 1000, 40009}) {
+        for (int count : counts) {
             run_one(in, one, with, comm, count);
         }
         if (before.empty() && !in.failure.empty()) {
@@ -255,6 +222,18 @@ template <const auto &which>
 void run_crossed(job &in, memory first, memory second)
 {
     run_each<which>(in, crossed_kinds(first, second), MPI_COMM_WORLD);
+}
+
+// What is sent is on the rank's GPU, what is received on another.
+template <int... counts>
+void run_apart(job &in, memory first, memory second)
+{
+    two_buffers with = crossed_kinds(first, second);
+
+    in.expect(gpu::count() >= 2, "there is only one GPU");
+    with.apart = true;
+    run_each<blocking>(in, with, MPI_COMM_WORLD, {counts...});
+    run_each<nonblocking>(in, with, MPI_COMM_WORLD, {counts...});
 }
 
 void run_neighbours(job &in, memory first, memory second)
@@ -293,6 +272,10 @@ void add_all_collectives(std::vector<test_case> *cases)
     add(device, device);
     add(host, device);
     add(device, host);
+    cases->push_back({"large_apart", "collectives from GPU to GPU, large",
+                      run_apart<40009>, device, device, staging::follows});
+    cases->push_back({"small_apart", "collectives from GPU to GPU, small",
+                      run_apart<1, 5, 1000>, device, device, staging::any});
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -35,14 +35,26 @@ std::vector<uint8_t> bytes_of(const buffer &from, size_t length)
 }
 
 // Other bytes in each rank, and in each buffer.
-std::vector<uint8_t> draw_bytes(job &in, size_t length)
+void draw_bytes(job &in, std::vector<uint8_t> *bytes)
 {
     const uint64_t number =
         in.next_number() + (static_cast<uint64_t>(in.rank) << 48);
-    std::vector<uint8_t> bytes(length);
 
-    fill_pattern(bytes.data(), length, number);
-    return bytes;
+    fill_pattern(bytes->data(), bytes->size(), number);
+}
+
+// On the GPU that is the current one, or on the next.
+std::unique_ptr<buffer> allocate(const job &in, memory kind, size_t length,
+                                 bool next)
+{
+    if (next) {
+        gpu::use((in.rank + 1) % gpu::count());
+    }
+    auto made = std::make_unique<buffer>(kind, length + 1);
+    if (next) {
+        gpu::use(in.rank % gpu::count());
+    }
+    return made;
 }
 
 void expect_equal(job &in, const buffer &found,
@@ -64,37 +76,53 @@ void expect_equal(job &in, const buffer &found,
 
 } // namespace
 
+compared::compared(job &in, const two_buffers &with)
+    : job_(in), sent_(with.sent), received_(with.received),
+      send_(allocate(in, with.send, with.sent, false)),
+      receive_(allocate(in, with.receive, with.received, with.apart))
+{
+}
+
+compared::~compared() = default;
+
+void compared::run(const std::function<void()> &with_host,
+                   const std::function<void()> &with_kinds, bool large,
+                   size_t own)
+{
+    draw_bytes(job_, &sent_);
+    draw_bytes(job_, &received_);
+    write_bytes(*send_, sent_);
+    write_bytes(*receive_, received_);
+    with_host();
+
+    const uint64_t before = gpu::copied_bytes();
+    with_kinds();
+    const uint64_t copied = gpu::copied_bytes() - before;
+    if (large && copied > own) {
+        job_.staged += copied - own;
+    }
+    expect_equal(job_, *send_, sent_, "what was sent");
+    expect_equal(job_, *receive_, received_, "what was received");
+}
+
 void compare_with_host(job &in, const two_buffers &with, const call_on &call,
                        bool large, size_t own)
 {
-    std::vector<uint8_t> sent     = draw_bytes(in, with.sent);
-    std::vector<uint8_t> received = draw_bytes(in, with.received);
-    buffer send(with.send, with.sent + 1);
-    buffer receive(with.receive, with.received + 1);
+    compared both(in, with);
 
-    write_bytes(send, sent);
-    write_bytes(receive, received);
-    call(sent.data(), received.data());
-
-    const uint64_t before = gpu::copied_bytes();
-    call(send.at(), receive.at());
-    const uint64_t copied = gpu::copied_bytes() - before;
-    if (large && copied > own) {
-        in.staged += copied - own;
-    }
-    expect_equal(in, send, sent, "what was sent");
-    expect_equal(in, receive, received, "what was received");
+    both.run([&] { call(both.host_send(), both.host_receive()); },
+             [&] { call(both.send(), both.receive()); }, large, own);
 }
 
 two_buffers same_kinds(const job &in, memory first, memory second)
 {
     const memory mine = in.rank == 0 ? first : second;
-    return {mine, mine, 0, 0};
+    return {mine, mine, 0, 0, false};
 }
 
 two_buffers crossed_kinds(memory first, memory second)
 {
-    return {first, second, 0, 0};
+    return {first, second, 0, 0, false};
 }
 
 } // namespace ucx_ib_dmabuf::test

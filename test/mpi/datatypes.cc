@@ -168,6 +168,41 @@ void run_replace(job &in, memory first, memory second)
     }
 }
 
+// Each type as it is in collectives, and in one that has these many of it.
+void run_collectives(job &in, memory first, memory second)
+{
+    for (const made_type &one : types) {
+        MPI_Datatype type = one.make(), many;
+        MPI_Aint low, extent;
+        const int count  = (one.count + 7) / 8;
+        two_buffers with = same_kinds(in, first, second);
+
+        MPI_Type_commit(&type);
+        MPI_Type_get_extent(type, &low, &extent);
+        MPI_Type_contiguous(count, type, &many);
+        MPI_Type_commit(&many);
+        with.sent             = static_cast<size_t>(extent * count);
+        with.received         = with.sent * static_cast<size_t>(in.size);
+        const call_on calls[] = {
+            [&](uint8_t *, uint8_t *receive) {
+                MPI_Bcast(receive, count, type, in.size - 1, MPI_COMM_WORLD);
+            },
+            [&](uint8_t *send, uint8_t *receive) {
+                MPI_Allgather(send, 1, many, receive, 1, many, MPI_COMM_WORLD);
+            },
+            [&](uint8_t *send, uint8_t *receive) {
+                MPI_Gather(send, count, type, receive, 1, many, 0,
+                           MPI_COMM_WORLD);
+            },
+        };
+        for (const call_on &call : calls) {
+            compare_with_host(in, with, call, false);
+        }
+        MPI_Type_free(&many);
+        MPI_Type_free(&type);
+    }
+}
+
 using send_call = void (*)(const void *, int, int, int, MPI_Comm);
 
 const struct {
@@ -276,6 +311,7 @@ void add_datatypes(std::vector<test_case> *cases)
             push("MPI_Pack and MPI_Unpack", run_pack);
         }
         push("MPI_Sendrecv_replace", run_replace);
+        push("datatypes in collectives", run_collectives);
         push("ways of sending, and probes", run_ways);
     };
 

@@ -30,10 +30,10 @@ case ${UCX_IB_DMABUF_UCX:-} in
 *)                          on_failure=asks ;;
 esac
 
-# use_mpi [PREFIX]: what runs from here on runs on this MPI, by default Debian's
-# over the tests' UCX (test/lab/env).
-use_mpi() {
-    export UCX_IB_DMABUF_MPI=${1:-}
+# run_on_mpi PREFIX: that MPI, or where there is none Debian's over the tests' UCX
+# (test/lab/env).
+run_on_mpi() {
+    export UCX_IB_DMABUF_MPI=$1
     mpi_programs=$top_builddir/test/mpi
     mpi_launch=(mpirun --oversubscribe -x UCX_TLS)
     if [ -n "$1" ] && [ -e "$1/bin/mpiexec.hydra" ]; then
@@ -41,7 +41,28 @@ use_mpi() {
         mpi_launch=(mpiexec.hydra)
     fi
 }
-use_mpi "${UCX_IB_DMABUF_MPI:-}"
+run_on_mpi "${UCX_IB_DMABUF_MPI:-}"
+
+# use_mpi [NAME]: which MPI runs what follows. Over the tests' UCX: Debian's, without
+# a name, or "cuda", the Open MPI that test/setup/openmpi.sh builds with CUDA. As they
+# are installed, each with its own UCX: "debian", "openmpi-5", "mpich-5". One that is
+# not here is skipped, with status 1.
+use_mpi() {
+    local prefix=
+    case ${1:-} in
+    '')        ;;
+    cuda)      prefix=${UCX_IB_DMABUF_CUDA_MPI:-} ;;
+    debian)    prefix=/usr ;;
+    openmpi-5) prefix=${OPENMPI5_PREFIX:-} ;;
+    mpich-5)   prefix=${MPICH_PREFIX:-} ;;
+    *)         echo "no MPI is called $1" >&2; exit 2 ;;
+    esac
+    if [ -n "${1:-}" ] && [ -z "$prefix" ]; then
+        skip "the MPI $1" "neither configure nor quickstart named its folder"
+        return 1
+    fi
+    run_on_mpi "$prefix"
+}
 
 # Each run leaves its counters here, a line of JSON per process.
 forget_counters() {
@@ -99,6 +120,32 @@ both_ends() {
     [ $status -eq 0 ] || kill $server $client 2>/dev/null
     wait $server $client 2>/dev/null # who is left
     return $status
+}
+
+# From here on it is the NIC that moves large messages, and what is staged is counted
+# on every UCX: with CUDA IPC newer ones would stage (docs/ucx-cost-model.md).
+go_by_nic() {
+    by_nic=y
+    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || export UCX_TLS=rc,cuda_copy
+}
+
+# Algorithms of Open MPI's that send from and receive into the caller's memory only:
+# others, from three ranks on, gather through memory of MPI's, which it fills with
+# the CPU, or send two parts as one datatype with a hole.
+choose_direct_algorithms() {
+    export OMPI_MCA_coll_tuned_use_dynamic_rules=1
+    export OMPI_MCA_coll_tuned_gather_algorithm=1     # linear
+    export OMPI_MCA_coll_tuned_scatter_algorithm=1    # linear
+    export OMPI_MCA_coll_tuned_allgather_algorithm=4  # ring
+    export OMPI_MCA_coll_tuned_allgatherv_algorithm=3 # ring
+}
+
+# What UCX 1.13 says of memory, before anybody asks the plug-in, is left out: that
+# with another GPU's context, or none, it cannot tell where it ends; that CUDA IPC
+# cannot give it away; that it cannot be made synchronous.
+forgive_ucx_1_13() {
+    sed -i -E '/cuda_md.c.*(SYNC_MEMOPS|cuMemGetAddressRange)/d; /cuda_ipc_md.c/d' \
+        "$mpi_errors"
 }
 
 # fails_by_itself RANKS GROUP...: the cases that this UCX fails without the
@@ -180,7 +227,7 @@ run_cases() {
     shift 2
     # From 1.16 on UCX may stage what is registered, where it takes that for the
     # faster way; and registers dma-bufs by itself (docs/ucx-generations.md).
-    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || allowed=any
+    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || [ "${by_nic:-n}" = y ] || allowed=any
     note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
     with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
     pass_results $? mpi_tests
@@ -206,15 +253,6 @@ expect_silence() {
     else
         ok "$1"
     fi
-}
-
-# What follows runs on the Open MPI that test/setup/openmpi.sh builds with CUDA.
-use_cuda_mpi() {
-    [ -n "${UCX_IB_DMABUF_CUDA_MPI:-}" ] || {
-        skip "CUDA-aware Open MPI" "UCX_IB_DMABUF_CUDA_MPI names none"
-        done_testing
-    }
-    use_mpi "$UCX_IB_DMABUF_CUDA_MPI"
 }
 
 # The system's: one that is not at fixed addresses has libraries below it in the lab,

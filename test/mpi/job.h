@@ -104,6 +104,8 @@ void add_all_collectives(std::vector<test_case> *cases);
 void add_reductions(std::vector<test_case> *cases);
 void add_datatypes(std::vector<test_case> *cases);
 void add_communicators(std::vector<test_case> *cases);
+void add_persistent(std::vector<test_case> *cases);
+void add_allocators(std::vector<test_case> *cases);
 void add_windows(std::vector<test_case> *cases);
 
 } // namespace ucx_ib_dmabuf::test

@@ -3,6 +3,9 @@ mpi_lab_tests = \
     test/mpi/messages.lab \
     test/mpi/collectives.lab \
     test/mpi/cuda_aware.lab \
+    test/mpi/cuda_aware_ranks.lab \
+    test/mpi/cuda_unaware.lab \
+    test/mpi/allocators.lab \
     test/mpi/windows.lab \
     test/mpi/mpi4py.lab \
     test/mpi/shmem.lab \
@@ -69,6 +72,8 @@ test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_tests_sources = \
     test/mpi/all_collectives.cc \
+    test/mpi/allocators.cc \
+    test/mpi/collective.h \
     test/mpi/collectives.cc \
     test/mpi/communicators.cc \
     test/mpi/compared.cc \
@@ -82,6 +87,7 @@ mpi_tests_sources = \
     test/mpi/lifetime.cc \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
+    test/mpi/persistent.cc \
     test/mpi/pinned.cc \
     test/mpi/reductions.cc \
     test/mpi/reuse.cc \

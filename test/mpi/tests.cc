@@ -178,6 +178,8 @@ uint64_t run_groups(job &in, int argc, char **argv)
     add_reductions(&cases);
     add_datatypes(&cases);
     add_communicators(&cases);
+    add_persistent(&cases);
+    add_allocators(&cases);
     add_windows(&cases);
     for (int i = 3; i < argc; ++i) {
         bool is_known = false;

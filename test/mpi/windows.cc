@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One-sided communication: windows over memory of every kind, put, get and
-// accumulate, with each way of synchronising.
+// One-sided communication: windows of every kind over memory of GPUs and the
+// host's, put, get and accumulate, with each way of synchronising.
 #include "compared.h"
 #include <mpi.h>
 
@@ -21,6 +21,7 @@ struct access {
     int count; // elements
     int peer;
     MPI_Win window;
+    MPI_Aint at;   // the place in the peer's window
     uint8_t *mine; // not in the window
 };
 
@@ -34,29 +35,29 @@ const struct {
 } operations[] = {
     {"put", "MPI_Put", true,
      [](const access &a) {
-         MPI_Put(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+         MPI_Put(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
                  a.window);
      }},
     {"get", "MPI_Get", true,
      [](const access &a) {
-         MPI_Get(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+         MPI_Get(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
                  a.window);
      }},
     {"accumulate", "MPI_Accumulate", false,
      [](const access &a) {
-         MPI_Accumulate(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+         MPI_Accumulate(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
                         MPI_SUM, a.window);
      }},
     {"replace", "MPI_Accumulate, MPI_REPLACE", false,
      [](const access &a) {
-         MPI_Accumulate(a.mine, a.count, type(), a.peer, shift, a.count, type(),
+         MPI_Accumulate(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
                         MPI_REPLACE, a.window);
      }},
     {"accumulate", "MPI_Get_accumulate", false,
      [](const access &a) {
          MPI_Get_accumulate(a.mine, a.count / 2, type(),
                             a.mine + a.count / 2 * element, a.count / 2, type(),
-                            a.peer, shift, a.count / 2, type(), MPI_BXOR,
+                            a.peer, a.at, a.count / 2, type(), MPI_BXOR,
                             a.window);
      }},
 };
@@ -68,13 +69,13 @@ const struct {
 } atomics[] = {
     {"MPI_Fetch_and_op",
      [](const access &a) {
-         MPI_Fetch_and_op(a.mine, a.mine + element, type(), a.peer, shift,
+         MPI_Fetch_and_op(a.mine, a.mine + element, type(), a.peer, a.at,
                           MPI_SUM, a.window);
      }},
     {"MPI_Compare_and_swap",
      [](const access &a) {
          MPI_Compare_and_swap(a.mine, a.mine + element, a.mine + 2 * element,
-                              type(), a.peer, shift, a.window);
+                              type(), a.peer, a.at, a.window);
      }},
 };
 
@@ -117,10 +118,32 @@ const struct {
      }},
 };
 
+// Over this memory: the window has it from the beginning, or it is attached,
+// and has the place there that its address says.
+void make_window(access *a, bool dynamic, uint8_t *data, size_t length)
+{
+    const auto bytes = static_cast<MPI_Aint>(length);
+    MPI_Aint mine = 0, others = 0;
+
+    if (!dynamic) {
+        MPI_Win_create(data, bytes, element, MPI_INFO_NULL, MPI_COMM_WORLD,
+                       &a->window);
+        a->at = shift;
+        return;
+    }
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &a->window);
+    MPI_Win_attach(a->window, data, bytes);
+    MPI_Get_address(data, &mine);
+    MPI_Sendrecv(&mine, 1, MPI_AINT, a->peer, 0, &others, 1, MPI_AINT, a->peer,
+                 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    a->at = MPI_Aint_add(others, shift * static_cast<MPI_Aint>(element));
+}
+
 // The window is over what is received, the rank's own memory is what it sends.
 template <typename Synchronisation>
 void run_one(job &in, memory mine, memory window, int count,
-             const Synchronisation &epoch, operation run, bool large)
+             const Synchronisation &epoch, operation run, bool large,
+             bool dynamic = false)
 {
     const auto elements = static_cast<size_t>(count);
     two_buffers with    = crossed_kinds(mine, window);
@@ -130,12 +153,14 @@ void run_one(job &in, memory mine, memory window, int count,
     compare_with_host(
         in, with,
         [&](uint8_t *send, uint8_t *receive) {
-            access a = {count, in.rank ^ 1, MPI_WIN_NULL, send};
-            MPI_Win_create(receive, static_cast<MPI_Aint>(with.received),
-                           element, MPI_INFO_NULL, MPI_COMM_WORLD, &a.window);
+            access a = {count, in.rank ^ 1, MPI_WIN_NULL, 0, send};
+            make_window(&a, dynamic, receive, with.received);
             MPI_Barrier(MPI_COMM_WORLD);
             epoch.run(a, run);
             MPI_Barrier(MPI_COMM_WORLD);
+            if (dynamic) {
+                MPI_Win_detach(a.window, receive);
+            }
             MPI_Win_free(&a.window);
         },
         large);
@@ -165,6 +190,56 @@ void run_operation(job &in, memory mine, memory window)
         }
         note_which(in, before, epoch.name);
     }
+}
+
+template <bool large>
+void run_dynamic(job &in, memory mine, memory window)
+{
+    for (size_t index : {0U, 1U}) { // MPI_Put, MPI_Get
+        for (const auto &epoch : synchronisations) {
+            const std::string before = in.failure;
+            run_one(in, mine, window, large ? 40010 : 500, epoch,
+                    operations[index].run, large, true);
+            note_which(in, before,
+                       std::string(operations[index].name) + ", " + epoch.name);
+        }
+    }
+}
+
+// MPI's own memory: to the peer's, and back from there.
+void run_made(job &in, memory mine, memory received, bool shared)
+{
+    constexpr int count = 40010;
+    two_buffers with    = crossed_kinds(mine, received);
+
+    with.sent = with.received = count * element;
+    compare_with_host(
+        in, with,
+        [&](uint8_t *send, uint8_t *receive) {
+            const int peer = in.rank ^ 1;
+            void *memory   = nullptr;
+            MPI_Win window;
+            (shared ? MPI_Win_allocate_shared : MPI_Win_allocate)(
+                count * element, element, MPI_INFO_NULL, MPI_COMM_WORLD,
+                static_cast<void *>(&memory), &window);
+            MPI_Win_fence(0, window);
+            MPI_Put(send, count, type(), peer, 0, count, type(), window);
+            MPI_Win_fence(0, window);
+            MPI_Get(receive, count, type(), peer, 0, count, type(), window);
+            MPI_Win_fence(0, window);
+            MPI_Win_free(&window);
+        },
+        !shared);
+}
+
+void run_allocated(job &in, memory first, memory second)
+{
+    run_made(in, first, second, false);
+}
+
+void run_shared(job &in, memory first, memory second)
+{
+    run_made(in, first, second, true);
 }
 
 void run_atomics(job &in, memory mine, memory window)
@@ -203,6 +278,12 @@ void add_operations(std::vector<test_case> *cases, memory mine, memory window,
                  run_operation<index, false>, mine, window, staging::any});
         }(),
         ...);
+    cases->push_back({prefix + "large-dynamic",
+                      "attached memory, large" + kinds, run_dynamic<true>, mine,
+                      window, staging::follows});
+    cases->push_back({prefix + "small-dynamic",
+                      "attached memory, small" + kinds, run_dynamic<false>,
+                      mine, window, staging::any});
     cases->push_back({prefix + "atomics",
                       "MPI_Fetch_and_op, MPI_Compare_and_swap" + kinds,
                       run_atomics, mine, window, staging::any});
@@ -216,6 +297,18 @@ void add_windows(std::vector<test_case> *cases)
         for (memory window : {memory::device, memory::host}) {
             add_operations(cases, mine, window,
                            std::make_index_sequence<std::size(operations)>());
+        }
+    }
+    for (memory first : {memory::device, memory::host}) {
+        for (memory second : {memory::device, memory::host}) {
+            const std::string kinds = std::string(": from ") + name_of(first) +
+                                      " to " + name_of(second) + " memory";
+            cases->push_back({"allocated-window", "MPI_Win_allocate" + kinds,
+                              run_allocated, first, second, staging::follows});
+            // In it, MPI copies.
+            cases->push_back({"shared-window",
+                              "MPI_Win_allocate_shared" + kinds, run_shared,
+                              first, second, staging::any});
         }
     }
 }
