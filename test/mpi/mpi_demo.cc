@@ -246,7 +246,7 @@ void measure(side &device, side &host, size_t size, int pairs)
     if (rank == 0) {
         std::printf("size %zu", size);
         for (const side *at : {&device, &host}) {
-            std::printf(" %s %.1f %.1f %lu", name_of(at->incoming.kind()),
+            std::printf(" %s %.1f %.3f %lu", name_of(at->incoming.kind()),
                         median(at->result.latency),
                         median(at->result.bandwidth),
                         static_cast<unsigned long>(at->result.staged));
