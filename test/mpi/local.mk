@@ -22,6 +22,7 @@ mpi_lab_tests = \
     test/mpi/pinned.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
+    test/mpi/compare.lab \
     test/mpi/demo_verdict.lab \
     test/mpi/two_hosts.lab \
     test/mpi/two_hosts_rails.lab
