@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What tests share.
 noinst_HEADERS += test/common/driver.h test/common/fds.h test/common/gpu.h \
-                  test/common/linked_ucx.h test/common/status.h \
+                  test/common/linked_ucx.h test/common/nic.h \
+                  test/common/status.h \
                   test/common/ucx_headers.h \
                   test/common/sim.h
 
-# In Python.
-dist_noinst_DATA += test/common/gpu.py
+# In Python, and in awk.
+dist_noinst_DATA += test/common/figures.awk test/common/gpu.py
 
 # The cache's world, simulated: tables.
 fakes_sources = test/common/fakes.cc test/common/fakes.h

@@ -38,6 +38,8 @@ public:
     {
         return compare_message(kind(), at(offset), length, number);
     }
+    // Of what is there, after that which `sum` is of (pattern.h).
+    uint64_t checksum(size_t offset, size_t length, uint64_t sum) const;
 };
 
 } // namespace ucx_ib_dmabuf::test

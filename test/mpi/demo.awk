@@ -2,10 +2,10 @@
 # Makes a table, and the file that `json` names, of the demo's records. Fails
 # if the plug-in did not keep its promise. The rule for the ratio of device to
 # host, and why it is this one, is in docs/demo.md. `stages`: this UCX, without the
-# plug-in, must have staged.
+# plug-in, must have staged. Wants test/common/figures.awk.
 
 # "with size 8 device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
-#  messages COUNT wrong COUNT ratios RATIO..."
+#  messages COUNT wrong COUNT registrations COUNT checksum HEX ratios RATIO..."
 $2 == "size" {
     if ($1 == "with")
         sizes[++count] = $3
@@ -27,41 +27,21 @@ $2 == "counter" {
         names[++name_count] = $3
 }
 
-# The median of the ratios in this record, and the interval for the true median
-# whose ends are two of the ratios: the k-th lowest and the k-th highest. The
-# median lies below the k-th lowest of n with the probability of fewer than k
-# heads in n throws of a coin, whatever the distribution. k is the largest one
-# with a coverage of 0.95; where there is none, the lowest and the highest.
-function estimate(size,  n, i, j, k, value, sorted, tail, chance) {
-    for (i = 17; i <= NF; ++i) {
-        value = $i + 0
-        for (j = ++n; j > 1 && sorted[j - 1] > value; --j)
-            sorted[j] = sorted[j - 1]
-        sorted[j] = value
+# The median of the ratios in this record, and its interval.
+function estimate(size,  n, i, sorted, found) {
+    for (i = 21; i <= NF; ++i) {
+        sorted[++n] = $i + 0
         raw[size] = raw[size] (n > 1 ? ", " : "") $i
     }
     pairs[size] = n + 0
     if (n == 0)
         return
-    ratio[size] = (sorted[int((n + 1) / 2)] + sorted[int(n / 2) + 1]) / 2
-    chance = tail = 2 ^ -n # of 0 heads
-    for (k = 1; 2 * (k + 1) <= n; ++k) {
-        chance *= (n - k + 1) / k
-        if (1 - 2 * (tail + chance) < 0.95)
-            break
-        tail += chance
-    }
-    lower[size] = sorted[k]
-    upper[size] = sorted[n + 1 - k]
-    coverage[size] = 1 - 2 * tail
-}
-
-function bytes(n) {
-    if (n == 0)        return "0"
-    if (n >= 2 ^ 30)   return sprintf("%.1f GiB", n / 2 ^ 30)
-    if (n >= 2 ^ 20)   return sprintf("%d MiB", n / 2 ^ 20)
-    if (n >= 2 ^ 10)   return sprintf("%d KiB", n / 2 ^ 10)
-    return n " B"
+    sort(sorted, n)
+    ratio[size] = middle(sorted, n)
+    interval(sorted, n, found)
+    lower[size]    = found["lower"]
+    upper[size]    = found["upper"]
+    coverage[size] = found["coverage"]
 }
 
 # There is none of a run that was not made.
@@ -115,12 +95,6 @@ function summary(  i, text) {
     print "staged and the ratio of device to host, not how fast it is. The interval"
     print "holds the median of all such ratios with a confidence of 95 % or more."
     print ""
-}
-
-function promise(kept, text) {
-    printf "%s  %s\n", kept ? "yes" : "NO ", text
-    if (!kept)
-        broken = 1
 }
 
 # "shown": each interval is above the limit. "refuted": one is below it, or there
@@ -178,10 +152,6 @@ function judge(  i, size, copied, copied_without) {
         promise(copied_without > 0, "from 1 MiB on, without it: " \
                                     bytes(copied_without) " staged")
     judge_ratios(limit ? limit : 0.95)
-}
-
-function pair(name, value) {
-    return "\"" name "\": " value
 }
 
 function object(first, second, third) {

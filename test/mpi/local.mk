@@ -25,17 +25,21 @@ mpi_lab_tests = \
     test/mpi/pinned.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
+    test/mpi/compare.lab \
     test/mpi/demo_verdict.lab \
     test/mpi/two_hosts.lab \
     test/mpi/two_hosts_rails.lab
 
-TAP_TESTS += test/mpi/demo.tap
+TAP_TESTS += test/mpi/compare.tap test/mpi/demo.tap
 if HAVE_MPI
 TAP_TESTS += test/mpi/touches.tap test/mpi/elsewhere.tap
 endif
 
 dist_check_SCRIPTS += \
     $(mpi_lab_tests) \
+    test/mpi/compare \
+    test/mpi/compare.awk \
+    test/mpi/compare.tap \
     test/mpi/demo \
     test/mpi/demo.awk \
     test/mpi/demo.tap \
@@ -45,7 +49,7 @@ dist_check_SCRIPTS += \
     test/mpi/staging_pairs \
     test/mpi/touches.tap
 
-dist_noinst_DATA += docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
+dist_noinst_DATA += docs/compare.md docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
 
 mpi_common_sources = \
     test/mpi/buffer.cc \

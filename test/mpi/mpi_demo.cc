@@ -7,14 +7,18 @@
 // size has. Rank 0 prints a line per size, which test/mpi/demo makes a table
 // of:
 //   size SIZE device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
-//       messages COUNT wrong COUNT ratios RATIO...
+//       messages COUNT wrong COUNT registrations COUNT checksum HEX
+//       ratios RATIO...
 // in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy. The
-// ratios are those of device to host in each pair.
+// registrations are of dma-bufs with the NIC, the checksum is of all that
+// arrived in device memory. The ratios are those of device to host in each
+// pair.
 #include "buffer.h"
 #include "finalize.h"
 #include "pattern.h"
 #include <algorithm>
 #include <array>
+#include <common/nic.h>
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
@@ -38,6 +42,7 @@ struct figures {
     uint64_t staged   = 0;         // bytes, in this rank
     uint64_t messages = 0;         // received in this rank
     uint64_t wrong    = 0;         // of these
+    uint64_t checksum = 0;         // of these
 };
 
 // One kind of memory, used in the same way by both ranks.
@@ -54,6 +59,7 @@ struct side {
         size_t difference = incoming.compare(offset, size, number);
 
         ++result.messages;
+        result.checksum = incoming.checksum(offset, size, result.checksum);
         if (difference != no_difference) {
             ++result.wrong;
             std::fprintf(stderr,
@@ -176,15 +182,16 @@ double median(std::vector<double> values)
 // What one rank counted, added up over both in rank 0.
 void add_up(figures *counted)
 {
-    std::array<uint64_t, 3> mine = {counted->staged, counted->messages,
-                                    counted->wrong};
-    std::array<uint64_t, 3> all  = {};
+    std::array<uint64_t, 4> mine = {counted->staged, counted->messages,
+                                    counted->wrong, counted->checksum};
+    std::array<uint64_t, 4> all  = {};
 
     MPI_Reduce(mine.data(), all.data(), mine.size(), MPI_UINT64_T, MPI_SUM, 0,
                MPI_COMM_WORLD);
     counted->staged   = all[0];
     counted->messages = all[1];
     counted->wrong    = all[2];
+    counted->checksum = all[3];
 }
 
 // The two windows of a pair follow each other, so that whatever else the
@@ -213,10 +220,20 @@ void print_ratios(const side &device, const side &host)
     std::printf("\n");
 }
 
+uint64_t registrations_of_both()
+{
+    const uint64_t mine = nic::counters().registrations;
+    uint64_t all        = 0;
+
+    MPI_Reduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    return all;
+}
+
 void measure(side &device, side &host, size_t size, int pairs)
 {
     const int round_trips = size >= (4 << 20) ? 2 : size >= 32768 ? 8 : 50;
 
+    const uint64_t before = registrations_of_both();
     device.result = host.result = figures();
     for (int i = 0; i <= round_trips; ++i) {
         ping_pong(host, size, i > 0); // the first one connects and registers
@@ -225,19 +242,22 @@ void measure(side &device, side &host, size_t size, int pairs)
     measure_bandwidth(device, host, size, pairs);
     add_up(&device.result);
     add_up(&host.result);
+    const uint64_t after = registrations_of_both();
     if (rank == 0) {
         std::printf("size %zu", size);
         for (const side *at : {&device, &host}) {
-            std::printf(" %s %.1f %.1f %lu", name_of(at->incoming.kind()),
+            std::printf(" %s %.1f %.3f %lu", name_of(at->incoming.kind()),
                         median(at->result.latency),
                         median(at->result.bandwidth),
                         static_cast<unsigned long>(at->result.staged));
         }
-        std::printf(" messages %lu wrong %lu",
-                    static_cast<unsigned long>(device.result.messages +
-                                               host.result.messages),
-                    static_cast<unsigned long>(device.result.wrong +
-                                               host.result.wrong));
+        std::printf(
+            " messages %lu wrong %lu registrations %lu checksum %016lx",
+            static_cast<unsigned long>(device.result.messages +
+                                       host.result.messages),
+            static_cast<unsigned long>(device.result.wrong + host.result.wrong),
+            static_cast<unsigned long>(after - before),
+            static_cast<unsigned long>(device.result.checksum));
         print_ratios(device, host);
         std::fflush(stdout);
     }

@@ -17,6 +17,9 @@ void fill_pattern(void *data, size_t length, uint64_t number);
 // Position of the first byte that is not the message's, or no_difference.
 size_t find_difference(const void *data, size_t length, uint64_t number);
 
+// Of these bytes after those that `sum` is the checksum of, 0 at first.
+uint64_t checksum(const void *data, size_t length, uint64_t sum);
+
 } // namespace ucx_ib_dmabuf::test
 
 #endif

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes a table, and the file that `json` names, of rows (test/side_by_side/rows)
 # and records (scenarios.sh): "SCENARIO with|without FIGURE VALUE". How a verdict is
-# reached is in docs/side-by-side.md. Fails only where a record is missing.
+# reached is in docs/side-by-side.md. Fails only where a record is missing. Wants
+# test/common/figures.awk.
 
 FNR == 1 { ++file }
 
@@ -30,21 +31,12 @@ file == 2 {
     last[key] = $4
 }
 
-function sort(a, n,  i, j, x) {
-    for (i = 2; i <= n; ++i) {
-        x = a[i]
-        for (j = i - 1; j >= 1 && a[j] > x; --j)
-            a[j + 1] = a[j]
-        a[j + 1] = x
-    }
-}
-
 function median(key,  i, n, a) {
     n = count[key]
     for (i = 1; i <= n; ++i)
         a[i] = value[key, i] + 0
     sort(a, n)
-    return n ? (a[int((n + 1) / 2)] + a[int(n / 2) + 1]) / 2 : ""
+    return n ? middle(a, n) : ""
 }
 
 # What is less than `1` is better, or worse.
@@ -65,7 +57,7 @@ function judge_times(row, with, without,  i, n, a) {
     }
     sort(a, n)
     noise[row] = sprintf("%.2f (%.2f to %.2f)",
-        (a[int((n + 1) / 2)] + a[int(n / 2) + 1]) / 2, a[1], a[n])
+        middle(a, n), a[1], a[n])
     # Fewer than six may all lie on one side by chance.
     if (n < 6 || side_of_one(a[1], row) != side_of_one(a[n], row))
         return "same"

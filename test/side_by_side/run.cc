@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.h"
+#include <common/nic.h>
 #include <common/sim.h>
 #include <cstdio>
-#include <lab/rxe_dmabuf.h>
 #include <mpi.h>
 #include <mpi/buffer.h>
 #include <mpi/pattern.h>
 
 namespace ucx_ib_dmabuf::test {
-namespace {
-
-rxe_dmabuf_counters_t nic_counters()
-{
-    static auto *const read = reinterpret_cast<decltype(rxe_dmabuf_counters) *>(
-        dlsym(RTLD_DEFAULT, "rxe_dmabuf_counters"));
-    rxe_dmabuf_counters_t result = {};
-
-    if (read != nullptr) {
-        read(&result);
-    }
-    return result;
-}
-
-} // namespace
 
 tally tally::now()
 {
@@ -30,7 +15,7 @@ tally tally::now()
 
     SIM_CALL(cuda_sim_counters, &counters);
     return {SIM_CALL(cuda_sim_calls, nullptr), gpu::copied_bytes(),
-            counters.exports, nic_counters().registrations};
+            counters.exports, nic::counters().registrations};
 }
 
 tally tally::since(const tally &before) const
@@ -42,7 +27,7 @@ tally tally::since(const tally &before) const
 
 uint64_t pinned_bytes()
 {
-    return nic_counters().live_bytes;
+    return nic::counters().live_bytes;
 }
 
 run::run(int rank, const char *figures)

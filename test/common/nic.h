@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_COMMON_NIC_H_
+#define TEST_COMMON_NIC_H_
+
+#include <dlfcn.h>
+#include <lab/rxe_dmabuf.h>
+
+// What only the lab's NIC tells.
+namespace nic {
+
+// All 0 where its library is not loaded.
+inline rxe_dmabuf_counters_t counters()
+{
+    static auto *const read = reinterpret_cast<decltype(rxe_dmabuf_counters) *>(
+        dlsym(RTLD_DEFAULT, "rxe_dmabuf_counters"));
+    rxe_dmabuf_counters_t result = {};
+
+    if (read != nullptr) {
+        read(&result);
+    }
+    return result;
+}
+
+} // namespace nic
+
+#endif
