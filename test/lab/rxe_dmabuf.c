@@ -17,6 +17,13 @@
  *
  *   RXE_DMABUF_ROOM=BYTES         ENOMEM for what this process would have
  *                                 registered beyond that, as with a full BAR1
+ *
+ * Or it lies, as platforms do on which peer-to-peer does not work; the answer
+ * to the registration is that it went well: RXE_DMABUF_LIE=decoy          other
+ * memory is registered, zeros: what is written vanishes, what is read is stale
+ *   RXE_DMABUF_LIE=noread         the device's reads of it fail, writes work
+ *   RXE_DMABUF_LIE=refuse         all remote access fails
+ *   RXE_DMABUF_LIE=rxe1=decoy     on that device only
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -219,6 +227,38 @@ static struct ibv_mr *reg_other(struct ibv_pd *pd, uint64_t offset,
     return next(pd, offset, length, iova, fd, access);
 }
 
+/* What it is to do wrong; empty if nothing. */
+static const char *lie_of(const char *device)
+{
+    const char *text   = getenv("RXE_DMABUF_LIE");
+    const char *equals = (text == NULL) ? NULL : strchr(text, '=');
+
+    if ((text == NULL) ||
+        ((equals != NULL) && ((strlen(device) != (size_t)(equals - text)) ||
+                              (strncmp(text, device, strlen(device)) != 0)))) {
+        return "";
+    }
+    return (equals == NULL) ? text : equals + 1;
+}
+
+/* Memory that is nobody's, in the place of the dma-buf. It is never unmapped:
+ * nobody tells such a region from others when it ends. */
+static struct ibv_mr *reg_decoy(struct ibv_pd *pd, size_t length, uint64_t iova,
+                                int access)
+{
+    struct ibv_mr *(*reg)(struct ibv_pd *, void *, size_t, uint64_t, int) =
+        (struct ibv_mr * (*)(struct ibv_pd *, void *, size_t, uint64_t, int))
+            dlsym(RTLD_NEXT, "ibv_reg_mr_iova");
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if ((reg == NULL) || (memory == MAP_FAILED)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return reg(pd, memory, length, iova, access);
+}
+
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
                                  size_t length, uint64_t iova, int fd,
                                  int access)
@@ -235,6 +275,17 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     if (error != 0) {
         errno = error;
         return NULL;
+    }
+
+    if (fd >= 0) {
+        const char *lie = lie_of(device);
+        if (strcmp(lie, "decoy") == 0) {
+            return reg_decoy(pd, length, iova, access);
+        } else if (strcmp(lie, "noread") == 0) {
+            access &= ~IBV_ACCESS_REMOTE_READ;
+        } else if (strcmp(lie, "refuse") == 0) {
+            access &= IBV_ACCESS_LOCAL_WRITE;
+        }
     }
 
     mr = calloc(1, sizeof(*mr));
