@@ -11,6 +11,7 @@ EXTRA_DIST += \
     docs/events.md \
     docs/ucp-cache.md \
     docs/lab.md \
+    docs/proof.md \
     docs/simulated-gpu.md \
     docs/soak.md \
     docs/stock-mpi.md \

@@ -10,4 +10,5 @@ include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
 endif
 include test/gtest/fault/local.mk
+include test/gtest/prove/local.mk
 include test/gtest/verbs/local.mk

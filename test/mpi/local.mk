@@ -20,6 +20,7 @@ mpi_lab_tests = \
     test/mpi/stock_gpu.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
+    test/mpi/proven.lab \
     test/mpi/mappings.lab \
     test/mpi/pools.lab \
     test/mpi/pinned.lab \

@@ -7,6 +7,7 @@ test_gtest_verbs_test_ladder_SOURCES = \
     $(verbs_sim_sources) \
     test/gtest/verbs/ladder_nic.h \
     test/gtest/verbs/memfd_gpu.h \
+    test/gtest/verbs/test_judge.cc \
     test/gtest/verbs/test_ladder.cc \
     test/gtest/verbs/test_platforms.cc
 test_gtest_verbs_test_ladder_LDADD = libib_dmabuf_cache.la libib_dmabuf_verbs.la \

@@ -334,9 +334,12 @@ public:
 
         steps.push_back(step);
         errno = pcie ? 0 : 524;
+        registered += pcie;
         return pcie ? this : nullptr;
     }
+    void dereg(void *) override { --registered; }
     std::vector<ladder_step> steps;
+    int registered = 0;
 };
 
 TEST_F(test_ladder, somebody_elses_registrations_take_the_same_steps)

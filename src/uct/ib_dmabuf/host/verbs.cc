@@ -37,11 +37,32 @@ const char *find_bound(const library &uct_ib, const char *name, Function *out)
     return (*out == nullptr) ? name : nullptr;
 }
 
+void find_connection(const library &uct_ib, connection_functions *out)
+{
+    find_bound(uct_ib, "ibv_query_device", &out->query_device);
+    find_bound(uct_ib, "ibv_query_port", &out->query_port);
+    find_bound(uct_ib, "_ibv_query_gid_ex", &out->query_gid);
+    find_bound(uct_ib, "ibv_create_cq", &out->create_cq);
+    find_bound(uct_ib, "ibv_destroy_cq", &out->destroy_cq);
+    find_bound(uct_ib, "ibv_create_qp", &out->create_qp);
+    find_bound(uct_ib, "ibv_modify_qp", &out->modify_qp);
+    find_bound(uct_ib, "ibv_destroy_qp", &out->destroy_qp);
+}
+
 } // namespace
+
+bool connection_functions::complete() const
+{
+    return (query_device != nullptr) && (query_port != nullptr) &&
+           (query_gid != nullptr) && (create_cq != nullptr) &&
+           (destroy_cq != nullptr) && (create_qp != nullptr) &&
+           (modify_qp != nullptr) && (destroy_qp != nullptr);
+}
 
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out)
 {
     find_bound(uct_ib, "ibv_reg_dmabuf_mr", &out->reg_dmabuf);
+    find_connection(uct_ib, &out->connection);
     const char *missing = find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova);
     return (missing != nullptr)
                ? missing

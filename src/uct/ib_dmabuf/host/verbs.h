@@ -8,6 +8,23 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
+// What makes a connection. All are there, or none of them is to be called.
+struct connection_functions {
+    int (*query_device)(ibv_context *context, ibv_device_attr *attr);
+    // As exported: of what is in the structure now it knows the beginning.
+    int (*query_port)(ibv_context *context, uint8_t port, ibv_port_attr *attr);
+    int (*query_gid)(ibv_context *context, uint32_t port, uint32_t index,
+                     ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+    ibv_cq *(*create_cq)(ibv_context *context, int entries, void *cq_context,
+                         ibv_comp_channel *channel, int vector);
+    int (*destroy_cq)(ibv_cq *cq);
+    ibv_qp *(*create_qp)(ibv_pd *pd, ibv_qp_init_attr *attr);
+    int (*modify_qp)(ibv_qp *qp, ibv_qp_attr *attr, int mask);
+    int (*destroy_qp)(ibv_qp *qp);
+
+    bool complete() const;
+};
+
 // Those of the libibverbs that a copy of uct_ib uses: another one knows nothing
 // of its devices. (libibverbs has macros of these names.)
 struct verbs_functions {
@@ -17,6 +34,7 @@ struct verbs_functions {
     ibv_mr *(*reg_iova)(ibv_pd *pd, void *address, size_t length, uint64_t iova,
                         int access);
     int (*dereg)(ibv_mr *mr);
+    connection_functions connection{};
 };
 
 // Those of the libmlx5 that drives a device. Null is what it has not: any other

@@ -13,6 +13,7 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/nic.h \
     src/uct/ib_dmabuf/md/plugin.cc \
     src/uct/ib_dmabuf/md/plugin.h \
+    src/uct/ib_dmabuf/md/prove_path.cc \
     src/uct/ib_dmabuf/md/remote_keys.cc \
     src/uct/ib_dmabuf/md/settings.cc \
     src/uct/ib_dmabuf/md/settings.h \
@@ -24,8 +25,8 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/trial.h
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_verbs.la libib_dmabuf_fault.la \
-    libib_dmabuf_report.la
+    libib_dmabuf_cache.la libib_dmabuf_prove.la libib_dmabuf_verbs.la \
+    libib_dmabuf_fault.la libib_dmabuf_report.la
 
 # UCX's module loader and ours open libuct_ib_dmabuf.so.0; UCX's looks for the
 # suffix that its own libucs has, so all three names are installed. It is linked with

@@ -232,8 +232,8 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
                              bool peer_memory)
     : original_(original), shared_(shared),
       device_(original.pd(), original.layout(), original.relaxed_order(),
-              shared.gpu(),
-              original_.registers_dmabuf() ? &original_ : nullptr),
+              shared.gpu(), original_.registers_dmabuf() ? &original_ : nullptr,
+              shared.proven_paths()),
       peer_memory_(peer_memory), users_keep_(original_.keeps_handles()),
       // Where a copy can take a registration's place that is as good.
       offers_gpu_(!users_keep_ || peer_memory ||

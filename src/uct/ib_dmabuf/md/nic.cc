@@ -40,6 +40,7 @@ public:
         errno = (errno == 0) ? EINVAL : errno; // no verb was called
         return nullptr;
     }
+    void dereg(void *handle) override { domain_.dereg(handle); }
 
 private:
     const original_domain &domain_;
@@ -59,11 +60,13 @@ protection_domain pd_for_ladder(const protection_domain &pd, bool by_uct_ib)
 std::mutex nic::mutex_;
 
 nic::nic(const protection_domain &pd, const keys_layout &layout,
-         bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib)
+         bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib,
+         proofs *proven)
     : pd_(pd), layout_(layout),
       access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
-      by_uct_ib_(by_uct_ib), gpu_(gpu),
-      ladder_(pd_for_ladder(pd, by_uct_ib != nullptr)),
+      by_uct_ib_(by_uct_ib), gpu_(gpu), proven_(proven),
+      ladder_(pd_for_ladder(pd, by_uct_ib != nullptr),
+              (proven != nullptr) ? this : nullptr),
       copies_(gpu, pd, all_access)
 {
     [[maybe_unused]] static const int once =

@@ -4,6 +4,7 @@
 
 #include "../gpu.h"
 #include "../host/domain.h"
+#include "../prove/proofs.h"
 #include "../verbs/ladder.h"
 #include "memh.h"
 #include "staging_pool.h"
@@ -13,6 +14,8 @@
 #include <unordered_map>
 
 namespace ucx_ib_dmabuf {
+
+class loopback;
 
 // A dma-buf that is registered: by us, or, where that is to be used, by uct_ib.
 struct registration {
@@ -25,12 +28,13 @@ struct registration {
 
 // Registers dma-bufs in the protection domain of one of uct_ib's memory
 // domains, for handles of its layout.
-class nic final : public registrar {
+class nic final : public registrar, path_judge {
 public:
-    // `by_uct_ib`: what registers in our place; null: nobody.
+    // `by_uct_ib`: what registers in our place; null: nobody. `proven`: where
+    // it is known which GPU's memory the device reaches; null: that is trusted.
     nic(const protection_domain &pd, const keys_layout &layout,
-        bool relaxed_order, gpu_vendor &gpu,
-        const original_domain *by_uct_ib = nullptr);
+        bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib,
+        proofs *proven);
 
     // The device's, for messages.
     const char *name() const { return pd_.device_name(); }
@@ -87,6 +91,10 @@ private:
     ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
                                uintptr_t address, size_t length,
                                registration *made);
+    std::optional<bool> carries(ladder_step step, int gpu,
+                                dmabuf_registration &by) noexcept override;
+    verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
+    verdict prove_piece(loopback &with, const place &piece);
     void end(const registration &ended);
     registration *find(void *handle);
 
@@ -95,6 +103,7 @@ private:
     const int access_;
     const original_domain *const by_uct_ib_;
     gpu_vendor &gpu_;
+    proofs *const proven_;
     ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;

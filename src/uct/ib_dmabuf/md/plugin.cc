@@ -166,6 +166,11 @@ void plugin::on_events_missed(const char *why) noexcept
                                gpu_->name(), why));
 }
 
+proofs *plugin::proven_paths()
+{
+    return proves_paths(config) ? &proofs_ : nullptr;
+}
+
 void plugin::count_staged(size_t bytes)
 {
     staged_operations_.fetch_add(1, std::memory_order_relaxed);
@@ -200,6 +205,8 @@ text plugin::counters() const noexcept
         {"staged_operations", staged_operations_.load()},
         {"staged_bytes", staged_bytes_.load()},
         {"atomics", atomics_.load()},
+        {"proofs", proofs_.made()},
+        {"refuted", proofs_.refuted()},
     };
     text line("{");
     for (const auto &one : all) {

@@ -4,6 +4,7 @@
 
 #include "../cache/cache.h"
 #include "../gpu.h"
+#include "../prove/proofs.h"
 #include "../report.h"
 #include "settings.h"
 #include "trial.h"
@@ -34,6 +35,8 @@ public:
     gpu_vendor &gpu() const { return *gpu_; }
     cache &registrations() { return cache_; }
     trials &nic_trials() { return trials_; }
+    // Null if paths are trusted.
+    proofs *proven_paths();
 
     void count_staged(size_t bytes);
     void count_atomic();
@@ -53,6 +56,7 @@ private:
     const gpu_vendor::known_test touched_;
     cache cache_;
     trials trials_;
+    proofs proofs_;
     std::atomic<uint64_t> staged_operations_{0};
     std::atomic<uint64_t> staged_bytes_{0};
     std::atomic<uint64_t> atomics_{0};

@@ -2,6 +2,7 @@
 #include "settings.h"
 #include "../host/log.h"
 #include <cstddef>
+#include <strings.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -36,6 +37,15 @@ constexpr setting all_settings[] = {
      "memory\n"
      "could be hooked; \"off\" trusts the hooks all the same.",
      offsetof(settings, check_identity), setting_kind::on_off_auto},
+
+    {"PROVE", "once",
+     "Before the first message between a GPU and a device, see whether bytes "
+     "that\n"
+     "the device is to write there and to read from there arrive; where they "
+     "do\n"
+     "not the path is not used. \"once\" in each process; \"off\" trusts "
+     "the path.",
+     offsetof(settings, prove), setting_kind::string},
 
     {"STATS", "",
      "A file to which each process appends its counters, as a line of JSON,\n"
@@ -73,7 +83,17 @@ ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
                   chunk);
         return UCS_ERR_INVALID_PARAM;
     }
+    if (!proves_paths(*out) && (strcasecmp(out->prove, "off") != 0)) {
+        log_error("UCX_IB_DMABUF_PROVE=%s is neither \"once\" nor \"off\"",
+                  out->prove);
+        return UCS_ERR_INVALID_PARAM;
+    }
     return UCS_OK;
+}
+
+bool proves_paths(const settings &read) noexcept
+{
+    return (read.prove != nullptr) && (strcasecmp(read.prove, "once") == 0);
 }
 
 } // namespace ucx_ib_dmabuf

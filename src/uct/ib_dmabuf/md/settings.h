@@ -15,6 +15,7 @@ struct settings {
     size_t max_size;
     size_t max_regions;
     on_off_auto check_identity;
+    char *prove;  // "once" or "off"
     char *stats;  // a file's path, or empty
     char *module; // the same; read by the loader
 };
@@ -24,6 +25,8 @@ void set_settings(config_parser &parser) noexcept;
 // Reads them, where it does. A wrong one is logged by name, and makes
 // this fail.
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
+
+bool proves_paths(const settings &read) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ladder.h"
 #include "../host/log.h"
+#include "dmabuf_mr.h"
 #include "errors.h"
 #include <cerrno>
 #include <climits>
@@ -10,12 +11,6 @@ namespace {
 
 // mlx5dv.h has it since rdma-core 54 (MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT).
 constexpr int data_direct_access = 1;
-
-mapping_type mapping_of(ladder_step step)
-{
-    return step == ladder_step::standard ? mapping_type::standard
-                                         : mapping_type::pcie;
-}
 
 bool has_data_direct(const protection_domain &pd)
 {
@@ -45,6 +40,10 @@ public:
                    : pd_.verbs->reg_dmabuf(pd_.verbs_pd, 0, length, address, fd,
                                            access_);
     }
+    void dereg(void *handle) override
+    {
+        verbs_dereg_mr(*pd_.verbs, static_cast<ibv_mr *>(handle));
+    }
 
 private:
     const protection_domain &pd_;
@@ -52,6 +51,12 @@ private:
 };
 
 } // namespace
+
+mapping_type mapping_of(ladder_step step)
+{
+    return step == ladder_step::standard ? mapping_type::standard
+                                         : mapping_type::pcie;
+}
 
 // One for all NICs and GPUs: a machine of eight by eight has it in every pair,
 // and no other remedy for it.
@@ -61,7 +66,8 @@ text ladder::cause(const char *what, const outcome &failed)
                   failed.error);
 }
 
-ladder::ladder(const protection_domain &pd) : pd_(pd)
+ladder::ladder(const protection_domain &pd, path_judge *judge)
+    : pd_(pd), judge_(judge)
 {
     const bool data_direct = has_data_direct(pd);
 
@@ -98,15 +104,16 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
 {
     const request what{memory, gpu, address, length, by};
     const knowledge before = known_[place(gpu)];
-    const outcome first = attempt(before.first, what, before.failures == works);
-    outcome now         = first;
+    const outcome first =
+        attempt_judged(before.first, what, before.failures == works);
+    outcome now    = first;
     outcome failed = first; // to be told of; not the PCIe mapping, of which
                             // nobody knows, if there was another one
 
     while ((now.status != UCS_OK) && goes_on(now)) {
         const auto next =
             static_cast<ladder_step>(static_cast<int>(now.step) + 1);
-        now    = attempt(next, what, false);
+        now    = attempt_judged(next, what, false);
         failed = (next == ladder_step::pcie) ? failed : now;
     }
     if (now.status != UCS_OK) {
@@ -126,7 +133,34 @@ bool ladder::goes_on(const outcome &failed)
 {
     return (failed.step == ladder_step::data_direct) ||
            ((failed.step == ladder_step::standard) &&
-            (failed.error == kernel_enotsupp));
+            (failed.refuted || (failed.error == kernel_enotsupp)));
+}
+
+// Of what is not known yet the judge is asked where the step takes the memory:
+// then it is likely to take the judge's own.
+ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
+                                       bool proven)
+{
+    const auto bit = static_cast<uint8_t>(1u << static_cast<unsigned>(step));
+    std::atomic<uint8_t> &carries = carries_[place(what.gpu)];
+    std::atomic<uint8_t> &refuted = refuted_[place(what.gpu)];
+
+    if ((refuted.load() & bit) != 0) {
+        return {step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
+    }
+    const outcome result = attempt(step, what, proven);
+    if ((judge_ == nullptr) || (result.status != UCS_OK) ||
+        ((carries.load() & bit) != 0)) {
+        return result;
+    }
+    const std::optional<bool> found = judge_->carries(step, what.gpu, what.by);
+    if (found.value_or(true)) {
+        carries.fetch_or(found ? bit : uint8_t{0});
+        return result;
+    }
+    refuted.fetch_or(bit);
+    what.by.dereg(result.handle);
+    return {step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
 }
 
 // `proven`: it has worked for this NIC and GPU. Else nobody shares a dma-buf in

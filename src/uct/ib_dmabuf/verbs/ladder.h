@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -19,23 +20,40 @@ enum class ladder_step : uint8_t {
     pcie,        // PCIe mapping, ibv_reg_dmabuf_mr: if standard is ENOTSUPP
 };
 
+// How the memory behind a step's dma-buf is mapped.
+mapping_type mapping_of(ladder_step step);
+
 // What a step calls: a registration of a dma-buf from its start.
 class dmabuf_registration {
 public:
     // A handle; null, and an errno, if that fails.
     virtual void *reg(ladder_step step, int fd, uintptr_t address,
                       size_t length) = 0;
+    virtual void dereg(void *handle) = 0;
 
 protected:
     ~dmabuf_registration() = default;
+};
+
+// Who finds out whether what a step registers carries data, too.
+class path_judge {
+public:
+    // Nothing if he cannot tell, now. Called without any lock held; may take
+    // milliseconds.
+    virtual std::optional<bool> carries(ladder_step step, int gpu,
+                                        dmabuf_registration &by) noexcept = 0;
+
+protected:
+    ~path_judge() = default;
 };
 
 // One NIC's registrations of dma-bufs. Which step takes a GPU's memory shows in
 // use and is remembered. Thread-safe; no lock is held over a call.
 class ladder {
 public:
-    // Asks the device whether it has Data Direct.
-    explicit ladder(const protection_domain &pd);
+    // Asks the device whether it has Data Direct. What the judge, who may be
+    // null, says that a step does not carry is as if it did not take it.
+    explicit ladder(const protection_domain &pd, path_judge *judge = nullptr);
 
     // Registers [address, address + length) of the GPU's memory, which is what
     // the source exports, to be reached under these addresses. The address is
@@ -77,11 +95,13 @@ private:
         ucs_status_t status;
         int error; // errno of the verb; 0 if there was no export
         void *handle;
+        bool refuted = false; // it was told
     };
 
     static size_t place(int gpu);
     static bool goes_on(const outcome &failed);
     static outcome attempt(ladder_step step, const request &what, bool proven);
+    outcome attempt_judged(ladder_step step, const request &what, bool proven);
     void learn(int gpu, knowledge before, const outcome &first,
                ladder_step worked);
     static text cause(const char *what, const outcome &failed);
@@ -90,7 +110,11 @@ private:
     void report_failed(const request &what, const outcome &failed) const;
 
     const protection_domain pd_;
+    path_judge *const judge_;
     std::array<std::atomic<knowledge>, max_gpus> known_;
+    // A bit for each step.
+    std::array<std::atomic<uint8_t>, max_gpus> carries_{};
+    std::array<std::atomic<uint8_t>, max_gpus> refuted_{};
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "loopback.h"
+#include <chrono>
+#include <cstring>
+#include <sched.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds patience{2};
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+const char *name_of(ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_LOC_PROT_ERR:
+        return "local protection error";
+    case IBV_WC_LOC_QP_OP_ERR:
+        return "local operation error";
+    case IBV_WC_LOC_ACCESS_ERR:
+        return "local access error";
+    case IBV_WC_REM_ACCESS_ERR:
+        return "remote access error";
+    case IBV_WC_REM_INV_REQ_ERR:
+        return "remote invalid request";
+    case IBV_WC_REM_OP_ERR:
+        return "remote operation error";
+    case IBV_WC_RETRY_EXC_ERR:
+        return "retries exceeded";
+    default:
+        return "completion with an error";
+    }
+}
+
+bool is_zero(const ibv_gid &gid)
+{
+    constexpr ibv_gid none{};
+
+    return memcmp(&gid, &none, sizeof(gid)) == 0;
+}
+
+} // namespace
+
+loopback::loopback(const protection_domain &pd)
+    : pd_(pd), verbs_(pd.verbs->connection)
+{
+    problem_ = connect();
+}
+
+loopback::~loopback()
+{
+    for (ibv_qp *qp : {qp_, far_}) {
+        if (qp != nullptr) {
+            verbs_.destroy_qp(qp);
+        }
+    }
+    if (cq_ != nullptr) {
+        verbs_.destroy_cq(cq_);
+    }
+}
+
+const char *loopback::connect()
+{
+    if (!verbs_.complete()) {
+        return "this libibverbs lacks functions to connect it with itself";
+    }
+    if (!find_port()) {
+        return "it has no port that is active";
+    }
+    cq_  = verbs_.create_cq(pd_.verbs_pd->context, 2 * max_transfers, nullptr,
+                            nullptr, 0);
+    qp_  = (cq_ != nullptr) ? create_qp() : nullptr;
+    far_ = (qp_ != nullptr) ? create_qp() : nullptr;
+    if (far_ == nullptr) {
+        return "it gives no queue pairs to try";
+    }
+    return (connect(qp_, far_) && connect(far_, qp_))
+               ? nullptr
+               : "it does not connect with itself";
+}
+
+bool loopback::find_port()
+{
+    ibv_context *context = pd_.verbs_pd->context;
+    ibv_device_attr device{};
+
+    if (verbs_.query_device(context, &device) != 0) {
+        return false;
+    }
+    atomics_ = device.atomic_cap != IBV_ATOMIC_NONE;
+    for (uint8_t number = 1; number <= device.phys_port_cnt; ++number) {
+        ibv_port_attr port{};
+        if ((verbs_.query_port(context, number, &port) != 0) ||
+            (port.state != IBV_PORT_ACTIVE)) {
+            continue;
+        }
+        port_          = number;
+        mtu_           = port.active_mtu;
+        self_.port_num = number;
+        self_.dlid     = port.lid;
+        if (port.link_layer == IBV_LINK_LAYER_ETHERNET) {
+            find_gid(port.gid_tbl_len);
+        }
+        return true;
+    }
+    return false;
+}
+
+// RoCE v2 of an IPv4 address rather than another, that rather than version 1.
+void loopback::find_gid(int gids)
+{
+    constexpr uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0,   0,
+                                         0, 0, 0, 0, 255, 255};
+    int best                          = 0;
+
+    self_.is_global     = 1;
+    self_.grh.hop_limit = 64;
+    for (int i = 0; i < gids; ++i) {
+        ibv_gid_entry entry{};
+        if ((verbs_.query_gid(pd_.verbs_pd->context, port_,
+                              static_cast<uint32_t>(i), &entry, 0,
+                              sizeof(entry)) != 0) ||
+            is_zero(entry.gid)) {
+            continue;
+        }
+        const bool v2   = entry.gid_type == IBV_GID_TYPE_ROCE_V2;
+        const bool ipv4 = memcmp(entry.gid.raw, ipv4_prefix, 12) == 0;
+        const int worth = 1 + (v2 ? 2 : 0) + (ipv4 ? 1 : 0);
+        if (worth > best) {
+            best                 = worth;
+            self_.grh.dgid       = entry.gid;
+            self_.grh.sgid_index = static_cast<uint8_t>(i);
+        }
+    }
+}
+
+ibv_qp *loopback::create_qp() const
+{
+    ibv_qp_init_attr attr{};
+
+    attr.qp_type          = IBV_QPT_RC;
+    attr.send_cq          = cq_;
+    attr.recv_cq          = cq_;
+    attr.cap.max_send_wr  = max_transfers;
+    attr.cap.max_recv_wr  = 1;
+    attr.cap.max_send_sge = 1;
+    attr.cap.max_recv_sge = 1;
+    return verbs_.create_qp(pd_.verbs_pd, &attr);
+}
+
+bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
+{
+    ibv_qp_attr attr{};
+
+    attr.qp_state        = IBV_QPS_INIT;
+    attr.port_num        = port_;
+    attr.qp_access_flags = all_access;
+    if (verbs_.modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                             IBV_QP_ACCESS_FLAGS) != 0) {
+        return false;
+    }
+    attr.qp_state           = IBV_QPS_RTR;
+    attr.path_mtu           = mtu_;
+    attr.dest_qp_num        = peer->qp_num;
+    attr.ah_attr            = self_;
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer      = 12;
+    if (verbs_.modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                             IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC |
+                             IBV_QP_MIN_RNR_TIMER) != 0) {
+        return false;
+    }
+    attr.qp_state      = IBV_QPS_RTS;
+    attr.timeout       = 14; // 67 ms
+    attr.retry_cnt     = 7;
+    attr.rnr_retry     = 7;
+    attr.max_rd_atomic = 1;
+    return verbs_.modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                IBV_QP_MAX_QP_RD_ATOMIC) == 0;
+}
+
+std::optional<text> loopback::post(const transfer &what, uint64_t number) const
+{
+    ibv_sge local{what.local.address, what.length, what.local.lkey};
+    ibv_send_wr request{};
+    ibv_send_wr *bad = nullptr;
+
+    request.wr_id      = number;
+    request.sg_list    = &local;
+    request.num_sge    = 1;
+    request.send_flags = IBV_SEND_SIGNALED;
+    if (what.what == verb::fetch_add) {
+        request.opcode                = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        request.wr.atomic.remote_addr = what.remote.address;
+        request.wr.atomic.rkey        = what.remote.rkey;
+        request.wr.atomic.compare_add = 1;
+    } else {
+        request.opcode =
+            (what.what == verb::write) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+        request.wr.rdma.remote_addr = what.remote.address;
+        request.wr.rdma.rkey        = what.remote.rkey;
+    }
+    const int error = qp_->context->ops.post_send(qp_, &request, &bad);
+    if (error != 0) {
+        return format("%u bytes cannot be posted: %s", what.length,
+                      strerror(error));
+    }
+    return std::nullopt;
+}
+
+std::optional<text> loopback::carry(std::span<const transfer> all)
+{
+    const clock::time_point end = clock::now() + patience;
+    size_t over                 = 0;
+
+    for (size_t i = 0; i < all.size(); ++i) {
+        const std::optional<text> failure = post(all[i], i);
+        if (failure) {
+            return failure;
+        }
+    }
+    while (over < all.size()) {
+        ibv_wc done{};
+        const int count = cq_->context->ops.poll_cq(cq_, 1, &done);
+        if (count < 0) {
+            return text("the completion queue fails");
+        }
+        if (count == 0) {
+            if (clock::now() > end) {
+                return format("no answer for %u bytes", all[over].length);
+            }
+            sched_yield();
+        } else if (done.status != IBV_WC_SUCCESS) {
+            return format("%u bytes: %s (status %d)", all[done.wr_id].length,
+                          name_of(done.status), static_cast<int>(done.status));
+        } else {
+            ++over;
+        }
+    }
+    return std::nullopt;
+}
+
+} // namespace ucx_ib_dmabuf

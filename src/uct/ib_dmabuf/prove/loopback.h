@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_PROVE_LOOPBACK_H_
+#define UCX_IB_DMABUF_PROVE_LOOPBACK_H_
+
+#include "../host/verbs.h"
+#include "wire.h"
+
+namespace ucx_ib_dmabuf {
+
+// A connection of a NIC with itself, over a port that is active, in the
+// protection domain: two queue pairs that end with it.
+class loopback final : public wire {
+public:
+    explicit loopback(const protection_domain &pd);
+    ~loopback();
+    loopback(const loopback &)            = delete;
+    loopback &operator=(const loopback &) = delete;
+
+    // Null, or why there is none.
+    const char *problem() const { return problem_; }
+    bool has_atomics() const { return atomics_; }
+    // UCX waits for seconds before it gives a message up; a NIC that says
+    // nothing for so long is not asked again.
+    std::optional<text> carry(std::span<const transfer> all) override;
+
+private:
+    const char *connect();
+    bool find_port();
+    void find_gid(int gids);
+    ibv_qp *create_qp() const;
+    bool connect(ibv_qp *qp, const ibv_qp *peer) const;
+    std::optional<text> post(const transfer &what, uint64_t number) const;
+
+    const protection_domain pd_;
+    const connection_functions &verbs_;
+    const char *problem_ = nullptr;
+    bool atomics_        = false;
+    uint8_t port_        = 0;
+    ibv_mtu mtu_         = IBV_MTU_256;
+    ibv_ah_attr self_{};
+    ibv_cq *cq_  = nullptr;
+    ibv_qp *qp_  = nullptr;
+    ibv_qp *far_ = nullptr;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

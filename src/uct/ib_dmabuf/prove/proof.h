@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_PROVE_PROOF_H_
+#define UCX_IB_DMABUF_PROVE_PROOF_H_
+
+#include "../gpu.h"
+#include "wire.h"
+
+namespace ucx_ib_dmabuf {
+
+enum class finding : uint8_t {
+    carries, // every byte arrived where it was sent, and nowhere else
+    refuted, // one did not, where the same over host memory did
+    unknown, // that could not be found out
+};
+
+struct verdict {
+    finding what;
+    text why; // not for `carries`
+};
+
+// How much memory a proof needs of each kind, from a multiple of 8 on.
+constexpr size_t proof_size = 53248;
+// Host memory: twice that.
+constexpr size_t proof_host_size = 2 * proof_size;
+
+// Whether the wire carries what is in the GPU's memory, both ways, by both of
+// its keys; what the GPU has is told and asked by its driver. Overwrites both.
+verdict prove(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
+              bool atomics);
+
+} // namespace ucx_ib_dmabuf
+
+#endif

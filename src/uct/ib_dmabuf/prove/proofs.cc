@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proofs.h"
+#include "../host/log.h"
+#include <chrono>
+#include <thread>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using std::chrono::microseconds;
+
+const char *name_of(ladder_step step)
+{
+    switch (step) {
+    case ladder_step::data_direct:
+        return "Data Direct";
+    case ladder_step::standard:
+        return "dma-buf";
+    case ladder_step::pcie:
+        return "dma-buf in PCIe mapping";
+    }
+    return "";
+}
+
+void report(const proofs::path &which, const verdict &result, microseconds took)
+{
+    const auto &[nic, gpu, step] = which;
+    const text of =
+        format("%s and GPU %d's memory (%s)", nic.c_str(), gpu, name_of(step));
+
+    if (result.what == finding::refuted) {
+        // One for the pair: other steps are likely to fail for the same reason.
+        warn_once(
+            format("refuted %s %d", nic.c_str(), gpu),
+            format("%s: %s. Such messages would be wrong or lost, so this "
+                   "path is not used; they are staged through host "
+                   "memory where UCX can. Likely causes are an IOMMU or "
+                   "PCIe ACS that redirects peer-to-peer traffic, "
+                   "passthrough to a virtual machine, or a PCIe switch or "
+                   "root complex between the two that does not forward "
+                   "it: docs/proof.md has what to look at",
+                   of.c_str(), result.why.c_str()));
+    } else if (result.what == finding::unknown) {
+        log_info("ib_dmabuf: %s: not proven: %s", of.c_str(),
+                 result.why.c_str());
+    } else {
+        log_debug("ib_dmabuf: %s: proven in %zd us", of.c_str(),
+                  static_cast<ssize_t>(took.count()));
+    }
+}
+
+} // namespace
+
+// Nothing to wait for if somebody else is at it: he holds none of our locks,
+// and a child of fork may find that he is gone.
+finding proofs::known_or_begin(const path &which, entry **begun)
+{
+    const pid_t self = getpid();
+
+    for (;; std::this_thread::sleep_for(microseconds(100))) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        entry &one = all_[which];
+        if ((one.found != finding::unknown) || (one.attempts == max_attempts)) {
+            return one.found;
+        }
+        if (one.prover != self) {
+            one.prover = self;
+            *begun     = &one;
+            return finding::unknown;
+        }
+    }
+}
+
+finding proofs::ask(const path &which, const std::function<verdict()> &prove)
+{
+    entry *mine         = nullptr;
+    const finding known = known_or_begin(which, &mine);
+
+    if (mine == nullptr) {
+        return known;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    verdict result{finding::unknown, "no memory of the host"};
+    try {
+        result = prove();
+    } catch (const std::bad_alloc &) { // as it says
+    }
+    report(which, result,
+           std::chrono::duration_cast<microseconds>(
+               std::chrono::steady_clock::now() - start));
+    made_ += result.what != finding::unknown;
+    refuted_ += result.what == finding::refuted;
+
+    const std::lock_guard<std::mutex> guard(mutex_);
+    mine->found  = result.what;
+    mine->prover = 0;
+    ++mine->attempts;
+    return result.what;
+}
+
+} // namespace ucx_ib_dmabuf

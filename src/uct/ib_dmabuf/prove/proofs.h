@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_PROVE_PROOFS_H_
+#define UCX_IB_DMABUF_PROVE_PROOFS_H_
+
+#include "../verbs/ladder.h"
+#include "proof.h"
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <sys/types.h>
+#include <tuple>
+
+namespace ucx_ib_dmabuf {
+
+// What was found of the paths between NICs and GPUs, once for each in this
+// process. Thread-safe.
+class proofs {
+public:
+    // NIC, GPU, step.
+    using path = std::tuple<std::string, int, ladder_step>;
+
+    // What is known, or what the proof says, which is told. No lock is held
+    // over it: who asks for the same path meanwhile waits, and nobody else.
+    finding ask(const path &which, const std::function<verdict()> &prove);
+
+    uint64_t made() const { return made_; }
+    uint64_t refuted() const { return refuted_; }
+
+private:
+    // What cannot be found out may be later: the GPU comes into use, a port
+    // becomes active. So often:
+    static constexpr int max_attempts = 3;
+
+    struct entry {
+        finding found = finding::unknown;
+        int attempts  = 0;
+        pid_t prover  = 0; // who is at it; not the parent of a fork
+    };
+
+    finding known_or_begin(const path &which, entry **begun);
+
+    std::mutex mutex_;
+    std::map<path, entry> all_;
+    std::atomic<uint64_t> made_{0};
+    std::atomic<uint64_t> refuted_{0};
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+if HAVE_GTEST
+check_PROGRAMS += test/gtest/prove/test_proof
+UNIT_TESTS     += test/gtest/prove/test_proof
+endif
+test_gtest_prove_test_proof_SOURCES = \
+    test/gtest/prove/lying_wire.h \
+    test/gtest/prove/test_proof.cc \
+    test/gtest/prove/test_proofs.cc
+test_gtest_prove_test_proof_LDADD = libib_dmabuf_prove.la \
+    libib_dmabuf_verbs.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_PROVE_LYING_WIRE_H_
+#define TEST_GTEST_PROVE_LYING_WIRE_H_
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <uct/ib_dmabuf/prove/proof.h>
+#include <vector>
+
+namespace prove_test {
+
+using namespace ucx_ib_dmabuf;
+
+constexpr uint32_t gpu_key = 7, host_key = 8;
+
+// A GPU whose memory is the program's.
+class plain_gpu final : public gpu_vendor {
+public:
+    std::vector<uint64_t> memory = std::vector<uint64_t>(proof_size / 8);
+    bool fails                   = false; // the driver
+    unsigned copies              = 0;
+
+    place at()
+    {
+        return {reinterpret_cast<uintptr_t>(memory.data()), gpu_key,
+                gpu_key + 100};
+    }
+    ucs_status_t copy_to_host(void *host, uintptr_t device,
+                              size_t length) override
+    {
+        ++copies;
+        memcpy(host, reinterpret_cast<void *>(device), length);
+        return fails ? UCS_ERR_IO_ERROR : UCS_OK;
+    }
+    ucs_status_t copy_from_host(uintptr_t device, const void *host,
+                                size_t length) override
+    {
+        ++copies;
+        memcpy(reinterpret_cast<void *>(device), host, length);
+        return fails ? UCS_ERR_IO_ERROR : UCS_OK;
+    }
+
+    ucs_status_t describe(uintptr_t, extent *) override { return UCS_OK; }
+    bool is_current(uintptr_t, uint64_t) override { return true; }
+    ucs_status_t export_range(uintptr_t, size_t, int *) override
+    {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    size_t granularity() const override { return 4096; }
+    const char *name() const noexcept override { return "test"; }
+    ucs_memory_type_t memory_type() const noexcept override
+    {
+        return UCS_MEMORY_TYPE_CUDA;
+    }
+    bool may_be_device(uintptr_t, size_t) const noexcept override
+    {
+        return true;
+    }
+    size_t max_registered(int) override { return SIZE_MAX; }
+    void watch(listener &) noexcept override {}
+    void refresh_events() noexcept override {}
+};
+
+// A NIC that copies with the CPU; what it does wrong is up to the test.
+class lying_wire final : public wire {
+public:
+    // Of an access to memory with the GPU's key (or all): what it is to be,
+    // may change what was read, or says that nothing is written.
+    struct access {
+        verb what;
+        bool is_read;  // of the memory
+        bool is_local; // by the local key
+        uint8_t *bytes;
+        uint32_t length;
+    };
+    enum class outcome { fine, dropped, error };
+    std::function<outcome(const access &)> lie;
+    bool lies_of_host = false;
+    unsigned carried  = 0;
+    unsigned atomics  = 0;
+
+    std::optional<text> carry(std::span<const transfer> all) override
+    {
+        for (const transfer &one : all) {
+            if (!carry(one)) {
+                return text("remote access error");
+            }
+            ++carried;
+        }
+        return std::nullopt;
+    }
+
+private:
+    outcome ask(const transfer &one, bool is_local, bool is_read,
+                uint8_t *bytes)
+    {
+        const bool gpu = is_local ? one.local.lkey == gpu_key
+                                  : one.remote.rkey == gpu_key + 100;
+        return (lie && (gpu || lies_of_host))
+                   ? lie({one.what, is_read, is_local, bytes, one.length})
+                   : outcome::fine;
+    }
+    static uint8_t *pointer(const place &of)
+    {
+        return reinterpret_cast<uint8_t *>(of.address);
+    }
+    bool carry(const transfer &one)
+    {
+        if (one.what == verb::fetch_add) {
+            return add(one);
+        }
+        const bool writes = one.what == verb::write;
+        const place &from = writes ? one.local : one.remote;
+        const place &to   = writes ? one.remote : one.local;
+        std::vector<uint8_t> moved(pointer(from), pointer(from) + one.length);
+
+        const outcome read    = ask(one, writes, true, moved.data());
+        const outcome written = ask(one, !writes, false, moved.data());
+        if (written == outcome::fine) {
+            memcpy(pointer(to), moved.data(), one.length);
+        }
+        return (read != outcome::error) && (written != outcome::error);
+    }
+    bool add(const transfer &one)
+    {
+        uint64_t value = 0;
+        ++atomics;
+        memcpy(&value, pointer(one.remote), 8);
+        memcpy(pointer(one.local), &value, 8);
+        const outcome result =
+            ask(one, false, false, reinterpret_cast<uint8_t *>(&value));
+        if (result == outcome::fine) {
+            ++value;
+            memcpy(pointer(one.remote), &value, 8);
+        }
+        return result != outcome::error;
+    }
+};
+
+// One of each.
+struct bench {
+    plain_gpu gpu;
+    lying_wire nic;
+    std::vector<uint64_t> host = std::vector<uint64_t>(proof_host_size / 8);
+
+    verdict prove(bool atomics = true)
+    {
+        return ucx_ib_dmabuf::prove(nic, gpu, gpu.at(),
+                                    {reinterpret_cast<uintptr_t>(host.data()),
+                                     host_key, host_key + 100},
+                                    atomics);
+    }
+};
+
+} // namespace prove_test
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is known of paths: found out once, by one thread, while others wait for
+// no other path than theirs.
+#include <atomic>
+#include <gtest/gtest.h>
+#include <new>
+#include <semaphore>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <uct/ib_dmabuf/prove/proofs.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+const proofs::path first{"nic0", 0, ladder_step::standard};
+
+TEST(test_proofs, each_path_is_proven_once)
+{
+    proofs all;
+    int calls        = 0;
+    const auto prove = [&] {
+        return verdict{++calls == 1 ? finding::carries : finding::refuted,
+                       "a test"};
+    };
+
+    ::testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(finding::carries, all.ask(first, prove));
+        for (const proofs::path &other :
+             {proofs::path{"nic1", 0, ladder_step::standard},
+              proofs::path{"nic0", 1, ladder_step::standard},
+              proofs::path{"nic0", 0, ladder_step::pcie}}) {
+            EXPECT_EQ(finding::refuted, all.ask(other, prove));
+        }
+    }
+    EXPECT_EQ(4, calls);
+    EXPECT_EQ(4u, all.made());
+    EXPECT_EQ(3u, all.refuted());
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(std::string::npos,
+              said.find("nic1 and GPU 0's memory (dma-buf): a test."))
+        << said;
+}
+
+TEST(test_proofs, what_cannot_be_found_out_is_asked_again_a_few_times)
+{
+    proofs all;
+    int calls = 0;
+
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_EQ(finding::unknown, all.ask(first, [&]() -> verdict {
+            ++calls;
+            throw std::bad_alloc();
+        }));
+    }
+    EXPECT_EQ(3, calls);
+    EXPECT_EQ(0u, all.made());
+}
+
+TEST(test_proofs, threads_wait_for_their_own_path_only)
+{
+    constexpr int count = 8;
+    proofs all;
+    std::atomic<int> calls{0}, over{0};
+    std::binary_semaphore begun{0}, go_on{0};
+    std::vector<std::thread> threads;
+
+    threads.emplace_back([&] {
+        all.ask(first, [&] {
+            ++calls;
+            begun.release();
+            go_on.acquire();
+            return verdict{finding::carries, ""};
+        });
+    });
+    begun.acquire();
+    for (int i = 0; i < count; ++i) {
+        threads.emplace_back([&] {
+            EXPECT_EQ(finding::carries, all.ask(first, [&] {
+                ++calls;
+                return verdict{finding::refuted, ""};
+            }));
+            ++over;
+        });
+    }
+    // Would hang if it waited.
+    EXPECT_EQ(finding::carries, all.ask({"nic1", 0, ladder_step::standard}, [] {
+        return verdict{finding::carries, ""};
+    }));
+    EXPECT_EQ(0, over);
+    go_on.release();
+    for (std::thread &each : threads) {
+        each.join();
+    }
+    EXPECT_EQ(1, calls);
+    EXPECT_EQ(count, over);
+}
+
+TEST(test_proofs, a_child_of_fork_waits_for_nobody)
+{
+    proofs all;
+    int status = -1;
+
+    all.ask(first, [&] {
+        const pid_t child = fork();
+        if (child == 0) {
+            const finding found = all.ask(first, [] {
+                return verdict{finding::carries, ""};
+            });
+            _exit(found == finding::carries ? 0 : 1);
+        }
+        waitpid(child, &status, 0);
+        return verdict{finding::carries, ""};
+    });
+    EXPECT_EQ(0, status);
+}
+
+} // namespace
