@@ -33,8 +33,8 @@ public:
     // `by_uct_ib`: what registers in our place; null: nobody. `proven`: where
     // it is known which GPU's memory the device reaches; null: that is trusted.
     nic(const protection_domain &pd, const keys_layout &layout,
-        bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib,
-        proofs *proven);
+        bool relaxed_order, gpu_vendor &gpu,
+        const original_domain *by_uct_ib = nullptr, proofs *proven = nullptr);
 
     // The device's, for messages.
     const char *name() const { return pd_.device_name(); }
