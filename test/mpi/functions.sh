@@ -144,6 +144,7 @@ choose_direct_algorithms() {
 # with another GPU's context, or none, it cannot tell where it ends; that CUDA IPC
 # cannot give it away; that it cannot be made synchronous.
 forgive_ucx_1_13() {
+    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || return 0
     sed -i -E '/cuda_md.c.*(SYNC_MEMOPS|cuMemGetAddressRange)/d; /cuda_ipc_md.c/d' \
         "$mpi_errors"
 }

@@ -31,7 +31,7 @@ mpi_lab_tests = \
     test/mpi/two_hosts.lab \
     test/mpi/two_hosts_rails.lab
 
-TAP_TESTS += test/mpi/compare.tap test/mpi/demo.tap
+TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
 if HAVE_MPI
 TAP_TESTS += test/mpi/touches.tap test/mpi/elsewhere.tap
 endif
@@ -40,7 +40,7 @@ dist_check_SCRIPTS += \
     $(mpi_lab_tests) \
     test/mpi/compare \
     test/mpi/compare.awk \
-    test/mpi/compare.tap \
+    test/mpi/compare_table.tap \
     test/mpi/demo \
     test/mpi/demo.awk \
     test/mpi/demo.tap \

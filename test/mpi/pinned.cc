@@ -35,7 +35,7 @@ int count_lasting_regions(size_t bytes)
 {
     int count = count_regions(bytes);
 
-    for (int asked = 0; count != 0 && asked < 300; ++asked) {
+    for (int asked = 0; count != 0 && asked < 3000; ++asked) {
         usleep(10000);
         count = count_regions(bytes);
     }

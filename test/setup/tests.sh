@@ -37,9 +37,9 @@ show_failures() {
         while read -r test; do
             test=$build/${test%.tap}
             printf '\n---- %s\n' "${test#"$build"/}"
-            grep -E -A 12 '^(not ok|Bail out)' "${test%.lab}.log" | head -n 60
+            grep -E -A 12 '^(not ok|Bail out)' "${test%.lab}.log" | head -n 60 || :
             echo '---- its last lines'
-            tail -n 20 "${test%.lab}.log"
+            tail -n 20 "${test%.lab}.log" || :
         done
     printf '\nFailed on UCX %s:\n' "$version"
     grep -E '^(FAIL|XPASS|ERROR): ' "$results"
