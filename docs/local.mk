@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS  += docs/commands.tap
+LAB_TAP_TESTS += docs/commands.tap
 EXTRA_DIST += \
     docs/architecture.md \
     docs/cache.md \

@@ -33,5 +33,5 @@ test_lab_test_verbs_dmabuf_LDADD = -lgtest_main $(GTEST_LIBS) $(VERBS_LIBS)
 LAB_TESTS += test/lab/verbs.lab
 endif
 
-TAP_TESTS  += test/lab/lab.tap
+LAB_TAP_TESTS += test/lab/lab.tap
 dist_noinst_DATA += test/lab/lab.tap test/lab/verbs.lab

@@ -33,7 +33,8 @@ mpi_lab_tests = \
 
 TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
 if HAVE_MPI
-TAP_TESTS += test/mpi/touches.tap test/mpi/elsewhere.tap
+TAP_TESTS += test/mpi/touches.tap
+LAB_TAP_TESTS += test/mpi/elsewhere.tap
 endif
 
 dist_check_SCRIPTS += \
