@@ -223,4 +223,19 @@ TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
     EXPECT_EQ(counters().regions, 2u);
 }
 
+// It may have been made before what the NIC lost.
+TEST_F(nics_test, what_is_registered_during_a_drop_is_registered_once_more)
+{
+    gpu.alloc(A, MiB);
+    start(2, SIZE_MAX);
+    for (const unsigned dropped : {1u, 0u}) {
+        const uint64_t before = nics[0]->registered;
+        nics[0]->during_reg   = [&] { cache->drop(ids[dropped]); };
+        use_with(0, A, MiB);
+        EXPECT_EQ(nics[0]->registered - before, dropped == 0 ? 2u : 1u);
+        EXPECT_EQ(nics[0]->live(), 1u);
+        cache->drop(ids[0]);
+    }
+}
+
 } // namespace

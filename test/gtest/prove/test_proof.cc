@@ -153,6 +153,7 @@ TEST(test_proof, what_fails_with_host_memory_too_is_no_fault_of_the_path)
     of.nic.lies_of_host = true;
     of.nic.lie          = [](const access &) { return outcome::error; };
     EXPECT_EQ(finding::unknown, of.prove().what);
+    EXPECT_TRUE(of.prove().for_the_nic);
     EXPECT_EQ(0u, of.gpu.copies);
 
     of.nic.lie = [](const access &it) {
@@ -166,6 +167,7 @@ TEST(test_proof, a_driver_that_does_not_copy_refutes_nothing)
     bench of;
     of.gpu.fails = true;
     EXPECT_EQ(finding::unknown, of.prove().what);
+    EXPECT_FALSE(of.prove().for_the_nic);
 }
 
 } // namespace

@@ -47,6 +47,25 @@ TEST(test_proofs, each_path_is_proven_once)
         << said;
 }
 
+// It would take seconds for each of its GPUs.
+TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
+{
+    proofs all;
+    int calls        = 0;
+    const auto prove = [&] {
+        ++calls;
+        return verdict{finding::unknown, "a test", true};
+    };
+
+    for (int gpu : {0, 1, 0, 1}) {
+        EXPECT_EQ(finding::unknown,
+                  all.ask({"nic0", gpu, ladder_step::standard}, prove));
+    }
+    EXPECT_EQ(1, calls);
+    all.ask({"nic1", 0, ladder_step::standard}, prove);
+    EXPECT_EQ(2, calls);
+}
+
 TEST(test_proofs, what_cannot_be_found_out_is_asked_again_a_few_times)
 {
     proofs all;

@@ -204,6 +204,9 @@ void engine::drop(nic_id nic)
     kept_regions kept;
     {
         guard locked(lock_);
+        for (pending *work = pending_; work != nullptr; work = work->next) {
+            work->released |= (work->nic == nic) || work->nics[nic];
+        }
         nics_[nic].index.each(everything,
                               [&](cached_region *e) { gone.push(e); });
         if (gone.empty()) {

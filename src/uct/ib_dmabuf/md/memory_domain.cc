@@ -83,7 +83,9 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
 {
     const char *why = ucs_status_string(failure);
 
-    if (peer_memory_) {
+    // What a dma-buf does not carry peer memory would not, either: it is the
+    // same path.
+    if (peer_memory_ && !device_.has_refuted()) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
                   device_.name(), request.length, request.address, why);
         return original_.reg(request, handle);
@@ -236,11 +238,13 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
               shared.proven_paths()),
       peer_memory_(peer_memory), users_keep_(original_.keeps_handles()),
       // Where a copy can take a registration's place that is as good.
-      offers_gpu_(!users_keep_ || peer_memory ||
+      offers_gpu_(!users_keep_ ||
                   shared.nic_trials().takes_memory(shared.gpu(), device_,
-                                                   device_.name())),
+                                                   device_.name()) ||
+                  (peer_memory && !device_.has_refuted())),
       id_(shared.registrations().attach(device_))
 {
+    device_.call_when_refuted([this] { shared_.registrations().drop(id_); });
 }
 
 namespace {

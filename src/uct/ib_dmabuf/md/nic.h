@@ -8,10 +8,13 @@
 #include "../verbs/ladder.h"
 #include "memh.h"
 #include "staging_pool.h"
+#include <atomic>
 #include <bit>
+#include <functional>
 #include <mutex>
 #include <sys/types.h>
 #include <unordered_map>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -35,6 +38,16 @@ public:
     nic(const protection_domain &pd, const keys_layout &layout,
         bool relaxed_order, gpu_vendor &gpu,
         const original_domain *by_uct_ib = nullptr, proofs *proven = nullptr);
+
+    // What is called, without a lock, when a path is refuted of which something
+    // is registered already, as it could not be proven before. Once, before
+    // the first registration.
+    void call_when_refuted(std::function<void()> what)
+    {
+        when_refuted_ = std::move(what);
+    }
+    // Whether memory of any GPU is known not to be carried.
+    bool has_refuted() const { return ladder_.has_refuted(); }
 
     // The device's, for messages.
     const char *name() const { return pd_.device_name(); }
@@ -104,6 +117,8 @@ private:
     const original_domain *const by_uct_ib_;
     gpu_vendor &gpu_;
     proofs *const proven_;
+    std::atomic<bool> used_unproven_{false};
+    std::function<void()> when_refuted_;
     ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;

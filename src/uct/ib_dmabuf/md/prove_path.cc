@@ -18,6 +18,8 @@ public:
                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
     {
         if (bytes_ != MAP_FAILED) {
+            // Old kernels give a forking parent, not its child, new pages.
+            madvise(bytes_, proof_host_size, MADV_DONTFORK);
             mr_ =
                 pd.verbs->reg_iova(pd.verbs_pd, bytes_, proof_host_size,
                                    reinterpret_cast<uintptr_t>(bytes_), access);
@@ -53,9 +55,19 @@ verdict nic::prove_piece(loopback &with, const place &piece)
 {
     const host_pages host(pd_, access_);
 
-    return host.registered()
-               ? prove(with, gpu_, piece, host.at(), with.has_atomics())
-               : verdict{finding::unknown, "host memory cannot be registered"};
+    if (!host.registered()) {
+        return {finding::unknown, "host memory cannot be registered"};
+    }
+    const verdict result =
+        prove(with, gpu_, piece, host.at(), with.has_atomics());
+    if (result.what == finding::refuted) { // or is the NIC itself at its end?
+        loopback again(pd_);
+        if ((again.problem() != nullptr) ||
+            prove_host(again, gpu_, host.at())) {
+            return {finding::unknown, "it does not reach itself any more"};
+        }
+    }
+    return result;
 }
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
@@ -83,9 +95,12 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
                     handle_keys::of(handle)->rkey(layout_)}
             : place{piece->address, static_cast<ibv_mr *>(handle)->lkey,
                     static_cast<ibv_mr *>(handle)->rkey};
-    verdict result = prove_piece(with, at);
-    by.dereg(handle);
-    return result;
+    const struct ending {
+        dmabuf_registration &by;
+        void *handle;
+        ~ending() { by.dereg(handle); }
+    } ends{by, handle};
+    return prove_piece(with, at);
 }
 
 std::optional<bool> nic::carries(ladder_step step, int gpu,
@@ -93,9 +108,15 @@ std::optional<bool> nic::carries(ladder_step step, int gpu,
 try {
     const finding found = proven_->ask(
         {name(), gpu, step}, [&] { return prove_path(step, gpu, by); });
-    return (found == finding::unknown)
-               ? std::nullopt
-               : std::optional(found == finding::carries);
+    if (found == finding::unknown) {
+        used_unproven_ = true;
+        return std::nullopt;
+    }
+    if ((found == finding::refuted) && used_unproven_.exchange(false) &&
+        when_refuted_) {
+        when_refuted_();
+    }
+    return found == finding::carries;
 } catch (const std::bad_alloc &) {
     return std::nullopt;
 }

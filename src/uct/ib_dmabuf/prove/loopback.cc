@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "loopback.h"
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <sched.h>
 
@@ -101,7 +103,8 @@ bool loopback::find_port()
         mtu_           = port.active_mtu;
         self_.port_num = number;
         self_.dlid     = port.lid;
-        if (port.link_layer == IBV_LINK_LAYER_ETHERNET) {
+        if ((port.link_layer == IBV_LINK_LAYER_ETHERNET) ||
+            ((port.flags & IBV_QPF_GRH_REQUIRED) != 0)) {
             find_gid(port.gid_tbl_len);
         }
         return true;
@@ -118,7 +121,7 @@ void loopback::find_gid(int gids)
 
     self_.is_global     = 1;
     self_.grh.hop_limit = 64;
-    for (int i = 0; i < gids; ++i) {
+    for (int i = 0; i < std::min(gids, UINT8_MAX + 1); ++i) {
         ibv_gid_entry entry{};
         if ((verbs_.query_gid(pd_.verbs_pd->context, port_,
                               static_cast<uint32_t>(i), &entry, 0,
@@ -141,6 +144,8 @@ ibv_qp *loopback::create_qp() const
 {
     ibv_qp_init_attr attr{};
 
+    // Not sq_sig_all: with it mlx5 would have the CPU write what is read into
+    // the GPU's memory (scatter to CQE).
     attr.qp_type          = IBV_QPT_RC;
     attr.send_cq          = cq_;
     attr.recv_cq          = cq_;
@@ -157,7 +162,10 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
 
     attr.qp_state        = IBV_QPS_INIT;
     attr.port_num        = port_;
-    attr.qp_access_flags = all_access;
+    attr.qp_access_flags = all_access; // some devices refuse what they have not
+    if (!atomics_) {
+        attr.qp_access_flags &= ~unsigned{IBV_ACCESS_REMOTE_ATOMIC};
+    }
     if (verbs_.modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
                              IBV_QP_ACCESS_FLAGS) != 0) {
@@ -228,13 +236,15 @@ std::optional<text> loopback::carry(std::span<const transfer> all)
         }
     }
     while (over < all.size()) {
+        // Before it is asked: this process may have been stopped meanwhile.
+        const bool late = clock::now() > end;
         ibv_wc done{};
         const int count = cq_->context->ops.poll_cq(cq_, 1, &done);
         if (count < 0) {
             return text("the completion queue fails");
         }
         if (count == 0) {
-            if (clock::now() > end) {
+            if (late) {
                 return format("no answer for %u bytes", all[over].length);
             }
             sched_yield();

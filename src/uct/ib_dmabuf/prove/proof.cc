@@ -95,6 +95,17 @@ std::optional<text> compare(const image &got, const image &sent,
             got.begin());
 }
 
+// Looks, and again after a moment: how fast it is is not for the proof to say.
+template <class Look>
+void look_until(const Look &is_well)
+{
+    constexpr int looks = 3;
+
+    for (int i = 1; !is_well() && (i < looks); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 // The two ends of what is tried: host memory twice, or the GPU's and that.
 class trial_of {
 public:
@@ -112,8 +123,9 @@ public:
 private:
     std::optional<text> one_way(const char *name, verb how, bool to_gpu,
                                 bool gpu_is_local, unsigned turn);
-    std::optional<text> compare_gpu(const image &sent, const image &before);
-    std::optional<text> flush();
+    std::optional<text> flush(const place &remote);
+    std::optional<text> look(bool at_gpu, const image &sent,
+                             const image &before);
     void put(const image &from);
     void get(image *to);
     uint8_t *host() const { return reinterpret_cast<uint8_t *>(host_.address); }
@@ -148,11 +160,11 @@ void trial_of::get(image *to)
     }
 }
 
-// What a NIC has written may be on its way to the GPU when it says that it is
-// done; a read of it, which must not overtake that, comes back behind it.
-std::optional<text> trial_of::flush()
+// What a NIC has written may be on its way when it says that it is done; a read
+// of the same memory, which must not overtake that, comes back behind it.
+std::optional<text> trial_of::flush(const place &remote)
 {
-    const transfer last{verb::read, host_, gpu_, 1};
+    const transfer last{verb::read, host_ + 2 * proof_size, remote, 1};
     const std::optional<text> failure = nic_.carry({&last, 1});
 
     return failure ? format("an RDMA read of what was written there: %s",
@@ -160,22 +172,21 @@ std::optional<text> trial_of::flush()
                    : failure;
 }
 
-// Once more after a moment, as it is not for the proof to say how fast it is.
-std::optional<text> trial_of::compare_gpu(const image &sent,
-                                          const image &before)
+std::optional<text> trial_of::look(bool at_gpu, const image &sent,
+                                   const image &before)
 {
-    constexpr int looks = 3;
     std::optional<text> wrong;
     image got;
 
-    for (int i = 0; i < looks; ++i) {
-        get(&got);
-        wrong = lost_ ? std::nullopt : compare(got, sent, before);
-        if (!wrong) {
-            break;
+    look_until([&] {
+        if (at_gpu) {
+            get(&got);
+        } else {
+            got.assign(host(), host() + proof_size);
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+        wrong = lost_ ? std::nullopt : compare(got, sent, before);
+        return !wrong;
+    });
     return wrong;
 }
 
@@ -196,12 +207,11 @@ std::optional<text> trial_of::one_way(const char *name, verb how, bool to_gpu,
                        gpu_is_local ? host : gpu, each.length});
     }
     std::optional<text> wrong = nic_.carry(all);
-    if (!wrong && to_gpu) {
-        wrong = flush();
+    if (!wrong) {
+        wrong = flush(to_gpu ? gpu_ : host_);
     }
     if (!wrong) {
-        wrong = to_gpu ? compare_gpu(sent, before)
-                       : compare({host(), host() + proof_size}, sent, before);
+        wrong = look(to_gpu, sent, before);
     }
     if (wrong) {
         wrong = format("%s: %s", name, wrong->c_str());
@@ -241,9 +251,15 @@ std::optional<text> trial_of::atomic()
     put(content);
     std::optional<text> wrong = nic_.carry({&add, 1});
     if (!wrong) {
-        get(&content);
-        memcpy(&before, host(), sizeof(before));
-        memcpy(&after, &content[atomic_word], sizeof(after));
+        wrong = flush(gpu_);
+    }
+    if (!wrong) {
+        look_until([&] {
+            get(&content);
+            memcpy(&before, host(), sizeof(before));
+            memcpy(&after, &content[atomic_word], sizeof(after));
+            return lost_ || ((before == value) && (after == value + 1));
+        });
         if (!lost_ && ((before != value) || (after != value + 1))) {
             wrong =
                 format("0x%016zx became 0x%016zx, and 0x%016zx was returned",
@@ -257,6 +273,11 @@ std::optional<text> trial_of::atomic()
 
 } // namespace
 
+std::optional<text> prove_host(wire &nic, gpu_vendor &gpus, const place &host)
+{
+    return trial_of(nic, gpus, host + proof_size, host, true).all_ways();
+}
+
 verdict prove(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
               bool atomics)
 {
@@ -268,7 +289,8 @@ verdict prove(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
         return {finding::unknown,
                 format("it does not reach itself with host memory in the "
                        "place of the GPU's (%s)",
-                       wrong->c_str())};
+                       wrong->c_str()),
+                true};
     }
     wrong = real.all_ways();
     // An error ends the connection, so the other atomic is the last.

@@ -16,12 +16,17 @@ enum class finding : uint8_t {
 struct verdict {
     finding what;
     text why; // not for `carries`
+    // Unknown, as the NIC does not reach itself: so are all its paths.
+    bool for_the_nic = false;
 };
 
 // How much memory a proof needs of each kind, from a multiple of 8 on.
 constexpr size_t proof_size = 53248;
-// Host memory: twice that.
-constexpr size_t proof_host_size = 2 * proof_size;
+// Host memory: twice that, and a word for what only follows other bytes.
+constexpr size_t proof_host_size = 2 * proof_size + 8;
+
+// What the wire does wrong with host memory only, if anything.
+std::optional<text> prove_host(wire &nic, gpu_vendor &gpus, const place &host);
 
 // Whether the wire carries what is in the GPU's memory, both ways, by both of
 // its keys; what the GPU has is told and asked by its driver. Overwrites both.

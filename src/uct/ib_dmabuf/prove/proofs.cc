@@ -2,6 +2,7 @@
 #include "proofs.h"
 #include "../host/log.h"
 #include <chrono>
+#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 
@@ -52,6 +53,15 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
 
 } // namespace
 
+std::mutex proofs::mutex_;
+
+proofs::proofs()
+{
+    [[maybe_unused]] static const int once =
+        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
+                       [] { mutex_.unlock(); });
+}
+
 // Nothing to wait for if somebody else is at it: he holds none of our locks,
 // and a child of fork may find that he is gone.
 finding proofs::known_or_begin(const path &which, entry **begun)
@@ -61,6 +71,9 @@ finding proofs::known_or_begin(const path &which, entry **begun)
     for (;; std::this_thread::sleep_for(microseconds(100))) {
         const std::lock_guard<std::mutex> guard(mutex_);
         entry &one = all_[which];
+        if (unreachable_.contains(std::get<std::string>(which))) {
+            return finding::unknown;
+        }
         if ((one.found != finding::unknown) || (one.attempts == max_attempts)) {
             return one.found;
         }
@@ -93,6 +106,9 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
     refuted_ += result.what == finding::refuted;
 
     const std::lock_guard<std::mutex> guard(mutex_);
+    if (result.for_the_nic) {
+        unreachable_.insert(std::get<std::string>(which));
+    }
     mine->found  = result.what;
     mine->prover = 0;
     ++mine->attempts;

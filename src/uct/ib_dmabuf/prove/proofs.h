@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <sys/types.h>
 #include <tuple>
@@ -18,6 +19,8 @@ namespace ucx_ib_dmabuf {
 // process. Thread-safe.
 class proofs {
 public:
+    proofs();
+
     // NIC, GPU, step.
     using path = std::tuple<std::string, int, ladder_step>;
 
@@ -41,8 +44,9 @@ private:
 
     finding known_or_begin(const path &which, entry **begun);
 
-    std::mutex mutex_;
+    static std::mutex mutex_; // of all, for forks
     std::map<path, entry> all_;
+    std::set<std::string> unreachable_; // NICs that do not reach themselves
     std::atomic<uint64_t> made_{0};
     std::atomic<uint64_t> refuted_{0};
 };

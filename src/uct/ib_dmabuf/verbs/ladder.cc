@@ -159,6 +159,7 @@ ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
         return result;
     }
     refuted.fetch_or(bit);
+    any_refuted_ = true;
     what.by.dereg(result.handle);
     return {step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
 }

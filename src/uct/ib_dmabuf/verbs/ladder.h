@@ -70,6 +70,9 @@ public:
     // What is tried first for the GPU's memory.
     ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }
 
+    // Whether the judge has found one step that does not carry.
+    bool has_refuted() const { return any_refuted_; }
+
 private:
     // More GPUs than any machine has; what is beyond shares the last place.
     static constexpr size_t max_gpus = 256;
@@ -115,6 +118,7 @@ private:
     // A bit for each step.
     std::array<std::atomic<uint8_t>, max_gpus> carries_{};
     std::array<std::atomic<uint8_t>, max_gpus> refuted_{};
+    std::atomic<bool> any_refuted_{false};
 };
 
 } // namespace ucx_ib_dmabuf
