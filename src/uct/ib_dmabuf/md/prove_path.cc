@@ -3,6 +3,7 @@
 #include "../prove/loopback.h"
 #include "../verbs/dmabuf_mr.h"
 #include "nic.h"
+#include <memory>
 #include <new>
 #include <sys/mman.h>
 
@@ -95,11 +96,8 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
                     handle_keys::of(handle)->rkey(layout_)}
             : place{piece->address, static_cast<ibv_mr *>(handle)->lkey,
                     static_cast<ibv_mr *>(handle)->rkey};
-    const struct ending {
-        dmabuf_registration &by;
-        void *handle;
-        ~ending() { by.dereg(handle); }
-    } ends{by, handle};
+    const auto end = [&](void *made) { by.dereg(made); };
+    const std::unique_ptr<void, decltype(end)> ends(handle, end);
     return prove_piece(with, at);
 }
 
