@@ -4,12 +4,11 @@
  * dma-bufs and answers mistakes as real NICs' drivers do (mlx5, bnxt_re and
  * others go through the same checks of the kernel's RDMA core).
  */
-#include "rxe_dmabuf.h"
 #include "soft_roce.h"
 
 #include <cerrno>
+#include <common/nic.h>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <iostream>
 #include <random>
@@ -265,31 +264,22 @@ TEST_F(test_verbs_dmabuf, failures_can_be_injected)
     unsetenv("RXE_DMABUF_FAIL");
 }
 
-rxe_dmabuf_counters_t counters()
-{
-    static auto *const read = reinterpret_cast<decltype(rxe_dmabuf_counters) *>(
-        dlsym(RTLD_DEFAULT, "rxe_dmabuf_counters"));
-    rxe_dmabuf_counters_t result = {};
-
-    read(&result);
-    return result;
-}
-
 TEST_F(test_verbs_dmabuf, registrations_are_counted)
 {
-    const auto before = counters(); // of dma-bufs: there is one of the host
-    region first      = m_nic.reg(m_buffer.fd(), 0, SIZE, 0);
-    region second     = m_nic.reg(m_buffer.fd(), 0, PAGE, 0);
+    const auto before =
+        ::nic::counters(); // of dma-bufs: there is one of the host
+    region first  = m_nic.reg(m_buffer.fd(), 0, SIZE, 0);
+    region second = m_nic.reg(m_buffer.fd(), 0, PAGE, 0);
     m_nic.reg_errno(-1, 0, PAGE, 0);
 
-    EXPECT_EQ(counters().registrations, before.registrations + 2);
-    EXPECT_EQ(counters().live, before.live + 2);
-    EXPECT_EQ(counters().live_bytes, before.live_bytes + SIZE + PAGE);
+    EXPECT_EQ(::nic::counters().registrations, before.registrations + 2);
+    EXPECT_EQ(::nic::counters().live, before.live + 2);
+    EXPECT_EQ(::nic::counters().live_bytes, before.live_bytes + SIZE + PAGE);
     first.reset();
     m_host_mr.reset();
-    EXPECT_EQ(counters().registrations, before.registrations + 2);
-    EXPECT_EQ(counters().live, before.live + 1);
-    EXPECT_EQ(counters().live_bytes, before.live_bytes + PAGE);
+    EXPECT_EQ(::nic::counters().registrations, before.registrations + 2);
+    EXPECT_EQ(::nic::counters().live, before.live + 1);
+    EXPECT_EQ(::nic::counters().live_bytes, before.live_bytes + PAGE);
 }
 
 TEST_F(test_verbs_dmabuf, room_can_be_limited)

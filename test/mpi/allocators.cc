@@ -2,6 +2,7 @@
 //
 // Memory of every allocator, in all pairs: each rank sends from one kind and
 // receives into the other. For an MPI that is built with CUDA.
+#include "collective.h"
 #include "compared.h"
 #include <mpi.h>
 
@@ -9,15 +10,10 @@ namespace ucx_ib_dmabuf::test {
 namespace {
 
 constexpr int count     = 20011; // of each part, beyond the rendezvous
-constexpr size_t length = size_t{count} * sizeof(uint64_t);
+constexpr size_t length = size_t{count} * element;
 
 constexpr memory all_kinds[] = {memory::host, memory::device,  memory::pool,
                                 memory::vmm,  memory::managed, memory::pinned};
-
-MPI_Datatype type()
-{
-    return MPI_UINT64_T;
-}
 
 int peer_of(const job &in)
 {

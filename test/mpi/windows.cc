@@ -2,19 +2,14 @@
 //
 // One-sided communication: windows of every kind over memory of GPUs and the
 // host's, put, get and accumulate, with each way of synchronising.
+#include "collective.h"
 #include "compared.h"
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-constexpr size_t element = sizeof(uint64_t);
 constexpr MPI_Aint shift = 3; // elements before what is written or read
-
-MPI_Datatype type()
-{
-    return MPI_UINT64_T;
-}
 
 // What one rank does to its peer's window.
 struct access {

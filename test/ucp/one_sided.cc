@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,26 +358,14 @@ void run_groups(std::span<char *> arguments, int fd, pid_t other)
 
 int main(std::span<char *> arguments)
 {
-    int ends[2];
+    int orders = -1;
 
-    if ((arguments.size() < 4) ||
-        (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)) {
+    if (arguments.size() < 4) {
         fprintf(stderr, "usage: one_sided none|any SEED GROUP...\n");
         return 2;
     }
-    const pid_t other = fork();
-    close(ends[other == 0 ? 0 : 1]);
-    if (other == -1) {
-        perror("fork");
-        return 1;
-    }
-    gpu::use();
-    if (other == 0) {
-        channel orders(ends[1]);
-        obey(orders);
-        return 0;
-    }
-    run_groups(arguments, ends[0], other);
+    const pid_t other = fork_other(&orders);
+    run_groups(arguments, orders, other);
     const std::string end = end_of(other);
     printf("%sok - the other process has %s\n",
            (end == "status 0") ? "" : "not ", end.c_str());

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <dlfcn.h>
 #include <lab/rxe_dmabuf.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,25 +162,10 @@ bool run_cases(int fd)
 
 int main()
 {
-    int ends[2];
+    int orders        = -1;
+    const pid_t other = fork_other(&orders);
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-        perror("socketpair");
-        return 1;
-    }
-    const pid_t other = fork();
-    close(ends[other == 0 ? 0 : 1]);
-    if (other == -1) {
-        perror("fork");
-        return 1;
-    }
-    gpu::use();
-    if (other == 0) {
-        channel orders(ends[1]);
-        obey(orders);
-        return 0;
-    }
-    if (!run_cases(ends[0])) {
+    if (!run_cases(orders)) {
         _exit(1);
     }
     int status = 0;

@@ -2,6 +2,7 @@
 #include "two_processes.h"
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <poll.h>
@@ -219,8 +220,11 @@ std::vector<uint8_t> ucp_worker::address() const
     return result;
 }
 
-void obey(channel &orders)
+namespace {
+
+void obey(int fd)
 {
+    channel orders(fd);
     ucp_worker worker;
     std::optional<target> on;
     bool more = true;
@@ -232,6 +236,29 @@ void obey(channel &orders)
         }
         more = do_order(orders, worker, on);
     }
+}
+
+} // namespace
+
+pid_t fork_other(int *orders)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        throw std::system_error(errno, std::generic_category(), "socketpair");
+    }
+    const pid_t other = fork();
+    close(ends[other == 0 ? 0 : 1]);
+    if (other == -1) {
+        throw std::system_error(errno, std::generic_category(), "fork");
+    }
+    gpu::use();
+    if (other == 0) {
+        obey(ends[1]);
+        exit(0);
+    }
+    *orders = ends[0];
+    return other;
 }
 
 initiator::initiator(channel &other, bool handles_errors)

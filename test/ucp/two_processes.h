@@ -81,8 +81,9 @@ private:
     ucp_worker_h worker_   = nullptr;
 };
 
-// The process with the memory: does what it is told, until it is told to end.
-void obey(channel &orders);
+// Makes the process with the memory, which does what the other end of *orders
+// tells it until it is told to end. Both use the first GPU.
+pid_t fork_other(int *orders);
 
 class initiator {
 public:
