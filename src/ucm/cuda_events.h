@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_UCM_CUDA_EVENTS_H_
 
 #include "uct/ib_dmabuf/host/ucm.h"
+#include <atomic>
 #include <string>
 
 // CUDA release events for UCM.
@@ -39,9 +40,10 @@ ucs_status_t cuda_events_install() noexcept;
 void cuda_events_announce_existing() noexcept;
 
 // Hooks runtimes that were loaded since the last time. Call it where memory is
-// registered, and no lock is held: it may call the dynamic loader. Thread-safe
-// and cheap (one atomic load) while no runtime started.
+// registered, and no lock is held: it may call the dynamic loader. Thread-safe;
+// there is nothing to do while cuda_events_may_be_new() is false.
 void cuda_events_refresh() noexcept;
+const std::atomic<bool> &cuda_events_may_be_new() noexcept;
 
 // Whether every known way of releasing CUDA memory is hooked and verified.
 // False before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none. It

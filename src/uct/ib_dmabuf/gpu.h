@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_GPU_H_
 
 #include "cache/provider.h"
+#include <atomic>
 #include <memory>
 
 namespace ucx_ib_dmabuf {
@@ -82,8 +83,21 @@ public:
     // Tells the listener, the only one, from now on and for good.
     virtual void watch(listener &told) noexcept = 0;
     // Looks for ways to release memory that came up since: to be called where
-    // memory is registered. Cheap while there are none.
-    virtual void refresh_events() noexcept = 0;
+    // memory is registered, also if it is a hit. Two loads while there are
+    // none.
+    void refresh_events() noexcept
+    {
+        if (new_events_->load(std::memory_order_relaxed)) [[unlikely]] {
+            find_new_events();
+        }
+    }
+
+protected:
+    static constexpr std::atomic<bool> never{false};
+
+    // Set while find_new_events() may find some; it resets it.
+    const std::atomic<bool> *new_events_ = &never;
+    virtual void find_new_events() noexcept {}
 };
 
 // Finds a vendor's GPUs. Null if there is none that exports its memory, which

@@ -16,7 +16,7 @@ protected:
     {
         unsigned result = 0;
         for (auto &place : mine->hot) {
-            result += place.load().count != 0;
+            result += place.load().count() != 0;
         }
         return result;
     }

@@ -58,7 +58,6 @@ public:
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
                                 size_t length) override;
     void watch(listener &told) noexcept override { told_ = &told; }
-    void refresh_events() noexcept override {}
 
 private:
     struct block {

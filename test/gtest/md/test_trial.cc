@@ -59,7 +59,6 @@ public:
         return UCS_OK;
     }
     void watch(listener &) noexcept override {}
-    void refresh_events() noexcept override {}
 
     std::vector<bool> in_use_;
     int allocated = 0;

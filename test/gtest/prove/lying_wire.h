@@ -59,7 +59,6 @@ public:
     }
     size_t max_registered(int) override { return SIZE_MAX; }
     void watch(listener &) noexcept override {}
-    void refresh_events() noexcept override {}
 };
 
 // A NIC that copies with the CPU; what it does wrong is up to the test.

@@ -44,7 +44,8 @@ void cuda_vendor::watch(listener &told) noexcept
     // Before UCX's own caches, which have priority 0.
     constexpr int priority = INT_MIN / 2;
 
-    told_ = &told;
+    told_       = &told;
+    new_events_ = &cuda_events_may_be_new();
     // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
     // is wanted even where UCX cannot install its own.
     cuda_events_install();
@@ -69,7 +70,7 @@ void cuda_vendor::watch(listener &told) noexcept
         told_);
 }
 
-void cuda_vendor::refresh_events() noexcept
+void cuda_vendor::find_new_events() noexcept
 {
     cuda_events_refresh();
 }

@@ -38,6 +38,7 @@ struct decorated {
     std::array<void *, max_ops> ops; // first: the domain points to it
     original_domain original;
     std::unique_ptr<domain> user;
+    const keys_layout layout = original.layout(); // near, as each call asks
     // Of its interfaces, which UCX closes before it.
     std::forward_list<failure_handler> handlers{};
 

@@ -18,7 +18,7 @@ ucs_status_t md_mem_dereg(uct_md_h md,
 
     if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
         (params->memh == nullptr) ||
-        !handle_keys::are_in(params->memh, self.original.layout())) {
+        !handle_keys::are_in(params->memh, self.layout)) {
         return self.original.op<dereg_function>(op_mem_dereg)(md, params);
     }
 

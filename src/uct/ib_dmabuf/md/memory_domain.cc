@@ -118,10 +118,10 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
 
 // A handle for the cache's region, which has been acquired.
 inline ucs_status_t memory_domain::hand_out(const region *used,
-                                            uintptr_t address, size_t length,
+                                            const reg_request &request,
                                             uct_mem_h *handle)
 {
-    memh *created = device_.hand_out(used, address, length);
+    memh *created = device_.hand_out(used, start_of(request), request.length);
 
     if (created == nullptr) {
         shared_.registrations().put(used);
@@ -129,7 +129,7 @@ inline ucs_status_t memory_domain::hand_out(const region *used,
     }
     *handle = created->to_uct();
     if (users_keep_ && shared_.registrations().needs_each_use()) {
-        original_.let_go(address, length);
+        original_.let_go(start_of(request), request.length);
     }
     return UCS_OK;
 }
@@ -139,16 +139,14 @@ inline ucs_status_t memory_domain::hand_out(const region *used,
 ucs_status_t memory_domain::reg_device(const reg_request &request,
                                        uct_mem_h *handle)
 {
-    const uintptr_t start = start_of(request);
-    const size_t exact    = without_rounding(request);
-    const bool needed     = users_keep_ && !peer_memory_ &&
+    const bool needed = users_keep_ && !peer_memory_ &&
                         ((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
     const region *used  = nullptr;
     ucs_status_t status = shared_.registrations().get(
-        id_, start, exact, &used,
+        id_, start_of(request), without_rounding(request), &used,
         needed ? cache::effort::persistent : cache::effort::normal);
 
-    return (status == UCS_OK) ? hand_out(used, start, exact, handle) : status;
+    return (status == UCS_OK) ? hand_out(used, request, handle) : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -208,15 +206,13 @@ memory_domain::reg_new(const reg_request &request, uct_mem_h *handle)
 ucs_status_t memory_domain::reg(const reg_request &request,
                                 uct_mem_h *handle) noexcept
 {
-    const uintptr_t start = start_of(request);
-    const size_t exact    = without_rounding(request);
-
     if ((request.flags & UCT_MD_MEM_GVA) != 0) { // all addresses, for paging
         return original_.reg(request, handle);
     }
     shared_.gpu().refresh_events();
-    const region *hit = shared_.registrations().find(id_, start, exact);
-    return (hit != nullptr) ? hand_out(hit, start, exact, handle)
+    const region *hit = shared_.registrations().find(id_, start_of(request),
+                                                     without_rounding(request));
+    return (hit != nullptr) ? hand_out(hit, request, handle)
                             : reg_new(request, handle);
 }
 

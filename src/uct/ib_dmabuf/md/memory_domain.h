@@ -28,7 +28,7 @@ public:
 
 private:
     ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
-    ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
+    ucs_status_t hand_out(const region *used, const reg_request &request,
                           uct_mem_h *handle);
     ucs_status_t reg_device(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);

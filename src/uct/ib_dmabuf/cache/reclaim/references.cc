@@ -112,8 +112,8 @@ uint32_t references::total(uint32_t object) const
     for (record *each = first_; each != nullptr; each = each->next) {
         const hot_count now =
             each->hot[object % hot_counts].load(std::memory_order_acquire);
-        if (now.object == object && !LEFT_OUT(hot_sum)) {
-            sum += now.count;
+        if (now.object() == object && !LEFT_OUT(hot_sum)) {
+            sum += now.count();
         }
         if (!LEFT_OUT(cold_sum)) {
             sum += each->counts[object].load(std::memory_order_acquire);

@@ -29,9 +29,15 @@ public:
     // The references that a thread has just now it counts in few cache lines:
     // of many objects, it would have to wait for the memory of each count. An
     // object has one place there, which may be another one's at the moment.
-    struct alignas(8) hot_count { // one word, to be atomic
-        uint32_t object;
-        uint32_t count;
+    struct hot_count { // one word, to be atomic
+        uint64_t both;
+
+        static hot_count make(uint32_t object, uint32_t count)
+        {
+            return {uint64_t{count} << 32 | object};
+        }
+        uint32_t object() const { return static_cast<uint32_t>(both); }
+        uint32_t count() const { return static_cast<uint32_t>(both >> 32); }
     };
     static constexpr uint32_t hot_counts = steps::size(64u, 1u);
 
@@ -57,9 +63,9 @@ public:
             const hot_count now = place.load(std::memory_order_relaxed);
             // Giving back takes no place: what was acquired elsewhere would
             // hold it for good.
-            if ((now.count == 0 ? change > 0 : now.object == object) ||
+            if ((now.count() == 0 ? change > 0 : now.object() == object) ||
                 LEFT_OUT(hot_room)) [[likely]] {
-                place.store(hot_count{object, now.count + by},
+                place.store(hot_count::make(object, now.count() + by),
                             std::memory_order_release);
                 return;
             }
@@ -160,10 +166,11 @@ private:
 [[gnu::always_inline]] inline references::reader::reader(references &of)
 {
     const current now = of_this_thread;
-    me_               = now.owner == of.serial_ ? now.mine : nullptr;
-    if (me_ == nullptr) [[unlikely]] {
+    if (now.owner != of.serial_) [[unlikely]] {
+        me_ = nullptr;
         return;
     }
+    me_ = now.mine;
     if (!LEFT_OUT(reader_mark)) {
         me_->reading.store(1, fence::store_order);
     }
