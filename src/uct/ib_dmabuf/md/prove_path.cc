@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../cache/exports.h"
 #include "../prove/loopback.h"
+#include "../prove/path_facts.h"
 #include "../verbs/dmabuf_mr.h"
 #include "nic.h"
 #include <memory>
@@ -109,8 +110,12 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 std::optional<bool> nic::carries(ladder_step step, int gpu,
                                  dmabuf_registration &by) noexcept
 try {
-    const finding found = proven_->ask(
-        {name(), gpu, step}, [&] { return prove_path(step, gpu, by); });
+    const finding found = proven_->ask({name(), gpu, step}, [&] {
+        const path_facts facts =
+            facts_of(pd_, gpu_.identity(gpu), step, by_uct_ib_ != nullptr);
+        return proven_->ask_node(facts.key(),
+                                 [&] { return prove_path(step, gpu, by); });
+    });
     if (found == finding::unknown) {
         used_unproven_ = true;
         return std::nullopt;

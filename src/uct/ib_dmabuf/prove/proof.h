@@ -18,6 +18,8 @@ struct verdict {
     text why; // not for `carries`
     // Unknown, as the NIC does not reach itself: so are all its paths.
     bool for_the_nic = false;
+    // Not found out now: another process on this node has.
+    bool is_kept = false;
 };
 
 // How much memory a proof needs of each kind, from a multiple of 8 on.
