@@ -5,6 +5,7 @@
 #include "cache/provider.h"
 #include <atomic>
 #include <memory>
+#include <string>
 
 namespace ucx_ib_dmabuf {
 
@@ -60,6 +61,10 @@ public:
     // How many bytes of the GPU (extent::device) may be registered at a time,
     // over all NICs; SIZE_MAX if that is not limited, or not known.
     virtual size_t max_registered(int device) = 0;
+
+    // The GPU's place in PCI's tree and its driver's version: what was found
+    // out about it holds for no other ones. Empty: they are not known.
+    virtual std::string identity(int) { return {}; }
 
     // A little memory of a GPU, whole pages; given back with this.
     struct piece {

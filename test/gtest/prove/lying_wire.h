@@ -145,10 +145,14 @@ struct bench {
 
     verdict prove(bool atomics = true)
     {
-        return ucx_ib_dmabuf::prove(nic, gpu, gpu.at(),
-                                    {reinterpret_cast<uintptr_t>(host.data()),
-                                     host_key, host_key + 100},
-                                    atomics);
+        const place at{reinterpret_cast<uintptr_t>(host.data()), host_key,
+                       host_key + 100};
+        const verdict result =
+            ucx_ib_dmabuf::prove(nic, gpu, gpu.at(), at, atomics);
+        const std::optional<text> wrong = (result.what == finding::refuted)
+                                              ? prove_host(nic, gpu, at)
+                                              : std::nullopt;
+        return wrong ? not_the_path(*wrong) : result;
     }
 };
 

@@ -135,7 +135,8 @@ plugin *plugin::existing() noexcept
 plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
     : gpu_(std::move(gpu)),
       touched_(ucx_has_cuda ? nullptr : gpu_->known_to_handlers()),
-      cache_(*gpu_, cache_settings_of(config, *gpu_))
+      cache_(*gpu_, cache_settings_of(config, *gpu_)),
+      proofs_(&node_, proves_once(config))
 {
 }
 

@@ -56,6 +56,7 @@ private:
     const gpu_vendor::known_test touched_;
     cache cache_;
     trials trials_;
+    const node_file node_;
     proofs proofs_;
     std::atomic<uint64_t> staged_operations_{0};
     std::atomic<uint64_t> staged_bytes_{0};

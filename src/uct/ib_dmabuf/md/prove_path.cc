@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../cache/exports.h"
 #include "../prove/loopback.h"
+#include "../prove/path_facts.h"
 #include "../verbs/dmabuf_mr.h"
 #include "nic.h"
 #include <memory>
@@ -61,11 +62,13 @@ verdict nic::prove_piece(loopback &with, const place &piece)
     }
     const verdict result =
         prove(with, gpu_, piece, host.at(), with.has_atomics());
-    if (result.what == finding::refuted) { // or is the NIC itself at its end?
-        loopback again(pd_);
-        if ((again.problem() != nullptr) ||
-            prove_host(again, gpu_, host.at())) {
-            return {finding::unknown, "it does not reach itself any more"};
+    if (result.what == finding::refuted) { // or is it the NIC itself?
+        loopback again(pd_);               // an error has ended the other one
+        const std::optional<text> wrong =
+            (again.problem() != nullptr) ? text(again.problem())
+                                         : prove_host(again, gpu_, host.at());
+        if (wrong) {
+            return not_the_path(*wrong);
         }
     }
     return result;
@@ -83,9 +86,12 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     if (!piece || (piece->length < proof_size)) {
         return {finding::unknown, "the GPU has no memory to try"};
     }
-    exports memory(gpu_, piece->address, piece->length);
+    // Not all of the piece, 2 MiB or more: a NIC maps each page.
+    const size_t mask   = gpu_.granularity() - 1;
+    const size_t length = (proof_size + mask) & ~mask;
+    exports memory(gpu_, piece->address, length);
     void *handle = (memory.get(mapping_of(step), &fd) == UCS_OK)
-                       ? by.reg(step, fd, piece->address, piece->length)
+                       ? by.reg(step, fd, piece->address, length)
                        : nullptr;
     if (handle == nullptr) {
         return {finding::unknown, "memory to try cannot be registered"};
@@ -104,8 +110,12 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 std::optional<bool> nic::carries(ladder_step step, int gpu,
                                  dmabuf_registration &by) noexcept
 try {
-    const finding found = proven_->ask(
-        {name(), gpu, step}, [&] { return prove_path(step, gpu, by); });
+    const finding found = proven_->ask({name(), gpu, step}, [&] {
+        const path_facts facts =
+            facts_of(pd_, gpu_.identity(gpu), step, by_uct_ib_ != nullptr);
+        return proven_->ask_node(facts.key(),
+                                 [&] { return prove_path(step, gpu, by); });
+    });
     if (found == finding::unknown) {
         used_unproven_ = true;
         return std::nullopt;

@@ -43,8 +43,9 @@ constexpr setting all_settings[] = {
      "that\n"
      "the device is to write there and to read from there arrive; where they "
      "do\n"
-     "not the path is not used. \"once\" in each process; \"off\" trusts "
-     "the path.",
+     "not the path is not used. \"once\" on each node until it boots; "
+     "\"always\"\n"
+     "in each process; \"off\" trusts the path.",
      offsetof(settings, prove), setting_kind::string},
 
     {"STATS", "",
@@ -84,7 +85,8 @@ ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
         return UCS_ERR_INVALID_PARAM;
     }
     if (!proves_paths(*out) && (strcasecmp(out->prove, "off") != 0)) {
-        log_error("UCX_IB_DMABUF_PROVE=%s is neither \"once\" nor \"off\"",
+        log_error("UCX_IB_DMABUF_PROVE=%s is none of \"once\", \"always\" and "
+                  "\"off\"",
                   out->prove);
         return UCS_ERR_INVALID_PARAM;
     }
@@ -92,6 +94,12 @@ ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
 }
 
 bool proves_paths(const settings &read) noexcept
+{
+    return proves_once(read) ||
+           ((read.prove != nullptr) && (strcasecmp(read.prove, "always") == 0));
+}
+
+bool proves_once(const settings &read) noexcept
 {
     return (read.prove != nullptr) && (strcasecmp(read.prove, "once") == 0);
 }

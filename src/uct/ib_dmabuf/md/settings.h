@@ -15,7 +15,7 @@ struct settings {
     size_t max_size;
     size_t max_regions;
     on_off_auto check_identity;
-    char *prove;  // "once" or "off"
+    char *prove;  // "once", "always" or "off"
     char *stats;  // a file's path, or empty
     char *module; // the same; read by the loader
 };
@@ -27,6 +27,8 @@ void set_settings(config_parser &parser) noexcept;
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
 
 bool proves_paths(const settings &read) noexcept;
+// Not those that another process on this node has proven.
+bool proves_once(const settings &read) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

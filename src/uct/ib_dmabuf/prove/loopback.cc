@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "loopback.h"
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -93,6 +94,10 @@ bool loopback::find_port()
         return false;
     }
     atomics_ = device.atomic_cap != IBV_ATOMIC_NONE;
+    // As many reads at a time as there may be; the least of both sides.
+    reads_ = static_cast<uint8_t>(
+        std::clamp(std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom),
+                   1, static_cast<int>(max_transfers)));
     for (uint8_t number = 1; number <= device.phys_port_cnt; ++number) {
         ibv_port_attr port{};
         if ((verbs_.query_port(context, number, &port) != 0) ||
@@ -121,7 +126,8 @@ void loopback::find_gid(int gids)
 
     self_.is_global     = 1;
     self_.grh.hop_limit = 64;
-    for (int i = 0; i < std::min(gids, UINT8_MAX + 1); ++i) {
+    // Asking for one is a system call, and tables have hundreds, mostly empty.
+    for (int i = 0; i < std::min(gids, UINT8_MAX + 1) && best < 4; ++i) {
         ibv_gid_entry entry{};
         if ((verbs_.query_gid(pd_.verbs_pd->context, port_,
                               static_cast<uint32_t>(i), &entry, 0,
@@ -175,7 +181,7 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
     attr.path_mtu           = mtu_;
     attr.dest_qp_num        = peer->qp_num;
     attr.ah_attr            = self_;
-    attr.max_dest_rd_atomic = 1;
+    attr.max_dest_rd_atomic = reads_;
     attr.min_rnr_timer      = 12;
     if (verbs_.modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -188,37 +194,45 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
     attr.timeout       = 14; // 67 ms
     attr.retry_cnt     = 7;
     attr.rnr_retry     = 7;
-    attr.max_rd_atomic = 1;
+    attr.max_rd_atomic = reads_;
     return verbs_.modify_qp(qp, &attr,
                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                 IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-std::optional<text> loopback::post(const transfer &what, uint64_t number) const
+// All in one list, for which the device is told once.
+std::optional<text> loopback::post(std::span<const transfer> all) const
 {
-    ibv_sge local{what.local.address, what.length, what.local.lkey};
-    ibv_send_wr request{};
+    std::array<ibv_sge, max_transfers> local{};
+    std::array<ibv_send_wr, max_transfers> requests{};
     ibv_send_wr *bad = nullptr;
 
-    request.wr_id      = number;
-    request.sg_list    = &local;
-    request.num_sge    = 1;
-    request.send_flags = IBV_SEND_SIGNALED;
-    if (what.what == verb::fetch_add) {
-        request.opcode                = IBV_WR_ATOMIC_FETCH_AND_ADD;
-        request.wr.atomic.remote_addr = what.remote.address;
-        request.wr.atomic.rkey        = what.remote.rkey;
-        request.wr.atomic.compare_add = 1;
-    } else {
-        request.opcode =
-            (what.what == verb::write) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-        request.wr.rdma.remote_addr = what.remote.address;
-        request.wr.rdma.rkey        = what.remote.rkey;
+    for (size_t i = 0; i < all.size(); ++i) {
+        const transfer &what = all[i];
+        ibv_send_wr &request = requests[i];
+        local[i]           = {what.local.address, what.length, what.local.lkey};
+        request.wr_id      = i;
+        request.sg_list    = &local[i];
+        request.num_sge    = 1;
+        request.send_flags = IBV_SEND_SIGNALED;
+        request.next       = (i + 1 < all.size()) ? &request + 1 : nullptr;
+        if (what.what == verb::fetch_add) {
+            request.opcode                = IBV_WR_ATOMIC_FETCH_AND_ADD;
+            request.wr.atomic.remote_addr = what.remote.address;
+            request.wr.atomic.rkey        = what.remote.rkey;
+            request.wr.atomic.compare_add = 1;
+        } else {
+            request.opcode = (what.what == verb::write) ? IBV_WR_RDMA_WRITE
+                                                        : IBV_WR_RDMA_READ;
+            request.wr.rdma.remote_addr = what.remote.address;
+            request.wr.rdma.rkey        = what.remote.rkey;
+        }
     }
-    const int error = qp_->context->ops.post_send(qp_, &request, &bad);
+    const int error = qp_->context->ops.post_send(qp_, requests.data(), &bad);
     if (error != 0) {
-        return format("%u bytes cannot be posted: %s", what.length,
+        return format("%u bytes cannot be posted: %s",
+                      all[(bad != nullptr) ? bad->wr_id : 0].length,
                       strerror(error));
     }
     return std::nullopt;
@@ -229,11 +243,9 @@ std::optional<text> loopback::carry(std::span<const transfer> all)
     const clock::time_point end = clock::now() + patience;
     size_t over                 = 0;
 
-    for (size_t i = 0; i < all.size(); ++i) {
-        const std::optional<text> failure = post(all[i], i);
-        if (failure) {
-            return failure;
-        }
+    std::optional<text> failure = post(all);
+    if (failure) {
+        return failure;
     }
     while (over < all.size()) {
         // Before it is asked: this process may have been stopped meanwhile.

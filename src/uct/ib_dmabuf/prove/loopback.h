@@ -29,13 +29,14 @@ private:
     void find_gid(int gids);
     ibv_qp *create_qp() const;
     bool connect(ibv_qp *qp, const ibv_qp *peer) const;
-    std::optional<text> post(const transfer &what, uint64_t number) const;
+    std::optional<text> post(std::span<const transfer> all) const;
 
     const protection_domain pd_;
     const connection_functions &verbs_;
     const char *problem_ = nullptr;
     bool atomics_        = false;
     uint8_t port_        = 0;
+    uint8_t reads_       = 1;
     ibv_mtu mtu_         = IBV_MTU_256;
     ibv_ah_attr self_{};
     ibv_cq *cq_  = nullptr;

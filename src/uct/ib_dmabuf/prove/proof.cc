@@ -278,21 +278,22 @@ std::optional<text> prove_host(wire &nic, gpu_vendor &gpus, const place &host)
     return trial_of(nic, gpus, host + proof_size, host, true).all_ways();
 }
 
+verdict not_the_path(const text &wrong)
+{
+    return {finding::unknown,
+            format("it does not reach itself with host memory in the place of "
+                   "the GPU's (%s)",
+                   wrong.c_str()),
+            true};
+}
+
 verdict prove(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
               bool atomics)
 {
     trial_of control(nic, gpus, host + proof_size, host, true);
     trial_of real(nic, gpus, gpu, host, false);
 
-    std::optional<text> wrong = control.all_ways();
-    if (wrong) {
-        return {finding::unknown,
-                format("it does not reach itself with host memory in the "
-                       "place of the GPU's (%s)",
-                       wrong->c_str()),
-                true};
-    }
-    wrong = real.all_ways();
+    std::optional<text> wrong = real.all_ways();
     // An error ends the connection, so the other atomic is the last.
     if (!wrong && !real.is_lost() && atomics && !control.atomic()) {
         wrong = real.atomic();

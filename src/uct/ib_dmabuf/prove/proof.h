@@ -9,7 +9,7 @@ namespace ucx_ib_dmabuf {
 
 enum class finding : uint8_t {
     carries, // every byte arrived where it was sent, and nowhere else
-    refuted, // one did not, where the same over host memory did
+    refuted, // one did not
     unknown, // that could not be found out
 };
 
@@ -18,6 +18,8 @@ struct verdict {
     text why; // not for `carries`
     // Unknown, as the NIC does not reach itself: so are all its paths.
     bool for_the_nic = false;
+    // Not found out now: another process on this node has.
+    bool is_kept = false;
 };
 
 // How much memory a proof needs of each kind, from a multiple of 8 on.
@@ -27,9 +29,13 @@ constexpr size_t proof_host_size = 2 * proof_size + 8;
 
 // What the wire does wrong with host memory only, if anything.
 std::optional<text> prove_host(wire &nic, gpu_vendor &gpus, const place &host);
+// What that says of a path that was refuted.
+verdict not_the_path(const text &wrong);
 
 // Whether the wire carries what is in the GPU's memory, both ways, by both of
 // its keys; what the GPU has is told and asked by its driver. Overwrites both.
+// What it refutes counts only if host memory is carried: a path that carries
+// has shown that, too, so only then it need be asked.
 verdict prove(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
               bool atomics);
 

@@ -45,6 +45,8 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
     } else if (result.what == finding::unknown) {
         log_info("ib_dmabuf: %s: not proven: %s", of.c_str(),
                  result.why.c_str());
+    } else if (result.is_kept) {
+        log_debug("ib_dmabuf: %s: proven before on this node", of.c_str());
     } else {
         log_debug("ib_dmabuf: %s: proven in %zd us", of.c_str(),
                   static_cast<ssize_t>(took.count()));
@@ -55,7 +57,8 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
 
 std::mutex proofs::mutex_;
 
-proofs::proofs()
+proofs::proofs(const node_file *node, bool trusts_node)
+    : node_(node), trusts_node_(trusts_node)
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
@@ -85,6 +88,23 @@ finding proofs::known_or_begin(const path &which, entry **begun)
     }
 }
 
+verdict proofs::ask_node(const std::string &key,
+                         const std::function<verdict()> &prove) const
+{
+    if (trusts_node_ && node_->has(key)) {
+        verdict known{finding::carries, ""};
+        known.is_kept = true;
+        return known;
+    }
+    const verdict found = prove();
+    if ((node_ != nullptr) && (found.what == finding::carries)) {
+        node_->keep(key);
+    } else if ((node_ != nullptr) && (found.what == finding::refuted)) {
+        node_->drop(key);
+    }
+    return found;
+}
+
 finding proofs::ask(const path &which, const std::function<verdict()> &prove)
 {
     entry *mine         = nullptr;
@@ -102,7 +122,7 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
-    made_ += result.what != finding::unknown;
+    made_ += (result.what != finding::unknown) && !result.is_kept;
     refuted_ += result.what == finding::refuted;
 
     const std::lock_guard<std::mutex> guard(mutex_);

@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_PROVE_PROOFS_H_
 
 #include "../verbs/ladder.h"
+#include "node_file.h"
 #include "proof.h"
 #include <atomic>
 #include <functional>
@@ -19,7 +20,9 @@ namespace ucx_ib_dmabuf {
 // process. Thread-safe.
 class proofs {
 public:
-    proofs();
+    // `node`: where what is found is kept, too; null: nowhere. `trusts_node`:
+    // what is there is not found out again.
+    explicit proofs(const node_file *node = nullptr, bool trusts_node = false);
 
     // NIC, GPU, step.
     using path = std::tuple<std::string, int, ladder_step>;
@@ -27,6 +30,10 @@ public:
     // What is known, or what the proof says, which is told. No lock is held
     // over it: who asks for the same path meanwhile waits, and nobody else.
     finding ask(const path &which, const std::function<verdict()> &prove);
+
+    // What a proof says, which is kept under the key; or what is there already.
+    verdict ask_node(const std::string &key,
+                     const std::function<verdict()> &prove) const;
 
     uint64_t made() const { return made_; }
     uint64_t refuted() const { return refuted_; }
@@ -45,6 +52,8 @@ private:
     finding known_or_begin(const path &which, entry **begun);
 
     static std::mutex mutex_; // of all, for forks
+    const node_file *const node_;
+    const bool trusts_node_;
     std::map<path, entry> all_;
     std::set<std::string> unreachable_; // NICs that do not reach themselves
     std::atomic<uint64_t> made_{0};

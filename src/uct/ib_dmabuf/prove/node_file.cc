@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_file.h"
+#include "../report.h"
+#include <cstdint>
+#include <fcntl.h>
+#include <optional>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr char file_name[] = "paths";
+constexpr char new_name[]  = "paths.new";
+constexpr size_t max_size  = size_t{1} << 20; // some 2000 paths
+
+class descriptor {
+public:
+    explicit descriptor(int fd) : fd_(fd) {}
+    ~descriptor()
+    {
+        if (fd_ >= 0) {
+            close(fd_);
+        }
+    }
+    descriptor(const descriptor &)            = delete;
+    descriptor &operator=(const descriptor &) = delete;
+
+    int get() const { return fd_; }
+    bool valid() const { return fd_ >= 0; }
+
+private:
+    const int fd_;
+};
+
+// Of this user, whom nobody else can write to or replace.
+bool is_ours(int fd, mode_t type, mode_t access)
+{
+    struct stat found {};
+
+    return (fstat(fd, &found) == 0) && (found.st_uid == geteuid()) &&
+           (found.st_mode == (type | access));
+}
+
+int open_folder(const std::string &name)
+{
+    const int fd =
+        open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if ((fd >= 0) && !is_ours(fd, S_IFDIR, S_IRWXU)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+// Nothing if there is none, or one that is not to be trusted.
+std::string read_all(int folder)
+{
+    // Not to wait if somebody put a pipe there.
+    const descriptor file(openat(
+        folder, file_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    std::string all;
+    char some[4096];
+    ssize_t count = 0;
+
+    if (!file.valid() || !is_ours(file.get(), S_IFREG, S_IRUSR | S_IWUSR)) {
+        return {};
+    }
+    while ((count = read(file.get(), some, sizeof(some))) > 0) {
+        all.append(some, static_cast<size_t>(count));
+        if (all.size() > max_size) {
+            return {};
+        }
+    }
+    return (count == 0) ? all : std::string();
+}
+
+// A new file in the place of the old one, or nothing changes.
+void write_all(int folder, const std::string &all)
+{
+    unlinkat(folder, new_name, 0); // of one who died
+    const descriptor file(openat(
+        folder, new_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+        S_IRUSR | S_IWUSR));
+    if (!file.valid()) {
+        return;
+    }
+    if ((fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) || // whatever the umask
+        (write(file.get(), all.data(), all.size()) != ssize_t(all.size())) ||
+        (renameat(folder, new_name, folder, file_name) != 0)) {
+        unlinkat(folder, new_name, 0);
+    }
+}
+
+// FNV-1a: for what went wrong, not for who may write there.
+uint64_t checksum(std::string_view of)
+{
+    uint64_t sum = 0xcbf29ce484222325;
+
+    for (const char byte : of) {
+        sum = (sum ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
+    }
+    return sum;
+}
+
+std::string line_of(std::string_view key)
+{
+    std::string line(key);
+    line += format(" %016zx\n", size_t{checksum(key)}).c_str();
+    return line;
+}
+
+// Calls for each whole line, with its end.
+template <class Call>
+void for_lines(std::string_view all, const Call &call)
+{
+    for (size_t end; (end = all.find('\n')) != std::string_view::npos;
+         all.remove_prefix(end + 1)) {
+        call(all.substr(0, end + 1));
+    }
+}
+
+bool is_line(std::string_view line)
+{
+    const size_t key_end = line.rfind(' ');
+
+    return (key_end != std::string_view::npos) &&
+           (line == line_of(line.substr(0, key_end)));
+}
+
+// The first word of a key is the boot's.
+std::string_view boot_of(std::string_view line)
+{
+    return line.substr(0, line.find(' '));
+}
+
+// Who has it is at work for a moment; one who was stopped there is not waited
+// for.
+bool lock(int folder)
+{
+    for (int i = 0; i < 50; ++i) {
+        if (flock(folder, LOCK_EX | LOCK_NB) == 0) {
+            return true;
+        }
+        usleep(1000);
+    }
+    return false;
+}
+
+} // namespace
+
+node_file::node_file()
+    : folder_(format("/dev/shm/ucx-ib-dmabuf-%u", geteuid()).c_str())
+{
+}
+
+bool node_file::has(std::string_view key) const
+{
+    const descriptor folder(open_folder(folder_));
+    bool found = false;
+
+    if (folder.valid() && !key.empty()) {
+        const std::string wanted = line_of(key);
+        for_lines(read_all(folder.get()),
+                  [&](std::string_view line) { found |= line == wanted; });
+    }
+    return found;
+}
+
+void node_file::change(std::string_view key, bool keeps) const
+{
+    const descriptor folder(open_folder(folder_));
+
+    if (!folder.valid() || key.empty() || !lock(folder.get())) {
+        return;
+    }
+    const std::string changed = line_of(key);
+    const std::string before  = read_all(folder.get());
+    std::string after;
+    for_lines(before, [&](std::string_view line) {
+        if (is_line(line) && (line != changed) &&
+            (boot_of(line) == boot_of(key))) {
+            after += line;
+        }
+    });
+    if (after.size() + changed.size() > max_size) {
+        after.clear();
+    }
+    if (keeps) {
+        after += changed;
+    }
+    if (after != before) {
+        write_all(folder.get(), after);
+    }
+}
+
+void node_file::keep(std::string_view key) const
+{
+    if (!key.empty()) {
+        mkdir(folder_.c_str(), S_IRWXU);
+        change(key, true);
+    }
+}
+
+void node_file::drop(std::string_view key) const
+{
+    change(key, false);
+}
+
+} // namespace ucx_ib_dmabuf

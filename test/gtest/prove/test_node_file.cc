@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Paths that other processes have proven: believed where all is as it was, and
+// nowhere else.
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <string>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <uct/ib_dmabuf/prove/node_file.h>
+#include <uct/ib_dmabuf/prove/path_facts.h>
+#include <uct/ib_dmabuf/prove/proofs.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+class test_node_file : public testing::Test {
+protected:
+    test_node_file()
+    {
+        char name[] = "/tmp/test_node_file.XXXXXX";
+        top_        = mkdtemp(name);
+        folder_     = top_ + "/node";
+        file_       = folder_ + "/paths";
+    }
+    ~test_node_file() override
+    {
+        const std::string command = "rm -rf " + top_;
+        EXPECT_EQ(0, system(command.c_str()));
+    }
+
+    node_file open() const { return node_file(folder_); }
+    std::string content() const
+    {
+        std::ifstream in(file_, std::ios::binary);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    void write(const std::string &what) const
+    {
+        std::ofstream(file_, std::ios::binary | std::ios::trunc) << what;
+    }
+
+    const std::string first_ = "boot1 a path", second_ = "boot1 another";
+    std::string top_, folder_, file_;
+};
+
+TEST_F(test_node_file, a_path_is_known_when_it_is_kept_and_until_it_is_dropped)
+{
+    EXPECT_FALSE(open().has(first_));
+    open().keep(first_);
+    open().keep(second_);
+    open().keep(first_);
+    EXPECT_TRUE(open().has(first_));
+    EXPECT_TRUE(open().has(second_));
+    EXPECT_FALSE(open().has("boot1 a"));
+    open().drop(first_);
+    EXPECT_FALSE(open().has(first_));
+    EXPECT_TRUE(open().has(second_));
+}
+
+TEST_F(test_node_file, what_was_before_a_boot_goes)
+{
+    open().keep("boot0 a path");
+    open().keep(first_);
+    EXPECT_FALSE(open().has("boot0 a path"));
+    EXPECT_TRUE(open().has(first_));
+}
+
+TEST_F(test_node_file, no_byte_may_differ)
+{
+    open().keep(first_);
+    const std::string good = content();
+    // What a damaged line might be taken for.
+    std::vector<std::string> others{"boot1", "boot1 a", "", "oot1 a path"};
+
+    for (size_t i = 0; i < good.size(); ++i) {
+        for (unsigned flip = 1; flip < 256; ++flip) {
+            std::string bad = good;
+            bad[i] = static_cast<char>(static_cast<uint8_t>(bad[i]) ^ flip);
+            write(bad);
+            ASSERT_FALSE(open().has(first_)) << "byte " << i << ", " << flip;
+            ASSERT_FALSE(open().has(bad.substr(0, first_.size())));
+        }
+    }
+    for (size_t length = 0; length < good.size(); ++length) {
+        write(good.substr(0, length));
+        EXPECT_FALSE(open().has(first_)) << length << " bytes";
+        for (const std::string &other : others) {
+            EXPECT_FALSE(open().has(other));
+        }
+    }
+    // It is written anew over that.
+    open().keep(second_);
+    EXPECT_TRUE(open().has(second_));
+    EXPECT_EQ(std::string::npos, content().find("a path"));
+}
+
+TEST_F(test_node_file, a_huge_file_is_none)
+{
+    open().keep(first_);
+    const std::string good = content();
+    write(std::string(size_t{1} << 21, '\n') + good);
+    EXPECT_FALSE(open().has(first_));
+    open().keep(second_);
+    EXPECT_TRUE(open().has(second_));
+    EXPECT_LT(content().size(), 1000u);
+}
+
+TEST_F(test_node_file, what_others_may_write_is_not_believed)
+{
+    open().keep(first_);
+    for (const mode_t mode : {0644, 0620, 0606, 0400}) {
+        ASSERT_EQ(0, chmod(file_.c_str(), mode));
+        EXPECT_FALSE(open().has(first_)) << std::oct << mode;
+    }
+    ASSERT_EQ(0, chmod(file_.c_str(), 0600));
+    EXPECT_TRUE(open().has(first_));
+    for (const mode_t mode : {0755, 0770, 01700}) {
+        ASSERT_EQ(0, chmod(folder_.c_str(), mode));
+        EXPECT_FALSE(open().has(first_)) << std::oct << mode;
+    }
+    ASSERT_EQ(0, chmod(folder_.c_str(), 0700));
+    EXPECT_TRUE(open().has(first_));
+}
+
+TEST_F(test_node_file, what_somebody_else_owns_is_not_believed)
+{
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "only root gives a file away";
+    }
+    open().keep(first_);
+    ASSERT_EQ(0, chown(file_.c_str(), 12345, 12345));
+    EXPECT_FALSE(open().has(first_));
+    ASSERT_EQ(0, chown(file_.c_str(), 0, 0));
+    EXPECT_TRUE(open().has(first_));
+    ASSERT_EQ(0, chown(folder_.c_str(), 12345, 12345));
+    EXPECT_FALSE(open().has(first_));
+    open().keep(second_);
+    EXPECT_EQ(std::string::npos, content().find(second_));
+}
+
+TEST_F(test_node_file, no_link_is_followed_nor_a_pipe_waited_for)
+{
+    open().keep(first_);
+    ASSERT_EQ(0, rename(file_.c_str(), (top_ + "/elsewhere").c_str()));
+    ASSERT_EQ(0, symlink("../elsewhere", file_.c_str()));
+    EXPECT_FALSE(open().has(first_));
+    ASSERT_EQ(0, unlink(file_.c_str()));
+    ASSERT_EQ(0, mkfifo(file_.c_str(), 0600));
+    EXPECT_FALSE(open().has(first_));
+    ASSERT_EQ(0, unlink(file_.c_str()));
+    ASSERT_EQ(0, rename((top_ + "/elsewhere").c_str(), file_.c_str()));
+    EXPECT_TRUE(open().has(first_));
+
+    ASSERT_EQ(0, rename(folder_.c_str(), (top_ + "/moved").c_str()));
+    ASSERT_EQ(0, symlink("moved", folder_.c_str()));
+    EXPECT_FALSE(open().has(first_));
+}
+
+TEST_F(test_node_file, without_a_place_nothing_is_kept)
+{
+    const node_file nowhere(top_ + "/no/such/folder");
+    nowhere.keep(first_);
+    EXPECT_FALSE(nowhere.has(first_));
+    open().keep("");
+    EXPECT_FALSE(open().has(""));
+}
+
+// One who died in the middle of it leaves a file behind.
+TEST_F(test_node_file, what_was_left_behind_is_no_hindrance)
+{
+    open().keep(first_);
+    std::ofstream(folder_ + "/paths.new") << "half a li";
+    open().keep(second_);
+    EXPECT_TRUE(open().has(first_));
+    EXPECT_TRUE(open().has(second_));
+}
+
+TEST_F(test_node_file, processes_at_once_lose_nothing)
+{
+    constexpr int count = 4, each = 25;
+    const auto key = [](int process, int i) {
+        return "boot1 " + std::to_string(process) + "," + std::to_string(i);
+    };
+
+    for (int process = 0; process < count; ++process) {
+        if (fork() == 0) {
+            for (int i = 0; i < each; ++i) {
+                while (!open().has(key(process, i))) { // lock() gives up
+                    open().keep(key(process, i));
+                }
+            }
+            _exit(0);
+        }
+    }
+    for (int process = 0; process < count; ++process) {
+        int status = -1;
+        wait(&status);
+        EXPECT_EQ(0, status);
+    }
+    for (int process = 0; process < count; ++process) {
+        for (int i = 0; i < each; ++i) {
+            EXPECT_TRUE(open().has(key(process, i)));
+        }
+    }
+}
+
+TEST_F(test_node_file, a_fact_that_changes_makes_another_path)
+{
+    const path_facts known{"boot", "6.1",  "gpu", "mlx5_0",
+                           "22.1", "guid", "pci", "step1"};
+    path_facts other = known;
+
+    open().keep(known.key());
+    EXPECT_TRUE(open().has(other.key()));
+    for (std::string *each :
+         {&other.boot, &other.kernel, &other.gpu, &other.nic, &other.firmware,
+          &other.node_guid, &other.nic_place, &other.how}) {
+        const std::string before = *each;
+        *each += "x";
+        EXPECT_FALSE(open().has(other.key())) << *each;
+        each->clear();
+        EXPECT_FALSE(open().has(other.key())) << before;
+        EXPECT_EQ(each != &other.nic_place, other.key().empty()) << before;
+        *each = before;
+    }
+    other.gpu = "g\nu p";
+    EXPECT_EQ(std::string::npos, other.key().find('\n'));
+}
+
+TEST_F(test_node_file, only_what_carries_is_kept_and_once_believes_it)
+{
+    const node_file node(folder_);
+    const proofs::path path{"nic0", 0, ladder_step::standard};
+    uint64_t calls   = 0;
+    const auto asked = [&](finding now, bool once) {
+        proofs process(&node, once);
+        const finding found = process.ask(path, [&] {
+            return process.ask_node(first_, [&] {
+                ++calls;
+                return verdict{now, "a test"};
+            });
+        });
+        const uint64_t made = (now == finding::unknown) ? 0 : calls;
+        EXPECT_EQ(made, process.made()) << "what is kept is not made";
+        calls = 0;
+        return found;
+    };
+
+    EXPECT_EQ(finding::unknown, asked(finding::unknown, true));
+    EXPECT_EQ(finding::refuted, asked(finding::refuted, true));
+    EXPECT_EQ(finding::carries, asked(finding::carries, true));
+    EXPECT_EQ(finding::carries, asked(finding::refuted, true)); // is believed
+    EXPECT_EQ(finding::refuted, asked(finding::refuted, false));
+    EXPECT_EQ(finding::refuted, asked(finding::refuted, true)); // was dropped
+    EXPECT_EQ(finding::carries, asked(finding::carries, false));
+    EXPECT_EQ(finding::carries, asked(finding::refuted, true));
+}
+
+} // namespace
