@@ -20,6 +20,7 @@ mpi_lab_tests = \
     test/mpi/touched.lab \
     test/mpi/stock_gpu.lab \
     test/mpi/clean_root.lab \
+    test/mpi/stock_faults.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/proven.lab \
