@@ -4,6 +4,7 @@ mpi_lab_tests = \
     test/mpi/collectives.lab \
     test/mpi/cuda_aware.lab \
     test/mpi/cuda_aware_ranks.lab \
+    test/mpi/cuda_aware_hosts.lab \
     test/mpi/cuda_unaware.lab \
     test/mpi/allocators.lab \
     test/mpi/windows.lab \
@@ -18,6 +19,8 @@ mpi_lab_tests = \
     test/mpi/stock.lab \
     test/mpi/touched.lab \
     test/mpi/stock_gpu.lab \
+    test/mpi/clean_root.lab \
+    test/mpi/stock_faults.lab \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/proven.lab \

@@ -138,23 +138,79 @@ void run_crossed(job &in, memory first, memory second)
     run_each(in, crossed_kinds(first, second));
 }
 
-// Computes with the CPU where the data is, in Open MPI 4.1.
-void run_reduction(job &in, memory first, memory)
-{
-    two_buffers with = crossed_kinds(first, first);
+// Open MPI 4.1's compute with the CPU where the data is: with a GPU's memory
+// they end (a group of its own), with managed memory they do not.
+const struct {
+    const char *name;
+    void (*run)(const call &);
+} reductions[] = {
+    {"MPI_Allreduce_init",
+     [](const call &c) {
+         PERSISTENT(Allreduce)
+         (c.send, c.receive, c.p.count, type(), MPI_SUM, c.comm, MPI_INFO_NULL,
+          c.request);
+     }},
+    {"MPI_Reduce_init",
+     [](const call &c) {
+         PERSISTENT(Reduce)
+         (c.send, c.receive, c.p.count, type(), MPI_MAX, c.root, c.comm,
+          MPI_INFO_NULL, c.request);
+     }},
+    {"MPI_Reduce_scatter_init",
+     [](const call &c) {
+         PERSISTENT(Reduce_scatter)
+         (c.send, c.receive, c.p.counts.data(), type(), MPI_SUM, c.comm,
+          MPI_INFO_NULL, c.request);
+     }},
+    {"MPI_Reduce_scatter_block_init",
+     [](const call &c) {
+         PERSISTENT(Reduce_scatter_block)
+         (c.send, c.receive, c.p.count, type(), MPI_BXOR, c.comm, MPI_INFO_NULL,
+          c.request);
+     }},
+    {"MPI_Scan_init",
+     [](const call &c) {
+         PERSISTENT(Scan)
+         (c.send, c.receive, c.p.count, type(), MPI_SUM, c.comm, MPI_INFO_NULL,
+          c.request);
+     }},
+    {"MPI_Exscan_init",
+     [](const call &c) {
+         PERSISTENT(Exscan)
+         (c.send, c.receive, c.p.count, type(), MPI_SUM, c.comm, MPI_INFO_NULL,
+          c.request);
+     }},
+};
 
-    with.sent = with.received = 40009 * element;
-    compare_with_host(
-        in, with,
-        [](uint8_t *send, uint8_t *receive) {
-            MPI_Request request = MPI_REQUEST_NULL;
-            PERSISTENT(Allreduce)
-            (send, receive, 40009, type(), MPI_SUM, MPI_COMM_WORLD,
-             MPI_INFO_NULL, &request);
-            start(&request);
-            MPI_Request_free(&request);
-        },
-        false);
+template <size_t index>
+void run_reduction(job &in, memory first, memory second)
+{
+    const collective one = {reductions[index].name, false, true, 0,
+                            reductions[index].run};
+
+    for (int count : {5, 40009}) {
+        run_one(in, one, crossed_kinds(first, second), count);
+    }
+}
+
+// Each ends a job by itself, so each is a group.
+template <size_t... index>
+void add_reductions(std::vector<test_case> *cases,
+                    std::index_sequence<index...>)
+{
+    const memory device = memory::device, managed = memory::managed,
+                 host = memory::host;
+
+    (cases->push_back({reductions[index].name, reductions[index].name,
+                       run_reduction<index>, device, device, staging::any}),
+     ...);
+    for (memory other : {managed, host}) {
+        (cases->push_back({"persistent",
+                           std::string(reductions[index].name) + ": " +
+                               name_of(managed) + ", " + name_of(other),
+                           run_reduction<index>, managed, other, staging::any}),
+         ...);
+    }
 }
 
 } // namespace
@@ -176,8 +232,7 @@ void add_persistent(std::vector<test_case> *cases)
         run_crossed);
     add("persistent collectives from one to the other", device, host,
         run_crossed);
-    cases->push_back({"MPI_Allreduce_init", "MPI_Allreduce_init", run_reduction,
-                      device, device, staging::any});
+    add_reductions(cases, std::make_index_sequence<std::size(reductions)>());
 }
 
 } // namespace ucx_ib_dmabuf::test

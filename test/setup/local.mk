@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 TAP_TESTS  += test/setup/setup.tap test/setup/tests.tap
 EXTRA_DIST += \
+    test/setup/clean_root.sh \
     test/setup/common.sh \
     test/setup/kernel.sh \
     test/setup/mpi4py.sh \

@@ -17,6 +17,8 @@ packages=(
     python3-minimal procps
     # UCX's wheels
     python3 python3-pip
+    # a clean root
+    mmdebstrap
     # checks of the sources, sanitizers and the fuzzer
     clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )
