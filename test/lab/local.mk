@@ -2,8 +2,7 @@
 # Preloaded in the lab; "-rpath" makes libtool build it shared though it is
 # never installed.
 check_LTLIBRARIES += test/lab/librxe_dmabuf.la
-test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c test/lab/rxe_dmabuf.h \
-    test/lab/rxe_lie.c test/lab/rxe_lie.h
+test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c test/lab/rxe_dmabuf.h
 test_lab_librxe_dmabuf_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
                                     -shared -rpath /nowhere
 test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl
@@ -20,7 +19,8 @@ dist_noinst_DATA += \
     test/lab/kernel/config.fragment \
     test/lab/kernel/patches/0001-rxe-dmabuf.patch \
     test/lab/kernel/patches/0002-rxe-lastwqe.patch \
-    test/lab/kernel/patches/0003-um-affinity.patch
+    test/lab/kernel/patches/0003-um-affinity.patch \
+    test/lab/kernel/patches/0004-rxe-lie.patch
 
 if HAVE_GTEST
 check_PROGRAMS += test/lab/test_verbs_dmabuf

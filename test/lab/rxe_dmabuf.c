@@ -20,8 +20,6 @@
  *
  * And rxe_dmabuf_revoke() has what is registered fail from then on, as an
  * exporter does that takes a dma-buf away from those who import it.
- *
- * Or it lies: rxe_lie.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -44,7 +42,6 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "rxe_dmabuf.h"
-#include "rxe_lie.h"
 
 /* What rdma-core keeps behind an ibv_mr (libibverbs/driver.h, not installed by
  * it as an interface); providers free it in dereg_mr. */
@@ -308,7 +305,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 {
     const char *device = ibv_get_device_name(pd->context->device);
     struct known_mr *known_mr;
-    struct ibv_mr *decoy;
     struct verbs_mr *mr;
     int error;
 
@@ -320,10 +316,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     if (error != 0) {
         errno = error;
         return NULL;
-    }
-
-    if ((fd >= 0) && rxe_lie(pd, length, iova, &access, &decoy)) {
-        return decoy;
     }
 
     known_mr = calloc(1, sizeof(*known_mr));
