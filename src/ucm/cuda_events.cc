@@ -262,7 +262,8 @@ try {
 
 void cuda_events_refresh() noexcept
 {
-    if (ucm::runtimes_may_be_new.exchange(false)) {
+    if (ucm::runtimes_may_be_new.load(std::memory_order_relaxed) &&
+        ucm::runtimes_may_be_new.exchange(false)) {
         ucm::immortal<ucm::installer>().hook_new_runtimes();
     }
 }

@@ -40,8 +40,8 @@ ucs_status_t cuda_events_install() noexcept;
 void cuda_events_announce_existing() noexcept;
 
 // Hooks runtimes that were loaded since the last time. Call it where memory is
-// registered, and no lock is held: it may call the dynamic loader. Thread-safe;
-// there is nothing to do while cuda_events_may_be_new() is false.
+// registered, and no lock is held: it may call the dynamic loader. Thread-safe
+// and cheap while there is nothing to do, as cuda_events_may_be_new() says.
 void cuda_events_refresh() noexcept;
 const std::atomic<bool> &cuda_events_may_be_new() noexcept;
 

@@ -14,12 +14,13 @@ log=$CACHE_DIR/log/clean-root.log
 make_root() {
     local sources=$dir/sources
     [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
-    rm -rf "$dir"
+    rm -rf --one-file-system "$dir"
     mkdir -p "$sources"
     apt_for bookworm deb "$sources"
     say "a root with $packages: making it"
     # Documentation has no part in it.
-    quietly "$log" mmdebstrap --variant=minbase --include="$packages" \
+    # What it mounts there ends with it, whatever ends it.
+    quietly "$log" unshare --mount mmdebstrap --variant=minbase --include="$packages" \
         --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' \
@@ -32,4 +33,7 @@ make_root() {
     [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
     with_lock clean-root make_root
 }
+touch "$dir"
+find "$CACHE_DIR/clean-root" -mindepth 1 -maxdepth 1 ! -name "${dir##*/}" \
+     -mtime +7 -exec rm -rf --one-file-system {} +
 echo "$dir/root"

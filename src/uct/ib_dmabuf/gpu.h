@@ -92,7 +92,7 @@ public:
     // none.
     void refresh_events() noexcept
     {
-        if (new_events_->load(std::memory_order_relaxed)) [[unlikely]] {
+        if (new_events->load(std::memory_order_relaxed)) [[unlikely]] {
             find_new_events();
         }
     }
@@ -101,7 +101,7 @@ protected:
     static constexpr std::atomic<bool> never{false};
 
     // Set while find_new_events() may find some; it resets it.
-    const std::atomic<bool> *new_events_ = &never;
+    const std::atomic<bool> *new_events = &never;
     virtual void find_new_events() noexcept {}
 };
 

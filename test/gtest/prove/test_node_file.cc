@@ -2,6 +2,8 @@
 //
 // Paths that other processes have proven: believed where all is as it was, and
 // nowhere else.
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
@@ -10,6 +12,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <uct/ib_dmabuf/prove/node_file.h>
 #include <uct/ib_dmabuf/prove/path_facts.h>
 #include <uct/ib_dmabuf/prove/proofs.h>
@@ -211,6 +214,43 @@ TEST_F(test_node_file, processes_at_once_lose_nothing)
     }
 }
 
+TEST_F(test_node_file, what_cannot_be_taken_out_goes_with_the_others)
+{
+    open().keep(first_);
+    open().keep(second_);
+    ASSERT_EQ(0, mkdir((folder_ + "/paths.new").c_str(), S_IRWXU));
+    open().drop(first_);
+    EXPECT_FALSE(open().has(first_));
+}
+
+TEST_F(test_node_file, a_child_of_fork_does_not_keep_the_lock)
+{
+    std::atomic<bool> ends{false};
+    std::thread writer([&] {
+        for (int i = 0; !ends; ++i) {
+            open().keep("boot1 path" + std::to_string(i % 8));
+            open().drop("boot1 path" + std::to_string(i % 8));
+        }
+    });
+    std::vector<pid_t> children;
+    for (int i = 0; i < 100; ++i) {
+        children.push_back(fork());
+        if (children.back() == 0) {
+            pause();
+            _exit(0);
+        }
+        usleep(200);
+    }
+    ends = true;
+    writer.join();
+    open().keep(first_);
+    EXPECT_TRUE(open().has(first_));
+    for (const pid_t child : children) {
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+    }
+}
+
 TEST_F(test_node_file, a_fact_that_changes_makes_another_path)
 {
     const path_facts known{"boot", "6.1",  "gpu", "mlx5_0",
@@ -237,7 +277,7 @@ TEST_F(test_node_file, a_fact_that_changes_makes_another_path)
 TEST_F(test_node_file, only_what_carries_is_kept_and_once_believes_it)
 {
     const node_file node(folder_);
-    const proofs::path path{"nic0", 0, ladder_step::standard};
+    const proofs::path path{"nic0", 0, ladder_step::standard, ""};
     uint64_t calls   = 0;
     const auto asked = [&](finding now, bool once) {
         proofs process(&node, once);

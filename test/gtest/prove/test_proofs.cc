@@ -17,7 +17,7 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-const proofs::path first{"nic0", 0, ladder_step::standard};
+const proofs::path first{"nic0", 0, ladder_step::standard, ""};
 
 TEST(test_proofs, each_path_is_proven_once)
 {
@@ -32,9 +32,9 @@ TEST(test_proofs, each_path_is_proven_once)
     for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(finding::carries, all.ask(first, prove));
         for (const proofs::path &other :
-             {proofs::path{"nic1", 0, ladder_step::standard},
-              proofs::path{"nic0", 1, ladder_step::standard},
-              proofs::path{"nic0", 0, ladder_step::pcie}}) {
+             {proofs::path{"nic1", 0, ladder_step::standard, ""},
+              proofs::path{"nic0", 1, ladder_step::standard, ""},
+              proofs::path{"nic0", 0, ladder_step::pcie, ""}}) {
             EXPECT_EQ(finding::refuted, all.ask(other, prove));
         }
     }
@@ -59,10 +59,10 @@ TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
 
     for (int gpu : {0, 1, 0, 1}) {
         EXPECT_EQ(finding::unknown,
-                  all.ask({"nic0", gpu, ladder_step::standard}, prove));
+                  all.ask({"nic0", gpu, ladder_step::standard, ""}, prove));
     }
     EXPECT_EQ(1, calls);
-    all.ask({"nic1", 0, ladder_step::standard}, prove);
+    all.ask({"nic1", 0, ladder_step::standard, ""}, prove);
     EXPECT_EQ(2, calls);
 }
 
@@ -108,9 +108,10 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
         });
     }
     // Would hang if it waited.
-    EXPECT_EQ(finding::carries, all.ask({"nic1", 0, ladder_step::standard}, [] {
-        return verdict{finding::carries, ""};
-    }));
+    EXPECT_EQ(finding::carries,
+              all.ask({"nic1", 0, ladder_step::standard, ""}, [] {
+                  return verdict{finding::carries, ""};
+              }));
     EXPECT_EQ(0, over);
     go_on.release();
     for (std::thread &each : threads) {

@@ -44,8 +44,8 @@ void cuda_vendor::watch(listener &told) noexcept
     // Before UCX's own caches, which have priority 0.
     constexpr int priority = INT_MIN / 2;
 
-    told_       = &told;
-    new_events_ = &cuda_events_may_be_new();
+    told_      = &told;
+    new_events = &cuda_events_may_be_new();
     // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
     // is wanted even where UCX cannot install its own.
     cuda_events_install();

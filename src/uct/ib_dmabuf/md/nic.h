@@ -107,7 +107,7 @@ private:
     std::optional<bool> carries(ladder_step step, int gpu,
                                 dmabuf_registration &by) noexcept override;
     verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
-    verdict prove_piece(loopback &with, const place &piece);
+    verdict prove_piece(std::unique_ptr<loopback> with, const place &piece);
     void end(const registration &ended);
     registration *find(void *handle);
 
@@ -117,6 +117,7 @@ private:
     const original_domain *const by_uct_ib_;
     gpu_vendor &gpu_;
     proofs *const proven_;
+    const std::string how_; // it registers: with which access, and who
     std::atomic<bool> used_unproven_{false};
     std::function<void()> when_refuted_;
     ladder ladder_;

@@ -53,7 +53,7 @@ private:
 
 } // namespace
 
-verdict nic::prove_piece(loopback &with, const place &piece)
+verdict nic::prove_piece(std::unique_ptr<loopback> with, const place &piece)
 {
     const host_pages host(pd_, access_);
 
@@ -61,12 +61,14 @@ verdict nic::prove_piece(loopback &with, const place &piece)
         return {finding::unknown, "host memory cannot be registered"};
     }
     const verdict result =
-        prove(with, gpu_, piece, host.at(), with.has_atomics());
+        prove(*with, gpu_, piece, host.at(), with->has_atomics());
     if (result.what == finding::refuted) { // or is it the NIC itself?
-        loopback again(pd_);               // an error has ended the other one
-        const std::optional<text> wrong =
-            (again.problem() != nullptr) ? text(again.problem())
-                                         : prove_host(again, gpu_, host.at());
+        with.reset(); // it may still be at work in the same memory
+        loopback again(pd_);
+        if (again.problem() != nullptr) {
+            return {finding::unknown, again.problem()};
+        }
+        const auto wrong = prove_host(again, gpu_, host.at());
         if (wrong) {
             return not_the_path(*wrong);
         }
@@ -76,11 +78,11 @@ verdict nic::prove_piece(loopback &with, const place &piece)
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 {
-    loopback with(pd_);
-    int fd = -1;
+    auto with = std::make_unique<loopback>(pd_);
+    int fd    = -1;
 
-    if (with.problem() != nullptr) {
-        return {finding::unknown, with.problem()};
+    if (with->problem() != nullptr) {
+        return {finding::unknown, with->problem()};
     }
     const auto piece = gpu_.allocate_piece(gpu);
     if (!piece || (piece->length < proof_size)) {
@@ -104,21 +106,24 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
                     static_cast<ibv_mr *>(handle)->rkey};
     const auto end = [&](void *made) { by.dereg(made); };
     const std::unique_ptr<void, decltype(end)> ends(handle, end);
-    return prove_piece(with, at);
+    return prove_piece(std::move(with), at);
 }
 
 std::optional<bool> nic::carries(ladder_step step, int gpu,
                                  dmabuf_registration &by) noexcept
 try {
-    const finding found = proven_->ask({name(), gpu, step}, [&] {
-        const path_facts facts =
-            facts_of(pd_, gpu_.identity(gpu), step, by_uct_ib_ != nullptr);
+    const proofs::path which{name(), gpu, step, how_};
+    finding found = proven_->ask(which, [&] {
+        const path_facts facts = facts_of(pd_, gpu_.identity(gpu), step, how_);
         return proven_->ask_node(facts.key(),
                                  [&] { return prove_path(step, gpu, by); });
     });
     if (found == finding::unknown) {
         used_unproven_ = true;
-        return std::nullopt;
+        if (!proven_->is_refuted(which)) { // by another thread meanwhile
+            return std::nullopt;
+        }
+        found = finding::refuted;
     }
     if ((found == finding::refuted) && used_unproven_.exchange(false) &&
         when_refuted_) {

@@ -77,20 +77,22 @@ std::string read_all(int folder)
 }
 
 // A new file in the place of the old one, or nothing changes.
-void write_all(int folder, const std::string &all)
+bool write_all(int folder, const std::string &all)
 {
     unlinkat(folder, new_name, 0); // of one who died
     const descriptor file(openat(
         folder, new_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
         S_IRUSR | S_IWUSR));
     if (!file.valid()) {
-        return;
+        return false;
     }
     if ((fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) || // whatever the umask
         (write(file.get(), all.data(), all.size()) != ssize_t(all.size())) ||
         (renameat(folder, new_name, folder, file_name) != 0)) {
         unlinkat(folder, new_name, 0);
+        return false;
     }
+    return true;
 }
 
 // FNV-1a: for what went wrong, not for who may write there.
@@ -137,16 +139,33 @@ std::string_view boot_of(std::string_view line)
 
 // Who has it is at work for a moment; one who was stopped there is not waited
 // for.
-bool lock(int folder)
-{
-    for (int i = 0; i < 50; ++i) {
-        if (flock(folder, LOCK_EX | LOCK_NB) == 0) {
-            return true;
+class locked {
+public:
+    explicit locked(int folder) : folder_(folder)
+    {
+        for (int i = 0; (i < 50) && !holds_; ++i) {
+            holds_ = flock(folder, LOCK_EX | LOCK_NB) == 0;
+            if (!holds_) {
+                usleep(1000);
+            }
         }
-        usleep(1000);
     }
-    return false;
-}
+    // Not left to close(): the child of a fork may have the descriptor, too.
+    ~locked()
+    {
+        if (holds_) {
+            flock(folder_, LOCK_UN);
+        }
+    }
+    locked(const locked &)            = delete;
+    locked &operator=(const locked &) = delete;
+
+    explicit operator bool() const { return holds_; }
+
+private:
+    const int folder_;
+    bool holds_ = false;
+};
 
 } // namespace
 
@@ -155,8 +174,8 @@ node_file::node_file()
 {
 }
 
-bool node_file::has(std::string_view key) const
-{
+bool node_file::has(std::string_view key) const noexcept
+try {
     const descriptor folder(open_folder(folder_));
     bool found = false;
 
@@ -166,17 +185,20 @@ bool node_file::has(std::string_view key) const
                   [&](std::string_view line) { found |= line == wanted; });
     }
     return found;
+} catch (const std::bad_alloc &) {
+    return false;
 }
 
-void node_file::change(std::string_view key, bool keeps) const
+// False if the file is as it was.
+bool node_file::change(int folder, std::string_view key, bool keeps) const
 {
-    const descriptor folder(open_folder(folder_));
+    const locked alone(folder);
 
-    if (!folder.valid() || key.empty() || !lock(folder.get())) {
-        return;
+    if (!alone) {
+        return false;
     }
     const std::string changed = line_of(key);
-    const std::string before  = read_all(folder.get());
+    const std::string before  = read_all(folder);
     std::string after;
     for_lines(before, [&](std::string_view line) {
         if (is_line(line) && (line != changed) &&
@@ -190,22 +212,38 @@ void node_file::change(std::string_view key, bool keeps) const
     if (keeps) {
         after += changed;
     }
-    if (after != before) {
-        write_all(folder.get(), after);
-    }
+    return (after == before) || write_all(folder, after);
 }
 
-void node_file::keep(std::string_view key) const
-{
+void node_file::keep(std::string_view key) const noexcept
+try {
     if (!key.empty()) {
         mkdir(folder_.c_str(), S_IRWXU);
-        change(key, true);
+        const descriptor folder(open_folder(folder_));
+        if (folder.valid()) {
+            change(folder.get(), key, true);
+        }
     }
+} catch (const std::bad_alloc &) { // it is not kept
 }
 
-void node_file::drop(std::string_view key) const
+// What cannot be taken out, as the disk is full or another process has the
+// lock, goes with all the others.
+void node_file::drop(std::string_view key) const noexcept
 {
-    change(key, false);
+    const descriptor folder(open_folder(folder_));
+
+    if (!folder.valid() || key.empty()) {
+        return;
+    }
+    bool changed = false;
+    try {
+        changed = change(folder.get(), key, false);
+    } catch (const std::bad_alloc &) { // as it says
+    }
+    if (!changed) {
+        unlinkat(folder.get(), file_name, 0);
+    }
 }
 
 } // namespace ucx_ib_dmabuf

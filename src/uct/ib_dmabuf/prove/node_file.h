@@ -19,12 +19,13 @@ public:
     node_file();
     explicit node_file(std::string folder) : folder_(std::move(folder)) {}
 
-    bool has(std::string_view key) const;
-    void keep(std::string_view key) const;
-    void drop(std::string_view key) const;
+    bool has(std::string_view key) const noexcept;
+    void keep(std::string_view key) const noexcept;
+    // If need be with all the others.
+    void drop(std::string_view key) const noexcept;
 
 private:
-    void change(std::string_view key, bool keeps) const;
+    bool change(int folder, std::string_view key, bool keeps) const;
 
     const std::string folder_;
 };

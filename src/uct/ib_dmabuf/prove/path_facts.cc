@@ -8,7 +8,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-std::string first_line(const char *file)
+std::string first_line(const std::string &file)
 {
     std::ifstream in(file);
     std::string line;
@@ -52,7 +52,7 @@ std::string path_facts::key() const
 }
 
 path_facts facts_of(const protection_domain &pd, std::string gpu,
-                    ladder_step step, bool by_uct_ib)
+                    ladder_step step, const std::string &how)
 {
     ibv_context *context = pd.verbs_pd->context;
     ibv_device_attr device{};
@@ -67,15 +67,19 @@ path_facts facts_of(const protection_domain &pd, std::string gpu,
     result.kernel    = kernel();
     result.gpu       = std::move(gpu);
     result.nic       = pd.device_name();
-    result.firmware  = device.fw_ver;
     result.node_guid = format("%016zx", size_t{device.node_guid}).c_str();
+
+    const std::string in_sysfs = context->device->ibdev_path;
+    const std::string module   = in_sysfs + "/device/driver/module/";
+    if (std::filesystem::exists(in_sysfs, error)) { // else it is not known
+        result.firmware = std::string(device.fw_ver) + " " +
+                          first_line(module + "version") + " " +
+                          first_line(module + "srcversion");
+    }
     result.nic_place =
-        std::filesystem::canonical(
-            std::string(context->device->ibdev_path) + "/device", error)
-            .native();
-    result.how = format("step%u%s", static_cast<unsigned>(step),
-                        by_uct_ib ? ",uct_ib" : "")
-                     .c_str();
+        std::filesystem::canonical(in_sysfs + "/device", error).native();
+    result.how =
+        format("step%u,%s", static_cast<unsigned>(step), how.c_str()).c_str();
     return result;
 }
 

@@ -11,10 +11,10 @@ namespace ucx_ib_dmabuf {
 // All that a finding depends on: it holds for no path of which one differs.
 struct path_facts {
     std::string boot, kernel;
-    std::string gpu; // its place and its driver's version
-    std::string nic, firmware, node_guid;
+    std::string gpu;                      // its place and its driver's version
+    std::string nic, firmware, node_guid; // and the NIC's driver
     std::string nic_place; // in PCI's tree; none of a NIC in software
-    std::string how;       // ladder step, and who registers
+    std::string how;       // ladder step, and who registers with which access
 
     // One line. Empty if one is not known that every path has.
     std::string key() const;
@@ -22,7 +22,7 @@ struct path_facts {
 
 // The GPU as its vendor tells it; what is not known is empty.
 path_facts facts_of(const protection_domain &pd, std::string gpu,
-                    ladder_step step, bool by_uct_ib);
+                    ladder_step step, const std::string &how);
 
 } // namespace ucx_ib_dmabuf
 

@@ -26,7 +26,7 @@ const char *name_of(ladder_step step)
 
 void report(const proofs::path &which, const verdict &result, microseconds took)
 {
-    const auto &[nic, gpu, step] = which;
+    const auto &[nic, gpu, step, how] = which;
     const text of =
         format("%s and GPU %d's memory (%s)", nic.c_str(), gpu, name_of(step));
 
@@ -74,7 +74,7 @@ finding proofs::known_or_begin(const path &which, entry **begun)
     for (;; std::this_thread::sleep_for(microseconds(100))) {
         const std::lock_guard<std::mutex> guard(mutex_);
         entry &one = all_[which];
-        if (unreachable_.contains(std::get<std::string>(which))) {
+        if (unreachable_.contains(std::get<0>(which))) {
             return finding::unknown;
         }
         if ((one.found != finding::unknown) || (one.attempts == max_attempts)) {
@@ -126,13 +126,23 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
     refuted_ += result.what == finding::refuted;
 
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (result.for_the_nic) {
-        unreachable_.insert(std::get<std::string>(which));
-    }
     mine->found  = result.what;
-    mine->prover = 0;
+    mine->prover = 0; // who waits goes on, whatever follows
     ++mine->attempts;
+    if (result.for_the_nic) {
+        try {
+            unreachable_.insert(std::get<0>(which));
+        } catch (const std::bad_alloc &) { // then it is asked once more
+        }
+    }
     return result.what;
+}
+
+bool proofs::is_refuted(const path &which) const
+{
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = all_.find(which);
+    return (found != all_.end()) && (found->second.found == finding::refuted);
 }
 
 } // namespace ucx_ib_dmabuf

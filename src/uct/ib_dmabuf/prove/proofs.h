@@ -24,8 +24,8 @@ public:
     // what is there is not found out again.
     explicit proofs(const node_file *node = nullptr, bool trusts_node = false);
 
-    // NIC, GPU, step.
-    using path = std::tuple<std::string, int, ladder_step>;
+    // NIC, GPU, step, and how the NIC registers.
+    using path = std::tuple<std::string, int, ladder_step, std::string>;
 
     // What is known, or what the proof says, which is told. No lock is held
     // over it: who asks for the same path meanwhile waits, and nobody else.
@@ -34,6 +34,9 @@ public:
     // What a proof says, which is kept under the key; or what is there already.
     verdict ask_node(const std::string &key,
                      const std::function<verdict()> &prove) const;
+
+    // Without asking.
+    bool is_refuted(const path &which) const;
 
     uint64_t made() const { return made_; }
     uint64_t refuted() const { return refuted_; }

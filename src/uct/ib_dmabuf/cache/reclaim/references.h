@@ -34,7 +34,7 @@ public:
 
         static hot_count make(uint32_t object, uint32_t count)
         {
-            return {uint64_t{count} << 32 | object};
+            return {count * (uint64_t{1} << 32) + object};
         }
         uint32_t object() const { return static_cast<uint32_t>(both); }
         uint32_t count() const { return static_cast<uint32_t>(both >> 32); }
