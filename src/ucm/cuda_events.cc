@@ -260,17 +260,17 @@ try {
 } // namespace
 } // namespace ucm
 
+const std::atomic<bool> &cuda_events_need_refresh() noexcept
+{
+    return ucm::runtimes_may_be_new;
+}
+
 void cuda_events_refresh() noexcept
 {
     if (ucm::runtimes_may_be_new.load(std::memory_order_relaxed) &&
         ucm::runtimes_may_be_new.exchange(false)) {
         ucm::immortal<ucm::installer>().hook_new_runtimes();
     }
-}
-
-const std::atomic<bool> &cuda_events_may_be_new() noexcept
-{
-    return ucm::runtimes_may_be_new;
 }
 
 ucs_status_t cuda_events_install() noexcept

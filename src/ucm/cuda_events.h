@@ -41,9 +41,10 @@ void cuda_events_announce_existing() noexcept;
 
 // Hooks runtimes that were loaded since the last time. Call it where memory is
 // registered, and no lock is held: it may call the dynamic loader. Thread-safe
-// and cheap while there is nothing to do, as cuda_events_may_be_new() says.
+// and cheap (one atomic load) while no runtime started.
 void cuda_events_refresh() noexcept;
-const std::atomic<bool> &cuda_events_may_be_new() noexcept;
+// Whether that has something to do: for who would rather not call it.
+const std::atomic<bool> &cuda_events_need_refresh() noexcept;
 
 // Whether every known way of releasing CUDA memory is hooked and verified.
 // False before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none. It

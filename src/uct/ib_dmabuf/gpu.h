@@ -87,22 +87,15 @@ public:
 
     // Tells the listener, the only one, from now on and for good.
     virtual void watch(listener &told) noexcept = 0;
-    // Looks for ways to release memory that came up since: to be called where
-    // memory is registered, also if it is a hit. Two loads while there are
-    // none.
-    void refresh_events() noexcept
+    // Whether ways to release memory may have come up since, which
+    // refresh_events() looks for: where memory is registered, before anything
+    // else. Always the same variable: a call would cost a good part of a hit.
+    virtual const std::atomic<bool> &events_need_refresh() const noexcept
     {
-        if (new_events->load(std::memory_order_relaxed)) [[unlikely]] {
-            find_new_events();
-        }
+        static constinit const std::atomic<bool> never{false};
+        return never;
     }
-
-protected:
-    static constexpr std::atomic<bool> never{false};
-
-    // Set while find_new_events() may find some; it resets it.
-    const std::atomic<bool> *new_events = &never;
-    virtual void find_new_events() noexcept {}
+    virtual void refresh_events() noexcept {}
 };
 
 // Finds a vendor's GPUs. Null if there is none that exports its memory, which

@@ -16,7 +16,7 @@ protected:
     {
         unsigned result = 0;
         for (auto &place : mine->hot) {
-            result += place.load().count() != 0;
+            result += references::count_in(place) != 0;
         }
         return result;
     }
@@ -42,6 +42,19 @@ TEST_F(references_test, counts_may_go_round)
     }).join();
     EXPECT_EQ(all.total(7), 1u);
     EXPECT_EQ(all.total(7 + references::hot_counts), 1u);
+}
+
+TEST_F(references_test, a_hot_count_that_goes_round_is_of_nobody)
+{
+    constexpr uint32_t object = 7, next = object + references::hot_counts;
+    mine->add(object, INT_MAX);
+    mine->add(object, INT_MAX);
+    mine->add(object, 2);
+    EXPECT_EQ(all.total(object), 0u);
+    EXPECT_EQ(taken(), 0u);
+    mine->add(next, 1);
+    EXPECT_EQ(all.total(next), 1u);
+    EXPECT_EQ(all.total(object), 0u);
 }
 
 // The first one in is the first one out, as messages are.

@@ -3,7 +3,10 @@
 // What handles of memory that is registered already cost: nobody is asked, and
 // nothing is left.
 #include "fake_domain.h"
+#include <array>
 #include <common/gpu.h>
+#include <cstring>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <memory>
@@ -40,6 +43,27 @@ TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
     EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
     EXPECT_EQ(0u, fake_ib::now.asked);
     ucs_global_opts.enable_memtype_cache = UCS_NO;
+}
+
+// Through which what is registered may be released from now on.
+TEST_F(test_hits, a_hit_hooks_a_runtime_that_was_loaded_since)
+{
+    gpu::buffer pool(mib);
+    ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
+    ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
+
+    void *runtime = dlopen("libcudart.so.12", RTLD_NOW);
+    ASSERT_NE(nullptr, runtime) << dlerror();
+    const void *reset = dlsym(runtime, "cudaDeviceReset");
+    ASSERT_NE(nullptr, reset);
+    std::array<char, 8> code{};
+    memcpy(code.data(), reset, code.size());
+    CUcontext primary = nullptr;
+    GPU_CALL(cuDevicePrimaryCtxRetain, &primary, 0); // how a runtime begins
+    EXPECT_EQ(0, memcmp(code.data(), reset, code.size()));
+    EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
+    EXPECT_NE(0, memcmp(code.data(), reset, code.size()));
+    GPU_CALL(cuDevicePrimaryCtxRelease, 0);
 }
 
 // Threads keep handles to use again, whoever made them, until they end.

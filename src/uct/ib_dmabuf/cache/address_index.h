@@ -24,12 +24,19 @@ public:
     [[gnu::always_inline]] cached_region *find(uintptr_t address,
                                                size_t length) const
     {
-        steps::touches(steps::access::reads);
-        uintptr_t *slot  = slot_at(address);
-        uintptr_t value  = slot == nullptr ? 0 : *slot;
+        uintptr_t value  = value_at(address);
         cached_region *e = is_bucket(value)
                                ? as_bucket(value)->find(address)
                                : reinterpret_cast<cached_region *>(value);
+        return e != nullptr && e->covers(address, length) ? e : nullptr;
+    }
+    // The same, in fewer registers: unsure where there is a bucket.
+    [[gnu::always_inline]] cached_region *
+    find_quickly(uintptr_t address, size_t length, bool *sure) const
+    {
+        uintptr_t value = value_at(address);
+        *sure           = !is_bucket(value);
+        auto *e = *sure ? reinterpret_cast<cached_region *>(value) : nullptr;
         return e != nullptr && e->covers(address, length) ? e : nullptr;
     }
     // The one that begins first of those that serve any of the range.
@@ -100,6 +107,14 @@ private:
         return l == nullptr
                    ? nullptr
                    : &l->slots[(address >> granule_shift) & level_mask];
+    }
+
+    // What the granule holds.
+    [[gnu::always_inline]] uintptr_t value_at(uintptr_t address) const
+    {
+        steps::touches(steps::access::reads);
+        const uintptr_t *slot = slot_at(address);
+        return slot == nullptr ? 0 : *slot;
     }
 
     uintptr_t *make_slot(uintptr_t address);

@@ -9,7 +9,7 @@ struct cache::state : engine {
 };
 
 cache::cache(exporter &memory, const cache_settings &settings)
-    : state_(new state(memory, settings))
+    : state_(new state(memory, settings)), quick_(state_.get())
 {
 }
 

@@ -8,6 +8,8 @@
 
 namespace ucx_ib_dmabuf {
 
+class engine;
+
 // A registration of a range with one NIC, in use by whoever got it.
 struct region {
     uintptr_t address; // what is registered: the whole allocation or a part
@@ -91,6 +93,10 @@ public:
     // one; nullptr also for a range that is none. Calls nobody, unless every
     // hit is checked. To be put back with put().
     const region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
+    // The usual case of find(), without a call (quick.h). `sure`: there is what
+    // find() would give; if not, ask that one.
+    const region *find_quickly(nic_id nic, uintptr_t address, size_t length,
+                               bool *sure) noexcept;
     // The same, after registering what is needed. UCS_ERR_NO_ELEM: not device
     // memory. UCS_ERR_INVALID_PARAM: zero length, overflow, or more than one
     // allocation. UCS_ERR_UNSUPPORTED: cannot be exported. UCS_ERR_NO_MEMORY,
@@ -101,6 +107,9 @@ public:
     // Once for each region that find() or get() gave; nullptr does nothing. If
     // it has been invalidated the last one deregisters it, in this thread.
     void put(const region *used) noexcept;
+    // The usual case of put(), of what is not null, without a call (quick.h).
+    // False: nothing was done.
+    bool put_quickly(const region *used) noexcept;
 
     // The memory in the range is going away: its regions leave the index
     // before this returns, and are deregistered now, or by a thread of the
@@ -137,6 +146,7 @@ public:
 private:
     struct state;
     std::unique_ptr<state> state_;
+    engine *quick_ = nullptr; // its; null: all calls are needed
 };
 
 } // namespace ucx_ib_dmabuf

@@ -110,6 +110,10 @@ public:
 
     nic_id attach(registrar &nic);
     void detach(nic_id nic);
+    // find_quickly() and put_quickly() are cache's.
+    cached_region *find_quickly(nic_id nic, uintptr_t address, size_t length,
+                                bool *sure) noexcept;
+    bool put_quickly(cached_region *used) noexcept;
     cached_region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out, cache::effort how);

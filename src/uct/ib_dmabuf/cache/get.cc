@@ -55,12 +55,14 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
 ucs_status_t engine::miss(nic_id nic, span request, cache::effort how,
                           cached_region **out)
 {
-    pending work(nic, request, how);
+    memory_run memory;
     uint64_t time       = log_.now();
-    ucs_status_t status = work.memory.describe(memory_, request);
+    ucs_status_t status = memory.describe(memory_, request);
     if (status != UCS_OK) {
-        return status;
+        return status; // the host's memory pays for no more
     }
+    pending work(nic, request, how);
+    work.memory = std::move(memory);
     if (!aligned(request, granularity_).covers(request)) {
         return UCS_ERR_INVALID_PARAM; // the last page of all
     }

@@ -23,6 +23,54 @@ void check_given_back(cached_region *e)
 }
 #endif
 
+cached_region *engine::find(nic_id nic, uintptr_t address,
+                            size_t length) noexcept
+{
+    bool sure;
+    cached_region *e = find_quickly(nic, address, length, &sure);
+    if (e != nullptr || sure || nic >= max_nics) {
+        return e;
+    }
+    bool usual;
+    {
+        references::reader me(references_);
+        if (!me) {
+            return find_locked(nic, address, length);
+        }
+        e = nics_[nic].index.find(address, length);
+        if (e == nullptr) {
+            return nullptr;
+        }
+        me->add(e->id, 1);
+        me->count_hit();
+        usual = e->recent.load(std::memory_order_relaxed) &&
+                !check_identity_.load(std::memory_order_relaxed);
+        check_acquired(e);
+    }
+    return usual ? e : attend(e, make_span(address, length));
+}
+
+void engine::put(cached_region *e) noexcept
+{
+    if (put_quickly(e)) {
+        return;
+    }
+    bool retired;
+    {
+        references::reader me(references_);
+        if (!me) {
+            return put_locked(e);
+        }
+        check_given_back(e);
+        // Before it may be somebody else's.
+        retired = e->retired && !LEFT_OUT(retired_look);
+        me->add(e->id, -1);
+    }
+    if (retired) {
+        last_reference(e);
+    }
+}
+
 cached_region *engine::find_locked(nic_id nic, uintptr_t address,
                                    size_t length) noexcept
 {

@@ -5,7 +5,8 @@
 #include "engine.h"
 
 // Finding a region and giving it back, without a lock. It writes to the
-// thread's own record only.
+// thread's own record only. Here is what needs no call, for those whom calls
+// would cost more than the rest.
 namespace ucx_ib_dmabuf {
 
 // In debug builds, says which region was given back too often, and aborts.
@@ -18,47 +19,43 @@ inline void check_given_back(cached_region *) {}
 #endif
 
 [[gnu::always_inline]] inline cached_region *
-engine::find(nic_id nic, uintptr_t address, size_t length) noexcept
+engine::find_quickly(nic_id nic, uintptr_t address, size_t length,
+                     bool *sure) noexcept
 {
+    *sure = false;
     if (nic >= max_nics) [[unlikely]] {
         return nullptr;
     }
-    cached_region *e;
-    bool usual;
-    {
-        references::reader me(references_);
-        if (!me) [[unlikely]] {
-            return find_locked(nic, address, length);
-        }
-        e = nics_[nic].index.find(address, length);
-        if (e == nullptr) {
-            return nullptr;
-        }
-        me->add(e->id, 1);
-        me->count_hit();
-        usual = e->recent.load(std::memory_order_relaxed) &&
-                !check_identity_.load(std::memory_order_relaxed);
-        check_acquired(e);
+    references::reader me(references_, references::first_look);
+    if (!me) [[unlikely]] {
+        return nullptr;
     }
-    return usual ? e : attend(e, make_span(address, length));
+    cached_region *e = nics_[nic].index.find_quickly(address, length, sure);
+    if (e == nullptr) {
+        return nullptr;
+    }
+    if (!e->recent.load(std::memory_order_relaxed) ||
+        check_identity_.load(std::memory_order_relaxed)) [[unlikely]] {
+        *sure = false;
+        return nullptr;
+    }
+    me->add(e->id, 1);
+    me->count_hit();
+    check_acquired(e);
+    return e;
 }
 
-[[gnu::always_inline]] inline void engine::put(cached_region *e) noexcept
+[[gnu::always_inline]] inline bool
+engine::put_quickly(cached_region *e) noexcept
 {
-    bool retired;
-    {
-        references::reader me(references_);
-        if (!me) [[unlikely]] {
-            return put_locked(e);
-        }
-        check_given_back(e);
-        // Before it may be somebody else's.
-        retired = e->retired && !LEFT_OUT(retired_look);
-        me->add(e->id, -1);
+    references::reader me(references_, references::first_look);
+    // Before it may be somebody else's.
+    if (!me || (e->retired && !LEFT_OUT(retired_look))) [[unlikely]] {
+        return false;
     }
-    if (retired) [[unlikely]] {
-        last_reference(e);
-    }
+    check_given_back(e);
+    me->add(e->id, -1);
+    return true;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -44,8 +44,7 @@ void cuda_vendor::watch(listener &told) noexcept
     // Before UCX's own caches, which have priority 0.
     constexpr int priority = INT_MIN / 2;
 
-    told_      = &told;
-    new_events = &cuda_events_may_be_new();
+    told_ = &told;
     // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
     // is wanted even where UCX cannot install its own.
     cuda_events_install();
@@ -70,7 +69,12 @@ void cuda_vendor::watch(listener &told) noexcept
         told_);
 }
 
-void cuda_vendor::find_new_events() noexcept
+const std::atomic<bool> &cuda_vendor::events_need_refresh() const noexcept
+{
+    return cuda_events_need_refresh();
+}
+
+void cuda_vendor::refresh_events() noexcept
 {
     cuda_events_refresh();
 }

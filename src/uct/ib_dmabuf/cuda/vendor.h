@@ -71,9 +71,10 @@ public:
                        size_t length) const noexcept override;
     known_test known_to_handlers() const noexcept override;
     void watch(listener &told) noexcept override;
+    const std::atomic<bool> &events_need_refresh() const noexcept override;
+    void refresh_events() noexcept override;
 
 private:
-    void find_new_events() noexcept override;
     ucs_status_t export_mapped(mapping_type how, uintptr_t address,
                                size_t length, int *fd);
     bool is_in_use(CUdevice device) const;

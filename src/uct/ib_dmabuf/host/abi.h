@@ -37,8 +37,8 @@ struct failure_handler {
 struct decorated {
     std::array<void *, max_ops> ops; // first: the domain points to it
     original_domain original;
+    keys_layout layout; // original's
     std::unique_ptr<domain> user;
-    const keys_layout layout = original.layout(); // near, as each call asks
     // Of its interfaces, which UCX closes before it.
     std::forward_list<failure_handler> handlers{};
 
@@ -104,6 +104,8 @@ public:
     virtual void replace(std::array<void *, max_ops> &ops) const    = 0;
     virtual ucs_status_t query(const original_domain &from,
                                domain_attributes *out) const        = 0;
+    virtual reg_request request(void *address, size_t length,
+                                reg_details details) const          = 0;
     virtual ucs_status_t reg(const original_domain &with,
                              const reg_request &request,
                              uct_mem_h *memh) const                 = 0;

@@ -19,7 +19,13 @@ using mkey_pack_function = ucs_status_t(uct_md_h md, uct_mem_h memh,
 ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
                         unsigned flags, uct_mem_h *memh) noexcept
 {
-    return decorated::of(md).user->reg({address, length, flags}, memh);
+    const decorated &self = decorated::of(md);
+
+    if ((flags & UCT_MD_MEM_GVA) != 0) { // all addresses, for paging
+        return self.original.op<mem_reg_function>(op_mem_reg)(
+            md, address, length, flags, memh);
+    }
+    return self.user->reg(address, length, memh, flags);
 }
 
 ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh,
@@ -60,6 +66,12 @@ public:
 
         *out = {attr.flags, attr.reg_mem_types};
         return status;
+    }
+
+    reg_request request(void *address, size_t length,
+                        reg_details details) const override
+    {
+        return {address, length, details};
     }
 
     ucs_status_t reg(const original_domain &with, const reg_request &request,

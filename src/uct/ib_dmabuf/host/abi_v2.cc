@@ -10,30 +10,32 @@ using mem_reg_function = ucs_status_t(uct_md_h md, void *address, size_t length,
                                       const uct_md_mem_reg_params *params,
                                       uct_mem_h *memh);
 
+bool has(const uct_md_mem_reg_params &params, uint64_t field)
+{
+    return (params.field_mask & field) != 0;
+}
+
+uint64_t flags_of(const uct_md_mem_reg_params &params)
+{
+    return has(params, UCT_MD_MEM_REG_FIELD_FLAGS) ? params.flags : 0;
+}
+
 ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
                         const uct_md_mem_reg_params *params,
                         uct_mem_h *memh) noexcept
 {
-    const auto has = [params](uint64_t field) {
-        return (params->field_mask & field) != 0;
-    };
     const decorated &self = decorated::of(md);
-    reg_request request{address, length, 0};
 
-    // The caller's own dma-buf, whatever memory it is of. UCP has none: the
-    // domain does not say that it takes them.
-    if (has(UCT_MD_MEM_REG_FIELD_DMABUF_FD) && (params->dmabuf_fd >= 0)) {
+    // All addresses, for paging; the caller's own dma-buf, whatever memory it
+    // is of. UCP has none: the domain does not say that it takes them.
+    if ((flags_of(*params) & UCT_MD_MEM_GVA) != 0 ||
+        (has(*params, UCT_MD_MEM_REG_FIELD_DMABUF_FD) &&
+         (params->dmabuf_fd >= 0))) {
         return self.original.op<mem_reg_function>(op_mem_reg)(
             md, address, length, params, memh);
     }
-    request.params = params;
-    if (has(UCT_MD_MEM_REG_FIELD_FLAGS)) {
-        request.flags = params->flags;
-    }
-    if (has(UCT_MD_MEM_REG_FIELD_MEM_TYPE)) {
-        request.memory_type = params->mem_type;
-    }
-    return self.user->reg(request, memh);
+    return self.user->reg(address, length, memh,
+                          reinterpret_cast<reg_details>(params));
 }
 
 } // namespace
@@ -60,6 +62,20 @@ ucs_status_t abi_v2::query(const original_domain &from,
         from.op<query_function>(op_query)(from.md(), &attr.begin);
     *out = {attr.begin.flags, attr.begin.reg_mem_types};
     return status;
+}
+
+reg_request abi_v2::request(void *address, size_t length,
+                            reg_details details) const
+{
+    const auto *params =
+        reinterpret_cast<const uct_md_mem_reg_params *>(details);
+    reg_request made{address, length, flags_of(*params)};
+
+    made.params = params;
+    if (has(*params, UCT_MD_MEM_REG_FIELD_MEM_TYPE)) {
+        made.memory_type = params->mem_type;
+    }
+    return made;
 }
 
 ucs_status_t abi_v2::reg(const original_domain &with,

@@ -40,6 +40,8 @@ public:
     void replace_with(std::array<void *, max_ops> &ops, void *mkey_pack) const;
     ucs_status_t query(const original_domain &from,
                        domain_attributes *out) const override;
+    reg_request request(void *address, size_t length,
+                        reg_details details) const override;
     ucs_status_t reg(const original_domain &with, const reg_request &request,
                      uct_mem_h *memh) const override;
 };

@@ -54,8 +54,8 @@ decorated *decorated::find(uct_md_h md)
 void put_in_place(uct_md_h md, const original_domain &original,
                   std::unique_ptr<domain> user)
 {
-    auto made =
-        std::make_unique<decorated>(decorated{{}, original, std::move(user)});
+    auto made = std::make_unique<decorated>(
+        decorated{{}, original, original.layout(), std::move(user)});
 
     // As many as there are; how many that is differs.
     for (size_t i = 0; i < max_ops; ++i) {
@@ -85,6 +85,12 @@ const keys_layout &original_domain::layout() const
 ucs_status_t original_domain::query(domain_attributes *out) const
 {
     return copy_.generation().query(*this, out);
+}
+
+reg_request original_domain::request(void *address, size_t length,
+                                     reg_details details) const
+{
+    return copy_.generation().request(address, length, details);
 }
 
 ucs_status_t original_domain::reg(const reg_request &request,

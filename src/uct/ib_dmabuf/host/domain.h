@@ -16,6 +16,10 @@ namespace ucx_ib_dmabuf {
 class abi;
 class host;
 
+// What else is said of a registration beside its range: flags or parameters, as
+// UCX hands them over. Only the generation can read it.
+using reg_details = uintptr_t;
+
 // A registration as UCX asked for it.
 struct reg_request {
     void *address;
@@ -69,6 +73,8 @@ public:
     const keys_layout &layout() const;
 
     ucs_status_t query(domain_attributes *out) const;
+    reg_request request(void *address, size_t length,
+                        reg_details details) const;
     ucs_status_t reg(const reg_request &request, uct_mem_h *memh) const;
     ucs_status_t dereg(uct_mem_h memh) const;
     // Whether UCP keeps handles for later operations, which do not come to
@@ -112,9 +118,10 @@ public:
 
     // Changes what uct_ib said.
     virtual void query(domain_attributes *attributes) noexcept = 0;
-    // The handle begins with handle_keys, or is uct_ib's.
-    virtual ucs_status_t reg(const reg_request &request,
-                             uct_mem_h *memh) noexcept = 0;
+    // The handle begins with handle_keys, or is uct_ib's. The details are for
+    // original_domain::request(), which a hit does without.
+    virtual ucs_status_t reg(void *address, size_t length, uct_mem_h *memh,
+                             reg_details details) noexcept = 0;
     // Only of handles of ours. The completion, if there is one, is told when
     // the handle's remote keys are invalid.
     virtual void dereg(handle_keys *handle,

@@ -10,10 +10,10 @@ constinit thread_local memh::idle_memory memh::idle{};
 
 void memh::free_idle(void *) noexcept
 {
-    idle.limit = 0;
     while (idle.first != nullptr) {
         free(idle.pop());
     }
+    idle = {};
 }
 
 // Whether there is room, after the first time in a thread: none is kept that
@@ -26,10 +26,11 @@ bool memh::make_room() noexcept
     static const bool works = (pthread_key_create(&key, free_idle) == 0);
 
     // Any value but null.
-    if ((idle.limit == 0) && works && (pthread_setspecific(key, &key) == 0)) {
-        idle.limit = most_idle;
+    if (!idle.begun && works && (pthread_setspecific(key, &key) == 0)) {
+        idle.begun = true;
+        idle.room  = most_idle;
     }
-    return idle.count < idle.limit;
+    return keeps_next();
 }
 
 } // namespace ucx_ib_dmabuf

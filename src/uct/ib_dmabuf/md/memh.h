@@ -26,9 +26,11 @@ public:
     // Any thread may delete.
     static void *operator new(size_t size, const std::nothrow_t &) noexcept
     {
-        return (idle.first == nullptr) ? malloc(size) : idle.pop();
+        return has_idle() ? idle.pop() : malloc(size);
     }
-    static bool keeps_next() { return idle.count < idle.limit; }
+    static bool has_idle() { return idle.first != nullptr; }
+    static void *take_idle() { return idle.pop(); }
+    static bool keeps_next() { return idle.room != 0; }
     static void operator delete(void *memory) noexcept
     {
         if (keeps_next() || make_room()) {
@@ -53,8 +55,8 @@ public:
     std::atomic<bool> shares_key{false};
 
     // In the list of those that wait for the region's keys to become invalid.
-    uct_completion_t *invalidated = nullptr;
-    memh *next                    = nullptr;
+    uct_completion_t *invalidated;
+    memh *next;
 
 private:
     // malloc() and free() would cost as much as the rest of a hit.
@@ -63,16 +65,17 @@ private:
             node *next;
         };
         node *first;
-        unsigned count, limit;
+        unsigned room; // for how many more
+        bool begun;    // somebody will free it
 
         void *pop()
         {
-            --count;
+            ++room;
             return std::exchange(first, first->next);
         }
         void push(void *memory)
         {
-            ++count;
+            --room;
             first = new (memory) node{first};
         }
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory_domain.h"
-#include "../cache/memory_run.h"
+#include "../cache/quick.h"
 #include "../host/log.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
@@ -26,13 +26,16 @@ uintptr_t start_of(const reg_request &request)
 // UCP registers whole allocations, and takes their ends from a cache of memory
 // types that rounds them up to table_unit. Without that many bytes but one the
 // range ends in the same block, but not behind the allocation.
+size_t without_rounding(uintptr_t start, size_t length)
+{
+    return (((start + length) % table_unit) == 0 && length >= table_unit)
+               ? length - (table_unit - 1)
+               : length;
+}
+
 size_t without_rounding(const reg_request &request)
 {
-    const uintptr_t end = start_of(request) + request.length;
-
-    return ((end % table_unit) == 0 && request.length >= table_unit)
-               ? request.length - (table_unit - 1)
-               : request.length;
+    return without_rounding(start_of(request), request.length);
 }
 
 // Why there is no copy in a registration's place, and what helps.
@@ -117,19 +120,20 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
 }
 
 // A handle for the cache's region, which has been acquired.
-inline ucs_status_t memory_domain::hand_out(const region *used,
-                                            const reg_request &request,
-                                            uct_mem_h *handle)
+[[gnu::noinline]] ucs_status_t memory_domain::hand_out(const region *used,
+                                                       uintptr_t address,
+                                                       size_t length,
+                                                       uct_mem_h *handle)
 {
-    memh *created = device_.hand_out(used, start_of(request), request.length);
+    memh *created = device_.hand_out(used, address, length);
 
     if (created == nullptr) {
-        shared_.registrations().put(used);
+        cache_.put(used);
         return UCS_ERR_NO_MEMORY;
     }
     *handle = created->to_uct();
-    if (users_keep_ && shared_.registrations().needs_each_use()) {
-        original_.let_go(start_of(request), request.length);
+    if (users_keep_ && cache_.needs_each_use()) {
+        original_.let_go(address, length);
     }
     return UCS_OK;
 }
@@ -139,14 +143,16 @@ inline ucs_status_t memory_domain::hand_out(const region *used,
 ucs_status_t memory_domain::reg_device(const reg_request &request,
                                        uct_mem_h *handle)
 {
-    const bool needed = users_keep_ && !peer_memory_ &&
+    const uintptr_t start = start_of(request);
+    const size_t exact    = without_rounding(request);
+    const bool needed     = users_keep_ && !peer_memory_ &&
                         ((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
-    const region *used  = nullptr;
-    ucs_status_t status = shared_.registrations().get(
-        id_, start_of(request), without_rounding(request), &used,
-        needed ? cache::effort::persistent : cache::effort::normal);
+    const region *used = nullptr;
+    ucs_status_t status =
+        cache_.get(id_, start, exact, &used,
+                   needed ? cache::effort::persistent : cache::effort::normal);
 
-    return (status == UCS_OK) ? hand_out(used, request, handle) : status;
+    return (status == UCS_OK) ? hand_out(used, start, exact, handle) : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -186,9 +192,13 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
 }
 
 // Not a hit, which would save registers that only this needs.
-[[gnu::noinline]] ucs_status_t
-memory_domain::reg_new(const reg_request &request, uct_mem_h *handle)
+[[gnu::noinline]] ucs_status_t memory_domain::reg_new(void *address,
+                                                      size_t length,
+                                                      uct_mem_h *handle,
+                                                      reg_details details)
 {
+    const reg_request request = original_.request(address, length, details);
+
     if (shared_.gpu().may_be_device(start_of(request), request.length)) {
         const auto status = reg_device(request, handle);
         return (status == UCS_OK) ? UCS_OK
@@ -201,19 +211,47 @@ memory_domain::reg_new(const reg_request &request, uct_mem_h *handle)
                : status;
 }
 
-// The cache is asked first: what it has is GPU memory, and a hit stores to
-// nothing that other threads read, as UCX's cache of memory types would.
-ucs_status_t memory_domain::reg(const reg_request &request,
-                                uct_mem_h *handle) noexcept
+// All that is no plain hit, with the cache's calls.
+[[gnu::noinline]] ucs_status_t memory_domain::reg_slowly(void *address,
+                                                         size_t length,
+                                                         uct_mem_h *handle,
+                                                         reg_details details)
 {
-    if ((request.flags & UCT_MD_MEM_GVA) != 0) { // all addresses, for paging
-        return original_.reg(request, handle);
+    const auto start   = reinterpret_cast<uintptr_t>(address);
+    const size_t exact = without_rounding(start, length);
+
+    if (events_need_refresh_.load(std::memory_order_relaxed)) {
+        shared_.gpu().refresh_events();
     }
-    shared_.gpu().refresh_events();
-    const region *hit = shared_.registrations().find(id_, start_of(request),
-                                                     without_rounding(request));
-    return (hit != nullptr) ? hand_out(hit, request, handle)
-                            : reg_new(request, handle);
+    const region *hit = cache_.find(id_, start, exact);
+    return (hit != nullptr) ? hand_out(hit, start, exact, handle)
+                            : reg_new(address, length, handle, details);
+}
+
+// The cache is asked first: what it has is GPU memory, and a hit stores to
+// nothing that other threads read, as UCX's cache of memory types would. A
+// plain one needs no call: whatever is called is called last, so that nothing
+// has to be saved for what comes after.
+ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
+                                reg_details details) noexcept
+{
+    const auto start   = reinterpret_cast<uintptr_t>(address);
+    const size_t exact = without_rounding(start, length);
+    bool sure;
+
+    if (events_need_refresh_.load(std::memory_order_relaxed)) [[unlikely]] {
+        return reg_slowly(address, length, handle, details);
+    }
+    const region *hit = cache_.find_quickly(id_, start, exact, &sure);
+    if (hit == nullptr) [[unlikely]] {
+        return sure ? reg_new(address, length, handle, details)
+                    : reg_slowly(address, length, handle, details);
+    }
+    if (users_keep_ || !memh::has_idle()) [[unlikely]] {
+        return hand_out(hit, start, exact, handle);
+    }
+    *handle = device_.hand_out_idle(hit, start, exact)->to_uct();
+    return UCS_OK;
 }
 
 // Which registration it was nobody says: the kernel has revoked one, or the NIC
@@ -223,12 +261,13 @@ void memory_domain::failed(ucs_status_t status) noexcept
     log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "
               "registered anew for what follows",
               device_.name(), ucs_status_string(status));
-    shared_.registrations().drop(id_);
+    cache_.drop(id_);
 }
 
 memory_domain::memory_domain(const original_domain &original, plugin &shared,
                              bool peer_memory)
-    : original_(original), shared_(shared),
+    : original_(original), shared_(shared), cache_(shared.registrations()),
+      events_need_refresh_(shared.gpu().events_need_refresh()),
       device_(original.pd(), original.layout(), original.relaxed_order(),
               shared.gpu(), original_.registers_dmabuf() ? &original_ : nullptr,
               shared.proven_paths()),
@@ -240,7 +279,7 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
                   (peer_memory && !device_.has_refuted())),
       id_(shared.registrations().attach(device_))
 {
-    device_.call_when_refuted([this] { shared_.registrations().drop(id_); });
+    device_.call_when_refuted([this] { cache_.drop(id_); });
 }
 
 namespace {

@@ -18,8 +18,8 @@ public:
     memory_domain &operator=(const memory_domain &) = delete;
 
     void query(domain_attributes *attributes) noexcept override;
-    ucs_status_t reg(const reg_request &request,
-                     uct_mem_h *handle) noexcept override;
+    ucs_status_t reg(void *address, size_t length, uct_mem_h *handle,
+                     reg_details details) noexcept override;
     void dereg(handle_keys *handle,
                uct_completion_t *completion) noexcept override;
     ucs_status_t pack(const pack_request &request,
@@ -27,8 +27,11 @@ public:
     void failed(ucs_status_t status) noexcept override;
 
 private:
-    ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
-    ucs_status_t hand_out(const region *used, const reg_request &request,
+    ucs_status_t reg_slowly(void *address, size_t length, uct_mem_h *handle,
+                            reg_details details);
+    ucs_status_t reg_new(void *address, size_t length, uct_mem_h *handle,
+                         reg_details details);
+    ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
                           uct_mem_h *handle);
     ucs_status_t reg_device(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
@@ -43,6 +46,8 @@ private:
 
     const original_domain original_;
     plugin &shared_;
+    cache &cache_;                                 // shared_'s
+    const std::atomic<bool> &events_need_refresh_; // the GPU's
     nic device_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
     const bool users_keep_;  // original_'s, which a hit would call for

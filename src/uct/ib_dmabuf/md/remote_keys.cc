@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Remote keys of a memory domain's handles, and what ends with them.
+#include "../cache/quick.h"
 #include "../host/log.h"
 #include "memory_domain.h"
 
@@ -13,12 +14,14 @@ void memory_domain::dereg(handle_keys *keys,
     const region *used = handle->used;
 
     if ((completion != nullptr) || (handle->own != nullptr) || handle->staged ||
-        !memh::keeps_next()) {
+        !memh::keeps_next()) [[unlikely]] {
         dereg_otherwise(handle, completion);
         return;
     }
-    delete handle; // without a call
-    shared_.registrations().put(used);
+    delete handle; // without a call, as the next one, mostly
+    if (!cache_.put_quickly(used)) [[unlikely]] {
+        cache_.put(used);
+    }
 }
 
 // The completion is told at once, unless the handle's remote key is the
@@ -26,7 +29,6 @@ void memory_domain::dereg(handle_keys *keys,
 void memory_domain::dereg_otherwise(memh *handle,
                                     uct_completion_t *completion) noexcept
 {
-    cache &regions     = shared_.registrations();
     const region *used = handle->used;
     registration *own  = handle->own;
 
@@ -41,12 +43,12 @@ void memory_domain::dereg_otherwise(memh *handle,
     } else if ((completion != nullptr) && handle->shares_key &&
                !original_.registers_dmabuf()) {
         device_.notify_invalidated(handle, completion);
-        regions.invalidate(used->address, used->length);
-        regions.put(used);
+        cache_.invalidate(used->address, used->length);
+        cache_.put(used);
         return;
     } else {
         delete handle;
-        regions.put(used);
+        cache_.put(used);
     }
     if (completion != nullptr) {
         invoke_completion(completion);
@@ -99,7 +101,7 @@ ucs_status_t memory_domain::pack_by_uct_ib(memh *handle,
         }
     }
     const std::lock_guard<std::mutex> guard(device_.packing());
-    if (shared_.registrations().is_revoked(handle->used)) {
+    if (cache_.is_revoked(handle->used)) {
         log_debug("ib_dmabuf: %s: the memory at 0x%zx was released: it has no "
                   "remote key",
                   device_.name(), handle->address);

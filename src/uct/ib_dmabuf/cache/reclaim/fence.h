@@ -32,6 +32,14 @@ constexpr std::memory_order store_order = std::memory_order_release;
 // Whether the kernel helps. Decided once, before the first thread needs it.
 extern steps::constant<bool> asymmetric;
 
+// All that `light` is where the kernel helps.
+inline void light_if_asymmetric()
+{
+#ifndef UCX_IB_DMABUF_TSAN
+    steps::compiler_fence();
+#endif
+}
+
 inline void light()
 {
 #ifndef UCX_IB_DMABUF_TSAN

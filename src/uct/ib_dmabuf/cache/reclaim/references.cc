@@ -82,10 +82,21 @@ bool references::alone()
                                  (first_ == mine() || LEFT_OUT(alone_mine)));
 }
 
+// Whether there is no writer, by a reader who has seen that he has to look
+// twice.
+bool references::may_read() const
+{
+    if (!LEFT_OUT(reader_fence)) {
+        fence::light();
+    }
+    return LEFT_OUT(reader_look) ||
+           writing_.load(fence::load_order) != writer_is_there;
+}
+
 references::writer::writer(references &of) : of_(of)
 {
     if (!LEFT_OUT(writer_mark)) {
-        of.writing_.store(1, fence::store_order);
+        of.writing_.store(writer_is_there, fence::store_order);
     }
     if (!of.alone()) {
         of.wait_for_readers();
@@ -112,8 +123,8 @@ uint32_t references::total(uint32_t object) const
     for (record *each = first_; each != nullptr; each = each->next) {
         const hot_count now =
             each->hot[object % hot_counts].load(std::memory_order_acquire);
-        if (now.object() == object && !LEFT_OUT(hot_sum)) {
-            sum += now.count();
+        if (object_in(now) == object && !LEFT_OUT(hot_sum)) {
+            sum += count_in(now);
         }
         if (!LEFT_OUT(cold_sum)) {
             sum += each->counts[object].load(std::memory_order_acquire);
@@ -134,7 +145,7 @@ uint64_t references::hits() const
 void references::forget()
 {
     first_   = nullptr;
-    writing_ = 0;
+    writing_ = nobody();
     key_.set(nullptr);
     of_this_thread = current{};
 }

@@ -29,17 +29,17 @@ public:
     // The references that a thread has just now it counts in few cache lines:
     // of many objects, it would have to wait for the memory of each count. An
     // object has one place there, which may be another one's at the moment.
-    struct hot_count { // one word, to be atomic
-        uint64_t both;
-
-        static hot_count make(uint32_t object, uint32_t count)
-        {
-            return {count * (uint64_t{1} << 32) + object};
-        }
-        uint32_t object() const { return static_cast<uint32_t>(both); }
-        uint32_t count() const { return static_cast<uint32_t>(both >> 32); }
-    };
     static constexpr uint32_t hot_counts = steps::size(64u, 1u);
+    // One word, to be atomic: the object in the upper half, its count below.
+    using hot_count = uint64_t;
+    static uint32_t object_in(hot_count hot)
+    {
+        return static_cast<uint32_t>(hot >> 32);
+    }
+    static uint32_t count_in(hot_count hot)
+    {
+        return static_cast<uint32_t>(hot);
+    }
 
     // Zeroed memory is a valid one, and its untouched pages cost nothing.
     struct alignas(64) record {
@@ -58,20 +58,26 @@ public:
         // back sees that it has done with the object.
         void add(uint32_t object, int32_t change)
         {
-            const auto by       = static_cast<uint32_t>(change);
-            auto &place         = hot[object % hot_counts];
-            const hot_count now = place.load(std::memory_order_relaxed);
+            auto &place        = hot[object % hot_counts];
+            hot_count now      = place.load(std::memory_order_relaxed);
+            const bool is_free = count_in(now) == 0;
+
             // Giving back takes no place: what was acquired elsewhere would
             // hold it for good.
-            if ((now.count() == 0 ? change > 0 : now.object() == object) ||
-                LEFT_OUT(hot_room)) [[likely]] {
-                place.store(hot_count::make(object, now.count() + by),
-                            std::memory_order_release);
+            if (is_free && change > 0) {
+                now = hot_count{object} << 32;
+            } else if ((is_free || object_in(now) != object) &&
+                       !LEFT_OUT(hot_room)) [[unlikely]] {
+                auto &cold = counts[size_t{object}];
+                cold.store(cold.load(std::memory_order_relaxed) +
+                               static_cast<uint32_t>(change),
+                           std::memory_order_release);
                 return;
             }
-            auto &mine = counts[size_t{object}];
-            mine.store(mine.load(std::memory_order_relaxed) + by,
-                       std::memory_order_release);
+            // A count that goes round to zero carries into the object, whose
+            // the place is not any more.
+            place.store(now + static_cast<hot_count>(int64_t{change}),
+                        std::memory_order_release);
         }
         void count_hit()
         {
@@ -85,11 +91,14 @@ public:
     references(const references &)            = delete;
     references &operator=(const references &) = delete;
 
+    // Where the first look does not do, there is a call.
+    enum looks : bool { first_look, both_looks };
+
     // While it lives no writer changes anything, if it is true. If not, the
     // thread has no record, or there is a writer: ask under the mutex.
     class reader {
     public:
-        explicit reader(references &of);
+        explicit reader(references &of, looks how = both_looks);
         [[gnu::always_inline]] ~reader()
         {
             if (me_ != nullptr) {
@@ -114,7 +123,7 @@ public:
         ~writer()
         {
             steps::enters(steps::access::none);
-            of_.writing_.store(0, fence::store_order);
+            of_.writing_.store(nobody(), fence::store_order);
         }
         writer(const writer &)            = delete;
         writer &operator=(const writer &) = delete;
@@ -150,12 +159,21 @@ private:
     };
     static UCX_IB_DMABUF_PER_THREAD(current) of_this_thread;
 
+    // What readers look at, all in one word: a writer, or that they need a full
+    // fence before they look. Mostly nothing.
+    enum : uint32_t { nothing, writer_is_there, fence_is_needed };
+    static uint32_t nobody()
+    {
+        return fence::asymmetric ? nothing : fence_is_needed;
+    }
+    bool may_read() const;
+
     static void end_of_thread(void *mine);
     record *look_up();
     bool alone();
     void wait_for_readers();
 
-    alignas(64) atomic<uint32_t> writing_{0};
+    alignas(64) atomic<uint32_t> writing_{nobody()};
     const uint64_t serial_; // never the same twice in a process
     record *first_ = nullptr;
     const steps::thread_key key_;
@@ -163,7 +181,8 @@ private:
 
 // Looks where the thread was last only, as that takes no call: who used another
 // cache since goes by prepare().
-[[gnu::always_inline]] inline references::reader::reader(references &of)
+[[gnu::always_inline]] inline references::reader::reader(references &of,
+                                                         looks how)
 {
     const current now = of_this_thread;
     if (now.owner != of.serial_) [[unlikely]] {
@@ -171,14 +190,17 @@ private:
         return;
     }
     me_ = now.mine;
+    if (me_ == nullptr) {
+        __builtin_unreachable(); // who uses the reader asks once less
+    }
     if (!LEFT_OUT(reader_mark)) {
         me_->reading.store(1, fence::store_order);
     }
     if (!LEFT_OUT(reader_fence)) {
-        fence::light();
+        fence::light_if_asymmetric();
     }
-    if (of.writing_.load(fence::load_order) != 0 && !LEFT_OUT(reader_look))
-        [[unlikely]] {
+    if (of.writing_.load(fence::load_order) != nothing &&
+        !(how == both_looks && of.may_read())) [[unlikely]] {
         me_->reading.store(0, fence::store_order);
         me_ = nullptr;
         return;
