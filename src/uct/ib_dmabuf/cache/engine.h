@@ -7,6 +7,7 @@
 #include "counters.h"
 #include "failures.h"
 #include "memory_run.h"
+#include "ranges.h"
 #include "refusals.h"
 #include "release_log.h"
 #include <array>
@@ -83,10 +84,10 @@ struct pending {
     bool insists() const { return exact && persistent; }
 };
 
-// Of which NICs users may keep what was retired, and where all of that lies.
+// Of which NICs users may keep what was retired, and where that lies.
 struct kept_regions {
     nic_set nics;
-    span range;
+    ranges where;
 };
 
 // The inside of a cache. Functions that take a `guard` are called with the

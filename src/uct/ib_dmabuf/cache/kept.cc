@@ -2,7 +2,8 @@
 #include "engine.h"
 
 // Users may keep regions in a cache of theirs, where no use of them is seen.
-// What must not be used any more, or stands in the way, is asked back.
+// What must not be used any more, or stands in the way, is asked back. What
+// they keep of other memory they would have to register anew.
 namespace ucx_ib_dmabuf {
 
 // The NIC stays until ask_back() is over.
@@ -11,8 +12,7 @@ void engine::keep(guard &, kept_regions *result, const cached_region *e)
     nic_slot &slot = nics_[e->nic];
     if (slot.kept) {
         slot.busy += !result->nics[e->nic];
-        result->range =
-            result->nics.none() ? e->bytes : hull(result->range, e->bytes);
+        result->where.add(e->bytes);
         result->nics.set(e->nic);
     }
 }
@@ -33,7 +33,9 @@ void engine::ask_back(const kept_regions &kept)
     }
     for (nic_id nic = 0; nic < max_nics; ++nic) {
         if (kept.nics[nic]) {
-            nics_[nic].nic->let_go(kept.range.lo, kept.range.size());
+            for (const span &each : kept.where) {
+                nics_[nic].nic->let_go(each.lo, each.size());
+            }
             guard locked(lock_);
             --nics_[nic].busy;
         }

@@ -29,6 +29,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/pieces.h \
     src/uct/ib_dmabuf/cache/provider.h \
     src/uct/ib_dmabuf/cache/quick.h \
+    src/uct/ib_dmabuf/cache/ranges.h \
     src/uct/ib_dmabuf/cache/reclaim/fence.cc \
     src/uct/ib_dmabuf/cache/reclaim/fence.h \
     src/uct/ib_dmabuf/cache/reclaim/references.cc \
