@@ -180,7 +180,7 @@ TEST_F(test_md, release_of_the_memory_deregisters_at_once)
     EXPECT_EQ(before, count_regions());
 }
 
-TEST_F(test_md, a_region_in_use_outlives_its_memory)
+TEST_F(test_md, a_region_in_use_ends_with_its_last_user)
 {
     gpu::buffer buffer(4 * mib);
     const int before = count_regions();
@@ -188,7 +188,7 @@ TEST_F(test_md, a_region_in_use_outlives_its_memory)
 
     ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
     buffer.release();
-    EXPECT_EQ(before + 1, count_regions());
+    EXPECT_EQ(before + this_generation().left_in_use, count_regions());
     md_.dereg(memh);
     EXPECT_EQ(before, count_regions());
 }
@@ -234,9 +234,12 @@ TEST_F(test_md, one_operation_is_staged_if_registration_fails)
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     uct_mem_h memh = nullptr;
 
-    ASSERT_EQ(UCS_OK,
+    ASSERT_EQ(this_generation().for_one,
               reg_for_one(reinterpret_cast<void *>(buffer.address() + 5), mib,
                           &memh));
+    if (memh == nullptr) {
+        return;
+    }
     EXPECT_NE(0u, keys_of(memh).lkey);
     EXPECT_EQ(keys_of(memh).rkey, static_cast<uint32_t>(md_.pack(memh)));
     md_.dereg(memh);
@@ -258,8 +261,11 @@ TEST_F(test_md, staging_stops_at_the_end_of_the_allocation)
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     uct_mem_h memh = nullptr;
 
-    ASSERT_EQ(UCS_OK, reg_for_one(buffer.pointer(), 2 * mib, &memh));
-    md_.dereg(memh);
+    ASSERT_EQ(this_generation().for_one,
+              reg_for_one(buffer.pointer(), 2 * mib, &memh));
+    if (memh != nullptr) {
+        md_.dereg(memh);
+    }
 }
 
 TEST_F(test_md, lasting_registration_fails_with_an_error)
@@ -293,8 +299,11 @@ TEST_F(test_md, nothing_that_may_last_is_staged)
     }
     EXPECT_EQ(nullptr, memh);
     // One that was staged says nothing of the next one.
-    ASSERT_EQ(UCS_OK, reg_for_one(buffer.pointer(), mib, &memh));
-    md_.dereg(memh);
+    ASSERT_EQ(this_generation().for_one,
+              reg_for_one(buffer.pointer(), mib, &memh));
+    if (memh != nullptr) {
+        md_.dereg(memh);
+    }
     EXPECT_EQ(UCS_ERR_UNSUPPORTED,
               md_.reg(buffer.pointer(), mib, for_one, &memh));
 }
