@@ -23,6 +23,7 @@
     _(last_sum)      /* regions are claimed without adding up */               \
     _(released_mark) /* an event does not mark registrations being made */     \
     _(released_look) /* ... or nobody looks for the mark */                    \
+    _(dropped_mark)  /* a NIC that fails does not mark registrations */        \
     _(log_look)      /* the description may be older than a release */
 
 namespace interleave {

@@ -205,6 +205,40 @@ struct two_misses : with_memory {
     }
 };
 
+// What a NIC had registered it does not reach any more.
+struct failing_nic : with_memory {
+    failing_nic()
+    {
+        add(nothing, [this] {
+            use(A);
+            use(A);
+        });
+        add(nothing, [this] {
+            lose(0);
+            use(A);
+        });
+    }
+};
+
+// ... nor what was being registered with it for another one.
+struct failing_companion : with_memory {
+    failing_companion()
+    {
+        alloc(A + granule, granule);
+        alloc(A + 2 * granule, granule);
+        add(
+            [this] {
+                use(A, 1, 1);
+                use(A + 2 * granule, 1, 1);
+            },
+            [this] { use(A + granule); });
+        add(nothing, [this] {
+            lose(1);
+            use(A + granule, 1, 1);
+        });
+    }
+};
+
 } // namespace
 
 const std::vector<named_scenario> hit_scenarios{
@@ -222,6 +256,8 @@ const std::vector<named_scenario> hit_scenarios{
     SCENARIO(registration_and_event, 3),
     SCENARIO(registration_and_replacement, 3),
     SCENARIO(two_misses, 3),
+    SCENARIO(failing_nic, 2),
+    SCENARIO(failing_companion, 2),
 };
 
 } // namespace interleave

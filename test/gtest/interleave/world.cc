@@ -113,15 +113,25 @@ void world::replace(uintptr_t base)
     gpu_.alloc(base, size);
 }
 
+void world::lose(unsigned nic)
+{
+    std::set<uint64_t> lost;
+    nics_[nic].each(
+        [&](const fakes::registration &each) { lost.insert(each.mapping); });
+    cache_->drop(nic);
+    lost_[nic].merge(lost);
+}
+
 // nullptr if there is no memory, or no room.
 const region *world::take(uintptr_t address, size_t length, unsigned nic)
 {
     std::set<uint64_t> gone = gone_;
     gone.insert(replaced_.begin(), replaced_.end());
-    const region *got   = nullptr;
-    bool &excused       = excused_[the_machine.self()];
-    excused             = releasing_ > 0;
-    ucs_status_t status = cache_->get(nic, address, length, &got);
+    const std::set<uint64_t> lost = lost_[nic];
+    const region *got             = nullptr;
+    bool &excused                 = excused_[the_machine.self()];
+    excused                       = releasing_ > 0;
+    ucs_status_t status           = cache_->get(nic, address, length, &got);
     expect(
         status == UCS_OK || status == UCS_ERR_NO_ELEM ||
             (status == UCS_ERR_EXCEEDS_LIMIT && limited_) ||
@@ -137,6 +147,7 @@ const region *world::take(uintptr_t address, size_t length, unsigned nic)
                address + length <= what->address + what->length &&
                what->with == &nics_[nic],
            "what was given out is of another address, or NIC");
+    expect(!lost.contains(what->mapping), "given out after the NIC lost it");
     for (const fakes::piece &each : what->pieces) {
         const bool wanted =
             address < each.base + each.size && each.base < address + length;

@@ -45,6 +45,8 @@ protected:
     void flush();
     // Other memory is at the address, and no event tells.
     void replace(uintptr_t base);
+    // The NIC loses what it has registered, and the cache hears of it.
+    void lose(unsigned nic);
     const region *take(uintptr_t address, size_t length = 1, unsigned nic = 0);
     void give(const region *used);
     void use(uintptr_t address, size_t length = 1, unsigned nic = 0)
@@ -69,6 +71,7 @@ private:
     fakes::nic nics_[2] = {fakes::nic(gpu_), fakes::nic(gpu_)};
     std::set<uint64_t> gone_;     // identities whose event is over
     std::set<uint64_t> replaced_; // without one
+    std::set<uint64_t> lost_[2];  // mappings that a NIC has lost
     unsigned releasing_ = 0; // whose memory is gone, and the event isn't over
     // The thread may be refused because of one of those: another one's export
     // failed meanwhile, or its own does.

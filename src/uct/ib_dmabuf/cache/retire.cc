@@ -205,7 +205,7 @@ void engine::drop(nic_id nic)
     {
         guard locked(lock_);
         for (pending *work = pending_; work != nullptr; work = work->next) {
-            work->released |= (work->nic == nic) || work->nics[nic];
+            work->released |= work->nics[nic] && !LEFT_OUT(dropped_mark);
         }
         nics_[nic].index.each(everything,
                               [&](cached_region *e) { gone.push(e); });
