@@ -44,6 +44,7 @@ test_gtest_md_test_lasting_LDADD   = -lgtest_main $(GTEST_LIBS) -lucp -lucs -ldl
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/handle_params.h \
     test/gtest/md/memory_domain.h \
+    test/gtest/md/test_hostile.cc \
     test/gtest/md/test_keys.cc \
     test/gtest/md/test_md.cc \
     test/lab/soft_roce.cc \

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What no caller should do, and some do: it ends with an error or does what it
+// can, and leaves nothing behind. In the lab, on each UCX.
+#include "handle_params.h"
+#include "memory_domain.h"
+#include <common/fds.h>
+#include <common/gpu.h>
+#include <gtest/gtest.h>
+#include <lab/rxe_dmabuf.h>
+#include <optional>
+#include <thread>
+
+namespace {
+
+constexpr size_t mib = 1 << 20;
+
+class test_hostile : public ::testing::Test {
+protected:
+    void SetUp() override
+    {
+        gpu::use();
+        regions_ = count_regions();
+        fds_     = count_fds();
+        md_.emplace();
+    }
+    // With all memory released before.
+    void TearDown() override
+    {
+        md_.reset();
+        EXPECT_EQ(regions_, count_regions());
+        EXPECT_EQ(0u, live()) << "left to the kernel, when the device closed";
+        EXPECT_EQ(fds_, count_fds());
+    }
+
+    static uint64_t live()
+    {
+        rxe_dmabuf_counters_t counters{};
+        reinterpret_cast<decltype(rxe_dmabuf_counters) *>(
+            dlsym(RTLD_DEFAULT, "rxe_dmabuf_counters"))(&counters);
+        return counters.live;
+    }
+    static void *pointer(uintptr_t address)
+    {
+        return reinterpret_cast<void *>(address);
+    }
+    // Registered and given back, or refused.
+    bool takes(void *address, size_t length, unsigned flags)
+    {
+        uct_mem_h memh            = nullptr;
+        const ucs_status_t status = md_->reg(address, length, flags, &memh);
+
+        EXPECT_EQ(status == UCS_OK, memh != nullptr);
+        if (status == UCS_OK) {
+            md_->dereg(memh);
+        }
+        return status == UCS_OK;
+    }
+
+    std::optional<memory_domain> md_;
+
+private:
+    int regions_ = 0, fds_ = 0;
+};
+
+constexpr unsigned quietly =
+    UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS;
+
+TEST_F(test_hostile, ranges_that_are_none)
+{
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t end = buffer.address() + buffer.size();
+
+    EXPECT_FALSE(takes(buffer.pointer(), 0, quietly));
+    EXPECT_FALSE(takes(buffer.pointer(), SIZE_MAX, quietly));
+    EXPECT_FALSE(takes(pointer(end - 1), SIZE_MAX - end + 1, quietly));
+    EXPECT_FALSE(takes(pointer(end - 4096), 8192, quietly));
+    EXPECT_FALSE(takes(pointer(UINTPTR_MAX - 1), 1, quietly));
+    EXPECT_TRUE(takes(pointer(end - 1), 1, quietly));
+}
+
+// Flags that a UCX does not have are nothing to it.
+TEST_F(test_hostile, each_flag_by_itself)
+{
+    gpu::buffer buffer(4 * mib);
+
+    for (unsigned bit = 0; bit < 32; ++bit) {
+        constexpr unsigned gva = 11; // UCT_MD_MEM_GVA: all of the memory
+        if (bit != gva) {
+            EXPECT_TRUE(takes(buffer.pointer(), mib, quietly | (1u << bit)))
+                << "bit " << bit;
+        }
+    }
+    EXPECT_TRUE(takes(buffer.pointer(), mib, ~(1u << 11)));
+}
+
+TEST_F(test_hostile, a_domain_is_closed_with_memory_registered)
+{
+    gpu::buffer buffer(4 * mib), other(4 * mib);
+    std::vector<char> host(mib);
+
+    md_->reg(buffer.address(), mib);
+    md_->reg(buffer.address() + mib, mib);
+    md_->pack(md_->reg(other.address(), mib));
+    md_.reset();
+    md_.emplace();
+    EXPECT_TRUE(takes(buffer.pointer(), mib, quietly));
+}
+
+TEST_F(test_hostile, a_handle_outlives_its_memory_and_what_comes_after_it)
+{
+    auto buffer             = std::make_unique<gpu::buffer>(4 * mib);
+    const uintptr_t address = buffer->address();
+    uct_mem_h stale         = md_->reg(address, mib);
+    const uint32_t key      = keys_of(stale).lkey;
+
+    buffer.reset();
+    buffer            = std::make_unique<gpu::buffer>(4 * mib);
+    uct_mem_h renewed = md_->reg(buffer->address(), mib);
+    if (buffer->address() == address) {
+        EXPECT_TRUE((key != keys_of(renewed).lkey) ||
+                    (this_generation().left_in_use == 0));
+    }
+    md_->dereg(stale);
+    EXPECT_NE(0u, md_->pack(renewed));
+    md_->dereg(renewed);
+}
+
+// One thread's memory comes and goes while others register it, as far as it is
+// there, pack keys of it and give it back.
+TEST_F(test_hostile, memory_goes_while_it_is_registered)
+{
+    const uintptr_t address = gpu::buffer(4 * mib).address();
+    std::atomic<bool> over{false};
+    std::atomic<unsigned> good{0};
+    std::vector<std::thread> users;
+
+    for (unsigned i = 0; i < 3; ++i) {
+        users.emplace_back([&, i] {
+            gpu::use();
+            while (!over) {
+                uct_mem_h memh = nullptr;
+                uint64_t key[8];
+                if (md_->reg(pointer(address + i * mib), mib, quietly, &memh) ==
+                    UCS_OK) {
+                    uct_md_mkey_pack(md_->get(), memh, key);
+                    md_->dereg(memh);
+                    ++good;
+                }
+            }
+        });
+    }
+    for (unsigned round = 0; (round < 100) || (good < 100); ++round) {
+        gpu::buffer buffer(4 * mib);
+        EXPECT_EQ(address, buffer.address());
+        takes(buffer.pointer(), mib, quietly);
+        std::this_thread::yield();
+    }
+    over = true;
+    for (std::thread &each : users) {
+        each.join();
+    }
+}
+
+} // namespace
