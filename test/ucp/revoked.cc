@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory of the GPU's is where it was, but the NIC does not reach it any more:
-// its exporter has revoked what was registered. The operation that comes to it
-// fails with UCX's error; those on a new endpoint work.
+// its exporter has revoked what was registered, or with "lies" as an argument,
+// access fails on the way. The operation that comes to it fails with UCX's
+// error; those on a new endpoint work, or end with an error before they send
+// anything: "ends" says that this UCX cannot stage what is refuted then.
 #include "two_processes.h"
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <dlfcn.h>
+#include <fstream>
 #include <lab/rxe_dmabuf.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +24,7 @@ constexpr size_t length = 1 << 20;
 struct job {
     initiator &by;
     std::mt19937_64 &random;
+    bool stages; // where nothing can be registered any more
 };
 
 template <class Function>
@@ -99,30 +104,64 @@ void expect(bool good, const char *what)
     }
 }
 
-void fail_and_go_on(job &in, operation *run, memory kind)
+// The lab's kernel refuses access, or does not.
+void set_lie(const char *what)
+{
+    std::ofstream file("/sys/module/rdma_rxe/parameters/lie");
+    file << what << std::endl;
+    expect(file.good(), "the lab does not lie");
+}
+
+enum class trouble {
+    revoked, // what is registered
+    passing, // access fails, and does not after that
+    lasting,
+};
+
+void begin(trouble what)
+{
+    if (what == trouble::revoked) {
+        const auto revoke =
+            of_preload<decltype(rxe_dmabuf_revoke)>("rxe_dmabuf_revoke");
+        expect(revoke() > 0, "nothing was revoked");
+    } else {
+        set_lie("fail");
+    }
+}
+
+void expect_failure(job &in, operation *run, const gpu::buffer &mine,
+                    std::initializer_list<ucs_status_t> with)
+{
+    remote_memory theirs(in.by, in.random, memory::host, length, 64);
+    const ucs_status_t status = status_of(in.by, run, mine.pointer(), theirs);
+
+    if (std::find(with.begin(), with.end(), status) == with.end()) {
+        throw std::runtime_error(
+            std::string("what does not reach the memory ended with ") +
+            ucs_status_string(status));
+    }
+}
+
+void fail_and_go_on(job &in, operation *run, memory kind, trouble what)
 {
     const gpu::buffer mine(length, kind);
-    const auto revoke =
-        of_preload<decltype(rxe_dmabuf_revoke)>("rxe_dmabuf_revoke");
 
     run_and_compare(in, run, mine);
     const uint64_t before = registered().registrations;
     run_and_compare(in, run, mine);
     expect(registered().registrations == before,
            "what is registered is not used again");
-    expect(revoke() > 0, "nothing was revoked");
-    {
-        remote_memory theirs(in.by, in.random, memory::host, length, 64);
-        const ucs_status_t status =
-            status_of(in.by, run, mine.pointer(), theirs);
-        // The first that is told may be what was queued behind it.
-        if ((status != UCS_ERR_IO_ERROR) && (status != UCS_ERR_CANCELED)) {
-            throw std::runtime_error(
-                std::string("with what is revoked it ended with ") +
-                ucs_status_string(status));
-        }
+    begin(what);
+    // The first that is told may be what was queued behind it.
+    expect_failure(in, run, mine, {UCS_ERR_IO_ERROR, UCS_ERR_CANCELED});
+    if (what == trouble::passing) {
+        set_lie("");
     }
     in.by.connect_anew();
+    if ((what == trouble::lasting) && !in.stages) {
+        expect_failure(in, run, mine, {UCS_ERR_UNSUPPORTED});
+        return;
+    }
     run_and_compare(in, run, mine);
     expect(registered().registrations > before, "nothing was registered anew");
 }
@@ -131,24 +170,32 @@ struct test_case {
     const char *name;
     operation *run;
     memory kind;
+    trouble what;
 };
 
-const test_case cases[] = {
-    {"a put", put, memory::device},
-    {"a get", get, memory::device},
-    {"a put, mapped memory", put, memory::vmm},
+const test_case revoked_cases[] = {
+    {"a put", put, memory::device, trouble::revoked},
+    {"a get", get, memory::device, trouble::revoked},
+    {"a put, mapped memory", put, memory::vmm, trouble::revoked},
 };
 
-bool run_cases(int fd)
+// The last one is never over.
+const test_case lying_cases[] = {
+    {"a put, for once", put, memory::device, trouble::passing},
+    {"a get, for once", get, memory::device, trouble::passing},
+    {"a put, from now on", put, memory::device, trouble::lasting},
+};
+
+bool run_cases(int fd, std::span<const test_case> cases, bool stages)
 {
     channel orders(fd);
     std::mt19937_64 random(1);
     initiator by(orders, true);
-    job in = {by, random};
+    job in = {by, random, stages};
 
     for (const test_case &one : cases) {
         try {
-            fail_and_go_on(in, one.run, one.kind);
+            fail_and_go_on(in, one.run, one.kind, one.what);
             printf("ok - %s\n", one.name);
         } catch (const std::exception &failed) {
             printf("not ok - %s: %s\n", one.name, failed.what());
@@ -160,12 +207,17 @@ bool run_cases(int fd)
     return true;
 }
 
-int main()
+int main(bool lies, bool stages)
 {
     int orders        = -1;
     const pid_t other = fork_other(&orders);
 
-    if (!run_cases(orders)) {
+    const bool good = lies ? run_cases(orders, lying_cases, stages)
+                           : run_cases(orders, revoked_cases, stages);
+    if (lies) {
+        set_lie("");
+    }
+    if (!good) {
         _exit(1);
     }
     int status = 0;
@@ -177,10 +229,13 @@ int main()
 } // namespace
 } // namespace ucx_ib_dmabuf::test
 
-int main()
+int main(int argc, char **argv)
 {
     try {
-        return ucx_ib_dmabuf::test::main();
+        const auto has = [&](int i, const char *argument) {
+            return (argc > i) && (strcmp(argv[i], argument) == 0);
+        };
+        return ucx_ib_dmabuf::test::main(has(1, "lies"), !has(2, "ends"));
     } catch (const std::exception &failed) {
         fprintf(stderr, "%s\n", failed.what());
         return 1;

@@ -6,6 +6,7 @@ endif
 test_gtest_prove_test_proof_SOURCES = \
     test/gtest/prove/lying_wire.h \
     test/gtest/prove/test_node_file.cc \
+    test/gtest/prove/test_path_facts.cc \
     test/gtest/prove/test_proof.cc \
     test/gtest/prove/test_proofs.cc
 test_gtest_prove_test_proof_LDADD = libib_dmabuf_prove.la \

@@ -76,11 +76,21 @@ public:
     enum class outcome { fine, dropped, error };
     std::function<outcome(const access &)> lie;
     bool lies_of_host = false;
+    bool atomic       = true; // it has them
+    unsigned silent   = 0;    // says nothing of so many
     unsigned carried  = 0;
     unsigned atomics  = 0;
 
+    bool has_atomics() const override { return atomic; }
+    bool is_silent() const override { return said_nothing_; }
+
     std::optional<text> carry(std::span<const transfer> all) override
     {
+        said_nothing_ = silent > 0;
+        if (said_nothing_) {
+            --silent;
+            return text("no answer");
+        }
         for (const transfer &one : all) {
             if (!carry(one)) {
                 return text("remote access error");
@@ -91,6 +101,8 @@ public:
     }
 
 private:
+    bool said_nothing_ = false;
+
     outcome ask(const transfer &one, bool is_local, bool is_read,
                 uint8_t *bytes)
     {
@@ -143,16 +155,41 @@ struct bench {
     lying_wire nic;
     std::vector<uint64_t> host = std::vector<uint64_t>(proof_host_size / 8);
 
-    verdict prove(bool atomics = true)
+    unsigned connections = 0;
+    unsigned ports       = 100; // how many of them there may be
+
+    // A wire to the same NIC.
+    class line final : public wire {
+    public:
+        explicit line(lying_wire &to) : to_(to) {}
+        bool has_atomics() const override { return to_.has_atomics(); }
+        bool is_silent() const override { return to_.is_silent(); }
+        std::optional<text> carry(std::span<const transfer> all) override
+        {
+            // An error has ended it.
+            auto failure = ended_ ? text("flushed") : to_.carry(all);
+            ended_       = failure.has_value();
+            return failure;
+        }
+
+    private:
+        lying_wire &to_;
+        bool ended_ = false;
+    };
+
+    verdict prove()
     {
         const place at{reinterpret_cast<uintptr_t>(host.data()), host_key,
                        host_key + 100};
-        const verdict result =
-            ucx_ib_dmabuf::prove(nic, gpu, gpu.at(), at, atomics);
-        const std::optional<text> wrong = (result.what == finding::refuted)
-                                              ? prove_host(nic, gpu, at)
-                                              : std::nullopt;
-        return wrong ? not_the_path(*wrong) : result;
+        return ucx_ib_dmabuf::prove(
+            [this]() -> connection {
+                if (connections == ports) {
+                    return {nullptr, "there is none"};
+                }
+                ++connections;
+                return {std::make_unique<line>(nic), nullptr};
+            },
+            gpu, gpu.at(), at);
     }
 };
 

@@ -281,12 +281,12 @@ TEST_F(test_node_file, only_what_carries_is_kept_and_once_believes_it)
     uint64_t calls   = 0;
     const auto asked = [&](finding now, bool once) {
         proofs process(&node, once);
-        const finding found = process.ask(path, [&] {
-            return process.ask_node(first_, [&] {
+        const finding found = process.ask(
+            path, [&] { return first_; },
+            [&] {
                 ++calls;
                 return verdict{now, "a test"};
             });
-        });
         const uint64_t made = (now == finding::unknown) ? 0 : calls;
         EXPECT_EQ(made, process.made()) << "what is kept is not made";
         calls = 0;
@@ -301,6 +301,45 @@ TEST_F(test_node_file, only_what_carries_is_kept_and_once_believes_it)
     EXPECT_EQ(finding::refuted, asked(finding::refuted, true)); // was dropped
     EXPECT_EQ(finding::carries, asked(finding::carries, false));
     EXPECT_EQ(finding::carries, asked(finding::refuted, true));
+}
+
+// By which all of its paths may be meant, and nobody else's.
+TEST_F(test_node_file, what_is_doubted_is_found_out_anew)
+{
+    const node_file node(folder_);
+    proofs process(&node, true);
+    unsigned calls = 0;
+    const auto ask = [&](const char *nic, const std::string &key, finding now) {
+        return process.ask(
+            {nic, 0, ladder_step::standard, ""}, [&] { return key; },
+            [&] {
+                ++calls;
+                return verdict{now, "a test"};
+            });
+    };
+
+    node.keep(first_);
+    EXPECT_EQ(finding::carries, ask("nic0", first_, finding::refuted));
+    EXPECT_EQ(finding::carries, ask("nic1", second_, finding::carries));
+    EXPECT_EQ(1u, calls);
+    process.doubt("nic0");
+    EXPECT_FALSE(node.has(first_)) << "other processes would trust it";
+    EXPECT_TRUE(node.has(second_));
+    EXPECT_EQ(finding::carries, ask("nic1", second_, finding::refuted));
+    EXPECT_EQ(1u, calls);
+
+    node.keep(first_); // by another process, which has seen no error
+    EXPECT_EQ(finding::carries, ask("nic0", first_, finding::carries));
+    EXPECT_EQ(2u, calls) << "it is not believed";
+    process.doubt("nic0");
+    node.keep(first_);
+    EXPECT_EQ(finding::unknown, ask("nic0", first_, finding::unknown));
+    EXPECT_FALSE(node.has(first_));
+    EXPECT_EQ(finding::refuted, ask("nic0", first_, finding::refuted));
+    process.doubt("nic0");
+    EXPECT_EQ(finding::refuted, ask("nic0", first_, finding::carries))
+        << "what is refuted stays so";
+    EXPECT_EQ(4u, calls);
 }
 
 } // namespace

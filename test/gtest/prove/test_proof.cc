@@ -28,7 +28,9 @@ TEST(test_proof, a_good_path_carries)
 
     EXPECT_EQ(finding::carries, good.prove().what);
     EXPECT_EQ(2u, good.nic.atomics) << "host memory's first";
-    EXPECT_EQ(finding::carries, good.prove(false).what);
+    EXPECT_EQ(1u, good.connections);
+    good.nic.atomic = false;
+    EXPECT_EQ(finding::carries, good.prove().what);
     EXPECT_EQ(2u, good.nic.atomics);
 }
 
@@ -132,7 +134,8 @@ TEST(test_proof, atomics_that_are_lost_or_fail)
             return (it.what == verb::fetch_add) ? what : outcome::fine;
         };
         expect_refuted(of, "an atomic addition to GPU memory");
-        EXPECT_EQ(finding::carries, of.prove(false).what);
+        of.nic.atomic = false;
+        EXPECT_EQ(finding::carries, of.prove().what);
     }
 }
 
@@ -159,6 +162,43 @@ TEST(test_proof, what_fails_with_host_memory_too_is_no_fault_of_the_path)
         return it.is_read ? outcome::fine : outcome::dropped;
     };
     EXPECT_EQ(finding::unknown, of.prove().what);
+}
+
+// Of a machine that was stopped for a while, say.
+TEST(test_proof, who_does_not_answer_is_asked_once_more)
+{
+    bench of;
+
+    of.nic.silent = 1;
+    EXPECT_EQ(finding::carries, of.prove().what);
+    EXPECT_EQ(2u, of.connections);
+    of.nic.silent = 2; // and host memory is carried
+    EXPECT_EQ(finding::refuted, of.prove().what);
+    of.nic.silent = 3;
+    EXPECT_EQ(finding::unknown, of.prove().what);
+    EXPECT_EQ(0u, of.nic.silent);
+}
+
+TEST(test_proof, an_error_is_found_once_and_looked_at_with_host_memory)
+{
+    bench of;
+
+    of.nic.lie = [](const access &) { return outcome::error; };
+    EXPECT_EQ(finding::refuted, of.prove().what);
+    EXPECT_EQ(2u, of.connections);
+}
+
+TEST(test_proof, without_a_wire_nothing_is_found_out)
+{
+    for (const unsigned ports : {0, 1}) { // none, or none for host memory
+        bench of;
+        of.ports            = ports;
+        of.nic.lie          = [](const access &) { return outcome::error; };
+        const verdict found = of.prove();
+        EXPECT_EQ(finding::unknown, found.what);
+        EXPECT_STREQ("there is none", found.why.c_str());
+        EXPECT_FALSE(found.for_the_nic);
+    }
 }
 
 TEST(test_proof, a_driver_that_does_not_copy_refutes_nothing)

@@ -19,6 +19,13 @@ namespace {
 
 const proofs::path first{"nic0", 0, ladder_step::standard, ""};
 
+// Where nothing is kept for the node.
+std::string nowhere()
+{
+    ADD_FAILURE() << "nobody wants to know";
+    return {};
+}
+
 TEST(test_proofs, each_path_is_proven_once)
 {
     proofs all;
@@ -30,12 +37,12 @@ TEST(test_proofs, each_path_is_proven_once)
 
     ::testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(finding::carries, all.ask(first, prove));
+        EXPECT_EQ(finding::carries, all.ask(first, nowhere, prove));
         for (const proofs::path &other :
              {proofs::path{"nic1", 0, ladder_step::standard, ""},
               proofs::path{"nic0", 1, ladder_step::standard, ""},
               proofs::path{"nic0", 0, ladder_step::pcie, ""}}) {
-            EXPECT_EQ(finding::refuted, all.ask(other, prove));
+            EXPECT_EQ(finding::refuted, all.ask(other, nowhere, prove));
         }
     }
     EXPECT_EQ(4, calls);
@@ -58,11 +65,12 @@ TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
     };
 
     for (int gpu : {0, 1, 0, 1}) {
-        EXPECT_EQ(finding::unknown,
-                  all.ask({"nic0", gpu, ladder_step::standard, ""}, prove));
+        EXPECT_EQ(
+            finding::unknown,
+            all.ask({"nic0", gpu, ladder_step::standard, ""}, nowhere, prove));
     }
     EXPECT_EQ(1, calls);
-    all.ask({"nic1", 0, ladder_step::standard, ""}, prove);
+    all.ask({"nic1", 0, ladder_step::standard, ""}, nowhere, prove);
     EXPECT_EQ(2, calls);
 }
 
@@ -72,13 +80,35 @@ TEST(test_proofs, what_cannot_be_found_out_is_asked_again_a_few_times)
     int calls = 0;
 
     for (int i = 0; i < 10; ++i) {
-        EXPECT_EQ(finding::unknown, all.ask(first, [&]() -> verdict {
+        EXPECT_EQ(finding::unknown, all.ask(first, nowhere, [&]() -> verdict {
             ++calls;
             throw std::bad_alloc();
         }));
     }
     EXPECT_EQ(3, calls);
     EXPECT_EQ(0u, all.made());
+}
+
+// What it has shown is of before that.
+TEST(test_proofs, an_error_during_a_proof_has_it_done_again)
+{
+    proofs all;
+    int calls        = 0;
+    const auto prove = [&] {
+        if (++calls <= 2) {
+            all.doubt("nic0");
+        }
+        return verdict{calls == 4 ? finding::refuted : finding::carries, ""};
+    };
+
+    all.doubt("nic1");
+    EXPECT_EQ(finding::carries, all.ask(first, nowhere, prove));
+    EXPECT_EQ(3, calls);
+    EXPECT_EQ(finding::carries, all.ask(first, nowhere, prove));
+    all.doubt("nic0");
+    EXPECT_EQ(finding::refuted, all.ask(first, nowhere, prove));
+    EXPECT_EQ(4, calls);
+    EXPECT_EQ(1u, all.refuted());
 }
 
 TEST(test_proofs, threads_wait_for_their_own_path_only)
@@ -90,7 +120,7 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
     std::vector<std::thread> threads;
 
     threads.emplace_back([&] {
-        all.ask(first, [&] {
+        all.ask(first, nowhere, [&] {
             ++calls;
             begun.release();
             go_on.acquire();
@@ -100,7 +130,7 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
     begun.acquire();
     for (int i = 0; i < count; ++i) {
         threads.emplace_back([&] {
-            EXPECT_EQ(finding::carries, all.ask(first, [&] {
+            EXPECT_EQ(finding::carries, all.ask(first, nowhere, [&] {
                 ++calls;
                 return verdict{finding::refuted, ""};
             }));
@@ -109,7 +139,7 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
     }
     // Would hang if it waited.
     EXPECT_EQ(finding::carries,
-              all.ask({"nic1", 0, ladder_step::standard, ""}, [] {
+              all.ask({"nic1", 0, ladder_step::standard, ""}, nowhere, [] {
                   return verdict{finding::carries, ""};
               }));
     EXPECT_EQ(0, over);
@@ -126,10 +156,10 @@ TEST(test_proofs, a_child_of_fork_waits_for_nobody)
     proofs all;
     int status = -1;
 
-    all.ask(first, [&] {
+    all.ask(first, nowhere, [&] {
         const pid_t child = fork();
         if (child == 0) {
-            const finding found = all.ask(first, [] {
+            const finding found = all.ask(first, nowhere, [] {
                 return verdict{finding::carries, ""};
             });
             _exit(found == finding::carries ? 0 : 1);

@@ -261,6 +261,7 @@ void memory_domain::failed(ucs_status_t status) noexcept
     log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "
               "registered anew for what follows",
               device_.name(), ucs_status_string(status));
+    device_.doubt(); // before what is dropped is registered anew
     cache_.drop(id_);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
-#include "../host/host.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
@@ -58,15 +57,6 @@ protection_domain pd_for_ladder(const protection_domain &pd, bool by_uct_ib)
 
 } // namespace
 
-// Another UCX may choose another mapping by itself, and relaxed order is a
-// property of the region.
-static std::string how_it_registers(int access, const original_domain *by)
-{
-    return format("access%x,%s", static_cast<unsigned>(access),
-                  (by != nullptr) ? by->copy().version().c_str() : "verbs")
-        .c_str();
-}
-
 std::mutex nic::mutex_;
 
 nic::nic(const protection_domain &pd, const keys_layout &layout,
@@ -75,7 +65,6 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
     : pd_(pd), layout_(layout),
       access_(all_access | (relaxed_order ? IBV_ACCESS_RELAXED_ORDERING : 0)),
       by_uct_ib_(by_uct_ib), gpu_(gpu), proven_(proven),
-      how_(how_it_registers(access_, by_uct_ib)),
       ladder_(pd_for_ladder(pd, by_uct_ib != nullptr),
               (proven != nullptr) ? this : nullptr),
       copies_(gpu, pd, all_access)

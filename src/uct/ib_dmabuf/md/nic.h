@@ -46,6 +46,9 @@ public:
     {
         when_refuted_ = std::move(what);
     }
+    // An operation of the device's has failed: which memory it reaches is to be
+    // proven anew.
+    void doubt() noexcept;
     // Whether memory of any GPU is known not to be carried.
     bool has_refuted() const { return ladder_.has_refuted(); }
 
@@ -108,10 +111,10 @@ private:
     ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
                                uintptr_t address, size_t length,
                                registration *made);
+    std::string how_it_registers() const;
     std::optional<bool> carries(ladder_step step, int gpu,
                                 dmabuf_registration &by) noexcept override;
     verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
-    verdict prove_piece(std::unique_ptr<loopback> with, const place &piece);
     void end(const registration &ended);
     registration *find(void *handle);
 
@@ -121,7 +124,6 @@ private:
     const original_domain *const by_uct_ib_;
     gpu_vendor &gpu_;
     proofs *const proven_;
-    const std::string how_; // it registers: with which access, and who
     std::atomic<bool> used_unproven_{false};
     std::function<void()> when_refuted_;
     ladder ladder_;

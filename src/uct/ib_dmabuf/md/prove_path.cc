@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../cache/exports.h"
+#include "../host/host.h"
 #include "../prove/loopback.h"
 #include "../prove/path_facts.h"
 #include "../verbs/dmabuf_mr.h"
@@ -7,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 
 // What a proof needs of a NIC and a GPU, all of it for the time of the proof.
 namespace ucx_ib_dmabuf {
@@ -53,36 +55,27 @@ private:
 
 } // namespace
 
-verdict nic::prove_piece(std::unique_ptr<loopback> with, const place &piece)
+// Another UCX may choose another mapping by itself, and relaxed order is a
+// property of the region.
+std::string nic::how_it_registers() const
 {
-    const host_pages host(pd_, access_);
-
-    if (!host.registered()) {
-        return {finding::unknown, "host memory cannot be registered"};
-    }
-    const verdict result =
-        prove(*with, gpu_, piece, host.at(), with->has_atomics());
-    if (result.what == finding::refuted) { // or is it the NIC itself?
-        with.reset(); // it may still be at work in the same memory
-        loopback again(pd_);
-        if (again.problem() != nullptr) {
-            return {finding::unknown, again.problem()};
-        }
-        const auto wrong = prove_host(again, gpu_, host.at());
-        if (wrong) {
-            return not_the_path(*wrong);
-        }
-    }
-    return result;
+    return format("access%x,%s", static_cast<unsigned>(access_),
+                  (by_uct_ib_ != nullptr) ? by_uct_ib_->copy().version().c_str()
+                                          : "verbs")
+        .c_str();
 }
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 {
-    auto with = std::make_unique<loopback>(pd_);
-    int fd    = -1;
+    connection first = loopback::to_itself(pd_);
+    if (!first.by) {
+        return {finding::unknown, first.problem}; // at no cost for the GPU
+    }
+    const host_pages host(pd_, access_);
+    int fd = -1;
 
-    if (with->problem() != nullptr) {
-        return {finding::unknown, with->problem()};
+    if (!host.registered()) {
+        return {finding::unknown, "host memory cannot be registered"};
     }
     const auto piece = gpu_.allocate_piece(gpu);
     if (!piece || (piece->length < proof_size)) {
@@ -106,18 +99,21 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
                     static_cast<ibv_mr *>(handle)->rkey};
     const auto end = [&](void *made) { by.dereg(made); };
     const std::unique_ptr<void, decltype(end)> ends(handle, end);
-    return prove_piece(std::move(with), at);
+    const connector connect = [&] {
+        return first.by ? std::move(first) : loopback::to_itself(pd_);
+    };
+    return prove(connect, gpu_, at, host.at());
 }
 
 std::optional<bool> nic::carries(ladder_step step, int gpu,
                                  dmabuf_registration &by) noexcept
 try {
-    const proofs::path which{name(), gpu, step, how_};
-    finding found = proven_->ask(which, [&] {
-        const path_facts facts = facts_of(pd_, gpu_.identity(gpu), step, how_);
-        return proven_->ask_node(facts.key(),
-                                 [&] { return prove_path(step, gpu, by); });
-    });
+    const std::string how = how_it_registers();
+    const proofs::path which{name(), gpu, step, how};
+    finding found = proven_->ask(
+        which,
+        [&] { return facts_of(pd_, gpu_.identity(gpu), step, how).key(); },
+        [&] { return prove_path(step, gpu, by); });
     if (found == finding::unknown) {
         used_unproven_ = true;
         if (!proven_->is_refuted(which)) { // by another thread meanwhile
@@ -132,6 +128,14 @@ try {
     return found == finding::carries;
 } catch (const std::bad_alloc &) {
     return std::nullopt;
+}
+
+void nic::doubt() noexcept
+{
+    if (proven_ != nullptr) {
+        proven_->doubt(name());
+        ladder_.doubt();
+    }
 }
 
 } // namespace ucx_ib_dmabuf

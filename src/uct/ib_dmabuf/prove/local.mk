@@ -11,5 +11,6 @@ libib_dmabuf_prove_la_SOURCES = \
     src/uct/ib_dmabuf/prove/proof.h \
     src/uct/ib_dmabuf/prove/proofs.cc \
     src/uct/ib_dmabuf/prove/proofs.h \
+    src/uct/ib_dmabuf/prove/prove.cc \
     src/uct/ib_dmabuf/prove/wire.h
 libib_dmabuf_prove_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

@@ -11,20 +11,20 @@ namespace ucx_ib_dmabuf {
 // protection domain: two queue pairs that end with it.
 class loopback final : public wire {
 public:
-    explicit loopback(const protection_domain &pd);
-    ~loopback();
+    static connection to_itself(const protection_domain &pd);
+    ~loopback() override;
     loopback(const loopback &)            = delete;
     loopback &operator=(const loopback &) = delete;
 
-    // Null, or why there is none.
-    const char *problem() const { return problem_; }
-    bool has_atomics() const { return atomics_; }
+    bool has_atomics() const override { return atomics_; }
     // UCX waits for seconds before it gives a message up; a NIC that says
     // nothing for so long is not asked again.
     std::optional<text> carry(std::span<const transfer> all) override;
+    bool is_silent() const override { return silent_; }
 
 private:
-    const char *connect();
+    explicit loopback(const protection_domain &pd);
+    const char *connect(); // null, or why there is none
     bool find_port();
     void find_gid(int gids);
     ibv_qp *create_qp() const;
@@ -33,11 +33,11 @@ private:
 
     const protection_domain pd_;
     const connection_functions &verbs_;
-    const char *problem_ = nullptr;
-    bool atomics_        = false;
-    uint8_t port_        = 0;
-    uint8_t reads_       = 1;
-    ibv_mtu mtu_         = IBV_MTU_256;
+    bool atomics_  = false;
+    bool silent_   = false;
+    uint8_t port_  = 0;
+    uint8_t reads_ = 1;
+    ibv_mtu mtu_   = IBV_MTU_256;
     ibv_ah_attr self_{};
     ibv_cq *cq_  = nullptr;
     ibv_qp *qp_  = nullptr;

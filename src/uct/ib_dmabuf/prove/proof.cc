@@ -273,29 +273,20 @@ std::optional<text> trial_of::atomic()
 
 } // namespace
 
-std::optional<text> prove_host(wire &nic, gpu_vendor &gpus, const place &host)
+std::optional<text> try_host(wire &nic, gpu_vendor &gpus, const place &host)
 {
     return trial_of(nic, gpus, host + proof_size, host, true).all_ways();
 }
 
-verdict not_the_path(const text &wrong)
-{
-    return {finding::unknown,
-            format("it does not reach itself with host memory in the place of "
-                   "the GPU's (%s)",
-                   wrong.c_str()),
-            true};
-}
-
-verdict prove(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
-              bool atomics)
+verdict try_gpu(wire &nic, gpu_vendor &gpus, const place &gpu,
+                const place &host)
 {
     trial_of control(nic, gpus, host + proof_size, host, true);
     trial_of real(nic, gpus, gpu, host, false);
 
     std::optional<text> wrong = real.all_ways();
     // An error ends the connection, so the other atomic is the last.
-    if (!wrong && !real.is_lost() && atomics && !control.atomic()) {
+    if (!wrong && !real.is_lost() && nic.has_atomics() && !control.atomic()) {
         wrong = real.atomic();
     }
     if (real.is_lost()) {

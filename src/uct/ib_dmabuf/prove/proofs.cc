@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -88,24 +89,48 @@ finding proofs::known_or_begin(const path &which, entry **begun)
     }
 }
 
-verdict proofs::ask_node(const std::string &key,
-                         const std::function<verdict()> &prove) const
+uint64_t proofs::doubts(const std::string &nic) const
 {
-    if (trusts_node_ && node_->has(key)) {
-        verdict known{finding::carries, ""};
-        known.is_kept = true;
-        return known;
-    }
-    const verdict found = prove();
-    if ((node_ != nullptr) && (found.what == finding::carries)) {
-        node_->keep(key);
-    } else if ((node_ != nullptr) && (found.what == finding::refuted)) {
-        node_->drop(key);
-    }
-    return found;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const auto found = doubts_.find(nic);
+    return (found == doubts_.end()) ? 0 : found->second;
 }
 
-finding proofs::ask(const path &which, const std::function<verdict()> &prove)
+// What was doubted and cannot be found out is not to be trusted, either.
+void proofs::keep(const std::string &key, finding found, bool doubted) const
+{
+    if (key.empty()) {
+        return;
+    }
+    if (found == finding::carries) {
+        node_->keep(key);
+    } else if ((found == finding::refuted) || doubted) {
+        node_->drop(key);
+    }
+}
+
+// Again if the NIC has failed meanwhile: that may be of what was shown before.
+verdict proofs::find_out(const std::string &nic, const std::string &key,
+                         const std::function<verdict()> &prove)
+{
+    for (;;) {
+        const uint64_t before = doubts(nic);
+        verdict found{finding::carries, ""};
+        found.is_kept =
+            trusts_node_ && (before == 0) && !key.empty() && node_->has(key);
+        if (!found.is_kept) {
+            found = prove();
+            made_ += found.what != finding::unknown;
+            keep(key, found.what, before != 0);
+        }
+        if ((found.what != finding::carries) || (doubts(nic) == before)) {
+            return found;
+        }
+    }
+}
+
+finding proofs::ask(const path &which, const std::function<std::string()> &key,
+                    const std::function<verdict()> &prove)
 {
     entry *mine         = nullptr;
     const finding known = known_or_begin(which, &mine);
@@ -115,18 +140,20 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
     }
     const auto start = std::chrono::steady_clock::now();
     verdict result{finding::unknown, "no memory of the host"};
+    std::string kept_as;
     try {
-        result = prove();
+        kept_as = (node_ != nullptr) ? key() : std::string();
+        result  = find_out(std::get<0>(which), kept_as, prove);
     } catch (const std::bad_alloc &) { // as it says
     }
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
-    made_ += (result.what != finding::unknown) && !result.is_kept;
     refuted_ += result.what == finding::refuted;
 
     const std::lock_guard<std::mutex> guard(mutex_);
     mine->found  = result.what;
+    mine->key    = std::move(kept_as);
     mine->prover = 0; // who waits goes on, whatever follows
     ++mine->attempts;
     if (result.for_the_nic) {
@@ -136,6 +163,29 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
         }
     }
     return result.what;
+}
+
+void proofs::doubt(const std::string &nic) noexcept
+try {
+    std::vector<std::string> kept;
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        ++doubts_[nic];
+        for (auto &[which, one] : all_) {
+            if ((std::get<0>(which) == nic) &&
+                (one.found == finding::carries)) {
+                kept.push_back(one.key);
+                one.found    = finding::unknown;
+                one.attempts = 0;
+            }
+        }
+    }
+    for (const std::string &key : kept) {
+        if (!key.empty()) {
+            node_->drop(key);
+        }
+    }
+} catch (const std::bad_alloc &) { // then what was shown is believed
 }
 
 bool proofs::is_refuted(const path &which) const

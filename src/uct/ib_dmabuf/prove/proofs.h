@@ -29,11 +29,14 @@ public:
 
     // What is known, or what the proof says, which is told. No lock is held
     // over it: who asks for the same path meanwhile waits, and nobody else.
-    finding ask(const path &which, const std::function<verdict()> &prove);
+    // `key`: under which it is kept for the node; only asked for if it is.
+    finding ask(const path &which, const std::function<std::string()> &key,
+                const std::function<verdict()> &prove);
 
-    // What a proof says, which is kept under the key; or what is there already.
-    verdict ask_node(const std::string &key,
-                     const std::function<verdict()> &prove) const;
+    // An operation of the NIC's has failed, maybe as one of its paths does not
+    // carry any more: those that did are found out anew, and no process trusts
+    // what was kept of them. What was refuted stays so.
+    void doubt(const std::string &nic) noexcept;
 
     // Without asking.
     bool is_refuted(const path &which) const;
@@ -50,15 +53,21 @@ private:
         finding found = finding::unknown;
         int attempts  = 0;
         pid_t prover  = 0; // who is at it; not the parent of a fork
+        std::string key{}; // under which the node has it
     };
 
     finding known_or_begin(const path &which, entry **begun);
+    verdict find_out(const std::string &nic, const std::string &key,
+                     const std::function<verdict()> &prove);
+    void keep(const std::string &key, finding found, bool doubted) const;
+    uint64_t doubts(const std::string &nic) const;
 
     static std::mutex mutex_; // of all, for forks
     const node_file *const node_;
     const bool trusts_node_;
     std::map<path, entry> all_;
     std::set<std::string> unreachable_; // NICs that do not reach themselves
+    std::map<std::string, uint64_t> doubts_; // how often of a NIC
     std::atomic<uint64_t> made_{0};
     std::atomic<uint64_t> refuted_{0};
 };

@@ -4,6 +4,8 @@
 
 #include "../report.h"
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -35,13 +37,24 @@ class wire {
 public:
     static constexpr size_t max_transfers = 16; // at a time
 
+    virtual ~wire() = default;
+
+    virtual bool has_atomics() const = 0;
+
     // Returns when all are over. Nothing: the NIC says that they went well;
     // else what it says, which is the last that is carried.
     virtual std::optional<text> carry(std::span<const transfer> all) = 0;
-
-protected:
-    ~wire() = default;
+    // What it says is that there was no answer in time: who is busy may have
+    // one later.
+    virtual bool is_silent() const = 0;
 };
+
+// A new wire; or null, and why there is none.
+struct connection {
+    std::unique_ptr<wire> by;
+    const char *problem;
+};
+using connector = std::function<connection()>;
 
 } // namespace ucx_ib_dmabuf
 

@@ -153,15 +153,34 @@ ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
         ((carries.load() & bit) != 0)) {
         return result;
     }
-    const std::optional<bool> found = judge_->carries(step, what.gpu, what.by);
+    std::optional<bool> found;
+    for (uint64_t before = doubts_;; before = doubts_) {
+        found = judge_->carries(step, what.gpu, what.by);
+        if (found.value_or(false)) {
+            carries.fetch_or(bit);
+        }
+        if (doubts_ == before) {
+            break;
+        }
+        carries.fetch_and(static_cast<uint8_t>(~bit)); // of before that
+    }
     if (found.value_or(true)) {
-        carries.fetch_or(found ? bit : uint8_t{0});
         return result;
     }
     refuted.fetch_or(bit);
     any_refuted_ = true;
     what.by.dereg(result.handle);
     return {step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
+}
+
+// First that there is a doubt: who asks the judge meanwhile looks for that when
+// he has noted what he was told.
+void ladder::doubt() noexcept
+{
+    ++doubts_;
+    for (auto &gpu : carries_) {
+        gpu = 0;
+    }
 }
 
 // `proven`: it has worked for this NIC and GPU. Else nobody shares a dma-buf in

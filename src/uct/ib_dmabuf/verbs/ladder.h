@@ -70,6 +70,9 @@ public:
     // What is tried first for the GPU's memory.
     ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }
 
+    // What was found to carry may do so no more: the judge is asked again.
+    void doubt() noexcept;
+
     // Whether the judge has found one step that does not carry.
     bool has_refuted() const { return any_refuted_; }
 
@@ -119,6 +122,7 @@ private:
     std::array<std::atomic<uint8_t>, max_gpus> carries_{};
     std::array<std::atomic<uint8_t>, max_gpus> refuted_{};
     std::atomic<bool> any_refuted_{false};
+    std::atomic<uint64_t> doubts_{0};
 };
 
 } // namespace ucx_ib_dmabuf
