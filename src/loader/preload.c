@@ -148,7 +148,7 @@ EXPORTS void ucs_load_modules(const char *framework, const char *modules,
 {
     load_modules_func_t next;
 
-    *(void **)&next = ucx_copy_symbol(init_once, "ucs_load_modules",
+    *(void **)&next = ucx_copy_symbol(init_once, NULL, "ucs_load_modules",
                                       (void *)ucs_load_modules);
     if (next == NULL) {
         fprintf(stderr,
@@ -178,9 +178,10 @@ static void load_before_ucp_reads(const void *table)
     if ((read == NULL) || !is_same_library(read, table)) {
         return; /* the settings of something else */
     }
-    *(void **)&query = ucx_copy_symbol(table, "uct_query_components", NULL);
+    *(void **)&query =
+        ucx_copy_symbol(table, NULL, "uct_query_components", NULL);
     *(void **)&release =
-        ucx_copy_symbol(table, "uct_release_component_list", NULL);
+        ucx_copy_symbol(table, NULL, "uct_release_component_list", NULL);
     if ((query != NULL) && (release != NULL) &&
         (query(&components, &count) == 0)) {
         release(components);
@@ -194,7 +195,8 @@ EXPORTS int ucs_config_parser_fill_opts(void *opts, void *fields,
 {
     fill_opts_func_t next;
 
-    *(void **)&next = ucx_copy_symbol(fields, "ucs_config_parser_fill_opts",
+    *(void **)&next = ucx_copy_symbol(fields, __builtin_return_address(0),
+                                      "ucs_config_parser_fill_opts",
                                       (void *)ucs_config_parser_fill_opts);
     if (next == NULL) {
         return -12; /* UCS_ERR_NO_ELEM */

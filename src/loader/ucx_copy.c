@@ -93,14 +93,14 @@ static void *find_beside(const char *symbol, const char *other,
     return found;
 }
 
-void *ucx_copy_symbol(const void *inside, const char *symbol,
-                      const void *not_this)
+/* In a library and what it needs, however that is named and was loaded. */
+static void *find_around(const void *inside, const char *symbol,
+                         const void *not_this)
 {
     struct link_map *map = NULL;
     void *found          = NULL;
     Dl_info info;
 
-    /* In a library and what it needs, however that is named and was loaded. */
     if (dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) &&
         (map->l_name[0] != '\0')) {
         found = loaded_symbol(map->l_name, symbol);
@@ -109,9 +109,17 @@ void *ucx_copy_symbol(const void *inside, const char *symbol,
             found = find_beside(symbol, "ucm_event_dispatch", inside);
         }
     }
-    /* What the dynamic linker would have found, but for this library. */
-    if ((found == NULL) || (found == not_this)) {
-        found = dlsym(RTLD_NEXT, symbol);
+    return (found == not_this) ? NULL : found;
+}
+
+void *ucx_copy_symbol(const void *inside, const void *caller,
+                      const char *symbol, const void *not_this)
+{
+    void *found = find_around(inside, symbol, not_this);
+
+    if ((found == NULL) && (caller != NULL)) {
+        found = find_around(caller, symbol, not_this);
     }
-    return found;
+    /* What the dynamic linker would have found, but for this library. */
+    return (found == NULL) ? dlsym(RTLD_NEXT, symbol) : found;
 }

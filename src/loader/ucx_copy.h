@@ -9,10 +9,11 @@
 
 /*
  * A symbol as the library would have found it that 'inside', any code or data,
- * lies in. Null if there is none but 'not_this'.
+ * lies in; if that is no copy's, as what the plug-in adds to one, as the
+ * caller's would have, unless he is null. Null if there is none but 'not_this'.
  */
-void *ucx_copy_symbol(const void *inside, const char *symbol,
-                      const void *not_this);
+void *ucx_copy_symbol(const void *inside, const void *caller,
+                      const char *symbol, const void *not_this);
 
 /* A symbol in the library that is loaded under a name; null if none is. */
 void *loaded_symbol(const char *library, const char *symbol);

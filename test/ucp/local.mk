@@ -3,9 +3,11 @@
 ucp_lab_tests = \
     test/ucp/dmabuf_fd.lab \
     test/ucp/one_sided.lab \
-    test/ucp/revoked.lab
+    test/ucp/revoked.lab \
+    test/ucp/two_copies.lab
 
-check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/revoked
+check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/revoked \
+    test/ucp/two_copies
 LAB_TESTS      += $(ucp_lab_tests)
 dist_check_SCRIPTS += $(ucp_lab_tests)
 
@@ -33,3 +35,8 @@ test_ucp_revoked_SOURCES = \
 test_ucp_revoked_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_revoked_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_revoked_LDADD    = -lucp -lucs -ldl
+
+# Opens the copies that it is told to.
+test_ucp_two_copies_SOURCES  = test/ucp/two_copies.cc
+test_ucp_two_copies_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_ucp_two_copies_LDADD    = -ldl

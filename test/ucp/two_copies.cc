@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Copies of UCX in one process, which the arguments name by their libucp,
+// opened in that order: each sends memory of a GPU to itself over the NIC, in
+// turns with the other, from addresses where other memory was before.
+#include <array>
+#include <common/gpu.h>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <dlfcn.h>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <ucp/api/ucp.h>
+#include <vector>
+
+namespace {
+
+void check(ucs_status_t status, const char *what)
+{
+    if (status != UCS_OK) {
+        throw std::runtime_error(std::string(what) + ": status " +
+                                 std::to_string(status));
+    }
+}
+
+// By its own functions only.
+class ucx_copy {
+public:
+    explicit ucx_copy(const char *path)
+        : library_(dlopen(path, RTLD_NOW | RTLD_LOCAL))
+    {
+        if (library_ == nullptr) {
+            throw std::runtime_error(dlerror());
+        }
+        begin();
+    }
+    ~ucx_copy()
+    {
+        ucp_request_param_t none = {};
+        wait(call(ucp_ep_close_nbx, "ucp_ep_close_nbx")(ep_, &none));
+        call(ucp_worker_destroy, "ucp_worker_destroy")(worker_);
+        call(ucp_cleanup, "ucp_cleanup")(context_);
+    }
+    ucx_copy(const ucx_copy &)            = delete;
+    ucx_copy &operator=(const ucx_copy &) = delete;
+
+    void move(void *to, const void *from, size_t length)
+    {
+        ucp_request_param_t none  = {};
+        ucs_status_ptr_t received = call(ucp_tag_recv_nbx, "ucp_tag_recv_nbx")(
+            worker_, to, length, 1, UINT64_MAX, &none);
+        ucs_status_ptr_t sent = call(ucp_tag_send_nbx, "ucp_tag_send_nbx")(
+            ep_, from, length, 1, &none);
+        check(wait(sent), "a send");
+        check(wait(received), "a receive");
+    }
+
+private:
+    template <class Function>
+    Function *call(Function *, const char *name) const
+    {
+        void *const found = dlsym(library_, name);
+        if (found == nullptr) {
+            throw std::runtime_error(dlerror());
+        }
+        return reinterpret_cast<Function *>(found);
+    }
+
+    void begin()
+    {
+        ucp_config_t *config       = nullptr;
+        ucp_address_t *address     = nullptr;
+        size_t length              = 0;
+        ucp_params_t wanted        = {};
+        ucp_worker_params_t worker = {};
+        ucp_ep_params_t ep         = {};
+
+        wanted.field_mask = UCP_PARAM_FIELD_FEATURES;
+        wanted.features   = UCP_FEATURE_TAG;
+        check(
+            call(ucp_config_read, "ucp_config_read")(nullptr, nullptr, &config),
+            "ucp_config_read");
+        check(call(ucp_init_version, "ucp_init_version")(
+                  UCP_API_MAJOR, UCP_API_MINOR, &wanted, config, &context_),
+              "ucp_init");
+        call(ucp_config_release, "ucp_config_release")(config);
+        check(call(ucp_worker_create, "ucp_worker_create")(context_, &worker,
+                                                           &worker_),
+              "ucp_worker_create");
+        check(call(ucp_worker_get_address,
+                   "ucp_worker_get_address")(worker_, &address, &length),
+              "ucp_worker_get_address");
+        ep.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        ep.address    = address;
+        check(call(ucp_ep_create, "ucp_ep_create")(worker_, &ep, &ep_),
+              "ucp_ep_create");
+        call(ucp_worker_release_address, "ucp_worker_release_address")(worker_,
+                                                                       address);
+    }
+
+    ucs_status_t wait(ucs_status_ptr_t request)
+    {
+        if (!UCS_PTR_IS_PTR(request)) {
+            return UCS_PTR_RAW_STATUS(request);
+        }
+        const auto progress = call(ucp_worker_progress, "ucp_worker_progress");
+        const auto status =
+            call(ucp_request_check_status, "ucp_request_check_status");
+        while (status(request) == UCS_INPROGRESS) {
+            progress(worker_);
+        }
+        const ucs_status_t result = status(request);
+        call(ucp_request_free, "ucp_request_free")(request);
+        return result;
+    }
+
+    void *const library_;
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_   = nullptr;
+    ucp_ep_h ep_           = nullptr;
+};
+
+// Whether each copy moves the same memory, with bytes of its own.
+bool move_by_each(std::deque<ucx_copy> &copies, size_t length, gpu::memory kind,
+                  std::mt19937_64 &random)
+{
+    const gpu::buffer from(length, kind), to(length, kind);
+    std::vector<uint8_t> sent(length), got(length);
+
+    for (ucx_copy &each : copies) {
+        for (uint8_t &byte : sent) {
+            byte = static_cast<uint8_t>(random());
+        }
+        GPU_CALL(cuMemcpyHtoD, from.address(), sent.data(), length);
+        each.move(to.pointer(), from.pointer(), length);
+        GPU_CALL(cuMemcpyDtoH, got.data(), to.address(), length);
+        if (got != sent) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool move_often(std::deque<ucx_copy> &copies, gpu::memory kind)
+{
+    std::mt19937_64 random(1);
+    bool good = true;
+
+    for (int round = 0; round < 4; ++round) {
+        for (const size_t length : {8, 8192, 1 << 20}) {
+            good = good && move_by_each(copies, length, kind, random);
+        }
+    }
+    return good;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    try {
+        std::deque<ucx_copy> copies;
+        gpu::use();
+        for (int i = 1; i < argc; ++i) {
+            copies.emplace_back(argv[i]);
+        }
+        for (const gpu::memory kind :
+             {gpu::memory::device, gpu::memory::vmm, gpu::memory::pool}) {
+            printf("%sok - %s memory\n", move_often(copies, kind) ? "" : "not ",
+                   gpu::name_of(kind));
+            fflush(stdout);
+        }
+        return 0;
+    } catch (const std::exception &failed) {
+        fprintf(stderr, "%s\n", failed.what());
+        return 1;
+    }
+}
