@@ -3,7 +3,6 @@
 #define UCX_IB_DMABUF_CACHE_RANGES_H_
 
 #include "span.h"
-#include <array>
 
 namespace ucx_ib_dmabuf {
 
@@ -12,14 +11,15 @@ namespace ucx_ib_dmabuf {
 // nearest to each other, with what is between them.
 class ranges {
 public:
-    static constexpr unsigned max_count = 64;
+    static constexpr unsigned max_count = 16;
 
-    const span *begin() const { return all_.data(); }
-    const span *end() const { return all_.data() + count_; }
+    ranges() {}
+    const span *begin() const { return all; }
+    const span *end() const { return all + count_; }
 
     void add(span added)
     {
-        span *at = all_.data();
+        span *at = all;
         while (at != end() && at->hi < added.lo) {
             ++at;
         }
@@ -38,10 +38,10 @@ private:
     // [from, to) becomes one.
     void replace(span *from, span *to, span with)
     {
-        span *const last = all_.data() + count_;
+        span *const last = all + count_;
         if (from == to) {
             std::move_backward(to, last, last + 1);
-        } else {
+        } else if (to != from + 1) {
             std::move(to, last, from + 1);
         }
         *from = with;
@@ -52,14 +52,17 @@ private:
     span *nearest_pair()
     {
         const auto gap = [](const span *at) { return at[1].lo - at[0].hi; };
-        span *nearest  = all_.data();
+        span *nearest  = all;
         for (span *at = nearest + 1; at + 1 != end(); ++at) {
             nearest = (gap(at) < gap(nearest)) ? at : nearest;
         }
         return nearest;
     }
 
-    std::array<span, max_count + 1> all_;
+    // Not set to anything: each event of memory has one, mostly empty.
+    union {
+        span all[max_count + 1];
+    };
     unsigned count_ = 0;
 };
 

@@ -89,8 +89,7 @@ bool references::may_read() const
     if (!LEFT_OUT(reader_fence)) {
         fence::light();
     }
-    return LEFT_OUT(reader_look) ||
-           writing_.load(fence::load_order) != writer_is_there;
+    return writing_.load(fence::load_order) != writer_is_there;
 }
 
 references::writer::writer(references &of) : of_(of)

@@ -200,7 +200,8 @@ private:
         fence::light_if_asymmetric();
     }
     if (of.writing_.load(fence::load_order) != nothing &&
-        !(how == both_looks && of.may_read())) [[unlikely]] {
+        !(how == both_looks && of.may_read()) && !LEFT_OUT(reader_look))
+        [[unlikely]] {
         me_->reading.store(0, fence::store_order);
         me_ = nullptr;
         return;
