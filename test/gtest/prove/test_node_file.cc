@@ -2,6 +2,7 @@
 //
 // Paths that other processes have proven: believed where all is as it was, and
 // nowhere else.
+#include "file_hooks.h"
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
+using prove_test::hooks;
 
 namespace {
 
@@ -221,6 +223,38 @@ TEST_F(test_node_file, what_cannot_be_taken_out_goes_with_the_others)
     ASSERT_EQ(0, mkdir((folder_ + "/paths.new").c_str(), S_IRWXU));
     open().drop(first_);
     EXPECT_FALSE(open().has(first_));
+}
+
+// Whoever has the lock, and was stopped, goes on later.
+TEST_F(test_node_file, what_was_dropped_is_not_put_back)
+{
+    for (auto *stopped : {&hooks.before_unlink, &hooks.before_rename}) {
+        open().keep(first_);
+        *stopped = [this] {
+            open().drop(first_);
+            EXPECT_EQ("", content());
+        };
+        open().keep(second_);
+        EXPECT_FALSE(*stopped);
+        EXPECT_FALSE(open().has(first_));
+        EXPECT_NE(0, access((file_ + ".new").c_str(), F_OK));
+    }
+    open().keep(second_);
+    EXPECT_TRUE(open().has(second_));
+}
+
+TEST_F(test_node_file, several_are_dropped_at_once)
+{
+    const std::string third = "boot1 the third";
+    for (const std::string &each : {first_, second_, third}) {
+        open().keep(each);
+    }
+    open().drop(std::vector<std::string>{first_, third});
+    EXPECT_FALSE(open().has(first_));
+    EXPECT_TRUE(open().has(second_));
+    EXPECT_FALSE(open().has(third));
+    open().drop_all();
+    EXPECT_FALSE(open().has(second_));
 }
 
 TEST_F(test_node_file, a_child_of_fork_does_not_keep_the_lock)

@@ -127,6 +127,7 @@ try {
     }
     return found == finding::carries;
 } catch (const std::bad_alloc &) {
+    used_unproven_ = true;
     return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node_file.h"
 #include "../report.h"
+#include <algorithm>
 #include <cstdint>
 #include <fcntl.h>
 #include <optional>
@@ -54,20 +55,45 @@ int open_folder(const std::string &name)
     return fd;
 }
 
-// Nothing if there is none, or one that is not to be trusted.
-std::string read_all(int folder)
-{
+// As it is now; nothing in it if there is none, or one that is not to be
+// trusted.
+class current_file {
+public:
     // Not to wait if somebody put a pipe there.
-    const descriptor file(openat(
-        folder, file_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    explicit current_file(int folder)
+        : file_(openat(folder, file_name,
+                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)),
+          all_(read_all())
+    {
+    }
+
+    const std::string &all() const { return all_; }
+    // Somebody who did not get the lock has taken it away meanwhile.
+    bool is_gone() const
+    {
+        struct stat found {};
+
+        return file_.valid() &&
+               ((fstat(file_.get(), &found) != 0) || (found.st_nlink == 0));
+    }
+
+private:
+    std::string read_all() const;
+
+    const descriptor file_;
+    const std::string all_;
+};
+
+std::string current_file::read_all() const
+{
     std::string all;
     char some[4096];
     ssize_t count = 0;
 
-    if (!file.valid() || !is_ours(file.get(), S_IFREG, S_IRUSR | S_IWUSR)) {
+    if (!file_.valid() || !is_ours(file_.get(), S_IFREG, S_IRUSR | S_IWUSR)) {
         return {};
     }
-    while ((count = read(file.get(), some, sizeof(some))) > 0) {
+    while ((count = read(file_.get(), some, sizeof(some))) > 0) {
         all.append(some, static_cast<size_t>(count));
         if (all.size() > max_size) {
             return {};
@@ -77,7 +103,7 @@ std::string read_all(int folder)
 }
 
 // A new file in the place of the old one, or nothing changes.
-bool write_all(int folder, const std::string &all)
+bool write_all(int folder, const current_file &old, const std::string &all)
 {
     unlinkat(folder, new_name, 0); // of one who died
     const descriptor file(openat(
@@ -88,11 +114,21 @@ bool write_all(int folder, const std::string &all)
     }
     if ((fchmod(file.get(), S_IRUSR | S_IWUSR) != 0) || // whatever the umask
         (write(file.get(), all.data(), all.size()) != ssize_t(all.size())) ||
-        (renameat(folder, new_name, folder, file_name) != 0)) {
+        old.is_gone() || (renameat(folder, new_name, folder, file_name) != 0)) {
         unlinkat(folder, new_name, 0);
         return false;
     }
     return true;
+}
+
+// For who does not get the lock. One who has it, and was stopped, may be about
+// to put back what was in the file: he either sees that the file is gone, or
+// does not find his new one, or has put it there before the last line.
+void unlink_all(int folder)
+{
+    unlinkat(folder, file_name, 0);
+    unlinkat(folder, new_name, 0);
+    unlinkat(folder, file_name, 0);
 }
 
 // FNV-1a: for what went wrong, not for who may write there.
@@ -167,6 +203,34 @@ private:
     bool holds_ = false;
 };
 
+// The file without some keys, or with one more. False if it is as it was.
+bool change(int folder, std::span<const std::string> without,
+            std::string_view more)
+{
+    const locked alone(folder);
+
+    if (!alone) {
+        return false;
+    }
+    const std::string_view boot =
+        boot_of(more.empty() ? std::string_view(without.front()) : more);
+    const current_file before(folder);
+    std::string after;
+    for_lines(before.all(), [&](std::string_view line) {
+        const std::string_view key = line.substr(0, line.rfind(' '));
+        if (is_line(line) && (key != more) && (boot_of(line) == boot) &&
+            (std::find(without.begin(), without.end(), key) == without.end())) {
+            after += line;
+        }
+    });
+    const std::string added = more.empty() ? std::string() : line_of(more);
+    if (after.size() + added.size() > max_size) {
+        after.clear();
+    }
+    after += added;
+    return (after == before.all()) || write_all(folder, before, after);
+}
+
 } // namespace
 
 node_file::node_file()
@@ -181,38 +245,12 @@ try {
 
     if (folder.valid() && !key.empty()) {
         const std::string wanted = line_of(key);
-        for_lines(read_all(folder.get()),
+        for_lines(current_file(folder.get()).all(),
                   [&](std::string_view line) { found |= line == wanted; });
     }
     return found;
 } catch (const std::bad_alloc &) {
     return false;
-}
-
-// False if the file is as it was.
-bool node_file::change(int folder, std::string_view key, bool keeps) const
-{
-    const locked alone(folder);
-
-    if (!alone) {
-        return false;
-    }
-    const std::string changed = line_of(key);
-    const std::string before  = read_all(folder);
-    std::string after;
-    for_lines(before, [&](std::string_view line) {
-        if (is_line(line) && (line != changed) &&
-            (boot_of(line) == boot_of(key))) {
-            after += line;
-        }
-    });
-    if (after.size() + changed.size() > max_size) {
-        after.clear();
-    }
-    if (keeps) {
-        after += changed;
-    }
-    return (after == before) || write_all(folder, after);
 }
 
 void node_file::keep(std::string_view key) const noexcept
@@ -221,7 +259,7 @@ try {
         mkdir(folder_.c_str(), S_IRWXU);
         const descriptor folder(open_folder(folder_));
         if (folder.valid()) {
-            change(folder.get(), key, true);
+            change(folder.get(), {}, key);
         }
     }
 } catch (const std::bad_alloc &) { // it is not kept
@@ -229,20 +267,29 @@ try {
 
 // What cannot be taken out, as the disk is full or another process has the
 // lock, goes with all the others.
-void node_file::drop(std::string_view key) const noexcept
+void node_file::drop(std::span<const std::string> keys) const noexcept
 {
     const descriptor folder(open_folder(folder_));
 
-    if (!folder.valid() || key.empty()) {
+    if (!folder.valid() || keys.empty()) {
         return;
     }
     bool changed = false;
     try {
-        changed = change(folder.get(), key, false);
+        changed = change(folder.get(), keys, {});
     } catch (const std::bad_alloc &) { // as it says
     }
     if (!changed) {
-        unlinkat(folder.get(), file_name, 0);
+        unlink_all(folder.get());
+    }
+}
+
+void node_file::drop_all() const noexcept
+{
+    const descriptor folder(open_folder(folder_));
+
+    if (folder.valid()) {
+        unlink_all(folder.get());
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef UCX_IB_DMABUF_PROVE_NODE_FILE_H_
 #define UCX_IB_DMABUF_PROVE_NODE_FILE_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,11 +23,14 @@ public:
     bool has(std::string_view key) const noexcept;
     void keep(std::string_view key) const noexcept;
     // If need be with all the others.
-    void drop(std::string_view key) const noexcept;
+    void drop(std::span<const std::string> keys) const noexcept;
+    void drop(const std::string &key) const noexcept
+    {
+        drop(std::span(&key, key.empty() ? 0 : 1));
+    }
+    void drop_all() const noexcept;
 
 private:
-    bool change(int folder, std::string_view key, bool keeps) const;
-
     const std::string folder_;
 };
 

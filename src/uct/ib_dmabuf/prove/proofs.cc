@@ -68,131 +68,176 @@ proofs::proofs(const node_file *node, bool trusts_node)
 
 // Nothing to wait for if somebody else is at it: he holds none of our locks,
 // and a child of fork may find that he is gone.
-finding proofs::known_or_begin(const path &which, entry **begun)
+finding proofs::known_or_begin(task *mine)
 {
     const pid_t self = getpid();
 
     for (;; std::this_thread::sleep_for(microseconds(100))) {
         const std::lock_guard<std::mutex> guard(mutex_);
-        entry &one = all_[which];
-        if (unreachable_.contains(std::get<0>(which))) {
+        nic_record &nic = nics_[std::get<0>(mine->which)];
+        entry &one      = nic.paths[mine->which];
+        if (nic.unreachable) {
             return finding::unknown;
         }
         if ((one.found != finding::unknown) || (one.attempts == max_attempts)) {
             return one.found;
         }
         if (one.prover != self) {
-            one.prover = self;
-            *begun     = &one;
+            one.prover   = self;
+            mine->nic    = &nic;
+            mine->one    = &one;
+            mine->doubts = nic.doubts;
             return finding::unknown;
         }
     }
 }
 
-uint64_t proofs::doubts(const std::string &nic) const
+bool proofs::is_doubted(const task &mine) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    const auto found = doubts_.find(nic);
-    return (found == doubts_.end()) ? 0 : found->second;
+    return mine.nic->doubts != mine.doubts;
 }
 
-// What was doubted and cannot be found out is not to be trusted, either.
-void proofs::keep(const std::string &key, finding found, bool doubted) const
+// Before the file is looked into: from here on a doubt takes the line out.
+void proofs::note_key(task *mine, std::string key)
 {
-    if (key.empty()) {
+    mine->key = key;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    mine->one->key = std::move(key);
+}
+
+// What was doubted and cannot be found out is not to be trusted, either. A
+// doubt that comes before the line is written would leave it there.
+void proofs::keep(const task &mine, finding found) const
+{
+    if (mine.key.empty()) {
         return;
     }
     if (found == finding::carries) {
-        node_->keep(key);
-    } else if ((found == finding::refuted) || doubted) {
-        node_->drop(key);
+        node_->keep(mine.key);
+    }
+    if ((found == finding::refuted) || is_doubted(mine) ||
+        ((found == finding::unknown) && (mine.doubts != 0))) {
+        node_->drop(mine.key);
     }
 }
 
-// Again if the NIC has failed meanwhile: that may be of what was shown before.
-verdict proofs::find_out(const std::string &nic, const std::string &key,
+verdict proofs::find_out(task *mine, const std::function<std::string()> &key,
                          const std::function<verdict()> &prove)
 {
-    for (;;) {
-        const uint64_t before = doubts(nic);
-        verdict found{finding::carries, ""};
-        found.is_kept =
-            trusts_node_ && (before == 0) && !key.empty() && node_->has(key);
-        if (!found.is_kept) {
-            found = prove();
-            made_ += found.what != finding::unknown;
-            keep(key, found.what, before != 0);
+    verdict found{finding::unknown, "no memory of the host"};
+    try {
+        if ((node_ != nullptr) && mine->key.empty()) {
+            note_key(mine, key());
         }
-        if ((found.what != finding::carries) || (doubts(nic) == before)) {
+        found.is_kept = trusts_node_ && (mine->doubts == 0) &&
+                        !mine->key.empty() && node_->has(mine->key);
+        if (found.is_kept) {
+            found.what = finding::carries;
             return found;
         }
+        found = prove();
+        made_ += found.what != finding::unknown;
+    } catch (const std::bad_alloc &) { // as it says
     }
+    keep(*mine, found.what);
+    return found;
+}
+
+// False: the NIC has failed meanwhile, so whatever was found may be of that, or
+// of before. That it does not reach itself takes seconds to find, and counts.
+bool proofs::commit(task *mine, verdict *result, bool last)
+{
+    const std::lock_guard<std::mutex> guard(mutex_);
+    entry &one = *mine->one;
+
+    if ((mine->nic->doubts != mine->doubts) && !result->for_the_nic) {
+        mine->doubts = mine->nic->doubts;
+        if (!last) {
+            return false;
+        }
+        *result = {finding::unknown, "operations fail again and again"};
+    }
+    one.found  = result->what;
+    one.prover = 0; // who waits goes on, whatever follows
+    ++one.attempts;
+    if (result->for_the_nic) {
+        mine->nic->unreachable = true;
+        ++mine->nic->unreached;
+    }
+    return true;
 }
 
 finding proofs::ask(const path &which, const std::function<std::string()> &key,
                     const std::function<verdict()> &prove)
 {
-    entry *mine         = nullptr;
-    const finding known = known_or_begin(which, &mine);
+    task mine{which};
+    const finding known = known_or_begin(&mine);
 
-    if (mine == nullptr) {
+    if (mine.one == nullptr) {
         return known;
     }
     const auto start = std::chrono::steady_clock::now();
-    verdict result{finding::unknown, "no memory of the host"};
-    std::string kept_as;
-    try {
-        kept_as = (node_ != nullptr) ? key() : std::string();
-        result  = find_out(std::get<0>(which), kept_as, prove);
-    } catch (const std::bad_alloc &) { // as it says
-    }
+    verdict result;
+    int rounds = 0;
+    do {
+        result = find_out(&mine, key, prove);
+    } while (!commit(&mine, &result, ++rounds == max_attempts));
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
     refuted_ += result.what == finding::refuted;
-
-    const std::lock_guard<std::mutex> guard(mutex_);
-    mine->found  = result.what;
-    mine->key    = std::move(kept_as);
-    mine->prover = 0; // who waits goes on, whatever follows
-    ++mine->attempts;
-    if (result.for_the_nic) {
-        try {
-            unreachable_.insert(std::get<0>(which));
-        } catch (const std::bad_alloc &) { // then it is asked once more
-        }
-    }
     return result.what;
 }
 
-void proofs::doubt(const std::string &nic) noexcept
-try {
+void proofs::doubt(const char *nic) noexcept
+{
     std::vector<std::string> kept;
+    bool all_fit = true;
     {
         const std::lock_guard<std::mutex> guard(mutex_);
-        ++doubts_[nic];
-        for (auto &[which, one] : all_) {
-            if ((std::get<0>(which) == nic) &&
-                (one.found == finding::carries)) {
-                kept.push_back(one.key);
-                one.found    = finding::unknown;
-                one.attempts = 0;
+        try {
+            if (nics_.find(std::string_view(nic)) == nics_.end()) {
+                nics_.try_emplace(nic);
+            }
+        } catch (const std::bad_alloc &) { // nothing was asked of it, so far
+            trusts_node_ = false;
+            return;
+        }
+        nic_record &record = nics_.find(std::string_view(nic))->second;
+        ++record.doubts;
+        record.unreachable =
+            record.unreachable && (record.unreached >= max_attempts);
+        for (auto &[which, one] : record.paths) {
+            if (one.found == finding::refuted) {
+                continue;
+            }
+            one.found    = finding::unknown;
+            one.attempts = 0;
+            try {
+                if (!one.key.empty()) {
+                    kept.push_back(one.key);
+                }
+            } catch (const std::bad_alloc &) {
+                all_fit = false;
             }
         }
     }
-    for (const std::string &key : kept) {
-        if (!key.empty()) {
-            node_->drop(key);
-        }
+    if (node_ != nullptr) {
+        all_fit ? node_->drop(kept) : node_->drop_all();
     }
-} catch (const std::bad_alloc &) { // then what was shown is believed
 }
 
 bool proofs::is_refuted(const path &which) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    const auto found = all_.find(which);
-    return (found != all_.end()) && (found->second.found == finding::refuted);
+    const auto nic = nics_.find(std::get<0>(which));
+    if (nic == nics_.end()) {
+        return false;
+    }
+    const auto found = nic->second.paths.find(which);
+    return (found != nic->second.paths.end()) &&
+           (found->second.found == finding::refuted);
 }
 
 } // namespace ucx_ib_dmabuf

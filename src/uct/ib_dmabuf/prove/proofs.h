@@ -9,15 +9,14 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <sys/types.h>
 #include <tuple>
 
 namespace ucx_ib_dmabuf {
 
-// What was found of the paths between NICs and GPUs, once for each in this
-// process. Thread-safe.
+// What was found of the paths between NICs and GPUs, for all of the process:
+// once for each, until an operation fails. Thread-safe.
 class proofs {
 public:
     // `node`: where what is found is kept, too; null: nowhere. `trusts_node`:
@@ -35,8 +34,8 @@ public:
 
     // An operation of the NIC's has failed, maybe as one of its paths does not
     // carry any more: those that did are found out anew, and no process trusts
-    // what was kept of them. What was refuted stays so.
-    void doubt(const std::string &nic) noexcept;
+    // what was kept of them. What was refuted stays so. Needs no memory.
+    void doubt(const char *nic) noexcept;
 
     // Without asking.
     bool is_refuted(const path &which) const;
@@ -46,7 +45,7 @@ public:
 
 private:
     // What cannot be found out may be later: the GPU comes into use, a port
-    // becomes active. So often:
+    // becomes active. So often, and so often after each doubt:
     static constexpr int max_attempts = 3;
 
     struct entry {
@@ -55,19 +54,33 @@ private:
         pid_t prover  = 0; // who is at it; not the parent of a fork
         std::string key{}; // under which the node has it
     };
+    struct nic_record {
+        std::map<path, entry> paths;
+        uint64_t doubts  = 0;
+        bool unreachable = false; // it does not reach itself
+        int unreached    = 0;     // how often that was found
+    };
+    // A proof that is to be made by this thread.
+    struct task {
+        const path &which;
+        nic_record *nic = nullptr;
+        entry *one      = nullptr;
+        uint64_t doubts = 0; // before it
+        std::string key{};
+    };
 
-    finding known_or_begin(const path &which, entry **begun);
-    verdict find_out(const std::string &nic, const std::string &key,
+    finding known_or_begin(task *mine);
+    verdict find_out(task *mine, const std::function<std::string()> &key,
                      const std::function<verdict()> &prove);
-    void keep(const std::string &key, finding found, bool doubted) const;
-    uint64_t doubts(const std::string &nic) const;
+    void note_key(task *mine, std::string key);
+    void keep(const task &mine, finding found) const;
+    bool is_doubted(const task &mine) const;
+    bool commit(task *mine, verdict *result, bool last);
 
     static std::mutex mutex_; // of all, for forks
     const node_file *const node_;
-    const bool trusts_node_;
-    std::map<path, entry> all_;
-    std::set<std::string> unreachable_; // NICs that do not reach themselves
-    std::map<std::string, uint64_t> doubts_; // how often of a NIC
+    std::atomic<bool> trusts_node_;
+    std::map<std::string, nic_record, std::less<>> nics_;
     std::atomic<uint64_t> made_{0};
     std::atomic<uint64_t> refuted_{0};
 };
