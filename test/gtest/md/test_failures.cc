@@ -3,8 +3,22 @@
 // What a transport tells of an endpoint that failed: UCP hears it as without
 // us, and what was registered is registered anew where that may be the cause.
 #include "fake_domain.h"
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <optional>
+#include <uct/ib_dmabuf/md/plugin.h>
+extern "C" {
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/log.h>
+}
+
+using ucx_ib_dmabuf::finding;
+using ucx_ib_dmabuf::ladder_step;
+using ucx_ib_dmabuf::plugin;
+using ucx_ib_dmabuf::proofs;
+using ucx_ib_dmabuf::verdict;
 
 namespace {
 
@@ -202,16 +216,9 @@ TEST_F(test_failures, parameters_that_are_not_known_are_passed_on_untouched)
     EXPECT_EQ(params_.err_handler_arg, fake_ib::now.opened.err_handler_arg);
 }
 
-// Two domains, two workers: each has its own handler, and only the domain that
-// failed loses what it has. Interfaces of one worker share a handler.
-TEST_F(test_failures, each_domain_and_worker_is_told_of_its_own)
+// Two workers: each has its own handler. Interfaces of one worker share it.
+TEST_F(test_failures, each_worker_is_told_of_its_own)
 {
-    const gpu::buffer memory(size);
-    std::optional<fake_domain> other(std::in_place);
-
-    use(memory);
-    EXPECT_EQ(UCS_OK, other->dereg(other->reg(memory.address(), size)));
-    const size_t both = fake_ib::now.regions.size();
     ASSERT_EQ(UCS_OK, open());
     const uct_iface_params_t mine = fake_ib::now.opened;
     ASSERT_EQ(UCS_OK, open());
@@ -220,12 +227,88 @@ TEST_F(test_failures, each_domain_and_worker_is_told_of_its_own)
     ASSERT_EQ(UCS_OK, open());
     EXPECT_EQ(UCS_OK, fail(UCS_ERR_CONNECTION_RESET));
     EXPECT_EQ(&params_, told.arg);
-    other.reset();
-    EXPECT_EQ(both - 1, fake_ib::now.regions.size());
     EXPECT_EQ(UCS_OK,
               mine.err_handler(mine.err_handler_arg, ep_, UCS_ERR_IO_ERROR));
     EXPECT_EQ(this, told.arg);
+}
+
+// The device may be what failed, which several contexts have open. One that is
+// closed hears nothing.
+TEST_F(test_failures, what_all_domains_of_the_device_have_goes)
+{
+    const gpu::buffer memory(size);
+    std::optional<fake_domain> other(std::in_place), closed(std::in_place);
+    const auto use_in = [&](fake_domain &domain) {
+        EXPECT_EQ(UCS_OK, domain.dereg(domain.reg(memory.address(), size)));
+    };
+
+    for (fake_domain *each : {&*md_, &*other, &*closed}) {
+        use_in(*each);
+    }
+    EXPECT_EQ(3u, fake_ib::now.regions.size());
+    closed.reset();
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    ASSERT_EQ(UCS_OK, open());
+    EXPECT_EQ(UCS_OK, fail(UCS_ERR_IO_ERROR));
     EXPECT_EQ(0u, told.regions);
+    use_in(*other);
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
+    other.reset();
+    EXPECT_EQ(0u, fake_ib::now.regions.size());
+}
+
+// What was registered before that was found went over it, maybe.
+TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
+{
+    fake_domain other;
+    const gpu::buffer memory(size);
+    proofs &paths = *plugin::existing()->proven_paths();
+
+    use(memory);
+    EXPECT_EQ(UCS_OK, other.dereg(other.reg(memory.address(), size)));
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    paths.ask(
+        {"fake0", 7, ladder_step::pcie, ""}, [] { return ""; },
+        [] {
+            return verdict{finding::refuted, "a test"};
+        });
+    EXPECT_EQ(0u, fake_ib::now.regions.size());
+}
+
+// A proof is not possible here, which is tried a few times, and after a failure
+// as often.
+TEST_F(test_failures, paths_are_looked_at_again)
+{
+    const auto level = ucs_global_opts.log_component.log_level;
+    static unsigned looked;
+    const auto look = [&] {
+        looked = 0;
+        for (int i = 0; i < 5; ++i) {
+            const gpu::buffer memory(size);
+            use(memory);
+        }
+        return looked;
+    };
+
+    ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_INFO;
+    ucs_log_push_handler([](const char *, unsigned, const char *,
+                            ucs_log_level_t, const ucs_log_component_config_t *,
+                            const char *format, va_list args) {
+        char line[1024];
+        vsnprintf(line, sizeof(line), format, args);
+        looked += strstr(line, ": not proven: ") != nullptr;
+        return UCS_LOG_FUNC_RC_STOP;
+    });
+    ASSERT_EQ(UCS_OK, open());
+    fail(UCS_ERR_IO_ERROR);
+    EXPECT_EQ(3u, look());
+    EXPECT_EQ(0u, look());
+    fail(UCS_ERR_CONNECTION_RESET);
+    EXPECT_EQ(0u, look());
+    fail(UCS_ERR_CANCELED);
+    EXPECT_EQ(3u, look());
+    ucs_log_pop_handler();
+    ucs_global_opts.log_component.log_level = level;
 }
 
 } // namespace

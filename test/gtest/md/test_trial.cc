@@ -142,7 +142,7 @@ TEST(test_trial, a_nic_is_offered_unless_all_that_can_be_tried_fails)
         gpus vendor(one.in_use);
         nic with(one.answers);
 
-        EXPECT_EQ(one.offered, all.takes_memory(vendor, with, "nic"));
+        EXPECT_EQ(one.offered, all.takes_memory(vendor, with, "nic", 0));
         EXPECT_EQ(0, vendor.out);
     }
 }
@@ -154,16 +154,31 @@ TEST(test_trial, a_pair_is_tried_once)
     nic with({fails, UCS_OK});
     nic other({UCS_OK, UCS_OK});
 
-    EXPECT_FALSE(all.takes_memory(vendor, with, "first"));
+    EXPECT_FALSE(all.takes_memory(vendor, with, "first", 0));
     const int asked = with.asked;
-    EXPECT_FALSE(all.takes_memory(vendor, with, "first"));
+    EXPECT_FALSE(all.takes_memory(vendor, with, "first", 0));
     EXPECT_EQ(asked, with.asked);
     EXPECT_EQ(1, vendor.allocated);
-    EXPECT_TRUE(all.takes_memory(vendor, other, "second"));
+    EXPECT_TRUE(all.takes_memory(vendor, other, "second", 0));
     // The other GPU has come into use.
     vendor.in_use_[1] = true;
-    EXPECT_TRUE(all.takes_memory(vendor, with, "first"));
+    EXPECT_TRUE(all.takes_memory(vendor, with, "first", 0));
     EXPECT_EQ(asked + 1, with.asked);
+}
+
+// Of a NIC that reaches less, or may do so.
+TEST(test_trial, a_pair_is_tried_again_when_its_path_has_changed)
+{
+    trials all;
+    gpus vendor({true});
+    nic before({UCS_OK});
+    nic after({fails});
+
+    for (uint64_t changes : {0, 0, 1, 1}) {
+        EXPECT_TRUE(all.takes_memory(vendor, before, "nic", changes));
+    }
+    EXPECT_EQ(2, before.asked);
+    EXPECT_FALSE(all.takes_memory(vendor, after, "nic", 2));
 }
 
 TEST(test_trial, what_passes_is_no_failure)
@@ -173,7 +188,7 @@ TEST(test_trial, what_passes_is_no_failure)
     nic with({UCS_OK});
 
     with.fail_first = 3;
-    EXPECT_TRUE(all.takes_memory(vendor, with, "nic"));
+    EXPECT_TRUE(all.takes_memory(vendor, with, "nic", 0));
     EXPECT_EQ(4, with.asked);
 }
 
@@ -192,7 +207,7 @@ TEST(test_trial, a_child_of_fork_has_nothing_of_what_is_being_tried)
         waitpid(child, &status, 0);
         EXPECT_NE(-1, fcntl(fd, F_GETFD));
     };
-    EXPECT_TRUE(all.takes_memory(vendor, with, "nic"));
+    EXPECT_TRUE(all.takes_memory(vendor, with, "nic", 0));
     EXPECT_EQ(0, status);
 }
 

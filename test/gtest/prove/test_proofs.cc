@@ -111,6 +111,37 @@ TEST(test_proofs, an_error_during_a_proof_has_it_done_again)
     EXPECT_EQ(1u, all.refuted());
 }
 
+TEST(test_proofs, who_uses_a_nic_is_told_what_changes)
+{
+    proofs all;
+    std::vector<std::string> told;
+    all.call_when_refuted([&](const char *nic) {
+        told.emplace_back(nic);
+        EXPECT_TRUE(all.has_refuted(nic)) << "it is known by then";
+    });
+    const auto ask = [&](const proofs::path &which, finding now) {
+        all.ask(which, nowhere, [&] { return verdict{now, "a test"}; });
+    };
+
+    EXPECT_EQ(0u, all.changes("nic0"));
+    ask(first, finding::carries);
+    EXPECT_EQ(0u, all.changes("nic0"));
+    all.doubt("nic0");
+    const uint64_t doubted = all.changes("nic0");
+    EXPECT_NE(0u, doubted);
+    ask(first, finding::unknown);
+    EXPECT_EQ(doubted, all.changes("nic0"));
+    EXPECT_TRUE(told.empty());
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(i > 0, all.has_refuted("nic0"));
+        ask(first, finding::refuted);
+    }
+    EXPECT_NE(doubted, all.changes("nic0"));
+    EXPECT_EQ(std::vector<std::string>{"nic0"}, told);
+    EXPECT_FALSE(all.has_refuted("nic1"));
+    EXPECT_EQ(0u, all.changes("nic1"));
+}
+
 TEST(test_proofs, threads_wait_for_their_own_path_only)
 {
     constexpr int count = 8;

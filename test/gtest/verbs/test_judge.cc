@@ -2,106 +2,95 @@
 //
 // The ladder where somebody looks whether what is registered carries data.
 #include "ladder_nic.h"
-#include <algorithm>
-#include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 using namespace ladder_test;
 
 namespace {
 
-// Says of each step what it is told to, and of the rest that it cannot tell.
-class judge final : public path_judge {
+// Says of each step what it is told to, of the rest that it cannot tell, and
+// remembers what it has refuted.
+class fake_judge final : public path_judge {
 public:
-    std::optional<bool> carries(ladder_step step, int,
-                                dmabuf_registration &) noexcept override
+    bool is_refuted(ladder_step step, int gpu) noexcept override
+    {
+        return refuted.contains({step, gpu});
+    }
+    finding judge(ladder_step step, int gpu,
+                  dmabuf_registration &) noexcept override
     {
         ++asked;
-        if (meanwhile) {
-            std::exchange(meanwhile, nullptr)();
-        }
         const auto found = says.find(step);
-        return found == says.end() ? std::nullopt
-                                   : std::optional(found->second);
+        if (found == says.end()) {
+            return finding::unknown;
+        }
+        if (found->second == finding::refuted) {
+            refuted.emplace(step, gpu);
+        }
+        return found->second;
     }
-    std::map<ladder_step, bool> says;
-    std::function<void()> meanwhile; // once
+    std::map<ladder_step, finding> says;
+    std::set<std::pair<ladder_step, int>> refuted;
     unsigned asked = 0;
 };
 
-TEST_F(test_ladder, what_a_judge_refutes_is_stepped_over_for_good)
-{
-    ladder_nic nic(verbs_sim::connectx7());
-    judge by;
-    ladder steps(nic.sim.pd(), &by);
-    ibv_mr *mr = nullptr;
-
-    by.says = {{ladder_step::standard, false}, {ladder_step::pcie, true}};
-    for (int i = 0; i < 3; ++i) {
-        exports memory(gpu_, address, size);
-        ASSERT_EQ(UCS_OK,
-                  steps.reg(memory, 0, address, size, access_flags, &mr));
-        EXPECT_EQ(1u, nic.sim.live()) << "the refuted one was undone";
-        verbs_dereg_mr(*nic.sim.pd().verbs, mr);
-    }
-    EXPECT_EQ(ladder_step::pcie, steps.first(0));
-    EXPECT_EQ(2u, by.asked);
-
-    by.says[ladder_step::pcie] = false; // of another GPU
-    for (int i = 0; i < 3; ++i) {
-        exports memory(gpu_, address, size);
-        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-                  steps.reg(memory, 1, address, size, access_flags, &mr));
-        EXPECT_EQ(0u, nic.sim.live());
-    }
-    EXPECT_EQ(4u, by.asked);
-}
-
-TEST_F(test_ladder, what_a_judge_cannot_tell_is_taken_and_asked_again)
-{
-    ladder_nic nic(verbs_sim::connectx7());
-    judge by;
-    ladder steps(nic.sim.pd(), &by);
-
-    for (unsigned i = 1; i < 5; ++i) {
+class test_judge : public test_ladder {
+protected:
+    ucs_status_t reg(int gpu = 0)
+    {
         exports memory(gpu_, address, size);
         ibv_mr *mr = nullptr;
-        ASSERT_EQ(UCS_OK,
-                  steps.reg(memory, 0, address, size, access_flags, &mr));
-        verbs_dereg_mr(*nic.sim.pd().verbs, mr);
-        EXPECT_EQ(std::min(i, 2u), by.asked);
-        by.says[ladder_step::standard] = true;
+        const ucs_status_t status =
+            steps_.reg(memory, gpu, address, size, access_flags, &mr);
+        if (status == UCS_OK) {
+            EXPECT_EQ(1u, nic_.sim.live()) << "what is refuted was undone";
+            verbs_dereg_mr(*nic_.sim.pd().verbs, mr);
+        }
+        EXPECT_EQ(0u, nic_.sim.live());
+        return status;
     }
+
+    ladder_nic nic_{verbs_sim::connectx7()};
+    fake_judge by_;
+    ladder steps_{nic_.sim.pd(), &by_};
+};
+
+TEST_F(test_judge, what_he_refutes_is_stepped_over)
+{
+    by_.says = {{ladder_step::standard, finding::refuted},
+                {ladder_step::pcie, finding::carries}};
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(UCS_OK, reg());
+    }
+    EXPECT_EQ(ladder_step::pcie, steps_.first(0));
+    EXPECT_EQ(4u, by_.asked);
+
+    by_.says[ladder_step::pcie] = finding::refuted; // of another GPU
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg(1));
+    }
+    EXPECT_EQ(6u, by_.asked) << "what is known is not registered";
 }
 
-TEST_F(test_ladder, what_is_doubted_is_asked_again)
+TEST_F(test_judge, what_he_cannot_tell_is_taken)
 {
-    ladder_nic nic(verbs_sim::connectx7());
-    judge by;
-    ladder steps(nic.sim.pd(), &by);
-    ibv_mr *mr     = nullptr;
-    const auto reg = [&] {
-        exports memory(gpu_, address, size);
-        const ucs_status_t status =
-            steps.reg(memory, 0, address, size, access_flags, &mr);
-        if (status == UCS_OK) {
-            verbs_dereg_mr(*nic.sim.pd().verbs, mr);
-        }
-        return status;
-    };
+    ASSERT_EQ(UCS_OK, reg());
+    EXPECT_EQ(1u, by_.asked);
+}
 
-    by.says      = {{ladder_step::standard, true}};
-    by.meanwhile = [&] { steps.doubt(); };
-    ASSERT_EQ(UCS_OK, reg());
-    EXPECT_EQ(2u, by.asked) << "what he said was of before that";
-    ASSERT_EQ(UCS_OK, reg());
-    EXPECT_EQ(2u, by.asked);
-    steps.doubt();
-    by.says = {{ladder_step::standard, false}, {ladder_step::pcie, false}};
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg());
-    EXPECT_EQ(4u, by.asked);
-    EXPECT_EQ(0u, nic.sim.live());
+// He may know better by then.
+TEST_F(test_judge, he_is_asked_each_time)
+{
+    for (finding now : {finding::carries, finding::unknown, finding::refuted}) {
+        by_.says = {{ladder_step::standard, now}, {ladder_step::pcie, now}};
+        EXPECT_EQ((now == finding::refuted) ? UCS_ERR_UNSUPPORTED : UCS_OK,
+                  reg());
+    }
+    by_.refuted.clear();
+    by_.says = {};
+    EXPECT_EQ(UCS_OK, reg());
 }
 
 } // namespace

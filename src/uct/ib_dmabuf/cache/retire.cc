@@ -202,6 +202,9 @@ void engine::drop(nic_id nic)
     constexpr span everything{0, UINTPTR_MAX};
     batch gone;
     kept_regions kept;
+    if (nic >= max_nics) {
+        return; // there was no place for it
+    }
     {
         guard locked(lock_);
         for (pending *work = pending_; work != nullptr; work = work->next) {

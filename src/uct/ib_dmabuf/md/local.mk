@@ -11,6 +11,8 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/memory_domain.h \
     src/uct/ib_dmabuf/md/nic.cc \
     src/uct/ib_dmabuf/md/nic.h \
+    src/uct/ib_dmabuf/md/open_nics.cc \
+    src/uct/ib_dmabuf/md/open_nics.h \
     src/uct/ib_dmabuf/md/plugin.cc \
     src/uct/ib_dmabuf/md/plugin.h \
     src/uct/ib_dmabuf/md/prove_path.cc \

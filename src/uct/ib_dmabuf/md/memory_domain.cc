@@ -261,8 +261,7 @@ void memory_domain::failed(ucs_status_t status) noexcept
     log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "
               "registered anew for what follows",
               device_.name(), ucs_status_string(status));
-    device_.doubt(); // before what is dropped is registered anew
-    cache_.drop(id_);
+    shared_.doubt(device_.name());
 }
 
 memory_domain::memory_domain(const original_domain &original, plugin &shared,
@@ -276,11 +275,11 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
       // Where a copy can take a registration's place that is as good.
       offers_gpu_(!users_keep_ ||
                   shared.nic_trials().takes_memory(shared.gpu(), device_,
-                                                   device_.name()) ||
+                                                   device_.name(),
+                                                   device_.changes()) ||
                   (peer_memory && !device_.has_refuted())),
-      id_(shared.registrations().attach(device_))
+      id_(shared.nics().attach(device_))
 {
-    device_.call_when_refuted([this] { cache_.drop(id_); });
 }
 
 namespace {

@@ -13,7 +13,7 @@ class memory_domain final : public domain {
 public:
     memory_domain(const original_domain &original, plugin &shared,
                   bool peer_memory);
-    ~memory_domain() override { shared_.registrations().detach(id_); }
+    ~memory_domain() override { shared_.nics().detach(id_); }
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 

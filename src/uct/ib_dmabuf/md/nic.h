@@ -8,9 +8,7 @@
 #include "../verbs/ladder.h"
 #include "memh.h"
 #include "staging_pool.h"
-#include <atomic>
 #include <bit>
-#include <functional>
 #include <mutex>
 #include <sys/types.h>
 #include <unordered_map>
@@ -39,18 +37,10 @@ public:
         bool relaxed_order, gpu_vendor &gpu,
         const original_domain *by_uct_ib = nullptr, proofs *proven = nullptr);
 
-    // What is called, without a lock, when a path is refuted of which something
-    // is registered already, as it could not be proven before. Once, before
-    // the first registration.
-    void call_when_refuted(std::function<void()> what)
-    {
-        when_refuted_ = std::move(what);
-    }
-    // An operation of the device's has failed: which memory it reaches is to be
-    // proven anew.
-    void doubt() noexcept;
     // Whether memory of any GPU is known not to be carried.
-    bool has_refuted() const { return ladder_.has_refuted(); }
+    bool has_refuted() const;
+    // proofs::changes() of the device.
+    uint64_t changes() const;
 
     // The device's, for messages.
     const char *name() const { return pd_.device_name(); }
@@ -112,8 +102,10 @@ private:
                                uintptr_t address, size_t length,
                                registration *made);
     std::string how_it_registers() const;
-    std::optional<bool> carries(ladder_step step, int gpu,
-                                dmabuf_registration &by) noexcept override;
+    proofs::path path_of(ladder_step step, int gpu) const;
+    bool is_refuted(ladder_step step, int gpu) noexcept override;
+    finding judge(ladder_step step, int gpu,
+                  dmabuf_registration &by) noexcept override;
     verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
     void end(const registration &ended);
     registration *find(void *handle);
@@ -124,8 +116,6 @@ private:
     const original_domain *const by_uct_ib_;
     gpu_vendor &gpu_;
     proofs *const proven_;
-    std::atomic<bool> used_unproven_{false};
-    std::function<void()> when_refuted_;
     ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;

@@ -135,9 +135,10 @@ plugin *plugin::existing() noexcept
 plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
     : gpu_(std::move(gpu)),
       touched_(ucx_has_cuda ? nullptr : gpu_->known_to_handlers()),
-      cache_(*gpu_, cache_settings_of(config, *gpu_)),
+      cache_(*gpu_, cache_settings_of(config, *gpu_)), nics_(cache_),
       proofs_(&node_, proves_once(config))
 {
+    proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
 }
 
 // Memory that is new cannot be what was registered there, either.
@@ -170,6 +171,15 @@ void plugin::on_events_missed(const char *why) noexcept
 proofs *plugin::proven_paths()
 {
     return proves_paths(config) ? &proofs_ : nullptr;
+}
+
+// First the doubt: what is dropped may be registered anew at once.
+void plugin::doubt(const char *device) noexcept
+{
+    if (proves_paths(config)) {
+        proofs_.doubt(device);
+    }
+    nics_.drop(device);
 }
 
 void plugin::count_staged(size_t bytes)

@@ -6,6 +6,7 @@
 #include "../gpu.h"
 #include "../prove/proofs.h"
 #include "../report.h"
+#include "open_nics.h"
 #include "settings.h"
 #include "trial.h"
 #include <atomic>
@@ -35,8 +36,12 @@ public:
     gpu_vendor &gpu() const { return *gpu_; }
     cache &registrations() { return cache_; }
     trials &nic_trials() { return trials_; }
+    open_nics &nics() { return nics_; }
     // Null if paths are trusted.
     proofs *proven_paths();
+    // An operation of the device's has failed: what it reaches is proven anew,
+    // and nothing that any context has registered with it is used again.
+    void doubt(const char *device) noexcept;
 
     void count_staged(size_t bytes);
     void count_atomic();
@@ -55,6 +60,7 @@ private:
     // Null where UCX has CUDA: an MPI over it most likely has, too.
     const gpu_vendor::known_test touched_;
     cache cache_;
+    open_nics nics_;
     trials trials_;
     const node_file node_;
     proofs proofs_;

@@ -105,38 +105,42 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     return prove(connect, gpu_, at, host.at());
 }
 
-std::optional<bool> nic::carries(ladder_step step, int gpu,
-                                 dmabuf_registration &by) noexcept
-try {
-    const std::string how = how_it_registers();
-    const proofs::path which{name(), gpu, step, how};
-    finding found = proven_->ask(
-        which,
-        [&] { return facts_of(pd_, gpu_.identity(gpu), step, how).key(); },
-        [&] { return prove_path(step, gpu, by); });
-    if (found == finding::unknown) {
-        used_unproven_ = true;
-        if (!proven_->is_refuted(which)) { // by another thread meanwhile
-            return std::nullopt;
-        }
-        found = finding::refuted;
-    }
-    if ((found == finding::refuted) && used_unproven_.exchange(false) &&
-        when_refuted_) {
-        when_refuted_();
-    }
-    return found == finding::carries;
-} catch (const std::bad_alloc &) {
-    used_unproven_ = true;
-    return std::nullopt;
+proofs::path nic::path_of(ladder_step step, int gpu) const
+{
+    return {name(), gpu, step, how_it_registers()};
 }
 
-void nic::doubt() noexcept
+bool nic::is_refuted(ladder_step step, int gpu) noexcept
+try {
+    return proven_->is_refuted(path_of(step, gpu));
+} catch (const std::bad_alloc &) {
+    return false;
+}
+
+// Where it is not known yet the path is used: if it is refuted later the cache
+// drops what was registered (plugin::drop).
+finding nic::judge(ladder_step step, int gpu, dmabuf_registration &by) noexcept
+try {
+    const proofs::path which = path_of(step, gpu);
+    return proven_->ask(
+        which,
+        [&] {
+            return facts_of(pd_, gpu_.identity(gpu), step, std::get<3>(which))
+                .key();
+        },
+        [&] { return prove_path(step, gpu, by); });
+} catch (const std::bad_alloc &) {
+    return finding::unknown;
+}
+
+bool nic::has_refuted() const
 {
-    if (proven_ != nullptr) {
-        proven_->doubt(name());
-        ladder_.doubt();
-    }
+    return (proven_ != nullptr) && proven_->has_refuted(name());
+}
+
+uint64_t nic::changes() const
+{
+    return (proven_ == nullptr) ? 0 : proven_->changes(name());
 }
 
 } // namespace ucx_ib_dmabuf

@@ -29,14 +29,14 @@ ucs_status_t try_piece(gpu_vendor &gpus, registrar &nic, int gpu,
 // Whether it works, if that is known or can be tried. No lock is held over the
 // trial: two threads may both make it.
 std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
-                                const char *name, int gpu)
+                                const char *name, int gpu, uint64_t changes)
 {
     const auto pair = std::make_pair(std::string(name), gpu);
     {
         const std::lock_guard<std::mutex> guard(mutex_);
         const auto found = known_.find(pair);
-        if (found != known_.end()) {
-            return found->second;
+        if ((found != known_.end()) && (found->second.changes == changes)) {
+            return found->second.works;
         }
     }
     const auto what = gpus.allocate_piece(gpu);
@@ -50,17 +50,18 @@ std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
         return std::nullopt;
     }
     const std::lock_guard<std::mutex> guard(mutex_);
-    known_[pair] = status == UCS_OK;
+    known_[pair] = {status == UCS_OK, changes};
     return status == UCS_OK;
 }
 
-bool trials::takes_memory(gpu_vendor &gpus, registrar &nic, const char *name)
+bool trials::takes_memory(gpu_vendor &gpus, registrar &nic, const char *name,
+                          uint64_t changes)
 {
     int fails = -1;
     int works = -1;
 
     for (int gpu = 0; gpu < gpus.gpu_count(); ++gpu) {
-        const std::optional<bool> answer = ask(gpus, nic, name, gpu);
+        const std::optional<bool> answer = ask(gpus, nic, name, gpu, changes);
         if (answer) {
             (*answer ? works : fails) = gpu;
         }

@@ -17,14 +17,20 @@ class trials {
 public:
     // False if the NIC takes the memory of no GPU that can be tried; why was
     // logged. A GPU that is not in use cannot, and without any it is true.
-    bool takes_memory(gpu_vendor &gpus, registrar &nic, const char *name);
+    // `changes`: what was found counts for as long as that is the same.
+    bool takes_memory(gpu_vendor &gpus, registrar &nic, const char *name,
+                      uint64_t changes);
 
 private:
     std::optional<bool> ask(gpu_vendor &gpus, registrar &nic, const char *name,
-                            int gpu);
+                            int gpu, uint64_t changes);
 
     std::mutex mutex_;
-    std::map<std::pair<std::string, int>, bool> known_;
+    struct result {
+        bool works;
+        uint64_t changes; // before it
+    };
+    std::map<std::pair<std::string, int>, result> known_;
 };
 
 } // namespace ucx_ib_dmabuf

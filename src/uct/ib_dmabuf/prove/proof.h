@@ -3,15 +3,10 @@
 #define UCX_IB_DMABUF_PROVE_PROOF_H_
 
 #include "../gpu.h"
+#include "../verbs/ladder.h"
 #include "wire.h"
 
 namespace ucx_ib_dmabuf {
-
-enum class finding : uint8_t {
-    carries, // every byte arrived where it was sent, and nowhere else
-    refuted, // one did not
-    unknown, // that could not be found out
-};
 
 struct verdict {
     finding what;

@@ -158,7 +158,8 @@ bool proofs::commit(task *mine, verdict *result, bool last)
         }
         *result = {finding::unknown, "operations fail again and again"};
     }
-    one.found  = result->what;
+    one.found = result->what;
+    mine->nic->refuted += result->what == finding::refuted;
     one.prover = 0; // who waits goes on, whatever follows
     ++one.attempts;
     if (result->for_the_nic) {
@@ -186,7 +187,12 @@ finding proofs::ask(const path &which, const std::function<std::string()> &key,
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
-    refuted_ += result.what == finding::refuted;
+    if (result.what == finding::refuted) {
+        ++refuted_;
+        if (when_refuted_) {
+            when_refuted_(std::get<0>(which).c_str());
+        }
+    }
     return result.what;
 }
 
@@ -228,16 +234,37 @@ void proofs::doubt(const char *nic) noexcept
     }
 }
 
+// Under the lock. Null if nothing was asked of it.
+const proofs::nic_record *proofs::find(std::string_view nic) const
+{
+    const auto found = nics_.find(nic);
+    return (found == nics_.end()) ? nullptr : &found->second;
+}
+
 bool proofs::is_refuted(const path &which) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    const auto nic = nics_.find(std::get<0>(which));
-    if (nic == nics_.end()) {
+    const nic_record *nic = find(std::get<0>(which));
+    if (nic == nullptr) {
         return false;
     }
-    const auto found = nic->second.paths.find(which);
-    return (found != nic->second.paths.end()) &&
+    const auto found = nic->paths.find(which);
+    return (found != nic->paths.end()) &&
            (found->second.found == finding::refuted);
+}
+
+bool proofs::has_refuted(const char *nic) const
+{
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const nic_record *of = find(nic);
+    return (of != nullptr) && (of->refuted > 0);
+}
+
+uint64_t proofs::changes(const char *nic) const
+{
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const nic_record *of = find(nic);
+    return (of == nullptr) ? 0 : of->doubts + of->refuted;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <tuple>
 
@@ -22,6 +23,14 @@ public:
     // `node`: where what is found is kept, too; null: nowhere. `trusts_node`:
     // what is there is not found out again.
     explicit proofs(const node_file *node = nullptr, bool trusts_node = false);
+
+    // What is called, without a lock, when a path of the NIC's is refuted: it
+    // may have been used before, as it could not be proven then. Once, before
+    // anything is asked.
+    void call_when_refuted(std::function<void(const char *nic)> what)
+    {
+        when_refuted_ = std::move(what);
+    }
 
     // NIC, GPU, step, and how the NIC registers.
     using path = std::tuple<std::string, int, ladder_step, std::string>;
@@ -39,6 +48,11 @@ public:
 
     // Without asking.
     bool is_refuted(const path &which) const;
+    // Whether any path of the NIC's is.
+    bool has_refuted(const char *nic) const;
+    // Becomes another number when what was known of the NIC's paths may not
+    // hold any more.
+    uint64_t changes(const char *nic) const;
 
     uint64_t made() const { return made_; }
     uint64_t refuted() const { return refuted_; }
@@ -57,6 +71,7 @@ private:
     struct nic_record {
         std::map<path, entry> paths;
         uint64_t doubts  = 0;
+        uint64_t refuted = 0;     // of its paths
         bool unreachable = false; // it does not reach itself
         int unreached    = 0;     // how often that was found
     };
@@ -76,10 +91,12 @@ private:
     void keep(const task &mine, finding found) const;
     bool is_doubted(const task &mine) const;
     bool commit(task *mine, verdict *result, bool last);
+    const nic_record *find(std::string_view nic) const;
 
     static std::mutex mutex_; // of all, for forks
     const node_file *const node_;
     std::atomic<bool> trusts_node_;
+    std::function<void(const char *nic)> when_refuted_;
     std::map<std::string, nic_record, std::less<>> nics_;
     std::atomic<uint64_t> made_{0};
     std::atomic<uint64_t> refuted_{0};

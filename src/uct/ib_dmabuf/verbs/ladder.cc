@@ -136,51 +136,23 @@ bool ladder::goes_on(const outcome &failed)
             (failed.refuted || (failed.error == kernel_enotsupp)));
 }
 
-// Of what is not known yet the judge is asked where the step takes the memory:
-// then it is likely to take the judge's own.
+// Of what is not known yet he finds out where the step takes the memory: then
+// it is likely to take his own.
 ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
                                        bool proven)
 {
-    const auto bit = static_cast<uint8_t>(1u << static_cast<unsigned>(step));
-    std::atomic<uint8_t> &carries = carries_[place(what.gpu)];
-    std::atomic<uint8_t> &refuted = refuted_[place(what.gpu)];
+    const outcome refuted{step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
 
-    if ((refuted.load() & bit) != 0) {
-        return {step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
+    if ((judge_ != nullptr) && judge_->is_refuted(step, what.gpu)) {
+        return refuted;
     }
     const outcome result = attempt(step, what, proven);
     if ((judge_ == nullptr) || (result.status != UCS_OK) ||
-        ((carries.load() & bit) != 0)) {
+        (judge_->judge(step, what.gpu, what.by) != finding::refuted)) {
         return result;
     }
-    std::optional<bool> found;
-    for (uint64_t before = doubts_;; before = doubts_) {
-        found = judge_->carries(step, what.gpu, what.by);
-        if (found.value_or(false)) {
-            carries.fetch_or(bit);
-        }
-        if (doubts_ == before) {
-            break;
-        }
-        carries.fetch_and(static_cast<uint8_t>(~bit)); // of before that
-    }
-    if (found.value_or(true)) {
-        return result;
-    }
-    refuted.fetch_or(bit);
-    any_refuted_ = true;
     what.by.dereg(result.handle);
-    return {step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
-}
-
-// First that there is a doubt: who asks the judge meanwhile looks for that when
-// he has noted what he was told.
-void ladder::doubt() noexcept
-{
-    ++doubts_;
-    for (auto &gpu : carries_) {
-        gpu = 0;
-    }
+    return refuted;
 }
 
 // `proven`: it has worked for this NIC and GPU. Else nobody shares a dma-buf in

@@ -8,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -35,20 +34,30 @@ protected:
     ~dmabuf_registration() = default;
 };
 
-// Who finds out whether what a step registers carries data, too.
+// Whether what a step registers of a GPU carries data, too.
+enum class finding : uint8_t {
+    carries, // every byte arrived where it was sent, and nowhere else
+    refuted, // one did not
+    unknown, // that could not be found out
+};
+
+// Who finds that out, and knows what was found for as long as it holds. Called
+// without any lock held.
 class path_judge {
 public:
-    // Nothing if he cannot tell, now. Called without any lock held; may take
-    // milliseconds.
-    virtual std::optional<bool> carries(ladder_step step, int gpu,
-                                        dmabuf_registration &by) noexcept = 0;
+    // Before each registration: whether that is known already.
+    virtual bool is_refuted(ladder_step step, int gpu) noexcept = 0;
+    // After each one; may take milliseconds where it is not known.
+    virtual finding judge(ladder_step step, int gpu,
+                          dmabuf_registration &by) noexcept = 0;
 
 protected:
     ~path_judge() = default;
 };
 
 // One NIC's registrations of dma-bufs. Which step takes a GPU's memory shows in
-// use and is remembered. Thread-safe; no lock is held over a call.
+// use and is remembered, but for what the judge says. Thread-safe; no lock is
+// held over a call.
 class ladder {
 public:
     // Asks the device whether it has Data Direct. What the judge, who may be
@@ -69,12 +78,6 @@ public:
 
     // What is tried first for the GPU's memory.
     ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }
-
-    // What was found to carry may do so no more: the judge is asked again.
-    void doubt() noexcept;
-
-    // Whether the judge has found one step that does not carry.
-    bool has_refuted() const { return any_refuted_; }
 
 private:
     // More GPUs than any machine has; what is beyond shares the last place.
@@ -118,11 +121,6 @@ private:
     const protection_domain pd_;
     path_judge *const judge_;
     std::array<std::atomic<knowledge>, max_gpus> known_;
-    // A bit for each step.
-    std::array<std::atomic<uint8_t>, max_gpus> carries_{};
-    std::array<std::atomic<uint8_t>, max_gpus> refuted_{};
-    std::atomic<bool> any_refuted_{false};
-    std::atomic<uint64_t> doubts_{0};
 };
 
 } // namespace ucx_ib_dmabuf

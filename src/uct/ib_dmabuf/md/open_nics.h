@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_MD_OPEN_NICS_H_
+#define UCX_IB_DMABUF_MD_OPEN_NICS_H_
+
+#include "../cache/cache.h"
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace ucx_ib_dmabuf {
+
+class nic;
+
+// The cache's NICs, by their devices: each context of the process has a memory
+// domain of its own for a device. Thread-safe.
+class open_nics {
+public:
+    explicit open_nics(cache &all);
+
+    cache::nic_id attach(nic &device);
+    void detach(cache::nic_id id) noexcept;
+
+    // All that is registered with the device leaves the cache (cache::drop). No
+    // lock is held over that: who detaches one of them meanwhile waits in the
+    // cache. Needs no memory.
+    void drop(const char *device) noexcept;
+
+private:
+    std::optional<cache::nic_id> next(const char *device,
+                                      std::optional<cache::nic_id> after) const;
+
+    static std::mutex mutex_; // of all, for forks
+    cache &cache_;
+    std::map<cache::nic_id, const nic *> all_;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif
