@@ -240,7 +240,7 @@ void obey(int fd)
 
 } // namespace
 
-pid_t fork_other(int *orders)
+pid_t fork_other(int *orders, bool more)
 {
     int ends[2];
 
@@ -252,7 +252,9 @@ pid_t fork_other(int *orders)
     if (other == -1) {
         throw std::system_error(errno, std::generic_category(), "fork");
     }
-    gpu::use();
+    if ((other == 0) || !more) {
+        gpu::use();
+    }
     if (other == 0) {
         obey(ends[1]);
         exit(0);
