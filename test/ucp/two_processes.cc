@@ -192,6 +192,7 @@ ucp_worker::ucp_worker()
     ucp_worker_params_t single = {};
     ucp_config_t *config       = nullptr;
 
+    gpu::use(); // before UCX looks which memory can be registered
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features   = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -240,7 +241,7 @@ void obey(int fd)
 
 } // namespace
 
-pid_t fork_other(int *orders, bool more)
+pid_t fork_other(int *orders)
 {
     int ends[2];
 
@@ -251,9 +252,6 @@ pid_t fork_other(int *orders, bool more)
     close(ends[other == 0 ? 0 : 1]);
     if (other == -1) {
         throw std::system_error(errno, std::generic_category(), "fork");
-    }
-    if ((other == 0) || !more) {
-        gpu::use();
     }
     if (other == 0) {
         obey(ends[1]);

@@ -82,9 +82,9 @@ private:
 };
 
 // Makes the process with the memory, which does what the other end of *orders
-// tells it until it is told to end. Both use the first GPU. `more`: others are
-// to be made, so this process does not yet.
-pid_t fork_other(int *orders, bool more = false);
+// tells it until it is told to end. Both use the first GPU, from their first
+// worker on: others may be made before that.
+pid_t fork_other(int *orders);
 
 class initiator {
 public:

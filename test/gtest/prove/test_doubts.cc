@@ -141,17 +141,23 @@ TEST_F(test_doubts, whatever_a_proof_says_that_ran_over_one_it_is_made_again)
     }
 }
 
+// Nor is the path used, for now.
 TEST_F(test_doubts, a_proof_is_not_made_for_ever)
 {
-    EXPECT_EQ(finding::unknown, process_.ask(
-                                    path, [] { return key; },
-                                    [&] {
-                                        ++calls_;
-                                        hooks.before_lock = [this] { doubt(); };
-                                        return verdict{finding::carries, ""};
-                                    }));
+    EXPECT_EQ(finding::doubtful, process_.ask(
+                                     path, [] { return key; },
+                                     [&] {
+                                         ++calls_;
+                                         hooks.before_lock = [this] {
+                                             doubt();
+                                         };
+                                         return verdict{finding::carries, ""};
+                                     }));
     EXPECT_EQ(3, calls_);
     EXPECT_FALSE(node_.has(key));
+    hooks = {};
+    EXPECT_EQ(finding::carries, ask(finding::carries));
+    EXPECT_EQ(4, calls_);
 }
 
 // It may have been that which is over now; the line is another process's.

@@ -80,6 +80,15 @@ TEST_F(test_judge, what_he_cannot_tell_is_taken)
     EXPECT_EQ(1u, by_.asked);
 }
 
+TEST_F(test_judge, what_he_doubts_is_not_taken_now)
+{
+    by_.says = {{ladder_step::standard, finding::doubtful}};
+    EXPECT_EQ(UCS_ERR_BUSY, reg());
+    by_.says = {{ladder_step::standard, finding::carries}};
+    EXPECT_EQ(UCS_OK, reg());
+    EXPECT_EQ(ladder_step::standard, steps_.first(0));
+}
+
 // He may know better by then.
 TEST_F(test_judge, he_is_asked_each_time)
 {

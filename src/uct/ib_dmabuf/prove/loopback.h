@@ -17,8 +17,8 @@ public:
     loopback &operator=(const loopback &) = delete;
 
     bool has_atomics() const override { return atomics_; }
-    // UCX waits for seconds before it gives a message up; a NIC that says
-    // nothing for so long is not asked again.
+    // UCX waits for seconds before it gives a message up; who says nothing for
+    // so long is asked once more, over another connection.
     std::optional<text> carry(std::span<const transfer> all) override;
     bool is_silent() const override { return silent_; }
 

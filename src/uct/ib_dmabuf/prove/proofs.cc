@@ -46,6 +46,12 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
     } else if (result.what == finding::unknown) {
         log_info("ib_dmabuf: %s: not proven: %s", of.c_str(),
                  result.why.c_str());
+    } else if (result.what == finding::doubtful) {
+        warn_once(format("doubtful %s %d", nic.c_str(), gpu),
+                  format("%s: operations of the NIC's fail again and again "
+                         "while it is looked at whether it still carries what "
+                         "is sent. %s, until that is known",
+                         of.c_str(), staged_otherwise));
     } else if (result.is_kept) {
         log_debug("ib_dmabuf: %s: proven before on this node", of.c_str());
     } else {
@@ -156,9 +162,10 @@ bool proofs::commit(task *mine, verdict *result, bool last)
         if (!last) {
             return false;
         }
-        *result = {finding::unknown, "operations fail again and again"};
+        *result = {finding::doubtful, ""};
     }
-    one.found = result->what;
+    one.found =
+        (result->what == finding::doubtful) ? finding::unknown : result->what;
     mine->nic->refuted += result->what == finding::refuted;
     one.prover = 0; // who waits goes on, whatever follows
     ++one.attempts;

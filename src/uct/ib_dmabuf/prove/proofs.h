@@ -59,7 +59,8 @@ public:
 
 private:
     // What cannot be found out may be later: the GPU comes into use, a port
-    // becomes active. So often, and so often after each doubt:
+    // becomes active. So often, and so often after each doubt. As often it is
+    // found out for one who asks, if doubts come meanwhile.
     static constexpr int max_attempts = 3;
 
     struct entry {

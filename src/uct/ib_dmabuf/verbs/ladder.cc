@@ -147,12 +147,17 @@ ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
         return refuted;
     }
     const outcome result = attempt(step, what, proven);
-    if ((judge_ == nullptr) || (result.status != UCS_OK) ||
-        (judge_->judge(step, what.gpu, what.by) != finding::refuted)) {
+    if ((judge_ == nullptr) || (result.status != UCS_OK)) {
+        return result;
+    }
+    const finding found = judge_->judge(step, what.gpu, what.by);
+    if ((found == finding::carries) || (found == finding::unknown)) {
         return result;
     }
     what.by.dereg(result.handle);
-    return refuted;
+    return (found == finding::refuted)
+               ? refuted
+               : outcome{step, UCS_ERR_BUSY, 0, nullptr};
 }
 
 // `proven`: it has worked for this NIC and GPU. Else nobody shares a dma-buf in

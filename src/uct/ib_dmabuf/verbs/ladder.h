@@ -36,9 +36,10 @@ protected:
 
 // Whether what a step registers of a GPU carries data, too.
 enum class finding : uint8_t {
-    carries, // every byte arrived where it was sent, and nowhere else
-    refuted, // one did not
-    unknown, // that could not be found out
+    carries,  // every byte arrived where it was sent, and nowhere else
+    refuted,  // one did not
+    unknown,  // that could not be found out
+    doubtful, // nor now, as operations of the NIC's fail meanwhile
 };
 
 // Who finds that out, and knows what was found for as long as it holds. Called
