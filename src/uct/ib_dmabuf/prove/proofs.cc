@@ -116,7 +116,7 @@ void proofs::note_key(task *mine, std::string key)
 // doubt that comes before the line is written would leave it there.
 void proofs::keep(const task &mine, finding found) const
 {
-    if (mine.key.empty()) {
+    if ((node_ == nullptr) || mine.key.empty()) {
         return;
     }
     if (found == finding::carries) {
@@ -136,8 +136,9 @@ verdict proofs::find_out(task *mine, const std::function<std::string()> &key,
         if ((node_ != nullptr) && mine->key.empty()) {
             note_key(mine, key());
         }
-        found.is_kept = trusts_node_ && (mine->doubts == 0) &&
-                        !mine->key.empty() && node_->has(mine->key);
+        found.is_kept = (node_ != nullptr) && trusts_node_ &&
+                        (mine->doubts == 0) && !mine->key.empty() &&
+                        node_->has(mine->key);
         if (found.is_kept) {
             found.what = finding::carries;
             return found;
