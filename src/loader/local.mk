@@ -6,5 +6,6 @@ libucx_ib_dmabuf_preload_la_SOURCES = src/loader/preload.c \
 # It comes before all others: a name of its own would stand for theirs.
 libucx_ib_dmabuf_preload_la_CFLAGS  = $(AM_CFLAGS) -fvisibility=hidden
 libucx_ib_dmabuf_preload_la_LDFLAGS = -module -avoid-version -shared \
-                                      $(AM_LDFLAGS)
-libucx_ib_dmabuf_preload_la_LIBADD  = -ldl
+                                      $(AM_LDFLAGS) $(OLD_GLIBC_LDFLAGS)
+libucx_ib_dmabuf_preload_la_LIBADD  = $(OLD_GLIBC_DL) -ldl
+EXTRA_libucx_ib_dmabuf_preload_la_DEPENDENCIES = $(OLD_GLIBC_STUB)

@@ -38,14 +38,15 @@ module_LTLIBRARIES += libuct_ib_dmabuf.la
 libuct_ib_dmabuf_la_SOURCES  = src/uct/ib_dmabuf/md/module.cc
 libuct_ib_dmabuf_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libuct_ib_dmabuf_la_LDFLAGS  = \
-    $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+    $(AM_LDFLAGS) $(OLD_GLIBC_LDFLAGS) -version-info 0:0:0 -no-undefined \
     -Wl,-z,nodelete -Wl,--gc-sections \
     -Wl,--version-script=$(top_srcdir)/src/uct/ib_dmabuf/md/module.map
 libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_copy.la \
-    libib_dmabuf_cuda.la $(CXX_RUNTIME) -ldl
+    libib_dmabuf_cuda.la $(OLD_GLIBC_NEWER) $(CXX_RUNTIME) $(OLD_GLIBC_LIBS) -ldl
 libuct_ib_dmabuf_la_LINK     = \
     $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) \
     --mode=link $(CC) $(AM_CFLAGS) $(CFLAGS) $(libuct_ib_dmabuf_la_LDFLAGS) \
     $(LDFLAGS) -o $@
-EXTRA_libuct_ib_dmabuf_la_DEPENDENCIES = src/uct/ib_dmabuf/md/module.map
+EXTRA_libuct_ib_dmabuf_la_DEPENDENCIES = src/uct/ib_dmabuf/md/module.map \
+    $(OLD_GLIBC_STUB)
 EXTRA_DIST += src/uct/ib_dmabuf/md/module.map

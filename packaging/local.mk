@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# "make dist" gives whoever packs a version the same bytes: the files have the date
+# of the newest release in NEWS, in place of the time, the owner and the umask here.
+release_time = $(shell date -u -d \
+    "$$(sed -n '/^[0-9]/ { s/.*(\(.*\)).*/\1/p; q; }' $(top_srcdir)/NEWS)" +%s)
+alike = --sort=name --format=posix --owner=0 --group=0 --numeric-owner \
+        --mode=u+rw,go+r,go-w,a+X --mtime=@$(release_time) \
+        --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime
+am__tar = LC_ALL=C $${TAR-tar} $(alike) -chf - "$$tardir"
+
+include packaging/tarball/local.mk

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+TAP_TESTS        += test/packaging/dist.tap test/packaging/tarball.tap
+dist_noinst_DATA += test/packaging/old_glibc.cc
