@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "code_patch.h"
+#include "code_arena.h"
 #include "code_write.h"
 #include "prologue_x86_64.h"
 #include <cstring>
-#include <sys/mman.h>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -11,12 +11,10 @@ namespace ucx_ib_dmabuf::ucm {
 
 namespace {
 
-constexpr size_t jump_near       = 5;  // e9 disp32
-constexpr size_t jump_indirect   = 14; // ff 25 00000000, address
-constexpr size_t longest_patch   = 13; // of UCM: mov $address, %r11; jmp *%r11
-constexpr size_t moved_code      = 64;
-constexpr size_t arena_size      = 0x10000;
-constexpr uintptr_t max_distance = uintptr_t(1) << 30;
+constexpr size_t jump_near     = 5;  // e9 disp32
+constexpr size_t jump_indirect = 14; // ff 25 00000000, address
+constexpr size_t longest_patch = 13; // of UCM: mov $address, %r11; jmp *%r11
+constexpr size_t moved_code    = 64;
 
 uint8_t *write_far_jump(uint8_t *at, const void *target)
 {
@@ -25,54 +23,6 @@ uint8_t *write_far_jump(uint8_t *at, const void *target)
     memcpy(at + sizeof(opcode), &target, sizeof(target));
     return at + jump_indirect;
 }
-
-// Executable memory near the code that is patched, so that a jump of 5 bytes
-// reaches it and moved code reaches what it refers to. Never released: threads
-// may be in it until the process ends.
-class code_arena {
-public:
-    uint8_t *reserve(const void *near, size_t size)
-    {
-        if ((start_ == nullptr) || (used_ + size > arena_size) ||
-            !reaches(start_, near)) {
-            start_ = map(near);
-            used_  = 0;
-        }
-        return (start_ == nullptr) ? nullptr : start_ + used_;
-    }
-
-    void commit(size_t size) { used_ += (size + 15) & ~size_t(15); }
-
-private:
-    static bool reaches(const void *from, const void *to)
-    {
-        const auto a = uintptr_t(from), b = uintptr_t(to);
-        return ((a > b) ? a - b : b - a) < max_distance;
-    }
-
-    static uint8_t *map(const void *near)
-    {
-        const uintptr_t page = uintptr_t(near) & ~uintptr_t(0xffff);
-        for (uintptr_t step = 1 << 20; step < max_distance; step *= 2) {
-            for (uintptr_t hint : {page - step, page + step}) {
-                void *memory = mmap(reinterpret_cast<void *>(hint), arena_size,
-                                    PROT_READ | PROT_WRITE | PROT_EXEC,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-                if (memory == MAP_FAILED) {
-                    return nullptr; // executable memory is forbidden
-                }
-                if (reaches(memory, near)) {
-                    return static_cast<uint8_t *>(memory);
-                }
-                munmap(memory, arena_size);
-            }
-        }
-        return nullptr;
-    }
-
-    uint8_t *start_ = nullptr;
-    size_t used_    = 0;
-};
 
 // mov $address, %rax; jmp *%rax, or the same by %r11.
 bool jumps_by_register(const uint8_t *p)

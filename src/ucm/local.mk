@@ -3,6 +3,8 @@ noinst_LTLIBRARIES += libib_dmabuf_ucm.la
 libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/calls.cc \
     src/ucm/calls.h \
+    src/ucm/code_arena.cc \
+    src/ucm/code_arena.h \
     src/ucm/code_patch.cc \
     src/ucm/code_patch.h \
     src/ucm/code_write.h \
@@ -12,6 +14,8 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/cuda_api.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
+    src/ucm/dispatch.cc \
+    src/ucm/dispatch.h \
     src/ucm/existing.cc \
     src/ucm/hook.h \
     src/ucm/libraries.cc \

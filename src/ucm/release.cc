@@ -2,7 +2,7 @@
 #include "release.h"
 #include "completeness.h"
 #include "cuda_api.h"
-#include <optional>
+#include "dispatch.h"
 #include <pthread.h>
 #include <utility>
 
@@ -35,37 +35,6 @@ void note_range(const memory_range &range)
     if (!ranges().insert(range)) {
         note_gap(gap::memory);
     }
-}
-
-// To every copy of UCX. Without a type UCX shall ask the driver.
-void dispatch(ucm_event_type_t type, uint64_t address, size_t size,
-              std::optional<ucs_memory_type_t> memory_type)
-{
-    // The handlers may free memory of their own: their hooks must work.
-    const bool nested      = this_thread.announcing;
-    this_thread.announcing = true;
-    for (const ucm_functions *ucm : all_ucm()) {
-        ucm_event_t event{};
-        event.mem_type.address  = reinterpret_cast<void *>(address);
-        event.mem_type.size     = size;
-        event.mem_type.mem_type = memory_type.value_or(ucm->unknown_type);
-        event.mem_type.sys_dev  = 255; // unknown
-        ucm->event_enter();
-        ucm->event_dispatch(type, &event);
-        ucm->event_leave();
-    }
-    this_thread.announcing = nested;
-}
-
-void dispatch_free(uint64_t address, size_t size,
-                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA)
-{
-    dispatch(UCM_EVENT_MEM_TYPE_FREE, address, size, type);
-}
-
-void dispatch_allocation(uint64_t address, size_t size)
-{
-    dispatch(UCM_EVENT_MEM_TYPE_ALLOC, address, size, std::nullopt);
 }
 
 // The allocation around an address, or a size of 0.
@@ -152,6 +121,7 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().remove(base);
     }
+    pass_on(type, *event);
 }
 
 // What goes is not known: all does. UCX's cache of types cannot be told so.

@@ -31,6 +31,7 @@ test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
 # Without UCX: under ThreadSanitizer its hook of madvise() crashes in threads
 # that end.
 test_gtest_ucm_test_patch_threads_SOURCES = \
+    src/ucm/code_arena.cc \
     src/ucm/code_patch.cc \
     src/ucm/code_write_x86_64.cc \
     src/ucm/prologue_x86_64.cc \

@@ -41,6 +41,26 @@ public:
             arg);
     }
 
+    /** Subscribe to what it is told; it installs no hooks. */
+    bool announces(ucm_event_callback_t handler, void *arg) const
+    {
+        return functions().set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
+                                                 UCM_EVENT_MEM_TYPE_FREE |
+                                                 UCM_EVENT_FLAG_NO_INSTALL,
+                                             0, handler, arg) == UCS_OK;
+    }
+
+    /** Its UCM as the hooks see it; for good. */
+    const ucm_functions &functions() const
+    {
+        static ucm_functions of = *all_ucm().front();
+        find("ucm_event_dispatch", &of.event_dispatch);
+        find("ucm_event_enter", &of.event_enter);
+        find("ucm_event_leave", &of.event_leave);
+        find("ucm_set_event_handler", &of.set_event_handler);
+        return of;
+    }
+
     /** Whether an address lies in the copy's hooks. */
     bool has(const void *address) const
     {
@@ -53,6 +73,12 @@ public:
     void *ucm, *modules;
 
 private:
+    template <class Function>
+    void find(const char *name, Function **found) const
+    {
+        *found = function_of<Function>(ucm, name);
+    }
+
     // As long as the names were, so that they fit in their places.
     static void rename(std::string &bytes, const std::string &from,
                        const std::string &to)

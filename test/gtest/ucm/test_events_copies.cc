@@ -63,6 +63,43 @@ SCENARIO(other_later)
     expect_releases(gpu, hooked);
 }
 
+// What a copy of UCX heard of this address.
+struct heard {
+    uint64_t address = 0;
+    int allocations = 0, releases = 0;
+};
+
+void note_event(ucm_event_type_t type, ucm_event_t *event, void *arg)
+{
+    auto *const by = static_cast<heard *>(arg);
+
+    if (event->mem_type.address == reinterpret_cast<void *>(by->address)) {
+        ++(type == UCM_EVENT_MEM_TYPE_FREE ? by->releases : by->allocations);
+    } else if ((type == UCM_EVENT_MEM_TYPE_ALLOC) && (by->address == 0)) {
+        by->address     = reinterpret_cast<uint64_t>(event->mem_type.address);
+        by->allocations = 1;
+    }
+}
+
+// It has no hooks of its own. Those of the first copy's UCM, where it has some,
+// tell nobody else; what they announce is passed on.
+SCENARIO(other_without_cuda)
+{
+    Gpu gpu;
+    install_all();
+    const SecondUcx other;
+    heard by;
+    CHECK(other.announces(note_event, &by));
+    CHECK(add_ucm(other.functions()));
+
+    CUdeviceptr address = gpu.allocate(2 * MIB);
+    CHECK_EQ(by.address, uint64_t(address));
+    CHECK(by.allocations >= 1);
+    CHECK_EQ(by.releases, 0);
+    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(address)), 0);
+    CHECK(by.releases >= 1);
+}
+
 class CudaEventsCopies : public testing::TestWithParam<bool> {
 protected:
     void SetUp() override
@@ -80,6 +117,10 @@ TEST_P(CudaEventsCopies, TheOtherHooksFirst)
 TEST_P(CudaEventsCopies, TheOtherHooksLater)
 {
     EXPECT_TRUE(run_on_gpu("other_later", GetParam()));
+}
+TEST_P(CudaEventsCopies, OneWithoutCudaHearsOfAll)
+{
+    EXPECT_TRUE(run_on_gpu("other_without_cuda", GetParam()));
 }
 
 WITH_AND_WITHOUT_UCX(CudaEventsCopies);

@@ -76,6 +76,33 @@ int hook(int argument)
     return 1000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
 }
 
+// As CUDA reserves it: 3 GiB, in which there is the function and one gap.
+TEST(PatchFar, TheOnlyGapIsFound)
+{
+    constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
+    constexpr uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x8d,
+                                0x47, 0x01, 0x5d, 0xc3}; // returns 1 more
+    void *const reserved =
+        mmap(nullptr, 3 * gib, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(MAP_FAILED, reserved);
+    auto *const function = static_cast<uint8_t *>(reserved) + gib + gib / 2;
+    ASSERT_EQ(0, mprotect(function, page, PROT_READ | PROT_WRITE | PROT_EXEC));
+    memcpy(function, code, sizeof(code));
+    int (*volatile call)(int) = reinterpret_cast<int (*)(int)>(function);
+    ASSERT_EQ(21, call(20));
+
+    EXPECT_STREQ(
+        "no executable memory near it",
+        patch_function(function, reinterpret_cast<void *>(hook), original));
+    EXPECT_EQ(21, call(20));
+    ASSERT_EQ(0, munmap(function + 700 * mib, 3 * mib));
+    ASSERT_STREQ(
+        nullptr,
+        patch_function(function, reinterpret_cast<void *>(hook), original));
+    EXPECT_EQ(1021, call(20));
+}
+
 class Patch : public testing::TestWithParam<Case> {};
 
 TEST_P(Patch, HookAndOriginalWork)
