@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <malloc.h>
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
@@ -263,8 +264,17 @@ void use_gpus_first(int gpus)
     }
 }
 
+// The cases' buffers on the host: their pages stay, which the lab's kernel
+// makes slowly.
+void keep_freed_memory()
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 int main(int argc, char **argv)
 {
+    keep_freed_memory();
     job in;
     int level = thread_level(argc, argv);
 

@@ -7,7 +7,7 @@
 
 packages=(
     # build
-    gcc g++ make autoconf automake libtool m4 pkg-config dpkg-dev git
+    gcc g++ ccache make autoconf automake libtool m4 pkg-config dpkg-dev git
     libibverbs-dev librdmacm-dev libnuma-dev libgtest-dev libbenchmark-dev
     # UCX 1.13 and the lab's kernel
     flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
@@ -19,6 +19,8 @@ packages=(
     python3 python3-pip
     # checks of the sources, sanitizers and the fuzzer
     clang clang-format clang-tidy libclang-rt-14-dev shellcheck
+    # packages, man pages and completion
+    debhelper lintian mandoc bash-completion zsh environment-modules rpm
 )
 
 [ "$(id -u)" != 0 ] || packages+=(mmdebstrap) # a clean root, which only root makes
@@ -31,7 +33,7 @@ packages=(
 [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ] ||
     fail "this is ${PRETTY_NAME:-an unknown system}; quickstart sets up" \
          "Debian 12 only. The plug-in itself can be built elsewhere with" \
-         "./configure && make (see README.md)"
+         "./configure && make (see docs/install.md)"
 
 missing=()
 for package in "${packages[@]}"; do
