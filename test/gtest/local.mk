@@ -10,5 +10,6 @@ include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
 endif
 include test/gtest/fault/local.mk
+include test/gtest/metrics/local.mk
 include test/gtest/prove/local.mk
 include test/gtest/verbs/local.mk

@@ -26,9 +26,10 @@ uint64_t hash(const char *cause)
 
 // A table without locks, which a fork or a handler of one cannot find taken.
 // When it is full nothing is new any more.
-bool is_new(const char *cause)
+using table = std::array<std::atomic<uint64_t>, 256>;
+
+bool is_new(const char *cause, table &seen)
 {
-    static std::array<std::atomic<uint64_t>, 256> seen;
     const uint64_t mine = hash(cause);
 
     for (std::atomic<uint64_t> &place : seen) {
@@ -73,10 +74,22 @@ text format(const char *pattern, ...) noexcept
 
 void warn_once(const text &cause, const text &message) noexcept
 {
-    if (is_new(cause.c_str())) {
+    static table seen;
+
+    if (is_new(cause.c_str(), seen)) {
         log_warn("ib_dmabuf: %s", message.c_str());
     } else {
         log_debug("ib_dmabuf: %s", message.c_str());
+    }
+}
+
+// These leave the warnings their table.
+void inform_once(const text &message) noexcept
+{
+    static table seen;
+
+    if (log_is_on(log_level::info) && is_new(message.c_str(), seen)) {
+        log_info("ib_dmabuf: %s", message.c_str());
     }
 }
 

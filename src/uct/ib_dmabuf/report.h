@@ -33,6 +33,9 @@ constexpr char staged_otherwise[] =
 // and a debug message after that. `cause` names it: the call and its error, not
 // the buffer. Thread-safe.
 void warn_once(const text &cause, const text &message) noexcept;
+// The same, of what is as it should be: a line of level info, then nothing. The
+// message is what it is told by.
+void inform_once(const text &message) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

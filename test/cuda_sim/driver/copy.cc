@@ -42,6 +42,8 @@ bool device_pieces(CUdeviceptr address, uint64_t size, bool write, uint64_t who,
         length = std::min(length, size);
         uint64_t offset =
             block->extent->offset + block->offset + (address - block->base);
+        if (write)
+            block->extent->owner.populate(*block->extent, offset, length);
         while (length) {
             uint64_t contiguous;
             char *at      = block->extent->owner.host(offset, &contiguous);

@@ -2,6 +2,7 @@
 #include "physical.h"
 #include "settings.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -45,6 +46,22 @@ char *PhysicalMemory::host(uint64_t offset, uint64_t *contiguous) const
     uint64_t inside = offset % window_size;
     *contiguous     = window_size - inside;
     return windows_[offset / window_size] + inside;
+}
+
+void PhysicalMemory::populate(Extent &extent, uint64_t offset,
+                              uint64_t size) const
+{
+    constexpr uint64_t many = 64 << 10, page = 4096; // bytes
+    if (size < many || extent.written.exchange(true, std::memory_order_relaxed))
+        return;
+    const uint64_t end = round_up(offset + size, page);
+    for (uint64_t at = offset / page * page, contiguous; at < end;
+         at += contiguous) {
+        char *from = host(at, &contiguous);
+        // A kernel before 5.14 refuses: then there are faults.
+        (void)madvise(from, std::min(end - at, contiguous),
+                      MADV_POPULATE_WRITE);
+    }
 }
 
 void PhysicalMemory::release(const Extent &extent)

@@ -33,6 +33,8 @@ struct Extent {
     // A stand-in for a dma-buf was handed out. It cannot keep pages alive, so
     // the memory is never used again.
     std::atomic<bool> stand_in{false};
+    std::atomic<bool> written{
+        false}; // much at once, with all of its pages made
 
     Extent(PhysicalMemory &its_owner, uint64_t its_offset, uint64_t its_size)
         : owner(its_owner), offset(its_offset), size(its_size)
@@ -55,6 +57,11 @@ public:
     // Where the CPU finds the byte at 'offset', and for how many bytes from
     // there on that holds.
     char *host(uint64_t offset, uint64_t *contiguous) const;
+
+    // Before the CPU writes that much there: has the pages made in one call if
+    // they are many, and the first ones. A fault for each is slow, above all on
+    // a kernel in user mode.
+    void populate(Extent &extent, uint64_t offset, uint64_t size) const;
 
     int fd() const { return fd_; }
     int device() const { return device_; }

@@ -19,6 +19,8 @@ LAB_TESTS      += test/gtest/md/vendor.lab
 # The same code over a fake uct_ib, which needs no device.
 check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
 UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
+check_PROGRAMS += test/gtest/md/test_stats
+UNIT_TESTS     += test/gtest/md/test_stats
 
 check_PROGRAMS += test/gtest/md/test_lasting
 LAB_TESTS      += test/gtest/md/lasting.lab
@@ -127,6 +129,13 @@ test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
 EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
     test/gtest/md/libfake_ucp_first.la test/gtest/md/libfake_ucp_second.la
+
+test_gtest_md_test_stats_SOURCES = \
+    $(fake_ib_sources) \
+    test/gtest/md/test_stats.cc
+test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)
+test_gtest_md_test_stats_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_stats_LDADD    = $(fake_ib_ldadd)
 
 test_gtest_md_test_pressure_SOURCES = \
     $(fake_ib_sources) \

@@ -337,6 +337,23 @@ TEST_F(test_node_file, only_what_carries_is_kept_and_once_believes_it)
     EXPECT_EQ(finding::carries, asked(finding::refuted, true));
 }
 
+// So that each process tells of it.
+TEST_F(test_node_file, what_carries_slowly_is_not_kept)
+{
+    using std::chrono::microseconds;
+    const node_file node(folder_);
+    const verdict slow{finding::carries, "", false, false,
+                       pace{"a test", 1, microseconds(9), microseconds(1)}};
+
+    for (const verdict &now : {verdict{finding::carries, ""}, slow}) {
+        proofs process(&node, false);
+        process.ask(
+            {"nic0", 0, ladder_step::standard, ""}, [&] { return first_; },
+            [&] { return now; });
+        EXPECT_EQ(!now.slow, open().has(first_));
+    }
+}
+
 // By which all of its paths may be meant, and nobody else's.
 TEST_F(test_node_file, what_is_doubted_is_found_out_anew)
 {

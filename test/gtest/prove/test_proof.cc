@@ -3,8 +3,10 @@
 // That a proof finds what a NIC, a platform or a driver gets wrong between
 // them, and does not find what is not there.
 #include "lying_wire.h"
+#include <chrono>
 #include <gtest/gtest.h>
 #include <string>
+#include <thread>
 
 using namespace prove_test;
 
@@ -32,6 +34,36 @@ TEST(test_proof, a_good_path_carries)
     good.nic.atomic = false;
     EXPECT_EQ(finding::carries, good.prove().what);
     EXPECT_EQ(2u, good.nic.atomics);
+}
+
+// One that takes its time is not refuted for that.
+TEST(test_proof, a_path_that_is_slower_than_staging)
+{
+    for (const bool read : {false, true}) {
+        bench of;
+        of.nic.lie = [=](const access &it) {
+            if (it.is_read == read && it.length == 16384) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+            return outcome::fine;
+        };
+        const verdict found = of.prove();
+        EXPECT_EQ(finding::carries, found.what);
+        ASSERT_TRUE(found.slow);
+        EXPECT_STREQ(read ? "RDMA reads of GPU memory"
+                          : "RDMA writes to GPU memory",
+                     found.slow->way);
+        EXPECT_LE(std::chrono::milliseconds(1), found.slow->direct);
+        EXPECT_LT(2 * found.slow->staged, found.slow->direct);
+    }
+    bench good;
+    EXPECT_FALSE(good.prove().slow);
+    good.nic.lie = [](const access &) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        return outcome::fine;
+    };
+    good.nic.lies_of_host = true; // all of it is slow
+    EXPECT_FALSE(good.prove().slow);
 }
 
 TEST(test_proof, writes_that_vanish)

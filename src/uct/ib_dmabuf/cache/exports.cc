@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "exports.h"
+#include "../metrics/histogram.h"
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,12 +41,14 @@ ucs_status_t exports::get(mapping_type how, int *fd)
     dmabuf &one = of(how);
 
     if (!one.exported) {
+        const uint64_t begin = nanoseconds_now();
         one.status =
             (how == mapping_type::standard)
                 ? memory_.export_range(address_, length_, &one.fd)
                 : memory_.export_range_pcie(address_, length_, &one.fd);
         one.exported = one.status == UCS_OK;
         if (one.exported) {
+            export_times.add(nanoseconds_now() - begin);
             one.which = file_of(one.fd);
             ++made_;
         }

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "bar1.h"
 #include "../host/log.h"
 #include "vendor.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
-
-// NVML has no header in many installations; its ABI is fixed (NVML API
-// reference): bytes in all, free, used.
-struct bar1_memory {
-    unsigned long long total;
-    unsigned long long free;
-    unsigned long long used;
-};
 
 bool ask(void *library, const char *bus_id, bar1_memory *memory)
 {
@@ -37,11 +30,25 @@ bool ask(void *library, const char *bus_id, bar1_memory *memory)
 
 } // namespace
 
-// These do not need BAR1, but for Data Direct.
-bool cuda_vendor::is_coherent(CUdevice device) const
+bool read_bar1(const char *bus_id, bar1_memory *memory)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) {
+        log_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
+        return false;
+    }
+    const bool known = ask(library, bus_id, memory) && (memory->total != 0);
+    dlclose(library);
+    if (!known) {
+        log_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
+    }
+    return known;
+}
+
+bool is_coherent(const driver &cuda, CUdevice device)
 {
     int coherent = 0;
-    cuda_.device_get_attribute(
+    cuda.device_get_attribute(
         &coherent,
         CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
         device);
@@ -55,21 +62,10 @@ size_t cuda_vendor::max_registered(int device)
     CUdevice handle = 0;
 
     if ((cuda_.device_get(&handle, device) != CUDA_SUCCESS) ||
-        is_coherent(handle) ||
+        is_coherent(cuda_, handle) ||
         (cuda_.device_get_pci_bus_id(bus_id, sizeof(bus_id), handle) !=
-         CUDA_SUCCESS)) {
-        return SIZE_MAX;
-    }
-
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) {
-        log_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
-        return SIZE_MAX;
-    }
-    bool known = ask(library, bus_id, &memory);
-    dlclose(library);
-    if (!known || (memory.total == 0)) {
-        log_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
+         CUDA_SUCCESS) ||
+        !read_bar1(bus_id, &memory)) {
         return SIZE_MAX;
     }
     size_t all = 0;

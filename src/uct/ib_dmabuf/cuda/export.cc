@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../host/log.h"
 #include "../report.h"
+#include "bar1.h"
 #include "vendor.h"
 #include <algorithm>
 
@@ -84,7 +85,7 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
     CUdevice gpu       = 0;
     const bool flagged = (how == mapping_type::pcie) &&
                          (cuda_.ctx_get_device(&gpu) == CUDA_SUCCESS) &&
-                         is_coherent(gpu);
+                         is_coherent(cuda_, gpu);
     if (result == CUDA_SUCCESS) {
         result = cuda_.get_handle_for_address_range(
             &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,

@@ -78,8 +78,6 @@ private:
     ucs_status_t export_mapped(mapping_type how, uintptr_t address,
                                size_t length, int *fd);
     bool is_in_use(CUdevice device) const;
-    // Whether the GPU has a coherent link to the host. bar1.cc
-    bool is_coherent(CUdevice device) const;
 
     const driver &cuda_;
     const size_t page_size_;

@@ -38,6 +38,21 @@ size_t without_rounding(const reg_request &request)
     return without_rounding(start_of(request), request.length);
 }
 
+fallback_cause cause_of(ucs_status_t failure)
+{
+    switch (failure) {
+    case UCS_ERR_UNSUPPORTED:
+        return fallback_cause::unsupported;
+    case UCS_ERR_NO_MEMORY:
+    case UCS_ERR_EXCEEDS_LIMIT:
+        return fallback_cause::no_room;
+    case UCS_ERR_BUSY:
+        return fallback_cause::busy;
+    default:
+        return fallback_cause::other;
+    }
+}
+
 // Why there is no copy in a registration's place, and what helps.
 constexpr char when_kept[] =
     "UCX has chosen its protocol, and keeps what it registers. What fails from "
@@ -84,18 +99,23 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
                                           ucs_status_t failure,
                                           uct_mem_h *handle)
 {
-    const char *why = ucs_status_string(failure);
+    const char *why  = ucs_status_string(failure);
+    const auto count = [&](fallback_way way) {
+        shared_.count_fallback(way, cause_of(failure), request.length);
+    };
 
     // What a dma-buf does not carry peer memory would not, either: it is the
     // same path.
     if (peer_memory_ && !device_.has_refuted()) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
                   device_.name(), request.length, request.address, why);
+        count(fallback_way::peer_memory);
         return original_.reg(request, handle);
     }
     if (request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
                   device_.name(), request.length, request.address, why);
+        count(fallback_way::ucp);
         return failure;
     }
     if (!original_.is_one_operation(request)) {
@@ -105,14 +125,15 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
                    "(%s), and cannot be staged: what needs it fails. %s",
                    device_.name(), request.length, request.address, why,
                    users_keep_ ? when_kept : when_lasting));
+        count(fallback_way::error);
         return failure;
     }
 
     memh *staged = device_.stage(start_of(request), request.length);
+    count((staged == nullptr) ? fallback_way::error : fallback_way::staged);
     if (staged == nullptr) {
         return failure;
     }
-    shared_.count_staged(request.length);
     log_debug("ib_dmabuf: %s: staging %zu bytes at %p: %s", device_.name(),
               request.length, request.address, why);
     *handle = staged->to_uct();

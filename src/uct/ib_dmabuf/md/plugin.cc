@@ -3,13 +3,15 @@
 #include "../fault/handler.h"
 #include "../host/host.h"
 #include "../host/log.h"
+#include "../metrics/file.h"
+#include "../metrics/live_page.h"
 #include "nic.h"
+#include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <mutex>
 #include <new>
+#include <pthread.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
@@ -19,6 +21,7 @@ settings config;
 find_gpus find_registered;
 
 std::atomic<plugin *> instance;
+bool stats_warned = false; // of a file that cannot be written
 
 void log_event(const cache_event &event)
 {
@@ -46,26 +49,50 @@ cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
     return result;
 }
 
-// At exit, for UCX_IB_DMABUF_STATS.
-__attribute__((destructor)) void write_counters() noexcept
+// A program with more rights than its user writes no file by his word.
+bool writes_stats()
 {
-    const plugin *shared = instance.load();
+    return (config.stats != nullptr) && (config.stats[0] != '\0') &&
+           (getauxval(AT_SECURE) == 0);
+}
 
-    // A program with more rights than its user writes no file by his word.
-    if ((shared == nullptr) || (config.stats == nullptr) ||
-        (config.stats[0] == '\0') || (getauxval(AT_SECURE) != 0)) {
+// Rather now than when the job is over.
+void warn_of_stats() noexcept
+{
+    std::array<char, PATH_MAX> path;
+
+    if (!writes_stats()) {
         return;
     }
-    text line = shared->counters();
-    line.append("\n");
-    const size_t length = strlen(line.c_str());
-    const int fd = open(config.stats, O_WRONLY | O_CREAT | O_APPEND, 0666);
-    // One write, so that the lines of several processes do not mix.
-    if ((fd < 0) || (write(fd, line.c_str(), length) != ssize_t(length))) {
-        fprintf(stderr, "UCX_IB_DMABUF_STATS=%s: %m\n", config.stats);
+    const char *wrong = expand_pattern(config.stats, &path);
+    const int error   = (wrong == nullptr) ? check_writable(path.data()) : 0;
+    if (wrong != nullptr) {
+        warn_once("stats", format("UCX_IB_DMABUF_STATS=%s: %s; this process "
+                                  "writes no counters",
+                                  config.stats, wrong));
+    } else if (error != 0) {
+        warn_once("stats", format("UCX_IB_DMABUF_STATS=%s: %s cannot be "
+                                  "written (%s): name a file in a folder that "
+                                  "is there and may be written to",
+                                  config.stats, path.data(), strerror(error)));
+        stats_warned = true;
     }
-    if (fd >= 0) {
-        close(fd);
+}
+
+// At exit, when UCX's log may be gone.
+__attribute__((destructor)) void write_stats() noexcept
+{
+    const plugin *shared = instance.load();
+    std::array<char, PATH_MAX> path;
+
+    if ((shared == nullptr) || !writes_stats() ||
+        (expand_pattern(config.stats, &path) != nullptr)) {
+        return;
+    }
+    const int error = write_metrics(path.data(), shared->counters());
+    if ((error != 0) && !stats_warned) {
+        fprintf(stderr, "UCX_IB_DMABUF_STATS=%s: %s cannot be written: %s\n",
+                config.stats, path.data(), strerror(error));
     }
 }
 
@@ -119,9 +146,16 @@ try {
         }
         auto *created = new plugin(std::move(gpu), ucx_has_cuda);
         created->gpu().watch(*created);
+        warn_of_stats();
         instance.store(created);
+        pthread_atfork(nullptr, nullptr, [] { instance.load()->count_anew(); });
     }
-    return instance.load();
+    plugin *shared = instance.load();
+    // Also in the child of a fork, of which this is the first domain.
+    if (!show_live([] { return instance.load()->counters(); })) {
+        log_debug("ib_dmabuf: no page for live counters: %m");
+    }
+    return shared;
 } catch (const std::bad_alloc &) {
     warn_no_memory();
     return nullptr;
@@ -182,10 +216,9 @@ void plugin::doubt(const char *device) noexcept
     nics_.drop(device);
 }
 
-void plugin::count_staged(size_t bytes)
+void plugin::count_fallback(fallback_way way, fallback_cause why, size_t bytes)
 {
-    staged_operations_.fetch_add(1, std::memory_order_relaxed);
-    staged_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    fallbacks_.add(way, why, bytes);
 }
 
 void plugin::count_atomic()
@@ -193,39 +226,48 @@ void plugin::count_atomic()
     atomics_.fetch_add(1, std::memory_order_relaxed);
 }
 
-text plugin::counters() const noexcept
+// The cache does so by itself.
+void plugin::count_anew() noexcept
+{
+    atomics_ = 0;
+    fallbacks_.clear();
+    export_times.clear();
+    registration_times.clear();
+    proofs_.count_anew();
+    forget_live();
+}
+
+metrics plugin::counters() const noexcept
 {
     cache_counters now;
+    metrics all;
 
     cache_.read_counters(&now);
-    const struct {
-        const char *name;
-        uint64_t value;
-    } all[] = {
-        {"pid", static_cast<uint64_t>(getpid())},
-        {"hits", now.hits},
-        {"misses", now.misses},
-        {"registrations", now.registrations},
-        {"deregistrations", now.deregistrations},
-        {"exports", now.exports},
-        {"identity_checks", now.identity_checks},
-        {"identity_misses", now.identity_misses},
-        {"invalidations", now.invalidations},
-        {"evictions", now.evictions},
-        {"failures", now.failures},
-        {"staged_operations", staged_operations_.load()},
-        {"staged_bytes", staged_bytes_.load()},
-        {"atomics", atomics_.load()},
-        {"proofs", proofs_.made()},
-        {"refuted", proofs_.refuted()},
-    };
-    text line("{");
-    for (const auto &one : all) {
-        line.append("%s\"%s\": %llu", (&one == all) ? "" : ", ", one.name,
-                    static_cast<unsigned long long>(one.value));
+    all[metric::hits]            = now.hits;
+    all[metric::misses]          = now.misses;
+    all[metric::registrations]   = now.registrations;
+    all[metric::deregistrations] = now.deregistrations;
+    all[metric::exports]         = now.exports;
+    all[metric::identity_checks] = now.identity_checks;
+    all[metric::identity_misses] = now.identity_misses;
+    all[metric::invalidations]   = now.invalidations;
+    all[metric::evictions]       = now.evictions;
+    all[metric::failures]        = now.failures;
+    all.export_time              = export_times.read();
+    all.registration_time        = registration_times.read();
+    all.fallbacks                = fallbacks_.read();
+    for (const fallback_count &each :
+         all.fallbacks[static_cast<size_t>(fallback_way::staged)]) {
+        all[metric::staged_operations] += each.operations;
+        all[metric::staged_bytes] += each.bytes;
     }
-    line.append("}");
-    return line;
+    all[metric::atomics]          = atomics_.load();
+    all[metric::proofs]           = proofs_.made();
+    all[metric::refuted]          = proofs_.refuted();
+    all[metric::regions]          = now.regions;
+    all[metric::registered_bytes] = now.registered_bytes;
+    all[metric::mapped_bytes]     = now.mapped_bytes;
+    return all;
 }
 
 } // namespace ucx_ib_dmabuf

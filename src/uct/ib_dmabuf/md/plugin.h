@@ -4,6 +4,7 @@
 
 #include "../cache/cache.h"
 #include "../gpu.h"
+#include "../metrics/metric.h"
 #include "../prove/proofs.h"
 #include "../report.h"
 #include "open_nics.h"
@@ -43,14 +44,15 @@ public:
     // and nothing that any context has registered with it is used again.
     void doubt(const char *device) noexcept;
 
-    void count_staged(size_t bytes);
+    void count_fallback(fallback_way way, fallback_cause why, size_t bytes);
     void count_atomic();
 
-    // One line of JSON.
-    text counters() const noexcept;
+    // What this process has counted. Needs no memory.
+    metrics counters() const noexcept;
 
 private:
     plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda);
+    void count_anew() noexcept; // in the child of a fork
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
     void on_events_missed(const char *why) noexcept override;
@@ -64,8 +66,7 @@ private:
     trials trials_;
     const node_file node_;
     proofs proofs_;
-    std::atomic<uint64_t> staged_operations_{0};
-    std::atomic<uint64_t> staged_bytes_{0};
+    fallbacks fallbacks_;
     std::atomic<uint64_t> atomics_{0};
 };
 

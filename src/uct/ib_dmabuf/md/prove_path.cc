@@ -1,59 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../cache/exports.h"
 #include "../host/host.h"
+#include "../prove/host_pages.h"
 #include "../prove/loopback.h"
 #include "../prove/path_facts.h"
-#include "../verbs/dmabuf_mr.h"
 #include "nic.h"
 #include <memory>
 #include <new>
-#include <sys/mman.h>
 #include <utility>
 
 // What a proof needs of a NIC and a GPU, all of it for the time of the proof.
 namespace ucx_ib_dmabuf {
-namespace {
-
-// Of the NIC's own, as what UCX registers by itself is.
-class host_pages {
-public:
-    host_pages(const protection_domain &pd, int access)
-        : pd_(pd), bytes_(mmap(nullptr, proof_host_size, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
-    {
-        if (bytes_ != MAP_FAILED) {
-            // Old kernels give a forking parent, not its child, new pages.
-            madvise(bytes_, proof_host_size, MADV_DONTFORK);
-            mr_ =
-                pd.verbs->reg_iova(pd.verbs_pd, bytes_, proof_host_size,
-                                   reinterpret_cast<uintptr_t>(bytes_), access);
-        }
-    }
-    ~host_pages()
-    {
-        if (mr_ != nullptr) {
-            verbs_dereg_mr(*pd_.verbs, mr_);
-        }
-        if (bytes_ != MAP_FAILED) {
-            munmap(bytes_, proof_host_size);
-        }
-    }
-    host_pages(const host_pages &)            = delete;
-    host_pages &operator=(const host_pages &) = delete;
-
-    bool registered() const { return mr_ != nullptr; }
-    place at() const
-    {
-        return {reinterpret_cast<uintptr_t>(bytes_), mr_->lkey, mr_->rkey};
-    }
-
-private:
-    const protection_domain &pd_;
-    void *const bytes_;
-    ibv_mr *mr_ = nullptr;
-};
-
-} // namespace
 
 // Another UCX may choose another mapping by itself, and relaxed order is a
 // property of the region.
@@ -71,7 +28,7 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     if (!first.by) {
         return {finding::unknown, first.problem}; // at no cost for the GPU
     }
-    const host_pages host(pd_, access_);
+    const host_pages host(pd_, access_, proof_host_size);
     int fd = -1;
 
     if (!host.registered()) {

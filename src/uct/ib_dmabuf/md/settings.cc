@@ -49,8 +49,10 @@ constexpr setting all_settings[] = {
      offsetof(settings, prove), setting_kind::string},
 
     {"STATS", "",
-     "A file to which each process appends its counters, as a line of JSON,\n"
-     "when it ends.",
+     "A file for the counters of each process, written when it ends. A line\n"
+     "of JSON behind what is there or, if the name ends in \".prom\",\n"
+     "Prometheus' text in the place of what was there. In the name \"%p\" is\n"
+     "the process's number, \"%h\" the host's name and \"%%\" a \"%\".",
      offsetof(settings, stats), setting_kind::string},
 
     {"MODULE", "",

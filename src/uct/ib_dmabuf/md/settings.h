@@ -16,8 +16,8 @@ struct settings {
     size_t max_regions;
     on_off_auto check_identity;
     char *prove;  // "once", "always" or "off"
-    char *stats;  // a file's path, or empty
-    char *module; // the same; read by the loader
+    char *stats;  // a file's name (metrics/file.h), or empty
+    char *module; // a file's path, or empty; read by the loader
 };
 
 // The parser is to know the variables.

@@ -4,6 +4,7 @@
 
 #include "../gpu.h"
 #include "../verbs/ladder.h"
+#include "pace.h"
 #include "wire.h"
 
 namespace ucx_ib_dmabuf {
@@ -15,6 +16,8 @@ struct verdict {
     bool for_the_nic = false;
     // Not found out now: another process on this node has.
     bool is_kept = false;
+    // It carries, but a copy in host memory is faster.
+    std::optional<pace> slow{};
 };
 
 // How much memory a proof needs of each kind, from a multiple of 8 on.

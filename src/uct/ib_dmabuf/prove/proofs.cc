@@ -60,6 +60,25 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
     }
 }
 
+void report_slow(const proofs::path &which, const pace &slow)
+{
+    const auto us = [](auto time) {
+        return std::chrono::duration<double, std::micro>(time).count();
+    };
+
+    warn_once(
+        format("slow %s %d", std::get<0>(which).c_str(), std::get<1>(which)),
+        format("%s and GPU %d's memory (%s): %s take %.1f us for %u bytes, and "
+               "%.1f us by a copy in host memory. Messages go this way all the "
+               "same. Likely causes are PCIe ACS, a NIC that is far from the "
+               "GPU, or a virtual machine: use a NIC that is nearer "
+               "(nvidia-smi topo -m), see docs/proof.md, or have all staged "
+               "with UCX_IB_DMABUF_ENABLE=n",
+               std::get<0>(which).c_str(), std::get<1>(which),
+               name_of(std::get<2>(which)), slow.way, us(slow.direct),
+               slow.length, us(slow.staged)));
+}
+
 } // namespace
 
 std::mutex proofs::mutex_;
@@ -113,16 +132,18 @@ void proofs::note_key(task *mine, std::string key)
 }
 
 // What was doubted and cannot be found out is not to be trusted, either. A
-// doubt that comes before the line is written would leave it there.
-void proofs::keep(const task &mine, finding found) const
+// doubt that comes before the line is written would leave it there. What is
+// slow each process shall tell.
+void proofs::keep(const task &mine, const verdict &result) const
 {
     if ((node_ == nullptr) || mine.key.empty()) {
         return;
     }
-    if (found == finding::carries) {
+    const finding found = result.what;
+    if ((found == finding::carries) && !result.slow) {
         node_->keep(mine.key);
     }
-    if ((found == finding::refuted) || is_doubted(mine) ||
+    if ((found == finding::refuted) || result.slow || is_doubted(mine) ||
         ((found == finding::unknown) && (mine.doubts != 0))) {
         node_->drop(mine.key);
     }
@@ -147,7 +168,7 @@ verdict proofs::find_out(task *mine, const std::function<std::string()> &key,
         made_ += found.what != finding::unknown;
     } catch (const std::bad_alloc &) { // as it says
     }
-    keep(*mine, found.what);
+    keep(*mine, found);
     return found;
 }
 
@@ -195,6 +216,9 @@ finding proofs::ask(const path &which, const std::function<std::string()> &key,
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
+    if (result.slow) {
+        report_slow(which, *result.slow);
+    }
     if (result.what == finding::refuted) {
         ++refuted_;
         if (when_refuted_) {

@@ -56,6 +56,7 @@ public:
 
     uint64_t made() const { return made_; }
     uint64_t refuted() const { return refuted_; }
+    void count_anew() noexcept { made_ = refuted_ = 0; }
 
 private:
     // What cannot be found out may be later: the GPU comes into use, a port
@@ -89,7 +90,7 @@ private:
     verdict find_out(task *mine, const std::function<std::string()> &key,
                      const std::function<verdict()> &prove);
     void note_key(task *mine, std::string key);
-    void keep(const task &mine, finding found) const;
+    void keep(const task &mine, const verdict &result) const;
     bool is_doubted(const task &mine) const;
     bool commit(task *mine, verdict *result, bool last);
     const nic_record *find(std::string_view nic) const;

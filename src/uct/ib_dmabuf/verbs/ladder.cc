@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ladder.h"
 #include "../host/log.h"
+#include "../metrics/histogram.h"
 #include "dmabuf_mr.h"
 #include "errors.h"
 #include <cerrno>
@@ -121,6 +122,9 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
         return failed.status;
     }
     learn(gpu, before, first, now.step);
+    if ((before.failures != works) || (first.status != UCS_OK)) {
+        report_chosen(gpu, first, now);
+    }
     if (first.status != UCS_OK) {
         report_skipped(what, first);
     }
@@ -146,12 +150,13 @@ ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
     if ((judge_ != nullptr) && judge_->is_refuted(step, what.gpu)) {
         return refuted;
     }
-    const outcome result = attempt(step, what, proven);
+    outcome result = attempt(step, what, proven);
     if ((judge_ == nullptr) || (result.status != UCS_OK)) {
         return result;
     }
     const finding found = judge_->judge(step, what.gpu, what.by);
     if ((found == finding::carries) || (found == finding::unknown)) {
+        result.proven = found == finding::carries;
         return result;
     }
     what.by.dereg(result.handle);
@@ -177,11 +182,14 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
     }
     result.status = what.memory.get(how, &fd);
     if (result.status == UCS_OK) {
-        errno         = 0;
-        result.handle = what.by.reg(step, fd, what.address, what.length);
+        const uint64_t begin = nanoseconds_now();
+        errno                = 0;
+        result.handle        = what.by.reg(step, fd, what.address, what.length);
         if (result.handle == nullptr) {
             result.error  = errno;
             result.status = meaning_of(result.error).status;
+        } else {
+            registration_times.add(nanoseconds_now() - begin);
         }
     }
     if (alone) {
@@ -224,6 +232,32 @@ text ladder::describe(const request &what, const outcome &failed) const
                                                 : "ibv_reg_dmabuf_mr",
         what.address, what.length, what.gpu,
         describe_error(failed.error).c_str());
+}
+
+// What became of the pair, for who wonders why it is slow.
+void ladder::report_chosen(int gpu, const outcome &first,
+                           const outcome &chosen) const
+{
+    const char *how = "ibv_reg_dmabuf_mr in standard mapping";
+    text why("");
+
+    if (chosen.step == ladder_step::data_direct) {
+        how = "mlx5dv_reg_dmabuf_mr over Data Direct";
+    } else if (chosen.step == ladder_step::pcie) {
+        how = "ibv_reg_dmabuf_mr in PCIe mapping";
+    }
+    if (first.refuted) {
+        why = ", as what it tried before does not carry what is sent";
+    } else if (first.status != UCS_OK) {
+        why = format(", as what it tried before failed (%s)",
+                     (first.error == 0) ? ucs_status_string(first.status)
+                                        : describe_error(first.error).c_str());
+    }
+    inform_once(format("%s and GPU %d: registered by %s%s; %s",
+                       pd_.device_name(), gpu, how, why.c_str(),
+                       chosen.proven       ? "bytes were seen to arrive"
+                       : judge_ != nullptr ? "not known whether bytes arrive"
+                                           : "trusted that bytes arrive"));
 }
 
 // A lower step works. That Data Direct takes the memory of GPUs beside the NIC

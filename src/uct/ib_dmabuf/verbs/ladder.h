@@ -106,6 +106,7 @@ private:
         int error; // errno of the verb; 0 if there was no export
         void *handle;
         bool refuted = false; // it was told
+        bool proven  = false; // that it carries data
     };
 
     static size_t place(int gpu);
@@ -116,6 +117,8 @@ private:
                ladder_step worked);
     static text cause(const char *what, const outcome &failed);
     text describe(const request &what, const outcome &failed) const;
+    void report_chosen(int gpu, const outcome &first,
+                       const outcome &chosen) const;
     void report_skipped(const request &what, const outcome &first) const;
     void report_failed(const request &what, const outcome &failed) const;
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "file.h"
+#include "render.h"
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using path_name = std::array<char, PATH_MAX>;
+
+bool is_prometheus(std::string_view path)
+{
+    return path.ends_with(".prom");
+}
+
+// 0, or an errno. Closes it also where that fails.
+int write_and_close(int fd, std::string_view all)
+{
+    if (fd < 0) {
+        return errno;
+    }
+    // One write, so that the lines of several processes do not mix.
+    const ssize_t written = write(fd, all.data(), all.size());
+    int error             = (written < 0) ? errno : 0;
+    if ((error == 0) && (static_cast<size_t>(written) != all.size())) {
+        error = ENOSPC;
+    }
+    if ((close(fd) != 0) && (error == 0)) {
+        error = errno;
+    }
+    return error;
+}
+
+int append_to(const char *path, std::string_view all)
+{
+    return write_and_close(
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), all);
+}
+
+// The node exporter passes over what does not end in ".prom".
+int put_in_place_of(const char *path, std::string_view all)
+{
+    path_name made;
+    const int length = snprintf(made.data(), made.size(), "%s.%lld.new", path,
+                                static_cast<long long>(getpid()));
+
+    if (static_cast<size_t>(length) >= made.size()) {
+        return ENAMETOOLONG;
+    }
+    unlink(made.data()); // of one who died and had our number
+    const int fd =
+        open(made.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return errno;
+    }
+    int error = write_and_close(fd, all);
+    if ((error == 0) && (rename(made.data(), path) != 0)) {
+        error = errno;
+    }
+    if (error != 0) {
+        unlink(made.data());
+    }
+    return error;
+}
+
+// Behind what is there. False: no room.
+bool append(path_name *path, size_t *length, const char *more)
+{
+    const size_t added = strlen(more);
+
+    if (added >= path->size() - *length) {
+        return false;
+    }
+    memcpy(path->data() + *length, more, added + 1);
+    *length += added;
+    return true;
+}
+
+} // namespace
+
+const char *expand_pattern(const char *pattern, path_name *path) noexcept
+{
+    std::array<char, HOST_NAME_MAX + 1> host{};
+    std::array<char, 24> pid{};
+    size_t length = 0;
+
+    // The name is cut off where it is too long, not an error.
+    gethostname(host.data(), host.size() - 1);
+    snprintf(pid.data(), pid.size(), "%lld", static_cast<long long>(getpid()));
+    (*path)[0] = '\0';
+    for (; *pattern != '\0'; ++pattern) {
+        const char one[]  = {*pattern, '\0'};
+        const char *added = one;
+        if (*pattern == '%') {
+            switch (*++pattern) {
+            case 'p':
+                added = pid.data();
+                break;
+            case 'h':
+                added = host.data();
+                break;
+            case '%':
+                break;
+            default:
+                return "what follows \"%\" is none of \"p\" (the process's "
+                       "number), \"h\" (the host's name) and \"%\"";
+            }
+        }
+        if (!append(path, &length, added)) {
+            return "the file's name is too long";
+        }
+    }
+    return nullptr;
+}
+
+int check_writable(const char *path) noexcept
+{
+    path_name folder{"./"};
+
+    if (!is_prometheus(path) && (access(path, F_OK) == 0)) {
+        return (access(path, W_OK) == 0) ? 0 : errno;
+    }
+    if (const char *end = strrchr(path, '/'); end != nullptr) {
+        // With the slash at its end: it has to be a folder.
+        const auto length = static_cast<size_t>(end - path) + 1;
+        if (length >= folder.size()) {
+            return ENAMETOOLONG;
+        }
+        memcpy(folder.data(), path, length);
+        folder[length] = '\0';
+    }
+    return (access(folder.data(), W_OK | X_OK) == 0) ? 0 : errno;
+}
+
+int write_metrics(const char *path, const metrics &now) noexcept
+{
+    const process_name whose{getpid(), program_invocation_short_name};
+    std::array<char, rendered_max> memory;
+
+    return is_prometheus(path)
+               ? put_in_place_of(path, render_prometheus(now, whose, memory))
+               : append_to(path, render_json(now, whose, memory));
+}
+
+} // namespace ucx_ib_dmabuf

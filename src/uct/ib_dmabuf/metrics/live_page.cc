@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "live_page.h"
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// This process's; other processes may map it, but only change what they ask.
+struct {
+    live_page *page  = nullptr;
+    int fd           = -1;
+    dev_t device     = 0; // of the file, as the number may become another's
+    ino_t inode      = 0;
+    metrics (*now)() = nullptr;
+} live;
+
+void publish(live_page *page, uint32_t asked)
+{
+    std::array<char, rendered_max> memory;
+    const std::string_view text =
+        render_json(live.now(), {getpid(), ""}, memory);
+    const uint32_t before = page->sequence.load(std::memory_order_relaxed);
+
+    page->sequence.store(before + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    memcpy(page->text, text.data(), text.size());
+    page->answered = asked;
+    page->length   = static_cast<uint32_t>(text.size());
+    page->sequence.store(before + 2, std::memory_order_release);
+}
+
+void *answer(void *mine)
+{
+    auto *page = static_cast<live_page *>(mine);
+
+    for (;;) {
+        const uint32_t asked = page->asked.load();
+        publish(page, asked);
+        if ((syscall(SYS_futex, &page->asked, FUTEX_WAIT, asked, nullptr,
+                     nullptr, 0) != 0) &&
+            (errno != EAGAIN) && (errno != EINTR)) {
+            return nullptr; // rather than to do nothing else
+        }
+    }
+}
+
+// In which no signal is handled, and for which nobody waits.
+int start_answering(live_page *page)
+{
+    pthread_attr_t how;
+    sigset_t all, before;
+    pthread_t id;
+
+    if (const int error = pthread_attr_init(&how); error != 0) {
+        return error;
+    }
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&id, &how, answer, page);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&how);
+    return error;
+}
+
+// Of a size that no reader can change: who reads beyond the end dies.
+int create_file()
+{
+    const int fd =
+        memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if ((fd >= 0) &&
+        ((ftruncate(fd, sizeof(live_page)) != 0) ||
+         (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
+          0))) {
+        const int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+} // namespace
+
+bool show_live(metrics (*now)()) noexcept
+{
+    struct stat file {};
+
+    if (live.page != nullptr) {
+        return true;
+    }
+    const int fd = create_file();
+    if (fd < 0) {
+        return false;
+    }
+    void *const made = mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
+                            MAP_SHARED, fd, 0);
+    if (made == MAP_FAILED) {
+        close(fd);
+        return false;
+    }
+    // A child would write what is its parent's.
+    madvise(made, sizeof(live_page), MADV_DONTFORK);
+    fstat(fd, &file);
+    auto *page    = static_cast<live_page *>(made);
+    page->version = live_page::right_version;
+    page->size    = sizeof(live_page);
+    page->pid     = static_cast<uint64_t>(getpid());
+    page->magic   = live_page::right_magic;
+    live          = {page, fd, file.st_dev, file.st_ino, now};
+    if (const int error = start_answering(page); error != 0) {
+        live = {};
+        munmap(made, sizeof(live_page));
+        close(fd);
+        errno = error;
+        return false;
+    }
+    return true;
+}
+
+void forget_live() noexcept
+{
+    struct stat file {};
+
+    if ((live.page != nullptr) && (fstat(live.fd, &file) == 0) &&
+        (file.st_dev == live.device) && (file.st_ino == live.inode)) {
+        close(live.fd);
+    }
+    live = {};
+}
+
+} // namespace ucx_ib_dmabuf

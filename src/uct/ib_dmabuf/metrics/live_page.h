@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_METRICS_LIVE_PAGE_H_
+#define UCX_IB_DMABUF_METRICS_LIVE_PAGE_H_
+
+#include "metric.h"
+#include "render.h"
+#include <atomic>
+
+namespace ucx_ib_dmabuf {
+
+// What a process with the plug-in shows of itself while it runs: a memfd of
+// this name, found through /proc/PID/fd (docs/metrics.md describes it for
+// others).
+constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
+
+struct live_page {
+    static constexpr uint64_t right_magic   = 0x62616d642d786375; // "ucx-dmab"
+    static constexpr uint32_t right_version = 1;
+
+    uint64_t magic;
+    uint32_t version;
+    uint32_t size; // of all of this, in bytes
+    uint64_t pid;
+    // Odd while what is below it is being written; another one afterwards.
+    std::atomic<uint32_t> sequence;
+    // Who wants to know what is now adds one and wakes who waits on it (futex):
+    // the only word that others write.
+    std::atomic<uint32_t> asked;
+    uint32_t answered;       // what had been asked before the text was made
+    uint32_t length;         // of the text
+    char text[rendered_max]; // render_json()
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// Makes the page of this process and a thread that fills it in when somebody
+// asks, and at no other time, unless there are. False: there can be none
+// (errno). Not by two threads at a time. `now` may be called at any time from
+// then on, until the process is gone.
+bool show_live(metrics (*now)()) noexcept;
+
+// In the child of a fork: it has no page, until it makes one. Takes no memory.
+void forget_live() noexcept;
+
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_METRICS_METRIC_H_
+#define UCX_IB_DMABUF_METRICS_METRIC_H_
+
+#include "fallbacks.h"
+#include "histogram.h"
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace ucx_ib_dmabuf {
+
+// What each process counts of itself, in the order in which it is written;
+// docs/metrics.md has the same list (test/gtest/metrics compares them).
+enum class metric : uint8_t {
+    hits,
+    misses,
+    registrations,
+    deregistrations,
+    exports,
+    identity_checks,
+    identity_misses,
+    invalidations,
+    evictions,
+    failures,
+    staged_operations,
+    staged_bytes,
+    atomics,
+    proofs,
+    refuted,
+    regions,
+    registered_bytes,
+    mapped_bytes,
+    end // none; how many there are
+};
+
+constexpr size_t metric_count = static_cast<size_t>(metric::end);
+
+enum class metric_kind : uint8_t {
+    counter, // since the process started, or forked
+    gauge,   // now
+};
+
+struct metric_info {
+    metric id;
+    const char *name; // in JSON; see metrics/render.h for Prometheus' names
+    metric_kind kind;
+    const char *unit; // "bytes", or what is counted
+    const char *help; // a line
+};
+
+// In the order of metric.
+extern const std::array<metric_info, metric_count> all_metrics;
+
+// Of one process, at one time.
+struct metrics {
+    std::array<uint64_t, metric_count> values{};
+    histogram::counts export_time, registration_time;
+    fallback_counts fallbacks;
+
+    uint64_t &operator[](metric which)
+    {
+        return values[static_cast<size_t>(which)];
+    }
+    uint64_t operator[](metric which) const
+    {
+        return values[static_cast<size_t>(which)];
+    }
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif

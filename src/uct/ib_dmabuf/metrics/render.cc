@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "render.h"
+#include <cstdarg>
+#include <cstdio>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using number = unsigned long long;
+
+class writer {
+public:
+    explicit writer(std::span<char> out) : out_(out) {}
+
+    void add(const char *pattern, ...) noexcept
+        __attribute__((format(printf, 2, 3)))
+    {
+        const std::span<char> rest = out_.subspan(length_);
+        va_list args;
+
+        va_start(args, pattern);
+        const int wanted = vsnprintf(rest.data(), rest.size(), pattern, args);
+        va_end(args);
+        // What does not fit would be half a number.
+        if ((wanted < 0) || (static_cast<size_t>(wanted) >= rest.size())) {
+            whole_ = false;
+            return;
+        }
+        length_ += static_cast<size_t>(wanted);
+    }
+
+    // In a label: UTF-8, of which we know ASCII only.
+    void add_label(const char *value) noexcept
+    {
+        for (; *value != '\0'; ++value) {
+            if ((*value == '\\') || (*value == '"')) {
+                add("\\%c", *value);
+            } else if (*value == '\n') {
+                add("\\n");
+            } else {
+                add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
+            }
+        }
+    }
+
+    std::string_view result() const
+    {
+        return whole_ ? std::string_view(out_.data(), length_)
+                      : std::string_view();
+    }
+
+private:
+    const std::span<char> out_;
+    size_t length_ = 0;
+    bool whole_    = true;
+};
+
+void add_json(writer *to, const char *name, const histogram::counts &times)
+{
+    to->add(", \"%s\": {\"sum_ns\": %llu, \"buckets\": [", name,
+            number{times.sum});
+    for (size_t i = 0; i < times.each.size(); ++i) {
+        to->add("%s%llu", (i == 0) ? "" : ", ", number{times.each[i]});
+    }
+    to->add("]}");
+}
+
+void add_json(writer *to, const fallback_counts &all)
+{
+    const char *comma = "";
+
+    to->add(", \"fallbacks\": [");
+    for (size_t way = 0; way < fallback_ways; ++way) {
+        for (size_t why = 0; why < fallback_causes; ++why) {
+            const fallback_count &each = all[way][why];
+            if (each.operations == 0) {
+                continue;
+            }
+            to->add("%s{\"way\": \"%s\", \"cause\": \"%s\", "
+                    "\"operations\": %llu, \"bytes\": %llu}",
+                    comma, fallback_way_names[way], fallback_cause_names[why],
+                    number{each.operations}, number{each.bytes});
+            comma = ", ";
+        }
+    }
+    to->add("]");
+}
+
+// Prometheus' text of one process.
+class exposition {
+public:
+    exposition(std::span<char> out, const process_name &whose)
+        : to_(out), whose_(whose)
+    {
+    }
+
+    void add(const metric_info &what, uint64_t value)
+    {
+        const bool counts  = what.kind == metric_kind::counter;
+        const char *ending = counts ? "_total" : "";
+
+        head(what.name, ending, counts ? "counter" : "gauge", what.help);
+        begin(what.name, ending);
+        end(value);
+    }
+    // In seconds, as is the custom: the bounds are not cut off.
+    void add(const char *name, const char *help, const histogram::counts &times)
+    {
+        uint64_t so_far = 0;
+
+        head(name, "_seconds", "histogram", help);
+        for (size_t i = 0; i < times.each.size(); ++i) {
+            so_far += times.each[i];
+            begin(name, "_seconds_bucket");
+            if (i + 1 < times.each.size()) {
+                const uint64_t bound = histogram::bound(i);
+                to_.add(",le=\"%llu.%09llu\"", number{bound / billion},
+                        number{bound % billion});
+            } else {
+                to_.add(",le=\"+Inf\"");
+            }
+            end(so_far);
+        }
+        begin(name, "_seconds_sum");
+        to_.add("} %llu.%09llu\n", number{times.sum / billion},
+                number{times.sum % billion});
+        begin(name, "_seconds_count");
+        end(so_far);
+    }
+    void add(const char *name, const char *help, const fallback_counts &all,
+             uint64_t fallback_count::*which)
+    {
+        head(name, "_total", "counter", help);
+        for (size_t way = 0; way < fallback_ways; ++way) {
+            for (size_t why = 0; why < fallback_causes; ++why) {
+                begin(name, "_total");
+                to_.add(",way=\"%s\",cause=\"%s\"", fallback_way_names[way],
+                        fallback_cause_names[why]);
+                end(all[way][why].*which);
+            }
+        }
+    }
+
+    std::string_view result() const { return to_.result(); }
+
+private:
+    static constexpr uint64_t billion = 1'000'000'000;
+
+    void head(const char *name, const char *ending, const char *type,
+              const char *help)
+    {
+        to_.add("# HELP ucx_ib_dmabuf_%s%s %s.\n", name, ending, help);
+        to_.add("# TYPE ucx_ib_dmabuf_%s%s %s\n", name, ending, type);
+    }
+    void begin(const char *name, const char *ending)
+    {
+        to_.add("ucx_ib_dmabuf_%s%s{pid=\"%lld\",program=\"", name, ending,
+                static_cast<long long>(whose_.pid));
+        to_.add_label(whose_.program);
+        to_.add("\"");
+    }
+    void end(uint64_t value) { to_.add("} %llu\n", number{value}); }
+
+    writer to_;
+    const process_name whose_;
+};
+
+} // namespace
+
+std::string_view render_json(const metrics &now, const process_name &whose,
+                             std::span<char> out) noexcept
+{
+    writer to(out);
+
+    to.add("{\"pid\": %lld", static_cast<long long>(whose.pid));
+    for (const metric_info &each : all_metrics) {
+        to.add(", \"%s\": %llu", each.name, number{now[each.id]});
+    }
+    add_json(&to, "export_time", now.export_time);
+    add_json(&to, "registration_time", now.registration_time);
+    add_json(&to, now.fallbacks);
+    to.add("}\n");
+    return to.result();
+}
+
+std::string_view render_prometheus(const metrics &now,
+                                   const process_name &whose,
+                                   std::span<char> out) noexcept
+{
+    exposition to(out, whose);
+
+    for (const metric_info &each : all_metrics) {
+        to.add(each, now[each.id]);
+    }
+    to.add("export_time", "Time that exports of dma-bufs took",
+           now.export_time);
+    to.add("registration_time", "Time that registrations of dma-bufs took",
+           now.registration_time);
+    to.add("fallback_operations",
+           "Requests to register GPU memory that went another way",
+           now.fallbacks, &fallback_count::operations);
+    to.add("fallback_bytes", "Length of these requests in bytes", now.fallbacks,
+           &fallback_count::bytes);
+    return to.result();
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// UCX_IB_DMABUF_STATS: what a process with the plug-in leaves there when it
+// ends, and what it says where it cannot. Each test is a process of its own, as
+// settings are read once.
+#include "fake_domain.h"
+#include <cerrno>
+#include <common/gpu.h>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <sys/wait.h>
+#include <uct/ib_dmabuf/metrics/live_reader.h>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The child of a fork starts afresh and leaves what its parent had.
+bool leaks = false;
+
+} // namespace
+
+// AddressSanitizer asks before it looks for leaks.
+extern "C" int __lsan_is_turned_off() // NOLINT(*-reserved-identifier)
+{
+    return leaks ? 1 : 0;
+}
+
+namespace {
+
+class test_stats : public testing::Test {
+protected:
+    test_stats()
+    {
+        char name[] = "/tmp/test_stats.XXXXXX";
+        folder_     = mkdtemp(name);
+    }
+    ~test_stats() override { fs::remove_all(folder_); }
+
+    // A child with this setting, which registers once and ends.
+    void run(const std::string &stats, const std::function<void()> &more = {})
+    {
+        int status = 0;
+
+        fflush(nullptr);
+        child_ = fork();
+        if (child_ == 0) {
+            leaks         = true;
+            const int out = open((folder_ + "/out").c_str(),
+                                 O_WRONLY | O_CREAT | O_TRUNC, 0666);
+            dup2(out, STDOUT_FILENO);
+            dup2(out, STDERR_FILENO);
+            setenv("UCX_IB_DMABUF_STATS", stats.c_str(), 1);
+            {
+                auto md = first_fake_domain();
+                const gpu::buffer memory(1 << 20);
+                EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+                EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+                if (more) {
+                    more();
+                }
+            }
+            exit(HasFailure() ? 1 : 0);
+        }
+        ASSERT_EQ(child_, waitpid(child_, &status, 0));
+        EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0))
+            << content("out");
+    }
+    std::string content(const std::string &name) const
+    {
+        std::ifstream in(folder_ + "/" + name);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    // How often it is in what the child said.
+    auto said(const std::string &pattern) const
+    {
+        const std::string all = content("out");
+        const std::regex wanted(pattern);
+        return std::distance(
+            std::sregex_iterator(all.begin(), all.end(), wanted), {});
+    }
+
+    std::string folder_;
+    pid_t child_ = -1;
+};
+
+TEST_F(test_stats, a_line_of_json)
+{
+    run(folder_ + "/%p-%%.json");
+    EXPECT_EQ(0, said("UCX_IB_DMABUF_STATS")) << content("out");
+    const std::string line = content(std::to_string(child_) + "-%.json");
+    EXPECT_NE(std::string::npos, line.find("\"hits\": 1,")) << line;
+    EXPECT_NE(std::string::npos, line.find("\"misses\": 1,")) << line;
+}
+
+TEST_F(test_stats, exports_and_registrations_have_their_times)
+{
+    run(folder_ + "/a.prom");
+    const std::string text = content("a.prom");
+    for (const char *name : {"export", "registration"}) {
+        EXPECT_TRUE(std::regex_search(
+            text, std::regex(std::string("ucx_ib_dmabuf_") + name +
+                             "_time_seconds_count[{].*[}] [1-9]")))
+            << text;
+    }
+}
+
+// Whatever the driver refuses, by the way that it went instead.
+TEST_F(test_stats, fallbacks_are_counted_by_cause)
+{
+    run(folder_ + "/a", [] {
+        auto md = first_fake_domain();
+        const gpu::buffer memory(1 << 20);
+        const gpu::scoped_fail refused("cuMemGetHandleForAddressRange=801");
+        uct_mem_h staged = nullptr, none = nullptr;
+        EXPECT_EQ(UCS_OK, md->reg(memory.address(), 4096, &staged,
+                                  UCT_MD_MEM_ACCESS_RMA));
+        EXPECT_EQ(UCS_OK, md->dereg(staged));
+        EXPECT_NE(UCS_OK,
+                  md->reg(memory.address(), 8192, &none,
+                          UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS));
+        EXPECT_NE(UCS_OK, md->reg(memory.address(), 12288, &none));
+    });
+    const std::string line = content("a");
+    for (const char *each : {"ucp\", \"cause\": \"unsupported\", "
+                             "\"operations\": 1, \"bytes\": 8192}",
+                             "staged\", \"cause\": \"unsupported\", "
+                             "\"operations\": 1, \"bytes\": 4096}",
+                             "error\", \"cause\": \"unsupported\", "
+                             "\"operations\": 1, \"bytes\": 12288}"}) {
+        EXPECT_NE(std::string::npos, line.find(each)) << line;
+    }
+    EXPECT_NE(std::string::npos, line.find("\"staged_bytes\": 4096,"));
+}
+
+TEST_F(test_stats, what_was_chosen_for_a_pair_is_told_once)
+{
+    const char line[] = "INFO.*fake0 and GPU 0: registered by "
+                        "ibv_reg_dmabuf_mr in standard mapping; ";
+
+    run("", [] {
+        auto md = first_fake_domain(); // with a ladder of its own
+        ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_INFO;
+        const gpu::buffer memory(1 << 20), more(1 << 20);
+        EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+        EXPECT_EQ(UCS_OK, md->dereg(md->reg(more.address(), 4096)));
+        const auto other = std::make_unique<fake_domain>();
+        EXPECT_EQ(UCS_OK, other->dereg(other->reg(more.address(), 4096)));
+    });
+    EXPECT_EQ(1, said(line)) << content("out");
+    run("");
+    EXPECT_EQ(0, said("INFO")) << content("out");
+}
+
+TEST_F(test_stats, what_is_now_can_be_asked_for)
+{
+    run("", [] {
+        const auto md   = std::make_unique<fake_domain>();
+        const auto page = ucx_ib_dmabuf::live_reader::open(getpid());
+        ASSERT_NE(nullptr, page);
+        const gpu::buffer memory(1 << 20);
+        EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+        EXPECT_NE(std::string::npos,
+                  page->ask(60'000).find("\"hits\": 1, \"misses\": 2,"));
+        EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+        EXPECT_NE(std::string::npos,
+                  page->ask(60'000).find("\"hits\": 2, \"misses\": 2,"));
+    });
+}
+
+TEST_F(test_stats, prometheus)
+{
+    run(folder_ + "/%p.prom");
+    const std::string text  = content(std::to_string(child_) + ".prom");
+    const std::string label = "{pid=\"" + std::to_string(child_) + "\"";
+    EXPECT_NE(std::string::npos, text.find("ucx_ib_dmabuf_hits_total" + label))
+        << text;
+}
+
+TEST_F(test_stats, a_child_of_fork_counts_from_zero)
+{
+    run(folder_ + "/all", [] {
+        const pid_t child = fork();
+        int status        = 0;
+        if (child == 0) { // nor does it show its parent's page
+            exit(!ucx_ib_dmabuf::live_reader::open(getpid()) &&
+                         (errno == ENODATA)
+                     ? 0
+                     : 1);
+        }
+        waitpid(child, &status, 0);
+        EXPECT_EQ(0, status);
+    });
+    const std::string all = content("all");
+    EXPECT_NE(std::string::npos, all.find("\"hits\": 0, \"misses\": 0,"));
+    EXPECT_NE(std::string::npos, all.find("\"hits\": 1, \"misses\": 1,"));
+    EXPECT_NE(std::string::npos,
+              all.find("\"pid\": " + std::to_string(child_) + ","));
+}
+
+TEST_F(test_stats, a_wrong_pattern_is_one_warning)
+{
+    run(folder_ + "/%x");
+    EXPECT_EQ(1, said("UCX_IB_DMABUF_STATS=")) << content("out");
+    EXPECT_EQ(1, said("WARN.*what follows \"%\" is none of"));
+}
+
+TEST_F(test_stats, a_file_that_cannot_be_written_is_one_warning)
+{
+    for (const char *name : {"/none/a", "/none/%p.prom"}) {
+        run(folder_ + name);
+        EXPECT_EQ(1, said("UCX_IB_DMABUF_STATS=")) << content("out");
+        EXPECT_EQ(1, said("WARN.*/none/.* cannot be written \\(No such file"))
+            << content("out");
+    }
+}
+
+TEST_F(test_stats, what_fails_at_the_end_only_is_told_then)
+{
+    const std::string gone = folder_ + "/gone";
+    fs::create_directory(gone);
+    run(gone + "/a.prom", [&gone] { fs::remove(gone); });
+    EXPECT_EQ(0, said("WARN")) << content("out");
+    EXPECT_EQ(1, said("UCX_IB_DMABUF_STATS=.*cannot be written: No such file"));
+}
+
+} // namespace

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The page that shows a process's counters while it runs, read by another one.
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <uct/ib_dmabuf/metrics/live_page.h>
+#include <uct/ib_dmabuf/metrics/live_reader.h>
+#include <unistd.h>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+constexpr unsigned patience = 60'000; // ms, of which none is waited for in vain
+
+// What the test and its children count, in memory that they share.
+std::atomic<uint64_t> *counter()
+{
+    static void *const memory =
+        mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return static_cast<std::atomic<uint64_t> *>(memory);
+}
+
+metrics now()
+{
+    metrics made;
+    made[metric::hits] = counter()->load();
+    return made;
+}
+
+std::string hits(uint64_t value)
+{
+    return "\"hits\": " + std::to_string(value) + ",";
+}
+
+// A process that does as it is told and then waits to be killed.
+class process {
+public:
+    template <typename Call>
+    explicit process(const Call &call)
+    {
+        int ready[2];
+        char byte = 0;
+        if (pipe(ready) != 0) {
+            abort();
+        }
+        pid_ = fork();
+        if (pid_ == 0) {
+            byte = call() ? 'y' : 'n';
+            if (write(ready[1], &byte, 1) == 1) {
+                pause();
+            }
+            _exit(0);
+        }
+        EXPECT_EQ(1, read(ready[0], &byte, 1));
+        EXPECT_EQ('y', byte);
+        close(ready[0]);
+        close(ready[1]);
+    }
+    ~process() { end(); }
+    process(const process &)            = delete;
+    process &operator=(const process &) = delete;
+
+    pid_t pid() const { return pid_; }
+    void end()
+    {
+        if (pid_ > 0) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+            pid_ = -1;
+        }
+    }
+
+private:
+    pid_t pid_;
+};
+
+// The page's, or -1.
+int descriptor()
+{
+    const std::string wanted = std::string("/memfd:") + live_page_name;
+
+    for (int fd = 0; fd < 1024; ++fd) {
+        char link[256] = "";
+        if ((readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), link,
+                      sizeof(link) - 1) > 0) &&
+            std::string(link).starts_with(wanted)) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+bool show()
+{
+    return show_live(now) && show_live(now);
+}
+
+TEST(test_live, another_process_sees_what_is_now)
+{
+    *counter() = 1;
+    process shown(show);
+    const auto page = live_reader::open(shown.pid());
+
+    ASSERT_NE(nullptr, page);
+    for (uint64_t value : {2, 3, 4}) {
+        *counter()             = value;
+        const std::string line = page->ask(patience);
+        EXPECT_NE(std::string::npos, line.find(hits(value))) << line;
+        EXPECT_TRUE(line.starts_with(
+            "{\"pid\": " + std::to_string(shown.pid()) + ", "));
+    }
+}
+
+TEST(test_live, it_goes_with_the_process)
+{
+    process shown(show);
+    const pid_t pid = shown.pid();
+    const auto page = live_reader::open(pid);
+
+    ASSERT_NE(nullptr, page);
+    EXPECT_NE("", page->ask(patience));
+    shown.end();
+    EXPECT_EQ("", page->ask(10));
+    EXPECT_EQ(nullptr, live_reader::open(pid));
+    EXPECT_EQ(ENOENT, errno);
+}
+
+TEST(test_live, who_shows_nothing_is_told_from_others)
+{
+    process silent([] { return true; });
+
+    EXPECT_EQ(nullptr, live_reader::open(silent.pid()));
+    EXPECT_EQ(ENODATA, errno);
+}
+
+// In the child neither the descriptor is left nor the page.
+TEST(test_live, the_child_of_a_fork_makes_its_own)
+{
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer ends a child of fork that starts a thread";
+#endif
+    pthread_atfork(nullptr, nullptr, forget_live);
+    for (bool makes : {false, true}) {
+        int grandchild[2];
+        pid_t child = 0;
+        ASSERT_EQ(0, pipe(grandchild));
+        process shown([&] {
+            const bool made = show();
+            const pid_t pid = fork();
+            if (pid == 0) {
+                const pid_t self = (!makes || show()) ? getpid() : 0;
+                if (write(grandchild[1], &self, sizeof(self)) > 0) {
+                    pause();
+                }
+                _exit(0);
+            }
+            return made;
+        });
+        ASSERT_EQ(ssize_t{sizeof(child)},
+                  read(grandchild[0], &child, sizeof(child)));
+        const auto page = live_reader::open(child);
+        EXPECT_EQ(makes, page != nullptr);
+        EXPECT_TRUE(makes || (errno == ENODATA)) << strerror(errno);
+        if (makes && page) {
+            EXPECT_TRUE(page->ask(patience).starts_with(
+                "{\"pid\": " + std::to_string(child) + ", "));
+        }
+        const auto parents = live_reader::open(shown.pid());
+        EXPECT_TRUE(parents && !parents->ask(patience).empty());
+        kill(child, SIGKILL);
+        close(grandchild[0]);
+        close(grandchild[1]);
+    }
+}
+
+// Somebody else's file has the number now.
+TEST(test_live, no_other_descriptor_is_closed)
+{
+    process shown([] {
+        const bool made = show();
+        const int page  = descriptor();
+        dup2(memfd_create("another", 0), page);
+        forget_live();
+        return made && (page >= 0) && (fcntl(page, F_GETFD) >= 0);
+    });
+}
+
+// Else who reads what is no more dies of SIGBUS.
+TEST(test_live, nobody_cuts_it_off)
+{
+    process shown([] {
+        return show() && (ftruncate(descriptor(), 0) != 0) && (errno == EPERM);
+    });
+}
+
+// As docs/metrics.md describes it.
+TEST(test_live, the_layout_is_the_documented_one)
+{
+    EXPECT_EQ(0u, offsetof(live_page, magic));
+    EXPECT_EQ(8u, offsetof(live_page, version));
+    EXPECT_EQ(12u, offsetof(live_page, size));
+    EXPECT_EQ(16u, offsetof(live_page, pid));
+    EXPECT_EQ(24u, offsetof(live_page, sequence));
+    EXPECT_EQ(28u, offsetof(live_page, asked));
+    EXPECT_EQ(32u, offsetof(live_page, answered));
+    EXPECT_EQ(36u, offsetof(live_page, length));
+    EXPECT_EQ(40u, offsetof(live_page, text));
+    EXPECT_EQ(0, memcmp(&live_page::right_magic, "ucx-dmab", 8));
+}
+
+} // namespace
