@@ -9,3 +9,14 @@ alike = --sort=name --format=posix --owner=0 --group=0 --numeric-owner \
 am__tar = LC_ALL=C $${TAR-tar} $(alike) -chf - "$$tardir"
 
 include packaging/tarball/local.mk
+include packaging/found/local.mk
+
+EXTRA_DIST += debian/changelog debian/control debian/copyright debian/rules \
+              debian/source/format debian/ucx-ib-dmabuf.docs \
+              packaging/rpm/ucx-ib-dmabuf.spec
+
+# Folders where nobody else has anything.
+uninstall-hook:
+	-for folder in '$(DESTDIR)$(moduledir)' '$(DESTDIR)$(modulefiledir)'; do \
+	    test ! -d "$$folder" || rmdir --ignore-fail-on-non-empty "$$folder"; \
+	done

@@ -3,6 +3,11 @@ dist_noinst_DATA += src/run/ucx-dmabuf-run.in
 bin_SCRIPTS      += src/run/ucx-dmabuf-run
 CLEANFILES       += src/run/ucx-dmabuf-run
 
+bashcompletiondir        = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = src/run/bash/ucx-dmabuf-run
+zshcompletiondir         = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA  = src/run/zsh/_ucx-dmabuf-run
+
 src/run/ucx-dmabuf-run: $(top_srcdir)/src/run/ucx-dmabuf-run.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
 	relative=$$(realpath -m --relative-to='$(bindir)' '$(libdir)') && \

@@ -1,3 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS        += test/packaging/dist.tap test/packaging/tarball.tap
+TAP_TESTS        += test/packaging/debian.tap test/packaging/dist.tap \
+                    test/packaging/found.tap test/packaging/install.tap \
+                    test/packaging/rpm.tap test/packaging/tarball.tap
 dist_noinst_DATA += test/packaging/old_glibc.cc

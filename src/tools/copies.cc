@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The copies of UCX that a program would load, or that are in a folder: the
+// system's, an MPI's, a wheel's. A copy is a libucp with its modules beside it.
+#include "look.h"
+#include "ucx_probe.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <spawn.h>
+#include <sstream>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+namespace fs = std::filesystem;
+using paths  = std::vector<fs::path>;
+
+// "libucp.so.0", and in wheels "libucp-0123abcd.so.0.0.0".
+bool is_library(const std::string &file, std::string_view name)
+{
+    return file.starts_with(name) && (file.size() > name.size()) &&
+           ((file[name.size()] == '.') || (file[name.size()] == '-')) &&
+           (file.find(".so") != file.npos);
+}
+
+void add(const fs::path &found, paths *to)
+{
+    std::error_code error;
+    const fs::path real = fs::canonical(found, error);
+
+    if (!error && (std::ranges::find(*to, real) == to->end())) {
+        to->push_back(real);
+    }
+}
+
+// Files of that name in a folder and below it, links to them once.
+void find_below(const fs::path &folder, std::string_view name, paths *to)
+{
+    std::error_code error;
+    fs::recursive_directory_iterator it(
+        folder, fs::directory_options::skip_permission_denied, error);
+
+    for (const fs::recursive_directory_iterator end; !error && (it != end);
+         it.increment(error)) {
+        if (is_library(it->path().filename(), name)) {
+            add(it->path(), to);
+        }
+    }
+}
+
+// Of a copy, as UCX itself looks for it: in "ucx" beside its libraries.
+fs::path find_module(const fs::path &libucp, std::string_view name)
+{
+    const fs::path beside = libucp.parent_path();
+    paths found;
+
+    for (const fs::path &folder : {beside / "ucx", beside}) {
+        std::error_code error;
+        for (fs::directory_iterator it(folder, error), end;
+             !error && (it != end); it.increment(error)) {
+            if (is_library(it->path().filename(), name)) {
+                add(it->path(), &found);
+            }
+        }
+    }
+    return found.empty() ? fs::path() : found.front();
+}
+
+// What the dynamic linker says a program or a library is linked with: it runs
+// nothing of that. Empty where it is neither.
+paths linked_with(const fs::path &file)
+{
+    Dl_info linker;
+    int ends[2];
+    pid_t child = -1;
+    paths result;
+
+    if ((dladdr(reinterpret_cast<void *>(getauxval(AT_BASE)), &linker) == 0) ||
+        (pipe(ends) != 0)) {
+        return result;
+    }
+    std::string command[] = {linker.dli_fname, "--list", file.native()};
+    char *arguments[]     = {command[0].data(), command[1].data(),
+                             command[2].data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+                                     O_WRONLY, 0);
+    const int failed = posix_spawn(&child, linker.dli_fname, &actions, nullptr,
+                                   arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+
+    FILE *from = fdopen(ends[0], "r");
+    char line[4096];
+    while ((from != nullptr) && fgets(line, sizeof(line), from)) {
+        const char *path = strstr(line, "=> /");
+        if (path != nullptr) {
+            std::istringstream(path + 3) >> line;
+            result.emplace_back(line);
+        }
+    }
+    (from != nullptr) ? fclose(from) : close(ends[0]);
+    if (failed == 0) {
+        waitpid(child, nullptr, 0);
+    }
+    return result;
+}
+
+void add_linked(const fs::path &file, paths *copies)
+{
+    for (const fs::path &each : linked_with(file)) {
+        if (is_library(each.filename(), "libucp")) {
+            add(each, copies);
+        }
+    }
+}
+
+// An MPI opens UCX later: Open MPI by a module, others are linked with it.
+paths copies_of_program(const fs::path &program)
+{
+    paths copies;
+
+    add_linked(program, &copies);
+    for (const fs::path &each : linked_with(program)) {
+        if (copies.empty() && is_library(each.filename(), "libmpi")) {
+            std::error_code error;
+            paths modules;
+            find_below(fs::canonical(each, error).parent_path(), "mca_pml_ucx",
+                       &modules);
+            for (const fs::path &module : modules) {
+                add_linked(module, &copies);
+            }
+        }
+    }
+    return copies;
+}
+
+void judge(const ucx_answer &found, part *out)
+{
+    constexpr char others[] =
+        "use UCX 1.13 or 1.18 to 1.23, with its InfiniBand module: the "
+        "system's (libucx0), a wheel's (libucx-cu12), or one built "
+        "--with-verbs";
+    unsigned major = 0, minor = 0;
+
+    if (!found.error.empty()) {
+        out->fails("loads", "no", found.error,
+                   "see what it is linked with (ldd), and install that");
+    } else if (!found.missing.empty()) {
+        out->fails("plug-in", "cannot serve it", "it lacks " + found.missing,
+                   others);
+    } else if ((sscanf(found.version.c_str(), "%u.%u", &major, &minor) == 2) &&
+               (major * 1000 + minor >= 1022)) {
+        out->ok("plug-in", "gets in by ucx-dmabuf-run, or UCX_PLUGIN_PATH");
+    } else {
+        out->ok("plug-in", "gets in by ucx-dmabuf-run (LD_PRELOAD)");
+    }
+}
+
+// Installed in a process with this UCX and this libcuda, if there is one.
+void judge_hooks(const ucx_answer &found, part *out)
+{
+    if (!found.unseen.empty()) {
+        out->warns("hooks", "incomplete",
+                   "some releases of CUDA memory go unseen: " + found.unseen,
+                   "let UCX patch code (UCX_MEM_CUDA_HOOK_MODE); until then "
+                   "the driver is asked at each use, which is slower");
+    }
+}
+
+void look_at_copy(const fs::path &libucp, report *out)
+{
+    const fs::path ib   = find_module(libucp, "libuct_ib");
+    const fs::path cuda = find_module(libucp, "libuct_cuda");
+    part made{"UCX " + libucp.native()};
+
+    if (ib.empty()) {
+        made.fails("InfiniBand", "no libuct_ib",
+                   "this UCX was built without verbs, or that part of it is "
+                   "not installed: it knows no RDMA NIC",
+                   "install that part (in Fedora ucx-ib), or use a UCX that "
+                   "is built --with-verbs");
+    } else {
+        const ucx_answer found = probe_ucx(libucp, ib);
+        made.ok("version", found.version.empty() ? "unknown" : found.version);
+        made.ok("InfiniBand", ib.native());
+        made.ok("CUDA", cuda.empty() ? "none: the plug-in copies for it"
+                                     : cuda.native());
+        judge(found, &made);
+        judge_hooks(found, &made);
+    }
+    out->copies.push_back(made);
+}
+
+} // namespace
+
+void look_at_copies(const std::string &path, report *out)
+{
+    std::error_code error;
+    paths found;
+
+    if (fs::is_directory(path, error)) {
+        find_below(path, "libucp", &found);
+    } else {
+        found = copies_of_program(path);
+    }
+    for (const fs::path &each : found) {
+        look_at_copy(each, out);
+    }
+    if (found.empty()) {
+        part none{"UCX of " + path};
+        none.fails("found", fs::exists(path, error) ? "none" : "no such file",
+                   "it is linked with neither UCX nor an Open MPI that uses "
+                   "it, or there is none in that folder",
+                   "name the folder that the UCX is in, of a virtual "
+                   "environment, say, or of an MPI");
+        out->copies.push_back(none);
+    } else if (found.size() > 1) {
+        part both{"UCX of " + path};
+        both.warns("copies", std::to_string(found.size()),
+                   "what one of them has registered or hooked the other ones "
+                   "do not know, and a process aborts if it opens two "
+                   "RTLD_GLOBAL",
+                   "have all that a process loads use the same UCX");
+        out->copies.push_back(both);
+    }
+}
+
+} // namespace ucx_ib_dmabuf::info

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "devices.h"
+#include <dlfcn.h>
+#include <uct/ib_dmabuf/host/library.h>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+template <class Function>
+bool find(const library &in, const char *name, Function *out)
+{
+    *out = reinterpret_cast<Function>(in.symbol(name));
+    return *out != nullptr;
+}
+
+libibverbs load()
+{
+    constexpr char name[] = "libibverbs.so.1";
+    libibverbs made;
+
+    if (dlopen(name, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+        made.problem = dlerror();
+        return made;
+    }
+    const library loaded(name);
+    made.path = loaded.path();
+    if (!find(loaded, "ibv_get_device_list", &made.get_list) ||
+        !find(loaded, "ibv_free_device_list", &made.free_list) ||
+        !find(loaded, "ibv_open_device", &made.open) ||
+        !find(loaded, "ibv_close_device", &made.close) ||
+        !find(loaded, "ibv_alloc_pd", &made.alloc_pd) ||
+        !find(loaded, "ibv_dealloc_pd", &made.dealloc_pd) ||
+        (look_up_verbs(loaded, &made.plug_in) != nullptr)) {
+        made.problem = "it lacks functions that rdma-core 28 has";
+    }
+    return made;
+}
+
+} // namespace
+
+const libibverbs &libibverbs::get()
+{
+    static const libibverbs &only = *new libibverbs(load());
+    return only;
+}
+
+device_list::device_list(const libibverbs &verbs) : verbs_(verbs)
+{
+    int count         = 0;
+    ibv_device **list = verbs.get_list(&count);
+
+    if (list != nullptr) {
+        all_ = {list, static_cast<size_t>(count)};
+    }
+}
+
+device_list::~device_list()
+{
+    if (all_.data() != nullptr) {
+        verbs_.free_list(all_.data());
+    }
+}
+
+open_device::open_device(const libibverbs &verbs, ibv_device *device)
+    : verbs_(verbs), context_(verbs.open(device)),
+      pd_((context_ == nullptr) ? nullptr : verbs.alloc_pd(context_))
+{
+}
+
+open_device::~open_device()
+{
+    if (pd_ != nullptr) {
+        verbs_.dealloc_pd(pd_);
+    }
+    if (context_ != nullptr) {
+        verbs_.close(context_);
+    }
+}
+
+} // namespace ucx_ib_dmabuf::info

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TOOLS_FINDINGS_H_
+#define UCX_IB_DMABUF_TOOLS_FINDINGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ucx_ib_dmabuf::info {
+
+// warning: it works, but slower or less surely than it could.
+enum class state : uint8_t { ok, warning, fails };
+
+const char *name_of(state which);
+
+// One thing that was looked at. Cause and remedy are empty where it is ok.
+struct check {
+    std::string name;
+    state how = state::ok;
+    std::string found;
+    std::string cause{};
+    std::string remedy{};
+};
+
+// A device's place; empty, -1: not known, as of a NIC in software.
+struct pci_place {
+    std::string path; // "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+    int numa = -1;
+};
+
+// What checks are of: the machine, a GPU, a NIC, a UCX.
+struct part {
+    std::string name;
+    std::vector<check> checks{};
+    pci_place place{};
+
+    void ok(const char *what, std::string found)
+    {
+        checks.push_back({what, state::ok, std::move(found)});
+    }
+    void warns(const char *what, std::string found, std::string cause,
+               std::string remedy)
+    {
+        checks.push_back({what, state::warning, std::move(found),
+                          std::move(cause), std::move(remedy)});
+    }
+    void fails(const char *what, std::string found, std::string cause,
+               std::string remedy)
+    {
+        checks.push_back({what, state::fails, std::move(found),
+                          std::move(cause), std::move(remedy)});
+    }
+    state worst() const;
+};
+
+// A GPU and a NIC, by their places in the report.
+struct pair {
+    size_t gpu, nic;
+    std::string distance; // docs/info.md
+    part about;
+    state how; // fails also where the machine, the GPU or the NIC does
+};
+
+struct report {
+    part machine{"machine"};
+    part environment{"environment"}; // of the programs that are started in it
+    std::vector<part> gpus{}, nics{}, copies{};
+    std::vector<pair> pairs{};
+
+    // 0: every pair can work, with every UCX that was asked for; 1: one
+    // cannot; 3: there is no pair.
+    int status() const;
+};
+
+} // namespace ucx_ib_dmabuf::info
+
+#endif

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Not in a binary for an older glibc: that does not call the constructors of a program with
+# this one's crt1.o, and a C++ runtime would have to come along.
+if !WITH_GLIBC
+bin_PROGRAMS += src/tools/ucx_dmabuf_info
+else
+EXTRA_PROGRAMS += src/tools/ucx_dmabuf_info
+endif
+src_tools_ucx_dmabuf_info_SOURCES = \
+    src/tools/copies.cc \
+    src/tools/devices.cc \
+    src/tools/devices.h \
+    src/tools/environment.cc \
+    src/tools/findings.cc \
+    src/tools/findings.h \
+    src/tools/gpus.cc \
+    src/tools/json.cc \
+    src/tools/look.h \
+    src/tools/machine.cc \
+    src/tools/main.cc \
+    src/tools/nics.cc \
+    src/tools/output.h \
+    src/tools/pairs.cc \
+    src/tools/prove.cc \
+    src/tools/text.cc \
+    src/tools/tree.cc \
+    src/tools/tree.h \
+    src/tools/ucx_probe.cc \
+    src/tools/ucx_probe.h \
+    src/tools/watch.cc \
+    src/tools/watch.h
+# What the plug-in finds out by the same code; like that it is linked with neither CUDA nor
+# libibverbs, and has its C++ runtime in it.
+src_tools_ucx_dmabuf_info_LDFLAGS = $(AM_LDFLAGS) $(CXX_PROGRAM_RUNTIME)
+src_tools_ucx_dmabuf_info_LDADD = libib_dmabuf_cuda.la libib_dmabuf_prove.la \
+    libib_dmabuf_verbs.la libib_dmabuf_cache.la libib_dmabuf_metrics.la \
+    libib_dmabuf_report.la -ldl
+nodist_src_tools_ucx_dmabuf_info_SOURCES = src/tools/version.cc
+CLEANFILES += src/tools/version.cc
+src/tools/version.cc: Makefile
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && printf '%s\n' \
+	    '// SPDX-License-Identifier: BSD-3-Clause' \
+	    '#include <tools/output.h>' '' \
+	    'const char ucx_ib_dmabuf::info::version[] = "$(PACKAGE_VERSION)";' >$@

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TOOLS_LOOK_H_
+#define UCX_IB_DMABUF_TOOLS_LOOK_H_
+
+#include "findings.h"
+#include "tree.h"
+
+namespace ucx_ib_dmabuf::info {
+
+// Each looks at a layer and adds what it finds to the report; nothing is
+// changed on the machine. For one thread. They may throw std::bad_alloc.
+
+// machine.cc: the kernel, its settings, limits of this process.
+void look_at_machine(const tree &files, report *out);
+// environment.cc: how programs that are started here come to the plug-in.
+void look_at_environment(report *out);
+// gpus.cc: the CUDA driver and its GPUs.
+void look_at_gpus(const tree &files, report *out);
+// nics.cc: libibverbs and its devices.
+void look_at_nics(const tree &files, report *out);
+// pairs.cc: how far apart they are. After all others.
+void look_at_pairs(const tree &files, report *out);
+
+// prove.cc: whether they work, by doing it. After that.
+void prove_pairs(report *out);
+// copies.cc: the copies of UCX of a program, or in a folder.
+void look_at_copies(const std::string &path, report *out);
+
+// "12.5 GiB"
+std::string size_text(uint64_t bytes);
+
+} // namespace ucx_ib_dmabuf::info
+
+#endif

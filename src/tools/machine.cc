@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "look.h"
+#include <cstdio>
+#include <sstream>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+// Registering dma-bufs came with Linux 5.12 (UVERBS_METHOD_REG_DMABUF_MR).
+void look_at_kernel(const tree &files, part *out)
+{
+    const std::string release = files.first_line("/proc/sys/kernel/osrelease");
+    unsigned major = 0, minor = 0;
+
+    if (sscanf(release.c_str(), "%u.%u", &major, &minor) != 2) {
+        out->warns("kernel", "unknown",
+                   "/proc/sys/kernel/osrelease cannot be read",
+                   "mount /proc, and see that it is Linux 5.12 or later");
+    } else if (major * 1000 + minor < 5012) {
+        out->fails("kernel", release,
+                   "NICs register dma-bufs from Linux 5.12 on",
+                   "update the kernel");
+    } else {
+        out->ok("kernel", release);
+    }
+}
+
+void look_at_module(const tree &files, part *out)
+{
+    const std::string version = files.first_line("/proc/driver/nvidia/version");
+
+    if (version.empty()) {
+        out->warns("NVIDIA module", "unknown",
+                   "there is no /proc/driver/nvidia/version: the kernel module "
+                   "nvidia is not loaded, or this container does not show it",
+                   "load NVIDIA's open kernel module, or pass GPUs to the "
+                   "container with NVIDIA's container toolkit");
+    } else if (version.find("Open") == std::string::npos) {
+        out->warns("NVIDIA module", version,
+                   "it is the closed kernel module, which exports no dma-bufs",
+                   "install NVIDIA's open kernel modules");
+    } else {
+        out->ok("NVIDIA module", version);
+    }
+    out->ok("peer memory", files.has("/sys/module/nvidia_peermem")
+                               ? "nvidia_peermem is loaded; not needed"
+                               : "nvidia_peermem is not loaded; not needed");
+}
+
+// The soft limit, in bytes or pieces; UINT64_MAX: there is none.
+uint64_t limit(const tree &files, std::string_view name)
+{
+    std::istringstream lines(files.all_of("/proc/self/limits"));
+    unsigned long long found = 0;
+    std::string line;
+
+    while (std::getline(lines, line)) {
+        if (line.starts_with(name) &&
+            (sscanf(line.c_str() + name.size(), "%llu", &found) == 1)) {
+            return found;
+        }
+    }
+    return UINT64_MAX;
+}
+
+// CAP_IPC_LOCK: the limit does not hold for the process.
+bool may_lock_all(const tree &files)
+{
+    constexpr unsigned ipc_lock = 14;
+    const std::string status    = files.all_of("/proc/self/status");
+    const size_t at             = status.find("CapEff:");
+    unsigned long long rights   = 0;
+
+    return (at != status.npos) &&
+           (sscanf(status.c_str() + at, "CapEff: %llx", &rights) == 1) &&
+           ((rights >> ipc_lock & 1) != 0);
+}
+
+// Host memory, which is registered, too, and rings of NICs are locked.
+void look_at_locked_memory(const tree &files, part *out)
+{
+    constexpr uint64_t enough = 64 << 20;
+    const uint64_t found      = limit(files, "Max locked memory");
+    constexpr char cause[] =
+        "NICs lock the host memory that they reach, messages that are staged "
+        "and their own queues, and registrations fail beyond that";
+    constexpr char remedy[] =
+        "raise it: 'ulimit -l unlimited', 'memlock' in "
+        "/etc/security/limits.conf, LimitMEMLOCK= of the service that starts "
+        "jobs, or --ulimit memlock=-1 of the container";
+
+    if (found == UINT64_MAX) {
+        out->ok("locked memory", "unlimited");
+    } else if (may_lock_all(files)) {
+        out->ok("locked memory", size_text(found) +
+                                     ", which does not hold for this user "
+                                     "(CAP_IPC_LOCK)");
+    } else if (found < enough) {
+        out->fails("locked memory", size_text(found), cause, remedy);
+    } else {
+        out->warns("locked memory", size_text(found), cause, remedy);
+    }
+}
+
+void look_at_open_files(const tree &files, part *out)
+{
+    constexpr uint64_t least = 64, usual = 1024;
+    const uint64_t found = limit(files, "Max open files");
+    const std::string text =
+        (found == UINT64_MAX) ? "unlimited" : std::to_string(found);
+    constexpr char cause[] =
+        "each NIC and each connection needs some, and each dma-buf one while "
+        "it is registered: an export fails where there is none left";
+    constexpr char remedy[] =
+        "raise it: 'ulimit -n 65536', 'nofile' in /etc/security/limits.conf, "
+        "or LimitNOFILE= of the service that starts jobs";
+
+    if (found < least) {
+        out->fails("open files", text, cause, remedy);
+    } else if (found < usual) {
+        out->warns("open files", text, cause, remedy);
+    } else {
+        out->ok("open files", text);
+    }
+}
+
+void look_at_iommu(const tree &files, part *out)
+{
+    const std::string line = files.first_line("/proc/cmdline");
+
+    if (files.list("/sys/class/iommu").empty()) {
+        out->ok("IOMMU", "none is in use");
+    } else if (line.find("iommu=pt") != std::string::npos) {
+        out->ok("IOMMU", "in use, devices pass through (iommu=pt)");
+    } else {
+        out->warns("IOMMU", "in use",
+                   "what a NIC reads and writes in a GPU's memory may be "
+                   "translated or refused",
+                   "see whether the proof carries (--prove); if not, boot "
+                   "with iommu=pt, or switch the IOMMU off");
+    }
+}
+
+} // namespace
+
+std::string size_text(uint64_t bytes)
+{
+    constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto number                   = static_cast<double>(bytes);
+    unsigned unit                 = 0;
+    char text[32];
+
+    while ((number >= 1024) && (unit < 4)) {
+        number /= 1024;
+        ++unit;
+    }
+    snprintf(text, sizeof(text), "%.4g %s", number, units[unit]);
+    return text;
+}
+
+void look_at_machine(const tree &files, report *out)
+{
+    look_at_kernel(files, &out->machine);
+    look_at_module(files, &out->machine);
+    look_at_locked_memory(files, &out->machine);
+    look_at_open_files(files, &out->machine);
+    look_at_iommu(files, &out->machine);
+}
+
+} // namespace ucx_ib_dmabuf::info

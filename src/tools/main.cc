@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Can NICs reach the memory of GPUs here? Looks, changes nothing.
+#include "look.h"
+#include "output.h"
+#include "watch.h"
+#include <charconv>
+#include <cstdlib>
+#include <exception>
+#include <getopt.h>
+#include <string_view>
+#include <unistd.h>
+
+using namespace ucx_ib_dmabuf::info;
+
+namespace {
+
+constexpr int wrong_usage = 2;
+
+struct options {
+    bool json       = false;
+    bool prove      = false;
+    bool watch      = false;
+    unsigned rounds = 0;
+    std::vector<std::string> of{}; // whose UCX
+    std::string root{};            // tests': where /proc and /sys are
+};
+
+void usage(FILE *to)
+{
+    fputs("usage: ucx_dmabuf_info [--json] [--prove] [PROGRAM | FOLDER]...\n"
+          "       ucx_dmabuf_info --watch [--json] [--count N] [PID]...\n"
+          "Looks at each layer between the GPUs and the RDMA NICs of this "
+          "machine, and says\n"
+          "whether UCX can have the NICs reach GPU memory with ucx-ib-dmabuf, "
+          "or else why\n"
+          "not and what to do. Needs neither MPI nor UCX, and changes "
+          "nothing.\n"
+          "Of a PROGRAM it also looks at the copies of UCX that it would load, "
+          "of a FOLDER\nat those that are in it.\n\n"
+          "  --prove    also has each NIC write and read memory of each GPU, "
+          "looks at the\n"
+          "             bytes, and says how long it takes; GPUs come into use "
+          "for that\n"
+          "  --watch    once a second what the plug-in counts in running "
+          "programs, these or all\n"
+          "             of this user's; --count N times, else until it is "
+          "interrupted\n"
+          "  --json     for programs; docs/info.md has the schema\n"
+          "  --help, --version\n\n"
+          "Status: 0 every GPU and NIC can work together, with each of these "
+          "UCX, 1 "
+          "some cannot,\nor there was no program to watch, 2 wrong usage, 3 "
+          "there is no GPU or no NIC. NO_COLOR "
+          "switches colours off.\n",
+          to);
+}
+
+template <class Number>
+bool is_number(std::string_view word, Number *out)
+{
+    const auto end   = word.data() + word.size();
+    const auto found = std::from_chars(word.data(), end, *out);
+
+    return (found.ec == std::errc()) && (found.ptr == end);
+}
+
+// The status, if the program ends with that.
+int parse(int argc, char **argv, options *out)
+{
+    constexpr option known[] = {{"count", required_argument, nullptr, 'c'},
+                                {"help", no_argument, nullptr, 'h'},
+                                {"json", no_argument, nullptr, 'j'},
+                                {"prove", no_argument, nullptr, 'p'},
+                                {"root", required_argument, nullptr, 'r'},
+                                {"version", no_argument, nullptr, 'v'},
+                                {"watch", no_argument, nullptr, 'w'},
+                                {}};
+
+    for (;;) {
+        switch (getopt_long(argc, argv, "h", known, nullptr)) {
+        case -1:
+            out->of.assign(argv + optind, argv + argc);
+            return -1;
+        case 'c':
+            if (!is_number(optarg, &out->rounds) || (out->rounds == 0)) {
+                usage(stderr);
+                return wrong_usage;
+            }
+            break;
+        case 'h':
+            usage(stdout);
+            return 0;
+        case 'j':
+            out->json = true;
+            break;
+        case 'p':
+            out->prove = true;
+            break;
+        case 'r':
+            out->root = optarg;
+            break;
+        case 'v':
+            printf("ucx_dmabuf_info %s\n", version);
+            return 0;
+        case 'w':
+            out->watch = true;
+            break;
+        default:
+            usage(stderr);
+            return wrong_usage;
+        }
+    }
+}
+
+bool wants_colour()
+{
+    const char *no_colour = getenv("NO_COLOR");
+    const char *terminal  = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) &&
+           ((no_colour == nullptr) || (*no_colour == '\0')) &&
+           (terminal != nullptr) && (std::string_view(terminal) != "dumb");
+}
+
+// The status.
+int watch_programs(const options &wanted)
+{
+    watch_options how;
+
+    for (const std::string &word : wanted.of) {
+        int pid = 0;
+        if (!is_number(word, &pid) || (pid <= 0)) {
+            usage(stderr);
+            return wrong_usage;
+        }
+        how.pids.push_back(pid);
+    }
+    how.rounds   = wanted.rounds;
+    how.json     = wanted.json;
+    how.in_place = isatty(STDOUT_FILENO) != 0;
+    return watch(how, stdout);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+try {
+    options wanted;
+    const int ended = parse(argc, argv, &wanted);
+    if (ended >= 0) {
+        return ended;
+    }
+    if (wanted.watch) {
+        return watch_programs(wanted);
+    }
+    const tree files(wanted.root);
+    report found;
+    look_at_machine(files, &found);
+    look_at_environment(&found);
+    look_at_gpus(files, &found);
+    look_at_nics(files, &found);
+    look_at_pairs(files, &found);
+    if (wanted.prove) {
+        prove_pairs(&found);
+    }
+    for (const std::string &each : wanted.of) {
+        look_at_copies(each, &found);
+    }
+    wanted.json ? print_json(found, stdout)
+                : print_text(found, wants_colour(), stdout);
+    return found.status();
+} catch (const std::exception &error) {
+    fprintf(stderr, "ucx_dmabuf_info: %s\n", error.what());
+    return wrong_usage;
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "devices.h"
+#include "look.h"
+#include <cerrno>
+#include <cstring>
+#include <uct/ib_dmabuf/verbs/dmabuf_mr.h>
+#include <uct/ib_dmabuf/verbs/ladder.h>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+void look_at_driver(const tree &files, part *out)
+{
+    const std::string folder   = "/sys/class/infiniband/" + out->name;
+    const std::string driver   = files.target(folder + "/device/driver");
+    const std::string firmware = files.first_line(folder + "/fw_ver");
+
+    out->ok("driver", (driver.empty() ? "unknown" : driver) +
+                          (firmware.empty() ? "" : ", firmware " + firmware));
+}
+
+void look_at_ports(ibv_context *context, const connection_functions &verbs,
+                   part *out)
+{
+    ibv_device_attr device{};
+
+    if (!verbs.complete() || (verbs.query_device(context, &device) != 0)) {
+        return;
+    }
+    for (unsigned i = 1; i <= device.phys_port_cnt; ++i) {
+        ibv_port_attr port{};
+        if ((verbs.query_port(context, static_cast<uint8_t>(i), &port) == 0) &&
+            (port.state == IBV_PORT_ACTIVE)) {
+            out->ok("port", std::to_string(i) + " is active, " +
+                                (port.link_layer == IBV_LINK_LAYER_ETHERNET
+                                     ? "RoCE"
+                                     : "InfiniBand"));
+            return;
+        }
+    }
+    out->fails("port", "none is active",
+               "a NIC without a link carries nothing, and UCX leaves it out",
+               "see 'ibstat' or 'rdma link': cable, subnet manager, or the "
+               "network interface that is down");
+}
+
+void look_at_dmabufs(const protection_domain &pd, part *out)
+{
+    text why;
+
+    if (pd.verbs->reg_dmabuf == nullptr) {
+        out->fails("dma-buf import", "no",
+                   "this libibverbs has no ibv_reg_dmabuf_mr",
+                   "update rdma-core to 34 or later");
+    } else if (!verbs_can_register_dmabuf(pd, &why)) {
+        out->fails("dma-buf import", "no", why.c_str(),
+                   "update kernel and rdma-core, see that the kernel has "
+                   "CONFIG_INFINIBAND_ON_DEMAND_PAGING and "
+                   "CONFIG_DMA_SHARED_BUFFER, or use a NIC whose driver "
+                   "imports dma-bufs, as mlx5 does");
+    } else {
+        const bool direct = ladder(pd).first(0) == ladder_step::data_direct;
+        out->ok("dma-buf import", direct ? "yes, with Data Direct" : "yes");
+    }
+}
+
+void look_at_nic(const tree &files, const libibverbs &verbs, ibv_device *device,
+                 report *out)
+{
+    part nic{device->name};
+    nic.place = files.place("/sys/class/infiniband/" + nic.name + "/device");
+    look_at_driver(files, &nic);
+
+    errno = 0;
+    const open_device opened(verbs, device);
+    if (opened.pd() == nullptr) {
+        nic.fails("open", strerror(errno),
+                  (opened.context() == nullptr)
+                      ? "ibv_open_device failed"
+                      : "ibv_alloc_pd failed, mostly for want of locked memory",
+                  "see the rights on /dev/infiniband/uverbs*, 'ulimit -l' and "
+                  "'ulimit -n'; pass /dev/infiniband to a container");
+    } else {
+        look_at_ports(opened.context(), verbs.plug_in.connection, &nic);
+        look_at_dmabufs(opened.domain(), &nic);
+    }
+    out->nics.push_back(nic);
+}
+
+void look_at_list(const tree &files, const libibverbs &verbs, report *out)
+{
+    const device_list all(verbs);
+
+    for (ibv_device *each : all.devices()) {
+        look_at_nic(files, verbs, each, out);
+    }
+    if (!out->nics.empty()) {
+        return;
+    }
+    files.list("/sys/class/infiniband").empty()
+        ? out->machine.fails("RDMA devices", "none",
+                             "there is none in /sys/class/infiniband",
+                             "load the NIC's RDMA driver, as mlx5_ib")
+        : out->machine.fails(
+              "RDMA devices", "none that can be used",
+              "the kernel has some, but libibverbs takes none",
+              "load ib_uverbs, install rdma-core's provider for the NIC "
+              "(ibverbs-providers), pass /dev/infiniband to a container");
+}
+
+} // namespace
+
+void look_at_nics(const tree &files, report *out)
+{
+    const libibverbs &verbs = libibverbs::get();
+
+    if (!verbs.problem.empty()) {
+        out->machine.fails("libibverbs", verbs.path, verbs.problem,
+                           "install or update rdma-core (libibverbs1, "
+                           "ibverbs-providers)");
+        return;
+    }
+    out->machine.ok("libibverbs", verbs.path);
+    look_at_list(files, verbs, out);
+}
+
+} // namespace ucx_ib_dmabuf::info

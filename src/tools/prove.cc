@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Does it work? For each pair the plug-in's own export, ladder and proof, and
+// figures by RDMA between the NIC and itself.
+#include "devices.h"
+#include "look.h"
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <uct/ib_dmabuf/cache/exports.h>
+#include <uct/ib_dmabuf/cuda/vendor.h>
+#include <uct/ib_dmabuf/prove/host_pages.h>
+#include <uct/ib_dmabuf/prove/loopback.h>
+#include <uct/ib_dmabuf/prove/proof.h>
+#include <uct/ib_dmabuf/verbs/dmabuf_mr.h>
+#include <uct/ib_dmabuf/verbs/ladder.h>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+// Of what bandwidth is measured with; a piece of a GPU's memory is larger.
+constexpr uint32_t write_size = 256 << 10;
+
+double seconds_of(const std::function<void()> &what)
+{
+    using std::chrono::steady_clock;
+    const auto begin = steady_clock::now();
+
+    what();
+    return std::chrono::duration<double>(steady_clock::now() - begin).count();
+}
+
+std::string in_us(double seconds)
+{
+    return format("%.1f us", seconds * 1e6).c_str();
+}
+
+std::string per_second(double bytes)
+{
+    return format("%.2f GB/s", bytes / 1e9).c_str();
+}
+
+// The GPU is in use until the end of the scope.
+class primary_context {
+public:
+    primary_context(const driver &cuda, int gpu) : cuda_(cuda)
+    {
+        CUcontext context = nullptr;
+
+        result_ = cuda.device_get(&device_, gpu);
+        if (result_ == CUDA_SUCCESS) {
+            result_ = cuda.primary_ctx_retain(&context, device_);
+        }
+        if (result_ == CUDA_SUCCESS) {
+            cuda.ctx_push_current(context);
+        }
+    }
+    ~primary_context()
+    {
+        CUcontext context = nullptr;
+
+        if (result_ == CUDA_SUCCESS) {
+            cuda_.ctx_pop_current(&context);
+            cuda_.primary_ctx_release(device_);
+        }
+    }
+    primary_context(const primary_context &)            = delete;
+    primary_context &operator=(const primary_context &) = delete;
+
+    CUresult result() const { return result_; }
+
+private:
+    const driver &cuda_;
+    CUdevice device_ = 0;
+    CUresult result_ = CUDA_SUCCESS;
+};
+
+// What a NIC has of a GPU's memory.
+class registered_piece {
+public:
+    registered_piece(const protection_domain &pd, gpu_vendor &gpus, int gpu,
+                     const gpu_vendor::piece &piece)
+        : pd_(pd), address_(piece.address)
+    {
+        ladder steps(pd);
+        exports memory(gpus, piece.address, piece.length);
+        int fd = -1;
+
+        export_time = seconds_of(
+            [&] { status_ = memory.get(mapping_of(steps.first(gpu)), &fd); });
+        reg_time = seconds_of([&] {
+            status_ = steps.reg(memory, gpu, piece.address, piece.length,
+                                all_access, &mr_);
+        });
+    }
+    ~registered_piece()
+    {
+        if (mr_ != nullptr) {
+            verbs_dereg_mr(*pd_.verbs, mr_);
+        }
+    }
+    registered_piece(const registered_piece &)            = delete;
+    registered_piece &operator=(const registered_piece &) = delete;
+
+    bool works() const { return status_ == UCS_OK; }
+    place at() const { return {address_, mr_->lkey, mr_->rkey}; }
+
+    double export_time = 0, reg_time = 0; // seconds
+
+private:
+    const protection_domain &pd_;
+    const uintptr_t address_;
+    ucs_status_t status_ = UCS_OK;
+    ibv_mr *mr_          = nullptr;
+};
+
+struct figures {
+    double bandwidth, latency; // bytes a second, seconds; 0: not known
+};
+
+// Of RDMA writes to a place.
+figures measure(wire &nic, const place &from, const place &to)
+{
+    constexpr unsigned rounds = 20;
+    std::array<transfer, wire::max_transfers> many;
+    const transfer one{verb::write, from, to, 8};
+    figures result{};
+    bool went_well = !nic.carry({&one, 1}); // the first one is slower
+
+    many.fill({verb::write, from, to, write_size});
+    const double short_time = seconds_of([&] {
+        for (unsigned i = 0; went_well && (i < rounds); ++i) {
+            went_well = !nic.carry({&one, 1});
+        }
+    });
+    const double long_time =
+        seconds_of([&] { went_well = went_well && !nic.carry(many); });
+    if (went_well) {
+        result.latency = short_time / rounds;
+        result.bandwidth =
+            static_cast<double>(write_size) * many.size() / long_time;
+    }
+    return result;
+}
+
+void add_figures(const protection_domain &pd, const registered_piece &gpu,
+                 part *out)
+{
+    const host_pages host(pd, all_access, size_t{2} * write_size);
+    const connection to = loopback::to_itself(pd);
+
+    out->ok("export", in_us(gpu.export_time));
+    out->ok("registration", in_us(gpu.reg_time));
+    if (!host.registered() || !to.by) {
+        return;
+    }
+    const figures beside = measure(*to.by, host.at(), host.at() + write_size);
+    const figures found  = measure(*to.by, host.at(), gpu.at());
+    if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
+        out->warns("bandwidth", "could not be measured",
+                   "the NIC gave up what takes longer than a proof",
+                   "see dmesg, and whether the machine is busy");
+        return;
+    }
+    const std::string text = per_second(found.bandwidth) + " (host memory " +
+                             per_second(beside.bandwidth) + ")";
+    if (found.bandwidth < beside.bandwidth / 4) {
+        out->warns("bandwidth", text,
+                   "the way from the NIC to the GPU is much slower than to "
+                   "host memory",
+                   "see the distance of the two, and ACS");
+    } else {
+        out->ok("bandwidth", text);
+    }
+    out->ok("latency", in_us(found.latency) + " (host memory " +
+                           in_us(beside.latency) + ")");
+}
+
+void report_verdict(const verdict &found, part *out)
+{
+    switch (found.what) {
+    case finding::carries:
+        out->ok("proof", "every byte arrives");
+        break;
+    case finding::refuted:
+        out->fails("proof", "bytes do not arrive", found.why.c_str(),
+                   "switch ACS off, boot with iommu=pt, or use a NIC that is "
+                   "nearer to the GPU (docs/proof.md)");
+        break;
+    default:
+        out->warns("proof", "could not be made", found.why.c_str(),
+                   "see that a port is active and that the device reaches "
+                   "itself");
+    }
+}
+
+void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
+                part *out)
+{
+    cuda_vendor gpus(cuda);
+    const primary_context in_use(cuda, gpu);
+    const auto piece = gpus.allocate_piece(gpu);
+
+    if (!piece || (piece->length < write_size)) {
+        out->warns("proof", "could not be made",
+                   (in_use.result() == CUDA_SUCCESS)
+                       ? "no memory of the GPU can be had"
+                       : cuda.error(in_use.result()).c_str(),
+                   "see nvidia-smi for what uses the GPU's memory, and its "
+                   "compute mode");
+        return;
+    }
+    const registered_piece memory(pd, gpus, gpu, *piece);
+    if (!memory.works()) {
+        out->fails("registration", "no",
+                   "the GPU's memory is not exported, or the NIC does not "
+                   "take it: the plug-in's warning above says which",
+                   "do what that says");
+        return;
+    }
+    const host_pages host(pd, all_access, proof_host_size);
+    if (!host.registered()) {
+        out->fails("proof", "could not be made",
+                   "host memory cannot be registered", "raise 'ulimit -l'");
+        return;
+    }
+    const verdict found = prove([&] { return loopback::to_itself(pd); }, gpus,
+                                memory.at(), host.at());
+    report_verdict(found, out);
+    if (found.what == finding::carries) {
+        add_figures(pd, memory, out);
+    }
+}
+
+} // namespace
+
+void prove_pairs(report *out)
+{
+    const driver *cuda = driver::get();
+
+    if (out->pairs.empty() || (cuda == nullptr)) {
+        return;
+    }
+    const libibverbs &verbs = libibverbs::get();
+    const device_list all(verbs);
+    for (pair &each : out->pairs) {
+        if (each.how == state::fails) {
+            continue; // it is known why
+        }
+        for (ibv_device *device : all.devices()) {
+            if (out->nics[each.nic].name != device->name) {
+                continue;
+            }
+            const open_device opened(verbs, device);
+            if (opened.pd() != nullptr) {
+                const protection_domain pd = opened.domain();
+                prove_pair(pd, *cuda, static_cast<int>(each.gpu), &each.about);
+            }
+        }
+        each.how = each.about.worst();
+    }
+}
+
+} // namespace ucx_ib_dmabuf::info

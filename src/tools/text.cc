@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "output.h"
+#include <algorithm>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+class printer {
+public:
+    printer(bool coloured, FILE *to) : coloured_(coloured), to_(to) {}
+
+    void print(const part &one)
+    {
+        if (one.checks.empty()) {
+            return;
+        }
+        fprintf(to_, "%s\n", one.name.c_str());
+        for (const check &each : one.checks) {
+            fprintf(to_, "  %-20s  ", each.name.c_str());
+            print(each.how, name_of(each.how), 7);
+            fprintf(to_, "  %s\n", each.found.c_str());
+            print("cause", each.cause);
+            print("remedy", each.remedy);
+        }
+        fputs("\n", to_);
+    }
+
+    // What stands in each place: distance and state.
+    void print_matrix(const report &all)
+    {
+        size_t width = sizeof("SYS warning");
+
+        for (const part &nic : all.nics) {
+            width = std::max(width, nic.name.size() + 1);
+        }
+        fprintf(to_, "%-8s", "");
+        for (const part &nic : all.nics) {
+            fprintf(to_, "  %-*s", static_cast<int>(width), nic.name.c_str());
+        }
+        for (const pair &each : all.pairs) {
+            if (each.nic == 0) {
+                fprintf(to_, "\n%-8s", all.gpus[each.gpu].name.c_str());
+            }
+            fputs("  ", to_);
+            print(each.how, each.distance + " " + name_of(each.how),
+                  static_cast<int>(width));
+        }
+        fputs("\n", to_);
+    }
+
+private:
+    void print(state how, const std::string &word, int width)
+    {
+        constexpr const char *colours[] = {"\033[32m", "\033[33m", "\033[31m"};
+
+        fprintf(to_, "%s%-*s%s",
+                coloured_ ? colours[static_cast<unsigned>(how)] : "", width,
+                word.c_str(), coloured_ ? "\033[0m" : "");
+    }
+    void print(const char *what, const std::string &text)
+    {
+        if (!text.empty()) {
+            fprintf(to_, "  %-20s  %s: %s\n", "", what, text.c_str());
+        }
+    }
+
+    const bool coloured_;
+    FILE *const to_;
+};
+
+} // namespace
+
+void print_text(const report &all, bool coloured, FILE *to)
+{
+    printer out(coloured, to);
+
+    out.print(all.machine);
+    out.print(all.environment);
+    for (const auto *group : {&all.gpus, &all.nics, &all.copies}) {
+        for (const part &each : *group) {
+            out.print(each);
+        }
+    }
+    for (const pair &each : all.pairs) {
+        // Two are of places, all else was asked for.
+        if ((each.about.worst() != state::ok) ||
+            (each.about.checks.size() > 2)) {
+            out.print(each.about);
+        }
+    }
+    if (all.pairs.empty()) {
+        fprintf(to, "No pair of a GPU and a NIC: %zu GPUs, %zu NICs.\n",
+                all.gpus.size(), all.nics.size());
+    } else {
+        out.print_matrix(all);
+    }
+}
+
+} // namespace ucx_ib_dmabuf::info

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tree.h"
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace ucx_ib_dmabuf::info {
+
+namespace fs = std::filesystem;
+
+bool tree::has(std::string_view path) const
+{
+    std::error_code error;
+    return fs::exists(at(path), error);
+}
+
+std::string tree::first_line(std::string_view path) const
+{
+    std::ifstream in(at(path));
+    std::string line;
+
+    std::getline(in, line);
+    return line;
+}
+
+std::string tree::all_of(std::string_view path) const
+{
+    std::ifstream in(at(path), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> tree::list(std::string_view path) const
+{
+    std::vector<std::string> names;
+    std::error_code error;
+
+    for (fs::directory_iterator it(at(path), error), end; !error && (it != end);
+         it.increment(error)) {
+        names.push_back(it->path().filename());
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+std::string tree::target(std::string_view link) const
+{
+    std::error_code error;
+    const fs::path found = fs::canonical(at(link), error);
+
+    return error ? std::string() : found.filename().native();
+}
+
+pci_place tree::place(std::string_view device) const
+{
+    std::error_code error;
+    const fs::path sys   = fs::canonical(at("/sys"), error);
+    const fs::path found = fs::canonical(at(device), error);
+    pci_place result;
+
+    if (error || !found.native().starts_with(sys.native() + "/devices/pci")) {
+        return result;
+    }
+    result.path            = found.native().substr(sys.native().size());
+    const std::string numa = first_line("/sys" + result.path + "/numa_node");
+    result.numa            = numa.empty() ? -1 : atoi(numa.c_str());
+    return result;
+}
+
+} // namespace ucx_ib_dmabuf::info

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucx_probe.h"
+#include <cerrno>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <ucm/cuda_events.h>
+#include <uct/ib_dmabuf/host/host.h>
+#include <uct/ib_dmabuf/host/version.h>
+#include <unistd.h>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+constexpr unsigned patience = 5; // seconds
+
+ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
+{
+    ucx_answer result;
+    const char *missing = nullptr;
+
+    for (const std::string *each : {&libucp, &libuct_ib}) {
+        if (dlopen(each->c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+            result.error = dlerror();
+            return result;
+        }
+    }
+    library uct_ib(libuct_ib.c_str());
+    result.version = version_of(uct_ib);
+    auto *component =
+        static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
+    if (component == nullptr) {
+        result.missing = "uct_ib_component";
+        return result;
+    }
+    auto *found =
+        host::look_up(std::move(uct_ib), component, &missing).release();
+    if (found == nullptr) {
+        result.missing = missing;
+        return result;
+    }
+    add_ucm(found->ucm()); // which holds it, for as long as the process is
+    if (cuda_events_install() == UCS_OK) {
+        result.unseen = cuda_events_missing();
+    }
+    return result;
+}
+
+// What UCX itself has to say goes nowhere.
+[[noreturn]] void be_child(int to, const std::string &libucp,
+                           const std::string &libuct_ib)
+{
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    alarm(patience);
+    const ucx_answer found = look(libucp, libuct_ib);
+    const std::string text = found.version + "\n" + found.missing + "\n" +
+                             found.error + "\n" + found.unseen + "\n";
+    const bool written = write(to, text.data(), text.size()) > 0;
+    _exit(written ? 0 : 1);
+}
+
+std::string read_all(int from)
+{
+    std::string text;
+    char bytes[512];
+
+    for (;;) {
+        const ssize_t length = read(from, bytes, sizeof(bytes));
+        if (length > 0) {
+            text.append(bytes, static_cast<size_t>(length));
+        } else if ((length == 0) || (errno != EINTR)) {
+            return text;
+        }
+    }
+}
+
+// Takes a line off.
+std::string line_of(std::string *text)
+{
+    const size_t end  = text->find('\n');
+    std::string first = text->substr(0, end);
+
+    text->erase(0, (end == text->npos) ? text->npos : end + 1);
+    return first;
+}
+
+} // namespace
+
+ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
+{
+    ucx_answer result;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        result.error = "no pipe: too many files are open";
+        return result;
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        be_child(ends[1], libucp, libuct_ib);
+    }
+    close(ends[1]);
+    std::string text = (child < 0) ? "" : read_all(ends[0]);
+    close(ends[0]);
+    if (child > 0) {
+        waitpid(child, nullptr, 0);
+    }
+    if (text.empty()) {
+        result.error = "it ends the process that loads it, or hangs";
+        return result;
+    }
+    result.version = line_of(&text);
+    result.missing = line_of(&text);
+    result.error   = line_of(&text);
+    result.unseen  = line_of(&text);
+    return result;
+}
+
+} // namespace ucx_ib_dmabuf::info

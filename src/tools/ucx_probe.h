@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TOOLS_UCX_PROBE_H_
+#define UCX_IB_DMABUF_TOOLS_UCX_PROBE_H_
+
+#include <string>
+
+namespace ucx_ib_dmabuf::info {
+
+struct ucx_answer {
+    std::string version{}; // "1.23.0"; empty: not known
+    std::string missing{}; // what the plug-in needs and does not find
+    std::string error{};   // why it cannot be loaded at all
+    std::string unseen{};  // releases of CUDA memory that no hook sees, and why
+};
+
+// Has the plug-in's own code look at a copy of UCX, given its libucp and its
+// libuct_ib, in a child process, as UCX does things when it is loaded. Returns
+// after some seconds at most.
+ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib);
+
+} // namespace ucx_ib_dmabuf::info
+
+#endif
