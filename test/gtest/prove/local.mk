@@ -9,6 +9,7 @@ test_gtest_prove_test_proof_SOURCES = \
     test/gtest/prove/file_hooks.h \
     test/gtest/prove/lying_wire.h \
     test/gtest/prove/test_doubts.cc \
+    test/gtest/prove/test_loopback.cc \
     test/gtest/prove/test_node_file.cc \
     test/gtest/prove/test_path_facts.cc \
     test/gtest/prove/test_proof.cc \

@@ -36,6 +36,7 @@ protected:
         connection_functions &calls = verbs_.connection;
         never(&calls.query_port);
         never(&calls.query_gid);
+        never(&calls.query_pkey);
         never(&calls.create_cq);
         never(&calls.destroy_cq);
         never(&calls.create_qp);

@@ -42,6 +42,7 @@ void find_connection(const library &uct_ib, connection_functions *out)
     find_bound(uct_ib, "ibv_query_device", &out->query_device);
     find_bound(uct_ib, "ibv_query_port", &out->query_port);
     find_bound(uct_ib, "_ibv_query_gid_ex", &out->query_gid);
+    find_bound(uct_ib, "ibv_query_pkey", &out->query_pkey);
     find_bound(uct_ib, "ibv_create_cq", &out->create_cq);
     find_bound(uct_ib, "ibv_destroy_cq", &out->destroy_cq);
     find_bound(uct_ib, "ibv_create_qp", &out->create_qp);
@@ -54,9 +55,10 @@ void find_connection(const library &uct_ib, connection_functions *out)
 bool connection_functions::complete() const
 {
     return (query_device != nullptr) && (query_port != nullptr) &&
-           (query_gid != nullptr) && (create_cq != nullptr) &&
-           (destroy_cq != nullptr) && (create_qp != nullptr) &&
-           (modify_qp != nullptr) && (destroy_qp != nullptr);
+           (query_gid != nullptr) && (query_pkey != nullptr) &&
+           (create_cq != nullptr) && (destroy_cq != nullptr) &&
+           (create_qp != nullptr) && (modify_qp != nullptr) &&
+           (destroy_qp != nullptr);
 }
 
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out)

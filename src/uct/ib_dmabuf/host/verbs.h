@@ -15,6 +15,8 @@ struct connection_functions {
     int (*query_port)(ibv_context *context, uint8_t port, ibv_port_attr *attr);
     int (*query_gid)(ibv_context *context, uint32_t port, uint32_t index,
                      ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+    int (*query_pkey)(ibv_context *context, uint8_t port, int index,
+                      __be16 *key);
     ibv_cq *(*create_cq)(ibv_context *context, int entries, void *cq_context,
                          ibv_comp_channel *channel, int vector);
     int (*destroy_cq)(ibv_cq *cq);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <endian.h>
 #include <sched.h>
 
 namespace ucx_ib_dmabuf {
@@ -13,6 +14,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds patience{2};
+constexpr int most_addresses = 4; // that are tried
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -65,13 +67,19 @@ connection loopback::to_itself(const protection_domain &pd)
 
 loopback::~loopback()
 {
-    for (ibv_qp *qp : {qp_, far_}) {
-        if (qp != nullptr) {
-            verbs_.destroy_qp(qp);
-        }
-    }
+    end_queue_pairs();
     if (cq_ != nullptr) {
         verbs_.destroy_cq(cq_);
+    }
+}
+
+void loopback::end_queue_pairs()
+{
+    for (ibv_qp **qp : {&qp_, &far_}) {
+        if (*qp != nullptr) {
+            verbs_.destroy_qp(*qp);
+            *qp = nullptr;
+        }
     }
 }
 
@@ -83,16 +91,28 @@ const char *loopback::connect()
     if (!find_port()) {
         return "it has no port that is active";
     }
-    cq_  = verbs_.create_cq(pd_.verbs_pd->context, 2 * max_transfers, nullptr,
-                            nullptr, 0);
-    qp_  = (cq_ != nullptr) ? create_qp() : nullptr;
-    far_ = (qp_ != nullptr) ? create_qp() : nullptr;
-    if (far_ == nullptr) {
-        return "it gives no queue pairs to try";
+    cq_ = verbs_.create_cq(pd_.verbs_pd->context, 2 * max_transfers, nullptr,
+                           nullptr, 0);
+    if (cq_ == nullptr) {
+        return "it gives no completion queue to try";
     }
-    return (connect(qp_, far_) && connect(far_, qp_))
-               ? nullptr
-               : "it does not connect with itself";
+    // An address may be one of an interface that is down.
+    const bool has_addresses = self_.is_global != 0;
+    for (int i = 0; i < (has_addresses ? most_addresses : 1); ++i) {
+        if (has_addresses && !find_gid()) {
+            break;
+        }
+        end_queue_pairs();
+        qp_  = create_qp();
+        far_ = (qp_ != nullptr) ? create_qp() : nullptr;
+        if (far_ == nullptr) {
+            return "it gives no queue pairs to try";
+        }
+        if (connect(qp_, far_) && connect(far_, qp_)) {
+            return nullptr;
+        }
+    }
+    return "it does not connect with itself";
 }
 
 bool loopback::find_port()
@@ -118,28 +138,47 @@ bool loopback::find_port()
         mtu_           = port.active_mtu;
         self_.port_num = number;
         self_.dlid     = port.lid;
+        find_partition(port.pkey_tbl_len);
         if ((port.link_layer == IBV_LINK_LAYER_ETHERNET) ||
             ((port.flags & IBV_QPF_GRH_REQUIRED) != 0)) {
-            find_gid(port.gid_tbl_len);
+            self_.is_global     = 1;
+            self_.grh.hop_limit = 64;
+            gids_ = std::min<int>(port.gid_tbl_len, UINT8_MAX + 1);
         }
         return true;
     }
     return false;
 }
 
-// RoCE v2 of an IPv4 address rather than another, that rather than version 1.
-void loopback::find_gid(int gids)
+// As UCX does: two limited members of a partition, which the first key of the
+// table may be one of, do not hear each other. Without a full one, the first.
+void loopback::find_partition(int count)
+{
+    constexpr uint16_t full = 0x8000;
+
+    for (int i = 0; i < std::min(count, UINT8_MAX + 1); ++i) {
+        __be16 key = 0;
+        if ((verbs_.query_pkey(pd_.verbs_pd->context, port_, i, &key) == 0) &&
+            ((be16toh(key) & full) != 0)) {
+            key_ = static_cast<uint16_t>(i);
+            return;
+        }
+    }
+}
+
+// The best that was not tried: RoCE v2 of an IPv4 address rather than another,
+// that rather than version 1.
+bool loopback::find_gid()
 {
     constexpr uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0,   0,
                                          0, 0, 0, 0, 255, 255};
     int best                          = 0;
 
-    self_.is_global     = 1;
-    self_.grh.hop_limit = 64;
     // Asking for one is a system call, and tables have hundreds, mostly empty.
-    for (int i = 0; i < std::min(gids, UINT8_MAX + 1) && best < 4; ++i) {
+    for (int i = 0; i < gids_ && best < 4; ++i) {
         ibv_gid_entry entry{};
-        if ((verbs_.query_gid(pd_.verbs_pd->context, port_,
+        if (tried_[static_cast<size_t>(i)] ||
+            (verbs_.query_gid(pd_.verbs_pd->context, port_,
                               static_cast<uint32_t>(i), &entry, 0,
                               sizeof(entry)) != 0) ||
             is_zero(entry.gid)) {
@@ -154,6 +193,10 @@ void loopback::find_gid(int gids)
             self_.grh.sgid_index = static_cast<uint8_t>(i);
         }
     }
+    if (best > 0) {
+        tried_[self_.grh.sgid_index] = true;
+    }
+    return best > 0;
 }
 
 ibv_qp *loopback::create_qp() const
@@ -178,6 +221,7 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
 
     attr.qp_state        = IBV_QPS_INIT;
     attr.port_num        = port_;
+    attr.pkey_index      = key_;
     attr.qp_access_flags = all_access; // some devices refuse what they have not
     if (!atomics_) {
         attr.qp_access_flags &= ~unsigned{IBV_ACCESS_REMOTE_ATOMIC};

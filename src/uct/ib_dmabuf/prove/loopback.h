@@ -4,6 +4,7 @@
 
 #include "../host/verbs.h"
 #include "wire.h"
+#include <bitset>
 
 namespace ucx_ib_dmabuf {
 
@@ -26,9 +27,11 @@ private:
     explicit loopback(const protection_domain &pd);
     const char *connect(); // null, or why there is none
     bool find_port();
-    void find_gid(int gids);
+    bool find_gid();
+    void find_partition(int count);
     ibv_qp *create_qp() const;
     bool connect(ibv_qp *qp, const ibv_qp *peer) const;
+    void end_queue_pairs();
     std::optional<text> post(std::span<const transfer> all) const;
 
     const protection_domain pd_;
@@ -38,6 +41,9 @@ private:
     uint8_t port_  = 0;
     uint8_t reads_ = 1;
     ibv_mtu mtu_   = IBV_MTU_256;
+    uint16_t key_  = 0;                  // of the partition, its index
+    int gids_      = 0;                  // places of the port's table
+    std::bitset<UINT8_MAX + 1> tried_{}; // of these
     ibv_ah_attr self_{};
     ibv_cq *cq_  = nullptr;
     ibv_qp *qp_  = nullptr;
