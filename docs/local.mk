@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 LAB_TAP_TESTS += docs/commands.tap
 TAP_TESTS     += docs/links.tap docs/messages.tap docs/named.tap docs/settings.tap
-TAP_TESTS     += docs/man/man.tap docs/figures/figures.tap
-dist_noinst_SCRIPTS += docs/figures/plot
+TAP_TESTS     += docs/man/man.tap
 dist_man_MANS += docs/man/ucx-dmabuf-run.1 docs/man/ucx_dmabuf_info.1 \
     docs/man/ucx-ib-dmabuf.7
 EXTRA_DIST += \
@@ -16,11 +15,6 @@ EXTRA_DIST += \
     docs/copy-transport.md \
     docs/demo.md \
     docs/events.md \
-    docs/figures/cache.json \
-    docs/figures/cache.svg \
-    docs/figures/overlaps.py \
-    docs/figures/side-by-side.json \
-    docs/figures/side-by-side.svg \
     docs/guide.md \
     docs/info.md \
     docs/install.md \
