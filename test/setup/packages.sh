@@ -21,6 +21,8 @@ packages=(
     clang clang-format clang-tidy libclang-rt-14-dev shellcheck
     # packages, man pages and completion
     debhelper lintian mandoc bash-completion zsh environment-modules rpm
+    # the pages as a site
+    python3-sphinx python3-myst-parser furo
 )
 
 [ "$(id -u)" != 0 ] || packages+=(mmdebstrap) # a clean root, which only root makes

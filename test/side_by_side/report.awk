@@ -95,6 +95,15 @@ function number(key) {
     return key in last ? last[key] : "null"
 }
 
+# Of how many messages, as far as either side came to say.
+function whole(row,  with, without) {
+    if (figure[row] != "right")
+        return ""
+    with    = last[scenario[row], "with", "messages"] + 0
+    without = last[scenario[row], "without", "messages"] + 0
+    return sprintf(", \"of\": %d", with > without ? with : without)
+}
+
 function print_row(row,  with, without, verdict) {
     with    = scenario[row] SUBSEP "with" SUBSEP figure[row]
     without = scenario[row] SUBSEP "without" SUBSEP figure[row]
@@ -117,11 +126,11 @@ function print_row(row,  with, without, verdict) {
     lines = lines (lines == "" ? "" : ",\n  ") \
         sprintf("{\"scenario\": \"%s\", \"figure\": \"%s\", \"text\": \"%s\", " \
                 "\"better\": \"%s\", \"without\": %s, \"with\": %s, " \
-                "\"verdict\": \"%s\"%s}", scenario[row], figure[row],
+                "\"verdict\": \"%s\"%s%s}", scenario[row], figure[row],
                 text[row], direction[row],
                 scenario[row] == "times" ? median(without) : number(without),
                 scenario[row] == "times" ? median(with) : number(with), verdict,
-                all[row] == "" ? "" : ", \"ratios\": [" all[row] "]")
+                whole(row), all[row] == "" ? "" : ", \"ratios\": [" all[row] "]")
 }
 
 function print_end(name, side,  line) {
