@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 TAP_TESTS        += test/packaging/debian.tap test/packaging/dist.tap \
                     test/packaging/found.tap test/packaging/install.tap \
-                    test/packaging/rpm.tap test/packaging/tarball.tap \
-                    test/packaging/wheel.tap
+                    test/packaging/rpm.tap test/packaging/spack.tap \
+                    test/packaging/tarball.tap test/packaging/wheel.tap
 dist_noinst_DATA += test/packaging/old_glibc.cc
