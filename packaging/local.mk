@@ -8,12 +8,25 @@ alike = --sort=name --format=posix --owner=0 --group=0 --numeric-owner \
         --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime
 am__tar = LC_ALL=C $${TAR-tar} $(alike) -chf - "$$tardir"
 
+# $(call stage,FOLDER,PREFIX,WHAT): all that is installed, stripped, in a folder that was
+# not there; not libtool's own. WHAT may lie anywhere, so that all has to be found from
+# where ucx-dmabuf-run is.
+stage = $(AM_V_GEN)rm -rf $(1) && $(MKDIR_P) $(1) && \
+    { $(MAKE) install-strip DESTDIR='$(abs_builddir)/$(1)' prefix=$(2) >$(1).log 2>&1 || \
+      { cat $(1).log >&2; exit 1; }; } && \
+    { $(1)$(2)/bin/ucx-dmabuf-run --print >$(1).log || \
+      { echo 'configure without --libdir and --bindir for $(3)' >&2; exit 1; }; } && \
+    rm $(1).log && find $(1) -name '*.la' -exec rm {} +
+
 include packaging/tarball/local.mk
+include packaging/wheel/local.mk
 include packaging/found/local.mk
 
+spack = packaging/spack/spack_repo/ucx_ib_dmabuf
 EXTRA_DIST += debian/changelog debian/control debian/copyright debian/rules \
               debian/source/format debian/ucx-ib-dmabuf.docs \
-              packaging/rpm/ucx-ib-dmabuf.spec
+              packaging/rpm/ucx-ib-dmabuf.spec $(spack)/repo.yaml \
+              $(spack)/packages/ucx_ib_dmabuf/package.py
 
 # Folders where nobody else has anything.
 uninstall-hook:

@@ -6,6 +6,8 @@ bin_PROGRAMS += src/tools/ucx_dmabuf_info
 else
 EXTRA_PROGRAMS += src/tools/ucx_dmabuf_info
 endif
+dist_bashcompletion_DATA += src/tools/bash/ucx_dmabuf_info
+dist_zshcompletion_DATA  += src/tools/zsh/_ucx_dmabuf_info
 src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/copies.cc \
     src/tools/devices.cc \

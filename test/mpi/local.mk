@@ -38,12 +38,13 @@ mpi_lab_tests = \
 TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
 if HAVE_MPI
 TAP_TESTS += test/mpi/touches.tap
-LAB_TAP_TESTS += test/mpi/elsewhere.tap
+LAB_TAP_TESTS += test/mpi/elsewhere.tap test/mpi/packages.tap
 endif
 
 dist_check_SCRIPTS += \
     $(mpi_lab_tests) \
     test/mpi/compare \
+    test/mpi/clean_root.sh \
     test/mpi/compare.awk \
     test/mpi/compare_table.tap \
     test/mpi/demo \

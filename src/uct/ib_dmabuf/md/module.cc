@@ -19,3 +19,11 @@ ucs_module_global_init() noexcept
          decorate, do_gpu_atomic, find_cuda_copier});
     return UCS_OK;
 }
+
+// The same by a name of our own: what a wheel has in the place of symbolic
+// links, which has to have a ucs_module_global_init itself, calls this
+// (packaging/wheel/link.c).
+extern "C"
+    __attribute__((visibility("default"), alias("ucs_module_global_init")))
+    ucx_ib_dmabuf::ucs_status_t
+    ucx_ib_dmabuf_start() noexcept;
