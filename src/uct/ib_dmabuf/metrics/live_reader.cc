@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,6 +36,30 @@ int open_page(const std::string &folder)
     return -1;
 }
 
+// All of a page, or MAP_FAILED. One that its process can cut off, or that is no
+// memory at all, would end who reads it.
+void *map_page(int fd)
+{
+    constexpr int sealed = F_SEAL_SHRINK | F_SEAL_SEAL;
+    const int seals      = fcntl(fd, F_GET_SEALS);
+
+    return ((seals >= 0) && ((seals & sealed) == sealed) &&
+            (lseek(fd, 0, SEEK_END) == off_t{sizeof(live_page)}))
+               ? mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
+                      MAP_SHARED, fd, 0)
+               : MAP_FAILED;
+}
+
+// What render_json() makes is so. Anybody can show a page, and have an
+// administrator's terminal do what stands there.
+bool is_line(std::string_view text)
+{
+    return text.ends_with('\n') &&
+           std::ranges::all_of(text.substr(0, text.size() - 1), [](char byte) {
+               return (byte >= ' ') && (byte <= '~');
+           });
+}
+
 } // namespace
 
 std::unique_ptr<live_reader> live_reader::open(pid_t pid)
@@ -44,10 +69,7 @@ std::unique_ptr<live_reader> live_reader::open(pid_t pid)
     if (fd < 0) {
         return nullptr;
     }
-    void *const found = (lseek(fd, 0, SEEK_END) == off_t{sizeof(live_page)})
-                            ? mmap(nullptr, sizeof(live_page),
-                                   PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                            : MAP_FAILED;
+    void *const found = map_page(fd);
     close(fd);
     if (found == MAP_FAILED) {
         errno = EPROTO;
@@ -83,7 +105,7 @@ std::string live_reader::ask(unsigned milliseconds)
         std::atomic_thread_fence(std::memory_order_acquire);
         if (((first & 1) == 0) && (after <= INT32_MAX) &&
             (page_->sequence.load(std::memory_order_relaxed) == first)) {
-            return text;
+            return is_line(text) ? text : std::string();
         }
         usleep(1000);
     }
