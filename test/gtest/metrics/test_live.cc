@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <memory>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -251,6 +254,36 @@ TEST(test_live, a_page_says_nothing_but_a_line)
         ASSERT_NE(nullptr, page);
         EXPECT_EQ(text == "{}\n" ? "{}\n" : "", page->ask(0)) << text;
     }
+}
+
+// There it has another number, which is the one that it knows.
+TEST(test_live, a_process_in_a_container_is_seen_from_outside)
+{
+    process outside([] {
+        int ready[2];
+        char byte = 'n';
+        if ((unshare(CLONE_NEWPID) != 0) || (pipe(ready) != 0)) {
+            return true;
+        }
+        if (fork() == 0) {
+            byte = show() ? 'y' : 'n';
+            if (write(ready[1], &byte, 1) == 1) {
+                pause();
+            }
+            _exit(0);
+        }
+        return (read(ready[0], &byte, 1) == 1) && (byte == 'y');
+    });
+    const std::string pid = std::to_string(outside.pid());
+    std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
+    pid_t inside = 0;
+    if (!(children >> inside)) {
+        GTEST_SKIP() << "no process may be in another namespace here";
+    }
+    const auto page = live_reader::open(inside);
+    EXPECT_TRUE(page && page->ask(patience).starts_with("{\"pid\": 1, "))
+        << strerror(errno);
+    kill(inside, SIGKILL);
 }
 
 // As docs/metrics.md describes it.

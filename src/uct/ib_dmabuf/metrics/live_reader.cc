@@ -6,7 +6,9 @@
 #include <climits>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fstream>
 #include <linux/futex.h>
+#include <sstream>
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -60,6 +62,26 @@ bool is_line(std::string_view text)
            });
 }
 
+// A process's number as it sees it itself, which in a container is another one.
+uint64_t own_number(pid_t pid)
+{
+    constexpr std::string_view name = "NSpid:";
+    std::ifstream lines("/proc/" + std::to_string(pid) + "/status");
+    auto number = static_cast<uint64_t>(pid);
+    std::string line;
+
+    while (std::getline(lines, line)) {
+        if (line.starts_with(name)) {
+            std::istringstream numbers(line.substr(name.size()));
+            for (uint64_t each = 0; numbers >> each;) {
+                number = each; // the last one is the innermost
+            }
+            return number;
+        }
+    }
+    return number;
+}
+
 } // namespace
 
 std::unique_ptr<live_reader> live_reader::open(pid_t pid)
@@ -78,7 +100,7 @@ std::unique_ptr<live_reader> live_reader::open(pid_t pid)
     auto *page = static_cast<live_page *>(found);
     if ((page->magic != live_page::right_magic) ||
         (page->version != live_page::right_version) ||
-        (page->pid != static_cast<uint64_t>(pid))) {
+        (page->pid != own_number(pid))) {
         munmap(found, sizeof(live_page));
         errno = EPROTO;
         return nullptr;
