@@ -219,7 +219,9 @@ int watch(const watch_options &how, FILE *to)
         } else {
             print_table(all, how.in_place, to);
         }
-        fflush(to);
+        if (fflush(to) != 0) {
+            break; // nobody reads it any more
+        }
         if (round + 1 != how.rounds) {
             sleep(1);
         }
