@@ -211,7 +211,7 @@ void look_at_copies(const std::string &path, report *out)
 
     if (fs::is_directory(path, error)) {
         find_below(path, "libucp", &found);
-    } else {
+    } else if (fs::is_regular_file(path, error)) { // a pipe is waited for
         found = copies_of_program(path);
     }
     for (const fs::path &each : found) {

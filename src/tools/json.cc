@@ -1,16 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "output.h"
+#include <algorithm>
 #include <string_view>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
+// Of the UTF-8 character that begins there; 0 if none does (Unicode, table
+// "Well-Formed UTF-8 Byte Sequences").
+size_t length_of_character(std::string_view text)
+{
+    constexpr struct {
+        unsigned char first, last; // of the first byte
+        size_t length;
+        unsigned char low, high; // of the second one
+    } known[]       = {{0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf},
+                       {0xe0, 0xe0, 3, 0xa0, 0xbf}, {0xe1, 0xec, 3, 0x80, 0xbf},
+                       {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+                       {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf},
+                       {0xf4, 0xf4, 4, 0x80, 0x8f}};
+    const auto byte = [text](size_t at) {
+        return static_cast<unsigned char>(text[at]);
+    };
+
+    for (const auto &each : known) {
+        if ((byte(0) < each.first) || (byte(0) > each.last)) {
+            continue;
+        }
+        bool good = text.size() >= each.length;
+        for (size_t i = 1; good && (i < each.length); ++i) {
+            good = (byte(i) >= (i == 1 ? each.low : 0x80)) &&
+                   (byte(i) <= (i == 1 ? each.high : 0xbf));
+        }
+        return good ? each.length : 0;
+    }
+    return 0;
+}
+
+// Names of files may have any bytes.
 std::string quoted(std::string_view text)
 {
     std::string result = "\"";
 
-    for (const char byte : text) {
-        if ((byte == '"') || (byte == '\\')) {
+    while (!text.empty()) {
+        const char byte     = text[0];
+        const size_t length = length_of_character(text);
+        if (length == 0) {
+            result += "\\ufffd";
+        } else if ((byte == '"') || (byte == '\\')) {
             result += '\\';
             result += byte;
         } else if (static_cast<unsigned char>(byte) < ' ') {
@@ -18,8 +55,9 @@ std::string quoted(std::string_view text)
             snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
             result += escaped;
         } else {
-            result += byte;
+            result += text.substr(0, length);
         }
+        text.remove_prefix(std::max<size_t>(length, 1));
     }
     return result + '"';
 }

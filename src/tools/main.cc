@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <getopt.h>
 #include <string_view>
 #include <unistd.h>
@@ -15,7 +16,7 @@ using namespace ucx_ib_dmabuf::info;
 
 namespace {
 
-constexpr int wrong_usage = 2;
+constexpr int wrong_usage = 2; // and what keeps it from saying anything
 
 struct options {
     bool json       = false;
@@ -49,10 +50,11 @@ void usage(FILE *to)
           "  --json     for programs; docs/info.md has the schema\n"
           "  --help, --version\n\n"
           "Status: 0 every GPU and NIC can work together, with each of these "
-          "UCX, 1 "
-          "some cannot,\nor there was no program to watch, 2 wrong usage, 3 "
-          "there is no GPU or no NIC. NO_COLOR "
-          "switches colours off.\n",
+          "UCX, 1 some cannot,\n"
+          "or there was no program to watch, 2 wrong usage, or what it says "
+          "cannot be\n"
+          "written, 3 there is no GPU or no NIC. NO_COLOR switches colours "
+          "off.\n",
           to);
 }
 
@@ -142,18 +144,9 @@ int watch_programs(const options &wanted)
     return watch(how, stdout);
 }
 
-} // namespace
-
-int main(int argc, char **argv)
-try {
-    options wanted;
-    const int ended = parse(argc, argv, &wanted);
-    if (ended >= 0) {
-        return ended;
-    }
-    if (wanted.watch) {
-        return watch_programs(wanted);
-    }
+// The status.
+int look(const options &wanted)
+{
     const tree files(wanted.root);
     report found;
     look_at_machine(files, &found);
@@ -170,6 +163,40 @@ try {
     wanted.json ? print_json(found, stdout)
                 : print_text(found, wants_colour(), stdout);
     return found.status();
+}
+
+// Where one is closed a device would get its number, and what is said go there.
+void keep_standard_numbers()
+{
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            // The other way round: to use it stays an error.
+            (void)open("/dev/null", (fd == STDIN_FILENO) ? O_WRONLY : O_RDONLY);
+        }
+    }
+}
+
+// Nobody has read what was not written.
+int unless_lost(int status)
+{
+    if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
+        perror("ucx_dmabuf_info: standard output");
+        return wrong_usage;
+    }
+    return status;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+try {
+    options wanted;
+
+    keep_standard_numbers();
+    const int ended = parse(argc, argv, &wanted);
+    return unless_lost((ended >= 0)   ? ended
+                       : wanted.watch ? watch_programs(wanted)
+                                      : look(wanted));
 } catch (const std::exception &error) {
     fprintf(stderr, "ucx_dmabuf_info: %s\n", error.what());
     return wrong_usage;

@@ -5,6 +5,7 @@
 #include "look.h"
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string_view>
 
 namespace ucx_ib_dmabuf::info {
@@ -64,7 +65,7 @@ enum class acs : uint8_t { off, redirects, unreadable };
 // Whether a bridge sends what one device behind it sends another up to the
 // host's (PCI Express, "ACS Extended Capability": P2P Request Redirect,
 // Completion Redirect, Egress Control). Without root only 64 bytes are read.
-acs acs_of(std::string_view config)
+acs parse_acs(std::string_view config)
 {
     constexpr uint32_t redirecting = 0x04 | 0x08 | 0x20;
     constexpr uint32_t acs_id      = 0x000d;
@@ -88,8 +89,29 @@ acs acs_of(std::string_view config)
     return acs::off;
 }
 
+// Each is asked once, whatever is behind it: for root the kernel reads 4 KiB
+// from the device, word by word.
+class bridges {
+public:
+    explicit bridges(const tree &files) : files_(files) {}
+
+    acs acs_of(const std::string &device)
+    {
+        const auto [at, is_new] = known_.try_emplace(device, acs::off);
+        if (is_new) {
+            at->second = parse_acs(
+                files_.all_of("/sys/bus/pci/devices/" + device + "/config"));
+        }
+        return at->second;
+    }
+
+private:
+    const tree &files_;
+    std::map<std::string, acs> known_;
+};
+
 // Of the bridges between the two.
-void look_at_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
+void look_at_acs(bridges *all, const pci_place &gpu, const pci_place &nic,
                  part *out)
 {
     const way to_gpu = split(gpu.path), to_nic = split(nic.path);
@@ -100,8 +122,7 @@ void look_at_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
     for (const way *each : {&to_gpu, &to_nic}) {
         for (size_t i = std::max<size_t>(shared, 1); i + 1 < each->size();
              ++i) {
-            const acs found = acs_of(
-                files.all_of("/sys/bus/pci/devices/" + (*each)[i] + "/config"));
+            const acs found = all->acs_of((*each)[i]);
             readable &= found != acs::unreadable;
             if (found == acs::redirects) {
                 redirecting += (redirecting.empty() ? "" : ", ") + (*each)[i];
@@ -119,8 +140,8 @@ void look_at_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
     }
 }
 
-void look_at_distance(const tree &files, const pci_place &gpu,
-                      const pci_place &nic, pair *out)
+void look_at_distance(bridges *all, const pci_place &gpu, const pci_place &nic,
+                      pair *out)
 {
     const std::string &found = out->distance;
 
@@ -140,13 +161,15 @@ void look_at_distance(const tree &files, const pci_place &gpu,
     } else {
         out->about.ok("distance", found);
     }
-    look_at_acs(files, gpu, nic, &out->about);
+    look_at_acs(all, gpu, nic, &out->about);
 }
 
 } // namespace
 
 void look_at_pairs(const tree &files, report *out)
 {
+    bridges all(files);
+
     for (size_t g = 0; g < out->gpus.size(); ++g) {
         for (size_t n = 0; n < out->nics.size(); ++n) {
             const part &gpu = out->gpus[g];
@@ -154,7 +177,7 @@ void look_at_pairs(const tree &files, report *out)
             pair made{g, n, distance(gpu.place, nic.place),
                       part{gpu.name + ", " + nic.name}, state::ok};
 
-            look_at_distance(files, gpu.place, nic.place, &made);
+            look_at_distance(&all, gpu.place, nic.place, &made);
             made.how = made.about.worst();
             if (std::max({gpu.worst(), nic.worst(), out->machine.worst()}) ==
                 state::fails) {

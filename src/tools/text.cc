@@ -5,6 +5,15 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
+// Names of files may have any bytes, of which a terminal does what some say.
+std::string harmless(std::string text)
+{
+    std::ranges::replace_if(
+        text, [](char byte) { return ((byte & ~0x1f) == 0) || (byte == 0x7f); },
+        '?');
+    return text;
+}
+
 class printer {
 public:
     printer(bool coloured, FILE *to) : coloured_(coloured), to_(to) {}
@@ -14,11 +23,11 @@ public:
         if (one.checks.empty()) {
             return;
         }
-        fprintf(to_, "%s\n", one.name.c_str());
+        fprintf(to_, "%s\n", harmless(one.name).c_str());
         for (const check &each : one.checks) {
             fprintf(to_, "  %-20s  ", each.name.c_str());
             print(each.how, name_of(each.how), 7);
-            fprintf(to_, "  %s\n", each.found.c_str());
+            fprintf(to_, "  %s\n", harmless(each.found).c_str());
             print("cause", each.cause);
             print("remedy", each.remedy);
         }
@@ -60,7 +69,7 @@ private:
     void print(const char *what, const std::string &text)
     {
         if (!text.empty()) {
-            fprintf(to_, "  %-20s  %s: %s\n", "", what, text.c_str());
+            fprintf(to_, "  %-20s  %s: %s\n", "", what, harmless(text).c_str());
         }
     }
 

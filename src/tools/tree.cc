@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 
 namespace ucx_ib_dmabuf::info {
@@ -29,7 +29,10 @@ std::string tree::first_line(std::string_view path) const
 std::string tree::all_of(std::string_view path) const
 {
     std::ifstream in(at(path), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    std::ostringstream all;
+
+    all << in.rdbuf(); // devices that are asleep may have it fail half way
+    return all.str();
 }
 
 std::vector<std::string> tree::list(std::string_view path) const

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucx_probe.h"
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/host/host.h>
@@ -13,6 +17,7 @@ namespace ucx_ib_dmabuf::info {
 namespace {
 
 constexpr unsigned patience = 5; // seconds
+constexpr int lines         = 4; // of an answer
 
 ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
 {
@@ -46,14 +51,16 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     return result;
 }
 
-// What UCX itself has to say goes nowhere.
+// What UCX itself has to say goes nowhere. What it starts can be ended with it.
 [[noreturn]] void be_child(int to, const std::string &libucp,
                            const std::string &libuct_ib)
 {
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    setpgid(0, 0);
+    dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
-    alarm(patience);
+    alarm(patience); // should nobody wait any more
     const ucx_answer found = look(libucp, libuct_ib);
     const std::string text = found.version + "\n" + found.missing + "\n" +
                              found.error + "\n" + found.unseen + "\n";
@@ -61,19 +68,30 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     _exit(written ? 0 : 1);
 }
 
-std::string read_all(int from)
+// The child's lines. It may hang, deaf to its alarm, or have started what does,
+// and holds the pipe.
+std::string read_lines(int from)
 {
+    using std::chrono::milliseconds, std::chrono::steady_clock;
+    const auto end = steady_clock::now() + std::chrono::seconds(patience);
+    pollfd wait{from, POLLIN, 0};
     std::string text;
     char bytes[512];
 
-    for (;;) {
-        const ssize_t length = read(from, bytes, sizeof(bytes));
+    while (std::ranges::count(text, '\n') < lines) {
+        const auto left =
+            duration_cast<milliseconds>(end - steady_clock::now()).count();
+        const int ready =
+            poll(&wait, 1, static_cast<int>(std::max<int64_t>(left, 0)));
+        const ssize_t length =
+            (ready > 0) ? read(from, bytes, sizeof(bytes)) : ready;
         if (length > 0) {
             text.append(bytes, static_cast<size_t>(length));
         } else if ((length == 0) || (errno != EINTR)) {
-            return text;
+            break;
         }
     }
+    return text;
 }
 
 // Takes a line off.
@@ -102,9 +120,11 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
         be_child(ends[1], libucp, libuct_ib);
     }
     close(ends[1]);
-    std::string text = (child < 0) ? "" : read_all(ends[0]);
+    std::string text = (child < 0) ? "" : read_lines(ends[0]);
     close(ends[0]);
     if (child > 0) {
+        kill(-child, SIGKILL);
+        kill(child, SIGKILL); // whose group may be another one
         waitpid(child, nullptr, 0);
     }
     if (text.empty()) {

@@ -101,6 +101,17 @@ std::vector<int> all_pids(const tree &files)
     return found;
 }
 
+// Any user's: it may have any bytes, of which a terminal does what some say.
+std::string name_of(const tree &files, int pid)
+{
+    std::string name =
+        files.first_line("/proc/" + std::to_string(pid) + "/comm");
+
+    std::ranges::replace_if(
+        name, [](char byte) { return (byte < ' ') || (byte > '~'); }, '?');
+    return name;
+}
+
 void find_new(const watch_options &how, const tree &files, programs *all)
 {
     for (const int pid : how.pids.empty() ? all_pids(files) : how.pids) {
@@ -109,9 +120,7 @@ void find_new(const watch_options &how, const tree &files, programs *all)
         }
         auto page = live_reader::open(pid);
         if (page) {
-            const std::string comm =
-                files.first_line("/proc/" + std::to_string(pid) + "/comm");
-            all->emplace(pid, program{std::move(page), comm});
+            all->emplace(pid, program{std::move(page), name_of(files, pid)});
         } else if (!how.pids.empty()) {
             fprintf(stderr, "ucx_dmabuf_info: %d: %s\n", pid,
                     (errno == ENODATA)
@@ -210,7 +219,9 @@ int watch(const watch_options &how, FILE *to)
         } else {
             print_table(all, how.in_place, to);
         }
-        fflush(to);
+        if (fflush(to) != 0) {
+            break; // nobody reads it any more
+        }
         if (round + 1 != how.rounds) {
             sleep(1);
         }

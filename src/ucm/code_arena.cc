@@ -13,9 +13,10 @@
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-constexpr size_t arena_size      = 0x10000;
+constexpr size_t arena_size      = 0x4000;
+constexpr uintptr_t page         = 0x1000;
 constexpr uintptr_t max_distance = uintptr_t(1) << 30;
-// Left free on both sides: a heap or a stack there may grow.
+// Better left free on both sides: a heap or a stack there may grow.
 constexpr uintptr_t margin       = 1 << 20;
 constexpr uintptr_t end_of_space = uintptr_t(1) << 47;
 
@@ -24,28 +25,51 @@ uintptr_t distance(uintptr_t a, uintptr_t b)
     return (a > b) ? a - b : b - a;
 }
 
+// The nearest place with so much free on both sides, or 0.
+class place {
+public:
+    place(uintptr_t near, uintptr_t beside) : near_(near), margin_(beside) {}
+
+    void look_between(uintptr_t end, uintptr_t begin)
+    {
+        const uintptr_t low = end + margin_;
+        if ((begin >= end_of_space) || (low + arena_size + margin_ > begin)) {
+            return;
+        }
+        const uintptr_t found =
+            std::clamp(near_, low, begin - margin_ - arena_size) & ~(page - 1);
+        if ((best_ == 0) || (distance(found, near_) < distance(best_, near_))) {
+            best_ = found;
+        }
+    }
+    uintptr_t found() const
+    {
+        return (distance(best_, near_) < max_distance) ? best_ : 0;
+    }
+
+private:
+    const uintptr_t near_, margin_;
+    uintptr_t best_ = 0;
+};
+
 // The nearest place that nothing is mapped at, or 0. CUDA and its like reserve
-// gigabytes around libraries, so guesses do not find it.
+// gigabytes around libraries, so guesses do not find it, and the kernel puts
+// small libraries where little more is free: between such reservations, of
+// which it aligns some to 2 MiB.
 uintptr_t nearest_gap(uintptr_t near)
 {
     const std::unique_ptr<FILE, int (*)(FILE *)> maps(
         fopen("/proc/self/maps", "re"), fclose);
-    uintptr_t begin = 0, end = 0, last = 0, best = 0;
+    place roomy(near, margin), tight(near, 0);
+    uintptr_t begin = 0, end = 0, last = margin; // nothing is mapped at 0
 
     while (maps && (fscanf(maps.get(), "%" SCNxPTR "-%" SCNxPTR "%*[^\n]",
                            &begin, &end) == 2)) {
-        const uintptr_t low = last + margin;
-        if ((begin < end_of_space) && (low + arena_size + margin <= begin)) {
-            const uintptr_t high = begin - margin - arena_size;
-            const uintptr_t place =
-                std::clamp(near, low, high) & ~(arena_size - 1);
-            if ((best == 0) || (distance(place, near) < distance(best, near))) {
-                best = place;
-            }
-        }
+        roomy.look_between(last, begin);
+        tight.look_between(last, begin);
         last = end;
     }
-    return (distance(best, near) < max_distance) ? best : 0;
+    return (roomy.found() != 0) ? roomy.found() : tight.found();
 }
 
 uint8_t *map(const void *near)

@@ -4,6 +4,7 @@
 #include "prometheus.h"
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -136,8 +137,27 @@ TEST_F(test_file, failures_name_their_errno)
         EXPECT_EQ(each.error, write_metrics(each.path.c_str(), now_))
             << each.path;
     }
-    EXPECT_EQ(EISDIR, write_metrics(in_folder("folder.prom").c_str(), now_));
-    EXPECT_EQ(2, files()) << "what could not be renamed stays";
+    fs::create_directory(in_folder("folder"));
+    for (const char *name : {"folder.prom", "folder"}) {
+        EXPECT_EQ(EISDIR, check_writable(in_folder(name).c_str())) << name;
+        EXPECT_EQ(EISDIR, write_metrics(in_folder(name).c_str(), now_)) << name;
+    }
+    EXPECT_EQ(3, files()) << "what could not be renamed stays";
+}
+
+// Nobody ends the process if it waits there.
+TEST_F(test_file, a_pipe_that_nobody_reads_is_not_waited_for)
+{
+    const std::string pipe = in_folder("pipe");
+    char all[65536]        = "";
+
+    ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
+    EXPECT_EQ(ENXIO, write_metrics(pipe.c_str(), now_));
+    const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    EXPECT_EQ(0, write_metrics(pipe.c_str(), now_));
+    EXPECT_GT(read(reader, all, sizeof(all)), 0);
+    EXPECT_EQ('{', all[0]);
+    close(reader);
 }
 
 TEST_F(test_file, a_full_disk_leaves_what_was_there)

@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <memory>
+#include <sched.h>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -202,6 +206,84 @@ TEST(test_live, nobody_cuts_it_off)
     process shown([] {
         return show() && (ftruncate(descriptor(), 0) != 0) && (errno == EPERM);
     });
+}
+
+// What anybody can make: a page with this text, which is there at once.
+bool show_text(std::string_view text, int seals)
+{
+    const int fd =
+        memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if ((ftruncate(fd, sizeof(live_page)) != 0) ||
+        (fcntl(fd, F_ADD_SEALS, seals) != 0)) {
+        return false;
+    }
+    void *const made = mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
+                            MAP_SHARED, fd, 0);
+    auto *page       = static_cast<live_page *>(made);
+    page->magic      = live_page::right_magic;
+    page->version    = live_page::right_version;
+    page->pid        = static_cast<uint64_t>(getpid());
+    page->answered   = INT32_MAX;
+    page->length     = static_cast<uint32_t>(text.size());
+    memcpy(page->text, text.data(), text.size());
+    return true;
+}
+
+constexpr int all_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// It would end who reads it, who may be root.
+TEST(test_live, what_its_process_can_cut_off_is_not_read)
+{
+    for (const int seals : {0, F_SEAL_GROW | F_SEAL_SEAL, all_seals}) {
+        process shown([seals] { return show_text("{}\n", seals); });
+        const auto page = live_reader::open(shown.pid());
+
+        EXPECT_EQ(seals == all_seals, page != nullptr) << seals;
+        EXPECT_TRUE(page || (errno == EPROTO)) << strerror(errno);
+    }
+}
+
+// A terminal does what some characters say.
+TEST(test_live, a_page_says_nothing_but_a_line)
+{
+    for (const std::string_view text :
+         {"{}\n", "", "{}", "{}\n{}\n", "\033[2J\n", "\x9b\n"}) {
+        process shown([text] { return show_text(text, all_seals); });
+        const auto page = live_reader::open(shown.pid());
+
+        ASSERT_NE(nullptr, page);
+        EXPECT_EQ(text == "{}\n" ? "{}\n" : "", page->ask(0)) << text;
+    }
+}
+
+// There it has another number, which is the one that it knows.
+TEST(test_live, a_process_in_a_container_is_seen_from_outside)
+{
+    process outside([] {
+        int ready[2];
+        char byte = 'n';
+        if ((unshare(CLONE_NEWPID) != 0) || (pipe(ready) != 0)) {
+            return true;
+        }
+        if (fork() == 0) {
+            byte = show() ? 'y' : 'n';
+            if (write(ready[1], &byte, 1) == 1) {
+                pause();
+            }
+            _exit(0);
+        }
+        return (read(ready[0], &byte, 1) == 1) && (byte == 'y');
+    });
+    const std::string pid = std::to_string(outside.pid());
+    std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
+    pid_t inside = 0;
+    if (!(children >> inside)) {
+        GTEST_SKIP() << "no process may be in another namespace here";
+    }
+    const auto page = live_reader::open(inside);
+    EXPECT_TRUE(page && page->ask(patience).starts_with("{\"pid\": 1, "))
+        << strerror(errno);
+    kill(inside, SIGKILL);
 }
 
 // As docs/metrics.md describes it.

@@ -80,6 +80,7 @@ public:
     unsigned silent   = 0;    // says nothing of so many
     unsigned carried  = 0;
     unsigned atomics  = 0;
+    unsigned flushed  = 0; // asked of lines that an error has ended
 
     bool has_atomics() const override { return atomic; }
     bool is_silent() const override { return said_nothing_; }
@@ -166,8 +167,11 @@ struct bench {
         bool is_silent() const override { return to_.is_silent(); }
         std::optional<text> carry(std::span<const transfer> all) override
         {
-            // An error has ended it.
-            auto failure = ended_ ? text("flushed") : to_.carry(all);
+            if (ended_) { // by an error
+                ++to_.flushed;
+                return text("flushed");
+            }
+            auto failure = to_.carry(all);
             ended_       = failure.has_value();
             return failure;
         }

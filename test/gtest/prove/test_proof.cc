@@ -66,6 +66,28 @@ TEST(test_proof, a_path_that_is_slower_than_staging)
     EXPECT_FALSE(good.prove().slow);
 }
 
+// Each time that it says nothing takes seconds. Atomics are the proof's last.
+TEST(test_proof, what_fails_while_time_is_taken_is_let_be)
+{
+    for (const bool wire : {false, true}) {
+        bench of;
+        unsigned failures = 0;
+        of.nic.lie        = [&](const access &it) {
+            if ((of.nic.atomics < 2) || (it.length != 16384)) {
+                return outcome::fine;
+            }
+            ++failures;
+            of.gpu.fails = !wire; // the driver
+            return wire ? outcome::error : outcome::fine;
+        };
+        const verdict found = of.prove();
+        EXPECT_EQ(finding::carries, found.what);
+        EXPECT_FALSE(found.slow);
+        EXPECT_EQ(1u, failures);
+        EXPECT_EQ(0u, of.nic.flushed);
+    }
+}
+
 TEST(test_proof, writes_that_vanish)
 {
     for (const bool local : {false, true}) {

@@ -76,31 +76,53 @@ int hook(int argument)
     return 1000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
 }
 
-// As CUDA reserves it: 3 GiB, in which there is the function and one gap.
-TEST(PatchFar, TheOnlyGapIsFound)
-{
-    constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
-    constexpr uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x8d,
-                                0x47, 0x01, 0x5d, 0xc3}; // returns 1 more
-    void *const reserved =
-        mmap(nullptr, 3 * gib, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ASSERT_NE(MAP_FAILED, reserved);
-    auto *const function = static_cast<uint8_t *>(reserved) + gib + gib / 2;
-    ASSERT_EQ(0, mprotect(function, page, PROT_READ | PROT_WRITE | PROT_EXEC));
-    memcpy(function, code, sizeof(code));
-    int (*volatile call)(int) = reinterpret_cast<int (*)(int)>(function);
-    ASSERT_EQ(21, call(20));
+// As CUDA reserves it: 3 GiB, in which there is the function, and no gap.
+class PatchFar : public testing::Test {
+protected:
+    void SetUp() override
+    {
+        constexpr uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x8d,
+                                    0x47, 0x01, 0x5d, 0xc3}; // returns 1 more
+        reserved_                = mmap(nullptr, 3 * gib, PROT_NONE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT_NE(MAP_FAILED, reserved_);
+        function_ = static_cast<uint8_t *>(reserved_) + gib + gib / 2;
+        ASSERT_EQ(
+            0, mprotect(function_, page, PROT_READ | PROT_WRITE | PROT_EXEC));
+        memcpy(function_, code, sizeof(code));
+        ASSERT_STREQ("no executable memory near it", patch());
+        ASSERT_EQ(21, call());
+    }
 
-    EXPECT_STREQ(
-        "no executable memory near it",
-        patch_function(function, reinterpret_cast<void *>(hook), original));
-    EXPECT_EQ(21, call(20));
-    ASSERT_EQ(0, munmap(function + 700 * mib, 3 * mib));
-    ASSERT_STREQ(
-        nullptr,
-        patch_function(function, reinterpret_cast<void *>(hook), original));
-    EXPECT_EQ(1021, call(20));
+    const char *patch()
+    {
+        return patch_function(function_, reinterpret_cast<void *>(hook),
+                              original);
+    }
+    int call()
+    {
+        int (*volatile made)(int) = reinterpret_cast<int (*)(int)>(function_);
+        return made(20);
+    }
+
+    static constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
+    void *reserved_    = MAP_FAILED;
+    uint8_t *function_ = nullptr;
+};
+
+TEST_F(PatchFar, TheOnlyGapIsFound)
+{
+    ASSERT_EQ(0, munmap(function_ + 700 * mib, 3 * mib));
+    ASSERT_STREQ(nullptr, patch());
+    EXPECT_EQ(1021, call());
+}
+
+// What is left where the kernel put a small library between two reservations.
+TEST_F(PatchFar, ASmallGapIsBetterThanNone)
+{
+    ASSERT_EQ(0, munmap(function_ - 7 * page, 4 * page));
+    ASSERT_STREQ(nullptr, patch());
+    EXPECT_EQ(1021, call());
 }
 
 class Patch : public testing::TestWithParam<Case> {};

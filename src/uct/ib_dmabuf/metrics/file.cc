@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <string_view>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -36,10 +37,16 @@ int write_and_close(int fd, std::string_view all)
     return error;
 }
 
+// Not to wait for who reads a pipe by its name: a process that ends shall end.
 int append_to(const char *path, std::string_view all)
 {
-    return write_and_close(
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), all);
+    const int fd = open(
+        path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+
+    if (fd >= 0) { // but for who reads slowly
+        fcntl(fd, F_SETFL, O_APPEND);
+    }
+    return write_and_close(fd, all);
 }
 
 // The node exporter passes over what does not end in ".prom".
@@ -121,7 +128,11 @@ const char *expand_pattern(const char *pattern, path_name *path) noexcept
 int check_writable(const char *path) noexcept
 {
     path_name folder{"./"};
+    struct stat file {};
 
+    if ((stat(path, &file) == 0) && S_ISDIR(file.st_mode)) {
+        return EISDIR;
+    }
     if (!is_prometheus(path) && (access(path, F_OK) == 0)) {
         return (access(path, W_OK) == 0) ? 0 : errno;
     }

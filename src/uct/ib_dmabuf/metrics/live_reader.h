@@ -20,8 +20,9 @@ public:
     live_reader(const live_reader &)            = delete;
     live_reader &operator=(const live_reader &) = delete;
 
-    // What is now: a line of JSON. Empty if the process does not answer within
-    // that time, as it is stopped or gone.
+    // What is now: a line of JSON, in printable ASCII, of which nothing else is
+    // sure. Empty if the process does not answer within that time, as it is
+    // stopped or gone, or shows no such line.
     std::string ask(unsigned milliseconds);
 
 private:
