@@ -13,8 +13,8 @@
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-constexpr size_t arena_size      = 0x4000;
-constexpr uintptr_t page         = 0x1000;
+// A page, 42 hooks: a small library may leave no more free around it.
+constexpr uintptr_t arena_size   = 0x1000;
 constexpr uintptr_t max_distance = uintptr_t(1) << 30;
 // Better left free on both sides: a heap or a stack there may grow.
 constexpr uintptr_t margin       = 1 << 20;
@@ -37,7 +37,8 @@ public:
             return;
         }
         const uintptr_t found =
-            std::clamp(near_, low, begin - margin_ - arena_size) & ~(page - 1);
+            std::clamp(near_, low, begin - margin_ - arena_size) &
+            ~(arena_size - 1);
         if ((best_ == 0) || (distance(found, near_) < distance(best_, near_))) {
             best_ = found;
         }

@@ -120,7 +120,7 @@ TEST_F(PatchFar, TheOnlyGapIsFound)
 // What is left where the kernel put a small library between two reservations.
 TEST_F(PatchFar, ASmallGapIsBetterThanNone)
 {
-    ASSERT_EQ(0, munmap(function_ - 7 * page, 4 * page));
+    ASSERT_EQ(0, munmap(function_ - 7 * page, page));
     ASSERT_STREQ(nullptr, patch());
     EXPECT_EQ(1021, call());
 }
