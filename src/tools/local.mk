@@ -8,6 +8,8 @@ EXTRA_PROGRAMS += src/tools/ucx_dmabuf_info
 endif
 src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/copies.cc \
+    src/tools/counts.cc \
+    src/tools/counts.h \
     src/tools/devices.cc \
     src/tools/devices.h \
     src/tools/environment.cc \
@@ -22,6 +24,8 @@ src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/output.h \
     src/tools/pairs.cc \
     src/tools/prove.cc \
+    src/tools/table.cc \
+    src/tools/table.h \
     src/tools/text.cc \
     src/tools/tree.cc \
     src/tools/tree.h \
