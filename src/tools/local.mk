@@ -10,6 +10,8 @@ dist_bashcompletion_DATA += src/tools/bash/ucx_dmabuf_info
 dist_zshcompletion_DATA  += src/tools/zsh/_ucx_dmabuf_info
 src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/copies.cc \
+    src/tools/counts.cc \
+    src/tools/counts.h \
     src/tools/devices.cc \
     src/tools/devices.h \
     src/tools/environment.cc \
@@ -24,6 +26,8 @@ src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/output.h \
     src/tools/pairs.cc \
     src/tools/prove.cc \
+    src/tools/table.cc \
+    src/tools/table.h \
     src/tools/text.cc \
     src/tools/tree.cc \
     src/tools/tree.h \

@@ -5,10 +5,12 @@
 #include "output.h"
 #include "watch.h"
 #include <charconv>
+#include <clocale>
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <getopt.h>
+#include <langinfo.h>
 #include <string_view>
 #include <unistd.h>
 
@@ -44,9 +46,9 @@ void usage(FILE *to)
           "             bytes, and says how long it takes; GPUs come into use "
           "for that\n"
           "  --watch    once a second what the plug-in counts in running "
-          "programs, these or all\n"
-          "             of this user's; --count N times, else until it is "
-          "interrupted\n"
+          "programs: these and\n"
+          "             what they started, or all of this user's; --count N "
+          "times, else until\n             it is interrupted\n"
           "  --json     for programs; docs/info.md has the schema\n"
           "  --help, --version\n\n"
           "Status: 0 every GPU and NIC can work together, with each of these "
@@ -141,6 +143,8 @@ int watch_programs(const options &wanted)
     how.rounds   = wanted.rounds;
     how.json     = wanted.json;
     how.in_place = isatty(STDOUT_FILENO) != 0;
+    setlocale(LC_CTYPE, "");
+    how.unicode = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
     return watch(how, stdout);
 }
 

@@ -3,125 +3,133 @@
 // What running programs count, from the page that each one shows
 // (metrics/live_page.h).
 #include "watch.h"
+#include "table.h"
 #include "tree.h"
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <ctime>
 #include <map>
+#include <set>
+#include <uct/ib_dmabuf/metrics/histogram.h>
 #include <uct/ib_dmabuf/metrics/live_reader.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-constexpr unsigned patience = 200; // milliseconds for an answer
-
-// The number behind a name, from a place on; 0 if there is none.
-uint64_t number(std::string_view json, std::string_view name, size_t from = 0)
-{
-    const std::string key = "\"" + std::string(name) + "\": ";
-    const size_t at       = json.find(key, from);
-    uint64_t value        = 0;
-
-    if (at != std::string_view::npos) {
-        std::from_chars(json.data() + at + key.size(),
-                        json.data() + json.size(), value);
-    }
-    return value;
-}
-
-std::string word(std::string_view json, std::string_view name, size_t from)
-{
-    const std::string key = "\"" + std::string(name) + "\": \"";
-    const size_t at       = json.find(key, from);
-
-    if (at == std::string_view::npos) {
-        return {};
-    }
-    const size_t begin = at + key.size();
-    return std::string(json.substr(begin, json.find('"', begin) - begin));
-}
-
-struct counts {
-    uint64_t lookups = 0, misses = 0, registrations = 0, evictions = 0;
-    uint64_t regions = 0, bytes = 0;
-    uint64_t fallbacks = 0;
-    std::string most{}; // of these: way and cause
-};
-
-counts counts_of(std::string_view json)
-{
-    counts now;
-    uint64_t most = 0;
-
-    now.misses        = number(json, "misses");
-    now.lookups       = number(json, "hits") + now.misses;
-    now.registrations = number(json, "registrations");
-    now.evictions     = number(json, "evictions");
-    now.regions       = number(json, "regions");
-    now.bytes         = number(json, "mapped_bytes");
-    for (size_t at = json.find("\"way\""); at != std::string_view::npos;
-         at        = json.find("\"way\"", at + 1)) {
-        const uint64_t operations = number(json, "operations", at);
-        now.fallbacks += operations;
-        if (operations > most) {
-            most     = operations;
-            now.most = word(json, "way", at) + ": " + word(json, "cause", at);
-        }
-    }
-    return now;
-}
+constexpr unsigned patience = 200; // milliseconds for all answers
+// A look into each process of a machine takes a good part of a second.
+constexpr unsigned rounds_of_all = 10;
 
 struct program {
     std::unique_ptr<live_reader> page;
-    std::string name;
-    std::string json{}; // its last answer
-    counts now{}, before{};
-    bool is_new = true; // no second has passed yet
-
-    uint64_t done() const { return now.lookups - before.lookups; }
+    shown_program shown{};
+    std::string json{};  // its last answer
+    bool is_new = true;  // no second has passed yet
+    bool waited = false; // for its answer
 };
 
 using programs = std::map<int, program>;
 
-std::vector<int> all_pids(const tree &files)
+std::string folder_of(int pid)
 {
-    std::vector<int> found;
+    return "/proc/" + std::to_string(pid);
+}
+
+std::set<int> all_pids(const tree &files)
+{
+    std::set<int> found;
 
     for (const std::string &name : files.list("/proc")) {
         int pid = 0;
         std::from_chars(name.data(), name.data() + name.size(), pid);
         if (pid > 0) {
-            found.push_back(pid);
+            found.insert(pid);
         }
     }
     return found;
 }
 
-// Any user's: it may have any bytes, of which a terminal does what some say.
-std::string name_of(const tree &files, int pid)
+// Behind the name, in which there may be anything.
+int parent_of(int pid, const tree &files)
 {
-    std::string name =
-        files.first_line("/proc/" + std::to_string(pid) + "/comm");
+    const std::string stat = files.first_line(folder_of(pid) + "/stat");
+    const size_t at        = stat.rfind(") ");
+    int parent             = 0;
 
-    std::ranges::replace_if(
-        name, [](char byte) { return (byte < ' ') || (byte > '~'); }, '?');
-    return name;
+    if ((at != stat.npos) && (at + 4 < stat.size())) {
+        std::from_chars(stat.data() + at + 4, stat.data() + stat.size(),
+                        parent);
+    }
+    return parent;
 }
 
-void find_new(const watch_options &how, const tree &files, programs *all)
+// With what they started, as mpirun does.
+std::set<int> with_children(const std::vector<int> &pids, const tree &files)
 {
-    for (const int pid : how.pids.empty() ? all_pids(files) : how.pids) {
-        if (all->contains(pid)) {
-            continue;
+    std::set<int> found(pids.begin(), pids.end());
+    std::map<int, std::vector<int>> children;
+    std::vector<int> left = pids;
+
+    for (const int each : all_pids(files)) {
+        children[parent_of(each, files)].push_back(each);
+    }
+    while (!left.empty()) {
+        const int parent = left.back();
+        left.pop_back();
+        for (const int child : children[parent]) {
+            if (found.insert(child).second) {
+                left.push_back(child);
+            }
         }
-        auto page = live_reader::open(pid);
-        if (page) {
-            all->emplace(pid, program{std::move(page), name_of(files, pid)});
-        } else if (!how.pids.empty()) {
+    }
+    return found;
+}
+
+bool open_page(int pid, const tree &files, program *one)
+{
+    one->page = live_reader::open(pid);
+    if (!one->page) {
+        return false;
+    }
+    one->shown.pid  = pid;
+    one->shown.name = files.first_line(folder_of(pid) + "/comm");
+    return true;
+}
+
+class watcher {
+public:
+    explicit watcher(const watch_options &how) : how_(how) {}
+
+    // Of those that are there: all in some rounds, in others those that came.
+    void find_new(unsigned round)
+    {
+        std::set<int> there = how_.pids.empty()
+                                  ? all_pids(files_)
+                                  : with_children(how_.pids, files_);
+        for (const int pid : there) {
+            const bool looked = how_.pids.empty() &&
+                                (round % rounds_of_all != 0) &&
+                                looked_into_.contains(pid);
+            program one;
+            if (!looked && !all_.contains(pid) &&
+                open_page(pid, files_, &one)) {
+                all_.emplace(pid, std::move(one));
+            }
+        }
+        looked_into_ = std::move(there);
+    }
+
+    // Of those that were named and show nothing, nor does what they started.
+    void say_why_not() const
+    {
+        for (const int pid : how_.pids) {
+            const auto shows = [&](int each) { return all_.contains(each); };
+            if (std::ranges::any_of(with_children({pid}, files_), shows) ||
+                live_reader::open(pid)) {
+                continue;
+            }
             fprintf(stderr, "ucx_dmabuf_info: %d: %s\n", pid,
                     (errno == ENODATA)
                         ? "no plug-in is loaded there, or it saw no GPU"
@@ -129,101 +137,120 @@ void find_new(const watch_options &how, const tree &files, programs *all)
                                         : strerror(errno));
         }
     }
-}
 
-// Who is gone does not answer, nor who is stopped.
-void ask_all(programs *all)
-{
-    std::erase_if(*all, [](auto &each) {
-        const std::string folder = "/proc/" + std::to_string(each.first);
-        return access(folder.c_str(), F_OK) != 0;
-    });
-    for (auto &[pid, one] : *all) {
-        one.is_new = one.json.empty();
-        one.before = one.now;
-        one.json   = one.page->ask(patience);
-        if (!one.json.empty()) {
-            one.now = counts_of(one.json);
+    // All of them before the first answer is waited for.
+    void ask()
+    {
+        for (auto &[pid, one] : all_) {
+            one.json.clear();
+            one.waited = true;
+            one.page->request();
         }
-        if (one.is_new) {
-            one.before = one.now;
+        for (unsigned waited = 0; (take_answers() != 0) && (waited < patience);
+             ++waited) {
+            usleep(1000);
+        }
+        // Stopped, or gone, or another program in the same process.
+        for (auto at = all_.begin(); at != all_.end();) {
+            program &one      = at->second;
+            one.shown.answers = !one.waited;
+            at = (one.waited && !open_page(at->first, files_, &one))
+                     ? all_.erase(at)
+                     : std::next(at);
         }
     }
-}
 
-void print_row(int pid, const program &one, FILE *to)
-{
-    fprintf(to, "%8d  %-15.15s", pid, one.name.c_str());
-    if (one.json.empty()) {
-        fputs("  does not answer\n", to);
-        return;
-    }
-    const counts &now = one.now, &then = one.before;
-    fprintf(
-        to, "  %10llu  %8llu  %8llu  %8llu  %7llu  %10.1f  %9llu  %s\n",
-        static_cast<unsigned long long>(one.done()),
-        static_cast<unsigned long long>(now.misses - then.misses),
-        static_cast<unsigned long long>(now.registrations - then.registrations),
-        static_cast<unsigned long long>(now.evictions - then.evictions),
-        static_cast<unsigned long long>(now.regions),
-        static_cast<double>(now.bytes) / (1 << 20),
-        static_cast<unsigned long long>(now.fallbacks), now.most.c_str());
-}
+    // Whether it could be written.
+    bool print(FILE *to) const
+    {
+        std::vector<const shown_program *> rows;
 
-void print_table(const programs &all, bool in_place, FILE *to)
-{
-    std::vector<programs::const_iterator> rows;
-    const time_t now = time(nullptr);
-    tm local{};
-    char clock[16] = "";
+        for (const auto &[pid, one] : all_) {
+            if (how_.json) {
+                print_line(pid, one.json, to);
+            }
+            rows.push_back(&one.shown);
+        }
+        if (!how_.json) {
+            print_table(rows, {how_.in_place, how_.unicode}, to);
+        }
+        return fflush(to) == 0;
+    }
 
-    for (auto i = all.begin(); i != all.end(); ++i) {
-        rows.push_back(i);
+    bool empty() const { return all_.empty(); }
+
+private:
+    // How many are lacking.
+    size_t take_answers()
+    {
+        size_t lacking = 0;
+
+        for (auto &[pid, one] : all_) {
+            if (one.waited && !(one.json = one.page->answer()).empty()) {
+                one.waited = false;
+                note(&one);
+            }
+            lacking += one.waited ? 1 : 0;
+        }
+        return lacking;
     }
-    std::ranges::stable_sort(rows, std::greater(), [](const auto &each) {
-        return each->second.done();
-    });
-    strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
-    fprintf(to, "%s%s  programs: %zu, by lookups in the last second\n",
-            in_place ? "\033[H\033[J" : "", clock, rows.size());
-    fprintf(to, "%8s  %-15s  %10s  %8s  %8s  %8s  %7s  %10s  %9s  %s\n", "PID",
-            "PROGRAM", "LOOKUPS/s", "MISSES/s", "REGIST/s", "EVICT/s",
-            "REGIONS", "PINNED MiB", "FALLBACKS", "MOST BY");
-    for (const auto &each : rows) {
-        print_row(each->first, each->second, to);
+    static void note(program *one)
+    {
+        shown_program &shown = one->shown;
+
+        shown.before = std::move(shown.now);
+        shown.now    = counts_of(one->json);
+        if (one->is_new) {
+            shown.before = shown.now;
+            one->is_new  = false;
+            return;
+        }
+        shown.history.push_back(shown.lookups());
+        if (shown.history.size() > history_length) {
+            shown.history.pop_front();
+        }
     }
-}
+    // With the number that the process has here, not in its container.
+    static void print_line(int pid, const std::string &json, FILE *to)
+    {
+        const size_t rest = json.find(',');
+        if (rest != json.npos) {
+            fprintf(to, "{\"pid\": %d%s", pid, json.c_str() + rest);
+        }
+    }
+
+    const watch_options &how_;
+    const tree files_;
+    programs all_;
+    std::set<int> looked_into_;
+};
 
 } // namespace
 
 int watch(const watch_options &how, FILE *to)
 {
-    const tree files;
-    programs all;
+    constexpr uint64_t second = 1'000'000'000;
+    watcher all(how);
     bool was_any = false;
 
     for (unsigned round = 0; (how.rounds == 0) || (round < how.rounds);
          ++round) {
-        if ((round == 0) || how.pids.empty()) {
-            find_new(how, files, &all);
+        const uint64_t begin = nanoseconds_now();
+        all.find_new(round);
+        if (round == 0) {
+            all.say_why_not();
         }
-        ask_all(&all);
+        all.ask();
         was_any |= !all.empty();
         if (all.empty() && !how.pids.empty()) {
             break;
         }
-        if (how.json) {
-            for (const auto &each : all) {
-                fputs(each.second.json.c_str(), to);
-            }
-        } else {
-            print_table(all, how.in_place, to);
-        }
-        if (fflush(to) != 0) {
+        if (!all.print(to)) {
             break; // nobody reads it any more
         }
-        if (round + 1 != how.rounds) {
-            sleep(1);
+        const uint64_t took = nanoseconds_now() - begin;
+        if ((round + 1 != how.rounds) && (took < second)) {
+            usleep(static_cast<useconds_t>((second - took) / 1000));
         }
     }
     return was_any ? 0 : 1;

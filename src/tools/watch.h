@@ -9,10 +9,12 @@
 namespace ucx_ib_dmabuf::info {
 
 struct watch_options {
-    std::vector<int> pids{}; // none: all that may be looked into
+    // These and what they started; none: all that may be looked into.
+    std::vector<int> pids{};
     unsigned rounds = 0;     // 0: until a signal, or until none is left
     bool json       = false; // each process's own line, as it is
     bool in_place = false; // on a terminal: a round takes the last one's place
+    bool unicode  = false; // the terminal's characters
 };
 
 // Once a second what the plug-in counts in running programs, those that do most

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shows a page of metrics, as a program with the plug-in does, until it is
-// killed. usage: shows_page HITS, that there are more each time that somebody
-// asks
+// killed. usage: shows_page HITS [HOW]
+//   HITS  there are more of each time that somebody asks
+//   HOW   "gaps" of hooks; and who does not do as he should: "silent", he never
+//         answers; "orders", names and page tell a terminal what to do;
+//         "nonsense", what is no JSON; "cut", a page that ends before its text
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <uct/ib_dmabuf/metrics/live_page.h>
 #include <unistd.h>
 
@@ -13,20 +22,103 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
+constexpr char orders[] = "\033]0;a\007\033[2J\x9b"
+                          "2J";
+
 std::atomic<uint64_t> hits{0};
 uint64_t each_time = 0;
+bool has_gaps      = false;
 
 metrics now()
 {
     metrics result{};
 
-    result[metric::hits]         = hits.fetch_add(each_time);
-    result[metric::misses]       = 3;
-    result[metric::regions]      = 2;
-    result[metric::mapped_bytes] = 5 << 20;
-    result.fallbacks[0][0]       = {1, 4096};
-    result.fallbacks[1][1]       = {7, 4096};
+    result[metric::hits]           = hits.fetch_add(each_time);
+    result[metric::misses]         = 3;
+    result[metric::regions]        = 2;
+    result[metric::mapped_bytes]   = 5 << 20;
+    result[metric::hooks_complete] = has_gaps ? 0 : 1;
+    result.hooks_missing           = has_gaps ? "no \"hook\"" : nullptr;
+    result.fallbacks[0][0]         = {1, 4096};
+    result.fallbacks[1][1]         = {7, 4096};
+    result.pairs                   = &process_pairs;
     return result;
+}
+
+void count_pairs()
+{
+    pair_row &small = process_pairs.of("mlx5_0", 0);
+    pair_row &large = process_pairs.of("mlx5_bond_0", 11);
+
+    small.add_region(1 << 20);
+    small[memory_path::standard] += 1 << 20;
+    large.add_region(4 << 20);
+    large[memory_path::data_direct] += 4 << 20;
+    large.add_fallback(fallback_way::staged, fallback_cause::no_room, 8);
+}
+
+// A page in which there is what we say, for good.
+void show(std::string_view text, size_t length)
+{
+    const int fd = memfd_create(live_page_name, MFD_ALLOW_SEALING);
+    if ((fd < 0) || (ftruncate(fd, sizeof(live_page)) != 0)) {
+        abort();
+    }
+    auto *page     = static_cast<live_page *>(mmap(
+            nullptr, sizeof(live_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    page->magic    = live_page::right_magic;
+    page->version  = live_page::right_version;
+    page->size     = sizeof(live_page);
+    page->pid      = static_cast<uint64_t>(getpid());
+    page->answered = text.empty() ? 0 : INT32_MAX;
+    page->length   = static_cast<uint32_t>(length);
+    memcpy(page->text, text.data(), text.size());
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+        abort();
+    }
+}
+
+// Whose end nobody has sealed.
+void show_cut()
+{
+    const int fd = memfd_create(live_page_name, MFD_ALLOW_SEALING);
+    if ((fd < 0) || (ftruncate(fd, 4096) != 0)) {
+        abort();
+    }
+    auto *page = static_cast<live_page *>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    page->magic    = live_page::right_magic;
+    page->version  = live_page::right_version;
+    page->pid      = static_cast<uint64_t>(getpid());
+    page->answered = INT32_MAX;
+    page->length   = UINT32_MAX;
+    if (ftruncate(fd, sizeof(live_page)) != 0) {
+        abort();
+    }
+}
+
+bool show(std::string_view how)
+{
+    if (how == "silent") {
+        show("", 0);
+    } else if (how == "orders") {
+        prctl(PR_SET_NAME, orders);
+        show("{\"pid\": 1, \"pairs\": [{\"nic\": \"\033[2J\"}]}\n", 43);
+    } else if (how == "nonsense") {
+        constexpr std::string_view text = "\"hits\": -7, \"pairs\": [{\"nic\": "
+                                          "\"\\{\"nic\": \"gpu\": 99999999999, "
+                                          "\"path_bytes\": \"\"\"\n";
+        show(text, text.size());
+    } else if (how == "long") {
+        show("{", UINT32_MAX);
+    } else if (how == "cut") {
+        show_cut();
+    } else {
+        has_gaps = how == "gaps";
+        count_pairs();
+        return show_live(now);
+    }
+    return true;
 }
 
 } // namespace
@@ -34,7 +126,7 @@ metrics now()
 int main(int argc, char **argv)
 {
     each_time = (argc > 1) ? std::strtoull(argv[1], nullptr, 10) : 0;
-    if (!show_live(now)) {
+    if (!show((argc > 2) ? argv[2] : "")) {
         perror("show_live");
         return 1;
     }

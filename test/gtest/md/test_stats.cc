@@ -141,6 +141,43 @@ TEST_F(test_stats, fallbacks_are_counted_by_cause)
     EXPECT_NE(std::string::npos, line.find("\"staged_bytes\": 4096,"));
 }
 
+// One of run()'s is kept, too.
+TEST_F(test_stats, pairs_are_told_apart)
+{
+    run(folder_ + "/a", [] {
+        const auto md   = std::make_unique<fake_domain>();
+        const auto page = ucx_ib_dmabuf::live_reader::open(getpid());
+        const gpu::buffer kept(1 << 20), refused(1 << 20);
+        uct_mem_h none = nullptr;
+        {
+            const gpu::buffer released(1 << 20);
+            EXPECT_EQ(UCS_OK, md->dereg(md->reg(released.address(), 4096)));
+        }
+        EXPECT_EQ(UCS_OK, md->dereg(md->reg(kept.address(), 4096)));
+        const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
+        EXPECT_NE(UCS_OK,
+                  md->reg(refused.address(), 8192, &none,
+                          UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS));
+        ASSERT_NE(nullptr, page);
+        const std::string line = page->ask(60'000);
+        EXPECT_TRUE(line.ends_with(
+            "\"pairs\": [{\"nic\": \"fake0\", \"gpu\": 0, "
+            "\"registrations\": 3, \"deregistrations\": 1, "
+            "\"invalidations\": 1, \"evictions\": 0, \"failures\": 1, "
+            "\"regions\": 2, \"registered_bytes\": 2097152, "
+            "\"path_bytes\": {\"standard\": 3145728, \"ucp\": 8192}, "
+            "\"fallback_causes\": {\"unsupported\": 1}}]}\n"))
+            << line;
+        EXPECT_NE(std::string::npos, line.find("\"hooks_complete\": 1,"));
+    });
+    const std::string line = content("a"); // when all of it is gone
+    EXPECT_NE(std::string::npos,
+              line.find("\"deregistrations\": 3, \"invalidations\": 3, "
+                        "\"evictions\": 0, \"failures\": 1, "
+                        "\"regions\": 0, \"registered_bytes\": 0, "))
+        << line;
+}
+
 TEST_F(test_stats, what_was_chosen_for_a_pair_is_told_once)
 {
     const char line[] = "INFO.*fake0 and GPU 0: registered by "
@@ -201,6 +238,7 @@ TEST_F(test_stats, a_child_of_fork_counts_from_zero)
     });
     const std::string all = content("all");
     EXPECT_NE(std::string::npos, all.find("\"hits\": 0, \"misses\": 0,"));
+    EXPECT_NE(std::string::npos, all.find("\"pairs\": []}\n")) << all;
     EXPECT_NE(std::string::npos, all.find("\"hits\": 1, \"misses\": 1,"));
     EXPECT_NE(std::string::npos,
               all.find("\"pid\": " + std::to_string(child_) + ","));

@@ -8,6 +8,7 @@ test_gtest_metrics_test_metrics_SOURCES = \
     test/gtest/metrics/prometheus.h \
     test/gtest/metrics/test_file.cc \
     test/gtest/metrics/test_live.cc \
+    test/gtest/metrics/test_pairs.cc \
     test/gtest/metrics/test_render.cc
 test_gtest_metrics_test_metrics_LDADD = \
     libib_dmabuf_metrics.la -lgtest_main $(GTEST_LIBS)

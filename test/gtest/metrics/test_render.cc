@@ -3,6 +3,7 @@
 // The counters as JSON and as Prometheus' text, and what is said of them.
 #include "prometheus.h"
 #include <array>
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -28,13 +29,13 @@ metrics numbered()
 
 std::string json(const metrics &now)
 {
-    std::array<char, rendered_max> memory;
+    static std::array<char, json_max> memory;
     return std::string(render_json(now, {42, "a"}, memory));
 }
 
 std::string prometheus(const metrics &now, const char *program = "a")
 {
-    std::array<char, rendered_max> memory;
+    static std::array<char, prometheus_max> memory;
     return std::string(render_prometheus(now, {42, program}, memory));
 }
 
@@ -130,6 +131,78 @@ TEST(test_render, fallbacks_are_told_by_way_and_cause)
               values_of("fallback_bytes_total", now).size());
 }
 
+// Two of them, in a table.
+const pair_table &two_pairs()
+{
+    static pair_table all;
+    all.clear();
+    all.of("mlx5_0", 1).add_region(4096);
+    all.of("mlx5_0", 1).add_region(8192);
+    all.of("mlx5_0", 1).end_region(8192);
+    all.of("mlx5_0", 1)[memory_path::standard] += 12288;
+    all.of("mlx5_1", -1)
+        .add_fallback(fallback_way::staged, fallback_cause::no_room, 100);
+    all.of("mlx5_2", 0); // which has counted nothing
+    return all;
+}
+
+TEST(test_render, pairs_are_told_in_json)
+{
+    metrics now;
+    now.pairs = &two_pairs();
+
+    const std::string line = json(now);
+    EXPECT_TRUE(line.ends_with(
+        ", \"pairs\": ["
+        "{\"nic\": \"mlx5_0\", \"gpu\": 1, \"registrations\": 2, "
+        "\"deregistrations\": 1, \"invalidations\": 0, \"evictions\": 0, "
+        "\"failures\": 0, \"regions\": 1, \"registered_bytes\": 4096, "
+        "\"path_bytes\": {\"standard\": 12288}, \"fallback_causes\": {}}, "
+        "{\"nic\": \"mlx5_1\", \"gpu\": -1, \"registrations\": 0, "
+        "\"deregistrations\": 0, \"invalidations\": 0, \"evictions\": 0, "
+        "\"failures\": 0, \"regions\": 0, \"registered_bytes\": 0, "
+        "\"path_bytes\": {\"staged\": 100}, "
+        "\"fallback_causes\": {\"no_room\": 1}}]}\n"))
+        << line;
+}
+
+TEST(test_render, pairs_are_labels_for_prometheus)
+{
+    metrics now;
+    const pair_table none;
+
+    now.pairs = &two_pairs();
+    for (const pair_metric_info &each : all_pair_metrics) {
+        const bool counts = each.kind == metric_kind::counter;
+        EXPECT_EQ(2u, values_of(std::string("pair_") + each.name +
+                                    (counts ? "_total" : ""),
+                                now)
+                          .size());
+    }
+    EXPECT_EQ(2 * memory_paths, values_of("pair_path_bytes_total", now).size());
+    const std::string text = prometheus(now);
+    for (const char *wanted :
+         {"pair_registrations_total{pid=\"42\",program=\"a\",nic=\"mlx5_0\","
+          "gpu=\"1\"} 2\n",
+          "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
+          "nic=\"mlx5_1\",gpu=\"-1\",cause=\"no_room\"} 1\n"}) {
+        EXPECT_NE(std::string::npos, text.find(wanted)) << text;
+    }
+    now.pairs = &none;
+    EXPECT_EQ(prometheus(metrics()), prometheus(now));
+}
+
+TEST(test_render, what_hooks_lack_is_a_string)
+{
+    metrics now;
+
+    EXPECT_EQ(std::string::npos, json(now).find("hooks_missing"));
+    now.hooks_missing = "\"a\" \\b\n\033[2J";
+    EXPECT_NE(std::string::npos,
+              json(now).find("\"hooks_missing\": \"\\\"a\\\" \\\\b??[2J\""))
+        << json(now);
+}
+
 TEST(test_histogram, buckets_have_bounds)
 {
     constexpr size_t last = histogram::buckets - 1;
@@ -165,6 +238,26 @@ TEST(test_render, any_program_is_a_label)
     EXPECT_EQ("a \"b\" \\c\nd??", found[0].samples[0].labels.at("program"));
 }
 
+// As many as there may be, all of them with the largest of numbers and names.
+const pair_table &most_pairs()
+{
+    static pair_table all;
+
+    for (int i = 0; i <= int{pair_table::max_pairs}; ++i) {
+        pair_row &row = all.of(std::string(63, '"').c_str(), INT_MIN + i);
+        for (size_t j = 0; j < pair_metric_count; ++j) {
+            row[static_cast<pair_metric>(j)] = UINT64_MAX;
+        }
+        for (size_t j = 0; j < memory_paths; ++j) {
+            row[static_cast<memory_path>(j)] = UINT64_MAX;
+        }
+        for (size_t j = 0; j < fallback_causes; ++j) {
+            row[static_cast<fallback_cause>(j)] = UINT64_MAX;
+        }
+    }
+    return all;
+}
+
 TEST(test_render, the_largest_fits)
 {
     metrics all;
@@ -177,6 +270,9 @@ TEST(test_render, the_largest_fits)
     for (auto &way : all.fallbacks) {
         way.fill({UINT64_MAX, UINT64_MAX});
     }
+    const std::string why(255, '"');
+    all.hooks_missing = why.c_str();
+    all.pairs         = &most_pairs();
     EXPECT_NE("", json(all));
     EXPECT_NO_THROW(
         parse_prometheus(prometheus(all, "fifteen \"\"\"\"\"\"\"")));
@@ -214,7 +310,16 @@ TEST(test_prometheus, what_is_wrong_is_seen)
     }
 }
 
-// The table below "All metrics" has the rows, word by word.
+// How docs/metrics.md tells of it.
+template <typename Info>
+std::string documented(const std::string &name, const Info &of)
+{
+    const bool counts = of.kind == metric_kind::counter;
+    return "| `" + name + "` | " + (counts ? "counter" : "gauge") + " | " +
+           of.unit + " | " + of.help + " |";
+}
+
+// The tables of metrics have the rows, word by word.
 TEST(test_documentation, has_each_metric)
 {
     const char *top = getenv("top_srcdir");
@@ -228,15 +333,14 @@ TEST(test_documentation, has_each_metric)
             found.push_back(line);
         }
     }
-    ASSERT_EQ(metric_count, found.size());
-    for (size_t i = 0; i < metric_count; ++i) {
-        const metric_info &each = all_metrics[i];
-        const bool counts       = each.kind == metric_kind::counter;
-        EXPECT_EQ(std::string("| `") + each.name + "` | " +
-                      (counts ? "counter" : "gauge") + " | " + each.unit +
-                      " | " + each.help + " |",
-                  found[i]);
+    std::vector<std::string> wanted;
+    for (const metric_info &each : all_metrics) {
+        wanted.push_back(documented(each.name, each));
     }
+    for (const pair_metric_info &each : all_pair_metrics) {
+        wanted.push_back(documented(std::string("pair_") + each.name, each));
+    }
+    EXPECT_EQ(wanted, found);
 }
 
 } // namespace

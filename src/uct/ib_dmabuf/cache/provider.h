@@ -62,6 +62,9 @@ public:
     virtual size_t granularity() const = 0;
 };
 
+// Why a registration ends that somebody may want to know of.
+enum class ending : uint8_t { released, evicted };
+
 // One NIC (one protection domain). Thread-safe; called without any lock held.
 class registrar {
 public:
@@ -75,6 +78,9 @@ public:
     virtual ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                              size_t length, void **handle) = 0;
     virtual void dereg(void *handle)                       = 0;
+
+    // For counting only: one of the GPU's is about to be deregistered.
+    virtual void count_end(int, ending) noexcept {}
 
     // Whether users keep regions for later operations, in a cache of theirs:
     // that they have one does not mean then that an operation is under way.

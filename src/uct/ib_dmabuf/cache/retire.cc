@@ -28,6 +28,15 @@ static const char *name_of(cause why)
     }
 }
 
+static void tell_why(registrar &nic, const cached_region &e)
+{
+    if (e.why == cause::evicted) {
+        nic.count_end(e.device, ending::evicted);
+    } else if (e.why == cause::released || e.why == cause::stale) {
+        nic.count_end(e.device, ending::released);
+    }
+}
+
 void engine::retire(writer &, cached_region *e, cause why)
 {
     nics_[e->nic].index.erase(e);
@@ -103,6 +112,7 @@ void engine::deregister(batch *claimed)
     unsigned done             = 0;
     const uint32_t generation = generation_;
     for (cached_region *e : *claimed) {
+        tell_why(*nics_[e->nic].nic, *e);
         call_dereg(e->nic, e->handle, make_span(e->address, e->length),
                    name_of(e->why));
         // Whom it told has forked, and this is the child: all of it is the

@@ -95,13 +95,14 @@ ucs_status_t memory_domain::reg_host(const reg_request &request,
 
 // A device registration failed, and was reported. UCP has another way if it
 // asked to hide errors; else the message would fail.
-ucs_status_t memory_domain::reg_otherwise(const reg_request &request,
+ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
                                           ucs_status_t failure,
                                           uct_mem_h *handle)
 {
     const char *why  = ucs_status_string(failure);
     const auto count = [&](fallback_way way) {
-        shared_.count_fallback(way, cause_of(failure), request.length);
+        shared_.count_fallback(device_.name(), gpu, way, cause_of(failure),
+                               request.length);
     };
 
     // What a dma-buf does not carry peer memory would not, either: it is the
@@ -209,7 +210,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     default: // GPU memory of which the driver does not tell more
         break;
     }
-    return reg_otherwise(request, failure, handle);
+    return reg_otherwise(request, found.device, failure, handle);
 }
 
 // Not a hit, which would save registers that only this needs.

@@ -37,8 +37,8 @@ private:
     ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_failed(reg_request request, ucs_status_t failure,
                             uct_mem_h *handle);
-    ucs_status_t reg_otherwise(const reg_request &request, ucs_status_t failure,
-                               uct_mem_h *handle);
+    ucs_status_t reg_otherwise(const reg_request &request, int gpu,
+                               ucs_status_t failure, uct_mem_h *handle);
     void dereg_otherwise(memh *handle, uct_completion_t *completion) noexcept;
     uint32_t key_of_its_own(memh *handle);
     ucs_status_t pack_by_uct_ib(memh *handle, const pack_request &request,

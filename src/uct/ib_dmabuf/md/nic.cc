@@ -115,23 +115,29 @@ void nic::end(const registration &ended)
 ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
                       size_t length, void **handle)
 {
+    pair_row &pair = process_pairs.of(name(), gpu);
     registration made{};
     const ucs_status_t status =
         (by_uct_ib_ != nullptr)
             ? reg_by_uct_ib(memory, gpu, address, length, &made)
             : reg_by_us(memory, gpu, address, length, &made);
     if (status != UCS_OK) {
+        ++pair[pair_metric::failures];
         return status;
     }
 
     made.process = getpid();
+    made.pair    = &pair;
+    made.length  = length;
     try {
         std::lock_guard<std::mutex> guard(mutex_);
         registrations_.insert_or_assign(made.lkey, made);
     } catch (const std::bad_alloc &) {
         end(made);
+        ++pair[pair_metric::failures];
         return UCS_ERR_NO_MEMORY;
     }
+    pair.add_region(length);
     *handle = std::bit_cast<void *>(keys{made.lkey, made.rkey});
     return UCS_OK;
 }
@@ -155,6 +161,7 @@ void nic::dereg(void *handle)
         ended = registrations_.extract(std::bit_cast<keys>(handle).lkey);
     }
     end(ended.mapped());
+    ended.mapped().pair->end_region(ended.mapped().length);
     memh *waiting = ended.mapped().invalidated;
     while (waiting != nullptr) {
         memh *told                   = waiting;
@@ -163,6 +170,13 @@ void nic::dereg(void *handle)
         delete told;
         invoke_completion(completion);
     }
+}
+
+void nic::count_end(int gpu, ending why) noexcept
+{
+    ++process_pairs.of(
+        name(), gpu)[(why == ending::evicted) ? pair_metric::evictions
+                                              : pair_metric::invalidations];
 }
 
 registration *nic::reg_alone(const memh &handle)

@@ -4,6 +4,7 @@
 
 #include "../gpu.h"
 #include "../host/domain.h"
+#include "../metrics/pairs.h"
 #include "../prove/proofs.h"
 #include "../verbs/ladder.h"
 #include "memh.h"
@@ -24,6 +25,8 @@ struct registration {
     uct_mem_h original;
     uint32_t lkey, rkey;
     pid_t process;               // that made it
+    pair_row *pair;              // where it is counted
+    size_t length;               // in bytes
     memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock
 };
 
@@ -48,6 +51,7 @@ public:
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                      size_t length, void **handle) override;
     void dereg(void *handle) override;
+    void count_end(int gpu, ending why) noexcept override;
     bool users_keep() const override
     {
         return by_uct_ib_ != nullptr && by_uct_ib_->keeps_handles();

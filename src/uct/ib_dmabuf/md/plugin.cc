@@ -191,6 +191,7 @@ void plugin::on_release(uintptr_t address, size_t length) noexcept
 
 void plugin::on_events_missed(const char *why) noexcept
 {
+    hooks_gap_.note(why);
     if (config.check_identity == on_off_auto::off) {
         return;
     }
@@ -216,9 +217,11 @@ void plugin::doubt(const char *device) noexcept
     nics_.drop(device);
 }
 
-void plugin::count_fallback(fallback_way way, fallback_cause why, size_t bytes)
+void plugin::count_fallback(const char *nic, int gpu, fallback_way way,
+                            fallback_cause why, size_t bytes)
 {
     fallbacks_.add(way, why, bytes);
+    process_pairs.of(nic, gpu).add_fallback(way, why, bytes);
 }
 
 void plugin::count_atomic()
@@ -231,6 +234,7 @@ void plugin::count_anew() noexcept
 {
     atomics_ = 0;
     fallbacks_.clear();
+    process_pairs.clear();
     export_times.clear();
     registration_times.clear();
     proofs_.count_anew();
@@ -267,6 +271,9 @@ metrics plugin::counters() const noexcept
     all[metric::regions]          = now.regions;
     all[metric::registered_bytes] = now.registered_bytes;
     all[metric::mapped_bytes]     = now.mapped_bytes;
+    all[metric::hooks_complete]   = hooks_gap_.is_there() ? 0 : 1;
+    all.hooks_missing             = hooks_gap_.why();
+    all.pairs                     = &process_pairs;
     return all;
 }
 

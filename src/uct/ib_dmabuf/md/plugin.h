@@ -4,6 +4,7 @@
 
 #include "../cache/cache.h"
 #include "../gpu.h"
+#include "../metrics/hooks_gap.h"
 #include "../metrics/metric.h"
 #include "../prove/proofs.h"
 #include "../report.h"
@@ -44,7 +45,9 @@ public:
     // and nothing that any context has registered with it is used again.
     void doubt(const char *device) noexcept;
 
-    void count_fallback(fallback_way way, fallback_cause why, size_t bytes);
+    // `gpu`: -1 where it is not known.
+    void count_fallback(const char *nic, int gpu, fallback_way way,
+                        fallback_cause why, size_t bytes);
     void count_atomic();
 
     // What this process has counted. Needs no memory.
@@ -68,6 +71,7 @@ private:
     proofs proofs_;
     fallbacks fallbacks_;
     std::atomic<uint64_t> atomics_{0};
+    hooks_gap hooks_gap_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -151,7 +151,8 @@ int check_writable(const char *path) noexcept
 int write_metrics(const char *path, const metrics &now) noexcept
 {
     const process_name whose{getpid(), program_invocation_short_name};
-    std::array<char, rendered_max> memory;
+    // The process is at its end, and may be so on a small stack.
+    static std::array<char, prometheus_max> memory;
 
     return is_prometheus(path)
                ? put_in_place_of(path, render_prometheus(now, whose, memory))

@@ -24,20 +24,21 @@ struct {
     metrics (*now)() = nullptr;
 } live;
 
+// Readers look again while the sequence is odd.
 void publish(live_page *page, uint32_t asked)
 {
-    std::array<char, rendered_max> memory;
-    const std::string_view text =
-        render_json(live.now(), {getpid(), ""}, memory);
     const uint32_t before = page->sequence.load(std::memory_order_relaxed);
 
     page->sequence.store(before + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-    memcpy(page->text, text.data(), text.size());
+    const std::string_view text =
+        render_json(live.now(), {getpid(), ""}, page->text);
     page->answered = asked;
     page->length   = static_cast<uint32_t>(text.size());
     page->sequence.store(before + 2, std::memory_order_release);
 }
+
+constexpr size_t stack_size = 256 << 10;
 
 void *answer(void *mine)
 {
@@ -65,6 +66,8 @@ int start_answering(live_page *page)
         return error;
     }
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    // Rather than megabytes, which mlockall() would have filled with pages.
+    pthread_attr_setstacksize(&how, stack_size);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&id, &how, answer, page);

@@ -19,16 +19,16 @@ struct live_page {
 
     uint64_t magic;
     uint32_t version;
-    uint32_t size; // of all of this, in bytes
+    uint32_t size; // of all of this, in bytes: another version may have more
     uint64_t pid;
     // Odd while what is below it is being written; another one afterwards.
     std::atomic<uint32_t> sequence;
     // Who wants to know what is now adds one and wakes who waits on it (futex):
     // the only word that others write.
     std::atomic<uint32_t> asked;
-    uint32_t answered;       // what had been asked before the text was made
-    uint32_t length;         // of the text
-    char text[rendered_max]; // render_json()
+    uint32_t answered;   // what had been asked before the text was made
+    uint32_t length;     // of the text
+    char text[json_max]; // render_json()
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 

@@ -4,134 +4,160 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fstream>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <sstream>
-#include <string_view>
 #include <sys/mman.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Of "/proc/PID/fd"; the file, opened once more, or -1.
-int open_page(const std::string &folder)
-{
-    const std::string wanted = std::string("/memfd:") + live_page_name;
-    const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir(folder.c_str()),
-                                                   closedir);
-    if (!all) {
-        return -1;
-    }
-    while (const dirent *each = readdir(all.get())) {
-        const std::string path = folder + "/" + each->d_name;
-        std::array<char, PATH_MAX> link{};
-        if ((readlink(path.c_str(), link.data(), link.size() - 1) > 0) &&
-            std::string_view(link.data()).starts_with(wanted)) {
-            return open(path.c_str(), O_RDWR | O_CLOEXEC);
-        }
-    }
-    errno = ENODATA;
-    return -1;
-}
+constexpr size_t head_size = offsetof(live_page, text);
+constexpr off_t size_max   = 1 << 20; // of what somebody else has us map
 
-// All of a page, or MAP_FAILED. One that its process can cut off, or that is no
-// memory at all, would end who reads it.
-void *map_page(int fd)
-{
-    constexpr int sealed = F_SEAL_SHRINK | F_SEAL_SEAL;
-    const int seals      = fcntl(fd, F_GET_SEALS);
-
-    return ((seals >= 0) && ((seals & sealed) == sealed) &&
-            (lseek(fd, 0, SEEK_END) == off_t{sizeof(live_page)}))
-               ? mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
-                      MAP_SHARED, fd, 0)
-               : MAP_FAILED;
-}
-
-// What render_json() makes is so. Anybody can show a page, and have an
-// administrator's terminal do what stands there.
-bool is_line(std::string_view text)
-{
-    return text.ends_with('\n') &&
-           std::ranges::all_of(text.substr(0, text.size() - 1), [](char byte) {
-               return (byte >= ' ') && (byte <= '~');
-           });
-}
-
-// A process's number as it sees it itself, which in a container is another one.
+// What the process itself takes its number for: the last one of "NSpid", in the
+// innermost of the containers that it is in.
 uint64_t own_number(pid_t pid)
 {
-    constexpr std::string_view name = "NSpid:";
-    std::ifstream lines("/proc/" + std::to_string(pid) + "/status");
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
     auto number = static_cast<uint64_t>(pid);
-    std::string line;
 
-    while (std::getline(lines, line)) {
-        if (line.starts_with(name)) {
-            std::istringstream numbers(line.substr(name.size()));
-            for (uint64_t each = 0; numbers >> each;) {
-                number = each; // the last one is the innermost
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("NSpid:")) {
+            std::istringstream words(line.substr(6));
+            while (words >> number) {
             }
-            return number;
+            break;
         }
     }
     return number;
+}
+
+// Pages of memory whose end stays where it is: else who reads it may die of
+// SIGBUS. Of huge pages there may be none.
+bool is_safe(int fd, off_t *size)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+    struct statfs where {};
+
+    *size = lseek(fd, 0, SEEK_END);
+    return (seals >= 0) && ((seals & F_SEAL_SHRINK) != 0) &&
+           (fstatfs(fd, &where) == 0) && (where.f_type == TMPFS_MAGIC) &&
+           (*size > off_t{head_size}) && (*size <= size_max);
+}
+
+// The mapping, or null (errno).
+live_page *map_page(int fd, uint64_t whose, size_t *mapped)
+{
+    off_t size = 0;
+
+    if (!is_safe(fd, &size)) {
+        errno = EPROTO;
+        return nullptr;
+    }
+    *mapped = static_cast<size_t>(size);
+    void *const found =
+        mmap(nullptr, *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (found == MAP_FAILED) {
+        errno = EPROTO;
+        return nullptr;
+    }
+    auto *page       = static_cast<live_page *>(found);
+    const bool right = (page->magic == live_page::right_magic) &&
+                       (page->version == live_page::right_version);
+    if (right && (page->pid == whose)) {
+        return page;
+    }
+    munmap(found, *mapped);
+    errno = right ? ENODATA : EPROTO; // ENODATA: it is another process's
+    return nullptr;
+}
+
+bool is_line(std::string_view text)
+{
+    return text.ends_with('\n') &&
+           std::ranges::all_of(text.substr(0, text.size() - 1), [](char each) {
+               return (each >= ' ') && (each <= '~');
+           });
 }
 
 } // namespace
 
 std::unique_ptr<live_reader> live_reader::open(pid_t pid)
 {
-    const int fd = open_page("/proc/" + std::to_string(pid) + "/fd");
+    const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+    const std::string wanted = std::string("/memfd:") + live_page_name;
+    const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir(folder.c_str()),
+                                                   closedir);
+    int error = ENODATA;
 
-    if (fd < 0) {
-        return nullptr;
+    while (const dirent *each = all ? readdir(all.get()) : nullptr) {
+        const std::string path = folder + "/" + each->d_name;
+        std::array<char, PATH_MAX> link{};
+        if ((readlink(path.c_str(), link.data(), link.size() - 1) <= 0) ||
+            !std::string_view(link.data()).starts_with(wanted)) {
+            continue;
+        }
+        const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+        size_t size  = 0;
+        live_page *page =
+            (fd < 0) ? nullptr : map_page(fd, own_number(pid), &size);
+        error = errno;
+        close(fd);
+        if (page != nullptr) {
+            return std::unique_ptr<live_reader>(new live_reader(page, size));
+        }
     }
-    void *const found = map_page(fd);
-    close(fd);
-    if (found == MAP_FAILED) {
-        errno = EPROTO;
-        return nullptr;
-    }
-    auto *page = static_cast<live_page *>(found);
-    if ((page->magic != live_page::right_magic) ||
-        (page->version != live_page::right_version) ||
-        (page->pid != own_number(pid))) {
-        munmap(found, sizeof(live_page));
-        errno = EPROTO;
-        return nullptr;
-    }
-    return std::unique_ptr<live_reader>(new live_reader(page));
+    errno = all ? error : errno;
+    return nullptr;
 }
 
 live_reader::~live_reader()
 {
-    munmap(page_, sizeof(live_page));
+    munmap(page_, size_);
+}
+
+void live_reader::request()
+{
+    mine_ = page_->asked.fetch_add(1) + 1;
+    syscall(SYS_futex, &page_->asked, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+std::string live_reader::answer() const
+{
+    const uint32_t first = page_->sequence.load(std::memory_order_acquire);
+    const uint32_t after = page_->answered - mine_; // modulo 2^32
+    const size_t length  = std::min<size_t>(page_->length, size_ - head_size);
+
+    if (((first & 1) != 0) || (after > INT32_MAX)) {
+        return {};
+    }
+    std::string text(page_->text, length);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if ((page_->sequence.load(std::memory_order_relaxed) != first) ||
+        !is_line(text)) {
+        text.clear();
+    }
+    return text;
 }
 
 std::string live_reader::ask(unsigned milliseconds)
 {
-    const uint32_t mine = page_->asked.fetch_add(1) + 1;
-
-    syscall(SYS_futex, &page_->asked, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-    for (unsigned waited = 0; waited <= milliseconds; ++waited) {
-        const uint32_t first = page_->sequence.load(std::memory_order_acquire);
-        const uint32_t after = page_->answered - mine; // modulo 2^32
-        const size_t length =
-            std::min<size_t>(page_->length, sizeof(page_->text));
-        std::string text(page_->text, length);
-        std::atomic_thread_fence(std::memory_order_acquire);
-        if (((first & 1) == 0) && (after <= INT32_MAX) &&
-            (page_->sequence.load(std::memory_order_relaxed) == first)) {
-            return is_line(text) ? text : std::string();
+    request();
+    for (unsigned waited = 0;; ++waited) {
+        std::string text = answer();
+        if (!text.empty() || (waited >= milliseconds)) {
+            return text;
         }
         usleep(1000);
     }
-    return {};
 }
 
 } // namespace ucx_ib_dmabuf

@@ -2,6 +2,8 @@
 #ifndef UCX_IB_DMABUF_METRICS_LIVE_READER_H_
 #define UCX_IB_DMABUF_METRICS_LIVE_READER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -10,25 +12,33 @@ namespace ucx_ib_dmabuf {
 
 struct live_page;
 
-// For tools: what another process of this user's shows (live_page.h).
+// For tools: what another process shows (live_page.h), also one of a container
+// and one that lies: what it does to its page ends nobody who reads it.
 class live_reader {
 public:
-    // Null: there is no such process, it has no page, or one of another
-    // version, or it may not be looked into (errno). ENODATA: it shows none.
+    // By the number that /proc has. Null: there is no such process, it has no
+    // page, or one of another version, or it may not be looked into (errno).
+    // ENODATA: it shows none.
     static std::unique_ptr<live_reader> open(pid_t pid);
     ~live_reader();
     live_reader(const live_reader &)            = delete;
     live_reader &operator=(const live_reader &) = delete;
 
-    // What is now: a line of JSON, in printable ASCII, of which nothing else is
-    // sure. Empty if the process does not answer within that time, as it is
-    // stopped or gone, or shows no such line.
+    // Asks what is now, and does not wait.
+    void request();
+    // What that brought: a line of JSON, printable ASCII. Empty: nothing yet,
+    // and if it is no such line.
+    std::string answer() const;
+    // Both. Empty if the process does not answer within that time, as it is
+    // stopped or gone.
     std::string ask(unsigned milliseconds);
 
 private:
-    explicit live_reader(live_page *page) : page_(page) {}
+    live_reader(live_page *page, size_t size) : page_(page), size_(size) {}
 
     live_page *const page_;
+    const size_t size_; // of what is mapped
+    uint32_t mine_ = 0; // request
 };
 
 } // namespace ucx_ib_dmabuf

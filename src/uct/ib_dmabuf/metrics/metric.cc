@@ -43,21 +43,43 @@ constexpr std::array<metric_info, metric_count> table{{
      "Registered GPU memory, counted for each NIC"},
     {metric::mapped_bytes, "mapped_bytes", gauge, "bytes",
      "Registered GPU memory, counted once for all NICs"},
+    {metric::hooks_complete, "hooks_complete", gauge, "1 or 0",
+     "1: every release of GPU memory is seen; 0: each use asks the driver"},
 }};
 
-constexpr bool in_order()
+constexpr std::array<pair_metric_info, pair_metric_count> pair_infos{{
+    {pair_metric::registrations, "registrations", counter, "registrations",
+     "Registrations of the GPU's memory by the NIC that succeeded"},
+    {pair_metric::deregistrations, "deregistrations", counter, "registrations",
+     "Those of them that ended"},
+    {pair_metric::invalidations, "invalidations", counter, "registrations",
+     "Those of them that ended as their memory was released"},
+    {pair_metric::evictions, "evictions", counter, "registrations",
+     "Those of them that ended to make room for others"},
+    {pair_metric::failures, "failures", counter, "registrations",
+     "Registrations that failed"},
+    {pair_metric::regions, "regions", gauge, "registrations",
+     "Registrations that there are"},
+    {pair_metric::registered_bytes, "registered_bytes", gauge, "bytes",
+     "Length of these registrations"},
+}};
+
+template <typename Table>
+constexpr bool in_order(const Table &all)
 {
-    for (size_t i = 0; i < table.size(); ++i) {
-        if (static_cast<size_t>(table[i].id) != i) {
+    for (size_t i = 0; i < all.size(); ++i) {
+        if (static_cast<size_t>(all[i].id) != i) {
             return false;
         }
     }
     return true;
 }
-static_assert(in_order());
+static_assert(in_order(table) && in_order(pair_infos));
 
 } // namespace
 
 const std::array<metric_info, metric_count> all_metrics = table;
+const std::array<pair_metric_info, pair_metric_count> all_pair_metrics =
+    pair_infos;
 
 } // namespace ucx_ib_dmabuf

@@ -4,6 +4,7 @@
 
 #include "fallbacks.h"
 #include "histogram.h"
+#include "pairs.h"
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,7 @@ enum class metric : uint8_t {
     regions,
     registered_bytes,
     mapped_bytes,
+    hooks_complete,
     end // none; how many there are
 };
 
@@ -52,11 +54,24 @@ struct metric_info {
 // In the order of metric.
 extern const std::array<metric_info, metric_count> all_metrics;
 
+struct pair_metric_info {
+    pair_metric id;
+    const char *name; // in JSON; Prometheus' begins with "pair_"
+    metric_kind kind;
+    const char *unit;
+    const char *help;
+};
+
+// In the order of pair_metric.
+extern const std::array<pair_metric_info, pair_metric_count> all_pair_metrics;
+
 // Of one process, at one time.
 struct metrics {
     std::array<uint64_t, metric_count> values{};
     histogram::counts export_time, registration_time;
     fallback_counts fallbacks;
+    const char *hooks_missing = nullptr; // why hooks are not complete
+    const pair_table *pairs   = nullptr; // null: none
 
     uint64_t &operator[](metric which)
     {

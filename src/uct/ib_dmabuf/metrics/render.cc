@@ -86,6 +86,58 @@ void add_json(writer *to, const fallback_counts &all)
     to->add("]");
 }
 
+// "name": "value" of any bytes.
+void add_json_text(writer *to, const char *name, const char *value)
+{
+    to->add("\"%s\": \"", name);
+    for (; *value != '\0'; ++value) {
+        if ((*value == '\\') || (*value == '"')) {
+            to->add("\\%c", *value);
+        } else {
+            to->add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
+        }
+    }
+    to->add("\"");
+}
+
+// "name": {...}, those that are not 0.
+template <typename Counts, typename Names>
+void add_json(writer *to, const char *name, const Counts &counts,
+              const Names &names)
+{
+    const char *comma = "";
+
+    to->add(", \"%s\": {", name);
+    for (size_t i = 0; i < counts.size(); ++i) {
+        if (const number count = counts[i]; count != 0) {
+            to->add("%s\"%s\": %llu", comma, names[i], count);
+            comma = ", ";
+        }
+    }
+    to->add("}");
+}
+
+void add_json(writer *to, const pair_table &all)
+{
+    const char *comma = "{";
+
+    to->add(", \"pairs\": [");
+    all.each([&](const pair_row &row) {
+        to->add("%s", comma);
+        add_json_text(to, "nic", row.nic());
+        to->add(", \"gpu\": %d", row.gpu());
+        for (size_t i = 0; i < pair_metric_count; ++i) {
+            to->add(", \"%s\": %llu", all_pair_metrics[i].name,
+                    number{row.values()[i]});
+        }
+        add_json(to, "path_bytes", row.bytes(), memory_path_names);
+        add_json(to, "fallback_causes", row.fallbacks(), fallback_cause_names);
+        to->add("}");
+        comma = ", {";
+    });
+    to->add("]");
+}
+
 // Prometheus' text of one process.
 class exposition {
 public:
@@ -141,6 +193,32 @@ public:
         }
     }
 
+    void add(const pair_table &all)
+    {
+        bool any = false;
+
+        all.each([&](const pair_row &) { any = true; });
+        if (!any) {
+            return; // nor heads
+        }
+        for (const pair_metric_info &each : all_pair_metrics) {
+            const bool counts               = each.kind == metric_kind::counter;
+            const char *ending              = counts ? "_total" : "";
+            const std::array<char, 64> name = pair_name(each.name);
+            head(name.data(), ending, counts ? "counter" : "gauge", each.help);
+            all.each([&](const pair_row &row) {
+                begin(name.data(), ending, row);
+                end(row.values()[static_cast<size_t>(each.id)]);
+            });
+        }
+        add(all, "pair_path_bytes",
+            "Bytes that were to be registered, by the path that they went",
+            &pair_row::bytes, "path", memory_path_names);
+        add(all, "pair_fallback_operations",
+            "Requests to register them that went another way",
+            &pair_row::fallbacks, "cause", fallback_cause_names);
+    }
+
     std::string_view result() const { return to_.result(); }
 
 private:
@@ -158,6 +236,33 @@ private:
                 static_cast<long long>(whose_.pid));
         to_.add_label(whose_.program);
         to_.add("\"");
+    }
+    void begin(const char *name, const char *ending, const pair_row &row)
+    {
+        begin(name, ending);
+        to_.add(",nic=\"");
+        to_.add_label(row.nic());
+        to_.add("\",gpu=\"%d\"", row.gpu());
+    }
+    static std::array<char, 64> pair_name(const char *name)
+    {
+        std::array<char, 64> all{};
+        snprintf(all.data(), all.size(), "pair_%s", name);
+        return all;
+    }
+    template <typename Counts, typename Names>
+    void add(const pair_table &all, const char *name, const char *help,
+             const Counts &(pair_row::*counts)() const, const char *label,
+             const Names &names)
+    {
+        head(name, "_total", "counter", help);
+        all.each([&](const pair_row &row) {
+            for (size_t i = 0; i < names.size(); ++i) {
+                begin(name, "_total", row);
+                to_.add(",%s=\"%s\"", label, names[i]);
+                end((row.*counts)()[i]);
+            }
+        });
     }
     void end(uint64_t value) { to_.add("} %llu\n", number{value}); }
 
@@ -179,6 +284,13 @@ std::string_view render_json(const metrics &now, const process_name &whose,
     add_json(&to, "export_time", now.export_time);
     add_json(&to, "registration_time", now.registration_time);
     add_json(&to, now.fallbacks);
+    if (now.hooks_missing != nullptr) {
+        to.add(", ");
+        add_json_text(&to, "hooks_missing", now.hooks_missing);
+    }
+    if (now.pairs != nullptr) {
+        add_json(&to, *now.pairs);
+    }
     to.add("}\n");
     return to.result();
 }
@@ -201,6 +313,9 @@ std::string_view render_prometheus(const metrics &now,
            now.fallbacks, &fallback_count::operations);
     to.add("fallback_bytes", "Length of these requests in bytes", now.fallbacks,
            &fallback_count::bytes);
+    if (now.pairs != nullptr) {
+        to.add(*now.pairs);
+    }
     return to.result();
 }
 

@@ -11,17 +11,19 @@ namespace ucx_ib_dmabuf {
 
 // A process's metrics as text. Writes into the caller's memory and takes none
 // of its own: the process may be at its end. What is returned lies in there; it
-// is empty if there is not enough room. 32 KiB are enough, whatever the names.
-constexpr size_t rendered_max = 32768;
+// is empty if there is not enough room: so much is enough, whatever the names.
+constexpr size_t json_max       = 192 << 10;
+constexpr size_t prometheus_max = 704 << 10;
 
 struct process_name {
     pid_t pid;
     const char *program; // any bytes
 };
 
-// A line: an object with "pid" and each metric by its name, "export_time" and
-// "registration_time" with the numbers of histogram::counts, and "fallbacks",
-// those that there were.
+// A line of printable ASCII: an object with "pid" and each metric by its name,
+// "export_time" and "registration_time" with the numbers of histogram::counts,
+// "fallbacks", those that there were, "hooks_missing" where something is, and
+// "pairs", those that count anything.
 std::string_view render_json(const metrics &now, const process_name &whose,
                              std::span<char> out) noexcept;
 

@@ -2,6 +2,7 @@
 #include "ladder.h"
 #include "../host/log.h"
 #include "../metrics/histogram.h"
+#include "../metrics/pairs.h"
 #include "dmabuf_mr.h"
 #include "errors.h"
 #include <cerrno>
@@ -50,6 +51,12 @@ private:
     const protection_domain &pd_;
     const int access_;
 };
+
+memory_path path_of(ladder_step step)
+{
+    static_assert(static_cast<size_t>(ladder_step::pcie) + 1 == ladder_steps);
+    return static_cast<memory_path>(step);
+}
 
 } // namespace
 
@@ -128,6 +135,7 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     if (first.status != UCS_OK) {
         report_skipped(what, first);
     }
+    process_pairs.of(pd_.device_name(), gpu)[path_of(now.step)] += length;
     *handle = now.handle;
     return UCS_OK;
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TOOLS_COUNTS_H_
+#define UCX_IB_DMABUF_TOOLS_COUNTS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ucx_ib_dmabuf::info {
+
+// Of a NIC and a GPU.
+struct pair_counts {
+    std::string nic{};
+    int gpu                = -1; // not known
+    uint64_t registrations = 0, evictions = 0, regions = 0, bytes = 0;
+    uint64_t fallbacks = 0;
+    std::string most{}; // path, and cause of fallbacks
+};
+
+// Of a program.
+struct counts {
+    uint64_t lookups = 0, misses = 0, registrations = 0, evictions = 0;
+    uint64_t regions = 0, bytes = 0;
+    uint64_t fallbacks = 0;
+    std::string most{};               // of these: way and cause
+    std::string hooks{};              // "all", "gaps", "?"
+    std::string missing{};            // why hooks have gaps
+    std::vector<pair_counts> pairs{}; // those with most bytes first
+};
+
+// Out of a line that render_json() made, or somebody who lies: whatever it is,
+// this ends. Texts are printable ASCII if the line is.
+counts counts_of(std::string_view json);
+
+} // namespace ucx_ib_dmabuf::info
+
+#endif

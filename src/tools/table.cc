@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What running programs count, as a table: a line for each of them, below it
+// those of its NICs and GPUs.
+#include "table.h"
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <functional>
+#include <sys/ioctl.h>
+
+namespace ucx_ib_dmabuf::info {
+namespace {
+
+using number = unsigned long long;
+
+// Since the last round. What counts anew is another program, or one that lies.
+uint64_t since(uint64_t now, uint64_t before)
+{
+    return (now >= before) ? now - before : now;
+}
+
+// A terminal takes some characters for orders, and names are anybody's.
+std::string printable(std::string text)
+{
+    for (char &each : text) {
+        each = ((each < ' ') || (each > '~')) ? '?' : each;
+    }
+    return text;
+}
+
+template <typename... Values>
+std::string line(const char *pattern, Values... values)
+{
+    std::array<char, 512> made{};
+    snprintf(made.data(), made.size(), pattern, values...);
+    return made.data();
+}
+
+// Columns that programs and pairs have both; lookups are counted for programs.
+std::string columns(const std::string &who, const std::string &lookups,
+                    const std::string &misses, const pair_counts &now,
+                    const pair_counts &before, const char *hooks)
+{
+    return line("%-25.25s  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  %9llu  "
+                "%-5.5s  %.60s",
+                who.c_str(), lookups.c_str(), misses.c_str(),
+                number{since(now.registrations, before.registrations)},
+                number{since(now.evictions, before.evictions)},
+                number{now.regions}, static_cast<double>(now.bytes) / (1 << 20),
+                number{now.fallbacks}, hooks, now.most.c_str());
+}
+
+pair_counts all_pairs(const counts &of)
+{
+    return {"",         -1,       of.registrations, of.evictions,
+            of.regions, of.bytes, of.fallbacks,     of.most};
+}
+
+std::string pair_line(const pair_counts &now, const counts &before)
+{
+    const auto same =
+        std::ranges::find_if(before.pairs, [&](const pair_counts &each) {
+            return (each.nic == now.nic) && (each.gpu == now.gpu);
+        });
+    const std::string gpu =
+        (now.gpu < 0) ? "GPU ?" : "GPU " + std::to_string(now.gpu);
+
+    return columns("    " + now.nic.substr(0, 20 - gpu.size()) + " " + gpu, "-",
+                   "-", now,
+                   (same == before.pairs.end()) ? pair_counts() : *same, "");
+}
+
+// The last numbers, the largest of them as high as a line.
+std::string history_line(const std::deque<uint64_t> &history, bool unicode)
+{
+    static constexpr std::array<const char *, 8> blocks{
+        "\u2581", "\u2582", "\u2583", "\u2584",
+        "\u2585", "\u2586", "\u2587", "\u2588"};
+    static constexpr std::array<const char *, 8> ascii{"_", ".", ":", "-",
+                                                       "=", "+", "*", "#"};
+    const uint64_t most = std::ranges::max(history);
+    std::string all     = "    lookups/s ";
+
+    for (const uint64_t each : history) {
+        const auto height =
+            (most == 0) ? size_t{0}
+                        : static_cast<size_t>(static_cast<double>(each) * 7 /
+                                              static_cast<double>(most));
+        all += (unicode ? blocks : ascii)[std::min<size_t>(height, 7)];
+    }
+    return all + line(" up to %llu", number{most});
+}
+
+std::string program_line(const shown_program &one)
+{
+    const std::string who =
+        line("%8d  %-15.15s", one.pid, printable(one.name).c_str());
+    const counts &now = one.now, &then = one.before;
+
+    return one.answers
+               ? columns(who, std::to_string(one.lookups()),
+                         std::to_string(since(now.misses, then.misses)),
+                         all_pairs(now), all_pairs(then), now.hooks.c_str())
+               : who + "  does not answer";
+}
+
+std::vector<std::string> below(const shown_program &one, const table_style &how)
+{
+    std::vector<std::string> lines;
+
+    if (!one.answers) {
+        return lines;
+    }
+    if (how.in_place && !one.history.empty()) {
+        lines.push_back(history_line(one.history, how.unicode));
+    }
+    if (!one.now.missing.empty()) {
+        lines.push_back("    hooks: " + one.now.missing.substr(0, 256));
+    }
+    for (const pair_counts &each : one.now.pairs) {
+        lines.push_back(pair_line(each, one.before));
+    }
+    return lines;
+}
+
+std::string title(const std::vector<const shown_program *> &rows)
+{
+    const time_t now = time(nullptr);
+    tm local{};
+    char clock[16]   = "";
+    uint64_t lookups = 0, bytes = 0, fallbacks = 0;
+
+    for (const shown_program *each : rows) {
+        lookups += each->lookups();
+        bytes += each->now.bytes;
+        fallbacks += each->now.fallbacks;
+    }
+    strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
+    return line("%s  programs: %zu, by lookups in the last second; all: %llu "
+                "lookups/s, %.1f MiB pinned, %llu fallbacks",
+                clock, rows.size(), number{lookups},
+                static_cast<double>(bytes) / (1 << 20), number{fallbacks});
+}
+
+// Of so many characters at most, which may have several bytes.
+std::string cut(const std::string &text, size_t width)
+{
+    size_t seen = 0, at = 0;
+
+    for (; at < text.size(); ++at) {
+        const bool begins =
+            (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
+        if (begins && (++seen > width)) {
+            break;
+        }
+    }
+    return text.substr(0, at);
+}
+
+// In the last round's place, in one write.
+void print_in_place(const std::vector<std::string> &lines, size_t width,
+                    FILE *to)
+{
+    std::string all = "\033[H";
+
+    for (const std::string &each : lines) {
+        all += cut(each, width) + "\033[K\n";
+    }
+    all += "\033[J";
+    fwrite(all.data(), 1, all.size(), to);
+}
+
+// Of a terminal, in characters; what is no terminal has no end.
+struct screen {
+    size_t width = SIZE_MAX, height = SIZE_MAX;
+
+    screen(FILE *to, bool terminal)
+    {
+        winsize found{};
+        if (terminal && (ioctl(fileno(to), TIOCGWINSZ, &found) == 0) &&
+            (found.ws_col > 0) && (found.ws_row > 4)) {
+            width  = found.ws_col;
+            height = found.ws_row - size_t{1}; // the cursor's is below
+        }
+    }
+};
+
+} // namespace
+
+uint64_t shown_program::lookups() const
+{
+    return since(now.lookups, before.lookups);
+}
+
+void print_table(std::vector<const shown_program *> rows,
+                 const table_style &how, FILE *to)
+{
+    const screen size(to, how.in_place);
+    std::vector<std::string> lines{title(rows)};
+
+    std::ranges::stable_sort(rows, std::greater(), &shown_program::lookups);
+    lines.push_back(
+        line("%8s  %-15s  %10s  %8s  %8s  %8s  %7s  %10s  %9s  %-5s  %s", "PID",
+             "PROGRAM", "LOOKUPS/s", "MISSES/s", "REGIST/s", "EVICT/s",
+             "REGIONS", "PINNED MiB", "FALLBACKS", "HOOKS", "MOST BY"));
+    // A line for each, as far as they go; what is below it for the first ones.
+    for (size_t i = 0; i < rows.size(); ++i) {
+        if ((lines.size() + 1 == size.height) && (i + 1 < rows.size())) {
+            lines.push_back(line("(%zu more programs)", rows.size() - i));
+            break;
+        }
+        lines.push_back(program_line(*rows[i]));
+        const std::vector<std::string> more = below(*rows[i], how);
+        if (lines.size() + more.size() + rows.size() - i - 1 <= size.height) {
+            lines.insert(lines.end(), more.begin(), more.end());
+        }
+    }
+    if (how.in_place) {
+        print_in_place(lines, size.width, to);
+        return;
+    }
+    for (const std::string &each : lines) {
+        fprintf(to, "%s\n", each.c_str());
+    }
+}
+
+} // namespace ucx_ib_dmabuf::info

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_METRICS_PAIRS_H_
+#define UCX_IB_DMABUF_METRICS_PAIRS_H_
+
+#include "fallbacks.h"
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <sched.h>
+
+namespace ucx_ib_dmabuf {
+
+// What is counted for each NIC and GPU; docs/metrics.md has the same list.
+enum class pair_metric : uint8_t {
+    registrations,
+    deregistrations,
+    invalidations,
+    evictions,
+    failures,
+    regions,
+    registered_bytes,
+    end // none; how many there are
+};
+
+// How bytes that were to be registered went: the steps of the ladder
+// (verbs/ladder.h), then what took their place (fallback_way).
+enum class memory_path : uint8_t {
+    data_direct,
+    standard,
+    pcie,
+    peer_memory,
+    ucp,
+    staged,
+    error,
+    end // none; how many there are
+};
+
+constexpr auto pair_metric_count = static_cast<size_t>(pair_metric::end);
+constexpr auto memory_paths      = static_cast<size_t>(memory_path::end);
+constexpr auto ladder_steps      = memory_paths - fallback_ways;
+
+inline constexpr std::array<const char *, memory_paths> memory_path_names{
+    "data_direct", "standard", "pcie", "peer_memory", "ucp", "staged", "error"};
+
+// A NIC and a GPU. Counts without a lock.
+class pair_row {
+public:
+    using count = std::atomic<uint64_t>;
+
+    count &operator[](pair_metric which)
+    {
+        return values_[static_cast<size_t>(which)];
+    }
+    count &operator[](memory_path which)
+    {
+        return bytes_[static_cast<size_t>(which)];
+    }
+    count &operator[](fallback_cause which)
+    {
+        return fallbacks_[static_cast<size_t>(which)];
+    }
+
+    void add_region(uint64_t length) noexcept
+    {
+        ++(*this)[pair_metric::registrations];
+        ++(*this)[pair_metric::regions];
+        (*this)[pair_metric::registered_bytes] += length;
+    }
+    void end_region(uint64_t length) noexcept
+    {
+        ++(*this)[pair_metric::deregistrations];
+        --(*this)[pair_metric::regions];
+        (*this)[pair_metric::registered_bytes] -= length;
+    }
+    void add_fallback(fallback_way way, fallback_cause why,
+                      uint64_t length) noexcept
+    {
+        bytes_[ladder_steps + static_cast<size_t>(way)] += length;
+        ++(*this)[why];
+    }
+
+    // Any bytes; no more than were copied.
+    const char *nic() const { return is_named() ? nic_.data() : "others"; }
+    int gpu() const { return is_named() ? gpu_ : -1; }
+    const auto &values() const { return values_; }
+    const auto &bytes() const { return bytes_; }
+    const auto &fallbacks() const { return fallbacks_; }
+    bool counts_anything() const noexcept
+    {
+        const auto counts = [](const count &each) { return each != 0; };
+        return std::ranges::any_of(values_, counts) ||
+               std::ranges::any_of(fallbacks_, counts);
+    }
+
+private:
+    friend class pair_table;
+    enum : int { free, being_named, named };
+
+    bool is_named() const { return state_ == named; }
+    bool is(const char *nic, int gpu) const noexcept
+    {
+        return (gpu_ == gpu) &&
+               (strncmp(nic_.data(), nic, nic_.size() - 1) == 0);
+    }
+    // False: it is another pair's.
+    bool take(const char *nic, int gpu) noexcept
+    {
+        int found = free;
+        if (state_.compare_exchange_strong(found, being_named)) {
+            memccpy(nic_.data(), nic, '\0', nic_.size() - 1);
+            gpu_   = gpu;
+            state_ = named;
+            return true;
+        }
+        while (state_ == being_named) {
+            sched_yield(); // no lock, which a fork would have to wait for
+        }
+        return is(nic, gpu);
+    }
+    void clear() noexcept
+    {
+        for (count &each : values_) {
+            each = 0;
+        }
+        for (count &each : bytes_) {
+            each = 0;
+        }
+        for (count &each : fallbacks_) {
+            each = 0;
+        }
+        // Who names it is not in the child of a fork.
+        int found = being_named;
+        state_.compare_exchange_strong(found, free);
+    }
+
+    std::atomic<int> state_{free};
+    int gpu_ = -1;
+    std::array<char, 64> nic_{}; // IBV_SYSFS_NAME_MAX
+    std::array<count, pair_metric_count> values_{};
+    std::array<count, memory_paths> bytes_{};
+    std::array<count, fallback_causes> fallbacks_{};
+};
+
+// Rows keep their places for as long as the process lives, and take no memory.
+class pair_table {
+public:
+    // Of eight GPUs with sixteen NICs; what is beyond shares the last row.
+    static constexpr size_t max_pairs = 128;
+
+    // `gpu`: the vendor's ordinal; -1: not known.
+    pair_row &of(const char *nic, int gpu) noexcept
+    {
+        for (size_t i = 0; i < max_pairs; ++i) {
+            if (rows_[i].take(nic, gpu)) {
+                return rows_[i];
+            }
+        }
+        return rows_[max_pairs];
+    }
+    // Those that have counted anything.
+    template <typename Call>
+    void each(const Call &call) const
+    {
+        for (const pair_row &row : rows_) {
+            if (row.counts_anything()) {
+                call(row);
+            }
+        }
+    }
+    // In the child of a fork.
+    void clear() noexcept
+    {
+        for (pair_row &row : rows_) {
+            row.clear();
+        }
+    }
+
+private:
+    std::array<pair_row, max_pairs + 1> rows_{};
+};
+
+// The process's.
+inline constinit pair_table process_pairs;
+
+} // namespace ucx_ib_dmabuf
+
+#endif
