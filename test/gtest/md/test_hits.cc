@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <memory>
+#include <sys/mman.h>
 #include <thread>
 #include <vector>
 extern "C" {
@@ -45,6 +46,39 @@ TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
     ucs_global_opts.enable_memtype_cache = UCS_NO;
 }
 
+// A library that is loaded meanwhile has room beside it. One that fills what is
+// left between two reservations to the last page has none, and no hooks.
+class room_for_a_library {
+public:
+    room_for_a_library()
+    {
+        constexpr size_t enough = 1024; // 4 MiB
+        for (size_t adjacent = 0; adjacent < enough;) {
+            void *const next = mmap(nullptr, piece, PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            adjacent         = (!pieces_.empty() &&
+                        (static_cast<char *>(next) + piece == pieces_.back()))
+                                   ? adjacent + 1
+                                   : 0;
+            pieces_.push_back(next);
+        }
+        munmap(pieces_.back(), enough * piece);
+        pieces_.resize(pieces_.size() - enough);
+    }
+    ~room_for_a_library()
+    {
+        for (void *each : pieces_) {
+            munmap(each, piece);
+        }
+    }
+    room_for_a_library(const room_for_a_library &)            = delete;
+    room_for_a_library &operator=(const room_for_a_library &) = delete;
+
+private:
+    static constexpr size_t piece = 4096; // no gap is smaller
+    std::vector<void *> pieces_;
+};
+
 // Through which what is registered may be released from now on.
 TEST_F(test_hits, a_hit_hooks_a_runtime_that_was_loaded_since)
 {
@@ -52,6 +86,7 @@ TEST_F(test_hits, a_hit_hooks_a_runtime_that_was_loaded_since)
     ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
     ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
 
+    const room_for_a_library made;
     void *runtime = dlopen("libcudart.so.12", RTLD_NOW);
     ASSERT_NE(nullptr, runtime) << dlerror();
     const void *reset = dlsym(runtime, "cudaDeviceReset");
