@@ -182,6 +182,10 @@ FAKE int _ibv_query_gid_ex(ibv_context *, uint32_t, uint32_t, ibv_gid_entry *,
 {
     return ENODATA;
 }
+FAKE int ibv_query_pkey(ibv_context *, uint8_t, int, __be16 *)
+{
+    return EINVAL;
+}
 FAKE ibv_cq *ibv_create_cq(ibv_context *, int, void *, ibv_comp_channel *, int)
 {
     return nullptr;

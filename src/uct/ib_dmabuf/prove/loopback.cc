@@ -94,7 +94,7 @@ const char *loopback::connect()
     cq_ = verbs_.create_cq(pd_.verbs_pd->context, 2 * max_transfers, nullptr,
                            nullptr, 0);
     if (cq_ == nullptr) {
-        return "it gives no completion queue to try";
+        return "it gives no queue pairs to try";
     }
     // An address may be one of an interface that is down.
     const bool has_addresses = self_.is_global != 0;
