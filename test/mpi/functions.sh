@@ -82,9 +82,12 @@ counter() {
 # with_mpi RANKS PROGRAM [ARGUMENT]...: its output is in $mpi_output, its
 # errors in $mpi_errors; returns its status.
 with_mpi() {
-    local ranks=$1 hosts=()
+    local ranks=$1 hosts=() OMPI_MCA_mpi_yield_when_idle=
     shift
     forget_counters
+    # More ranks than processors: who waits lets another one run, which Open MPI does
+    # by itself only where it knows of both hosts that they share these.
+    ((ranks <= 2)) || export OMPI_MCA_mpi_yield_when_idle=1
     [ "$LAB_HOSTS" = 2 ] && hosts=(--host "lab-a:$((ranks / 2))"
                                    --host "lab-b:$((ranks / 2))")
     # Once more in each rank: the device is the one of the rank's host. UCX
