@@ -62,6 +62,7 @@ TEST(test_pairs, threads_find_the_same_rows)
     std::vector<std::thread> running;
     int rows = 0;
 
+    running.reserve(threads);
     for (int i = 0; i < threads; ++i) {
         running.emplace_back([] {
             for (int gpu = 0; gpu < pairs; ++gpu) {

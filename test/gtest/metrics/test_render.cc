@@ -315,8 +315,13 @@ template <typename Info>
 std::string documented(const std::string &name, const Info &of)
 {
     const bool counts = of.kind == metric_kind::counter;
-    return "| `" + name + "` | " + (counts ? "counter" : "gauge") + " | " +
-           of.unit + " | " + of.help + " |";
+    return std::string("| `")
+        .append(name)
+        .append(counts ? "` | counter | " : "` | gauge | ")
+        .append(of.unit)
+        .append(" | ")
+        .append(of.help)
+        .append(" |");
 }
 
 // The tables of metrics have the rows, word by word.
@@ -334,6 +339,7 @@ TEST(test_documentation, has_each_metric)
         }
     }
     std::vector<std::string> wanted;
+    wanted.reserve(metric_count + pair_metric_count);
     for (const metric_info &each : all_metrics) {
         wanted.push_back(documented(each.name, each));
     }
