@@ -73,9 +73,11 @@ forget_counters() {
 }
 
 # counter plugin|gpu|tests NAME: NAME is a regular expression. The sum over all
-# processes of the last run, or "none" if no process said.
+# processes of the last run, or "none" if no process said. Behind "pairs" the same is
+# told once more, for each NIC and GPU.
 counter() {
-    grep -Eo "\"$2\": *[0-9]+" "$mpi_work/$1.json" 2>/dev/null |
+    sed 's/, "pairs": .*//' "$mpi_work/$1.json" 2>/dev/null |
+        grep -Eo "\"$2\": *[0-9]+" |
         awk -F: '{ sum += $2 } END { print NR ? sum : "none" }'
 }
 
