@@ -52,6 +52,7 @@ dist_check_SCRIPTS += \
     test/mpi/demo.tap \
     test/mpi/elsewhere.tap \
     test/mpi/functions.sh \
+    test/mpi/packages.tap \
     test/mpi/run-elsewhere \
     test/mpi/staging_pairs \
     test/mpi/touches.tap
