@@ -81,15 +81,15 @@ counter() {
         awk -F: '{ sum += $2 } END { print NR ? sum : "none" }'
 }
 
+# Who waits lets others run: other ranks, and the kernel's threads (docs/lab.md).
+export OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle:-1}
+
 # with_mpi RANKS PROGRAM [ARGUMENT]...: its output is in $mpi_output, its
 # errors in $mpi_errors; returns its status.
 with_mpi() {
-    local ranks=$1 hosts=() OMPI_MCA_mpi_yield_when_idle=
+    local ranks=$1 hosts=()
     shift
     forget_counters
-    # More ranks than processors: who waits lets another one run, which Open MPI does
-    # by itself only where it knows of both hosts that they share these.
-    ((ranks <= 2)) || export OMPI_MCA_mpi_yield_when_idle=1
     [ "$LAB_HOSTS" = 2 ] && hosts=(--host "lab-a:$((ranks / 2))"
                                    --host "lab-b:$((ranks / 2))")
     # Once more in each rank: the device is the one of the rank's host. UCX
@@ -293,6 +293,7 @@ run_python() {
 # does it hang or get wrong bytes.
 ends_as_ucx() {
     local ranks=$1 name=$2 with status
+    local -x OMPI_MCA_odls_base_sigkill_timeout=0 # the other ranks need no second to end
     shift 2
     for with in n y; do
         UCX_IB_DMABUF_PLUGIN=$with with_mpi "$ranks" "$@"
