@@ -60,6 +60,15 @@ test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_test_cppflags) \
 test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
 test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
 
+# The same with hits that are not counted: they are inline in the memory domain,
+# which is not taken from the library then.
+check_PROGRAMS += test/bench/bench_md_uncounted
+test_bench_bench_md_uncounted_SOURCES  = $(bench_md_sources) \
+    src/uct/ib_dmabuf/md/memory_domain.cc
+test_bench_bench_md_uncounted_CPPFLAGS = $(md_test_cppflags) -DUNCOUNTED_HITS
+test_bench_bench_md_uncounted_LDFLAGS  = $(bench_md_ldflags)
+test_bench_bench_md_uncounted_LDADD    = $(bench_md_ldadd)
+
 check_PROGRAMS += test/bench/bench_cache
 test_bench_bench_cache_SOURCES = test/bench/bench_cache.cc
 test_bench_bench_cache_CPPFLAGS = $(md_test_cppflags)
