@@ -11,6 +11,7 @@
 #include "ucp.h"
 #include "ucs.h"
 #include "verbs.h"
+#include "vfs.h"
 #include <atomic>
 #include <memory>
 
@@ -48,6 +49,8 @@ public:
     // Gives a UCX without CUDA a transport that copies, once there is one who
     // does. Thread-safe.
     void offer_copies(find_copier find);
+    // In the tree that this UCX shows of itself, once. Thread-safe.
+    void show_counters(file_text *text);
     // UCX's defaults that the plug-in has better ones for, in what is loaded of
     // it by now.
     void change_defaults() const noexcept;
@@ -89,6 +92,7 @@ private:
     make_domain make_         = nullptr;
 
     std::atomic<bool> offers_copies_{false}; // or it was found that none can be
+    std::atomic<bool> shows_counters_{false};
 };
 
 // What the copies of UCX that are found are served with.
@@ -101,6 +105,8 @@ struct services {
     do_atomic atomics = nullptr;
     // Who copies for those without CUDA; null: nobody.
     find_copier find = nullptr;
+    // What is shown of the plug-in where UCX shows itself; null: nothing.
+    file_text *counters = nullptr;
 };
 
 // Whether any copy of UCX that is loaded has its module for CUDA. Calls the

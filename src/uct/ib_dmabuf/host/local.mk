@@ -43,5 +43,7 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/verbs.cc \
     src/uct/ib_dmabuf/host/verbs.h \
     src/uct/ib_dmabuf/host/version.cc \
-    src/uct/ib_dmabuf/host/version.h
+    src/uct/ib_dmabuf/host/version.h \
+    src/uct/ib_dmabuf/host/vfs.cc \
+    src/uct/ib_dmabuf/host/vfs.h
 libib_dmabuf_host_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
