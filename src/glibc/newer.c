@@ -9,6 +9,7 @@
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,6 +45,14 @@ HIDDEN int lstat(const char *restrict path, struct stat *restrict buf)
 HIDDEN pid_t gettid(void)
 {
     return (pid_t)syscall(SYS_gettid);
+}
+
+/* Of libstdc++'s random_device, which nobody here asks for a number. */
+HIDDEN uint32_t arc4random(void)
+{
+    uint32_t number = 0;
+
+    return (getentropy(&number, sizeof(number)) == 0) ? number : 0;
 }
 
 /* libstdc++ counts without atomics where it is set: never here. */

@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Not in a binary for an older glibc: that does not call the constructors of a program with
-# this one's crt1.o, and a C++ runtime would have to come along.
-if !WITH_GLIBC
 bin_PROGRAMS += src/tools/ucx_dmabuf_info
-else
-EXTRA_PROGRAMS += src/tools/ucx_dmabuf_info
-endif
 dist_bashcompletion_DATA += src/tools/bash/ucx_dmabuf_info
 dist_zshcompletion_DATA  += src/tools/zsh/_ucx_dmabuf_info
 src_tools_ucx_dmabuf_info_SOURCES = \
@@ -37,11 +31,17 @@ src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/watch.h
 # What the plug-in finds out by the same code; like that it is linked with neither CUDA nor
 # libibverbs, and has its C++ runtime in it.
-src_tools_ucx_dmabuf_info_LDFLAGS = $(AM_LDFLAGS) $(CXX_PROGRAM_RUNTIME)
+src_tools_ucx_dmabuf_info_LDFLAGS = $(AM_LDFLAGS) $(CXX_PROGRAM_RUNTIME) \
+    $(OLD_GLIBC_PROGRAM_LDFLAGS)
 src_tools_ucx_dmabuf_info_LDADD = libib_dmabuf_cuda.la libib_dmabuf_prove.la \
     libib_dmabuf_verbs.la libib_dmabuf_cache.la libib_dmabuf_metrics.la \
-    libib_dmabuf_report.la -ldl
+    libib_dmabuf_report.la $(OLD_GLIBC_LIBS) -ldl
+EXTRA_src_tools_ucx_dmabuf_info_DEPENDENCIES = $(OLD_GLIBC_STUB)
 nodist_src_tools_ucx_dmabuf_info_SOURCES = src/tools/version.cc
+if WITH_GLIBC
+src_tools_ucx_dmabuf_info_SOURCES += src/glibc/newer.c src/glibc/start.c
+src_tools_ucx_dmabuf_info_CFLAGS = $(AM_CFLAGS) # a name of its own for newer.o
+endif
 CLEANFILES += src/tools/version.cc
 src/tools/version.cc: Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && printf '%s\n' \

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Debian's package, or the RPM, of what "make dist" packs; prints the folder. Two tests want
+# each: what was built of the same sources is not built again. The environment is that of the
+# tests.
+# usage: make_package.sh deb|rpm
+# shellcheck disable=SC2154
+set -euo pipefail
+
+# The same optimisation, or none, makes no difference to what is asked of it.
+build_deb() {
+    (cd "$name" && DEB_BUILD_OPTIONS="noopt nocheck noddebs parallel=$(nproc)" \
+        dpkg-buildpackage --build=full --no-sign)
+    mv ucx-ib-dmabuf_* made
+}
+
+# What it builds with is Debian's here, of which rpm knows nothing.
+build_rpm() {
+    tar -cJf "$name.tar.xz" "$name"
+    CFLAGS=-O0 CXXFLAGS=-O0 HOME=$scratch rpmbuild -ta --nodeps \
+        --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' "$name.tar.xz"
+    mv rpm/RPMS/*/*.rpm rpm/SRPMS/*.rpm made
+}
+
+kind=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES LD_PRELOAD LD_LIBRARY_PATH
+export CCACHE_BASEDIR=$scratch
+version=$(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/ib_dmabuf_config.h")
+name=ucx-ib-dmabuf-$version
+all=$top_builddir/test/packaging/$kind
+mkdir -p "$all"
+exec 9>"$all/lock"
+flock 9
+
+make -s -C "$top_builddir" distdir distdir="$scratch/$name" 9>&- >&2
+cd "$scratch"
+key=$(cd "$name" &&
+    find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16)
+if [ ! -d "$all/$key" ]; then
+    find "$all" -mindepth 1 -maxdepth 1 -type d -exec rm -rf {} +
+    mkdir made
+    "build_$kind" 9>&- >&2
+    mv made "$all/$key"
+fi
+echo "$all/$key"

@@ -1,0 +1,20 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Preload it: a program starts as with a glibc before 2.34, which calls no
+ * constructors of its but by "init".
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef void (*init_t)(int argc, char **argv, char **envp);
+typedef int (*main_t)(int argc, char **argv, char **envp);
+
+int __libc_start_main(main_t program, int argc, char **argv, init_t init);
+
+int __libc_start_main(main_t program, int argc, char **argv, init_t init)
+{
+    init(argc, argv, environ);
+    exit(program(argc, argv, environ));
+}
