@@ -17,8 +17,10 @@
 #include <string.h>
 #include <strings.h>
 
-#define PLUGIN  "libuct_ib_dmabuf.so.0"
-#define REMEDY  "Messages in GPU memory are staged through host memory. "
+#define PLUGIN "libuct_ib_dmabuf.so.0"
+#define REMEDY                                                                 \
+    "Messages in GPU memory are staged through host memory where UCX was "     \
+    "built with CUDA, and crash where it was not. "
 #define EXPORTS __attribute__((visibility("default")))
 
 typedef void (*load_modules_func_t)(const char *framework, const char *modules,
