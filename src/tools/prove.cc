@@ -198,6 +198,24 @@ void report_verdict(const verdict &found, part *out)
     }
 }
 
+// The plug-in's last: "CAUSE. Messages ... are staged ...: REMEDY".
+std::string &warning()
+{
+    static std::string last;
+    return last;
+}
+
+void report_refusal(const std::string &warning, part *out)
+{
+    const size_t cause = warning.find(std::string(". ") + staged_otherwise);
+    const size_t remedy =
+        (cause == warning.npos) ? cause : warning.find(": ", cause);
+
+    out->fails("registration", "no", warning.substr(0, cause),
+               (remedy == warning.npos) ? "see docs/troubleshooting.md"
+                                        : warning.substr(remedy + 2));
+}
+
 void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
                 part *out)
 {
@@ -214,12 +232,10 @@ void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
                    "compute mode");
         return;
     }
+    warning() = "the GPU's memory is not exported, or the NIC does not take it";
     const registered_piece memory(pd, gpus, gpu, *piece);
     if (!memory.works()) {
-        out->fails("registration", "no",
-                   "the GPU's memory is not exported, or the NIC does not "
-                   "take it: the plug-in's warning above says which",
-                   "do what that says");
+        report_refusal(warning(), out);
         return;
     }
     const host_pages host(pd, all_access, proof_host_size);
@@ -247,6 +263,7 @@ void prove_pairs(report *out)
     }
     const libibverbs &verbs = libibverbs::get();
     const device_list all(verbs);
+    tell_warnings_to([](const char *message) { warning() = message; });
     for (pair &each : out->pairs) {
         if (each.how == state::fails) {
             continue; // it is known why
