@@ -5,7 +5,9 @@
 #include "devices.h"
 #include "look.h"
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <uct/ib_dmabuf/cache/exports.h>
@@ -238,10 +240,14 @@ void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
         report_refusal(warning(), out);
         return;
     }
+    errno = 0;
     const host_pages host(pd, all_access, proof_host_size);
     if (!host.registered()) {
+        const int error = errno;
         out->fails("proof", "could not be made",
-                   "host memory cannot be registered", "raise 'ulimit -l'");
+                   std::string("host memory cannot be registered: ") +
+                       strerror(error),
+                   (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
         return;
     }
     const verdict found = prove([&] { return loopback::to_itself(pd); }, gpus,

@@ -161,6 +161,7 @@ FAKE int ibv_query_port(ibv_context *context, uint8_t port,
 
 FAKE ibv_mr *ibv_reg_mr_iova(ibv_pd *, void *, size_t, uint64_t, int)
 {
+    errno = ENOMEM;
     return nullptr;
 }
 

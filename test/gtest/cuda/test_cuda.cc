@@ -12,8 +12,6 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <set>
-#include <string>
-#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace ucx_ib_dmabuf;
@@ -53,27 +51,6 @@ TEST_F(test_cuda, whole_allocation_is_found_from_inside)
     EXPECT_EQ(make_span(buffer.address(), buffer.size()), found_.range);
     EXPECT_EQ(0, found_.device);
     EXPECT_FALSE(found_.joins);
-}
-
-// The driver calls that a want of memory, or nothing in particular.
-TEST_F(test_cuda, export_without_a_descriptor_says_so)
-{
-    static std::string said;
-    gpu::buffer buffer(4 * mib);
-    const int lowest = dup(STDIN_FILENO);
-    rlimit before;
-    int fd = -1;
-
-    close(lowest);
-    getrlimit(RLIMIT_NOFILE, &before);
-    const rlimit all_in_use{static_cast<rlim_t>(lowest), before.rlim_max};
-    tell_warnings_to([](const char *message) { said = message; });
-    setrlimit(RLIMIT_NOFILE, &all_in_use);
-    EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
-    setrlimit(RLIMIT_NOFILE, &before);
-    tell_warnings_to(nullptr);
-    EXPECT_NE(said.npos, said.find("no descriptor left: raise 'ulimit -n'"))
-        << said;
 }
 
 TEST_F(test_cuda, host_memory_is_no_cuda_memory)
