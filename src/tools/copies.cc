@@ -173,8 +173,10 @@ void judge_hooks(const ucx_answer &found, part *out)
     if (!found.unseen.empty()) {
         out->warns("hooks", "incomplete",
                    "some releases of CUDA memory go unseen: " + found.unseen,
-                   "let UCX patch code (UCX_MEM_CUDA_HOOK_MODE); until then "
-                   "the driver is asked at each use, which is slower");
+                   "unset UCX_MEM_CUDA_HOOK_MODE where it is set, else let "
+                   "programs write code (SELinux: execmem, execmod; seccomp; "
+                   "systemd: MemoryDenyWriteExecute=no); until then the driver "
+                   "is asked at each use, which is slower");
     }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "look.h"
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -72,7 +74,7 @@ void look_at_switches(part *out)
     const std::string_view enable  = variable("UCX_IB_DMABUF_ENABLE");
     const std::string_view modules = variable("UCX_MODULES");
     const std::string_view by_path = variable("UCX_PLUGIN_PATH");
-    const std::string_view tls     = variable("UCX_TLS");
+    const std::string_view hooks   = variable("UCX_MEM_CUDA_HOOK_MODE");
 
     if ((enable == "n") || (enable == "no") || (enable == "0") ||
         (enable == "off")) {
@@ -87,21 +89,43 @@ void look_at_switches(part *out)
                    "UCX loads no other modules than these",
                    "add dmabuf to it, or unset it");
     }
-    if (!tls.empty() && (tls[0] != '^') &&
-        !any_word(tls, ",", [](const auto &word) {
-            constexpr std::string_view by_nic[] = {"all", "ib", "rc",
-                                                   "ud",  "dc", "sr"};
-            for (const auto each : by_nic) {
-                if ((word == each) || word.starts_with("rc_") ||
-                    word.starts_with("dc_") || word.starts_with("ud_")) {
-                    return true;
-                }
-            }
-            return false;
-        })) {
+    if ((hooks == "none") || (hooks == "reloc")) {
+        out->warns("UCX_MEM_CUDA_HOOK_MODE", std::string(hooks),
+                   "not all releases of CUDA memory are seen, so that the "
+                   "driver is asked at each use, which is slower",
+                   "unset it");
+    }
+}
+
+bool uses_nic(const std::string &transport)
+{
+    constexpr std::string_view by_nic[] = {"all", "ib", "rc", "ud", "dc", "sr"};
+
+    return (std::ranges::find(by_nic, transport) != std::end(by_nic)) ||
+           transport.starts_with("rc_") || transport.starts_with("dc_") ||
+           transport.starts_with("ud_");
+}
+
+bool knows_gpus(const std::string &transport)
+{
+    return (transport == "all") || transport.starts_with("cuda");
+}
+
+void look_at_transports(part *out)
+{
+    const std::string_view tls = variable("UCX_TLS");
+
+    if (tls.empty() || (tls[0] == '^')) {
+        return;
+    }
+    if (!any_word(tls, ",", uses_nic)) {
         out->fails("UCX_TLS", std::string(tls),
                    "none of these transports uses a NIC's RDMA",
                    "add rc and cuda to it, or unset it");
+    } else if (!any_word(tls, ",", knows_gpus)) {
+        out->fails("UCX_TLS", std::string(tls),
+                   "without cuda UCX takes GPU memory for the host's",
+                   "add cuda to it, or unset it");
     }
 }
 
@@ -111,6 +135,7 @@ void look_at_environment(report *out)
 {
     look_at_way_in(&out->environment);
     look_at_switches(&out->environment);
+    look_at_transports(&out->environment);
 }
 
 } // namespace ucx_ib_dmabuf::info

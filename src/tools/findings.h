@@ -20,6 +20,8 @@ struct check {
     std::string found;
     std::string cause{};
     std::string remedy{};
+
+    bool operator==(const check &) const = default;
 };
 
 // A device's place; empty, -1: not known, as of a NIC in software.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <sstream>
 #include <uct/ib_dmabuf/cuda/bar1.h>
@@ -15,12 +16,48 @@ constexpr char no_driver[] =
     "install NVIDIA's driver; in a container, pass the GPUs to it with "
     "NVIDIA's container toolkit";
 
+struct explanation {
+    std::string cause;
+    const char *remedy;
+};
+
+explanation explain_init(const tree &files, CUresult result)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+    if (files.has("/proc/driver/nvidia/version") &&
+        !files.has("/dev/nvidiactl")) {
+        return {"the kernel module is loaded, but there is no /dev/nvidiactl",
+                "make the devices ('nvidia-modprobe -u -c=0' as root); in a "
+                "container, pass the GPUs to it with NVIDIA's container "
+                "toolkit"};
+    }
+    if ((result == CUDA_ERROR_NO_DEVICE) && (visible != nullptr)) {
+        return {"CUDA_VISIBLE_DEVICES='" + std::string(visible) +
+                    "' names no GPU that is here",
+                "unset it, or ask for a GPU in the job (Slurm: --gres)"};
+    }
+    if (result == CUDA_ERROR_SYSTEM_NOT_READY) {
+        return {"GPUs behind NVSwitches wait for NVIDIA's fabric manager",
+                "'systemctl start nvidia-fabricmanager', of the driver's "
+                "version"};
+    }
+    if (result == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) {
+        return {"libcuda.so.1 and the kernel module are of two versions, as "
+                "after an update",
+                "boot, or load the module anew; see that no other "
+                "libcuda.so.1 is found first (LD_LIBRARY_PATH)"};
+    }
+    return {"the driver finds no GPU that it can use",
+            "see nvidia-smi and dmesg, and the rights on /dev/nvidia*"};
+}
+
 // Why driver::get() found nothing: it needs what libcuda has since CUDA 11.
-void explain(void *library, part *out)
+void explain(const tree &files, void *library, part *out)
 {
     CUresult (*init)(unsigned)                      = nullptr;
     CUresult (*error_name)(CUresult, const char **) = nullptr;
-    const char *name                                = "";
+    const char *name                                = nullptr;
 
     if (!find_entry(library, "cuInit", &init) ||
         !find_entry(library, "cuGetErrorName", &error_name)) {
@@ -36,11 +73,13 @@ void explain(void *library, part *out)
                    "if it is older");
         return;
     }
-    error_name(result, &name);
-    out->fails("CUDA driver", std::string("cuInit failed: ") + name,
-               "the driver finds no GPU that it can use",
-               "see nvidia-smi and dmesg, CUDA_VISIBLE_DEVICES, and the "
-               "rights on /dev/nvidia*");
+    error_name(result, &name); // which there may be none for
+    const auto [cause, remedy] = explain_init(files, result);
+    out->fails(
+        "CUDA driver",
+        "cuInit failed: " + std::string(name == nullptr ? "error" : name) +
+            " (" + std::to_string(result) + ")",
+        cause, remedy);
 }
 
 std::string version_of(void *library)
@@ -173,7 +212,7 @@ void look_at_gpus(const tree &files, report *out)
     }
     const driver *cuda = driver::get();
     if (cuda == nullptr) {
-        explain(library, &out->machine);
+        explain(files, library, &out->machine);
     } else {
         out->machine.ok("CUDA driver", version_of(library));
         cuda->device_get_count(&count);

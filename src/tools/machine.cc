@@ -17,9 +17,10 @@ void look_at_kernel(const tree &files, part *out)
                    "/proc/sys/kernel/osrelease cannot be read",
                    "mount /proc, and see that it is Linux 5.12 or later");
     } else if (major * 1000 + minor < 5012) {
-        out->fails("kernel", release,
-                   "NICs register dma-bufs from Linux 5.12 on",
-                   "update the kernel");
+        out->warns("kernel", release,
+                   "NICs register dma-bufs from Linux 5.12 on, older ones only "
+                   "where a distribution has brought that back",
+                   "update the kernel if 'dma-buf import' of a NIC fails");
     } else {
         out->ok("kernel", release);
     }
@@ -109,8 +110,8 @@ void look_at_open_files(const tree &files, part *out)
     const std::string text =
         (found == UINT64_MAX) ? "unlimited" : std::to_string(found);
     constexpr char cause[] =
-        "each NIC and each connection needs some, and each dma-buf one while "
-        "it is registered: an export fails where there is none left";
+        "each NIC and each connection needs some, and each export of a dma-buf "
+        "one for a moment: an export fails where there is none left";
     constexpr char remedy[] =
         "raise it: 'ulimit -n 65536', 'nofile' in /etc/security/limits.conf, "
         "or LimitNOFILE= of the service that starts jobs";
@@ -128,7 +129,12 @@ void look_at_iommu(const tree &files, part *out)
 {
     const std::string line = files.first_line("/proc/cmdline");
 
-    if (files.list("/sys/class/iommu").empty()) {
+    if (!files.has("/sys/class")) {
+        out->warns("/sys", "not there",
+                   "what it tells is not known: IOMMU, ACS, how far GPUs and "
+                   "NICs are apart",
+                   "mount it in the container, read only will do");
+    } else if (files.list("/sys/class/iommu").empty()) {
         out->ok("IOMMU", "none is in use");
     } else if (line.find("iommu=pt") != std::string::npos) {
         out->ok("IOMMU", "in use, devices pass through (iommu=pt)");

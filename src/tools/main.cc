@@ -166,6 +166,9 @@ int look(const options &wanted)
     }
     wanted.json ? print_json(found, stdout)
                 : print_text(found, wants_colour(), stdout);
+    if (!wanted.json && !wanted.prove && (found.status() == 0)) {
+        puts("\nNothing was sent yet: ucx_dmabuf_info --prove does that.");
+    }
     return found.status();
 }
 

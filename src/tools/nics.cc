@@ -27,21 +27,47 @@ void look_at_ports(ibv_context *context, const connection_functions &verbs,
     if (!verbs.complete() || (verbs.query_device(context, &device) != 0)) {
         return;
     }
+    bool is_initialised = false;
     for (unsigned i = 1; i <= device.phys_port_cnt; ++i) {
         ibv_port_attr port{};
-        if ((verbs.query_port(context, static_cast<uint8_t>(i), &port) == 0) &&
-            (port.state == IBV_PORT_ACTIVE)) {
+        if (verbs.query_port(context, static_cast<uint8_t>(i), &port) != 0) {
+            continue;
+        }
+        if (port.state == IBV_PORT_ACTIVE) {
             out->ok("port", std::to_string(i) + " is active, " +
                                 (port.link_layer == IBV_LINK_LAYER_ETHERNET
                                      ? "RoCE"
                                      : "InfiniBand"));
             return;
         }
+        is_initialised |=
+            (port.state == IBV_PORT_INIT) || (port.state == IBV_PORT_ARMED);
     }
-    out->fails("port", "none is active",
-               "a NIC without a link carries nothing, and UCX leaves it out",
-               "see 'ibstat' or 'rdma link': cable, subnet manager, or the "
-               "network interface that is down");
+    if (is_initialised) {
+        out->fails("port", "INIT, none is active",
+                   "it has a link, but no subnet manager has set it up",
+                   "start one, opensm or the switch's; 'sminfo' finds it");
+    } else {
+        out->fails("port", "DOWN, none is active",
+                   "a NIC without a link carries nothing, and UCX leaves it "
+                   "out",
+                   "see 'ibstat' or 'rdma link': the cable, the switch, with "
+                   "RoCE the network interface ('ip link set ... up')");
+    }
+}
+
+const char *remedy_of_open(int error)
+{
+    switch (error) {
+    case ENOMEM:
+        return "raise 'ulimit -l'";
+    case EMFILE:
+        return "raise 'ulimit -n'";
+    default:
+        return "see the rights on /dev/infiniband/uverbs*; pass "
+               "/dev/infiniband "
+               "to a container, and allow it where a cgroup decides on devices";
+    }
 }
 
 void look_at_dmabufs(const protection_domain &pd, part *out)
@@ -74,12 +100,12 @@ void look_at_nic(const tree &files, const libibverbs &verbs, ibv_device *device,
     errno = 0;
     const open_device opened(verbs, device);
     if (opened.pd() == nullptr) {
-        nic.fails("open", strerror(errno),
+        const int error = errno;
+        nic.fails("open", strerror(error),
                   (opened.context() == nullptr)
                       ? "ibv_open_device failed"
                       : "ibv_alloc_pd failed, mostly for want of locked memory",
-                  "see the rights on /dev/infiniband/uverbs*, 'ulimit -l' and "
-                  "'ulimit -n'; pass /dev/infiniband to a container");
+                  remedy_of_open(error));
     } else {
         look_at_ports(opened.context(), verbs.plug_in.connection, &nic);
         look_at_dmabufs(opened.domain(), &nic);

@@ -5,7 +5,9 @@
 #include "devices.h"
 #include "look.h"
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <uct/ib_dmabuf/cache/exports.h>
@@ -198,6 +200,24 @@ void report_verdict(const verdict &found, part *out)
     }
 }
 
+// The plug-in's last: "CAUSE. Messages ... are staged ...: REMEDY".
+std::string &warning()
+{
+    static std::string last;
+    return last;
+}
+
+void report_refusal(const std::string &warning, part *out)
+{
+    const size_t cause = warning.find(std::string(". ") + staged_otherwise);
+    const size_t remedy =
+        (cause == warning.npos) ? cause : warning.find(": ", cause);
+
+    out->fails("registration", "no", warning.substr(0, cause),
+               (remedy == warning.npos) ? "see docs/troubleshooting.md"
+                                        : warning.substr(remedy + 2));
+}
+
 void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
                 part *out)
 {
@@ -214,18 +234,20 @@ void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
                    "compute mode");
         return;
     }
+    warning() = "the GPU's memory is not exported, or the NIC does not take it";
     const registered_piece memory(pd, gpus, gpu, *piece);
     if (!memory.works()) {
-        out->fails("registration", "no",
-                   "the GPU's memory is not exported, or the NIC does not "
-                   "take it: the plug-in's warning above says which",
-                   "do what that says");
+        report_refusal(warning(), out);
         return;
     }
+    errno = 0;
     const host_pages host(pd, all_access, proof_host_size);
     if (!host.registered()) {
+        const int error = errno;
         out->fails("proof", "could not be made",
-                   "host memory cannot be registered", "raise 'ulimit -l'");
+                   std::string("host memory cannot be registered: ") +
+                       strerror(error),
+                   (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
         return;
     }
     const verdict found = prove([&] { return loopback::to_itself(pd); }, gpus,
@@ -247,6 +269,7 @@ void prove_pairs(report *out)
     }
     const libibverbs &verbs = libibverbs::get();
     const device_list all(verbs);
+    tell_warnings_to([](const char *message) { warning() = message; });
     for (pair &each : out->pairs) {
         if (each.how == state::fails) {
             continue; // it is known why

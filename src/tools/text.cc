@@ -77,6 +77,37 @@ private:
     FILE *const to_;
 };
 
+// What there is to say of pairs, once: on a machine of 8 GPUs and 8 NICs most
+// are far apart. Which they are is in the matrix.
+std::vector<part> told_together(const std::vector<pair> &pairs)
+{
+    std::vector<part> result;
+    std::vector<size_t> others;
+
+    for (const pair &each : pairs) {
+        // Two are of places, all else was asked for.
+        if ((each.about.worst() == state::ok) &&
+            (each.about.checks.size() <= 2)) {
+            continue;
+        }
+        const auto same =
+            std::ranges::find(result, each.about.checks, &part::checks);
+        if (same != result.end()) {
+            ++others[static_cast<size_t>(same - result.begin())];
+        } else {
+            result.push_back(each.about);
+            others.push_back(0);
+        }
+    }
+    for (size_t i = 0; i < result.size(); ++i) {
+        if (others[i] > 0) {
+            result[i].name +=
+                " and " + std::to_string(others[i]) + " more of these";
+        }
+    }
+    return result;
+}
+
 } // namespace
 
 void print_text(const report &all, bool coloured, FILE *to)
@@ -90,12 +121,8 @@ void print_text(const report &all, bool coloured, FILE *to)
             out.print(each);
         }
     }
-    for (const pair &each : all.pairs) {
-        // Two are of places, all else was asked for.
-        if ((each.about.worst() != state::ok) ||
-            (each.about.checks.size() > 2)) {
-            out.print(each.about);
-        }
+    for (const part &each : told_together(all.pairs)) {
+        out.print(each);
     }
     if (all.pairs.empty()) {
         fprintf(to, "No pair of a GPU and a NIC: %zu GPUs, %zu NICs.\n",

@@ -19,7 +19,8 @@ namespace {
 struct fake {
     std::string name;
     verbs_sim::platform on{};
-    bool opens = true, has_pd = true, is_up = true, is_ethernet = false;
+    bool opens = true, has_pd = true, is_ethernet = false;
+    ibv_port_state port = IBV_PORT_ACTIVE; // the second one; the first is down
     std::unique_ptr<verbs_sim::nic> sim{};
 
     ibv_context *context() const { return sim->pd().verbs_pd->context; }
@@ -58,7 +59,9 @@ void make(const std::string &text)
         } else if (word == "no-pd") {
             made.has_pd = false;
         } else if (word == "down") {
-            made.is_up = false;
+            made.port = IBV_PORT_DOWN;
+        } else if (word == "init") {
+            made.port = IBV_PORT_INIT;
         } else if (word == "ethernet") {
             made.is_ethernet = true;
         } else {
@@ -94,6 +97,7 @@ FAKE ibv_device **ibv_get_device_list(int *count)
     std::istringstream words(text == nullptr ? "" : text);
     std::string word;
 
+    nics().clear();
     while (words >> word) {
         make(word);
     }
@@ -148,9 +152,8 @@ FAKE int ibv_query_device(ibv_context *, ibv_device_attr *attr)
 FAKE int ibv_query_port(ibv_context *context, uint8_t port,
                         _compat_ibv_port_attr *attr)
 {
-    auto *out = reinterpret_cast<ibv_port_attr *>(attr);
-    out->state =
-        (of(context).is_up && (port == 2)) ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    auto *out       = reinterpret_cast<ibv_port_attr *>(attr);
+    out->state      = (port == 2) ? of(context).port : IBV_PORT_DOWN;
     out->link_layer = of(context).is_ethernet ? IBV_LINK_LAYER_ETHERNET
                                               : IBV_LINK_LAYER_INFINIBAND;
     return 0;
@@ -158,6 +161,7 @@ FAKE int ibv_query_port(ibv_context *context, uint8_t port,
 
 FAKE ibv_mr *ibv_reg_mr_iova(ibv_pd *, void *, size_t, uint64_t, int)
 {
+    errno = ENOMEM;
     return nullptr;
 }
 

@@ -56,6 +56,7 @@ machine() {
     limits unlimited 1048576
     put /proc/driver/nvidia/version \
         'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.10'
+    put /dev/nvidiactl ''
     device /sys/devices/pci0000:b0 0000:b0:01.0 0
     device "${switch%/*}" "${switch##*/}" 0
     device "$switch" 0000:b2:00.0 0

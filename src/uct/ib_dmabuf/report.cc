@@ -44,6 +44,8 @@ bool is_new(const char *cause, table &seen)
     return false;
 }
 
+std::atomic<void (*)(const char *)> warnings_reader;
+
 } // namespace
 
 text::text(const char *plain) noexcept
@@ -76,11 +78,18 @@ void warn_once(const text &cause, const text &message) noexcept
 {
     static table seen;
 
-    if (is_new(cause.c_str(), seen)) {
+    if (const auto reader = warnings_reader.load()) {
+        reader(message.c_str());
+    } else if (is_new(cause.c_str(), seen)) {
         log_warn("ib_dmabuf: %s", message.c_str());
     } else {
         log_debug("ib_dmabuf: %s", message.c_str());
     }
+}
+
+void tell_warnings_to(void (*reader)(const char *message)) noexcept
+{
+    warnings_reader = reader;
 }
 
 // These leave the warnings their table.

@@ -33,6 +33,8 @@ constexpr char staged_otherwise[] =
 // and a debug message after that. `cause` names it: the call and its error, not
 // the buffer. Thread-safe.
 void warn_once(const text &cause, const text &message) noexcept;
+// A program that shows them itself gets each of these messages instead.
+void tell_warnings_to(void (*reader)(const char *message)) noexcept;
 // The same, of what is as it should be: a line of level info, then nothing. The
 // message is what it is told by.
 void inform_once(const text &message) noexcept;

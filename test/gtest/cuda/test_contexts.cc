@@ -8,6 +8,8 @@
 #include <common/linked_ucx.h>
 #include <cstdarg>
 #include <gtest/gtest.h>
+#include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -283,6 +285,27 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
         EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
     }
     ucx.symbol<void()>("ucs_log_pop_handler")();
+}
+
+// The driver calls that a want of memory, or nothing in particular.
+TEST_F(test_contexts, export_without_a_descriptor_says_so)
+{
+    static std::string said;
+    gpu::buffer buffer(4 * mib);
+    const int lowest = dup(STDIN_FILENO);
+    rlimit before;
+    int fd = -1;
+
+    close(lowest);
+    getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit all_in_use{static_cast<rlim_t>(lowest), before.rlim_max};
+    tell_warnings_to([](const char *message) { said = message; });
+    setrlimit(RLIMIT_NOFILE, &all_in_use);
+    EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
+    setrlimit(RLIMIT_NOFILE, &before);
+    tell_warnings_to(nullptr);
+    EXPECT_NE(said.npos, said.find("no descriptor left: raise 'ulimit -n'"))
+        << said;
 }
 
 size_t free_bytes(int ordinal)

@@ -4,12 +4,30 @@
 #include "bar1.h"
 #include "vendor.h"
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
+// CUDA has no error for that.
+bool descriptors_are_out()
+{
+    const int fd      = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    const bool result = (fd < 0) && ((errno == EMFILE) || (errno == ENFILE));
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return result;
+}
+
 const char *remedy(CUresult result)
 {
+    if (descriptors_are_out()) {
+        return "there is no descriptor left: raise 'ulimit -n'";
+    }
     switch (result) {
     case CUDA_ERROR_NOT_SUPPORTED:
         return "this memory or this GPU's driver exports no dma-bufs; NVIDIA's "
