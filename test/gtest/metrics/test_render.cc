@@ -248,11 +248,16 @@ const pair_table &most_pairs()
         for (size_t j = 0; j < pair_metric_count; ++j) {
             row[static_cast<pair_metric>(j)] = UINT64_MAX;
         }
-        for (size_t j = 0; j < memory_paths; ++j) {
+        for (size_t j = 0; j < ladder_steps; ++j) {
             row[static_cast<memory_path>(j)] = UINT64_MAX;
         }
+        for (size_t j = 0; j < fallback_ways; ++j) { // and no more: sums
+            row.of(static_cast<fallback_way>(j), fallback_cause{}).bytes =
+                UINT64_MAX;
+        }
         for (size_t j = 0; j < fallback_causes; ++j) {
-            row[static_cast<fallback_cause>(j)] = UINT64_MAX;
+            row.of(fallback_way{}, static_cast<fallback_cause>(j)).operations =
+                UINT64_MAX;
         }
     }
     return all;

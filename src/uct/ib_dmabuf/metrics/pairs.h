@@ -54,13 +54,14 @@ public:
     {
         return values_[static_cast<size_t>(which)];
     }
+    // Of the ladder's steps.
     count &operator[](memory_path which)
     {
-        return bytes_[static_cast<size_t>(which)];
+        return step_bytes_[static_cast<size_t>(which)];
     }
-    count &operator[](fallback_cause which)
+    fallback_count<count> &of(fallback_way way, fallback_cause why)
     {
-        return fallbacks_[static_cast<size_t>(which)];
+        return fallbacks_[static_cast<size_t>(way)][static_cast<size_t>(why)];
     }
 
     void add_region(uint64_t length) noexcept
@@ -78,21 +79,43 @@ public:
     void add_fallback(fallback_way way, fallback_cause why,
                       uint64_t length) noexcept
     {
-        bytes_[ladder_steps + static_cast<size_t>(way)] += length;
-        ++(*this)[why];
+        ++of(way, why).operations;
+        of(way, why).bytes += length;
     }
 
     // Any bytes; no more than were copied.
     const char *nic() const { return is_named() ? nic_.data() : "others"; }
     int gpu() const { return is_named() ? gpu_ : -1; }
     const auto &values() const { return values_; }
-    const auto &bytes() const { return bytes_; }
-    const auto &fallbacks() const { return fallbacks_; }
+    // By memory_path.
+    std::array<uint64_t, memory_paths> bytes() const noexcept
+    {
+        std::array<uint64_t, memory_paths> all{};
+        auto *to = std::ranges::copy(step_bytes_, all.begin()).out;
+        for (const auto &way : fallbacks_) {
+            for (const auto &each : way) {
+                *to += each.bytes;
+            }
+            ++to;
+        }
+        return all;
+    }
+    // Operations, by fallback_cause.
+    std::array<uint64_t, fallback_causes> fallbacks() const noexcept
+    {
+        std::array<uint64_t, fallback_causes> all{};
+        for (const auto &way : fallbacks_) {
+            for (size_t why = 0; why < fallback_causes; ++why) {
+                all[why] += way[why].operations;
+            }
+        }
+        return all;
+    }
     bool counts_anything() const noexcept
     {
-        const auto counts = [](const count &each) { return each != 0; };
+        const auto counts = [](uint64_t each) { return each != 0; };
         return std::ranges::any_of(values_, counts) ||
-               std::ranges::any_of(fallbacks_, counts);
+               std::ranges::any_of(fallbacks(), counts);
     }
 
 private:
@@ -125,11 +148,13 @@ private:
         for (count &each : values_) {
             each = 0;
         }
-        for (count &each : bytes_) {
+        for (count &each : step_bytes_) {
             each = 0;
         }
-        for (count &each : fallbacks_) {
-            each = 0;
+        for (auto &way : fallbacks_) {
+            for (auto &each : way) {
+                each.operations = each.bytes = 0;
+            }
         }
         // Who names it is not in the child of a fork.
         int found = being_named;
@@ -137,11 +162,11 @@ private:
     }
 
     std::atomic<int> state_{free};
-    int gpu_ = -1;
+    int gpu_ = 0;
     std::array<char, 64> nic_{}; // IBV_SYSFS_NAME_MAX
     std::array<count, pair_metric_count> values_{};
-    std::array<count, memory_paths> bytes_{};
-    std::array<count, fallback_causes> fallbacks_{};
+    std::array<count, ladder_steps> step_bytes_{};
+    fallback_table<count> fallbacks_{};
 };
 
 // Rows keep their places for as long as the process lives, and take no memory.
@@ -169,6 +194,21 @@ public:
                 call(row);
             }
         }
+    }
+    // Of all rows.
+    fallback_counts fallbacks() const noexcept
+    {
+        fallback_counts all;
+        for (size_t way = 0; way < fallback_ways; ++way) {
+            for (size_t why = 0; why < fallback_causes; ++why) {
+                for (const pair_row &row : rows_) {
+                    const auto &each = row.fallbacks_[way][why];
+                    all[way][why].operations += each.operations;
+                    all[way][why].bytes += each.bytes;
+                }
+            }
+        }
+        return all;
     }
     // In the child of a fork.
     void clear() noexcept

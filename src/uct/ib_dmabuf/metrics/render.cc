@@ -72,7 +72,7 @@ void add_json(writer *to, const fallback_counts &all)
     to->add(", \"fallbacks\": [");
     for (size_t way = 0; way < fallback_ways; ++way) {
         for (size_t why = 0; why < fallback_causes; ++why) {
-            const fallback_count &each = all[way][why];
+            const auto &each = all[way][why];
             if (each.operations == 0) {
                 continue;
             }
@@ -180,7 +180,7 @@ public:
         end(so_far);
     }
     void add(const char *name, const char *help, const fallback_counts &all,
-             uint64_t fallback_count::*which)
+             uint64_t fallback_count<uint64_t>::*which)
     {
         head(name, "_total", "counter", help);
         for (size_t way = 0; way < fallback_ways; ++way) {
@@ -252,15 +252,16 @@ private:
     }
     template <typename Counts, typename Names>
     void add(const pair_table &all, const char *name, const char *help,
-             const Counts &(pair_row::*counts)() const, const char *label,
+             Counts (pair_row::*counts)() const noexcept, const char *label,
              const Names &names)
     {
         head(name, "_total", "counter", help);
         all.each([&](const pair_row &row) {
+            const Counts all_counts = (row.*counts)();
             for (size_t i = 0; i < names.size(); ++i) {
                 begin(name, "_total", row);
                 to_.add(",%s=\"%s\"", label, names[i]);
-                end((row.*counts)()[i]);
+                end(all_counts[i]);
             }
         });
     }
@@ -310,9 +311,9 @@ std::string_view render_prometheus(const metrics &now,
            now.registration_time);
     to.add("fallback_operations",
            "Requests to register GPU memory that went another way",
-           now.fallbacks, &fallback_count::operations);
+           now.fallbacks, &fallback_count<uint64_t>::operations);
     to.add("fallback_bytes", "Length of these requests in bytes", now.fallbacks,
-           &fallback_count::bytes);
+           &fallback_count<uint64_t>::bytes);
     if (now.pairs != nullptr) {
         to.add(*now.pairs);
     }
