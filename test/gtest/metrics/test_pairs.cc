@@ -24,7 +24,7 @@ TEST(test_pairs, each_has_a_row_for_good)
     EXPECT_NE(&first, &all.of("mlx5_0", 1));
     EXPECT_NE(&first, &all.of("mlx5_1", 0));
     EXPECT_NE(&first, &all.of("mlx5_00", 0));
-    first.add_region(1);
+    first.add_region(memory_path::standard, 1);
     all.clear();
     EXPECT_EQ(&first, &all.of("mlx5_0", 0));
     EXPECT_EQ(0u, registrations(first));
@@ -40,7 +40,7 @@ TEST(test_pairs, those_beyond_the_table_share_a_row)
     }
     EXPECT_STREQ("others", all.of("b", 0).nic());
     EXPECT_EQ(&all.of("b", 0), &all.of("c", 7));
-    all.of("b", 0).add_region(1);
+    all.of("b", 0).add_region(memory_path::standard, 1);
     all.each([&](const pair_row &row) { last = row.gpu(); });
     EXPECT_EQ(-1, last);
 }
@@ -91,7 +91,7 @@ TEST(test_pairs, threads_find_the_same_rows)
     for (int i = 0; i < threads; ++i) {
         running.emplace_back([] {
             for (int gpu = 0; gpu < pairs; ++gpu) {
-                all.of("mlx5_0", gpu).add_region(1);
+                all.of("mlx5_0", gpu).add_region(memory_path::standard, 1);
             }
         });
     }

@@ -25,6 +25,7 @@ struct registration {
     uct_mem_h original;
     uint32_t lkey, rkey;
     pid_t process;               // that made it
+    ladder_step step;            // that took it
     pair_row *pair;              // where it is counted
     size_t length;               // in bytes
     memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock

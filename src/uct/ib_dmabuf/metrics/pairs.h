@@ -54,18 +54,15 @@ public:
     {
         return values_[static_cast<size_t>(which)];
     }
-    // Of the ladder's steps.
-    count &operator[](memory_path which)
-    {
-        return step_bytes_[static_cast<size_t>(which)];
-    }
     fallback_count<count> &of(fallback_way way, fallback_cause why)
     {
         return fallbacks_[static_cast<size_t>(way)][static_cast<size_t>(why)];
     }
 
-    void add_region(uint64_t length) noexcept
+    // By a step of the ladder.
+    void add_region(memory_path step, uint64_t length) noexcept
     {
+        step_bytes_[static_cast<size_t>(step)] += length;
         ++(*this)[pair_metric::registrations];
         ++(*this)[pair_metric::regions];
         (*this)[pair_metric::registered_bytes] += length;
