@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
+#include "../fork_mutex.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <new>
-#include <pthread.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -60,8 +60,6 @@ static_assert(static_cast<size_t>(ladder_step::pcie) + 1 == ladder_steps);
 
 } // namespace
 
-std::mutex nic::mutex_;
-
 nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib,
          proofs *proven)
@@ -72,9 +70,7 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
               (proven != nullptr) ? this : nullptr),
       copies_(gpu, pd, all_access)
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] { mutex_.unlock(); });
+    keep_from_forks<mutex_>();
 }
 
 ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,

@@ -124,8 +124,7 @@ private:
     ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;
-    // Of all NICs: a fork waits for it, as nobody would unlock it in the child.
-    static std::mutex mutex_;
+    inline static std::mutex mutex_; // of all NICs, for forks
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proofs.h"
+#include "../fork_mutex.h"
 #include "../host/log.h"
 #include <chrono>
-#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -81,14 +81,10 @@ void report_slow(const proofs::path &which, const pace &slow)
 
 } // namespace
 
-std::mutex proofs::mutex_;
-
 proofs::proofs(const node_file *node, bool trusts_node)
     : node_(node), trusts_node_(trusts_node)
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] { mutex_.unlock(); });
+    keep_from_forks<mutex_>();
 }
 
 // Nothing to wait for if somebody else is at it: he holds none of our locks,
