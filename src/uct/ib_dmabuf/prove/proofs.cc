@@ -2,6 +2,7 @@
 #include "proofs.h"
 #include "../fork_mutex.h"
 #include "../host/log.h"
+#include <array>
 #include <chrono>
 #include <thread>
 #include <unistd.h>
@@ -14,15 +15,10 @@ using std::chrono::microseconds;
 
 const char *name_of(ladder_step step)
 {
-    switch (step) {
-    case ladder_step::data_direct:
-        return "Data Direct";
-    case ladder_step::standard:
-        return "dma-buf";
-    case ladder_step::pcie:
-        return "dma-buf in PCIe mapping";
-    }
-    return "";
+    static constexpr std::array<const char *, 3> names{
+        "Data Direct", "dma-buf", "dma-buf in PCIe mapping"};
+
+    return names[static_cast<size_t>(step)];
 }
 
 void report(const proofs::path &which, const verdict &result, microseconds took)

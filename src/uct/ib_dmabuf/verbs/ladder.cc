@@ -244,13 +244,14 @@ text ladder::describe(const request &what, const outcome &failed) const
 void ladder::report_chosen(int gpu, const outcome &first,
                            const outcome &chosen) const
 {
-    const char *how = "ibv_reg_dmabuf_mr in standard mapping";
-    text why("");
+    static constexpr std::array<const char *, 3> how{
+        "mlx5dv_reg_dmabuf_mr over Data Direct",
+        "ibv_reg_dmabuf_mr in standard mapping",
+        "ibv_reg_dmabuf_mr in PCIe mapping"};
+    text why;
 
-    if (chosen.step == ladder_step::data_direct) {
-        how = "mlx5dv_reg_dmabuf_mr over Data Direct";
-    } else if (chosen.step == ladder_step::pcie) {
-        how = "ibv_reg_dmabuf_mr in PCIe mapping";
+    if (!log_is_on(log_level::info)) {
+        return;
     }
     if (first.refuted) {
         why = ", as what it tried before does not carry what is sent";
@@ -260,7 +261,8 @@ void ladder::report_chosen(int gpu, const outcome &first,
                                         : describe_error(first.error).c_str());
     }
     inform_once(format("%s and GPU %d: registered by %s%s; %s",
-                       pd_.device_name(), gpu, how, why.c_str(),
+                       pd_.device_name(), gpu,
+                       how[static_cast<size_t>(chosen.step)], why.c_str(),
                        chosen.proven       ? "bytes were seen to arrive"
                        : judge_ != nullptr ? "not known whether bytes arrive"
                                            : "trusted that bytes arrive"));
