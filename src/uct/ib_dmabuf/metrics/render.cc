@@ -29,14 +29,14 @@ public:
         length_ += static_cast<size_t>(wanted);
     }
 
-    // In a label: UTF-8, of which we know ASCII only.
-    void add_label(const char *value) noexcept
+    // In quotes: UTF-8, of which we know ASCII only.
+    void add_text(const char *value, const char *newline) noexcept
     {
         for (; *value != '\0'; ++value) {
             if ((*value == '\\') || (*value == '"')) {
                 add("\\%c", *value);
             } else if (*value == '\n') {
-                add("\\n");
+                add("%s", newline);
             } else {
                 add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
             }
@@ -90,13 +90,7 @@ void add_json(writer *to, const fallback_counts &all)
 void add_json_text(writer *to, const char *name, const char *value)
 {
     to->add("\"%s\": \"", name);
-    for (; *value != '\0'; ++value) {
-        if ((*value == '\\') || (*value == '"')) {
-            to->add("\\%c", *value);
-        } else {
-            to->add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
-        }
-    }
+    to->add_text(value, "?");
     to->add("\"");
 }
 
@@ -234,14 +228,14 @@ private:
     {
         to_.add("ucx_ib_dmabuf_%s%s{pid=\"%lld\",program=\"", name, ending,
                 static_cast<long long>(whose_.pid));
-        to_.add_label(whose_.program);
+        to_.add_text(whose_.program, "\\n");
         to_.add("\"");
     }
     void begin(const char *name, const char *ending, const pair_row &row)
     {
         begin(name, ending);
         to_.add(",nic=\"");
-        to_.add_label(row.nic());
+        to_.add_text(row.nic(), "\\n");
         to_.add("\",gpu=\"%d\"", row.gpu());
     }
     static std::array<char, 64> pair_name(const char *name)
