@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <sched.h>
 
 namespace ucx_ib_dmabuf {
@@ -52,17 +53,18 @@ public:
 
     count &operator[](pair_metric which)
     {
-        return values_[static_cast<size_t>(which)];
+        return counts_.values[static_cast<size_t>(which)];
     }
     fallback_count<count> &of(fallback_way way, fallback_cause why)
     {
-        return fallbacks_[static_cast<size_t>(way)][static_cast<size_t>(why)];
+        return counts_
+            .fallbacks[static_cast<size_t>(way)][static_cast<size_t>(why)];
     }
 
     // By a step of the ladder.
     void add_region(memory_path step, uint64_t length) noexcept
     {
-        step_bytes_[static_cast<size_t>(step)] += length;
+        counts_.step_bytes[static_cast<size_t>(step)] += length;
         ++(*this)[pair_metric::registrations];
         ++(*this)[pair_metric::regions];
         (*this)[pair_metric::registered_bytes] += length;
@@ -83,13 +85,13 @@ public:
     // Any bytes; no more than were copied.
     const char *nic() const { return is_named() ? nic_.data() : "others"; }
     int gpu() const { return is_named() ? gpu_ : -1; }
-    const auto &values() const { return values_; }
+    const auto &values() const { return counts_.values; }
     // By memory_path.
     std::array<uint64_t, memory_paths> bytes() const noexcept
     {
         std::array<uint64_t, memory_paths> all{};
-        auto *to = std::ranges::copy(step_bytes_, all.begin()).out;
-        for (const auto &way : fallbacks_) {
+        auto *to = std::ranges::copy(counts_.step_bytes, all.begin()).out;
+        for (const auto &way : counts_.fallbacks) {
             for (const auto &each : way) {
                 *to += each.bytes;
             }
@@ -101,7 +103,7 @@ public:
     std::array<uint64_t, fallback_causes> fallbacks() const noexcept
     {
         std::array<uint64_t, fallback_causes> all{};
-        for (const auto &way : fallbacks_) {
+        for (const auto &way : counts_.fallbacks) {
             for (size_t why = 0; why < fallback_causes; ++why) {
                 all[why] += way[why].operations;
             }
@@ -111,13 +113,18 @@ public:
     bool counts_anything() const noexcept
     {
         const auto counts = [](uint64_t each) { return each != 0; };
-        return std::ranges::any_of(values_, counts) ||
+        return std::ranges::any_of(counts_.values, counts) ||
                std::ranges::any_of(fallbacks(), counts);
     }
 
 private:
     friend class pair_table;
     enum : int { free, being_named, named };
+    struct numbers {
+        std::array<count, pair_metric_count> values{};
+        std::array<count, ladder_steps> step_bytes{};
+        fallback_table<count> fallbacks{};
+    };
 
     bool is_named() const { return state_ == named; }
     bool is(const char *nic, int gpu) const noexcept
@@ -142,17 +149,7 @@ private:
     }
     void clear() noexcept
     {
-        for (count &each : values_) {
-            each = 0;
-        }
-        for (count &each : step_bytes_) {
-            each = 0;
-        }
-        for (auto &way : fallbacks_) {
-            for (auto &each : way) {
-                each.operations = each.bytes = 0;
-            }
-        }
+        new (&counts_) numbers;
         // Who names it is not in the child of a fork.
         int found = being_named;
         state_.compare_exchange_strong(found, free);
@@ -161,9 +158,7 @@ private:
     std::atomic<int> state_{free};
     int gpu_ = 0;
     std::array<char, 64> nic_{}; // IBV_SYSFS_NAME_MAX
-    std::array<count, pair_metric_count> values_{};
-    std::array<count, ladder_steps> step_bytes_{};
-    fallback_table<count> fallbacks_{};
+    numbers counts_{};
 };
 
 // Rows keep their places for as long as the process lives, and take no memory.
@@ -199,7 +194,7 @@ public:
         for (size_t way = 0; way < fallback_ways; ++way) {
             for (size_t why = 0; why < fallback_causes; ++why) {
                 for (const pair_row &row : rows_) {
-                    const auto &each = row.fallbacks_[way][why];
+                    const auto &each = row.counts_.fallbacks[way][why];
                     all[way][why].operations += each.operations;
                     all[way][why].bytes += each.bytes;
                 }

@@ -142,10 +142,8 @@ public:
 
     void add(const metric_info &what, uint64_t value)
     {
-        const bool counts  = what.kind == metric_kind::counter;
-        const char *ending = counts ? "_total" : "";
+        const char *ending = head(what.name, what.kind, what.help);
 
-        head(what.name, ending, counts ? "counter" : "gauge", what.help);
         begin(what.name, ending);
         end(value);
     }
@@ -196,10 +194,8 @@ public:
             return; // nor heads
         }
         for (const pair_metric_info &each : all_pair_metrics) {
-            const bool counts               = each.kind == metric_kind::counter;
-            const char *ending              = counts ? "_total" : "";
             const std::array<char, 64> name = pair_name(each.name);
-            head(name.data(), ending, counts ? "counter" : "gauge", each.help);
+            const char *ending = head(name.data(), each.kind, each.help);
             all.each([&](const pair_row &row) {
                 begin(name.data(), ending, row);
                 end(row.values()[static_cast<size_t>(each.id)]);
@@ -223,6 +219,15 @@ private:
     {
         to_.add("# HELP ucx_ib_dmabuf_%s%s %s.\n", name, ending, help);
         to_.add("# TYPE ucx_ib_dmabuf_%s%s %s\n", name, ending, type);
+    }
+    // What its name ends with.
+    const char *head(const char *name, metric_kind kind, const char *help)
+    {
+        const bool counts  = kind == metric_kind::counter;
+        const char *ending = counts ? "_total" : "";
+
+        head(name, ending, counts ? "counter" : "gauge", help);
+        return ending;
     }
     void begin(const char *name, const char *ending)
     {
