@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <uct/ib_dmabuf/prove/path_facts.h>
 
 namespace ucx_ib_dmabuf::info {
 
@@ -19,11 +20,7 @@ bool tree::has(std::string_view path) const
 
 std::string tree::first_line(std::string_view path) const
 {
-    std::ifstream in(at(path));
-    std::string line;
-
-    std::getline(in, line);
-    return line;
+    return ucx_ib_dmabuf::first_line(at(path));
 }
 
 std::string tree::all_of(std::string_view path) const

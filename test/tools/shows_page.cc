@@ -50,10 +50,8 @@ void count_pairs()
     pair_row &small = process_pairs.of("mlx5_0", 0);
     pair_row &large = process_pairs.of("mlx5_bond_0", 11);
 
-    small.add_region(1 << 20);
-    small[memory_path::standard] += 1 << 20;
-    large.add_region(4 << 20);
-    large[memory_path::data_direct] += 4 << 20;
+    small.add_region(memory_path::standard, 1 << 20);
+    large.add_region(memory_path::data_direct, 4 << 20);
     large.add_fallback(fallback_way::staged, fallback_cause::no_room, 8);
 }
 

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libib_dmabuf_report.la
 libib_dmabuf_report_la_SOURCES = \
     src/uct/ib_dmabuf/dmabuf.h \
+    src/uct/ib_dmabuf/fork_mutex.h \
     src/uct/ib_dmabuf/gpu.h \
     src/uct/ib_dmabuf/report.cc \
     src/uct/ib_dmabuf/report.h

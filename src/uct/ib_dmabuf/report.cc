@@ -97,7 +97,7 @@ void inform_once(const text &message) noexcept
 {
     static table seen;
 
-    if (log_is_on(log_level::info) && is_new(message.c_str(), seen)) {
+    if (is_new(message.c_str(), seen)) {
         log_info("ib_dmabuf: %s", message.c_str());
     }
 }

@@ -36,7 +36,7 @@ void warn_once(const text &cause, const text &message) noexcept;
 // A program that shows them itself gets each of these messages instead.
 void tell_warnings_to(void (*reader)(const char *message)) noexcept;
 // The same, of what is as it should be: a line of level info, then nothing. The
-// message is what it is told by.
+// message is what it is told by. To be called where that level is on.
 void inform_once(const text &message) noexcept;
 
 } // namespace ucx_ib_dmabuf

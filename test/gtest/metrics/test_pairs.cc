@@ -24,7 +24,7 @@ TEST(test_pairs, each_has_a_row_for_good)
     EXPECT_NE(&first, &all.of("mlx5_0", 1));
     EXPECT_NE(&first, &all.of("mlx5_1", 0));
     EXPECT_NE(&first, &all.of("mlx5_00", 0));
-    first.add_region(1);
+    first.add_region(memory_path::standard, 1);
     all.clear();
     EXPECT_EQ(&first, &all.of("mlx5_0", 0));
     EXPECT_EQ(0u, registrations(first));
@@ -40,9 +40,34 @@ TEST(test_pairs, those_beyond_the_table_share_a_row)
     }
     EXPECT_STREQ("others", all.of("b", 0).nic());
     EXPECT_EQ(&all.of("b", 0), &all.of("c", 7));
-    all.of("b", 0).add_region(1);
+    all.of("b", 0).add_region(memory_path::standard, 1);
     all.each([&](const pair_row &row) { last = row.gpu(); });
     EXPECT_EQ(-1, last);
+}
+
+// Whoever they are of, also where there is no row left.
+TEST(test_pairs, fallbacks_are_summed)
+{
+    constexpr auto staged  = fallback_way::staged;
+    constexpr auto no_room = fallback_cause::no_room;
+    pair_table all;
+
+    for (int gpu = -1; gpu < int{pair_table::max_pairs} + 1; ++gpu) {
+        all.of("a", gpu).add_fallback(staged, no_room, 10);
+    }
+    all.of("a", 0).add_fallback(staged, fallback_cause::busy, 1);
+    all.of("a", 0).add_fallback(fallback_way::error, no_room, 2);
+    const auto of_staged = all.fallbacks()[static_cast<size_t>(staged)];
+    const auto &sum      = of_staged[static_cast<size_t>(no_room)];
+    EXPECT_EQ(pair_table::max_pairs + 2, sum.operations);
+    EXPECT_EQ(10 * (pair_table::max_pairs + 2), sum.bytes);
+    const pair_row &row = all.of("a", 0);
+    EXPECT_EQ(11u, row.bytes()[static_cast<size_t>(memory_path::staged)]);
+    EXPECT_EQ(2u, row.bytes()[static_cast<size_t>(memory_path::error)]);
+    EXPECT_EQ(2u, row.fallbacks()[static_cast<size_t>(no_room)]);
+    all.clear();
+    EXPECT_EQ(0u, all.fallbacks()[static_cast<size_t>(staged)][0].operations);
+    EXPECT_FALSE(row.counts_anything());
 }
 
 TEST(test_pairs, a_long_name_is_cut_off)
@@ -66,7 +91,7 @@ TEST(test_pairs, threads_find_the_same_rows)
     for (int i = 0; i < threads; ++i) {
         running.emplace_back([] {
             for (int gpu = 0; gpu < pairs; ++gpu) {
-                all.of("mlx5_0", gpu).add_region(1);
+                all.of("mlx5_0", gpu).add_region(memory_path::standard, 1);
             }
         });
     }

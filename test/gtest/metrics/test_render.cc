@@ -136,10 +136,9 @@ const pair_table &two_pairs()
 {
     static pair_table all;
     all.clear();
-    all.of("mlx5_0", 1).add_region(4096);
-    all.of("mlx5_0", 1).add_region(8192);
+    all.of("mlx5_0", 1).add_region(memory_path::standard, 4096);
+    all.of("mlx5_0", 1).add_region(memory_path::standard, 8192);
     all.of("mlx5_0", 1).end_region(8192);
-    all.of("mlx5_0", 1)[memory_path::standard] += 12288;
     all.of("mlx5_1", -1)
         .add_fallback(fallback_way::staged, fallback_cause::no_room, 100);
     all.of("mlx5_2", 0); // which has counted nothing
@@ -245,14 +244,19 @@ const pair_table &most_pairs()
 
     for (int i = 0; i <= int{pair_table::max_pairs}; ++i) {
         pair_row &row = all.of(std::string(63, '"').c_str(), INT_MIN + i);
+        for (size_t j = 0; j < ladder_steps; ++j) {
+            row.add_region(static_cast<memory_path>(j), UINT64_MAX);
+        }
         for (size_t j = 0; j < pair_metric_count; ++j) {
             row[static_cast<pair_metric>(j)] = UINT64_MAX;
         }
-        for (size_t j = 0; j < memory_paths; ++j) {
-            row[static_cast<memory_path>(j)] = UINT64_MAX;
+        for (size_t j = 0; j < fallback_ways; ++j) { // and no more: sums
+            row.of(static_cast<fallback_way>(j), fallback_cause{}).bytes =
+                UINT64_MAX;
         }
         for (size_t j = 0; j < fallback_causes; ++j) {
-            row[static_cast<fallback_cause>(j)] = UINT64_MAX;
+            row.of(fallback_way{}, static_cast<fallback_cause>(j)).operations =
+                UINT64_MAX;
         }
     }
     return all;

@@ -3,6 +3,7 @@
 // Completions are the transports' business; a memory domain sees none. What
 // they tell is that an endpoint has failed, to the handler that UCP gives when
 // it opens an interface. Ours stands before that one.
+#include "../fork_mutex.h"
 #include "abi.h"
 #include "host.h"
 #include <array>
@@ -10,7 +11,6 @@
 #include <cstring>
 #include <mutex>
 #include <new>
-#include <pthread.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -25,7 +25,6 @@ struct watched_transport {
     iface_open_function *open; // its own
 };
 
-// A fork waits for it, as nobody would unlock it in the child.
 std::mutex mutex;
 std::array<watched_transport, 64> transports;
 size_t transport_count;
@@ -140,8 +139,7 @@ void replace_open(const uct_component_t *component, transport *tl)
 // interfaces are opened in domains. The list is read with care, see check().
 void host::watch_failures() const
 {
-    [[maybe_unused]] static const int once = pthread_atfork(
-        [] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+    keep_from_forks<mutex>();
     const auto *const head = reinterpret_cast<const ucs_list_link_t *>(
         reinterpret_cast<char *>(component_) + abi_->transports.list);
     ucs_list_link_t link{};

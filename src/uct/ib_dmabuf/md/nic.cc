@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
+#include "../fork_mutex.h"
 #include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <new>
-#include <pthread.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -55,9 +55,10 @@ protection_domain pd_for_ladder(const protection_domain &pd, bool by_uct_ib)
     return by_uct_ib ? protection_domain{pd.verbs_pd, pd.verbs, {}} : pd;
 }
 
-} // namespace
+// The first paths are the ladder's steps.
+static_assert(static_cast<size_t>(ladder_step::pcie) + 1 == ladder_steps);
 
-std::mutex nic::mutex_;
+} // namespace
 
 nic::nic(const protection_domain &pd, const keys_layout &layout,
          bool relaxed_order, gpu_vendor &gpu, const original_domain *by_uct_ib,
@@ -69,16 +70,14 @@ nic::nic(const protection_domain &pd, const keys_layout &layout,
               (proven != nullptr) ? this : nullptr),
       copies_(gpu, pd, all_access)
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] { mutex_.unlock(); });
+    keep_from_forks<mutex_>();
 }
 
 ucs_status_t nic::reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
                             size_t length, registration *made)
 {
-    const ucs_status_t status =
-        ladder_.reg(memory, gpu, address, length, access_, &made->mr);
+    const ucs_status_t status = ladder_.reg(memory, gpu, address, length,
+                                            access_, &made->mr, &made->step);
 
     if (status == UCS_OK) {
         made->lkey = made->mr->lkey;
@@ -92,8 +91,8 @@ ucs_status_t nic::reg_by_uct_ib(dmabuf_source &memory, int gpu,
                                 registration *made)
 {
     uct_ib_registration by(*by_uct_ib_, gpu_.memory_type());
-    const ucs_status_t status =
-        ladder_.reg(memory, gpu, address, length, by, &made->original);
+    const ucs_status_t status = ladder_.reg(memory, gpu, address, length, by,
+                                            &made->original, &made->step);
 
     if (status == UCS_OK) {
         const handle_keys &theirs = *handle_keys::of(made->original);
@@ -137,7 +136,7 @@ ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
         ++pair[pair_metric::failures];
         return UCS_ERR_NO_MEMORY;
     }
-    pair.add_region(length);
+    pair.add_region(static_cast<memory_path>(made.step), length);
     *handle = std::bit_cast<void *>(keys{made.lkey, made.rkey});
     return UCS_OK;
 }

@@ -25,6 +25,7 @@ struct registration {
     uct_mem_h original;
     uint32_t lkey, rkey;
     pid_t process;               // that made it
+    ladder_step step;            // that took it
     pair_row *pair;              // where it is counted
     size_t length;               // in bytes
     memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock
@@ -123,8 +124,7 @@ private:
     ladder ladder_;
     staging_pool copies_;
     std::mutex packing_;
-    // Of all NICs: a fork waits for it, as nobody would unlock it in the child.
-    static std::mutex mutex_;
+    inline static std::mutex mutex_; // of all NICs, for forks
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };
 

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "open_nics.h"
+#include "../fork_mutex.h"
 #include "nic.h"
 #include <cstring>
 #include <new>
-#include <pthread.h>
 
 namespace ucx_ib_dmabuf {
 
-std::mutex open_nics::mutex_;
-
 open_nics::open_nics(cache &all) : cache_(all)
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] { mutex_.unlock(); });
+    keep_from_forks<mutex_>();
 }
 
 cache::nic_id open_nics::attach(nic &device)

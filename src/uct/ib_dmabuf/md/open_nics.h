@@ -29,7 +29,7 @@ private:
     std::optional<cache::nic_id> next(const char *device,
                                       std::optional<cache::nic_id> after) const;
 
-    static std::mutex mutex_; // of all, for forks
+    inline static std::mutex mutex_; // of all, for forks
     cache &cache_;
     std::map<cache::nic_id, const nic *> all_;
 };

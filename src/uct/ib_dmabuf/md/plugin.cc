@@ -217,13 +217,6 @@ void plugin::doubt(const char *device) noexcept
     nics_.drop(device);
 }
 
-void plugin::count_fallback(const char *nic, int gpu, fallback_way way,
-                            fallback_cause why, size_t bytes)
-{
-    fallbacks_.add(way, why, bytes);
-    process_pairs.of(nic, gpu).add_fallback(way, why, bytes);
-}
-
 void plugin::count_atomic()
 {
     atomics_.fetch_add(1, std::memory_order_relaxed);
@@ -233,7 +226,6 @@ void plugin::count_atomic()
 void plugin::count_anew() noexcept
 {
     atomics_ = 0;
-    fallbacks_.clear();
     process_pairs.clear();
     export_times.clear();
     registration_times.clear();
@@ -270,8 +262,8 @@ metrics plugin::counters() const noexcept
     all[metric::failures]        = now.failures;
     all.export_time              = export_times.read();
     all.registration_time        = registration_times.read();
-    all.fallbacks                = fallbacks_.read();
-    for (const fallback_count &each :
+    all.fallbacks                = process_pairs.fallbacks();
+    for (const auto &each :
          all.fallbacks[static_cast<size_t>(fallback_way::staged)]) {
         all[metric::staged_operations] += each.operations;
         all[metric::staged_bytes] += each.bytes;

@@ -45,9 +45,6 @@ public:
     // and nothing that any context has registered with it is used again.
     void doubt(const char *device) noexcept;
 
-    // `gpu`: -1 where it is not known.
-    void count_fallback(const char *nic, int gpu, fallback_way way,
-                        fallback_cause why, size_t bytes);
     void count_atomic();
 
     // What this process has counted. Needs no memory.
@@ -71,7 +68,6 @@ private:
     trials trials_;
     const node_file node_;
     proofs proofs_;
-    fallbacks fallbacks_;
     std::atomic<uint64_t> atomics_{0};
     hooks_gap hooks_gap_;
 };

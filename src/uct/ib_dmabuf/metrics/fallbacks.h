@@ -3,7 +3,6 @@
 #define UCX_IB_DMABUF_METRICS_FALLBACKS_H_
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,48 +35,16 @@ inline constexpr std::array<const char *, fallback_ways> fallback_way_names{
 inline constexpr std::array<const char *, fallback_causes> fallback_cause_names{
     "unsupported", "no_room", "busy", "other"};
 
+template <typename Number>
 struct fallback_count {
-    uint64_t operations = 0, bytes = 0;
+    Number operations{0}, bytes{0};
 };
-using fallback_counts =
-    std::array<std::array<fallback_count, fallback_causes>, fallback_ways>;
-
-// Without a lock.
-class fallbacks {
-public:
-    void add(fallback_way way, fallback_cause why, uint64_t bytes) noexcept
-    {
-        slot &here = all_[static_cast<size_t>(way)][static_cast<size_t>(why)];
-        here.operations.fetch_add(1, std::memory_order_relaxed);
-        here.bytes.fetch_add(bytes, std::memory_order_relaxed);
-    }
-    fallback_counts read() const noexcept
-    {
-        fallback_counts now;
-        for (size_t way = 0; way < fallback_ways; ++way) {
-            for (size_t why = 0; why < fallback_causes; ++why) {
-                now[way][why] = {
-                    all_[way][why].operations.load(std::memory_order_relaxed),
-                    all_[way][why].bytes.load(std::memory_order_relaxed)};
-            }
-        }
-        return now;
-    }
-    void clear() noexcept
-    {
-        for (auto &way : all_) {
-            for (slot &each : way) {
-                each.operations = each.bytes = 0;
-            }
-        }
-    }
-
-private:
-    struct slot {
-        std::atomic<uint64_t> operations{0}, bytes{0};
-    };
-    std::array<std::array<slot, fallback_causes>, fallback_ways> all_{};
-};
+// By way and cause.
+template <typename Number>
+using fallback_table =
+    std::array<std::array<fallback_count<Number>, fallback_causes>,
+               fallback_ways>;
+using fallback_counts = fallback_table<uint64_t>;
 
 } // namespace ucx_ib_dmabuf
 

@@ -43,24 +43,21 @@ enum class metric_kind : uint8_t {
     gauge,   // now
 };
 
-struct metric_info {
-    metric id;
-    const char *name; // in JSON; see metrics/render.h for Prometheus' names
+template <typename Metric>
+struct info_of {
+    Metric id;
+    const char *name; // in JSON; see metrics/render.h for Prometheus' names,
+                      // of which a pair's begins with "pair_"
     metric_kind kind;
     const char *unit; // "bytes", or what is counted
     const char *help; // a line
 };
 
+using metric_info      = info_of<metric>;
+using pair_metric_info = info_of<pair_metric>;
+
 // In the order of metric.
 extern const std::array<metric_info, metric_count> all_metrics;
-
-struct pair_metric_info {
-    pair_metric id;
-    const char *name; // in JSON; Prometheus' begins with "pair_"
-    metric_kind kind;
-    const char *unit;
-    const char *help;
-};
 
 // In the order of pair_metric.
 extern const std::array<pair_metric_info, pair_metric_count> all_pair_metrics;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <sched.h>
 
 namespace ucx_ib_dmabuf {
@@ -52,19 +53,18 @@ public:
 
     count &operator[](pair_metric which)
     {
-        return values_[static_cast<size_t>(which)];
+        return counts_.values[static_cast<size_t>(which)];
     }
-    count &operator[](memory_path which)
+    fallback_count<count> &of(fallback_way way, fallback_cause why)
     {
-        return bytes_[static_cast<size_t>(which)];
-    }
-    count &operator[](fallback_cause which)
-    {
-        return fallbacks_[static_cast<size_t>(which)];
+        return counts_
+            .fallbacks[static_cast<size_t>(way)][static_cast<size_t>(why)];
     }
 
-    void add_region(uint64_t length) noexcept
+    // By a step of the ladder.
+    void add_region(memory_path step, uint64_t length) noexcept
     {
+        counts_.step_bytes[static_cast<size_t>(step)] += length;
         ++(*this)[pair_metric::registrations];
         ++(*this)[pair_metric::regions];
         (*this)[pair_metric::registered_bytes] += length;
@@ -78,26 +78,53 @@ public:
     void add_fallback(fallback_way way, fallback_cause why,
                       uint64_t length) noexcept
     {
-        bytes_[ladder_steps + static_cast<size_t>(way)] += length;
-        ++(*this)[why];
+        ++of(way, why).operations;
+        of(way, why).bytes += length;
     }
 
     // Any bytes; no more than were copied.
     const char *nic() const { return is_named() ? nic_.data() : "others"; }
     int gpu() const { return is_named() ? gpu_ : -1; }
-    const auto &values() const { return values_; }
-    const auto &bytes() const { return bytes_; }
-    const auto &fallbacks() const { return fallbacks_; }
+    const auto &values() const { return counts_.values; }
+    // By memory_path.
+    std::array<uint64_t, memory_paths> bytes() const noexcept
+    {
+        std::array<uint64_t, memory_paths> all{};
+        auto *to = std::ranges::copy(counts_.step_bytes, all.begin()).out;
+        for (const auto &way : counts_.fallbacks) {
+            for (const auto &each : way) {
+                *to += each.bytes;
+            }
+            ++to;
+        }
+        return all;
+    }
+    // Operations, by fallback_cause.
+    std::array<uint64_t, fallback_causes> fallbacks() const noexcept
+    {
+        std::array<uint64_t, fallback_causes> all{};
+        for (const auto &way : counts_.fallbacks) {
+            for (size_t why = 0; why < fallback_causes; ++why) {
+                all[why] += way[why].operations;
+            }
+        }
+        return all;
+    }
     bool counts_anything() const noexcept
     {
-        const auto counts = [](const count &each) { return each != 0; };
-        return std::ranges::any_of(values_, counts) ||
-               std::ranges::any_of(fallbacks_, counts);
+        const auto counts = [](uint64_t each) { return each != 0; };
+        return std::ranges::any_of(counts_.values, counts) ||
+               std::ranges::any_of(fallbacks(), counts);
     }
 
 private:
     friend class pair_table;
     enum : int { free, being_named, named };
+    struct numbers {
+        std::array<count, pair_metric_count> values{};
+        std::array<count, ladder_steps> step_bytes{};
+        fallback_table<count> fallbacks{};
+    };
 
     bool is_named() const { return state_ == named; }
     bool is(const char *nic, int gpu) const noexcept
@@ -122,26 +149,16 @@ private:
     }
     void clear() noexcept
     {
-        for (count &each : values_) {
-            each = 0;
-        }
-        for (count &each : bytes_) {
-            each = 0;
-        }
-        for (count &each : fallbacks_) {
-            each = 0;
-        }
+        new (&counts_) numbers;
         // Who names it is not in the child of a fork.
         int found = being_named;
         state_.compare_exchange_strong(found, free);
     }
 
     std::atomic<int> state_{free};
-    int gpu_ = -1;
+    int gpu_ = 0;
     std::array<char, 64> nic_{}; // IBV_SYSFS_NAME_MAX
-    std::array<count, pair_metric_count> values_{};
-    std::array<count, memory_paths> bytes_{};
-    std::array<count, fallback_causes> fallbacks_{};
+    numbers counts_{};
 };
 
 // Rows keep their places for as long as the process lives, and take no memory.
@@ -169,6 +186,21 @@ public:
                 call(row);
             }
         }
+    }
+    // Of all rows.
+    fallback_counts fallbacks() const noexcept
+    {
+        fallback_counts all;
+        for (size_t way = 0; way < fallback_ways; ++way) {
+            for (size_t why = 0; why < fallback_causes; ++why) {
+                for (const pair_row &row : rows_) {
+                    const auto &each = row.counts_.fallbacks[way][why];
+                    all[way][why].operations += each.operations;
+                    all[way][why].bytes += each.bytes;
+                }
+            }
+        }
+        return all;
     }
     // In the child of a fork.
     void clear() noexcept

@@ -29,14 +29,14 @@ public:
         length_ += static_cast<size_t>(wanted);
     }
 
-    // In a label: UTF-8, of which we know ASCII only.
-    void add_label(const char *value) noexcept
+    // In quotes: UTF-8, of which we know ASCII only.
+    void add_text(const char *value, const char *newline) noexcept
     {
         for (; *value != '\0'; ++value) {
             if ((*value == '\\') || (*value == '"')) {
                 add("\\%c", *value);
             } else if (*value == '\n') {
-                add("\\n");
+                add("%s", newline);
             } else {
                 add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
             }
@@ -72,7 +72,7 @@ void add_json(writer *to, const fallback_counts &all)
     to->add(", \"fallbacks\": [");
     for (size_t way = 0; way < fallback_ways; ++way) {
         for (size_t why = 0; why < fallback_causes; ++why) {
-            const fallback_count &each = all[way][why];
+            const auto &each = all[way][why];
             if (each.operations == 0) {
                 continue;
             }
@@ -90,13 +90,7 @@ void add_json(writer *to, const fallback_counts &all)
 void add_json_text(writer *to, const char *name, const char *value)
 {
     to->add("\"%s\": \"", name);
-    for (; *value != '\0'; ++value) {
-        if ((*value == '\\') || (*value == '"')) {
-            to->add("\\%c", *value);
-        } else {
-            to->add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
-        }
-    }
+    to->add_text(value, "?");
     to->add("\"");
 }
 
@@ -148,10 +142,8 @@ public:
 
     void add(const metric_info &what, uint64_t value)
     {
-        const bool counts  = what.kind == metric_kind::counter;
-        const char *ending = counts ? "_total" : "";
+        const char *ending = head(what.name, what.kind, what.help);
 
-        head(what.name, ending, counts ? "counter" : "gauge", what.help);
         begin(what.name, ending);
         end(value);
     }
@@ -180,7 +172,7 @@ public:
         end(so_far);
     }
     void add(const char *name, const char *help, const fallback_counts &all,
-             uint64_t fallback_count::*which)
+             uint64_t fallback_count<uint64_t>::*which)
     {
         head(name, "_total", "counter", help);
         for (size_t way = 0; way < fallback_ways; ++way) {
@@ -202,10 +194,8 @@ public:
             return; // nor heads
         }
         for (const pair_metric_info &each : all_pair_metrics) {
-            const bool counts               = each.kind == metric_kind::counter;
-            const char *ending              = counts ? "_total" : "";
             const std::array<char, 64> name = pair_name(each.name);
-            head(name.data(), ending, counts ? "counter" : "gauge", each.help);
+            const char *ending = head(name.data(), each.kind, each.help);
             all.each([&](const pair_row &row) {
                 begin(name.data(), ending, row);
                 end(row.values()[static_cast<size_t>(each.id)]);
@@ -230,18 +220,27 @@ private:
         to_.add("# HELP ucx_ib_dmabuf_%s%s %s.\n", name, ending, help);
         to_.add("# TYPE ucx_ib_dmabuf_%s%s %s\n", name, ending, type);
     }
+    // What its name ends with.
+    const char *head(const char *name, metric_kind kind, const char *help)
+    {
+        const bool counts  = kind == metric_kind::counter;
+        const char *ending = counts ? "_total" : "";
+
+        head(name, ending, counts ? "counter" : "gauge", help);
+        return ending;
+    }
     void begin(const char *name, const char *ending)
     {
         to_.add("ucx_ib_dmabuf_%s%s{pid=\"%lld\",program=\"", name, ending,
                 static_cast<long long>(whose_.pid));
-        to_.add_label(whose_.program);
+        to_.add_text(whose_.program, "\\n");
         to_.add("\"");
     }
     void begin(const char *name, const char *ending, const pair_row &row)
     {
         begin(name, ending);
         to_.add(",nic=\"");
-        to_.add_label(row.nic());
+        to_.add_text(row.nic(), "\\n");
         to_.add("\",gpu=\"%d\"", row.gpu());
     }
     static std::array<char, 64> pair_name(const char *name)
@@ -252,15 +251,16 @@ private:
     }
     template <typename Counts, typename Names>
     void add(const pair_table &all, const char *name, const char *help,
-             const Counts &(pair_row::*counts)() const, const char *label,
+             Counts (pair_row::*counts)() const noexcept, const char *label,
              const Names &names)
     {
         head(name, "_total", "counter", help);
         all.each([&](const pair_row &row) {
+            const Counts all_counts = (row.*counts)();
             for (size_t i = 0; i < names.size(); ++i) {
                 begin(name, "_total", row);
                 to_.add(",%s=\"%s\"", label, names[i]);
-                end((row.*counts)()[i]);
+                end(all_counts[i]);
             }
         });
     }
@@ -310,9 +310,9 @@ std::string_view render_prometheus(const metrics &now,
            now.registration_time);
     to.add("fallback_operations",
            "Requests to register GPU memory that went another way",
-           now.fallbacks, &fallback_count::operations);
+           now.fallbacks, &fallback_count<uint64_t>::operations);
     to.add("fallback_bytes", "Length of these requests in bytes", now.fallbacks,
-           &fallback_count::bytes);
+           &fallback_count<uint64_t>::bytes);
     if (now.pairs != nullptr) {
         to.add(*now.pairs);
     }

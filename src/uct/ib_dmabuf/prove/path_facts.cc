@@ -8,15 +8,6 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-std::string first_line(const std::string &file)
-{
-    std::ifstream in(file);
-    std::string line;
-
-    std::getline(in, line);
-    return line;
-}
-
 std::string kernel()
 {
     utsname name{};
@@ -35,6 +26,15 @@ void add_word(std::string *to, std::string_view what)
 }
 
 } // namespace
+
+std::string first_line(const std::string &file)
+{
+    std::ifstream in(file);
+    std::string line;
+
+    std::getline(in, line);
+    return line;
+}
 
 std::string path_facts::key() const
 {

@@ -24,6 +24,9 @@ struct path_facts {
 path_facts facts_of(const protection_domain &pd, std::string gpu,
                     ladder_step step, const std::string &how);
 
+// Of a file, without its end; empty if there is none that can be read.
+std::string first_line(const std::string &file);
+
 } // namespace ucx_ib_dmabuf
 
 #endif

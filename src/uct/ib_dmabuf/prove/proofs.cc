@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proofs.h"
+#include "../fork_mutex.h"
 #include "../host/log.h"
+#include <array>
 #include <chrono>
-#include <pthread.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -14,15 +15,10 @@ using std::chrono::microseconds;
 
 const char *name_of(ladder_step step)
 {
-    switch (step) {
-    case ladder_step::data_direct:
-        return "Data Direct";
-    case ladder_step::standard:
-        return "dma-buf";
-    case ladder_step::pcie:
-        return "dma-buf in PCIe mapping";
-    }
-    return "";
+    static constexpr std::array<const char *, 3> names{
+        "Data Direct", "dma-buf", "dma-buf in PCIe mapping"};
+
+    return names[static_cast<size_t>(step)];
 }
 
 void report(const proofs::path &which, const verdict &result, microseconds took)
@@ -81,14 +77,10 @@ void report_slow(const proofs::path &which, const pace &slow)
 
 } // namespace
 
-std::mutex proofs::mutex_;
-
 proofs::proofs(const node_file *node, bool trusts_node)
     : node_(node), trusts_node_(trusts_node)
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); },
-                       [] { mutex_.unlock(); });
+    keep_from_forks<mutex_>();
 }
 
 // Nothing to wait for if somebody else is at it: he holds none of our locks,

@@ -95,7 +95,7 @@ private:
     bool commit(task *mine, verdict *result, bool last);
     const nic_record *find(std::string_view nic) const;
 
-    static std::mutex mutex_; // of all, for forks
+    inline static std::mutex mutex_; // of all, for forks
     const node_file *const node_;
     std::atomic<bool> trusts_node_;
     std::function<void(const char *nic)> when_refuted_;

@@ -2,7 +2,6 @@
 #include "ladder.h"
 #include "../host/log.h"
 #include "../metrics/histogram.h"
-#include "../metrics/pairs.h"
 #include "dmabuf_mr.h"
 #include "errors.h"
 #include <cerrno>
@@ -52,12 +51,6 @@ private:
     const int access_;
 };
 
-memory_path path_of(ladder_step step)
-{
-    static_assert(static_cast<size_t>(ladder_step::pcie) + 1 == ladder_steps);
-    return static_cast<memory_path>(step);
-}
-
 } // namespace
 
 mapping_type mapping_of(ladder_step step)
@@ -95,11 +88,13 @@ size_t ladder::place(int gpu)
 }
 
 ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                         size_t length, int access, ibv_mr **mr)
+                         size_t length, int access, ibv_mr **mr,
+                         ladder_step *step)
 {
     verbs_registration by(pd_, access);
-    void *made                = nullptr;
-    const ucs_status_t status = reg(memory, gpu, address, length, by, &made);
+    void *made = nullptr;
+    const ucs_status_t status =
+        reg(memory, gpu, address, length, by, &made, step);
 
     if (status == UCS_OK) {
         *mr = static_cast<ibv_mr *>(made);
@@ -108,7 +103,8 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
 }
 
 ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                         size_t length, dmabuf_registration &by, void **handle)
+                         size_t length, dmabuf_registration &by, void **handle,
+                         ladder_step *step)
 {
     const request what{memory, gpu, address, length, by};
     const knowledge before = known_[place(gpu)];
@@ -135,7 +131,9 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     if (first.status != UCS_OK) {
         report_skipped(what, first);
     }
-    process_pairs.of(pd_.device_name(), gpu)[path_of(now.step)] += length;
+    if (step != nullptr) {
+        *step = now.step;
+    }
     *handle = now.handle;
     return UCS_OK;
 }
@@ -246,13 +244,14 @@ text ladder::describe(const request &what, const outcome &failed) const
 void ladder::report_chosen(int gpu, const outcome &first,
                            const outcome &chosen) const
 {
-    const char *how = "ibv_reg_dmabuf_mr in standard mapping";
-    text why("");
+    static constexpr std::array<const char *, 3> how{
+        "mlx5dv_reg_dmabuf_mr over Data Direct",
+        "ibv_reg_dmabuf_mr in standard mapping",
+        "ibv_reg_dmabuf_mr in PCIe mapping"};
+    text why;
 
-    if (chosen.step == ladder_step::data_direct) {
-        how = "mlx5dv_reg_dmabuf_mr over Data Direct";
-    } else if (chosen.step == ladder_step::pcie) {
-        how = "ibv_reg_dmabuf_mr in PCIe mapping";
+    if (!log_is_on(log_level::info)) {
+        return;
     }
     if (first.refuted) {
         why = ", as what it tried before does not carry what is sent";
@@ -262,7 +261,8 @@ void ladder::report_chosen(int gpu, const outcome &first,
                                         : describe_error(first.error).c_str());
     }
     inform_once(format("%s and GPU %d: registered by %s%s; %s",
-                       pd_.device_name(), gpu, how, why.c_str(),
+                       pd_.device_name(), gpu,
+                       how[static_cast<size_t>(chosen.step)], why.c_str(),
                        chosen.proven       ? "bytes were seen to arrive"
                        : judge_ != nullptr ? "not known whether bytes arrive"
                                            : "trusted that bytes arrive"));

@@ -70,12 +70,14 @@ public:
     // aligned to pages. The caller owns *mr. A failure is logged with its
     // cause, once for each step and errno. UCS_ERR_NO_MEMORY: there is no room;
     // UCS_ERR_UNSUPPORTED: the two do not work together; UCS_ERR_BUSY: they may
-    // a moment later.
+    // a moment later. `step`: where not null, which one took it.
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                     size_t length, int access, ibv_mr **mr);
+                     size_t length, int access, ibv_mr **mr,
+                     ladder_step *step = nullptr);
     // The same by somebody else's calls, whose handle the caller gets.
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                     size_t length, dmabuf_registration &by, void **handle);
+                     size_t length, dmabuf_registration &by, void **handle,
+                     ladder_step *step = nullptr);
 
     // What is tried first for the GPU's memory.
     ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }

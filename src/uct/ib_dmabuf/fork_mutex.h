@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_FORK_MUTEX_H_
+#define UCX_IB_DMABUF_FORK_MUTEX_H_
+
+#include <mutex>
+#include <pthread.h>
+
+namespace ucx_ib_dmabuf {
+
+// From now on a fork waits for the mutex, as nobody would unlock it in the
+// child.
+template <std::mutex &mutex>
+void keep_from_forks()
+{
+    [[maybe_unused]] static const int once = pthread_atfork(
+        [] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+}
+
+} // namespace ucx_ib_dmabuf
+
+#endif
