@@ -2,6 +2,7 @@
 #include "render.h"
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -29,10 +30,14 @@ public:
         length_ += static_cast<size_t>(wanted);
     }
 
-    // In a label: UTF-8, of which we know ASCII only.
+    // In a label: UTF-8, of which we know ASCII only. A program's name may be
+    // as long as all of its arguments.
     void add_label(const char *value) noexcept
     {
-        for (; *value != '\0'; ++value) {
+        constexpr size_t longest = 63;
+
+        for (const char *end = value + strnlen(value, longest); value != end;
+             ++value) {
             if ((*value == '\\') || (*value == '"')) {
                 add("\\%c", *value);
             } else if (*value == '\n') {
