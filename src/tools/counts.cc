@@ -22,14 +22,17 @@ std::string_view behind(std::string_view json, std::string_view name)
                              : json.substr(at + key.size());
 }
 
+template <typename Number>
+Number number_at(std::string_view text, Number none)
+{
+    std::from_chars(text.data(), text.data() + text.size(), none);
+    return none;
+}
+
 template <typename Number = uint64_t>
 Number number(std::string_view json, std::string_view name, Number none = 0)
 {
-    const std::string_view rest = behind(json, name);
-    Number value                = none;
-
-    std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    return value;
+    return number_at(behind(json, name), none);
 }
 
 std::string word(std::string_view json, std::string_view name)
@@ -50,7 +53,8 @@ std::string word(std::string_view json, std::string_view name)
     return result;
 }
 
-// Of {"name": number, ...}: the sum, and the name of the largest one.
+// Of {"name": number, ...}: the sum, and the name of the largest one. Nothing
+// is looked for again from each name on: who lies may have many.
 std::pair<uint64_t, std::string> sum_of(std::string_view json,
                                         std::string_view name)
 {
@@ -64,12 +68,14 @@ std::pair<uint64_t, std::string> sum_of(std::string_view json,
         if (end == rest.npos) {
             break;
         }
-        const std::string each(rest.substr(at + 1, end - at - 1));
-        const uint64_t value = number(rest.substr(at), each);
+        const std::string_view next = rest.substr(end);
+        const uint64_t value        = next.starts_with("\": ")
+                                          ? number_at(next.substr(3), uint64_t{0})
+                                          : 0;
         result.first += value;
         if (value > most) {
             most          = value;
-            result.second = each;
+            result.second = rest.substr(at + 1, end - at - 1);
         }
         at = end + 1;
     }
@@ -79,13 +85,14 @@ std::pair<uint64_t, std::string> sum_of(std::string_view json,
 // By way and cause: the sum, and the one that there is most of.
 void add_fallbacks(std::string_view json, counts *now)
 {
-    std::string_view rest = behind(json, "fallbacks");
-    uint64_t most         = 0;
+    constexpr std::string_view begin = "{\"way\": ";
+    std::string_view rest            = behind(json, "fallbacks");
+    uint64_t most                    = 0;
 
     rest = rest.substr(0, rest.find(']'));
-    for (size_t at = rest.find("{\"way\""); at != rest.npos;
-         at        = rest.find("{\"way\"", at + 1)) {
-        const std::string_view each = rest.substr(at);
+    for (size_t at = rest.find(begin), next = 0; at != rest.npos; at = next) {
+        next                        = rest.find(begin, at + 1);
+        const std::string_view each = rest.substr(at, next - at);
         const auto operations       = number(each, "operations");
         now->fallbacks += operations;
         if (operations > most) {

@@ -5,12 +5,20 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// Names of files may have any bytes, of which a terminal does what some say.
+// Names of files may have any bytes, of which a terminal does what some say:
+// also U+0080 to U+009F, which UTF-8 has behind this byte.
 std::string harmless(std::string text)
 {
-    std::ranges::replace_if(
-        text, [](char byte) { return ((byte & ~0x1f) == 0) || (byte == 0x7f); },
-        '?');
+    constexpr char before_orders = '\xc2';
+
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (((text[i] & ~0x1f) == 0) || (text[i] == 0x7f)) {
+            text[i] = '?';
+        } else if ((i > 0) && (text[i - 1] == before_orders) &&
+                   ((text[i] & 0x60) == 0)) {
+            text[i - 1] = text[i] = '?';
+        }
+    }
     return text;
 }
 
@@ -44,7 +52,8 @@ public:
         }
         fprintf(to_, "%-8s", "");
         for (const part &nic : all.nics) {
-            fprintf(to_, "  %-*s", static_cast<int>(width), nic.name.c_str());
+            fprintf(to_, "  %-*s", static_cast<int>(width),
+                    harmless(nic.name).c_str());
         }
         for (const pair &each : all.pairs) {
             if (each.nic == 0) {

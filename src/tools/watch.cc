@@ -51,10 +51,10 @@ std::set<int> all_pids(const tree &files)
     return found;
 }
 
-// Behind the name, in which there may be anything.
+// Behind the name, in which there may be anything, also a newline.
 int parent_of(int pid, const tree &files)
 {
-    const std::string stat = files.first_line(folder_of(pid) + "/stat");
+    const std::string stat = files.all_of(folder_of(pid) + "/stat");
     const size_t at        = stat.rfind(") ");
     int parent             = 0;
 

@@ -3,15 +3,18 @@
 // Shows a page of metrics, as a program with the plug-in does, until it is
 // killed. usage: shows_page HITS [HOW]
 //   HITS  there are more of each time that somebody asks
-//   HOW   "gaps" of hooks; and who does not do as he should: "silent", he never
+//   HOW   "gaps" of hooks; "newline", one in its name; and who does not do as
+//   he should: "silent", he never
 //         answers; "orders", names and page tell a terminal what to do;
-//         "nonsense", what is no JSON; "cut", a page that ends before its text
+//         "nonsense", what is no JSON; "many" names; "cut", a page that ends
+//         before its text
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <string>
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -107,11 +110,21 @@ bool show(std::string_view how)
                                           "\"\\{\"nic\": \"gpu\": 99999999999, "
                                           "\"path_bytes\": \"\"\"\n";
         show(text, text.size());
+    } else if (how == "many") {
+        std::string text = "\"pairs\": [{\"nic\": \"\", \"path_bytes\": {";
+        while (text.size() + 8 < json_max) {
+            text += "\"\" ";
+        }
+        text += '\n';
+        show(text, text.size());
     } else if (how == "long") {
         show("{", UINT32_MAX);
     } else if (how == "cut") {
         show_cut();
     } else {
+        if (how == "newline") {
+            prctl(PR_SET_NAME, "shows_page\n");
+        }
         has_gaps = how == "gaps";
         count_pairs();
         return show_live(now);

@@ -23,10 +23,10 @@ extern "C" ucs_status_t ucp_mem_rereg_mds(uct_md_h md, void *address,
 // operations are called as UCT does.
 class fake_domain {
 public:
-    fake_domain()
+    explicit fake_domain(const char *device = "fake0")
     {
         ucs_module_global_init();
-        if (uct_ib_component.md_open(&uct_ib_component, "fake0", nullptr,
+        if (uct_ib_component.md_open(&uct_ib_component, device, nullptr,
                                      &md_) != UCS_OK) {
             throw std::runtime_error("md_open failed");
         }

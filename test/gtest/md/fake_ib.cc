@@ -13,18 +13,24 @@ counts now;
 namespace {
 
 std::mutex mutex;
-ibv_device device;
-ibv_context context;
-ibv_pd pd;
 uint32_t last_key = 1000;
+
+struct nic {
+    ibv_device device;
+    ibv_context context;
+    ibv_pd pd;
+};
+std::map<std::string, nic> nics; // of these names
 
 ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
                    uint64_t address, size_t length)
 {
     alloc_faults::exempt from_it;
     std::lock_guard<std::mutex> guard(mutex);
+    static unsigned attempts = 0;
 
-    if (now.gone || (now.fail_verbs != 0)) {
+    if (now.gone ||
+        ((now.fail_verbs != 0) && (++attempts % now.fail_every == 0))) {
         errno = now.gone ? EIO : now.fail_verbs;
         return nullptr;
     }
@@ -41,6 +47,11 @@ ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
     mr->lkey    = ++last_key;
     mr->rkey    = ++last_key;
     regions->insert(mr);
+    if (regions == &now.regions) {
+        dmabufs &seen = now.of_device[mr->context->device->name];
+        ++seen.made;
+        seen.bytes += length;
+    }
     return mr;
 }
 
@@ -55,6 +66,7 @@ ucs_status_t mem_reg(uct_md_h, void *address, size_t length, unsigned flags,
                      uct_mem_h *memh)
 {
     alloc_faults::exempt from_it;
+    std::lock_guard<std::mutex> guard(mutex);
 
     ++now.asked;
     now.asked_aloud += (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0;
@@ -76,6 +88,7 @@ ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t *params)
         return UCS_ERR_INVALID_PARAM;
     }
     delete static_cast<host_memory *>(params->memh);
+    std::lock_guard<std::mutex> guard(mutex);
     --now.host;
     return UCS_OK;
 }
@@ -120,20 +133,21 @@ namespace {
 uct_tl_t other_transport{"other", nullptr, other_open, {}, {}};
 uct_md_ops_t ops;
 
-ucs_status_t md_open(uct_component_t *component, const char *,
+ucs_status_t md_open(uct_component_t *component, const char *name,
                      const uct_md_config_t *, uct_md_h *md_p)
 {
     alloc_faults::exempt from_it;
-    auto *md = new uct_ib_md_t{};
+    auto *md  = new uct_ib_md_t{};
+    nic &made = nics[name];
 
     ops.close     = close;
     ops.query     = query;
     ops.mem_reg   = mem_reg;
     ops.mem_dereg = mem_dereg;
     ops.mkey_pack = mkey_pack;
-    strcpy(device.name, "fake0");
-    context.device = &device;
-    pd.context     = &context;
+    strcpy(made.device.name, name);
+    made.context.device = &made.device;
+    made.pd.context     = &made.context;
     if (component->tl_list.next == nullptr) {
         ucs_list_head_init(&component->tl_list);
         ucs_list_add_tail(&component->tl_list, &other_transport.list);
@@ -141,7 +155,7 @@ ucs_status_t md_open(uct_component_t *component, const char *,
     }
     md->super.ops        = &ops;
     md->super.component  = component;
-    md->pd               = &pd;
+    md->pd               = &made.pd;
     md->memh_struct_size = sizeof(uct_ib_mem_t) + 2 * sizeof(uct_ib_mr_t);
     *md_p                = &md->super;
     ++now.domains;
@@ -208,8 +222,9 @@ int ibv_dereg_mr(ibv_mr *mr)
     if (fake_ib::now.gone) {
         return EIO;
     }
-    if ((fake_ib::now.regions.erase(mr) == 0) &&
-        (fake_ib::now.copies.erase(mr) == 0)) {
+    if (fake_ib::now.regions.erase(mr) != 0) {
+        ++fake_ib::now.of_device[mr->context->device->name].ended;
+    } else if (fake_ib::now.copies.erase(mr) == 0) {
         return EINVAL;
     }
     delete mr;

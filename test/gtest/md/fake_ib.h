@@ -4,7 +4,9 @@
 
 #include <common/ucx_headers.h>
 #include <functional>
+#include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 // uct_ib and libibverbs, without a device: the plug-in's own memory domain code
@@ -18,14 +20,21 @@ struct host_memory {
     size_t length;
 };
 
+// What a device saw of dma-bufs.
+struct dmabufs {
+    uint64_t made = 0, ended = 0, bytes = 0;
+};
+
 struct counts {
-    std::set<ibv_mr *> regions;       // of dma-bufs, registered now
-    std::set<ibv_mr *> copies;        // of host memory under other addresses
+    std::set<ibv_mr *> regions; // of dma-bufs, registered now
+    std::set<ibv_mr *> copies;  // of host memory under other addresses
+    std::map<std::string, dmabufs> of_device;
     unsigned asked       = 0;         // mem_reg calls that uct_ib itself got
     unsigned asked_aloud = 0;         // those that would print their failure
     unsigned host        = 0;         // handles of uct_ib's that are out
     unsigned domains     = 0;         // open
-    int fail_verbs       = 0;         // errno of each registration
+    int fail_verbs       = 0;         // errno of registrations that fail
+    unsigned fail_every  = 1;         // of how many one does
     bool gone            = false;     // the NIC: EIO, and no key is valid
     size_t locked_max    = SIZE_MAX;  // copies and host memory, at a time
     ucs_status_t fail    = UCS_OK;    // of each mem_reg of uct_ib's

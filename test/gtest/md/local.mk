@@ -21,6 +21,8 @@ check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
 UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
 check_PROGRAMS += test/gtest/md/test_stats
 UNIT_TESTS     += test/gtest/md/test_stats
+check_PROGRAMS += test/gtest/md/test_counts
+UNIT_TESTS     += test/gtest/md/test_counts
 
 check_PROGRAMS += test/gtest/md/test_lasting
 LAB_TESTS      += test/gtest/md/lasting.lab
@@ -138,6 +140,13 @@ test_gtest_md_test_stats_SOURCES = \
 test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_stats_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_stats_LDADD    = $(fake_ib_ldadd)
+
+test_gtest_md_test_counts_SOURCES = \
+    $(fake_ib_sources) \
+    test/gtest/md/test_counts.cc
+test_gtest_md_test_counts_CPPFLAGS = $(md_test_cppflags)
+test_gtest_md_test_counts_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_counts_LDADD    = $(fake_ib_ldadd)
 
 test_gtest_md_test_pressure_SOURCES = \
     $(fake_ib_sources) \

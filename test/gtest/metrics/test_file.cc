@@ -3,6 +3,7 @@
 // The file of UCX_IB_DMABUF_STATS: its name, and how it is written.
 #include "prometheus.h"
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -10,7 +11,11 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <string>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
 #include <uct/ib_dmabuf/metrics/file.h>
 #include <unistd.h>
 
@@ -158,6 +163,44 @@ TEST_F(test_file, a_pipe_that_nobody_reads_is_not_waited_for)
     EXPECT_GT(read(reader, all, sizeof(all)), 0);
     EXPECT_EQ('{', all[0]);
     close(reader);
+}
+
+// It is not to end by a signal after all that it has done.
+TEST_F(test_file, who_stops_reading_ends_nobody)
+{
+    const std::string pipe = in_folder("pipe");
+    pair_table many;
+
+    for (int gpu = 0; gpu < 100; ++gpu) {
+        many.of("mlx5_0", gpu).add_region(memory_path::standard, 4096);
+    }
+    now_.pairs = &many;
+    ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
+    const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    const int size   = fcntl(reader, F_SETPIPE_SZ, 4096);
+    std::thread reads([&] {
+        for (int there = 0; there < size; std::this_thread::yield()) {
+            ioctl(reader, FIONREAD, &there);
+        }
+        close(reader);
+    });
+    EXPECT_NE(0, write_metrics(pipe.c_str(), now_));
+    reads.join();
+}
+
+TEST_F(test_file, nor_does_a_limit_of_files)
+{
+    const pid_t child = fork();
+    int status        = 0;
+
+    if (child == 0) {
+        const rlimit none{0, 0};
+        const bool limited = setrlimit(RLIMIT_FSIZE, &none) == 0;
+        const int error    = write_metrics(in_folder("a").c_str(), now_);
+        _exit(limited && (error == EFBIG) ? 0 : 1);
+    }
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
 }
 
 TEST_F(test_file, a_full_disk_leaves_what_was_there)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The page that shows a process's counters while it runs, read by another one.
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <uct/ib_dmabuf/metrics/live_page.h>
@@ -23,6 +26,9 @@
 using namespace ucx_ib_dmabuf;
 
 namespace {
+
+// glibc puts them on each thread's stack: a program may have more than that.
+thread_local std::array<char, 300 << 10> of_each_thread;
 
 constexpr unsigned patience = 60'000; // ms, of which none is waited for in vain
 
@@ -38,7 +44,8 @@ std::atomic<uint64_t> *counter()
 metrics now()
 {
     metrics made;
-    made[metric::hits] = counter()->load();
+    made[metric::hits]   = counter()->load();
+    made[metric::misses] = static_cast<uint64_t>(++of_each_thread[0]);
     return made;
 }
 
@@ -66,10 +73,10 @@ public:
             }
             _exit(0);
         }
+        close(ready[1]); // of who dies nothing comes
         EXPECT_EQ(1, read(ready[0], &byte, 1));
         EXPECT_EQ('y', byte);
         close(ready[0]);
-        close(ready[1]);
     }
     ~process() { end(); }
     process(const process &)            = delete;
@@ -192,12 +199,47 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
 TEST(test_live, no_other_descriptor_is_closed)
 {
     process shown([] {
-        const bool made = show();
-        const int page  = descriptor();
+        // Its thread sleeps, as none is in the child of a fork.
+        const bool made =
+            show() && !live_reader::open(getpid())->ask(patience).empty();
+        const int page = descriptor();
         dup2(memfd_create("another", 0), page);
         forget_live();
         return made && (page >= 0) && (fcntl(page, F_GETFD) >= 0);
     });
+}
+
+// A signal would end it.
+TEST(test_live, a_process_that_may_write_no_such_file_has_none)
+{
+    process limited([] {
+        const rlimit most{sizeof(live_page) - 1, sizeof(live_page)};
+        return (setrlimit(RLIMIT_FSIZE, &most) == 0) && !show() &&
+               (errno == EFBIG);
+    });
+}
+
+// Each text takes time of the process's.
+TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
+{
+    constexpr auto each = std::chrono::milliseconds(10);
+    *counter()          = 0;
+    process shown([] {
+        return show_live([] {
+            ++*counter();
+            return metrics();
+        });
+    });
+    const auto page = live_reader::open(shown.pid());
+
+    ASSERT_NE(nullptr, page);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20'000; ++i) {
+        page->request();
+    }
+    EXPECT_NE("", page->ask(patience));
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LE(*counter(), static_cast<uint64_t>(took / each) + 3);
 }
 
 // Else who reads what is no more dies of SIGBUS.

@@ -278,8 +278,11 @@ TEST(test_render, the_largest_fits)
     all.hooks_missing = why.c_str();
     all.pairs         = &most_pairs();
     EXPECT_NE("", json(all));
-    EXPECT_NO_THROW(
-        parse_prometheus(prometheus(all, "fifteen \"\"\"\"\"\"\"")));
+    const std::string program(4096, '"');
+    const std::string text = prometheus(all, program.c_str());
+    EXPECT_NO_THROW(parse_prometheus(text));
+    EXPECT_EQ(program.substr(0, 63),
+              parse_prometheus(text)[0].samples[0].labels.at("program"));
 }
 
 TEST(test_render, there_is_no_half_text)

@@ -2,6 +2,7 @@
 #include "file.h"
 #include "render.h"
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -19,9 +20,36 @@ bool is_prometheus(std::string_view path)
     return path.ends_with(".prom");
 }
 
+// What a write may end the process with, which has done its work: neither who
+// stops reading a pipe nor a limit of files' sizes is to change how it ends.
+class signals_held {
+public:
+    signals_held()
+    {
+        sigemptyset(&held_);
+        sigaddset(&held_, SIGPIPE);
+        sigaddset(&held_, SIGXFSZ);
+        pthread_sigmask(SIG_BLOCK, &held_, &before_);
+    }
+    ~signals_held()
+    {
+        constexpr timespec at_once{};
+        while (sigtimedwait(&held_, nullptr, &at_once) > 0) {
+        }
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    signals_held(const signals_held &)            = delete;
+    signals_held &operator=(const signals_held &) = delete;
+
+private:
+    sigset_t held_{}, before_{};
+};
+
 // 0, or an errno. Closes it also where that fails.
 int write_and_close(int fd, std::string_view all)
 {
+    const signals_held while_it_writes;
+
     if (fd < 0) {
         return errno;
     }

@@ -4,10 +4,12 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,7 +40,19 @@ void publish(live_page *page, uint32_t asked)
     page->sequence.store(before + 2, std::memory_order_release);
 }
 
-constexpr size_t stack_size = 256 << 10;
+// glibc's, of what it puts on each thread's stack: a copy of all thread_local
+// variables. Found while this is loaded, as show_live() is called with a lock.
+auto *const taken_of_stack =
+    reinterpret_cast<size_t (*)(const pthread_attr_t *)>(
+        dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
+
+// Rather than megabytes, which mlockall() would have filled with pages.
+size_t stack_size(const pthread_attr_t *how)
+{
+    constexpr size_t ours = 256 << 10;
+
+    return ours + ((taken_of_stack != nullptr) ? taken_of_stack(how) : 0);
+}
 
 void *answer(void *mine)
 {
@@ -47,6 +61,7 @@ void *answer(void *mine)
     for (;;) {
         const uint32_t asked = page->asked.load();
         publish(page, asked);
+        usleep(10'000); // whoever asks all the time is not to cost a core
         if ((syscall(SYS_futex, &page->asked, FUTEX_WAIT, asked, nullptr,
                      nullptr, 0) != 0) &&
             (errno != EAGAIN) && (errno != EINTR)) {
@@ -66,8 +81,7 @@ int start_answering(live_page *page)
         return error;
     }
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    // Rather than megabytes, which mlockall() would have filled with pages.
-    pthread_attr_setstacksize(&how, stack_size);
+    pthread_attr_setstacksize(&how, stack_size(&how));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&id, &how, answer, page);
@@ -79,9 +93,16 @@ int start_answering(live_page *page)
 // Of a size that no reader can change: who reads beyond the end dies.
 int create_file()
 {
+    rlimit most{};
+
+    // A signal would end a process that makes a larger one.
+    if ((getrlimit(RLIMIT_FSIZE, &most) == 0) &&
+        (most.rlim_cur < sizeof(live_page))) {
+        errno = EFBIG;
+        return -1;
+    }
     const int fd =
         memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
     if ((fd >= 0) &&
         ((ftruncate(fd, sizeof(live_page)) != 0) ||
          (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=

@@ -30,15 +30,15 @@ public:
     }
 
     // In quotes: UTF-8, of which we know ASCII only.
-    void add_text(const char *value, const char *newline) noexcept
+    void add_text(std::string_view value, const char *newline) noexcept
     {
-        for (; *value != '\0'; ++value) {
-            if ((*value == '\\') || (*value == '"')) {
-                add("\\%c", *value);
-            } else if (*value == '\n') {
+        for (const char each : value) {
+            if ((each == '\\') || (each == '"')) {
+                add("\\%c", each);
+            } else if (each == '\n') {
                 add("%s", newline);
             } else {
-                add("%c", ((*value < ' ') || (*value > '~')) ? '?' : *value);
+                add("%c", ((each < ' ') || (each > '~')) ? '?' : each);
             }
         }
     }
@@ -233,7 +233,8 @@ private:
     {
         to_.add("ucx_ib_dmabuf_%s%s{pid=\"%lld\",program=\"", name, ending,
                 static_cast<long long>(whose_.pid));
-        to_.add_text(whose_.program, "\\n");
+        // It may be as long as all of its arguments.
+        to_.add_text(std::string_view(whose_.program).substr(0, 63), "\\n");
         to_.add("\"");
     }
     void begin(const char *name, const char *ending, const pair_row &row)

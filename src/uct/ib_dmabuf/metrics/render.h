@@ -13,11 +13,11 @@ namespace ucx_ib_dmabuf {
 // of its own: the process may be at its end. What is returned lies in there; it
 // is empty if there is not enough room: so much is enough, whatever the names.
 constexpr size_t json_max       = 192 << 10;
-constexpr size_t prometheus_max = 704 << 10;
+constexpr size_t prometheus_max = 1 << 20;
 
 struct process_name {
     pid_t pid;
-    const char *program; // any bytes
+    const char *program; // any bytes; 63 of them are told
 };
 
 // A line of printable ASCII: an object with "pid" and each metric by its name,

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is counted for each NIC and GPU, compared with what the devices saw,
+// while threads register, fail, release and fork at random. COUNTS_SEED repeats
+// a run, as far as threads do.
+#include "fake_domain.h"
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+#include <sys/wait.h>
+#include <thread>
+#include <uct/ib_dmabuf/metrics/live_reader.h>
+#include <uct/ib_dmabuf/metrics/pairs.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace ucx_ib_dmabuf;
+
+namespace {
+
+constexpr int gpus = 3, users = 3, steps = 1000;
+constexpr std::array nics{"fake0", "fake1", "fake\"2"};
+
+using domains = std::array<std::unique_ptr<fake_domain>, nics.size()>;
+
+uint64_t value(const pair_row &row, pair_metric which)
+{
+    return row.values()[static_cast<size_t>(which)];
+}
+
+// What a thread does; what it has is gone with it.
+class user {
+public:
+    user(const domains &all, unsigned seed) : all_(all), random_(seed) {}
+    ~user()
+    {
+        while (!handles_.empty()) {
+            give_back();
+        }
+    }
+    user(const user &)            = delete;
+    user &operator=(const user &) = delete;
+
+    void step()
+    {
+        switch (any(6)) {
+        case 0:
+            gpu::use(static_cast<int>(any(gpus)));
+            memory_[any(memory_.size())] =
+                std::make_unique<gpu::buffer>((1 + any(4)) << 20);
+            break;
+        case 1:
+            memory_[any(memory_.size())].reset(); // also while it is in use
+            break;
+        case 2:
+            give_back();
+            break;
+        default:
+            reg();
+        }
+    }
+
+private:
+    struct handle {
+        fake_domain *domain;
+        uct_mem_h memh;
+    };
+
+    size_t any(size_t end) { return random_() % end; }
+
+    void reg()
+    {
+        constexpr std::array<unsigned, 3> flags{
+            UCT_MD_MEM_ACCESS_RMA, UCT_MD_MEM_ACCESS_ALL,
+            UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS};
+        const auto &memory = memory_[any(memory_.size())];
+        handle made{all_[any(all_.size())].get(), nullptr};
+        uint32_t key = 0;
+
+        if (memory &&
+            (made.domain->reg(memory->address() + any(memory->size() / 2),
+                              1 + any(memory->size() / 2), &made.memh,
+                              flags[any(flags.size())]) == UCS_OK)) {
+            handles_.push_back(made);
+            made.domain->pack(
+                made.memh, (any(3) == 0) ? UCT_MD_MKEY_PACK_FLAG_INVALIDATE : 0,
+                &key);
+        }
+    }
+    void give_back()
+    {
+        if (!handles_.empty()) {
+            std::swap(handles_[any(handles_.size())], handles_.back());
+            handles_.back().domain->dereg(handles_.back().memh);
+            handles_.pop_back();
+        }
+    }
+
+    const domains &all_;
+    std::mt19937 random_;
+    std::array<std::unique_ptr<gpu::buffer>, 6> memory_;
+    std::vector<handle> handles_;
+};
+
+// It counts from zero, also what it gives back of its parent's.
+bool child_counts_nothing(const domains &all, uct_mem_h parents)
+{
+    bool nothing = true;
+
+    all[0]->dereg(parents);
+    process_pairs.each([&](const pair_row &) { nothing = false; });
+    return nothing && !live_reader::open(getpid());
+}
+
+void expect_what_devices_saw()
+{
+    std::map<std::string, fake_ib::dmabufs> counted;
+    uint64_t evictions = 0, invalidations = 0, failures = 0;
+
+    process_pairs.each([&](const pair_row &row) {
+        fake_ib::dmabufs &sum = counted[row.nic()];
+        sum.made += value(row, pair_metric::registrations);
+        sum.ended += value(row, pair_metric::deregistrations);
+        sum.bytes += row.bytes()[static_cast<size_t>(memory_path::standard)];
+        evictions += value(row, pair_metric::evictions);
+        invalidations += value(row, pair_metric::invalidations);
+        failures += value(row, pair_metric::failures);
+        EXPECT_EQ(0u, value(row, pair_metric::regions)) << row.gpu();
+        EXPECT_EQ(0u, value(row, pair_metric::registered_bytes)) << row.gpu();
+        EXPECT_EQ(value(row, pair_metric::registrations),
+                  value(row, pair_metric::deregistrations));
+    });
+    for (const auto &[device, seen] : fake_ib::now.of_device) {
+        EXPECT_EQ(seen.made, counted[device].made) << device;
+        EXPECT_EQ(seen.ended, counted[device].ended) << device;
+        EXPECT_EQ(seen.bytes, counted[device].bytes) << device;
+    }
+    EXPECT_EQ(nics.size(), counted.size());
+    EXPECT_GT(evictions, 0u);
+    EXPECT_GT(invalidations, 0u);
+    EXPECT_GT(failures, 0u);
+}
+
+TEST(test_counts, each_pair_has_what_its_device_saw)
+{
+    const char *given   = getenv("COUNTS_SEED");
+    const unsigned seed = (given != nullptr)
+                              ? static_cast<unsigned>(atoi(given))
+                              : std::random_device()();
+    std::atomic<int> running{users};
+    std::vector<std::thread> threads;
+    domains all;
+
+    printf("COUNTS_SEED=%u\n", seed);
+    setenv("CUDA_SIM_DEVICES", std::to_string(gpus).c_str(), 1);
+    setenv("UCX_IB_DMABUF_MAX_SIZE", "8m", 1);
+    gpu::use();
+    ucs_global_opts.enable_memtype_cache    = UCS_NO;
+    ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_FATAL;
+    fake_ib::now.fail_verbs                 = ENOMEM;
+    fake_ib::now.fail_every                 = 7;
+    for (size_t i = 0; i < nics.size(); ++i) {
+        all[i] = std::make_unique<fake_domain>(nics[i]);
+    }
+    for (int i = 0; i < users; ++i) {
+        threads.emplace_back([&, mine = seed + static_cast<unsigned>(i)] {
+            gpu::use();
+            user self(all, mine);
+            for (int step = 0; step < steps; ++step) {
+                self.step();
+            }
+            --running;
+        });
+    }
+    {
+        const gpu::buffer memory(4096);
+        int status = 0;
+        while ((running > 0) && (status == 0)) {
+            uct_mem_h memh = nullptr;
+            if (all[0]->reg(memory.address(), 4096, &memh,
+                            UCT_MD_MEM_FLAG_HIDE_ERRORS) != UCS_OK) {
+                continue;
+            }
+            const pid_t child = fork();
+            if (child == 0) {
+                _exit(child_counts_nothing(all, memh) ? 0 : 1);
+            }
+            ASSERT_EQ(child, waitpid(child, &status, 0));
+            EXPECT_EQ(0, status);
+            EXPECT_EQ(UCS_OK, all[0]->dereg(memh));
+            process_pairs.each([](const pair_row &row) {
+                EXPECT_LT(value(row, pair_metric::regions), 1u << 20);
+                EXPECT_LT(value(row, pair_metric::registered_bytes),
+                          uint64_t{1} << 40);
+            });
+        }
+    }
+    for (std::thread &each : threads) {
+        each.join();
+    }
+    all = {};
+    expect_what_devices_saw();
+}
+
+} // namespace
