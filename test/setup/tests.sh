@@ -103,14 +103,14 @@ run_lane() {
     echo end >>"$counts"
 }
 
-# start_lane LANE NICENESS JOBS [TEST]...
+# start_lane LANE JOBS [TEST]...
 start_lane() {
     lane=$1
     name_files
     rm -f "$results" "$counts" "$failures"
     set -m
-    setpriv --pdeathsig TERM nice -n "$2" "$0" --lane "$lane" "$3" "$build" \
-        "$versions" "${@:4}" </dev/null 8>&- &
+    setpriv --pdeathsig TERM "$0" --lane "$lane" "$2" "$build" "$versions" \
+        "${@:3}" </dev/null 8>&- &
     set +m
     lanes[$!]=$lane
 }
@@ -141,8 +141,7 @@ finish_lane() {
     done < <(cat "$counts" 2>/dev/null)
 }
 
-# run_lanes [TEST]...: the lab has two processors' work by itself, at times, and one
-# test at a time: what it leaves, and after its end all, is the other lane's.
+# run_lanes [TEST]...: the lab has two processors' work by itself, at times.
 run_lanes() {
     local passed=0 failed=0 skipped=0 leader
     declare -A lanes
@@ -150,8 +149,8 @@ run_lanes() {
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    start_lane lab 0 1 "$@"
-    start_lane rest 10 "$(nproc)" "$@"
+    start_lane lab 1 "$@"
+    start_lane rest "$((($(nproc) + 1) / 2))" "$@"
     for leader in "${!lanes[@]}"; do
         wait "$leader" || :
     done

@@ -38,7 +38,8 @@ void machine::run(const std::vector<std::function<void()>> &bodies,
     for (unsigned i = 0; i < count_; ++i) {
         begin(&threads_[i], bodies[i]);
     }
-    self_ = 0;
+    self_             = 0;
+    threads_[0].begun = true;
     swapcontext(&outside_, &threads_[0].context);
     self_      = max_threads;
     exploring_ = false;
@@ -52,6 +53,7 @@ void machine::begin(thread *t, const std::function<void()> &body)
     t->section  = access::none;
     t->mutexes  = 0;
     t->buffer.clear();
+    t->begun = false;
     getcontext(&t->context);
     t->context.uc_stack.ss_sp   = t->stack.get();
     t->context.uc_stack.ss_size = stack_size;
@@ -90,11 +92,19 @@ bool machine::any(state is) const
                        [is](const thread &t) { return t.is == is; });
 }
 
+// swapcontext() calls the kernel, for the mask of signals, at each switch.
 void machine::move(unsigned to)
 {
-    thread &from = me();
-    self_        = to;
-    swapcontext(&from.context, &threads_[to].context);
+    thread &next = threads_[to];
+
+    if (_setjmp(me().place) != 0) {
+        return;
+    }
+    self_ = to;
+    if (std::exchange(next.begun, true)) {
+        _longjmp(next.place, 1);
+    }
+    setcontext(&next.context);
 }
 
 void machine::fail(const std::string &what)

@@ -4,6 +4,7 @@
 
 #include "schedule.h"
 #include <array>
+#include <csetjmp>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -78,7 +79,9 @@ private:
     };
     enum class state { at_start, ready, blocked, ended };
     struct thread {
-        ucontext_t context;
+        ucontext_t context; // where it begins
+        bool begun;
+        jmp_buf place; // where it goes on then
         std::unique_ptr<char[]> stack;
         std::function<void()> body;
         bool must_end;

@@ -5,6 +5,7 @@
 #include "machine.h"
 #include "mutants.h"
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -151,6 +152,17 @@ membarrier(int, interleave::location at = interleave::location::current())
 {
     the_machine.membarrier(at);
     return true;
+}
+
+// Without the kernel, which would take longer than all else.
+inline void *map_zeroed(size_t size)
+{
+    void *memory = std::aligned_alloc(64, (size + 63) / 64 * 64);
+    return (memory == nullptr) ? nullptr : std::memset(memory, 0, size);
+}
+inline void unmap(void *memory, size_t)
+{
+    std::free(memory);
 }
 
 // A thread of a scenario ends when it calls end_of_thread().

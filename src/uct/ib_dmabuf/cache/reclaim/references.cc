@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "references.h"
-#include <sys/mman.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -18,7 +17,7 @@ references::~references()
 {
     while (record *gone = first_) {
         first_ = gone->next;
-        munmap(gone, sizeof(record));
+        steps::unmap(gone, sizeof(record));
     }
 }
 
@@ -55,12 +54,10 @@ references::record *references::prepare(mutex &lock)
         }
     }
     if (found == nullptr) {
-        void *memory = mmap(nullptr, sizeof(record), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) {
+        found = static_cast<record *>(steps::map_zeroed(sizeof(record)));
+        if (found == nullptr) {
             return nullptr;
         }
-        found        = static_cast<record *>(memory);
         found->taken = true;
         std::lock_guard<mutex> locked(lock);
         found->next = first_;

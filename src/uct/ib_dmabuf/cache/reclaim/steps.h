@@ -16,6 +16,7 @@
 #include <mutex>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,6 +60,18 @@ inline void full_fence()
 inline bool membarrier(int command)
 {
     return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
+// Zeroed pages, which cost nothing until they are touched; null: no memory.
+inline void *map_zeroed(size_t size)
+{
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return (memory == MAP_FAILED) ? nullptr : memory;
+}
+inline void unmap(void *memory, size_t size)
+{
+    munmap(memory, size);
 }
 
 // A pointer that each thread has for itself, and what to do with it when the
