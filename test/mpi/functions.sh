@@ -81,15 +81,15 @@ counter() {
         awk -F: '{ sum += $2 } END { print NR ? sum : "none" }'
 }
 
-# Who waits lets others run: other ranks, and the kernel's threads (docs/lab.md).
-export OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle:-1}
-
 # with_mpi RANKS PROGRAM [ARGUMENT]...: its output is in $mpi_output, its
 # errors in $mpi_errors; returns its status.
 with_mpi() {
-    local ranks=$1 hosts=()
+    local ranks=$1 hosts=() OMPI_MCA_mpi_yield_when_idle=
     shift
     forget_counters
+    # Who waits lets others run: other ranks, and the kernel's threads that carry what
+    # goes from one host to the other (docs/lab.md).
+    [ "$ranks:$LAB_HOSTS" = 2:1 ] || export OMPI_MCA_mpi_yield_when_idle=1
     [ "$LAB_HOSTS" = 2 ] && hosts=(--host "lab-a:$((ranks / 2))"
                                    --host "lab-b:$((ranks / 2))")
     # Once more in each rank: the device is the one of the rank's host. UCX
