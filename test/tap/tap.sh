@@ -36,6 +36,17 @@ expect() {
     fi
 }
 
+# is NAME WANTED FOUND: passes if they are the same; how their lines differ is shown if
+# not.
+is() {
+    if [ "$2" = "$3" ]; then
+        ok "$1"
+    else
+        nok "$1"
+        note "$(diff <(echo "$2") <(echo "$3"))"
+    fi
+}
+
 # skip_all WHY: before the first result; ends the test.
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
 
