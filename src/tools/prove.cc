@@ -200,22 +200,20 @@ void report_verdict(const verdict &found, part *out)
     }
 }
 
-// The plug-in's last: "CAUSE. Messages ... are staged ...: REMEDY".
-std::string &warning()
+// The plug-in's last.
+struct warning {
+    std::string message, remedy;
+};
+warning &last_warning()
 {
-    static std::string last;
+    static warning last;
     return last;
 }
 
-void report_refusal(const std::string &warning, part *out)
+void keep_warning(const char *message, const char *remedy)
 {
-    const size_t cause = warning.find(std::string(". ") + staged_otherwise);
-    const size_t remedy =
-        (cause == warning.npos) ? cause : warning.find(": ", cause);
-
-    out->fails("registration", "no", warning.substr(0, cause),
-               (remedy == warning.npos) ? "see docs/troubleshooting.md"
-                                        : warning.substr(remedy + 2));
+    last_warning() = {
+        message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
 void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
@@ -234,10 +232,13 @@ void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
                    "compute mode");
         return;
     }
-    warning() = "the GPU's memory is not exported, or the NIC does not take it";
+    keep_warning(
+        "the GPU's memory is not exported, or the NIC does not take it",
+        nullptr);
     const registered_piece memory(pd, gpus, gpu, *piece);
     if (!memory.works()) {
-        report_refusal(warning(), out);
+        out->fails("registration", "no", last_warning().message,
+                   last_warning().remedy);
         return;
     }
     errno = 0;
@@ -269,7 +270,7 @@ void prove_pairs(report *out)
     }
     const libibverbs &verbs = libibverbs::get();
     const device_list all(verbs);
-    tell_warnings_to([](const char *message) { warning() = message; });
+    tell_warnings_to(keep_warning);
     for (pair &each : out->pairs) {
         if (each.how == state::fails) {
             continue; // it is known why

@@ -44,7 +44,7 @@ bool is_new(const char *cause, table &seen)
     return false;
 }
 
-std::atomic<void (*)(const char *)> warnings_reader;
+std::atomic<warnings_reader *> current_reader;
 
 } // namespace
 
@@ -78,8 +78,8 @@ void warn_once(const text &cause, const text &message) noexcept
 {
     static table seen;
 
-    if (const auto reader = warnings_reader.load()) {
-        reader(message.c_str());
+    if (const auto reader = current_reader.load()) {
+        reader(message.c_str(), nullptr);
     } else if (is_new(cause.c_str(), seen)) {
         log_warn("ib_dmabuf: %s", message.c_str());
     } else {
@@ -87,9 +87,25 @@ void warn_once(const text &cause, const text &message) noexcept
     }
 }
 
-void tell_warnings_to(void (*reader)(const char *message)) noexcept
+void report_refusal(const text &cause, const text &what, const char *remedy,
+                    bool passes) noexcept
 {
-    warnings_reader = reader;
+    const auto reader = current_reader.load();
+    const text message =
+        format("%s. %s: %s", what.c_str(), staged_otherwise, remedy);
+
+    if (passes) {
+        log_debug("ib_dmabuf: %s", message.c_str());
+    } else if (reader != nullptr) {
+        reader(what.c_str(), remedy);
+    } else {
+        warn_once(cause, message);
+    }
+}
+
+void tell_warnings_to(warnings_reader *reader) noexcept
+{
+    current_reader = reader;
 }
 
 // These leave the warnings their table.

@@ -33,8 +33,14 @@ constexpr char staged_otherwise[] =
 // and a debug message after that. `cause` names it: the call and its error, not
 // the buffer. Thread-safe.
 void warn_once(const text &cause, const text &message) noexcept;
-// A program that shows them itself gets each of these messages instead.
-void tell_warnings_to(void (*reader)(const char *message)) noexcept;
+// The same of memory that cannot be registered: what failed, that messages in
+// it are staged, and what the user can do. What passes by itself is no warning.
+void report_refusal(const text &cause, const text &what, const char *remedy,
+                    bool passes = false) noexcept;
+// A program that shows them itself gets each warning instead; `remedy` is null
+// where the message has it.
+using warnings_reader = void(const char *message, const char *remedy);
+void tell_warnings_to(warnings_reader *reader) noexcept;
 // The same, of what is as it should be: a line of level info, then nothing. The
 // message is what it is told by. To be called where that level is on.
 void inform_once(const text &message) noexcept;

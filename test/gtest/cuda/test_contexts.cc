@@ -299,7 +299,7 @@ TEST_F(test_contexts, export_without_a_descriptor_says_so)
     close(lowest);
     getrlimit(RLIMIT_NOFILE, &before);
     const rlimit all_in_use{static_cast<rlim_t>(lowest), before.rlim_max};
-    tell_warnings_to([](const char *message) { said = message; });
+    tell_warnings_to([](const char *, const char *remedy) { said = remedy; });
     setrlimit(RLIMIT_NOFILE, &all_in_use);
     EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
     setrlimit(RLIMIT_NOFILE, &before);

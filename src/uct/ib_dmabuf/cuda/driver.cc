@@ -83,15 +83,11 @@ ucs_status_t driver::failed(const char *call, CUresult result,
                             const char *remedy) const
 {
     const ucs_status_t status = to_status(result);
-    const text message =
-        format("%s(0x%zx, %zu bytes) failed: %s. %s: %s", call, address, length,
-               error(result).c_str(), staged_otherwise, remedy);
 
-    if (status == UCS_ERR_BUSY) {
-        log_debug("ib_dmabuf: %s", message.c_str());
-    } else {
-        warn_once(format("%s %d", call, static_cast<int>(result)), message);
-    }
+    report_refusal(format("%s %d", call, static_cast<int>(result)),
+                   format("%s(0x%zx, %zu bytes) failed: %s", call, address,
+                          length, error(result).c_str()),
+                   remedy, status == UCS_ERR_BUSY);
     return status;
 }
 

@@ -92,12 +92,13 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
                            first_known(cuda_, address, length, &rdma_capable));
     CUresult result = context.result();
     if (!rdma_capable) {
-        warn_once("not RDMA capable",
-                  format("GPU memory at 0x%zx was allocated without GPUDirect "
-                         "RDMA. %s: set allocFlags.gpuDirectRDMACapable in "
-                         "cuMemCreate()'s properties; where it is "
-                         "stream-ordered (cudaMallocAsync), use cudaMalloc",
-                         address, staged_otherwise));
+        report_refusal("not RDMA capable",
+                       format("GPU memory at 0x%zx was allocated without "
+                              "GPUDirect RDMA",
+                              address),
+                       "set allocFlags.gpuDirectRDMACapable in cuMemCreate()'s "
+                       "properties; where it is stream-ordered "
+                       "(cudaMallocAsync), use cudaMalloc");
         return UCS_ERR_UNSUPPORTED;
     }
     CUdevice gpu       = 0;

@@ -293,15 +293,9 @@ void ladder::report_failed(const request &what, const outcome &failed) const
     if (failed.error == 0) {
         return; // the exporter has
     }
-    const text message =
-        format("%s. %s: %s", describe(what, failed).c_str(), staged_otherwise,
-               meaning_of(failed.error).remedy);
-
-    if (failed.status == UCS_ERR_BUSY) {
-        log_debug("ib_dmabuf: %s", message.c_str());
-    } else {
-        warn_once(cause("register", failed), message);
-    }
+    report_refusal(cause("register", failed), describe(what, failed),
+                   meaning_of(failed.error).remedy,
+                   failed.status == UCS_ERR_BUSY);
 }
 
 } // namespace ucx_ib_dmabuf
