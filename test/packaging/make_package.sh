@@ -27,8 +27,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES LD_PRELOAD LD_LIBRARY_PATH
 export CCACHE_BASEDIR=$scratch
-version=$(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/ib_dmabuf_config.h")
-name=ucx-ib-dmabuf-$version
+name=ucx-ib-dmabuf-$PACKAGE_VERSION
 all=$top_builddir/test/packaging/$kind
 mkdir -p "$all"
 exec 9>"$all/lock"
