@@ -47,6 +47,7 @@ with_mpi() {
         MPI_TESTS_STATS="$MPI_TESTS_STATS" UCX_IB_DMABUF_PROVE=off \
         CUDA_SIM_DEVICES="${gpus:-2}" \
         OMPI_MCA_pml=ucx OMPI_MCA_btl=^openib,uct,ofi OMPI_MCA_osc=^ucx \
+        OMPI_MCA_mtl=^ofi,psm,psm2 \
         PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         MPIR_CVAR_CH4_NETMOD=ucx MPIR_CVAR_NOLOCAL=1 \
         UCX_NET_DEVICES=rxe0:1 UCX_UD_VERBS_ETH_DGID_CHECK=n \
