@@ -3,8 +3,10 @@
 // What a UCX without CUDA is told of memory, and copies.
 #include <common/gpu.h>
 #include <common/linked_ucx.h>
+#include <common/sim.h>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <string>
 #include <thread>
 #include <uct/ib_dmabuf/copy/copier.h>
 #include <uct/ib_dmabuf/host/ucm.h>
@@ -242,6 +244,36 @@ TEST_F(test_copier, nothing_to_copy)
     char some = 'x';
     copy(&some, nullptr, 0, nullptr);
     EXPECT_EQ('x', some);
+}
+
+// What a process sends to itself comes here, too.
+TEST_F(test_copier, memory_of_the_host_only)
+{
+    std::vector<char> out(mib, 'o'), in(mib);
+
+    std::thread([&] {
+        const uint64_t before = SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2");
+        copy(in.data(), out.data(), mib, out.data());
+        EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
+    }).join();
+    EXPECT_EQ(out, in);
+}
+
+TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
+{
+    const gpu::segments mapped(1, 1);
+    std::vector<char> host(mib, 'x');
+
+    for (const char *call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain",
+                             "cuCtxPushCurrent_v2"}) {
+        gpu::scoped_fail fail(std::string(call) + "=1");
+        EXPECT_NE(ours::UCS_OK,
+                  copier_->copy(host.data(),
+                                reinterpret_cast<void *>(mapped.address()), mib,
+                                host.data()))
+            << call;
+    }
+    EXPECT_EQ(std::vector<char>(mib, 'x'), host);
 }
 
 TEST_F(test_copier, a_copy_that_fails_is_an_error)
