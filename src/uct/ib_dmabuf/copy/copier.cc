@@ -169,9 +169,12 @@ ucs_status_t cuda_copier::allocate(ucs_memory_type_t type, size_t length,
 ucs_status_t cuda_copier::release(void *allocated) noexcept
 {
     const driver &cuda = *cuda_.load();
+    const auto address = reinterpret_cast<CUdeviceptr>(allocated);
     relaxed_capture relaxed(cuda);
+    scoped_context context(cuda, address);
 
-    return to_status(cuda.mem_free(reinterpret_cast<CUdeviceptr>(allocated)));
+    return to_status((context.result() == CUDA_SUCCESS) ? cuda.mem_free(address)
+                                                        : context.result());
 }
 
 ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
