@@ -144,6 +144,33 @@ TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
     EXPECT_FALSE(found_.lasts);
 }
 
+// UCX would stage it for as long as it lives, for a moment without room.
+TEST_F(test_copier, what_cannot_be_exported_just_now_is_asked_for_again)
+{
+    const gpu::buffer pooled(mib, memory::pool);
+    const gpu::segments mapped(1);
+
+    copier_->begin();
+    for (const uintptr_t address : {pooled.address(), mapped.address()}) {
+        for (const char *error : {"2", "201", "999"}) {
+            gpu::scoped_fail fail(
+                std::string("cuMemGetHandleForAddressRange=") + error);
+            ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+            EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+            EXPECT_FALSE(found_.lasts) << error;
+        }
+        {
+            const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
+            ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+            EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+            EXPECT_TRUE(found_.lasts);
+        }
+        ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+        EXPECT_TRUE(found_.lasts);
+    }
+}
+
 TEST_F(test_copier, what_was_released_is_the_hosts)
 {
     gpu::buffer some(mib);
