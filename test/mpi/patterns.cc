@@ -192,6 +192,20 @@ void run_unexpected(job &in, memory first, memory second)
     }
 }
 
+// UCX copies by its own means then, also from host to host.
+void run_with_oneself(job &in, memory first, memory second)
+{
+    buffer outgoing(first, 4 * spacing), incoming(second, 4 * spacing);
+
+    for (const piece &one : draw_pieces(in, 4)) {
+        outgoing.put(one.offset, one.length, one.number);
+        MPI_Sendrecv(outgoing.at(one.offset), count_of(one), MPI_BYTE, in.rank,
+                     0, incoming.at(one.offset), count_of(one), MPI_BYTE,
+                     in.rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        in.expect_message(incoming, one.offset, one.length, one.number);
+    }
+}
+
 struct way {
     const char *name;
     void (*run)(job &, memory, memory);
@@ -224,6 +238,14 @@ void add_patterns(std::vector<test_case> *cases)
     // Several messages at once in one allocation, where staging is hardest.
     cases->push_back(
         {"brief", ways[0].name, ways[0].run, device, device, staging::follows});
+    for (const memory from : {host, device}) {
+        for (const memory to : {host, device}) {
+            cases->push_back({"oneself",
+                              std::string("messages to oneself, ") +
+                                  name_of(from) + " to " + name_of(to),
+                              run_with_oneself, from, to, staging::any});
+        }
+    }
     for (const way &one : ways) {
         const std::string name = one.name;
         cases->push_back({"patterns", name + ", device to device", one.run,

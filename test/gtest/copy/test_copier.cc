@@ -3,8 +3,10 @@
 // What a UCX without CUDA is told of memory, and copies.
 #include <common/gpu.h>
 #include <common/linked_ucx.h>
+#include <common/sim.h>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <string>
 #include <thread>
 #include <uct/ib_dmabuf/copy/copier.h>
 #include <uct/ib_dmabuf/host/ucm.h>
@@ -142,6 +144,33 @@ TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
     EXPECT_FALSE(found_.lasts);
 }
 
+// UCX would stage it for as long as it lives, for a moment without room.
+TEST_F(test_copier, what_cannot_be_exported_just_now_is_asked_for_again)
+{
+    const gpu::buffer pooled(mib, memory::pool);
+    const gpu::segments mapped(1);
+
+    copier_->begin();
+    for (const uintptr_t address : {pooled.address(), mapped.address()}) {
+        for (const char *error : {"2", "201", "999"}) {
+            gpu::scoped_fail fail(
+                std::string("cuMemGetHandleForAddressRange=") + error);
+            ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+            EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+            EXPECT_FALSE(found_.lasts) << error;
+        }
+        {
+            const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
+            ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+            EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+            EXPECT_TRUE(found_.lasts);
+        }
+        ASSERT_EQ(ours::UCS_OK, detect(address, mib));
+        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+        EXPECT_TRUE(found_.lasts);
+    }
+}
+
 TEST_F(test_copier, what_was_released_is_the_hosts)
 {
     gpu::buffer some(mib);
@@ -225,7 +254,9 @@ TEST_F(test_copier, allocates_gpu_memory_only)
         const auto address = reinterpret_cast<uintptr_t>(some);
         ASSERT_EQ(ours::UCS_OK, detect(address, mib));
         EXPECT_EQ(type, found_.type);
-        EXPECT_EQ(ours::UCS_OK, copier_->release(some));
+        std::thread([&] { // without a current context
+            EXPECT_EQ(ours::UCS_OK, copier_->release(some));
+        }).join();
         EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
     }
     void *none = nullptr;
@@ -242,6 +273,36 @@ TEST_F(test_copier, nothing_to_copy)
     char some = 'x';
     copy(&some, nullptr, 0, nullptr);
     EXPECT_EQ('x', some);
+}
+
+// What a process sends to itself comes here, too.
+TEST_F(test_copier, memory_of_the_host_only)
+{
+    std::vector<char> out(mib, 'o'), in(mib);
+
+    std::thread([&] {
+        const uint64_t before = SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2");
+        copy(in.data(), out.data(), mib, out.data());
+        EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
+    }).join();
+    EXPECT_EQ(out, in);
+}
+
+TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
+{
+    const gpu::segments mapped(1, 1);
+    std::vector<char> host(mib, 'x');
+
+    for (const char *call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain",
+                             "cuCtxPushCurrent_v2"}) {
+        gpu::scoped_fail fail(std::string(call) + "=1");
+        EXPECT_NE(ours::UCS_OK,
+                  copier_->copy(host.data(),
+                                reinterpret_cast<void *>(mapped.address()), mib,
+                                host.data()))
+            << call;
+    }
+    EXPECT_EQ(std::vector<char>(mib, 'x'), host);
 }
 
 TEST_F(test_copier, a_copy_that_fails_is_an_error)

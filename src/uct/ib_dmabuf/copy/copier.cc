@@ -34,7 +34,7 @@ private:
     };
     bool query(uintptr_t address, attributes *out) const;
     void sync_copies(uintptr_t address) const;
-    static bool can_register(cuda_vendor &gpus, uintptr_t address);
+    static ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address);
 
     std::atomic<const driver *> cuda_{nullptr};
 };
@@ -68,16 +68,24 @@ bool cuda_copier::query(uintptr_t address, attributes *out) const
 
 // Memory that belongs to no context, of pools and mapped, may not be exported.
 // From 1.16 on UCX has no other way once it has chosen to register it.
-bool cuda_copier::can_register(cuda_vendor &gpus, uintptr_t address)
+ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address)
 {
     const size_t page = gpus.granularity();
     int fd            = -1;
+    const ucs_status_t status =
+        gpus.export_range(address & ~(page - 1), page, &fd);
 
-    if (gpus.export_range(address & ~(page - 1), page, &fd) != UCS_OK) {
-        return false;
+    if (status == UCS_OK) {
+        close(fd);
     }
-    close(fd);
-    return true;
+    return status;
+}
+
+// For want of room or of descriptors, say, it fails only now.
+bool is_of_the_memory(ucs_status_t status)
+{
+    return (status == UCS_OK) || (status == UCS_ERR_UNSUPPORTED) ||
+           (status == UCS_ERR_INVALID_PARAM);
 }
 
 // Else cudaMemcpy() and cudaMemset() may return before their bytes are there,
@@ -107,7 +115,9 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
         return UCS_OK;
     }
     cuda_vendor gpus(*cuda_.load());
-    if ((known.context != nullptr) || can_register(gpus, address)) {
+    const ucs_status_t exported =
+        (known.context != nullptr) ? UCS_OK : try_export(gpus, address);
+    if (exported == UCS_OK) {
         out->type = UCS_MEMORY_TYPE_CUDA;
     }
     if (known.context != nullptr) {
@@ -117,7 +127,7 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
         out->gpu    = around.device;
         out->base   = around.base;
         out->length = around.size;
-        out->lasts  = cuda_events_complete() &&
+        out->lasts  = is_of_the_memory(exported) && cuda_events_complete() &&
                      (around.joins || cuda_events_saw_allocation(around.base));
     }
     return UCS_OK;
@@ -169,9 +179,12 @@ ucs_status_t cuda_copier::allocate(ucs_memory_type_t type, size_t length,
 ucs_status_t cuda_copier::release(void *allocated) noexcept
 {
     const driver &cuda = *cuda_.load();
+    const auto address = reinterpret_cast<CUdeviceptr>(allocated);
     relaxed_capture relaxed(cuda);
+    scoped_context context(cuda, address);
 
-    return to_status(cuda.mem_free(reinterpret_cast<CUdeviceptr>(allocated)));
+    return to_status((context.result() == CUDA_SUCCESS) ? cuda.mem_free(address)
+                                                        : context.result());
 }
 
 ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,

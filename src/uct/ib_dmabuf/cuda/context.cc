@@ -13,6 +13,10 @@ scoped_context::scoped_context(const driver &cuda, CUdeviceptr address)
     void *values[]              = {&owner, &ordinal};
 
     result_ = cuda.pointer_get_attributes(2, names, values, address);
+    if ((result_ == CUDA_SUCCESS) && (ordinal < 0)) {
+        result_ = CUDA_ERROR_INVALID_VALUE;
+    }
+    is_unknown_ = (result_ == CUDA_ERROR_INVALID_VALUE);
     if (result_ == CUDA_SUCCESS) {
         result_ = enter(owner, ordinal);
     }
@@ -21,11 +25,7 @@ scoped_context::scoped_context(const driver &cuda, CUdeviceptr address)
 CUresult scoped_context::enter(CUcontext owner, int ordinal)
 {
     CUdevice current = 0;
-
-    if (ordinal < 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    CUresult result = cuda_.device_get(&device_, ordinal);
+    CUresult result  = cuda_.device_get(&device_, ordinal);
     if (result != CUDA_SUCCESS) {
         return result;
     }

@@ -42,8 +42,10 @@ public:
     scoped_context(const scoped_context &)            = delete;
     scoped_context &operator=(const scoped_context &) = delete;
 
-    // CUDA_ERROR_INVALID_VALUE: not CUDA memory.
+    // CUDA_ERROR_INVALID_VALUE: perhaps not CUDA memory.
     CUresult result() const { return result_; }
+    // Surely not: neither a GPU's, nor of the host and known to CUDA.
+    bool is_unknown() const { return is_unknown_; }
 
 private:
     CUresult enter(CUcontext owner, int ordinal);
@@ -51,6 +53,7 @@ private:
     const driver &cuda_;
     CUdevice device_ = 0;
     CUresult result_ = CUDA_SUCCESS;
+    bool is_unknown_ = false;
     bool pushed_     = false;
     bool retained_   = false;
 };

@@ -164,17 +164,23 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
         return cuda.memcpy_async(target, source, length, stream);
     };
 
-    relaxed_capture relaxed(cuda);
-    CUresult result = CUDA_ERROR_INVALID_VALUE; // no GPU's memory
-    for (const uintptr_t side : {first, target ^ source ^ first}) {
-        scoped_context context(cuda, side);
-        result = context.result();
-        if (result != CUDA_ERROR_INVALID_VALUE) {
-            result =
-                (result == CUDA_SUCCESS) ? copy_and_wait(cuda, call) : result;
-            break;
+    const auto in_a_context = [&] {
+        for (const uintptr_t side : {first, target ^ source ^ first}) {
+            scoped_context context(cuda, side);
+            if (!context.is_unknown()) {
+                return (context.result() == CUDA_SUCCESS)
+                           ? copy_and_wait(cuda, call)
+                           : context.result();
+            }
         }
-    }
+        // A message from the host's memory to the host's, of a process to
+        // itself. There may be no context, and none is made for that.
+        memmove(to, from, length);
+        return CUDA_SUCCESS;
+    };
+
+    relaxed_capture relaxed(cuda);
+    const CUresult result = in_a_context();
     if (result != CUDA_SUCCESS) {
         log_error("ib_dmabuf: cuMemcpyAsync(0x%zx, 0x%zx, %zu bytes) failed: "
                   "%s",
