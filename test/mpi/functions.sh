@@ -95,7 +95,7 @@ with_mpi() {
     # Once more in each rank: the device is the one of the rank's host. UCX
     # would warn of the build's variables, which it takes for its own.
     "$lab_env" "${mpi_launch[@]}" -np "$ranks" "${hosts[@]}" \
-        env -u UCX_NET_DEVICES -u LD_PRELOAD "$lab_env" \
+        env -u LD_PRELOAD "$lab_env" \
         env -u UCX_PREFIX -u UCX_SRC "$@" \
         >"$mpi_output" 2>"$mpi_errors"
 }

@@ -106,21 +106,25 @@ void go_on(const struct sigaction &previous, int signal, siginfo_t *info,
     }
 }
 
-void on_fault(int signal, siginfo_t *info, void *context)
+[[gnu::noinline]] void look_at(const siginfo_t &info)
 {
     const int error    = errno;
-    const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
 
     // Not what another process, or raise(), sent.
-    if ((info->si_code > 0) && is_gpu_memory.load()(address)) {
+    if ((info.si_code > 0) && is_gpu_memory.load()(address)) {
         tell(address);
     }
     errno = error;
-    for (const handled &one : all_handled) {
-        if (one.signal == signal) {
-            go_on(one.previous, signal, info, context);
-        }
-    }
+}
+
+// The previous handler is left to by a jump, as nothing stands behind it: in the
+// backtrace that it may print, a frame of ours would be where the program crashed.
+void on_fault(int signal, siginfo_t *info, void *context)
+{
+    look_at(*info);
+    go_on(all_handled[signal == all_handled[1].signal].previous, signal, info,
+          context);
 }
 
 void handle(handled &one)
