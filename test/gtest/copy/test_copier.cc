@@ -288,6 +288,19 @@ TEST_F(test_copier, memory_of_the_host_only)
     EXPECT_EQ(out, in);
 }
 
+TEST_F(test_copier, memory_that_is_gone_is_an_error)
+{
+    std::vector<char> host(mib, 'x');
+    gpu::buffer some(mib);
+    void *const gone = reinterpret_cast<void *>(some.address());
+
+    some.release();
+    EXPECT_NE(ours::UCS_OK,
+              copier_->copy(host.data(), gone, mib, host.data()));
+    EXPECT_NE(ours::UCS_OK, copier_->copy(gone, host.data(), mib, gone));
+    EXPECT_EQ(std::vector<char>(mib, 'x'), host);
+}
+
 TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
 {
     const gpu::segments mapped(1, 1);
