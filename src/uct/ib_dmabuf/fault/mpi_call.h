@@ -12,9 +12,9 @@ struct mpi_call {
 
 // The one that the program made, of those that the calling thread is in: the
 // outermost function with such a name on its stack, by the symbols that
-// libraries export. For signal handlers: takes no lock and no memory, calls
-// nothing but the unwinder, which with glibc 2.35 and GCC 12 does neither.
-// The text belongs to the library.
+// libraries export. For signal handlers: takes no memory, and with glibc 2.35
+// and GCC 12 no lock; before, it waits while another thread changes the list of
+// libraries, which runs nothing of theirs. The text belongs to the library.
 mpi_call find_mpi_call() noexcept;
 
 } // namespace ucx_ib_dmabuf
