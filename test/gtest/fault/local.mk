@@ -9,6 +9,7 @@ test_gtest_fault_libfake_mpi_la_SOURCES = test/gtest/fault/fake_mpi.c
 test_gtest_fault_libfake_mpi_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version \
                                           -shared -rpath /nowhere
 
-test_gtest_fault_test_fault_SOURCES = test/gtest/fault/test_fault.cc
+test_gtest_fault_test_fault_SOURCES = test/gtest/fault/faults.h \
+    test/gtest/fault/test_fault.cc test/gtest/fault/test_harm.cc
 test_gtest_fault_test_fault_LDADD   = test/gtest/fault/libfake_mpi.la \
     libib_dmabuf_fault.la -lgtest_main $(GTEST_LIBS)

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,10 +48,16 @@ public:
         } while ((address /= 16) != 0);
         return *this << "0x" << first;
     }
+    // Where nobody reads, the process must neither wait nor end of SIGPIPE. Not
+    // by the C library's functions: in them a thread ends that was cancelled,
+    // and tools stand before them, with locks.
     void print() const
     {
-        if (write(STDERR_FILENO, text_, used_) < 0) {
-            // nobody is left to tell
+        pollfd to      = {STDERR_FILENO, POLLOUT, 0};
+        timespec limit = {1, 0};
+        if ((syscall(SYS_ppoll, &to, 1, &limit, nullptr, 0) == 1) &&
+            (to.revents == POLLOUT)) {
+            syscall(SYS_write, STDERR_FILENO, text_, used_);
         }
     }
 
