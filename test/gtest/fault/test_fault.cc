@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <thread>
 
+extern "C" int MPI_Reduce(void *buffer);
+
 namespace ucx_ib_dmabuf {
 namespace {
 
@@ -28,6 +30,17 @@ TEST_F(test_fault, the_call_is_named_and_the_process_dies)
     EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
     EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
     EXPECT_EQ(lines(result.said), 1u) << result.said;
+}
+
+TEST_F(test_fault, the_call_is_the_programs_and_the_library_no_tools)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        MPI_Reduce(gpu);
+    });
+
+    EXPECT_TRUE(result.named(": MPI_Reduce touched ")) << result.said;
+    EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
 }
 
 TEST_F(test_fault, in_another_thread)

@@ -148,8 +148,9 @@ library library_around(uintptr_t address)
     return wanted.found;
 }
 
-_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *result)
+_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *arg)
 {
+    auto &result            = *static_cast<mpi_call *>(arg);
     int is_exact            = 0;
     const uintptr_t returns = _Unwind_GetIPInfo(frame, &is_exact);
     const uintptr_t address = returns - (is_exact == 0); // in the call
@@ -159,7 +160,10 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *result)
         return _URC_NO_REASON;
     }
     if (const char *name = exports(around).mpi_function(address)) {
-        *static_cast<mpi_call *>(result) = {name, around.path};
+        result.name = name;
+        if (result.library == nullptr) {
+            result.library = around.path;
+        }
     }
     return _URC_NO_REASON;
 }
