@@ -1,82 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// GPU memory that the CPU runs into. Each case is a process of its own, which
-// mostly dies of it.
-#include <algorithm>
-#include <csetjmp>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <gtest/gtest.h>
+// What is told of GPU memory that the CPU runs into, and who else is.
+#include "faults.h"
 #include <pthread.h>
-#include <string>
-#include <sys/mman.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <thread>
-#include <uct/ib_dmabuf/fault/handler.h>
-#include <unistd.h>
 
-extern "C" int MPI_Allreduce(void *buffer);
+extern "C" int MPI_Reduce(void *buffer);
 
 namespace ucx_ib_dmabuf {
 namespace {
-
-constexpr size_t page = 4096;
-
-uint8_t *gpu;  // a page that is taken for a GPU's
-uint8_t *host; // one that is not
-
-bool is_gpu(uintptr_t address) noexcept
-{
-    return address - reinterpret_cast<uintptr_t>(gpu) < page;
-}
-
-struct end {
-    int status; // of waitpid()
-    std::string said;
-
-    bool died_of(int signal) const
-    {
-        return WIFSIGNALED(status) && (WTERMSIG(status) == signal);
-    }
-    bool exited_with(int code) const
-    {
-        return WIFEXITED(status) && (WEXITSTATUS(status) == code);
-    }
-    bool named(const std::string &what) const
-    {
-        return said.find(what) != std::string::npos;
-    }
-};
-
-// Runs it in a child, in which status 0 is the end of it.
-template <class Scenario>
-end in_child(Scenario run)
-{
-    int ends[2];
-    end result{};
-    char bytes[512];
-
-    EXPECT_EQ(pipe(ends), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        run();
-        _exit(0);
-    }
-    close(ends[1]);
-    for (ssize_t n; (n = read(ends[0], bytes, sizeof(bytes))) > 0;) {
-        result.said.append(bytes, static_cast<size_t>(n));
-    }
-    close(ends[0]);
-    waitpid(child, &result.status, 0);
-    return result;
-}
-
-sigjmp_buf recovered;
-volatile int codes; // si_code of the last signal
-void *volatile addresses;
-uint8_t *volatile stacks;
 
 void note_and_exit(int, siginfo_t *info, void *)
 {
@@ -85,51 +18,6 @@ void note_and_exit(int, siginfo_t *info, void *)
     }
     _exit((info->si_addr == gpu) ? 42 : 43);
 }
-
-void recover(int, siginfo_t *info, void *)
-{
-    uint8_t here;
-
-    codes     = info->si_code;
-    addresses = info->si_addr;
-    stacks    = &here;
-    siglongjmp(recovered, 1);
-}
-
-void handle(void (*handler)(int, siginfo_t *, void *), int flags = 0)
-{
-    struct sigaction action {};
-
-    action.sa_sigaction = handler;
-    action.sa_flags     = SA_SIGINFO | flags;
-    sigaddset(&action.sa_mask, SIGUSR1);
-    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
-}
-
-// What remains of a line that ours prints.
-std::string line_for(const uint8_t *address)
-{
-    char text[64];
-
-    snprintf(text, sizeof(text), "MPI_Allreduce touched GPU memory at %p ",
-             static_cast<const void *>(address));
-    return text;
-}
-
-size_t lines(const std::string &said)
-{
-    return static_cast<size_t>(std::count(said.begin(), said.end(), '\n'));
-}
-
-class test_fault : public testing::Test {
-public:
-    static void SetUpTestSuite()
-    {
-        const int access = PROT_NONE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
-        gpu  = static_cast<uint8_t *>(mmap(nullptr, page, access, kind, -1, 0));
-        host = static_cast<uint8_t *>(mmap(nullptr, page, access, kind, -1, 0));
-    }
-};
 
 TEST_F(test_fault, the_call_is_named_and_the_process_dies)
 {
@@ -142,6 +30,17 @@ TEST_F(test_fault, the_call_is_named_and_the_process_dies)
     EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
     EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
     EXPECT_EQ(lines(result.said), 1u) << result.said;
+}
+
+TEST_F(test_fault, the_call_is_the_programs_and_the_library_no_tools)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        MPI_Reduce(gpu);
+    });
+
+    EXPECT_TRUE(result.named(": MPI_Reduce touched ")) << result.said;
+    EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
 }
 
 TEST_F(test_fault, in_another_thread)

@@ -158,8 +158,8 @@ ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
 }
 
 // A message from the host's memory to the host's, of a process to itself. There
-// may be no context, and none is made for that. By the kernel: the memory may be
-// a GPU's that is gone, of which the CPU would die.
+// may be no context, and none is made for that. By the kernel: the memory may
+// be a GPU's that is gone, of which the CPU would die.
 static CUresult copy_without_context(void *to, const void *from, size_t length)
 {
     iovec target = {to, length};

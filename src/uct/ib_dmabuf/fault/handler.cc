@@ -3,8 +3,11 @@
 #include "mpi_call.h"
 #include <atomic>
 #include <cerrno>
+#include <csetjmp>
 #include <csignal>
 #include <cstring>
+#include <ctime>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,8 +26,9 @@ std::atomic_flag told;
 struct handled {
     int signal;
     struct sigaction previous;
+    std::atomic_flag is_used_up; // of SA_RESETHAND
 };
-handled all_handled[] = {{SIGSEGV, {}}, {SIGBUS, {}}};
+handled all_handled[] = {{SIGSEGV, {}, {}}, {SIGBUS, {}, {}}};
 
 // A line that is put together without the C library's help, which may take
 // locks and memory.
@@ -46,10 +50,16 @@ public:
         } while ((address /= 16) != 0);
         return *this << "0x" << first;
     }
+    // Where nobody reads, the process must neither wait nor end of SIGPIPE. Not
+    // by the C library's functions: in them a thread ends that was cancelled,
+    // and tools stand before them, with locks.
     void print() const
     {
-        if (write(STDERR_FILENO, text_, used_) < 0) {
-            // nobody is left to tell
+        pollfd to      = {STDERR_FILENO, POLLOUT, 0};
+        timespec limit = {1, 0};
+        if ((syscall(SYS_ppoll, &to, 1, &limit, nullptr, 0) == 1) &&
+            (to.revents == POLLOUT)) {
+            syscall(SYS_write, STDERR_FILENO, text_, used_);
         }
     }
 
@@ -66,11 +76,8 @@ const char *name_of_file(const char *path)
 
 void tell(uintptr_t address)
 {
-    if (told.test()) {
-        return; // programs may recover, and touch again
-    }
     const mpi_call call = find_mpi_call();
-    if ((call.name == nullptr) || told.test_and_set()) {
+    if (call.name == nullptr) {
         return;
     }
     const char *library = name_of_file(call.library);
@@ -82,6 +89,60 @@ void tell(uintptr_t address)
          << ", or use an MPI that is built with CUDA; docs/stock-mpi.md has "
             "the calls that take GPU memory all the same\n";
     text.print();
+    told.test_and_set();
+}
+
+// Nothing guards the end of an alternate stack. Telling takes 3 KiB, and the
+// loader as much where it binds a function on the way.
+bool has_room()
+{
+    stack_t other{};
+    uint8_t here = 0;
+
+    if (sigaltstack(nullptr, &other) != 0) {
+        return false;
+    }
+    const size_t room = reinterpret_cast<uintptr_t>(&here) -
+                        reinterpret_cast<uintptr_t>(other.ss_sp);
+    return (room >= other.ss_size) || (room >= 8192); // on another, or enough
+}
+
+std::atomic<pid_t> teller; // the thread that tells; 0: none
+sigjmp_buf given_up;
+
+// Other threads wait until it is told: they may be the end of the process.
+bool begin_to_tell()
+{
+    for (int i = 0; (i < 2000) && !told.test(); ++i) {
+        timespec rest = {0, 1000000};
+        pid_t nobody  = 0;
+        if (teller.compare_exchange_strong(nobody, gettid())) {
+            return true;
+        }
+        syscall(SYS_ppoll, nullptr, 0, &rest, nullptr, 0);
+    }
+    return false;
+}
+
+// Nobody knows what the stack looks like, so a fault may come of unwinding it:
+// the one that there was is what others get, and what the process dies of.
+[[gnu::noinline]] void try_to_tell(uintptr_t address)
+{
+    sigset_t faults, before;
+
+    if (!begin_to_tell()) {
+        return;
+    }
+    sigemptyset(&faults);
+    for (const handled &one : all_handled) {
+        sigaddset(&faults, one.signal);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &faults, &before);
+    if (sigsetjmp(given_up, 0) == 0) {
+        tell(address);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    teller = 0;
 }
 
 // Whatever SA_SIGINFO says: it is the same place as sa_handler.
@@ -90,19 +151,30 @@ bool is_function(const struct sigaction &action)
     return (action.sa_handler != SIG_DFL) && (action.sa_handler != SIG_IGN);
 }
 
+// Not on the stack of go_on(), whose call at the end could be no jump then.
+const struct sigaction by_default = {};
+
 // Ours has the same mask and flags, so that a call is what the kernel would
-// have done. With nobody there it is the kernel's turn: the signal is sent
-// again, as not every instruction that got one faults again.
-void go_on(const struct sigaction &previous, int signal, siginfo_t *info,
-           void *context)
+// have done; only SA_RESETHAND is up to us. With nobody there it is the
+// kernel's turn: the signal is sent again, as not every instruction that got
+// one faults again.
+void go_on(handled &one, siginfo_t *info, void *context)
 {
-    if (!is_function(previous)) {
-        __sigaction(signal, &previous, nullptr);
-        syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
+    const struct sigaction &previous = one.previous;
+    const bool is_for_once =
+        is_function(previous) && ((previous.sa_flags & SA_RESETHAND) != 0);
+    const bool is_over = !is_function(previous) ||
+                         (is_for_once && one.is_used_up.test_and_set());
+
+    if (is_for_once || is_over) {
+        __sigaction(one.signal, is_for_once ? &by_default : &previous, nullptr);
+    }
+    if (is_over) {
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), one.signal, info);
     } else if ((previous.sa_flags & SA_SIGINFO) != 0) {
-        previous.sa_sigaction(signal, info, context);
+        previous.sa_sigaction(one.signal, info, context);
     } else {
-        previous.sa_handler(signal);
+        previous.sa_handler(one.signal);
     }
 }
 
@@ -110,21 +182,26 @@ void go_on(const struct sigaction &previous, int signal, siginfo_t *info,
 {
     const int error    = errno;
     const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
-
+    const pid_t who    = teller.load();
     // Not what another process, or raise(), sent.
-    if ((info.si_code > 0) && is_gpu_memory.load()(address)) {
-        tell(address);
+    const bool is_fault = info.si_code > 0;
+
+    if (is_fault && (who != 0) && (who == gettid())) {
+        siglongjmp(given_up, 1);
+    }
+    if (is_fault && is_gpu_memory.load()(address) && has_room()) {
+        try_to_tell(address);
     }
     errno = error;
 }
 
-// The previous handler is left to by a jump, as nothing stands behind it: in the
-// backtrace that it may print, a frame of ours would be where the program crashed.
+// The previous handler is left to by a jump, as nothing stands behind it: in
+// the backtrace that it may print, a frame of ours would be where the program
+// crashed.
 void on_fault(int signal, siginfo_t *info, void *context)
 {
     look_at(*info);
-    go_on(all_handled[signal == all_handled[1].signal].previous, signal, info,
-          context);
+    go_on(all_handled[signal == all_handled[1].signal], info, context);
 }
 
 void handle(handled &one)
@@ -141,6 +218,8 @@ void handle(handled &one)
     } else {
         ours.sa_flags = SA_ONSTACK; // where a stack has overflown
     }
+    // Ours stays until it is told: another thread's fault would be the end.
+    ours.sa_flags &= ~static_cast<int>(SA_RESETHAND);
     ours.sa_flags |= SA_SIGINFO;
     ours.sa_sigaction = on_fault;
     // Another thread's may have come meanwhile.

@@ -11,12 +11,19 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
+// One that is loaded.
+struct library {
+    uintptr_t base          = 0;
+    const ElfW(Dyn) *tables = nullptr; // null: there is none
+    const char *path        = nullptr;
+};
+
 // What a library exports, read from its tables: dladdr() waits for a lock.
 class exports {
 public:
-    explicit exports(const link_map &library) : base_(library.l_addr)
+    explicit exports(const library &from) : base_(from.base)
     {
-        for (const ElfW(Dyn) *entry = library.l_ld; entry->d_tag != DT_NULL;
+        for (const ElfW(Dyn) *entry = from.tables; entry->d_tag != DT_NULL;
              ++entry) {
             switch (entry->d_tag) {
             case DT_SYMTAB:
@@ -95,35 +102,68 @@ private:
     const uint32_t *hash_     = nullptr;
 };
 
-const link_map *library_around(uintptr_t address)
+struct search {
+    uintptr_t address;
+    library found;
+};
+
+// Called by dl_iterate_phdr().
+int look_at_library(dl_phdr_info *info, size_t, void *arg)
 {
-    const auto pointer = reinterpret_cast<void *>(address);
-#ifdef DLFO_STRUCT_HAS_EH_DBASE // glibc 2.35
-    dl_find_object found{};
-    return (_dl_find_object(pointer, &found) == 0) ? found.dlfo_link_map
-                                                   : nullptr;
-#else
-    Dl_info info;
-    link_map *found = nullptr;
-    return dladdr1(pointer, &info, reinterpret_cast<void **>(&found),
-                   RTLD_DL_LINKMAP)
-               ? found
-               : nullptr;
-#endif
+    auto &wanted   = *static_cast<search *>(arg);
+    bool is_inside = false;
+    library looked{info->dlpi_addr, nullptr, info->dlpi_name};
+
+    for (size_t i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) &part = info->dlpi_phdr[i];
+        const uintptr_t start  = info->dlpi_addr + part.p_vaddr;
+        if (part.p_type == PT_DYNAMIC) {
+            looked.tables = reinterpret_cast<const ElfW(Dyn) *>(start);
+        } else if (part.p_type == PT_LOAD) {
+            is_inside |= wanted.address - start < part.p_memsz;
+        }
+    }
+    if (is_inside) {
+        wanted.found = looked;
+    }
+    return is_inside;
 }
 
-_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *result)
+library library_around(uintptr_t address)
 {
+#ifdef DLFO_STRUCT_HAS_EH_DBASE // glibc 2.35
+    dl_find_object object{};
+    if (_dl_find_object(reinterpret_cast<void *>(address), &object) != 0) {
+        return {};
+    }
+    // The one in src/glibc has none.
+    if (const link_map *map = object.dlfo_link_map) {
+        return {map->l_addr, map->l_ld, map->l_name};
+    }
+#endif
+    // Waits while the list of libraries changes, unlike dladdr() not while the
+    // constructors of new ones run, which may wait for this thread.
+    search wanted{address, {}};
+    dl_iterate_phdr(look_at_library, &wanted);
+    return wanted.found;
+}
+
+_Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *arg)
+{
+    auto &result            = *static_cast<mpi_call *>(arg);
     int is_exact            = 0;
     const uintptr_t returns = _Unwind_GetIPInfo(frame, &is_exact);
     const uintptr_t address = returns - (is_exact == 0); // in the call
-    const link_map *library = library_around(address);
+    const library around    = library_around(address);
 
-    if (library == nullptr) {
+    if (around.tables == nullptr) {
         return _URC_NO_REASON;
     }
-    if (const char *name = exports(*library).mpi_function(address)) {
-        *static_cast<mpi_call *>(result) = {name, library->l_name};
+    if (const char *name = exports(around).mpi_function(address)) {
+        result.name = name;
+        if (result.library == nullptr) {
+            result.library = around.path;
+        }
     }
     return _URC_NO_REASON;
 }
