@@ -256,7 +256,8 @@ TEST_F(test_copier, allocates_gpu_memory_only)
         EXPECT_EQ(type, found_.type);
         std::thread([&] { // without a current context
             EXPECT_EQ(ours::UCS_OK, copier_->release(some));
-        }).join();
+        })
+            .join();
         EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
     }
     void *none = nullptr;
@@ -295,8 +296,7 @@ TEST_F(test_copier, memory_that_is_gone_is_an_error)
     void *const gone = reinterpret_cast<void *>(some.address());
 
     some.release();
-    EXPECT_NE(ours::UCS_OK,
-              copier_->copy(host.data(), gone, mib, host.data()));
+    EXPECT_NE(ours::UCS_OK, copier_->copy(host.data(), gone, mib, host.data()));
     EXPECT_NE(ours::UCS_OK, copier_->copy(gone, host.data(), mib, gone));
     EXPECT_EQ(std::vector<char>(mib, 'x'), host);
 }
@@ -306,8 +306,8 @@ TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
     const gpu::segments mapped(1, 1);
     std::vector<char> host(mib, 'x');
 
-    for (const char *call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain",
-                             "cuCtxPushCurrent_v2"}) {
+    for (const char *call :
+         {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2"}) {
         gpu::scoped_fail fail(std::string(call) + "=1");
         EXPECT_NE(ours::UCS_OK,
                   copier_->copy(host.data(),
