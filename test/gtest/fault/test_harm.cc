@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <thread>
+#include <ucontext.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -134,6 +135,27 @@ TEST_F(test_fault, it_is_told_before_another_thread_ends_the_process)
         EXPECT_TRUE(result.named(line_for(gpu))) << result.said;
     }
 }
+
+#ifdef __x86_64__
+TEST_F(test_fault, theirs_has_the_context_without_asking)
+{
+    const end result = in_child([] {
+        struct sigaction action {};
+        action.sa_sigaction = [](int, siginfo_t *, void *context) {
+            const auto *at = static_cast<ucontext_t *>(context);
+            _exit((at->uc_mcontext.gregs[REG_CR2] ==
+                   reinterpret_cast<intptr_t>(host))
+                      ? 42
+                      : 1);
+        };
+        sigaction(SIGSEGV, &action, nullptr);
+        tell_of_touches(is_gpu);
+        MPI_Allreduce(host);
+    });
+
+    EXPECT_TRUE(result.exited_with(42)) << result.status;
+}
+#endif
 
 // What lies below an alternate stack is another's, and nothing guards it.
 TEST_F(test_fault, an_alternate_stack_is_not_overrun)

@@ -171,10 +171,10 @@ void go_on(handled &one, siginfo_t *info, void *context)
     }
     if (is_over) {
         syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), one.signal, info);
-    } else if ((previous.sa_flags & SA_SIGINFO) != 0) {
-        previous.sa_sigaction(one.signal, info, context);
     } else {
-        previous.sa_handler(one.signal);
+        // Whatever SA_SIGINFO says: x86_64's kernel passes all to everybody,
+        // and some without it look at the context.
+        previous.sa_sigaction(one.signal, info, context);
     }
 }
 
