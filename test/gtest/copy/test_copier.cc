@@ -135,7 +135,7 @@ TEST_F(test_copier, copies_of_the_program_are_waited_for)
 
 TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
 {
-    copier_->begin();
+    EXPECT_TRUE(copier_->begin());
     const gpu::buffer some(mib), managed(mib, memory::managed);
 
     ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
@@ -256,7 +256,8 @@ TEST_F(test_copier, allocates_gpu_memory_only)
         EXPECT_EQ(type, found_.type);
         std::thread([&] { // without a current context
             EXPECT_EQ(ours::UCS_OK, copier_->release(some));
-        }).join();
+        })
+            .join();
         EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
     }
     void *none = nullptr;
@@ -293,8 +294,8 @@ TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
     const gpu::segments mapped(1, 1);
     std::vector<char> host(mib, 'x');
 
-    for (const char *call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain",
-                             "cuCtxPushCurrent_v2"}) {
+    for (const char *call :
+         {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2"}) {
         gpu::scoped_fail fail(std::string(call) + "=1");
         EXPECT_NE(ours::UCS_OK,
                   copier_->copy(host.data(),
