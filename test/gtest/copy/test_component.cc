@@ -23,7 +23,7 @@ namespace {
 class fake_copier final : public ours::memory_copier {
 public:
     bool has_gpu() noexcept override { return gpus; }
-    void begin() noexcept override { ++begun; }
+    bool begin() noexcept override { return ++begun > 0; }
     ours::ucs_status_t detect(uintptr_t address, size_t length,
                               found *out) noexcept override
     {

@@ -135,7 +135,7 @@ TEST_F(test_copier, copies_of_the_program_are_waited_for)
 
 TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
 {
-    copier_->begin();
+    EXPECT_TRUE(copier_->begin());
     const gpu::buffer some(mib), managed(mib, memory::managed);
 
     ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));

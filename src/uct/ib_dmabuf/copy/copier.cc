@@ -16,7 +16,7 @@ namespace {
 class cuda_copier final : public memory_copier {
 public:
     bool has_gpu() noexcept override;
-    void begin() noexcept override;
+    bool begin() noexcept override;
     ucs_status_t detect(uintptr_t address, size_t length,
                         found *out) noexcept override;
     bool place(int gpu, pci_address *out) noexcept override;
@@ -47,10 +47,11 @@ bool cuda_copier::has_gpu() noexcept
     return cuda_.load() != nullptr;
 }
 
-void cuda_copier::begin() noexcept
+bool cuda_copier::begin() noexcept
 {
     cuda_events_install();
     cuda_events_announce_existing();
+    return cuda_events_complete();
 }
 
 bool cuda_copier::query(uintptr_t address, attributes *out) const

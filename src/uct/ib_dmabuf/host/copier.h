@@ -31,8 +31,10 @@ public:
     // Whether there is a GPU. The first question; may start its driver.
     virtual bool has_gpu() noexcept = 0;
     // UCX is going to use it, by this copy's cache of memory types: from now on
-    // that is told of all GPU memory, also of what was there before.
-    virtual void begin() noexcept = 0;
+    // that is told of all GPU memory, also of what was there before. False:
+    // some may come unseen, so what the cache does not know need not be the
+    // host's.
+    virtual bool begin() noexcept = 0;
     // UCS_ERR_INVALID_ADDR: none of the GPU's.
     virtual ucs_status_t detect(uintptr_t address, size_t length,
                                 found *out) noexcept = 0;

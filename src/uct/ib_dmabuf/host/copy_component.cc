@@ -6,7 +6,6 @@
 #include "library.h"
 #include "look_up.h"
 #include <cstring>
-#include <new>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -95,6 +94,7 @@ const char *copy_component::look_up(const library &uct_ib)
     in.find("uct_md_stub_rkey_unpack", &stub_rkey_unpack_);
     in.find("ucs_memtype_cache_lookup", &memtype_cache_lookup_);
     in.find("ucs_memtype_cache_update", &memtype_cache_update_);
+    in.find("ucs_global_opts_set_value", &set_global_option_);
     in.find_variable("uct_self_tl", &self_tl_);
     if (in.missing() != nullptr) {
         return in.missing();
@@ -237,8 +237,12 @@ ucs_status_t copy_component::md_open(uct_component_t *component, const char *,
 
     // There is no cache of memory types before the first question.
     self.memtype_cache_lookup_(&self, 1, info);
-    if (!self.begun_.load()) { // what comes later is told by the hooks
-        self.user_->begin();
+    if (!self.begun_.load()) {      // what comes later is told by the hooks
+        if (!self.user_->begin()) { // an empty one is taken to know all
+            self.memtype_cache_update_(&self, 1, UCS_MEMORY_TYPE_CUDA,
+                                       unknown_sys_device, 0);
+            self.set_global_option_("MEMTYPE_CACHE", "n");
+        }
         self.begun_.store(true);
     }
     *md = &self.md_.uct;

@@ -122,6 +122,9 @@ private:
     void (*memtype_cache_update_)(const void *address, size_t length,
                                   ucs_memory_type_t type, uint8_t sys_device,
                                   uint8_t flags) = nullptr;
+    // Of UCX itself, "UCX_" left out.
+    ucs_status_t (*set_global_option_)(const char *name,
+                                       const char *value) = nullptr;
     // Null if this UCX knows of no places.
     ucs_status_t (*find_sys_device_)(const memory_copier::pci_address *,
                                      uint8_t *sys_device) = nullptr;
