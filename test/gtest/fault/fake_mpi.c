@@ -20,3 +20,23 @@ int PMPI_Allreduce(void *buffer)
     reduce(buffer);
     return first_byte - 1;
 }
+
+// By this an MPI is known.
+int PMPI_Init(void)
+{
+    return 0;
+}
+
+// As MPICH's: its work is done by a function that nobody else sees, and to
+// which it jumps, so that no frame on the stack has its name.
+static __attribute__((noinline)) int wait_for_all(void *buffer)
+{
+    reduce(buffer);
+    return first_byte - 1;
+}
+
+__attribute__((optimize("optimize-sibling-calls"))) int
+MPI_Waitall(void *buffer)
+{
+    return wait_for_all(buffer);
+}

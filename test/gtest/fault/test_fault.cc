@@ -7,6 +7,7 @@
 #include <thread>
 
 extern "C" int MPI_Reduce(void *buffer);
+extern "C" int MPI_Waitall(void *buffer);
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -41,6 +42,21 @@ TEST_F(test_fault, the_call_is_the_programs_and_the_library_no_tools)
 
     EXPECT_TRUE(result.named(": MPI_Reduce touched ")) << result.said;
     EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
+}
+
+TEST_F(test_fault, a_call_without_a_frame_is_told_without_its_name)
+{
+    const end result = in_child([] {
+        tell_of_touches(is_gpu);
+        MPI_Waitall(gpu);
+    });
+
+    EXPECT_TRUE(result.died_of(SIGSEGV));
+    EXPECT_TRUE(result.named("ib_dmabuf: MPI touched GPU memory at "))
+        << result.said;
+    EXPECT_TRUE(result.named("(libfake_mpi.so")) << result.said;
+    EXPECT_TRUE(result.named("Copy to host memory for this call,"))
+        << result.said;
 }
 
 TEST_F(test_fault, in_another_thread)

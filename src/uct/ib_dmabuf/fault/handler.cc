@@ -81,11 +81,13 @@ void tell(uintptr_t address)
         return;
     }
     const char *library = name_of_file(call.library);
+    const bool is_known = (*call.name != '\0');
     line text;
-    text << "ib_dmabuf: " << call.name << " touched GPU memory at " << address
-         << " with the CPU: this MPI ("
+    text << "ib_dmabuf: " << (is_known ? call.name : "MPI")
+         << " touched GPU memory at " << address << " with the CPU: this MPI ("
          << ((*library == '\0') ? "in the program" : library)
-         << ") is not CUDA-aware. Copy to host memory for " << call.name
+         << ") is not CUDA-aware. Copy to host memory for "
+         << (is_known ? call.name : "this call")
          << ", or use an MPI that is built with CUDA; docs/stock-mpi.md has "
             "the calls that take GPU memory all the same\n";
     text.print();

@@ -40,10 +40,12 @@ public:
     }
 
     // The name of the function that an address lies in, that begins with MPI_
-    // or, where a tool stands before it, PMPI_. Null: none.
+    // or, where a tool stands before it, PMPI_. Of an MPI without one "": a
+    // function may have gone on in another by a jump, as MPICH's MPI_Waitall
+    // does. Null: it is none of MPI's.
     const char *mpi_function(uintptr_t address) const
     {
-        const char *profiled = nullptr;
+        const char *found = nullptr;
 
         if ((symbols_ == nullptr) || (names_ == nullptr) ||
             (hash_ == nullptr)) {
@@ -51,19 +53,24 @@ public:
         }
         for (uint32_t i = 0, count = size(); i < count; ++i) {
             const ElfW(Sym) &one = symbols_[i];
-            if ((address - base_ - one.st_value >= one.st_size) ||
-                (one.st_shndx == SHN_UNDEF)) {
+            const char *name     = names_ + one.st_name;
+            if (one.st_shndx == SHN_UNDEF) {
                 continue;
             }
-            const char *name = names_ + one.st_name;
+            if ((found == nullptr) && (strcmp(name, "PMPI_Init") == 0)) {
+                found = "";
+            }
+            if (address - base_ - one.st_value >= one.st_size) {
+                continue;
+            }
             if (strncmp(name, "MPI_", 4) == 0) {
                 return name;
             }
             if (strncmp(name, "PMPI_", 5) == 0) {
-                profiled = name + 1;
+                found = name + 1;
             }
         }
-        return profiled;
+        return found;
     }
 
 private:
@@ -159,11 +166,16 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context *frame, void *arg)
     if (around.tables == nullptr) {
         return _URC_NO_REASON;
     }
-    if (const char *name = exports(around).mpi_function(address)) {
+    const char *name = exports(around).mpi_function(address);
+    // A program that has an MPI linked in has functions of its own, too.
+    if ((name == nullptr) || ((*name == '\0') && (*around.path == '\0'))) {
+        return _URC_NO_REASON;
+    }
+    if ((*name != '\0') || (result.name == nullptr)) {
         result.name = name;
-        if (result.library == nullptr) {
-            result.library = around.path;
-        }
+    }
+    if (result.library == nullptr) {
+        result.library = around.path;
     }
     return _URC_NO_REASON;
 }
