@@ -53,11 +53,6 @@ public:
     virtual bool may_be_device(uintptr_t address,
                                size_t length) const noexcept = 0;
 
-    // Whether an address is surely in memory of a GPU, for signal handlers:
-    // what asks no driver and waits for no lock. Null: nobody can say.
-    using known_test = bool (*)(uintptr_t address) noexcept;
-    virtual known_test known_to_handlers() const noexcept { return nullptr; }
-
     // How many bytes of the GPU (extent::device) may be registered at a time,
     // over all NICs; SIZE_MAX if that is not limited, or not known.
     virtual size_t max_registered(int device) = 0;

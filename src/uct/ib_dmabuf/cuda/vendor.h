@@ -69,7 +69,6 @@ public:
     // events.cc
     bool may_be_device(uintptr_t address,
                        size_t length) const noexcept override;
-    known_test known_to_handlers() const noexcept override;
     void watch(listener &told) noexcept override;
     const std::atomic<bool> &events_need_refresh() const noexcept override;
     void refresh_events() noexcept override;

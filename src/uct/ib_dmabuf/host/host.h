@@ -109,10 +109,6 @@ struct services {
     file_text *counters = nullptr;
 };
 
-// Whether any copy of UCX that is loaded has its module for CUDA. Calls the
-// dynamic loader; may throw std::bad_alloc.
-bool any_ucx_has_cuda();
-
 // Looks for copies of UCX that are new since the last time, and serves those
 // that are wanted. The first copy is the one whose log, memory types and events
 // the whole process uses. What is no copy as we know them is declined, with one

@@ -2,7 +2,6 @@
 #include "host.h"
 #include "log.h"
 #include "version.h"
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -289,16 +288,6 @@ void host::serve(make_domain make)
 {
     make_ = make; // and md_open_ is known: other threads may call at once
     std::atomic_ref(component_->md_open).store(md_open);
-}
-
-bool any_ucx_has_cuda()
-{
-    const std::vector<std::string> paths = library::all();
-
-    return std::ranges::any_of(paths, [](const std::string &path) {
-        return library(path.c_str()).symbol("uct_cuda_copy_component") !=
-               nullptr;
-    });
 }
 
 void serve_new_copies(const services &with) noexcept

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugin.h"
-#include "../fault/handler.h"
 #include "../host/host.h"
 #include "../host/log.h"
 #include "../metrics/file.h"
@@ -134,9 +133,6 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 plugin *plugin::get() noexcept
 try {
     static std::mutex mutex;
-    // The loader is asked before the lock is taken.
-    const bool ucx_has_cuda =
-        (instance.load() == nullptr) && any_ucx_has_cuda();
     std::lock_guard<std::mutex> guard(mutex);
 
     if (instance.load() == nullptr) {
@@ -144,7 +140,7 @@ try {
         if (!gpu) {
             return nullptr;
         }
-        auto *created = new plugin(std::move(gpu), ucx_has_cuda);
+        auto *created = new plugin(std::move(gpu));
         created->gpu().watch(*created);
         warn_of_stats();
         instance.store(created);
@@ -166,9 +162,8 @@ plugin *plugin::existing() noexcept
     return instance.load();
 }
 
-plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
+plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
     : gpu_(std::move(gpu)),
-      touched_(ucx_has_cuda ? nullptr : gpu_->known_to_handlers()),
       cache_(*gpu_, cache_settings_of(config, *gpu_)), nics_(cache_),
       proofs_(&node_, proves_once(config))
 {
@@ -178,9 +173,6 @@ plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
 // Memory that is new cannot be what was registered there, either.
 void plugin::on_change(uintptr_t address, size_t length) noexcept
 {
-    if (touched_ != nullptr) {
-        tell_of_touches(touched_);
-    }
     cache_.invalidate(address, length);
 }
 
