@@ -51,7 +51,6 @@ test_gtest_md_test_md_SOURCES = \
     test/gtest/md/test_hostile.cc \
     test/gtest/md/test_keys.cc \
     test/gtest/md/test_md.cc \
-    test/gtest/md/vfs_file.h \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
 test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
@@ -135,8 +134,7 @@ EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
 
 test_gtest_md_test_stats_SOURCES = \
     $(fake_ib_sources) \
-    test/gtest/md/test_stats.cc \
-    test/gtest/md/vfs_file.h
+    test/gtest/md/test_stats.cc
 test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_stats_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_stats_LDADD    = $(fake_ib_ldadd)

@@ -163,15 +163,6 @@ void host::change_default(const char *table, const char *name,
     }
 }
 
-void host::show_counters(file_text *text)
-{
-    if ((text != nullptr) && !shows_counters_.exchange(true) &&
-        !add_vfs_file(uct_ib_, this, "counters", text)) {
-        log_debug("ib_dmabuf: the UCX of %s has no place to show counters",
-                  path());
-    }
-}
-
 void host::change_defaults() const noexcept
 {
     // UCP asks for the whole allocation around each buffer of CUDA memory, as a

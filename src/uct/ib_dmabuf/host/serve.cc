@@ -306,7 +306,6 @@ try {
         if (copies[i].served != nullptr) {
             copies[i].served->change_defaults();
             copies[i].served->offer_copies(with.find);
-            copies[i].served->show_counters(with.counters);
         }
     }
 } catch (const std::bad_alloc &) {

@@ -225,17 +225,6 @@ void plugin::count_anew() noexcept
     forget_live();
 }
 
-std::string plugin::counters_text()
-{
-    const plugin *shared = existing();
-    if (shared == nullptr) {
-        return {};
-    }
-    std::string memory(json_max, '\0');
-    return std::string(render_json(
-        shared->counters(), {getpid(), program_invocation_short_name}, memory));
-}
-
 metrics plugin::counters() const noexcept
 {
     cache_counters now;

@@ -49,8 +49,6 @@ public:
 
     // What this process has counted. Needs no memory.
     metrics counters() const noexcept;
-    // The same as a line of JSON; nothing if no domain was opened yet.
-    static std::string counters_text();
 
 private:
     explicit plugin(std::unique_ptr<gpu_vendor> gpu);
