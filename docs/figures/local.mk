@@ -2,8 +2,6 @@
 TAP_TESTS           += docs/figures/figures.tap
 dist_noinst_SCRIPTS += docs/figures/plot
 EXTRA_DIST += \
-    docs/figures/cache.json \
-    docs/figures/cache.svg \
     docs/figures/overlaps.py \
     docs/figures/side-by-side.json \
     docs/figures/side-by-side.svg

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include test/gtest/cache/local.mk
-include test/gtest/interleave/local.mk
 if HAVE_UCX
 include test/gtest/contract/local.mk
 include test/gtest/copy/local.mk

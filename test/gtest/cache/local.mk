@@ -17,11 +17,10 @@ test_gtest_cache_test_cache_SOURCES = \
     test/gtest/cache/test_failures.cc \
     test/gtest/cache/test_faults.cc \
     test/gtest/cache/test_limits.cc \
-    test/gtest/cache/test_index.cc \
     test/gtest/cache/test_kept.cc \
+    test/gtest/cache/test_lookup.cc \
     test/gtest/cache/test_nics.cc \
     test/gtest/cache/test_reentry.cc \
-    test/gtest/cache/test_references.cc \
     test/gtest/cache/test_segments.cc \
     test/gtest/cache/test_threads.cc
 test_gtest_cache_test_cache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1

@@ -74,6 +74,7 @@ void model::restart()
     known_.clear();
     failed_.clear();
     nics_.clear();
+    evictions_ = 0;
     missed_ = refused_ = false;
     checks_            = choices_.below(3) == 0;
     max_bytes_ =
@@ -225,6 +226,7 @@ void model::get(bool keep)
     unsigned nic        = choices_.below(nic_count);
     uint64_t registered = nics_[nic]->registered;
     uint64_t evicted    = counters().evictions;
+    see_evictions();
     bool used           = in_use(nic, address, length);
     const region *got   = nullptr;
     ucs_status_t status = cache_->get(nic, address, length, &got);

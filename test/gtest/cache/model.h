@@ -66,6 +66,7 @@ private:
     void judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
                    const ucx_ib_dmabuf::region *got);
     bool in_use(unsigned nic, uintptr_t address, size_t length) const;
+    void see_evictions();
     bool is_found(unsigned nic, uintptr_t address, size_t length,
                   const ucx_ib_dmabuf::region *got);
     void judge_failure(unsigned nic, uintptr_t address, size_t length,
@@ -102,12 +103,13 @@ private:
     std::vector<std::unique_ptr<fakes::nic>> nics_;
     std::unique_ptr<ucx_ib_dmabuf::cache> cache_;
     ucx_ib_dmabuf::cache_settings settings_;
-    size_t max_bytes_ = SIZE_MAX; // per GPU
-    size_t nic_bytes_ = SIZE_MAX;
-    bool checks_      = false; // identity is checked from now on
-    bool fault_armed_ = false;
-    bool missed_      = false; // an event was, since the last restart
-    bool refused_     = false; // for no reason, since the last event
+    size_t max_bytes_   = SIZE_MAX; // per GPU
+    size_t nic_bytes_   = SIZE_MAX;
+    bool checks_        = false; // identity is checked from now on
+    bool fault_armed_   = false;
+    bool missed_        = false; // an event was, since the last restart
+    bool refused_       = false; // for no reason, since the last event
+    uint64_t evictions_ = 0;     // that were seen
     int open_fds_;
     std::vector<place> places_;
     const place *target_ = nullptr; // of the next get, if any

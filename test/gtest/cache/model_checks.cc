@@ -117,6 +117,21 @@ bool model::in_use(unsigned nic, uintptr_t address, size_t length) const
            });
 }
 
+// A larger region may have taken the place of one that is in use, and be gone.
+void model::see_evictions()
+{
+    const uint64_t now = counters().evictions;
+    if (now == evictions_) {
+        return;
+    }
+    evictions_ = now;
+    for (use &each : uses_) {
+        const region *found = cache_->find(each.nic, each.address, each.length);
+        cache_->put(found);
+        each.found &= found != nullptr;
+    }
+}
+
 bool model::is_found(unsigned nic, uintptr_t address, size_t length,
                      const region *got)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
-#include <new>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <thread>
@@ -11,23 +10,6 @@
 namespace {
 
 constexpr uintptr_t A = uintptr_t{1} << 40;
-
-std::atomic<bool> no_memory{false};
-
-} // namespace
-
-void *operator new(size_t size, const std::nothrow_t &) noexcept
-{
-    return no_memory ? nullptr : ::operator new(size);
-}
-
-void *operator new(size_t size, std::align_val_t alignment,
-                   const std::nothrow_t &) noexcept
-{
-    return no_memory ? nullptr : ::operator new(size, alignment);
-}
-
-namespace {
 
 class faults_test : public cache_test {
 protected:
@@ -184,21 +166,6 @@ TEST_F(faults_test, gives_up_on_what_is_always_released)
     EXPECT_EQ(get(A, 100), UCS_ERR_BUSY);
     EXPECT_EQ(nic.live(), 0u);
     EXPECT_EQ(warnings, 1);
-}
-
-TEST_F(faults_test, no_memory_to_publish)
-{
-    unsigned count = 0;
-    no_memory      = true;
-    for (ucs_status_t status = UCS_OK; status == UCS_OK; ++count) {
-        gpu.alloc(A + count * MiB, MiB);
-        no_memory = count > 0;
-        status    = get(A + count * MiB, MiB);
-        EXPECT_TRUE(status == UCS_OK || status == UCS_ERR_NO_MEMORY);
-    }
-    no_memory = false;
-    EXPECT_EQ(nic.live(), count - 1);
-    use(A + (count - 1) * MiB, MiB);
 }
 
 TEST_F(faults_test, detach_deregisters_what_is_held)

@@ -207,7 +207,7 @@ TEST_F(threads_test, room_that_is_being_made_is_waited_for)
     nic.each_call = nullptr;
 }
 
-// Counts of a thread that is gone go on in its record.
+// What a thread took another one gives back.
 TEST_F(threads_test, a_region_outlives_its_thread)
 {
     gpu.alloc(A, MiB);

@@ -164,17 +164,6 @@ TEST_F(test_pressure, a_hit)
     EXPECT_GE(count, 1u);
 }
 
-TEST_F(test_pressure, staging)
-{
-    const unsigned count = each_in_a_child([](plan &what) {
-        world here(refused);
-        // Why there was no registration says more than why no copy.
-        uct_mem_h memh = here.reg(what, for_one, UCS_OK, UCS_ERR_UNSUPPORTED);
-        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
-    });
-    EXPECT_GE(count, 1u);
-}
-
 TEST_F(test_pressure, the_end_of_staging)
 {
     each_in_a_child([](plan &what) {

@@ -2,7 +2,6 @@
 #ifndef UCX_IB_DMABUF_CACHE_BUDGET_H_
 #define UCX_IB_DMABUF_CACHE_BUDGET_H_
 
-#include "reclaim/steps.h"
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace ucx_ib_dmabuf {
 
-constexpr unsigned max_nics = steps::size(256u, 2u);
+constexpr unsigned max_nics = 256;
 
 // What has to go before something fits: mappings of a GPU, registrations of a
 // NIC, regions of whatever kind.

@@ -4,12 +4,8 @@
 
 namespace ucx_ib_dmabuf {
 
-struct cache::state : engine {
-    using engine::engine;
-};
-
 cache::cache(exporter &memory, const cache_settings &settings)
-    : state_(new state(memory, settings)), quick_(state_.get())
+    : engine_(std::make_unique<engine>(memory, settings))
 {
 }
 
@@ -17,75 +13,75 @@ cache::~cache() = default;
 
 cache::nic_id cache::attach(registrar &nic)
 {
-    return state_->attach(nic);
+    return engine_->attach(nic);
 }
 
 void cache::detach(nic_id nic)
 {
-    state_->detach(nic);
+    engine_->detach(nic);
 }
 
 ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
                         const region **out, effort how)
 {
-    return state_->get(nic, address, length, out, how);
+    return engine_->get(nic, address, length, out, how);
 }
 
 const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
 {
-    return state_->find(nic, address, length);
+    return engine_->find(nic, address, length);
 }
 
 void cache::put(const region *used) noexcept
 {
     if (used != nullptr) {
         // Regions are only ever made as these, which are not const.
-        state_->put(static_cast<cached_region *>(const_cast<region *>(used)));
+        engine_->put(static_cast<cached_region *>(const_cast<region *>(used)));
     }
 }
 
 void cache::invalidate(uintptr_t address, size_t length)
 {
     if (length != 0) {
-        state_->invalidate(make_span(address, length));
+        engine_->invalidate(make_span(address, length));
     }
 }
 
 void cache::release(uintptr_t address, size_t length)
 {
     if (length != 0) {
-        state_->invalidate(make_span(address, length), true);
+        engine_->invalidate(make_span(address, length), true);
     }
 }
 
 void cache::drop(nic_id nic)
 {
-    state_->drop(nic);
+    engine_->drop(nic);
 }
 
 bool cache::is_revoked(const region *used) const
 {
-    return state_->is_revoked(static_cast<const cached_region *>(used));
+    return engine_->is_revoked(static_cast<const cached_region *>(used));
 }
 
 bool cache::flush()
 {
-    return state_->flush();
+    return engine_->flush();
 }
 
 void cache::check_identity()
 {
-    state_->check_identity();
+    engine_->check_identity();
 }
 
 bool cache::needs_each_use() const
 {
-    return state_->needs_each_use();
+    return engine_->needs_each_use();
 }
 
 void cache::read_counters(cache_counters *out) const
 {
-    state_->read_counters(out);
+    engine_->read_counters(out);
 }
 
 } // namespace ucx_ib_dmabuf

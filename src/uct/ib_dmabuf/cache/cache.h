@@ -93,10 +93,6 @@ public:
     // one; nullptr also for a range that is none. Calls nobody, unless every
     // hit is checked. To be put back with put().
     const region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
-    // The usual case of find(), without a call (quick.h). `sure`: there is what
-    // find() would give; if not, ask that one.
-    const region *find_quickly(nic_id nic, uintptr_t address, size_t length,
-                               bool *sure) noexcept;
     // The same, after registering what is needed. UCS_ERR_NO_ELEM: not device
     // memory. UCS_ERR_INVALID_PARAM: zero length, overflow, or more than one
     // allocation. UCS_ERR_UNSUPPORTED: cannot be exported. UCS_ERR_NO_MEMORY,
@@ -107,9 +103,6 @@ public:
     // Once for each region that find() or get() gave; nullptr does nothing. If
     // it has been invalidated the last one deregisters it, in this thread.
     void put(const region *used) noexcept;
-    // The usual case of put(), of what is not null, without a call (quick.h).
-    // False: nothing was done.
-    bool put_quickly(const region *used) noexcept;
 
     // The memory in the range is going away: its regions leave the index
     // before this returns, and are deregistered now, or by a thread of the
@@ -144,9 +137,7 @@ public:
     void read_counters(cache_counters *out) const;
 
 private:
-    struct state;
-    std::unique_ptr<state> state_;
-    engine *quick_ = nullptr; // its; null: all calls are needed
+    std::unique_ptr<engine> engine_;
 };
 
 } // namespace ucx_ib_dmabuf

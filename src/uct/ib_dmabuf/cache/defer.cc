@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
+#include <csignal>
+#include <exception>
 
 // Deregistration of a large region takes long enough to be felt by the thread
 // that releases memory: a thread of the cache's does it instead, at once.
@@ -16,6 +18,22 @@ void engine::deregister_soon(batch *claimed)
     }
 }
 
+// A thread that handles no signal. False if there can be none.
+static bool start(std::thread *thread, const std::function<void()> &run)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = true;
+    try {
+        *thread = std::thread(run);
+    } catch (const std::exception &) {
+        started = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
+}
+
 // False, and with what else waits, if there is no thread and none can be made.
 bool engine::defer(batch *claimed)
 {
@@ -27,11 +45,7 @@ bool engine::defer(batch *claimed)
     deferred_.running = true;
     locked.unlock();
     deferred_changed_.notify_all();
-    auto run = [](void *self) -> void * {
-        static_cast<engine *>(self)->run_deferred();
-        return nullptr;
-    };
-    if (!first || deferred_.thread.start(run, this)) {
+    if (!first || start(&deferred_.thread, [this] { run_deferred(); })) {
         return true;
     }
     locked.lock();

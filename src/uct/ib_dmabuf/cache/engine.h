@@ -2,17 +2,19 @@
 #ifndef UCX_IB_DMABUF_CACHE_ENGINE_H_
 #define UCX_IB_DMABUF_CACHE_ENGINE_H_
 
-#include "address_index.h"
 #include "budget.h"
-#include "counters.h"
 #include "failures.h"
-#include "memory_run.h"
 #include "ranges.h"
-#include "refusals.h"
+#include "region_index.h"
 #include "release_log.h"
 #include <array>
+#include <atomic>
 #include <bitset>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 namespace ucx_ib_dmabuf {
 
@@ -21,22 +23,22 @@ class exports;
 using nic_set = std::bitset<max_nics>;
 
 struct nic_slot {
-    address_index index;
+    region_index index;
     registrar *nic = nullptr; // nullptr: the slot is free
     bool kept      = false;   // registrar::users_keep()
     // How many of its regions of their memory were asked for, not counting
     // those that were made for it because another NIC asked.
-    std::array<std::atomic<uint32_t>, budget::max_devices> used{};
+    std::array<uint32_t, budget::max_devices> used{};
     bool inherited = false; // the parent's, before a fork
     // Regions claimed and not yet deregistered, and calls of let_go().
     unsigned busy = 0;
+};
 
-    void forget_uses()
-    {
-        for (auto &each : used) {
-            each = 0;
-        }
-    }
+// Counted without the lock.
+struct event_counts {
+    std::atomic<uint64_t> hits{0}, misses{0}, host_lookups{0}, registrations{0},
+        deregistrations{0}, exports{0}, identity_checks{0}, identity_misses{0},
+        invalidations{0}, evictions{0}, failures{0};
 };
 
 // What there was of a GPU and of a NIC, in bytes, beside what was tried.
@@ -91,9 +93,8 @@ struct kept_regions {
 };
 
 // The inside of a cache. Functions that take a `guard` are called with the
-// lock held, those that take a `writer` also while nobody reads the indexes;
-// "releases the lock" says which of them give it up for a while. The others
-// take it themselves, if they need it. docs/cache.md explains the whole.
+// lock held; "releases the lock" says which of them give it up for a while. The
+// others take it themselves, if they need it. docs/cache.md explains the whole.
 //
 // Among each other these functions have two errors more than the cache:
 // UCS_ERR_CANCELED, memory was released meanwhile, and UCS_INPROGRESS,
@@ -101,8 +102,7 @@ struct kept_regions {
 class engine {
 public:
     using nic_id = cache::nic_id;
-    using guard  = std::unique_lock<mutex>;
-    using writer = references::writer;
+    using guard  = std::unique_lock<std::mutex>;
 
     engine(exporter &memory, const cache_settings &settings);
     ~engine();
@@ -111,10 +111,6 @@ public:
 
     nic_id attach(registrar &nic);
     void detach(nic_id nic);
-    // find_quickly() and put_quickly() are cache's.
-    cached_region *find_quickly(nic_id nic, uintptr_t address, size_t length,
-                                bool *sure) noexcept;
-    bool put_quickly(cached_region *used) noexcept;
     cached_region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out, cache::effort how);
@@ -130,13 +126,9 @@ public:
 private:
     friend class fork_handler;
 
-    // hit.cc
-    cached_region *find_locked(nic_id nic, uintptr_t address,
-                               size_t length) noexcept;
-    cached_region *attend(cached_region *e, span request) noexcept;
-    void put_locked(cached_region *e) noexcept;
-
     // get.cc
+    void acquire(guard &, cached_region *e);
+    bool is_current(const cached_region &e, span request);
     ucs_status_t miss(nic_id nic, span request, cache::effort how,
                       cached_region **out);
     ucs_status_t begin(pending *work, uint64_t time, cached_region **out);
@@ -144,7 +136,6 @@ private:
                       span range); // releases the lock
     bool others_pending(guard &, nic_id nic, span range) const;
     span free_around(guard &, nic_id nic, span memory, span request) const;
-    void add_reference(guard &, cached_region *e);
     void end(pending *work);
 
     // register.cc
@@ -157,16 +148,13 @@ private:
     bool still_current(const memory_run &memory);
     ucs_status_t publish(pending *work, cached_region **out);
     cached_region *add_regions(guard &, pending *work, batch *replaced);
-    cached_region *add_region(writer &, const pending &work, unsigned i,
+    cached_region *add_region(guard &, const pending &work, unsigned i,
                               batch *replaced);
-    bool insert(writer &, cached_region *e, batch *replaced);
     void note_failure(pending *work, ucs_status_t status);
 
     // evict.cc
     void learn_limit(guard &, int device); // releases the lock
-    bool is_idle(guard &, cached_region *e) const;
-    bool is_idle_mapping(guard &, cached_region *e) const;
-    shortage left_after(guard &, shortage lacking) const;
+    shortage left_after(guard &, shortage lacking);
     void choose(guard &, cached_region *e, shortage *lacking, batch *out);
     void choose_mapping(guard &, cached_region *e, shortage *lacking,
                         batch *out);
@@ -184,20 +172,14 @@ private:
     bool make_room(pending *work, ucs_status_t status);
 
     // retire.cc
-    void retire(writer &, cached_region *e, cause why);
+    void retire(guard &, cached_region *e, cause why);
     size_t claim_unused(guard &, batch *retired, span released = {});
     size_t retire_all(guard &, batch *chosen, cause why, span released = {});
-    void claim(cached_region *e, batch *out);
+    void claim(guard &, cached_region *e, batch *out);
     void call_dereg(nic_id nic, void *handle, span range, const char *why);
     void deregister(batch *claimed);
-    void give(guard &, cached_region *e);
     void deregister_soon(batch *claimed);
-    void last_reference(cached_region *e) noexcept;
 
-    // attach.cc
-    void deregister_all(guard &, nic_id nic); // releases the lock
-
-    // kept.cc
     kept_regions kept_of(guard &, const batch &retired);
     void keep(guard &, kept_regions *result, const cached_region *e);
     void ask_back(const kept_regions &kept);
@@ -233,52 +215,50 @@ private:
         }
     }
 
-    // fork.cc
+    // engine.cc
+    void deregister_all(guard &, nic_id nic); // releases the lock
     void forget();
-
-    // What a hit reads.
-    references references_;
-    atomic<bool> check_identity_;
-    std::atomic<bool> each_use_;
-    nic_slot nics_[max_nics];
-    nic_id nic_end_ = 0; // above all that are attached
 
     exporter &memory_;
     const cache_settings settings_;
     const size_t granularity_;
+    std::atomic<bool> check_identity_;
+    std::atomic<bool> each_use_;
 
-    mutex lock_;
-    condition_variable changed_; // pending_ got shorter, or busy less
+    std::mutex lock_;
+    std::condition_variable changed_; // pending_ got shorter, or busy less
+    nic_slot nics_[max_nics];
+    nic_id nic_end_ = 0; // above all that are attached
     release_log log_;
     budget budget_;
-    region_pool pool_;
-    region_list lru_;     // what is in an index
+    region_list lru_;     // what is in an index, least recently used first
     region_list retired_; // what has left it but is in use
     region_list leaving_; // claimed, and not deregistered yet
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
-    uint64_t claims_     = 0; // how many there have been
+    uint64_t uses_       = 0; // how many there have been, as the next
+    uint64_t claims_     = 0;
     uint32_t generation_ = 0; // how many forks ago it was made
 
     // Deregistration that would block a release. Under the lock.
     struct {
         batch waiting;
-        steps::thread thread;
+        std::thread thread;
         bool running = false, stop = false;
     } deferred_;
-    condition_variable deferred_changed_;
+    std::condition_variable deferred_changed_;
 
     // This thread is in a registrar's dereg: what it calls there is not to wait
-    // for what this very thread, or one that waits for it, deregisters.
-    static UCX_IB_DMABUF_PER_THREAD(bool) deregistering_;
+    // for what this very thread, or one that waits for it, deregisters. In the
+    // static TLS block, which needs no memory later.
+    static constinit thread_local bool deregistering_
+        [[gnu::tls_model("initial-exec")]];
 
-    engine *next_ = nullptr; // fork.cc; from before it is in that list
+    engine *next_ = nullptr; // engine.cc; from before it is in that list
     event_counts count_;
 };
 
 } // namespace ucx_ib_dmabuf
-
-#include "hit.h"
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
-#include "mapping.h"
+#include <new>
 
 // Room is made by evicting idle regions, least recently used first: for the
 // budget, and after the GPU or a NIC has refused.
@@ -30,47 +30,38 @@ static void take_off(size_t *from, size_t bytes)
     *from -= std::min(*from, bytes);
 }
 
-// As far as can be told while others may acquire it; of what is retired see
-// claim_unused().
-bool engine::is_idle(guard &, cached_region *e) const
-{
-    return references_.total(e->id) + e->rest->extra_references == 0;
-}
-
-bool engine::is_idle_mapping(guard &locked, cached_region *e) const
+static bool is_idle_mapping(cached_region *e)
 {
     return mapping::all_of(
-        e, [&](cached_region *each) { return is_idle(locked, each); });
+        e, [](cached_region *each) { return each->users == 0; });
 }
 
-// One of the mapping's regions in the index, always the same.
-static bool is_first(cached_region *e)
+// Of a mapping's regions in the index the one that was used last, by which the
+// mapping is as old as that.
+static bool is_newest(cached_region *e)
 {
     return mapping::all_of(e, [e](cached_region *each) {
-        return each->id >= e->id || each->why != cause::none;
+        return each->last_use <= e->last_use || each->why != cause::none;
     });
 }
 
 // What would be lacking still, were everything idle evicted.
-shortage engine::left_after(guard &locked, shortage lacking) const
+shortage engine::left_after(guard &, shortage lacking)
 {
-    for (cached_region *e : lru_) {
+    for (cached_region &e : lru_) {
         if (lacking.nothing()) {
             break;
         }
-        const bool whole = lacking.mapped > 0 && e->device == lacking.device;
-        const bool alone = lacking.regions > 0 ||
-                           (lacking.registered > 0 && e->nic == lacking.nic);
-        // Of those that do not help, nobody adds up the references.
-        if (!(whole || alone) || !is_idle(locked, e)) {
+        if (e.users > 0) {
             continue;
         }
         take_off(&lacking.regions, 1);
-        if (e->nic == lacking.nic) {
-            take_off(&lacking.registered, e->length);
+        if (e.nic == lacking.nic) {
+            take_off(&lacking.registered, e.length);
         }
-        if (whole && is_first(e) && is_idle_mapping(locked, e)) {
-            take_off(&lacking.mapped, e->length);
+        if (e.device == lacking.device && is_newest(&e) &&
+            is_idle_mapping(&e)) {
+            take_off(&lacking.mapped, e.length);
         }
     }
     return lacking;
@@ -105,40 +96,31 @@ void engine::choose_overlapping(guard &locked, nic_id nic, span range,
     each_region(locked, range, [&](cached_region *e) {
         if (lacking->mapped > 0 && e->device == lacking->device &&
             (e->nic == nic || range.covers(e->bytes)) &&
-            e->why == cause::none && is_idle_mapping(locked, e)) {
+            e->why == cause::none && is_idle_mapping(e)) {
             choose_mapping(locked, e, lacking, out);
         }
     });
 }
 
 // Idle regions that free what is lacking, or as much as there is: whole
-// mappings of the device, or single regions. What was used since the last look
-// gets a second chance.
+// mappings of the device, or single regions.
 void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
 {
-    for (size_t steps = 2 * lru_.size(); steps > 0 && !lacking->nothing();
-         --steps) {
-        cached_region *e = lru_.oldest();
-        lru_.remove(e);
-        lru_.add(e);
-        // Once for all of a mapping: the look at what is recent ends that.
-        bool whole = lacking->mapped > 0 && e->device == lacking->device &&
-                     is_first(e) && is_idle_mapping(locked, e);
-        bool alone = lacking->regions > 0 ||
-                     (lacking->registered > 0 && e->nic == lacking->nic);
-        if (e->why != cause::none || !(whole || alone) || !is_idle(locked, e)) {
+    for (cached_region &e : lru_) {
+        if (lacking->nothing()) {
+            break;
+        }
+        const bool whole = lacking->mapped > 0 && e.device == lacking->device &&
+                           is_newest(&e) && is_idle_mapping(&e);
+        const bool alone = lacking->regions > 0 ||
+                           (lacking->registered > 0 && e.nic == lacking->nic);
+        if (e.why != cause::none || e.users > 0) {
             continue;
         }
-        bool recent = e->recent.exchange(false);
         if (whole) {
-            mapping::all_of(e, [&](cached_region *each) {
-                recent |= each->recent.exchange(false);
-                return true;
-            });
-        }
-        if (!recent) {
-            whole ? choose_mapping(locked, e, lacking, out)
-                  : choose(locked, e, lacking, out);
+            choose_mapping(locked, &e, lacking, out);
+        } else if (alone) {
+            choose(locked, &e, lacking, out);
         }
     }
 }
@@ -146,7 +128,7 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
 // Releases the lock.
 void engine::evict_chosen(guard &locked, batch *victims)
 {
-    count(count_.evictions, retire_all(locked, victims, cause::evicted));
+    count_.evictions += retire_all(locked, victims, cause::evicted);
     locked.unlock();
     deregister(victims);
     locked.lock();
@@ -156,12 +138,11 @@ void engine::evict_chosen(guard &locked, batch *victims)
 // False if there is nothing.
 bool engine::wait_for_leaving(guard &locked)
 {
-    if (leaving_.oldest() == nullptr || deregistering_) {
+    if (leaving_.empty() || deregistering_) {
         return false;
     }
     changed_.wait(locked, [this, last = claims_] {
-        const cached_region *e = leaving_.oldest();
-        return e == nullptr || e->rest->claim > last;
+        return leaving_.empty() || leaving_.front().claim > last;
     });
     return true;
 }
@@ -180,11 +161,15 @@ attempt engine::beside(guard &, const pending &work) const
 ucs_status_t engine::refused(guard &locked, const pending &work,
                              shortage *lacking)
 {
-    refusal *last     = refusals_.find(work.nic, lacking->device);
+    const auto found  = refusals_.find({work.nic, lacking->device});
     size_t size       = work.made.range.size();
     size_t mapped     = budget_.mapped(work.memory.device) + size;
     size_t registered = budget_.registered(work.nic) + size;
-    if (last == nullptr || last->time != log_.now() || size < last->size ||
+    if (found == refusals_.end()) {
+        return UCS_OK;
+    }
+    refusal *last = &found->second;
+    if (last->time != log_.now() || size < last->size ||
         mapped < last->mapped || registered < last->registered) {
         return UCS_OK;
     }
@@ -245,17 +230,21 @@ void engine::note_refusal(guard &, const pending &work, ucs_status_t status)
 {
     const attempt &last = work.tried;
     const size_t size   = work.made.range.size();
-    refusal &note = refusals_.add(work.nic, budget::place(work.memory.device));
-    note.status   = status;
-    note.time     = last.time;
-    note.size     = size;
-    note.mapped   = last.mapped + size;
-    note.registered = last.registered + size;
+    refusal note{.status     = status,
+                 .time       = last.time,
+                 .size       = size,
+                 .mapped     = last.mapped + size,
+                 .registered = last.registered + size};
     if (work.refused && note.mapped <= work.refused->mapped) {
         note.mapped = 0;
     }
     if (work.refused && note.registered <= work.refused->registered) {
         note.registered = 0;
+    }
+    try {
+        refusals_[{work.nic, budget::place(work.memory.device)}] = note;
+    } catch (const std::bad_alloc &) {
+        // It is tried the next time.
     }
 }
 

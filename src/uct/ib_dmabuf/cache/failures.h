@@ -4,7 +4,10 @@
 
 #include "../host/types.h"
 #include "span.h"
-#include <array>
+#include <list>
+#include <map>
+#include <new>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -19,6 +22,11 @@ class failures {
         unsigned nic;
         ucs_status_t status;
         unsigned asked = 0;
+
+        bool is_of(uint64_t which, unsigned with) const
+        {
+            return identity == which && (nic == with || nic == any_nic);
+        }
     };
 
 public:
@@ -31,12 +39,11 @@ public:
     // Of this memory with that NIC or with all, else nullptr.
     failure *find(uint64_t identity, unsigned nic)
     {
-        auto *end   = all_.data() + count_;
-        auto *found = std::find_if(all_.data(), end, [=](auto &each) {
-            return each.identity == identity &&
-                   (each.nic == nic || each.nic == any_nic);
-        });
-        return found == end ? nullptr : found;
+        auto found =
+            std::find_if(all_.begin(), all_.end(), [=](const auto &each) {
+                return each.is_of(identity, nic);
+            });
+        return found == all_.end() ? nullptr : &*found;
     }
     // The error for somebody who asks for it, UCS_OK if it is to be tried.
     ucs_status_t ask(uint64_t identity, unsigned nic)
@@ -47,52 +54,60 @@ public:
         }
         if (known->status != UCS_ERR_UNSUPPORTED &&
             ++known->asked == asked_again_after) {
-            forget_if([known](auto &each) { return &each == known; });
+            forget(identity, nic);
             return UCS_OK;
         }
         return known->status;
     }
+    // Without memory for it, it is tried again.
     void add(span memory, uint64_t identity, unsigned nic, ucs_status_t status)
     {
-        all_[next_] = {memory, identity, nic, status};
-        next_       = (next_ + 1) % max_known;
-        count_      = std::max(count_, next_ == 0 ? max_known : next_);
+        try {
+            all_.push_back({memory, identity, nic, status});
+        } catch (const std::bad_alloc &) {
+            return;
+        }
+        if (all_.size() > max_known) {
+            all_.pop_front();
+        }
     }
     void forget(span released)
     {
-        forget_if([&](auto &each) { return each.memory.overlaps(released); });
+        all_.remove_if(
+            [=](const auto &each) { return each.memory.overlaps(released); });
     }
     // It was registered, after all.
     void forget(uint64_t identity, unsigned nic)
     {
-        forget_if([=](auto &each) {
-            return each.identity == identity &&
-                   (each.nic == nic || each.nic == any_nic);
-        });
+        all_.remove_if(
+            [=](const auto &each) { return each.is_of(identity, nic); });
     }
     void forget(unsigned nic)
     {
-        forget_if([&](auto &each) { return each.nic == nic; });
+        all_.remove_if([=](const auto &each) { return each.nic == nic; });
     }
-    void clear() { count_ = next_ = 0; }
+    void clear() { all_.clear(); }
 
 private:
-    static constexpr unsigned max_known = 256;
+    static constexpr size_t max_known = 256;
 
-    template <typename Condition>
-    void forget_if(Condition over)
-    {
-        auto end  = std::remove_if(all_.begin(), all_.begin() + count_, over);
-        auto left = static_cast<unsigned>(end - all_.begin());
-        if (left != count_) {
-            count_ = next_ = left;
-        }
-    }
-
-    std::array<failure, max_known> all_;
-    unsigned count_ = 0;
-    unsigned next_  = 0; // where the next one goes: the oldest, if it is full
+    std::list<failure> all_; // the oldest first
 };
+
+// The last time that a GPU or a NIC had no room: it does not say which of the
+// two, so this is for the pair. As much or more is refused while there is as
+// much of both, and nothing was released.
+struct refusal {
+    ucs_status_t status = UCS_OK;
+    uint64_t time       = 0; // of the release log
+    size_t size         = 0; // bytes, as the next
+    size_t mapped       = 0; // of the GPU, with it; 0: however little
+    size_t registered   = 0; // with the NIC, the same
+    unsigned asked      = 0; // how often since
+};
+
+// By NIC and by the GPU's place in the budget.
+using refusals = std::map<std::pair<unsigned, int>, refusal>;
 
 } // namespace ucx_ib_dmabuf
 

@@ -1,11 +1,115 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
+#include <cstdio>
+#include <cstdlib>
 
+// What a NIC's user asks for: a region that is there, and what is to be done
+// if there is none.
 namespace ucx_ib_dmabuf {
 
 // Memory that is released more often than this while it is being registered is
 // not used as its owner promised.
 constexpr int max_attempts = 64;
+
+void engine::acquire(guard &, cached_region *e)
+{
+    ++e->users;
+    e->last_use = ++uses_;
+    lru_.splice(lru_.end(), lru_, e->place);
+    if (std::exchange(e->unasked, false)) {
+        ++nics_[e->nic].used[e->device];
+    }
+}
+
+cached_region *engine::find(nic_id nic, uintptr_t address,
+                            size_t length) noexcept
+{
+    if (nic >= max_nics) {
+        return nullptr;
+    }
+    cached_region *e;
+    {
+        guard locked(lock_);
+        e = nics_[nic].index.find(address, length);
+        if (e == nullptr) {
+            return nullptr;
+        }
+        acquire(locked, e);
+    }
+    if (check_identity_ && !is_current(*e, make_span(address, length))) {
+        put(e);
+        return nullptr;
+    }
+    ++count_.hits;
+    return e;
+}
+
+// Whether the memory that is asked for is what it was. If not, what is
+// registered of it is retired, with whichever NIC.
+bool engine::is_current(const cached_region &e, span request)
+{
+    uintptr_t at = 0;
+    uint64_t old = 0;
+    if (all_pieces(e.memory, request, [&](const piece &each, uintptr_t from) {
+            ++count_.identity_checks;
+            at  = from;
+            old = each.identity;
+            return memory_.is_current(from, each.identity);
+        })) {
+        return true;
+    }
+    ++count_.identity_misses;
+    batch gone;
+    kept_regions kept;
+    {
+        guard locked(lock_);
+        each_region(locked, {at, at + 1}, [&](cached_region *other) {
+            if (piece_at(other->memory, at)->identity == old) {
+                gone.push(other);
+            }
+        });
+        kept = kept_of(locked, gone);
+        retire_all(locked, &gone, cause::stale);
+    }
+    ask_back(kept);
+    deregister_soon(&gone);
+    return false;
+}
+
+// In debug builds the process ends where a region is given back too often.
+static bool is_held(const cached_region &e)
+{
+#if ENABLE_ASSERT
+    if (e.users == 0) {
+        fprintf(stderr,
+                "ib_dmabuf cache: the region at 0x%zx (%zu bytes) was given "
+                "back more often than acquired\n",
+                static_cast<size_t>(e.address), e.length);
+        abort();
+    }
+#endif
+    return e.users > 0;
+}
+
+// The last user of what was retired deregisters it, however large: the
+// registrar may tell that user's thread that it is over.
+void engine::put(cached_region *e) noexcept
+{
+    batch last;
+    {
+        guard locked(lock_);
+        if (e->generation != generation_ || !is_held(*e) || --e->users > 0 ||
+            !e->retired || (e->claimed && !e->ended)) {
+            return;
+        }
+        if (e->ended) {
+            retired_.erase(e->place);
+            return;
+        }
+        claim(locked, e, &last);
+    }
+    deregister(&last);
+}
 
 ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
                          const region **out, cache::effort how)
@@ -35,10 +139,10 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
         status = miss(nic, request, how, &e);
     }
     if (status == UCS_ERR_NO_ELEM) {
-        count(count_.host_lookups);
+        ++count_.host_lookups;
         return status;
     }
-    count(count_.misses);
+    ++count_.misses;
     if (status == UCS_ERR_CANCELED) {
         warn("memory was released again and again while it was being "
              "registered");
@@ -89,7 +193,7 @@ ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
     nic_id nic               = work->nic;
     guard locked(lock_);
     learn_limit(locked, memory.device);
-    if (log_.released_since(time, memory.range) && !LEFT_OUT(log_look)) {
+    if (log_.released_since(time, memory.range)) {
         return UCS_ERR_CANCELED;
     }
     span range =
@@ -99,7 +203,7 @@ ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
     }
     *out = nics_[nic].index.find(work->request.lo, work->request.size());
     if (*out != nullptr) {
-        add_reference(locked, *out);
+        acquire(locked, *out);
         return UCS_OK;
     }
     ucs_status_t status = failures_.ask(memory.identity, nic);
@@ -127,20 +231,18 @@ bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
     each_region(locked, range, [&](cached_region *e) {
-        span both = intersection(e->bytes, range);
-        for (const auto *each = memory.all.first_in(both);
-             each != memory.all.end() && each->base < both.hi; ++each) {
-            uintptr_t at = std::max(each->base, both.lo);
-            if (e->rest->memory.identity_at(at) != each->identity) {
-                stale.push(e);
-                return;
-            }
+        if (!all_pieces(memory.all, intersection(e->bytes, range),
+                        [e](const piece &each, uintptr_t at) {
+                            return piece_at(e->memory, at)->identity ==
+                                   each.identity;
+                        })) {
+            stale.push(e);
         }
     });
     if (stale.empty()) {
         return false;
     }
-    count(count_.identity_misses);
+    ++count_.identity_misses;
     const kept_regions kept = kept_of(locked, stale);
     retire_all(locked, &stale, cause::stale);
     locked.unlock();
@@ -182,7 +284,7 @@ void engine::end(pending *work)
     registered &what = work->made;
     for (unsigned i = 0; i < what.count; ++i) {
         call_dereg(what.nic[i], what.handle[i], what.range, "not published");
-        count(count_.deregistrations);
+        ++count_.deregistrations;
     }
     {
         guard locked(lock_);

@@ -1,41 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 cache_sources = \
-    src/uct/ib_dmabuf/cache/address_index.cc \
-    src/uct/ib_dmabuf/cache/address_index.h \
-    src/uct/ib_dmabuf/cache/attach.cc \
-    src/uct/ib_dmabuf/cache/bucket.cc \
-    src/uct/ib_dmabuf/cache/bucket.h \
     src/uct/ib_dmabuf/cache/budget.h \
     src/uct/ib_dmabuf/cache/cache.cc \
     src/uct/ib_dmabuf/cache/cache.h \
-    src/uct/ib_dmabuf/cache/cached_region.cc \
     src/uct/ib_dmabuf/cache/cached_region.h \
-    src/uct/ib_dmabuf/cache/counters.h \
     src/uct/ib_dmabuf/cache/defer.cc \
+    src/uct/ib_dmabuf/cache/engine.cc \
     src/uct/ib_dmabuf/cache/engine.h \
     src/uct/ib_dmabuf/cache/evict.cc \
     src/uct/ib_dmabuf/cache/exports.cc \
     src/uct/ib_dmabuf/cache/exports.h \
     src/uct/ib_dmabuf/cache/failures.h \
-    src/uct/ib_dmabuf/cache/fork.cc \
     src/uct/ib_dmabuf/cache/get.cc \
-    src/uct/ib_dmabuf/cache/hit.cc \
-    src/uct/ib_dmabuf/cache/hit.h \
-    src/uct/ib_dmabuf/cache/kept.cc \
-    src/uct/ib_dmabuf/cache/mapping.h \
     src/uct/ib_dmabuf/cache/memory_run.cc \
     src/uct/ib_dmabuf/cache/memory_run.h \
     src/uct/ib_dmabuf/cache/persist.h \
-    src/uct/ib_dmabuf/cache/pieces.h \
     src/uct/ib_dmabuf/cache/provider.h \
-    src/uct/ib_dmabuf/cache/quick.h \
     src/uct/ib_dmabuf/cache/ranges.h \
-    src/uct/ib_dmabuf/cache/reclaim/fence.cc \
-    src/uct/ib_dmabuf/cache/reclaim/fence.h \
-    src/uct/ib_dmabuf/cache/reclaim/references.cc \
-    src/uct/ib_dmabuf/cache/reclaim/references.h \
-    src/uct/ib_dmabuf/cache/reclaim/steps.h \
-    src/uct/ib_dmabuf/cache/refusals.h \
+    src/uct/ib_dmabuf/cache/region_index.h \
     src/uct/ib_dmabuf/cache/register.cc \
     src/uct/ib_dmabuf/cache/release_log.h \
     src/uct/ib_dmabuf/cache/retire.cc \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory_run.h"
+#include <new>
 
 namespace ucx_ib_dmabuf {
 
@@ -8,16 +9,22 @@ static bool is_sane(const extent &one)
     return one.size != 0 && one.size <= UINTPTR_MAX - one.base;
 }
 
-bool memory_run::append(const extent &next)
+void memory_run::append(const extent &next)
 {
-    if (!all.append({next.base, next.identity})) {
-        return false;
-    }
+    all.push_back({next.base, next.identity});
     range.hi = next.base + next.size;
-    return true;
 }
 
 ucs_status_t memory_run::describe(exporter &memory, span request)
+{
+    try {
+        return find_all(memory, request);
+    } catch (const std::bad_alloc &) {
+        return UCS_ERR_NO_MEMORY;
+    }
+}
+
+ucs_status_t memory_run::find_all(exporter &memory, span request)
 {
     extent next;
     ucs_status_t status = as_answer(memory.describe(request.lo, &next));
@@ -37,10 +44,7 @@ ucs_status_t memory_run::describe(exporter &memory, span request)
     if (joins && next.base + next.size < request.hi) {
         together = memory.begin(request.lo);
     }
-    while (append(next)) {
-        if (range.covers(request)) {
-            return UCS_OK;
-        }
+    for (append(next); !range.covers(request); append(next)) {
         // Two allocations that lie side by side are two.
         if (!joins || memory.describe(range.hi, &next) != UCS_OK ||
             !is_sane(next) || !next.joins || next.device != device ||
@@ -48,7 +52,7 @@ ucs_status_t memory_run::describe(exporter &memory, span request)
             return UCS_ERR_INVALID_PARAM;
         }
     }
-    return UCS_ERR_NO_MEMORY;
+    return UCS_OK;
 }
 
 void memory_run::extend(exporter &memory, span within)
@@ -61,15 +65,22 @@ void memory_run::extend(exporter &memory, span within)
                within.covers({next.base, next.base + next.size});
     };
     auto together = memory.begin(range.lo);
-    all.reverse();
-    while (range.lo > within.lo && is_next(range.lo - 1) &&
-           next.base + next.size == range.lo &&
-           all.append({next.base, next.identity})) {
-        range.lo = next.base;
-    }
-    all.reverse();
-    while (range.hi < within.hi && is_next(range.hi) && next.base == range.hi &&
-           append(next)) {
+    try {
+        pieces before;
+        uintptr_t lo = range.lo;
+        while (lo > within.lo && is_next(lo - 1) &&
+               next.base + next.size == lo) {
+            before.push_back({next.base, next.identity});
+            lo = next.base;
+        }
+        all.insert(all.begin(), before.rbegin(), before.rend());
+        range.lo = lo;
+        while (range.hi < within.hi && is_next(range.hi) &&
+               next.base == range.hi) {
+            append(next);
+        }
+    } catch (const std::bad_alloc &) {
+        // It is extended as far as it is.
     }
 }
 

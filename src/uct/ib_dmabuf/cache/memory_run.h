@@ -2,10 +2,43 @@
 #ifndef UCX_IB_DMABUF_CACHE_MEMORY_RUN_H_
 #define UCX_IB_DMABUF_CACHE_MEMORY_RUN_H_
 
-#include "pieces.h"
 #include "provider.h"
+#include "span.h"
+#include <vector>
 
 namespace ucx_ib_dmabuf {
+
+struct piece {
+    uintptr_t base    = 0;
+    uint64_t identity = 0;
+};
+
+// What memory is made of, in the order of the addresses: one allocation, or
+// VMM segments that touch. At least one.
+using pieces = std::vector<piece>;
+
+// The last one that begins at or before the address, or the first of all.
+inline pieces::const_iterator piece_at(const pieces &all, uintptr_t address)
+{
+    auto after =
+        std::upper_bound(all.begin(), all.end(), address,
+                         [](uintptr_t at, auto &p) { return at < p.base; });
+    return after == all.begin() ? after : after - 1;
+}
+
+// Calls with each that the range touches, and with the first address of both,
+// until one call returns false; whether none did.
+template <typename Call>
+bool all_pieces(const pieces &all, span range, Call call)
+{
+    for (auto each = piece_at(all, range.lo);
+         each != all.end() && each->base < range.hi; ++each) {
+        if (!call(*each, std::max(each->base, range.lo))) {
+            return false;
+        }
+    }
+    return true;
+}
 
 // What a request is in: one allocation, or VMM segments that touch, one after
 // the other.
@@ -30,7 +63,8 @@ struct memory_run {
     bool is_current(exporter &memory) const;
 
 private:
-    bool append(const extent &next);
+    ucs_status_t find_all(exporter &memory, span request);
+    void append(const extent &next);
 };
 
 // The part of the address space to register for a request in memory that is

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
 #include "exports.h"
-#include "mapping.h"
 #include "persist.h"
+#include <new>
 
 // Making a registration, without the lock; then publishing it.
 namespace ucx_ib_dmabuf {
@@ -87,7 +87,7 @@ ucs_status_t engine::prepare(pending *work)
     span range = work->made.range;
     if (!work->exact &&
         !budget_.lacking(work->memory.device, range.size(), 1).nothing() &&
-        nics_[work->nic].index.first(range) != nullptr) {
+        nics_[work->nic].index.overlaps(range)) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     ucs_status_t status = reserve(locked, *work);
@@ -139,7 +139,7 @@ ucs_status_t engine::export_and_register(pending *work)
         }
         others.reset(each);
     }
-    count(count_.exports, memory.made());
+    count_.exports += memory.made();
     work->made.by_memory = status != UCS_OK && memory.failed();
     return status;
 }
@@ -156,7 +156,7 @@ ucs_status_t engine::register_with(nic_id nic, exports *memory, pending *work)
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
     }
-    count(status == UCS_OK ? count_.registrations : count_.failures);
+    ++(status == UCS_OK ? count_.registrations : count_.failures);
     trace(status != UCS_OK && memory->failed() ? "export" : "register", nic,
           range, status);
     return status;
@@ -169,11 +169,11 @@ bool engine::still_current(const memory_run &memory)
     if (!check_identity_) {
         return true;
     }
-    count(count_.identity_checks);
+    ++count_.identity_checks;
     if (memory.is_current(memory_)) {
         return true;
     }
-    count(count_.identity_misses);
+    ++count_.identity_misses;
     return false;
 }
 
@@ -184,13 +184,12 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
     batch replaced;
     {
         guard locked(lock_);
-        if (work->released && !LEFT_OUT(released_look)) {
+        if (work->released) {
             return UCS_ERR_CANCELED;
         }
         *out = add_regions(locked, work, &replaced);
         if (*out != nullptr) {
-            add_reference(locked, *out);
-            ++nics_[work->nic].used[(*out)->device];
+            acquire(locked, *out);
             if (work->persistent) { // others stop at what is known
                 failures_.forget(work->memory.identity, work->nic);
             }
@@ -209,14 +208,14 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
 
 // Takes out of what was made all that has become a region; the rest is to be
 // undone. The region of the NIC that the work is for, if there is one.
-cached_region *engine::add_regions(guard &, pending *work, batch *replaced)
+cached_region *engine::add_regions(guard &locked, pending *work,
+                                   batch *replaced)
 {
     registered *what    = &work->made;
     unsigned left       = 0;
     cached_region *made = nullptr, *wanted = nullptr;
-    writer alone(references_);
     for (unsigned i = 0; i < what->count; ++i) {
-        if (cached_region *e = add_region(alone, *work, i, replaced)) {
+        if (cached_region *e = add_region(locked, *work, i, replaced)) {
             mapping::join(e, made);
             made   = e;
             wanted = e->nic == work->nic ? e : wanted;
@@ -230,52 +229,47 @@ cached_region *engine::add_regions(guard &, pending *work, batch *replaced)
     return wanted;
 }
 
-// nullptr without memory, and if it would lie within another one.
-cached_region *engine::add_region(writer &alone, const pending &work,
+// What lies within it goes. nullptr without memory, and if it would lie within
+// another one.
+cached_region *engine::add_region(guard &locked, const pending &work,
                                   unsigned i, batch *replaced)
 {
     const registered &what   = work.made;
     const memory_run &memory = work.memory;
-    cached_region *e         = pool_.take();
-    if (e == nullptr) {
+    const span bytes         = intersection(what.range, memory.range);
+    region_index &index      = nics_[what.nic[i]].index;
+    if (index.find(bytes.lo, bytes.size()) != nullptr) {
         return nullptr;
     }
-    e->address          = what.range.lo;
-    e->length           = what.range.size();
-    e->handle           = what.handle[i];
-    e->bytes            = intersection(what.range, memory.range);
-    e->nic              = static_cast<uint16_t>(what.nic[i]);
-    e->device           = static_cast<int16_t>(budget::place(memory.device));
-    e->rest->generation = generation_;
-    e->recent           = false;
-    e->unasked          = i > 0;
-    if (memory.all.copy_to(&e->rest->memory, e->bytes) &&
-        insert(alone, e, replaced)) {
+    try {
+        region_list made(1);
+        cached_region *e = &made.front();
+        e->address       = what.range.lo;
+        e->length        = what.range.size();
+        e->handle        = what.handle[i];
+        e->bytes         = bytes;
+        e->nic           = what.nic[i];
+        e->device        = budget::place(memory.device);
+        e->place         = made.begin();
+        e->generation    = generation_;
+        e->last_use      = ++uses_;
+        e->unasked       = true;
+        all_pieces(memory.all, bytes, [e](const piece &each, uintptr_t) {
+            e->memory.push_back(each);
+            return true;
+        });
+        index.each(bytes, [&](cached_region *old) {
+            if (bytes.covers(old->bytes)) {
+                retire(locked, old, cause::replaced);
+                replaced->push(old);
+            }
+        });
+        index.insert(e);
+        lru_.splice(lru_.end(), made);
         return e;
+    } catch (const std::bad_alloc &) {
+        return nullptr;
     }
-    pool_.give(e);
-    return nullptr;
-}
-
-// Into the index; what lies within it goes. False without memory, and if it
-// would lie within another one.
-bool engine::insert(writer &alone, cached_region *e, batch *replaced)
-{
-    address_index &index = nics_[e->nic].index;
-    if (index.find(e->bytes.lo, e->bytes.size()) != nullptr) {
-        return false;
-    }
-    index.each(e->bytes, [&](cached_region *old) {
-        if (e->bytes.covers(old->bytes)) {
-            retire(alone, old, cause::replaced);
-            replaced->push(old);
-        }
-    });
-    if (!index.insert(e)) {
-        return false;
-    }
-    lru_.add(e);
-    return true;
 }
 
 // So that it is not tried with each message.

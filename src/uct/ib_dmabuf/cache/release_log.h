@@ -2,9 +2,9 @@
 #ifndef UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
 #define UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
 
-#include "reclaim/steps.h"
 #include "span.h"
 #include <array>
+#include <atomic>
 
 namespace ucx_ib_dmabuf {
 
@@ -41,7 +41,7 @@ public:
 private:
     static constexpr uint64_t max_known = 256;
 
-    atomic<uint64_t> count_{0};
+    std::atomic<uint64_t> count_{0};
     std::array<span, max_known> recent_;
 };
 

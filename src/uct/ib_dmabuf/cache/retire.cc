@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine.h"
-#include "mapping.h"
 
 // How a region goes: it is retired, that is, leaves the index; whoever finds it
 // unused then claims it, and deregisters it without the lock.
 namespace ucx_ib_dmabuf {
 
-UCX_IB_DMABUF_PER_THREAD(bool) engine::deregistering_;
+constinit thread_local bool engine::deregistering_ = false;
 
 static const char *name_of(cause why)
 {
@@ -37,41 +36,38 @@ static void tell_why(registrar &nic, const cached_region &e)
     }
 }
 
-void engine::retire(writer &, cached_region *e, cause why)
+void engine::retire(guard &, cached_region *e, cause why)
 {
     nics_[e->nic].index.erase(e);
-    lru_.remove(e);
-    e->retired = !LEFT_OUT(retired_mark);
+    retired_.splice(retired_.end(), lru_, e->place);
+    e->retired = true;
     e->why     = why;
 }
 
-// Under the lock.
-void engine::claim(cached_region *e, batch *out)
+void engine::claim(guard &, cached_region *e, batch *out)
 {
-    e->claimed     = !LEFT_OUT(claimed_mark);
-    e->rest->claim = ++claims_;
-    leaving_.add(e);
+    leaving_.splice(leaving_.end(), retired_, e->place);
+    e->claimed = true;
+    e->claim   = ++claims_;
     ++nics_[e->nic].busy;
     out->push(e);
 }
 
 // Leaves in the batch what is unused, claimed, or to be revoked as all of its
-// memory was released. Returns how many that are. Nobody takes what was
-// retired: a sum that is not zero for whoever is giving it back is added up
-// again by that one, under the lock.
+// memory was released. Returns how many that are. The rest waits for its last
+// user.
 size_t engine::claim_unused(guard &locked, batch *retired, span released)
 {
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
-        if (!is_idle(locked, e) && !LEFT_OUT(last_sum)) {
+        if (e->users > 0) {
             if (!nics_[e->nic].kept || !released.covers(e->bytes)) {
-                retired_.add(e);
                 continue;
             }
             e->revoked = true;
         }
-        claim(e, &unused);
+        claim(locked, e, &unused);
         ++count;
     }
     *retired = unused;
@@ -83,14 +79,8 @@ size_t engine::claim_unused(guard &locked, batch *retired, span released)
 size_t engine::retire_all(guard &locked, batch *chosen, cause why,
                           span released)
 {
-    if (chosen->empty()) {
-        return 0;
-    }
-    {
-        writer alone(references_);
-        for (cached_region *e : *chosen) {
-            retire(alone, e, why);
-        }
+    for (cached_region *e : *chosen) {
+        retire(locked, e, why);
     }
     return claim_unused(locked, chosen, released);
 }
@@ -122,7 +112,7 @@ void engine::deregister(batch *claimed)
         }
         ++done;
     }
-    count(count_.deregistrations, done);
+    count_.deregistrations += done;
     {
         guard locked(lock_);
         while (cached_region *e = claimed->pop()) {
@@ -130,51 +120,22 @@ void engine::deregister(batch *claimed)
             if (mapping::part(e)) {
                 budget_.unmap(e->device, e->length);
             }
-            leaving_.remove(e);
             --nics_[e->nic].busy;
-            give(locked, e);
+            if (e->users > 0) { // it was revoked
+                e->ended = true;
+                retired_.splice(retired_.end(), leaving_, e->place);
+            } else {
+                leaving_.erase(e->place);
+            }
         }
     }
     changed_.notify_all();
-}
-
-// To the pool, what is deregistered; what was revoked once nobody has it.
-void engine::give(guard &locked, cached_region *e)
-{
-    if (!e->revoked || is_idle(locked, e)) {
-        pool_.give(e);
-        return;
-    }
-    e->ended = true;
-    retired_.add(e);
 }
 
 bool engine::is_revoked(const cached_region *e)
 {
     guard locked(lock_);
     return e->revoked;
-}
-
-// Somebody gave back a region that had been retired. The last one deregisters
-// it, however large: the registrar may tell that user's thread that it is over.
-void engine::last_reference(cached_region *e) noexcept
-{
-    batch last;
-    {
-        guard locked(lock_);
-        if (e->rest->generation != generation_ || !e->retired ||
-            (e->claimed && !e->ended)) {
-            return;
-        }
-        retired_.remove(e);
-        if (e->ended) {
-            give(locked, e);
-            return;
-        }
-        last.push(e);
-        claim_unused(locked, &last);
-    }
-    deregister(&last);
 }
 
 void engine::invalidate(span range, bool surely)
@@ -186,8 +147,7 @@ void engine::invalidate(span range, bool surely)
         log_.add(range);
         failures_.forget(range);
         for (pending *work = pending_; work != nullptr; work = work->next) {
-            work->released |=
-                work->range.overlaps(range) && !LEFT_OUT(released_mark);
+            work->released |= work->range.overlaps(range);
         }
         size_t found = 0;
         each_region(locked, range, [&](cached_region *e) {
@@ -197,7 +157,7 @@ void engine::invalidate(span range, bool surely)
         if (found == 0) {
             return;
         }
-        count(count_.invalidations, found);
+        count_.invalidations += found;
         kept = kept_of(locked, gone);
         retire_all(locked, &gone, cause::released, surely ? range : span{});
     }
@@ -218,7 +178,7 @@ void engine::drop(nic_id nic)
     {
         guard locked(lock_);
         for (pending *work = pending_; work != nullptr; work = work->next) {
-            work->released |= work->nics[nic] && !LEFT_OUT(dropped_mark);
+            work->released |= work->nics[nic];
         }
         nics_[nic].index.each(everything,
                               [&](cached_region *e) { gone.push(e); });
@@ -231,6 +191,63 @@ void engine::drop(nic_id nic)
     trace("drop", nic, everything);
     ask_back(kept);
     deregister_soon(&gone);
+}
+
+// Users may keep regions in a cache of theirs, where no use of them is seen.
+// What must not be used any more, or stands in the way, is asked back. What
+// they keep of other memory they would have to register anew.
+
+// The NIC stays until ask_back() is over.
+void engine::keep(guard &, kept_regions *result, const cached_region *e)
+{
+    nic_slot &slot = nics_[e->nic];
+    if (slot.kept) {
+        slot.busy += !result->nics[e->nic];
+        result->where.add(e->bytes);
+        result->nics.set(e->nic);
+    }
+}
+
+kept_regions engine::kept_of(guard &locked, const batch &retired)
+{
+    kept_regions result;
+    for (const cached_region *e : retired) {
+        keep(locked, &result, e);
+    }
+    return result;
+}
+
+void engine::ask_back(const kept_regions &kept)
+{
+    if (kept.nics.none()) {
+        return;
+    }
+    for (nic_id nic = 0; nic < max_nics; ++nic) {
+        if (kept.nics[nic]) {
+            for (const span &each : kept.where) {
+                nics_[nic].nic->let_go(each.lo, each.size());
+            }
+            guard locked(lock_);
+            --nics_[nic].busy;
+        }
+    }
+    changed_.notify_all();
+}
+
+// From now on nothing is to be kept, and what was is asked back.
+void engine::need_each_use()
+{
+    if (each_use_.exchange(true)) {
+        return;
+    }
+    kept_regions kept;
+    {
+        guard locked(lock_);
+        for (const cached_region &e : lru_) {
+            keep(locked, &kept, &e);
+        }
+    }
+    ask_back(kept);
 }
 
 } // namespace ucx_ib_dmabuf

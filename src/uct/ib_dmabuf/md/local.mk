@@ -5,7 +5,6 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.h \
     src/uct/ib_dmabuf/md/changes.cc \
     src/uct/ib_dmabuf/md/changes.h \
-    src/uct/ib_dmabuf/md/memh.cc \
     src/uct/ib_dmabuf/md/memh.h \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/memory_domain.h \

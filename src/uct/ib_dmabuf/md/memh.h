@@ -6,10 +6,7 @@
 #include "../host/keys.h"
 #include "staging.h"
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
-#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -22,23 +19,6 @@ struct registration;
 class memh : public handle_keys {
 public:
     using handle_keys::handle_keys;
-    // Each thread keeps some memory, of what it gave back, for the next ones.
-    // Any thread may delete.
-    static void *operator new(size_t size, const std::nothrow_t &) noexcept
-    {
-        return has_idle() ? idle.pop() : malloc(size);
-    }
-    static bool has_idle() { return idle.first != nullptr; }
-    static void *take_idle() { return idle.pop(); }
-    static bool keeps_next() { return idle.room != 0; }
-    static void operator delete(void *memory) noexcept
-    {
-        if (keeps_next() || make_room()) {
-            idle.push(memory);
-        } else {
-            free(memory);
-        }
-    }
 
     uct_mem_h to_uct() { return static_cast<handle_keys *>(this); }
 
@@ -57,34 +37,6 @@ public:
     // In the list of those that wait for the region's keys to become invalid.
     uct_completion_t *invalidated;
     memh *next;
-
-private:
-    // malloc() and free() would cost as much as the rest of a hit.
-    struct idle_memory {
-        struct node {
-            node *next;
-        };
-        node *first;
-        unsigned room; // for how many more
-        bool begun;    // somebody will free it
-
-        void *pop()
-        {
-            ++room;
-            return std::exchange(first, first->next);
-        }
-        void push(void *memory)
-        {
-            --room;
-            first = new (memory) node{first};
-        }
-    };
-    // In the static TLS block, as the linker's call to find it costs much, too.
-    static constinit thread_local idle_memory idle
-        [[gnu::tls_model("initial-exec")]];
-
-    static bool make_room() noexcept;
-    static void free_idle(void *) noexcept;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory_domain.h"
-#include "../cache/quick.h"
 #include "../host/log.h"
 #include "../report.h"
 #include "../verbs/dmabuf_mr.h"
@@ -142,10 +141,8 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
 }
 
 // A handle for the cache's region, which has been acquired.
-[[gnu::noinline]] ucs_status_t memory_domain::hand_out(const region *used,
-                                                       uintptr_t address,
-                                                       size_t length,
-                                                       uct_mem_h *handle)
+ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
+                                     size_t length, uct_mem_h *handle)
 {
     memh *created = device_.hand_out(used, address, length);
 
@@ -213,11 +210,9 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     return reg_otherwise(request, found.device, failure, handle);
 }
 
-// Not a hit, which would save registers that only this needs.
-[[gnu::noinline]] ucs_status_t memory_domain::reg_new(void *address,
-                                                      size_t length,
-                                                      uct_mem_h *handle,
-                                                      reg_details details)
+// Not a hit.
+ucs_status_t memory_domain::reg_new(void *address, size_t length,
+                                    uct_mem_h *handle, reg_details details)
 {
     const reg_request request = original_.request(address, length, details);
 
@@ -233,11 +228,9 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
                : status;
 }
 
-// All that is no plain hit, with the cache's calls.
-[[gnu::noinline]] ucs_status_t memory_domain::reg_slowly(void *address,
-                                                         size_t length,
-                                                         uct_mem_h *handle,
-                                                         reg_details details)
+// The cache is asked first: what it has is GPU memory.
+ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
+                                reg_details details) noexcept
 {
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(start, length);
@@ -248,32 +241,6 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     const region *hit = cache_.find(id_, start, exact);
     return (hit != nullptr) ? hand_out(hit, start, exact, handle)
                             : reg_new(address, length, handle, details);
-}
-
-// The cache is asked first: what it has is GPU memory, and a hit stores to
-// nothing that other threads read, as UCX's cache of memory types would. A
-// plain one needs no call: whatever is called is called last, so that nothing
-// has to be saved for what comes after.
-ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
-                                reg_details details) noexcept
-{
-    const auto start   = reinterpret_cast<uintptr_t>(address);
-    const size_t exact = without_rounding(start, length);
-    bool sure;
-
-    if (events_need_refresh_.load(std::memory_order_relaxed)) [[unlikely]] {
-        return reg_slowly(address, length, handle, details);
-    }
-    const region *hit = cache_.find_quickly(id_, start, exact, &sure);
-    if (hit == nullptr) [[unlikely]] {
-        return sure ? reg_new(address, length, handle, details)
-                    : reg_slowly(address, length, handle, details);
-    }
-    if (users_keep_ || !memh::has_idle()) [[unlikely]] {
-        return hand_out(hit, start, exact, handle);
-    }
-    *handle = device_.hand_out_idle(hit, start, exact)->to_uct();
-    return UCS_OK;
 }
 
 // Which registration it was nobody says: the kernel has revoked one, or the NIC

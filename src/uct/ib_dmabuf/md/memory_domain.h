@@ -27,8 +27,6 @@ public:
     void failed(ucs_status_t status) noexcept override;
 
 private:
-    ucs_status_t reg_slowly(void *address, size_t length, uct_mem_h *handle,
-                            reg_details details);
     ucs_status_t reg_new(void *address, size_t length, uct_mem_h *handle,
                          reg_details details);
     ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
@@ -39,7 +37,6 @@ private:
                             uct_mem_h *handle);
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
-    void dereg_otherwise(memh *handle, uct_completion_t *completion) noexcept;
     uint32_t key_of_its_own(memh *handle);
     ucs_status_t pack_by_uct_ib(memh *handle, const pack_request &request,
                                 void *buffer);

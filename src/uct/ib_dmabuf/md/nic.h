@@ -65,8 +65,6 @@ public:
     // A handle for one user of the cache's region, to be destroyed; null
     // without memory.
     memh *hand_out(const region *used, uintptr_t address, size_t length);
-    // The same where memh::has_idle(): there is memory.
-    memh *hand_out_idle(const region *used, uintptr_t address, size_t length);
 
     // A registration of no more than the pages that the handle is for, which
     // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
@@ -99,8 +97,6 @@ private:
         uint32_t lkey, rkey;
     };
 
-    memh *make_handle(void *memory, const region *used, uintptr_t address,
-                      size_t length);
     ucs_status_t reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
                            size_t length, registration *made);
     ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
@@ -127,30 +123,17 @@ private:
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
 };
 
-// Here, as calls cost a good part of a hit.
-inline memh *nic::make_handle(void *memory, const region *used,
-                              uintptr_t address, size_t length)
-{
-    const auto both = std::bit_cast<keys>(used->handle);
-    memh *created   = ::new (memory) memh(layout_, both.lkey, both.rkey);
-
-    created->address = address;
-    created->length  = length;
-    created->used    = used;
-    return created;
-}
-
 inline memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
-    void *memory = memh::operator new(sizeof(memh), std::nothrow);
-    return (memory == nullptr) ? nullptr
-                               : make_handle(memory, used, address, length);
-}
+    const auto both = std::bit_cast<keys>(used->handle);
+    memh *created   = new (std::nothrow) memh(layout_, both.lkey, both.rkey);
 
-inline memh *nic::hand_out_idle(const region *used, uintptr_t address,
-                                size_t length)
-{
-    return make_handle(memh::take_idle(), used, address, length);
+    if (created != nullptr) {
+        created->address = address;
+        created->length  = length;
+        created->used    = used;
+    }
+    return created;
 }
 
 } // namespace ucx_ib_dmabuf

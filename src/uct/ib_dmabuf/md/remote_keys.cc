@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Remote keys of a memory domain's handles, and what ends with them.
-#include "../cache/quick.h"
 #include "../host/log.h"
 #include "memory_domain.h"
 
 namespace ucx_ib_dmabuf {
 
+// The completion is told at once, unless the handle's remote key is the
+// region's: that one dies with the region's last user.
 void memory_domain::dereg(handle_keys *keys,
                           uct_completion_t *completion) noexcept
 {
     memh *handle       = static_cast<memh *>(keys);
-    const region *used = handle->used;
-
-    if ((completion != nullptr) || (handle->own != nullptr) || handle->staged ||
-        !memh::keeps_next()) [[unlikely]] {
-        dereg_otherwise(handle, completion);
-        return;
-    }
-    delete handle; // without a call, as the next one, mostly
-    if (!cache_.put_quickly(used)) [[unlikely]] {
-        cache_.put(used);
-    }
-}
-
-// The completion is told at once, unless the handle's remote key is the
-// region's: that one dies with the region's last user.
-void memory_domain::dereg_otherwise(memh *handle,
-                                    uct_completion_t *completion) noexcept
-{
     const region *used = handle->used;
     registration *own  = handle->own;
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_CACHE_REGION_INDEX_H_
+#define UCX_IB_DMABUF_CACHE_REGION_INDEX_H_
+
+#include "cached_region.h"
+#include <iterator>
+#include <map>
+
+namespace ucx_ib_dmabuf {
+
+// The regions of one NIC, by where they begin. They may overlap, but none is
+// within another: so they are sorted by their ends as well, and the last one
+// that begins at or before an address reaches furthest. Under the cache's lock.
+class region_index {
+public:
+    // A region that serves all of the range, or nullptr; of nothing, none does.
+    cached_region *find(uintptr_t address, size_t length) const
+    {
+        const auto after = regions_.upper_bound(address);
+        if (after == regions_.begin()) {
+            return nullptr;
+        }
+        cached_region *e = std::prev(after)->second;
+        return address < e->bytes.hi && length - 1 < e->bytes.hi - address
+                   ? e
+                   : nullptr;
+    }
+    // Calls with each that serves any of the range, in their order, until all
+    // were: what it was called with may leave the index meanwhile.
+    template <typename Call>
+    void each(span range, Call call) const
+    {
+        auto at = regions_.upper_bound(range.lo);
+        while (at != regions_.begin() &&
+               std::prev(at)->second->bytes.hi > range.lo) {
+            --at;
+        }
+        while (at != regions_.end() && at->first < range.hi) {
+            call((at++)->second);
+        }
+    }
+    bool overlaps(span range) const
+    {
+        bool any = false;
+        each(range, [&any](cached_region *) { any = true; });
+        return any;
+    }
+
+    // May throw std::bad_alloc.
+    void insert(cached_region *e) { regions_.emplace(e->bytes.lo, e); }
+    void erase(cached_region *e) { regions_.erase(e->bytes.lo); }
+
+private:
+    std::map<uintptr_t, cached_region *> regions_;
+};
+
+} // namespace ucx_ib_dmabuf
+
+#endif
