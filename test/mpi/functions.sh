@@ -96,13 +96,13 @@ with_mpi() {
     # would warn of the build's variables, which it takes for its own.
     "$lab_env" "${mpi_launch[@]}" -np "$ranks" "${hosts[@]}" \
         env -u LD_PRELOAD "$lab_env" \
-        env -u UCX_PREFIX -u UCX_SRC "$@" \
+        env -u UCX_PREFIX "$@" \
         >"$mpi_output" 2>"$mpi_errors"
 }
 
 # perftest ARGUMENT...: UCX's own benchmark, one end of it.
 perftest() {
-    "$lab_env" env -u UCX_PREFIX -u UCX_SRC "$UCX_PREFIX/bin/ucx_perftest" \
+    "$lab_env" env -u UCX_PREFIX "$UCX_PREFIX/bin/ucx_perftest" \
         -p "$perftest_port" -s "$perftest_message" -n 6 -w 2 -O 2 -f "$@"
 }
 
