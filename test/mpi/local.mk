@@ -18,6 +18,7 @@ mpi_lab_tests = \
     test/mpi/host.lab \
     test/mpi/stock.lab \
     test/mpi/touched.lab \
+    test/mpi/touches.lab \
     test/mpi/stock_gpu.lab \
     test/mpi/clean_root.lab \
     test/mpi/stock_faults.lab \
@@ -36,7 +37,6 @@ mpi_lab_tests = \
 
 TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
 if HAVE_MPI
-TAP_TESTS += test/mpi/touches.tap
 LAB_TAP_TESTS += test/mpi/elsewhere.tap test/mpi/packages.tap
 endif
 
@@ -52,9 +52,7 @@ dist_check_SCRIPTS += \
     test/mpi/elsewhere.tap \
     test/mpi/functions.sh \
     test/mpi/packages.tap \
-    test/mpi/run-elsewhere \
-    test/mpi/staging_pairs \
-    test/mpi/touches.tap
+    test/mpi/run-elsewhere
 
 dist_noinst_DATA += docs/compare.md docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
 
@@ -66,7 +64,7 @@ mpi_common_sources = \
     test/mpi/pattern.h
 
 if HAVE_MPI
-check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_staging test/mpi/mpi_tests \
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests \
     test/mpi/mpi_touches
 LAB_TESTS      += $(mpi_lab_tests)
 endif
@@ -76,10 +74,6 @@ mpi_cppflags = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
 test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
-
-test_mpi_mpi_staging_SOURCES  = test/mpi/mpi_staging.cc $(mpi_common_sources)
-test_mpi_mpi_staging_CPPFLAGS = $(mpi_cppflags)
-test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_tests_sources = \
     test/mpi/all_collectives.cc \

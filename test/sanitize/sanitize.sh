@@ -17,7 +17,7 @@ suppressions=$top_srcdir/test/sanitize
 # build_tests SANITIZERS: stops the script if it fails. Lines (-g1) are all that
 # their reports have of debug information.
 build_tests() {
-    local arguments=("--with-ucx=$UCX_PREFIX" "--with-ucx-src=$UCX_SRC"
+    local arguments=("--with-ucx=$UCX_PREFIX"
                      "--with-cuda=$CUDA_DIR" "--enable-sanitizer=$1"
                      CFLAGS='-g1 -O1' CXXFLAGS='-g1 -O1')
     mkdir -p "$build"

@@ -10,6 +10,11 @@ SETUP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 TOP_DIR=$(cd "$SETUP_DIR/../.." && pwd)
 CACHE_DIR=${UCX_IB_DMABUF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ucx-ib-dmabuf}
 
+# The UCX that the tests are compiled for, and that all of them run on: the last of
+# test/setup/ucx_wheels.
+# shellcheck disable=SC2034 # for those who source this
+BASE_UCX=$(awk '/^[0-9]/ { version = $1 } END { print version }' "$SETUP_DIR/ucx_wheels")
+
 say()  { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 

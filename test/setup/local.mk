@@ -12,7 +12,6 @@ EXTRA_DIST += \
     test/setup/setup.tap \
     test/setup/tests.sh \
     test/setup/tests.tap \
-    test/setup/ucx.sh \
     test/setup/ucx_tests \
     test/setup/ucx_wheel.sh \
     test/setup/ucx_wheels \

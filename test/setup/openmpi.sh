@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Get Debian's source package of Open MPI and build it, once, with CUDA and OpenSHMEM
-# over the UCX of ucx.sh. Programs that are built with Debian's own Open MPI run
+# over the tests' UCX. Programs that are built with Debian's own Open MPI run
 # with it. Prints the prefix.
 # usage: openmpi.sh CUDA_DIR
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
 cuda=${1:?usage: openmpi.sh CUDA_DIR}
-ucx=$("$SETUP_DIR/ucx.sh" "$cuda")
+ucx=$("$SETUP_DIR/ucx_wheel.sh" "$BASE_UCX")
 # The number: raise it when this script comes to make another Open MPI.
-id=$(key "1 $ucx $(dpkg-query -W libpmix-dev libhwloc-dev libevent-dev)" \
+id=$(key "2 $ucx $(dpkg-query -W libpmix-dev libhwloc-dev libevent-dev)" \
          /dev/null)
 dir=$CACHE_DIR/openmpi/$id
 log=$CACHE_DIR/log/openmpi-$id.log
@@ -42,7 +42,7 @@ build() {
     # As any user of a UCX of his own has it: what LD_LIBRARY_PATH names comes
     # first.
     quietly "$log" ../src/configure --prefix="$dir/prefix" \
-        --with-cuda="$cuda" --with-ucx="$ucx/prefix" --enable-oshmem \
+        --with-cuda="$cuda" --with-ucx="$ucx" --enable-oshmem \
         --with-pmix=/usr/lib/x86_64-linux-gnu/pmix2 --with-libevent=external \
         --with-hwloc=external --disable-mpi-fortran --disable-oshmem-fortran \
         --disable-man-pages --disable-io-romio --without-verbs \

@@ -8,12 +8,12 @@
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
-# tests_for VERSION: those that test/setup/ucx_tests has; all, on 1.13.1.
+# tests_for VERSION: those that test/setup/ucx_tests has; all, on the tests' base.
 tests_for() {
     # shellcheck disable=SC2016 # make expands these
     case $1,$lane in
-    1.13.1,lab)  echo '$(LAB_TESTS) $(LAB_TAP_TESTS)' ;; # all that wait for the lab
-    1.13.1,rest) echo '$(UNIT_TESTS) $(PLAIN_TESTS) $(TAP_TESTS)' ;;
+    "$BASE_UCX",lab)  echo '$(LAB_TESTS) $(LAB_TAP_TESTS)' ;; # all that wait for the lab
+    "$BASE_UCX",rest) echo '$(UNIT_TESTS) $(PLAIN_TESTS) $(TAP_TESTS)' ;;
     *)  awk -v version="$1" \
             '!/^#/ && index(" " $0 " ", " " version " ") { print $1 }' \
             "$SETUP_DIR/ucx_tests" | of_lane ;;
@@ -58,7 +58,7 @@ run_make() {
 check_on() {
     local version=$1 status=0 good bad omitted
     UCX_IB_DMABUF_UCX=
-    [ "$version" = 1.13.1 ] ||
+    [ "$version" = "$BASE_UCX" ] ||
         UCX_IB_DMABUF_UCX=$("$SETUP_DIR/ucx_wheel.sh" "$version") || exit
     export UCX_IB_DMABUF_UCX
     say "UCX $version: running the tests of the lane '$lane'; their logs are in $build"
@@ -170,7 +170,7 @@ run_lanes() {
 same_plugin() {
     [ "$(sha256sum <"$plugin")" = "$sum" ] ||
         fail "the plug-in changed while it was tested: $plugin"
-    [ "$versions" = 1.13.1 ] ||
+    [ "$versions" = "$BASE_UCX" ] ||
         say "the plug-in's SHA-256 on each: ${sum%% *}"
 }
 

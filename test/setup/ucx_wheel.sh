@@ -24,7 +24,7 @@ wheels=$(rows "$version")
          "$(rows | awk '{ print $1 }' | uniq | paste -sd ' ')"
 
 # The number: raise it when this script comes to lay it out in another way.
-id=$(key "2 $wheels" /dev/null)
+id=$(key "3 $wheels" /dev/null)
 dir=$CACHE_DIR/ucx-wheel/$version-$id
 log=$CACHE_DIR/log/ucx-wheel-$version.log
 
@@ -38,6 +38,25 @@ link_libraries() {
         name=${file%.so.*}
         ln -sf "$(basename "$file")" "${name%-*}.so.0"
     done
+}
+
+# What programs are linked with: the libraries' symbols under their usual names. A
+# wheel's libraries call themselves by the wheel's own names, which a program that
+# is linked with them would then ask for on every other UCX as well.
+make_link_libraries() {
+    local file name source=$dir/link.s
+    for file in lib/libuc[mpst].so.0 lib/ucx/libuct_ib.so.0.0.0; do
+        name=$(basename "${file%.so.*}")
+        name=${name%%-*}
+        nm -D --defined-only --format=posix "$file" |
+            awk '$2 ~ /[TW]/ { printf ".globl %s\n.type %s, @function\n%s:\n", $1, $1, $1 }
+                 $2 ~ /[BDRV]/ && $4 != "" {
+                     printf ".data\n.balign 32\n.globl %s\n.type %s, @object\n" \
+                            ".size %s, 0x%s\n%s: .space 0x%s\n.text\n",
+                            $1, $1, $1, $4, $1, $4 }' >"$source"
+        gcc -shared -nostdlib -Wl,-z,noexecstack -Wl,-soname,"$name.so.0" -o "lib/$name.so" "$source"
+    done
+    rm "$source"
 }
 
 # A wheel's own libibverbs looks for providers where its builder had them, and
@@ -81,6 +100,10 @@ lay_out() {
         cp -a "$program"/*.libs/libgomp-* lib/
     done
     chmod +x bin/*
+    if [ -d ../headers ]; then
+        cp -a ../headers/libucx/include .
+        make_link_libraries
+    fi
     cd ..
 }
 
@@ -95,7 +118,7 @@ build() {
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out
-    rm -rf ucx ucx_*
+    rm -rf headers ucx ucx_*
     touch complete
 }
 

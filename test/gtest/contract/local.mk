@@ -33,7 +33,7 @@ test_gtest_contract_test_soft_roce_SOURCES = $(contract_sources) \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
 test_gtest_contract_test_soft_roce_CPPFLAGS = \
-    $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
+    $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_contract_test_soft_roce_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_soft_roce_LDADD   = \
     libib_dmabuf_cuda.la libib_dmabuf_md.la -lgtest_main $(GTEST_LIBS) \

@@ -12,7 +12,7 @@ test_gtest_cuda_test_cuda_SOURCES = \
     test/gtest/cuda/test_runs.cc \
     test/gtest/cuda/test_streams.cc
 # UCX's sources come first, as for the plug-in.
-test_gtest_cuda_test_cuda_CPPFLAGS = $(UCX_SRC_CPPFLAGS) $(AM_CPPFLAGS)
+test_gtest_cuda_test_cuda_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_cuda_test_cuda_LDADD   = libib_dmabuf_cuda.la libib_dmabuf_cache.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs -ldl

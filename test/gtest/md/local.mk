@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # UCX's sources come first: their config.h is meant where a header of theirs
 # includes it.
-md_test_cppflags = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+md_test_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 
 if HAVE_GTEST
 check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging

@@ -92,7 +92,7 @@ test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)
 
-ucm_sim_cppflags = $(UCX_SRC_CPPFLAGS) $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
+ucm_sim_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
                    -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'
 
 test_gtest_ucm_test_events_sim_SOURCES = \
