@@ -25,52 +25,14 @@ test_bench_replay_SOURCES = $(fakes_sources) \
     test/bench/ucx_policy.h
 test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
 
-# The memory domain with the real uct_ib over a fake libibverbs.
-bench_md_sources = \
-    src/uct/ib_dmabuf/md/module.cc \
-    test/bench/bench_md.cc \
+# UCX with the plug-in or without, over a fake libibverbs, which UCX finds in the
+# program.
+check_PROGRAMS += test/bench/bench_ucp
+test_bench_bench_ucp_SOURCES = \
+    test/bench/bench_ucp.cc \
     test/bench/fake_verbs.cc \
-    test/bench/instructions.cc \
-    test/bench/instructions.h \
-    test/bench/uct_domain.h
-bench_md_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx \
-    -R $(UCX_PREFIX)/lib/ucx -export-dynamic
-bench_md_ldadd   = \
-    libib_dmabuf_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
-    -luct_ib -luct -lucs -lucm -ldl -lpthread
-
-check_PROGRAMS += test/bench/bench_md
-test_bench_bench_md_SOURCES  = $(bench_md_sources)
-test_bench_bench_md_CPPFLAGS = $(md_test_cppflags)
-test_bench_bench_md_LDFLAGS  = $(bench_md_ldflags)
-test_bench_bench_md_LDADD    = $(bench_md_ldadd)
-
-# The same with other caches: linked before the library, whose objects are then
-# not needed.
-check_PROGRAMS += test/bench/bench_md_mutex test/bench/bench_md_shared_mutex
-test_bench_bench_md_mutex_SOURCES         = $(bench_md_sources) \
-    test/bench/simple_cache.cc
-test_bench_bench_md_mutex_CPPFLAGS        = $(md_test_cppflags)
-test_bench_bench_md_mutex_LDFLAGS         = $(bench_md_ldflags)
-test_bench_bench_md_mutex_LDADD           = $(bench_md_ldadd)
-test_bench_bench_md_shared_mutex_SOURCES  = $(bench_md_sources) \
-    test/bench/simple_cache.cc
-test_bench_bench_md_shared_mutex_CPPFLAGS = $(md_test_cppflags) \
-    -DSIMPLE_CACHE_SHARED
-test_bench_bench_md_shared_mutex_LDFLAGS  = $(bench_md_ldflags)
-test_bench_bench_md_shared_mutex_LDADD    = $(bench_md_ldadd)
-
-# The same with hits that are not counted: they are inline in the memory domain,
-# which is not taken from the library then.
-check_PROGRAMS += test/bench/bench_md_uncounted
-test_bench_bench_md_uncounted_SOURCES  = $(bench_md_sources) \
-    src/uct/ib_dmabuf/md/memory_domain.cc
-test_bench_bench_md_uncounted_CPPFLAGS = $(md_test_cppflags) -DUNCOUNTED_HITS
-test_bench_bench_md_uncounted_LDFLAGS  = $(bench_md_ldflags)
-test_bench_bench_md_uncounted_LDADD    = $(bench_md_ldadd)
-
-check_PROGRAMS += test/bench/bench_cache
-test_bench_bench_cache_SOURCES = test/bench/bench_cache.cc
-test_bench_bench_cache_CPPFLAGS = $(md_test_cppflags)
-test_bench_bench_cache_LDADD   = \
-    libib_dmabuf_cache.la $(UCX_LDFLAGS) -lucs -lucm -lpthread
+    test/bench/steps.cc \
+    test/bench/steps.h
+test_bench_bench_ucp_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_bench_bench_ucp_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
+test_bench_bench_ucp_LDADD    = -lucp -lucs -ldl
