@@ -57,10 +57,6 @@ public:
     // over all NICs; SIZE_MAX if that is not limited, or not known.
     virtual size_t max_registered(int device) = 0;
 
-    // The GPU's place in PCI's tree and its driver's version: what was found
-    // out about it holds for no other ones. Empty: they are not known.
-    virtual std::string identity(int) { return {}; }
-
     // A little memory of a GPU, whole pages; given back with this.
     struct piece {
         uintptr_t address = 0;

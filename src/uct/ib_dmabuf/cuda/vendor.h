@@ -50,9 +50,6 @@ public:
     // coherent.
     size_t max_registered(int device) override;
 
-    // identity.cc. By what the module nvidia says of itself in /proc.
-    std::string identity(int gpu) override;
-
     // piece.cc. In use is a GPU whose primary context is active, or that the
     // calling thread's current context is of.
     int gpu_count() override;

@@ -2,7 +2,6 @@
 #include "host.h"
 #include "log.h"
 #include "look_up.h"
-#include "version.h"
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -55,11 +54,6 @@ bool host::is_of_this_copy(const void *address) const
     return uct_ib_.has(address) ||
            (library::around(address).symbol("uct_ib_component") ==
             uct_ib_.symbol("uct_ib_component"));
-}
-
-std::string host::version() const
-{
-    return version_of(uct_ib_);
 }
 
 bool host::is_with(const library &other) const

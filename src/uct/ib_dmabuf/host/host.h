@@ -29,8 +29,6 @@ public:
     look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
     const char *path() const { return uct_ib_.path(); }
-    // Of its libuct; may call the dynamic loader.
-    std::string version() const;
     const abi &generation() const { return *abi_; }
     const ucs_functions &ucs() const { return ucs_; }
     const ucm_functions &ucm() const { return ucm_; }

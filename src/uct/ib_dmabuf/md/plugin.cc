@@ -163,9 +163,8 @@ plugin *plugin::existing() noexcept
 }
 
 plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
-    : gpu_(std::move(gpu)),
-      cache_(*gpu_, cache_settings_of(config, *gpu_)), nics_(cache_),
-      proofs_(&node_, proves_once(config))
+    : gpu_(std::move(gpu)), cache_(*gpu_, cache_settings_of(config, *gpu_)),
+      nics_(cache_)
 {
     proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
 }
@@ -197,13 +196,13 @@ void plugin::on_events_missed(const char *why) noexcept
 
 proofs *plugin::proven_paths()
 {
-    return proves_paths(config) ? &proofs_ : nullptr;
+    return (config.prove == on_off_auto::on) ? &proofs_ : nullptr;
 }
 
 // First the doubt: what is dropped may be registered anew at once.
 void plugin::doubt(const char *device) noexcept
 {
-    if (proves_paths(config)) {
+    if (config.prove == on_off_auto::on) {
         proofs_.doubt(device);
     }
     nics_.drop(device);

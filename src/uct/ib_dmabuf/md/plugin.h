@@ -62,7 +62,6 @@ private:
     cache cache_;
     open_nics nics_;
     trials trials_;
-    const node_file node_;
     proofs proofs_;
     std::atomic<uint64_t> atomics_{0};
     hooks_gap hooks_gap_;

@@ -14,8 +14,6 @@ struct verdict {
     text why; // not for `carries`
     // Unknown, as the NIC does not reach itself: so are all its paths.
     bool for_the_nic = false;
-    // Not found out now: another process on this node has.
-    bool is_kept = false;
     // It carries, but a copy in host memory is faster.
     std::optional<pace> slow{};
 };
