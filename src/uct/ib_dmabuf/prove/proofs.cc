@@ -54,25 +54,6 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
     }
 }
 
-void report_slow(const proofs::path &which, const pace &slow)
-{
-    const auto us = [](auto time) {
-        return std::chrono::duration<double, std::micro>(time).count();
-    };
-
-    warn_once(
-        format("slow %s %d", std::get<0>(which).c_str(), std::get<1>(which)),
-        format("%s and GPU %d's memory (%s): %s take %.1f us for %u bytes, and "
-               "%.1f us by a copy in host memory. Messages go this way all the "
-               "same. Likely causes are PCIe ACS, a NIC that is far from the "
-               "GPU, or a virtual machine: use a NIC that is nearer "
-               "(nvidia-smi topo -m), see docs/proof.md, or have all staged "
-               "with UCX_IB_DMABUF_ENABLE=n",
-               std::get<0>(which).c_str(), std::get<1>(which),
-               name_of(std::get<2>(which)), slow.way, us(slow.direct),
-               slow.length, us(slow.staged)));
-}
-
 } // namespace
 
 proofs::proofs()
@@ -158,9 +139,6 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
-    if (result.slow) {
-        report_slow(which, *result.slow);
-    }
     if (result.what == finding::refuted) {
         ++refuted_;
         if (when_refuted_) {
