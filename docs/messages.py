@@ -21,7 +21,7 @@ PARTS = ("verbs/errors.cc", "cuda/export.cc", "cuda/vendor.cc", "verbs/dmabuf_mr
          "verbs/ladder.cc", "prove/proof.cc", "prove/loopback.cc", "prove/proofs.cc",
          "md/memory_domain.cc", "ucm/completeness.cc", "ucm/code_patch.cc",
          "ucm/code_write_x86_64.cc", "ucm/cuda_events.cc", "ucm/prologue_x86_64.cc",
-         "fault/handler.cc", "loader/preload.c", "report.h")
+         "loader/preload.c", "report.h")
 PART_LENGTH = 20
 CONVERSION = re.compile(r"%[-#0 +]*[0-9*]*(?:\.[0-9*]+)?(?:hh?|ll?|z|j|t)?[a-zA-Z]")
 

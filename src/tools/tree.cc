@@ -6,7 +6,6 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
-#include <uct/ib_dmabuf/prove/path_facts.h>
 
 namespace ucx_ib_dmabuf::info {
 
@@ -20,7 +19,11 @@ bool tree::has(std::string_view path) const
 
 std::string tree::first_line(std::string_view path) const
 {
-    return ucx_ib_dmabuf::first_line(at(path));
+    std::ifstream in(at(path));
+    std::string line;
+
+    std::getline(in, line);
+    return line;
 }
 
 std::string tree::all_of(std::string_view path) const

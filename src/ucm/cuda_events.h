@@ -78,8 +78,7 @@ using reclaim_handler = bool (*)(void *arg);
 void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
 
 // Whether an address lies in CUDA memory whose allocation was seen; memory that
-// was there before the hooks, and what is mapped (cuMemMap), are not known. For
-// signal handlers: waits for no lock, takes no memory, calls no driver.
+// was there before the hooks, and what is mapped (cuMemMap), are not known.
 bool cuda_events_saw_allocation(uintptr_t address) noexcept;
 
 // Whether the event that is being told in this thread is of memory that is

@@ -2,7 +2,6 @@
 #include "range_table.h"
 #include <algorithm>
 #include <new>
-#include <sched.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
@@ -22,8 +21,6 @@ bool range_table::insert(const memory_range &added) noexcept
         memory_range &entry = entries_[added.base];
         entry               = added;
         entry.serial        = serial_.fetch_add(1) + 1;
-        lowest_             = std::min<uint64_t>(lowest_, added.base);
-        highest_ = std::max<uint64_t>(highest_, added.base + added.size);
     } catch (const std::bad_alloc &) {
         return false;
     }
@@ -60,19 +57,10 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 
 bool range_table::covers(uint64_t address) noexcept
 {
-    // Most of what is asked for here is none of a GPU's.
-    if ((address < lowest_) || (address >= highest_)) {
-        return false;
-    }
-    std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
-    for (int tries = 1; !guard.owns_lock() && (tries < 1000); ++tries) {
-        sched_yield();
-        guard.try_lock();
-    }
-    return guard.owns_lock() &&
-           std::ranges::any_of(entries_, [&](const auto &one) {
-               return address - one.first < one.second.size;
-           });
+    const std::lock_guard<std::mutex> guard(lock_);
+    return std::ranges::any_of(entries_, [&](const auto &one) {
+        return address - one.first < one.second.size;
+    });
 }
 
 std::vector<memory_range> range_table::take_owned(uint64_t owner)

@@ -60,9 +60,7 @@ public:
         act(step::doubt, seen.base, seen.serial);
     }
 
-    // Whether an address lies in an allocation, retired or not. For signal
-    // handlers: waits for no lock. What another thread is changing just now may
-    // be missed, as may all if the caller itself was interrupted in here.
+    // Whether an address lies in an allocation, retired or not.
     bool covers(uint64_t address) noexcept;
 
     // A number that grows with each insertion.
@@ -100,9 +98,6 @@ private:
     std::unordered_map<uint64_t, memory_range> entries_;
     size_t limit_ = max_with_retired; // entries, before it is cleaned
     std::atomic<uint64_t> serial_{0};
-    // Of all there ever were; changed under the lock.
-    std::atomic<uint64_t> lowest_{UINT64_MAX};
-    std::atomic<uint64_t> highest_{0};
 };
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -167,7 +167,7 @@ uint64_t owner_of_module(uint64_t module);
 void note_graph_memory();
 
 // Whether an address lies in memory that was announced as new and not as gone;
-// mappings are not known. For signal handlers.
+// mappings are not known.
 bool is_announced(uint64_t address) noexcept;
 
 // Follows the allocations that UCX's own hooks announce.

@@ -9,7 +9,6 @@ include test/gtest/host/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
 endif
-include test/gtest/fault/local.mk
 include test/gtest/metrics/local.mk
 include test/gtest/prove/local.mk
 include test/gtest/verbs/local.mk

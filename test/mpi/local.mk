@@ -24,7 +24,6 @@ mpi_lab_tests = \
     test/mpi/plugin_path.lab \
     test/mpi/kept.lab \
     test/mpi/proven.lab \
-    test/mpi/proven_once.lab \
     test/mpi/mappings.lab \
     test/mpi/pools.lab \
     test/mpi/pinned.lab \

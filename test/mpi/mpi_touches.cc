@@ -6,9 +6,8 @@
 // copies everything: what UCX touches it copies by other means where it has a
 // transport that does. Rank 0 prints, for each call,
 //   NAME: mpi|ucx|none
-// With an argument it makes one MPI_Allreduce, with memory of the GPU or with
-// memory of the host that the CPU is kept from, and does nothing about it.
-// usage: mpi_touches [gpu|host]
+// With an argument it makes one MPI_Allreduce, and handles no fault.
+// usage: mpi_touches [reduce]
 #include "buffer.h"
 #include "touches.h"
 #include <csignal>
@@ -128,22 +127,12 @@ void handle_faults()
     sigaction(SIGSEGV, &action, nullptr);
 }
 
-int *out_of_reach()
-{
-    void *memory =
-        mmap(nullptr, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return static_cast<int *>(memory);
-}
-
-void reduce(const char *where)
+void reduce()
 {
     buffer memory(memory::device, page_size);
-    int sum   = 0;
-    int *from = (std::strcmp(where, "gpu") == 0)
-                    ? reinterpret_cast<int *>(memory.at())
-                    : out_of_reach();
+    int sum = 0;
 
-    MPI_Allreduce(from, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(memory.at(), &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)
@@ -155,7 +144,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &with.size);
     gpu::use(0);
     if (argc > 1) {
-        reduce(argv[1]);
+        reduce();
     } else {
         buffer from(memory::device, room), to(memory::device, room);
         touched.begin[0] = from.at();

@@ -6,23 +6,14 @@
  * right.
  */
 #include <cstdio>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <thread>
-#include <uct/ib_dmabuf/fault/mpi_call.h>
 #include <unistd.h>
 
 #include <fcntl.h>
-
-extern "C" bool MPI_Call()
-{
-    const ucx_ib_dmabuf::mpi_call call = ucx_ib_dmabuf::find_mpi_call();
-    return (call.name != nullptr) && (strcmp(call.name, "MPI_Call") == 0) &&
-           (strstr(call.library, "/old.so") != nullptr);
-}
 
 namespace {
 
@@ -65,7 +56,6 @@ __attribute__((constructor)) void look()
     expect("an exception is caught", caught());
     std::thread([&] { in_thread = caught() && (gettid() != getpid()); }).join();
     expect("in a thread, too, which has a number of its own", in_thread);
-    expect("a call of MPI's is found on the stack", MPI_Call());
     expect("gettid", gettid() == static_cast<pid_t>(syscall(SYS_gettid)));
     expect("stat",
            (stat("/dev/null", &by_name) == 0) && is_null_device(by_name));

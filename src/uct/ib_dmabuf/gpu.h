@@ -53,18 +53,9 @@ public:
     virtual bool may_be_device(uintptr_t address,
                                size_t length) const noexcept = 0;
 
-    // Whether an address is surely in memory of a GPU, for signal handlers:
-    // what asks no driver and waits for no lock. Null: nobody can say.
-    using known_test = bool (*)(uintptr_t address) noexcept;
-    virtual known_test known_to_handlers() const noexcept { return nullptr; }
-
     // How many bytes of the GPU (extent::device) may be registered at a time,
     // over all NICs; SIZE_MAX if that is not limited, or not known.
     virtual size_t max_registered(int device) = 0;
-
-    // The GPU's place in PCI's tree and its driver's version: what was found
-    // out about it holds for no other ones. Empty: they are not known.
-    virtual std::string identity(int) { return {}; }
 
     // A little memory of a GPU, whole pages; given back with this.
     struct piece {

@@ -23,6 +23,8 @@ check_PROGRAMS += test/gtest/md/test_stats
 UNIT_TESTS     += test/gtest/md/test_stats
 check_PROGRAMS += test/gtest/md/test_counts
 UNIT_TESTS     += test/gtest/md/test_counts
+check_PROGRAMS += test/gtest/md/test_registration
+UNIT_TESTS     += test/gtest/md/test_registration
 
 check_PROGRAMS += test/gtest/md/test_lasting
 LAB_TESTS      += test/gtest/md/lasting.lab
@@ -51,7 +53,6 @@ test_gtest_md_test_md_SOURCES = \
     test/gtest/md/test_hostile.cc \
     test/gtest/md/test_keys.cc \
     test/gtest/md/test_md.cc \
-    test/gtest/md/vfs_file.h \
     test/lab/soft_roce.cc \
     test/lab/soft_roce.h
 test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
@@ -135,8 +136,7 @@ EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
 
 test_gtest_md_test_stats_SOURCES = \
     $(fake_ib_sources) \
-    test/gtest/md/test_stats.cc \
-    test/gtest/md/vfs_file.h
+    test/gtest/md/test_stats.cc
 test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_stats_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_stats_LDADD    = $(fake_ib_ldadd)
@@ -154,3 +154,16 @@ test_gtest_md_test_pressure_SOURCES = \
 test_gtest_md_test_pressure_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)
+
+# Calls of the loader are counted.
+test_gtest_md_test_registration_SOURCES = \
+    $(alloc_faults_sources) \
+    test/gtest/md/fake_ib.cc \
+    test/gtest/md/fake_ib.h \
+    test/gtest/md/test_registration.cc
+test_gtest_md_test_registration_CPPFLAGS = $(md_test_cppflags)
+test_gtest_md_test_registration_LDFLAGS  = $(fake_ib_ldflags) \
+    -Wl,--wrap=dl_iterate_phdr,--wrap=dlopen,--wrap=dlsym,--wrap=dlclose
+test_gtest_md_test_registration_LDADD    = \
+    libib_dmabuf_cuda.la libib_dmabuf_md.la \
+    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl

@@ -267,11 +267,9 @@ TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
     use(memory);
     EXPECT_EQ(UCS_OK, other.dereg(other.reg(memory.address(), size)));
     EXPECT_EQ(2u, fake_ib::now.regions.size());
-    paths.ask(
-        {"fake0", 7, ladder_step::pcie, ""}, [] { return ""; },
-        [] {
-            return verdict{finding::refuted, "a test"};
-        });
+    paths.ask({"fake0", 7, ladder_step::pcie}, [] {
+        return verdict{finding::refuted, "a test"};
+    });
     EXPECT_EQ(0u, fake_ib::now.regions.size());
 }
 

@@ -3,7 +3,6 @@
 // The decorated memory domain through UCT's own interface, as UCP uses it: in
 // the lab, with the simulated GPU.
 #include "memory_domain.h"
-#include "vfs_file.h"
 #include <common/fds.h>
 #include <common/gpu.h>
 #include <fstream>
@@ -97,12 +96,6 @@ TEST_F(test_md, memory_at_a_used_address_is_registered_anew)
     ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_longer, &memh));
     EXPECT_EQ(before + 2, exports());
     md_.dereg(memh);
-}
-
-TEST_F(test_md, ucx_shows_the_counters)
-{
-    EXPECT_NE(std::string::npos,
-              vfs_file("/ib_dmabuf/counters").find("\"registrations\": "));
 }
 
 TEST_F(test_md, host_memory_is_passed_through)

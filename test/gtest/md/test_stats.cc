@@ -4,7 +4,6 @@
 // ends, and what it says where it cannot. Each test is a process of its own, as
 // settings are read once.
 #include "fake_domain.h"
-#include "vfs_file.h"
 #include <cerrno>
 #include <common/gpu.h>
 #include <cstdlib>
@@ -100,14 +99,6 @@ TEST_F(test_stats, a_line_of_json)
     const std::string line = content(std::to_string(child_) + "-%.json");
     EXPECT_NE(std::string::npos, line.find("\"hits\": 1,")) << line;
     EXPECT_NE(std::string::npos, line.find("\"misses\": 1,")) << line;
-}
-
-TEST_F(test_stats, ucx_shows_the_line)
-{
-    run("", [] {
-        const std::string line = vfs_file("/ib_dmabuf/counters");
-        EXPECT_NE(std::string::npos, line.find("\"hits\": 1,")) << line;
-    });
 }
 
 TEST_F(test_stats, exports_and_registrations_have_their_times)

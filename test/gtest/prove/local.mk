@@ -5,13 +5,9 @@ UNIT_TESTS     += test/gtest/prove/test_proof
 endif
 test_gtest_prove_test_proof_SOURCES = \
     $(alloc_faults_sources) \
-    test/gtest/prove/file_hooks.cc \
-    test/gtest/prove/file_hooks.h \
     test/gtest/prove/lying_wire.h \
     test/gtest/prove/test_doubts.cc \
     test/gtest/prove/test_loopback.cc \
-    test/gtest/prove/test_node_file.cc \
-    test/gtest/prove/test_path_facts.cc \
     test/gtest/prove/test_proof.cc \
     test/gtest/prove/test_proofs.cc
 test_gtest_prove_test_proof_LDFLAGS = $(AM_LDFLAGS) $(alloc_faults_ldflags)

@@ -80,7 +80,6 @@ public:
     unsigned silent   = 0;    // says nothing of so many
     unsigned carried  = 0;
     unsigned atomics  = 0;
-    unsigned flushed  = 0; // asked of lines that an error has ended
 
     bool has_atomics() const override { return atomic; }
     bool is_silent() const override { return said_nothing_; }
@@ -168,7 +167,6 @@ struct bench {
         std::optional<text> carry(std::span<const transfer> all) override
         {
             if (ended_) { // by an error
-                ++to_.flushed;
                 return text("flushed");
             }
             auto failure = to_.carry(all);

@@ -37,55 +37,15 @@ TEST(test_proof, a_good_path_carries)
 }
 
 // One that takes its time is not refuted for that.
-TEST(test_proof, a_path_that_is_slower_than_staging)
+TEST(test_proof, a_slow_path_carries)
 {
-    for (const bool read : {false, true}) {
-        bench of;
-        of.nic.lie = [=](const access &it) {
-            if (it.is_read == read && it.length == 16384) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            }
-            return outcome::fine;
-        };
-        const verdict found = of.prove();
-        EXPECT_EQ(finding::carries, found.what);
-        ASSERT_TRUE(found.slow);
-        EXPECT_STREQ(read ? "RDMA reads of GPU memory"
-                          : "RDMA writes to GPU memory",
-                     found.slow->way);
-        EXPECT_LE(std::chrono::milliseconds(1), found.slow->direct);
-        EXPECT_LT(2 * found.slow->staged, found.slow->direct);
-    }
-    bench good;
-    EXPECT_FALSE(good.prove().slow);
-    good.nic.lie = [](const access &) {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    bench slow;
+
+    slow.nic.lie = [](const access &) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return outcome::fine;
     };
-    good.nic.lies_of_host = true; // all of it is slow
-    EXPECT_FALSE(good.prove().slow);
-}
-
-// Each time that it says nothing takes seconds. Atomics are the proof's last.
-TEST(test_proof, what_fails_while_time_is_taken_is_let_be)
-{
-    for (const bool wire : {false, true}) {
-        bench of;
-        unsigned failures = 0;
-        of.nic.lie        = [&](const access &it) {
-            if ((of.nic.atomics < 2) || (it.length != 16384)) {
-                return outcome::fine;
-            }
-            ++failures;
-            of.gpu.fails = !wire; // the driver
-            return wire ? outcome::error : outcome::fine;
-        };
-        const verdict found = of.prove();
-        EXPECT_EQ(finding::carries, found.what);
-        EXPECT_FALSE(found.slow);
-        EXPECT_EQ(1u, failures);
-        EXPECT_EQ(0u, of.nic.flushed);
-    }
+    EXPECT_EQ(finding::carries, slow.prove().what);
 }
 
 TEST(test_proof, writes_that_vanish)

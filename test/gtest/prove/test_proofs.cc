@@ -17,14 +17,7 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-const proofs::path first{"nic0", 0, ladder_step::standard, ""};
-
-// Where nothing is kept for the node.
-std::string nowhere()
-{
-    ADD_FAILURE() << "nobody wants to know";
-    return {};
-}
+const proofs::path first{"nic0", 0, ladder_step::standard};
 
 TEST(test_proofs, each_path_is_proven_once)
 {
@@ -37,12 +30,12 @@ TEST(test_proofs, each_path_is_proven_once)
 
     ::testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(finding::carries, all.ask(first, nowhere, prove));
+        EXPECT_EQ(finding::carries, all.ask(first, prove));
         for (const proofs::path &other :
-             {proofs::path{"nic1", 0, ladder_step::standard, ""},
-              proofs::path{"nic0", 1, ladder_step::standard, ""},
-              proofs::path{"nic0", 0, ladder_step::pcie, ""}}) {
-            EXPECT_EQ(finding::refuted, all.ask(other, nowhere, prove));
+             {proofs::path{"nic1", 0, ladder_step::standard},
+              proofs::path{"nic0", 1, ladder_step::standard},
+              proofs::path{"nic0", 0, ladder_step::pcie}}) {
+            EXPECT_EQ(finding::refuted, all.ask(other, prove));
         }
     }
     EXPECT_EQ(4, calls);
@@ -65,12 +58,11 @@ TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
     };
 
     for (int gpu : {0, 1, 0, 1}) {
-        EXPECT_EQ(
-            finding::unknown,
-            all.ask({"nic0", gpu, ladder_step::standard, ""}, nowhere, prove));
+        EXPECT_EQ(finding::unknown,
+                  all.ask({"nic0", gpu, ladder_step::standard}, prove));
     }
     EXPECT_EQ(1, calls);
-    all.ask({"nic1", 0, ladder_step::standard, ""}, nowhere, prove);
+    all.ask({"nic1", 0, ladder_step::standard}, prove);
     EXPECT_EQ(2, calls);
 }
 
@@ -80,7 +72,7 @@ TEST(test_proofs, what_cannot_be_found_out_is_asked_again_a_few_times)
     int calls = 0;
 
     for (int i = 0; i < 10; ++i) {
-        EXPECT_EQ(finding::unknown, all.ask(first, nowhere, [&]() -> verdict {
+        EXPECT_EQ(finding::unknown, all.ask(first, [&]() -> verdict {
             ++calls;
             throw std::bad_alloc();
         }));
@@ -102,11 +94,11 @@ TEST(test_proofs, an_error_during_a_proof_has_it_done_again)
     };
 
     all.doubt("nic1");
-    EXPECT_EQ(finding::carries, all.ask(first, nowhere, prove));
+    EXPECT_EQ(finding::carries, all.ask(first, prove));
     EXPECT_EQ(3, calls);
-    EXPECT_EQ(finding::carries, all.ask(first, nowhere, prove));
+    EXPECT_EQ(finding::carries, all.ask(first, prove));
     all.doubt("nic0");
-    EXPECT_EQ(finding::refuted, all.ask(first, nowhere, prove));
+    EXPECT_EQ(finding::refuted, all.ask(first, prove));
     EXPECT_EQ(4, calls);
     EXPECT_EQ(1u, all.refuted());
 }
@@ -120,7 +112,7 @@ TEST(test_proofs, who_uses_a_nic_is_told_what_changes)
         EXPECT_TRUE(all.has_refuted(nic)) << "it is known by then";
     });
     const auto ask = [&](const proofs::path &which, finding now) {
-        all.ask(which, nowhere, [&] { return verdict{now, "a test"}; });
+        all.ask(which, [&] { return verdict{now, "a test"}; });
     };
 
     EXPECT_EQ(0u, all.changes("nic0"));
@@ -151,7 +143,7 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
     std::vector<std::thread> threads;
 
     threads.emplace_back([&] {
-        all.ask(first, nowhere, [&] {
+        all.ask(first, [&] {
             ++calls;
             begun.release();
             go_on.acquire();
@@ -161,7 +153,7 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
     begun.acquire();
     for (int i = 0; i < count; ++i) {
         threads.emplace_back([&] {
-            EXPECT_EQ(finding::carries, all.ask(first, nowhere, [&] {
+            EXPECT_EQ(finding::carries, all.ask(first, [&] {
                 ++calls;
                 return verdict{finding::refuted, ""};
             }));
@@ -169,10 +161,9 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
         });
     }
     // Would hang if it waited.
-    EXPECT_EQ(finding::carries,
-              all.ask({"nic1", 0, ladder_step::standard, ""}, nowhere, [] {
-                  return verdict{finding::carries, ""};
-              }));
+    EXPECT_EQ(finding::carries, all.ask({"nic1", 0, ladder_step::standard}, [] {
+        return verdict{finding::carries, ""};
+    }));
     EXPECT_EQ(0, over);
     go_on.release();
     for (std::thread &each : threads) {
@@ -187,10 +178,10 @@ TEST(test_proofs, a_child_of_fork_waits_for_nobody)
     proofs all;
     int status = -1;
 
-    all.ask(first, nowhere, [&] {
+    all.ask(first, [&] {
         const pid_t child = fork();
         if (child == 0) {
-            const finding found = all.ask(first, nowhere, [] {
+            const finding found = all.ask(first, [] {
                 return verdict{finding::carries, ""};
             });
             _exit(found == finding::carries ? 0 : 1);

@@ -12,11 +12,6 @@ bool cuda_vendor::may_be_device(uintptr_t address, size_t length) const noexcept
     return !events_complete_ || may_be_allocated(address, length);
 }
 
-gpu_vendor::known_test cuda_vendor::known_to_handlers() const noexcept
-{
-    return cuda_events_saw_allocation;
-}
-
 // Called by UCM in the thread that allocates or releases, before the driver
 // releases.
 static void on_event(ucm_event_type_t type, ucm_event_t *event,

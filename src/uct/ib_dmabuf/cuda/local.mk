@@ -11,7 +11,6 @@ libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/driver.h \
     src/uct/ib_dmabuf/cuda/events.cc \
     src/uct/ib_dmabuf/cuda/export.cc \
-    src/uct/ib_dmabuf/cuda/identity.cc \
     src/uct/ib_dmabuf/cuda/memory.cc \
     src/uct/ib_dmabuf/cuda/piece.cc \
     src/uct/ib_dmabuf/cuda/vendor.cc \

@@ -50,9 +50,6 @@ public:
     // coherent.
     size_t max_registered(int device) override;
 
-    // identity.cc. By what the module nvidia says of itself in /proc.
-    std::string identity(int gpu) override;
-
     // piece.cc. In use is a GPU whose primary context is active, or that the
     // calling thread's current context is of.
     int gpu_count() override;
@@ -69,7 +66,6 @@ public:
     // events.cc
     bool may_be_device(uintptr_t address,
                        size_t length) const noexcept override;
-    known_test known_to_handlers() const noexcept override;
     void watch(listener &told) noexcept override;
     const std::atomic<bool> &events_need_refresh() const noexcept override;
     void refresh_events() noexcept override;

@@ -2,7 +2,6 @@
 #include "host.h"
 #include "log.h"
 #include "look_up.h"
-#include "version.h"
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -55,11 +54,6 @@ bool host::is_of_this_copy(const void *address) const
     return uct_ib_.has(address) ||
            (library::around(address).symbol("uct_ib_component") ==
             uct_ib_.symbol("uct_ib_component"));
-}
-
-std::string host::version() const
-{
-    return version_of(uct_ib_);
 }
 
 bool host::is_with(const library &other) const
@@ -160,15 +154,6 @@ void host::change_default(const char *table, const char *name,
         // Other threads may be reading it: either is a valid text.
         std::atomic_ref(*setting.standard)
             .store(value, std::memory_order_relaxed);
-    }
-}
-
-void host::show_counters(file_text *text)
-{
-    if ((text != nullptr) && !shows_counters_.exchange(true) &&
-        !add_vfs_file(uct_ib_, this, "counters", text)) {
-        log_debug("ib_dmabuf: the UCX of %s has no place to show counters",
-                  path());
     }
 }
 

@@ -11,7 +11,6 @@
 #include "ucp.h"
 #include "ucs.h"
 #include "verbs.h"
-#include "vfs.h"
 #include <atomic>
 #include <memory>
 
@@ -30,8 +29,6 @@ public:
     look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
     const char *path() const { return uct_ib_.path(); }
-    // Of its libuct; may call the dynamic loader.
-    std::string version() const;
     const abi &generation() const { return *abi_; }
     const ucs_functions &ucs() const { return ucs_; }
     const ucm_functions &ucm() const { return ucm_; }
@@ -49,8 +46,6 @@ public:
     // Gives a UCX without CUDA a transport that copies, once there is one who
     // does. Thread-safe.
     void offer_copies(find_copier find);
-    // In the tree that this UCX shows of itself, once. Thread-safe.
-    void show_counters(file_text *text);
     // UCX's defaults that the plug-in has better ones for, in what is loaded of
     // it by now.
     void change_defaults() const noexcept;
@@ -92,7 +87,6 @@ private:
     make_domain make_         = nullptr;
 
     std::atomic<bool> offers_copies_{false}; // or it was found that none can be
-    std::atomic<bool> shows_counters_{false};
 };
 
 // What the copies of UCX that are found are served with.
@@ -105,13 +99,7 @@ struct services {
     do_atomic atomics = nullptr;
     // Who copies for those without CUDA; null: nobody.
     find_copier find = nullptr;
-    // What is shown of the plug-in where UCX shows itself; null: nothing.
-    file_text *counters = nullptr;
 };
-
-// Whether any copy of UCX that is loaded has its module for CUDA. Calls the
-// dynamic loader; may throw std::bad_alloc.
-bool any_ucx_has_cuda();
 
 // Looks for copies of UCX that are new since the last time, and serves those
 // that are wanted. The first copy is the one whose log, memory types and events

@@ -43,7 +43,5 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/verbs.cc \
     src/uct/ib_dmabuf/host/verbs.h \
     src/uct/ib_dmabuf/host/version.cc \
-    src/uct/ib_dmabuf/host/version.h \
-    src/uct/ib_dmabuf/host/vfs.cc \
-    src/uct/ib_dmabuf/host/vfs.h
+    src/uct/ib_dmabuf/host/version.h
 libib_dmabuf_host_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

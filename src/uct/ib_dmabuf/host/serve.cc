@@ -2,7 +2,6 @@
 #include "host.h"
 #include "log.h"
 #include "version.h"
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -291,16 +290,6 @@ void host::serve(make_domain make)
     std::atomic_ref(component_->md_open).store(md_open);
 }
 
-bool any_ucx_has_cuda()
-{
-    const std::vector<std::string> paths = library::all();
-
-    return std::ranges::any_of(paths, [](const std::string &path) {
-        return library(path.c_str()).symbol("uct_cuda_copy_component") !=
-               nullptr;
-    });
-}
-
 void serve_new_copies(const services &with) noexcept
 try {
     static std::atomic<uint64_t> looked_at;
@@ -317,7 +306,6 @@ try {
         if (copies[i].served != nullptr) {
             copies[i].served->change_defaults();
             copies[i].served->offer_copies(with.find);
-            copies[i].served->show_counters(with.counters);
         }
     }
 } catch (const std::bad_alloc &) {

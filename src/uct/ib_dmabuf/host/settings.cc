@@ -10,7 +10,7 @@ namespace {
 
 enum field_word { word_name, word_standard, word_text, word_offset, word_read };
 
-constexpr const char *functions[5][5] = {
+constexpr const char *functions[][5] = {
     {"ucs_config_sscanf_bool", "ucs_config_sprintf_bool",
      "ucs_config_clone_int", "ucs_config_release_nop",
      "ucs_config_help_generic"},
@@ -23,17 +23,21 @@ constexpr const char *functions[5][5] = {
     {"ucs_config_sscanf_on_off_auto", "ucs_config_sprintf_on_off_auto",
      "ucs_config_clone_int", "ucs_config_release_nop",
      "ucs_config_help_generic"},
+    {"ucs_config_sscanf_on_off", "ucs_config_sprintf_on_off_auto",
+     "ucs_config_clone_int", "ucs_config_release_nop",
+     "ucs_config_help_generic"},
     {"ucs_config_sscanf_string", "ucs_config_sprintf_string",
      "ucs_config_clone_string", "ucs_config_release_string",
      "ucs_config_help_generic"},
 };
 
 // For ucs_config_help_generic.
-constexpr const char *help[5] = {
+constexpr const char *help[] = {
     "<y|n>",
     "memory units: <number>[b|kb|mb|gb], \"inf\", or \"auto\"",
     "unsigned long: <number>, \"inf\", or \"auto\"",
     "<on|off|auto>",
+    "<on|off>",
     "string",
 };
 
@@ -48,7 +52,7 @@ const char *config_parser::find(const library &ucx)
     in.find_variable("ucs_config_global_list", &list_);
     in.find("ucs_config_parser_fill_opts", &fill_opts_);
     in.find("ucs_config_sscanf_table", &read_table_);
-    for (size_t kind = 0; kind < 5; ++kind) {
+    for (size_t kind = 0; kind < kinds; ++kind) {
         for (size_t part = 0; part < 5; ++part) {
             in.find(functions[kind][part], &kinds_[kind][part]);
         }

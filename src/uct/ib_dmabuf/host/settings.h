@@ -18,6 +18,7 @@ enum class setting_kind {
     memory_units, // size_t, or one of the two below
     count,        // unsigned long, or the same
     on_off_auto,  // on_off_auto
+    on_off,       // on_off_auto, but for automatic
     string,       // char *, owned by the parser
 };
 
@@ -65,6 +66,7 @@ public:
                       ucx_setting *out) const;
 
 private:
+    static constexpr size_t kinds           = 6;
     static constexpr size_t max_settings    = 15;
     static constexpr size_t max_field_words = 11;
 
@@ -89,10 +91,11 @@ private:
 
     void *list_;
     void *fill_opts_;
-    void *read_table_;  // the reader of a table in a table
-    void *kinds_[5][5]; // by setting_kind: read, write, clone, release, help
-    void *doc_nop_;     // from 1.17
-    bool by_entry_;     // from 1.15
+    void *read_table_; // the reader of a table in a table
+    void
+        *kinds_[kinds][5]; // by setting_kind: read, write, clone, release, help
+    void *doc_nop_;        // from 1.17
+    bool by_entry_;        // from 1.15
     table_entry entry_{};
     const void *fields_[max_field_words * (max_settings + 1)]{};
 };

@@ -28,7 +28,7 @@ libib_dmabuf_md_la_SOURCES = \
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
     libib_dmabuf_cache.la libib_dmabuf_prove.la libib_dmabuf_verbs.la \
-    libib_dmabuf_metrics.la libib_dmabuf_fault.la libib_dmabuf_report.la
+    libib_dmabuf_metrics.la libib_dmabuf_report.la
 
 # UCX's module loader and ours open libuct_ib_dmabuf.so.0; UCX's looks for the
 # suffix that its own libucs has, so all three names are installed. It is linked with

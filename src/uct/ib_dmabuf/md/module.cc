@@ -16,7 +16,7 @@ ucs_module_global_init() noexcept
 
     serve_new_copies(
         {[](host &copy) { return plugin::enable(copy.parser(), find_cuda); },
-         decorate, do_gpu_atomic, find_cuda_copier, plugin::counters_text});
+         decorate, do_gpu_atomic, find_cuda_copier});
     return UCS_OK;
 }
 

@@ -106,7 +106,6 @@ private:
     ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
                                uintptr_t address, size_t length,
                                registration *made);
-    std::string how_it_registers() const;
     proofs::path path_of(ladder_step step, int gpu) const;
     bool is_refuted(ladder_step step, int gpu) noexcept override;
     finding judge(ladder_step step, int gpu,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plugin.h"
-#include "../fault/handler.h"
 #include "../host/host.h"
 #include "../host/log.h"
 #include "../metrics/file.h"
@@ -134,9 +133,6 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 plugin *plugin::get() noexcept
 try {
     static std::mutex mutex;
-    // The loader is asked before the lock is taken.
-    const bool ucx_has_cuda =
-        (instance.load() == nullptr) && any_ucx_has_cuda();
     std::lock_guard<std::mutex> guard(mutex);
 
     if (instance.load() == nullptr) {
@@ -144,7 +140,7 @@ try {
         if (!gpu) {
             return nullptr;
         }
-        auto *created = new plugin(std::move(gpu), ucx_has_cuda);
+        auto *created = new plugin(std::move(gpu));
         created->gpu().watch(*created);
         warn_of_stats();
         instance.store(created);
@@ -166,11 +162,9 @@ plugin *plugin::existing() noexcept
     return instance.load();
 }
 
-plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
-    : gpu_(std::move(gpu)),
-      touched_(ucx_has_cuda ? nullptr : gpu_->known_to_handlers()),
-      cache_(*gpu_, cache_settings_of(config, *gpu_)), nics_(cache_),
-      proofs_(&node_, proves_once(config))
+plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
+    : gpu_(std::move(gpu)), cache_(*gpu_, cache_settings_of(config, *gpu_)),
+      nics_(cache_)
 {
     proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
 }
@@ -178,9 +172,6 @@ plugin::plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda)
 // Memory that is new cannot be what was registered there, either.
 void plugin::on_change(uintptr_t address, size_t length) noexcept
 {
-    if (touched_ != nullptr) {
-        tell_of_touches(touched_);
-    }
     cache_.invalidate(address, length);
 }
 
@@ -205,13 +196,13 @@ void plugin::on_events_missed(const char *why) noexcept
 
 proofs *plugin::proven_paths()
 {
-    return proves_paths(config) ? &proofs_ : nullptr;
+    return (config.prove == on_off_auto::on) ? &proofs_ : nullptr;
 }
 
 // First the doubt: what is dropped may be registered anew at once.
 void plugin::doubt(const char *device) noexcept
 {
-    if (proves_paths(config)) {
+    if (config.prove == on_off_auto::on) {
         proofs_.doubt(device);
     }
     nics_.drop(device);
@@ -231,17 +222,6 @@ void plugin::count_anew() noexcept
     registration_times.clear();
     proofs_.count_anew();
     forget_live();
-}
-
-std::string plugin::counters_text()
-{
-    const plugin *shared = existing();
-    if (shared == nullptr) {
-        return {};
-    }
-    std::string memory(json_max, '\0');
-    return std::string(render_json(
-        shared->counters(), {getpid(), program_invocation_short_name}, memory));
 }
 
 metrics plugin::counters() const noexcept

@@ -49,11 +49,9 @@ public:
 
     // What this process has counted. Needs no memory.
     metrics counters() const noexcept;
-    // The same as a line of JSON; nothing if no domain was opened yet.
-    static std::string counters_text();
 
 private:
-    plugin(std::unique_ptr<gpu_vendor> gpu, bool ucx_has_cuda);
+    explicit plugin(std::unique_ptr<gpu_vendor> gpu);
     void count_anew() noexcept; // in the child of a fork
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
@@ -61,12 +59,9 @@ private:
     bool on_out_of_memory() noexcept override { return cache_.flush(); }
 
     const std::unique_ptr<gpu_vendor> gpu_;
-    // Null where UCX has CUDA: an MPI over it most likely has, too.
-    const gpu_vendor::known_test touched_;
     cache cache_;
     open_nics nics_;
     trials trials_;
-    const node_file node_;
     proofs proofs_;
     std::atomic<uint64_t> atomics_{0};
     hooks_gap hooks_gap_;

@@ -3,7 +3,6 @@
 #include "../host/host.h"
 #include "../prove/host_pages.h"
 #include "../prove/loopback.h"
-#include "../prove/path_facts.h"
 #include "nic.h"
 #include <memory>
 #include <new>
@@ -11,16 +10,6 @@
 
 // What a proof needs of a NIC and a GPU, all of it for the time of the proof.
 namespace ucx_ib_dmabuf {
-
-// Another UCX may choose another mapping by itself, and relaxed order is a
-// property of the region.
-std::string nic::how_it_registers() const
-{
-    return format("access%x,%s", static_cast<unsigned>(access_),
-                  (by_uct_ib_ != nullptr) ? by_uct_ib_->copy().version().c_str()
-                                          : "verbs")
-        .c_str();
-}
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 {
@@ -64,7 +53,7 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 
 proofs::path nic::path_of(ladder_step step, int gpu) const
 {
-    return {name(), gpu, step, how_it_registers()};
+    return {name(), gpu, step};
 }
 
 bool nic::is_refuted(ladder_step step, int gpu) noexcept
@@ -78,14 +67,8 @@ try {
 // drops what was registered (plugin::drop).
 finding nic::judge(ladder_step step, int gpu, dmabuf_registration &by) noexcept
 try {
-    const proofs::path which = path_of(step, gpu);
-    return proven_->ask(
-        which,
-        [&] {
-            return facts_of(pd_, gpu_.identity(gpu), step, std::get<3>(which))
-                .key();
-        },
-        [&] { return prove_path(step, gpu, by); });
+    return proven_->ask(path_of(step, gpu),
+                        [&] { return prove_path(step, gpu, by); });
 } catch (const std::bad_alloc &) {
     return finding::unknown;
 }

@@ -2,7 +2,6 @@
 #include "settings.h"
 #include "../host/log.h"
 #include <cstddef>
-#include <strings.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -38,15 +37,13 @@ constexpr setting all_settings[] = {
      "could be hooked; \"off\" trusts the hooks all the same.",
      offsetof(settings, check_identity), setting_kind::on_off_auto},
 
-    {"PROVE", "once",
+    {"PROVE", "on",
      "Before the first message between a GPU and a device, see whether bytes "
      "that\n"
      "the device is to write there and to read from there arrive; where they "
      "do\n"
-     "not the path is not used. \"once\" on each node until it boots; "
-     "\"always\"\n"
-     "in each process; \"off\" trusts the path.",
-     offsetof(settings, prove), setting_kind::string},
+     "not the path is not used. \"off\" trusts the path.",
+     offsetof(settings, prove), setting_kind::on_off},
 
     {"STATS", "",
      "A file for the counters of each process, written when it ends. A line\n"
@@ -86,24 +83,7 @@ ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
                   chunk);
         return UCS_ERR_INVALID_PARAM;
     }
-    if (!proves_paths(*out) && (strcasecmp(out->prove, "off") != 0)) {
-        log_error("UCX_IB_DMABUF_PROVE=%s is none of \"once\", \"always\" and "
-                  "\"off\"",
-                  out->prove);
-        return UCS_ERR_INVALID_PARAM;
-    }
     return UCS_OK;
-}
-
-bool proves_paths(const settings &read) noexcept
-{
-    return proves_once(read) ||
-           ((read.prove != nullptr) && (strcasecmp(read.prove, "always") == 0));
-}
-
-bool proves_once(const settings &read) noexcept
-{
-    return (read.prove != nullptr) && (strcasecmp(read.prove, "once") == 0);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -15,7 +15,7 @@ struct settings {
     size_t max_size;
     size_t max_regions;
     on_off_auto check_identity;
-    char *prove;  // "once", "always" or "off"
+    on_off_auto prove;
     char *stats;  // a file's name (metrics/file.h), or empty
     char *module; // a file's path, or empty; read by the loader
 };
@@ -25,10 +25,6 @@ void set_settings(config_parser &parser) noexcept;
 // Reads them, where it does. A wrong one is logged by name, and makes
 // this fail.
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
-
-bool proves_paths(const settings &read) noexcept;
-// Not those that another process on this node has proven.
-bool proves_once(const settings &read) noexcept;
 
 } // namespace ucx_ib_dmabuf
 

@@ -5,12 +5,6 @@ libib_dmabuf_prove_la_SOURCES = \
     src/uct/ib_dmabuf/prove/host_pages.h \
     src/uct/ib_dmabuf/prove/loopback.cc \
     src/uct/ib_dmabuf/prove/loopback.h \
-    src/uct/ib_dmabuf/prove/node_file.cc \
-    src/uct/ib_dmabuf/prove/node_file.h \
-    src/uct/ib_dmabuf/prove/pace.cc \
-    src/uct/ib_dmabuf/prove/pace.h \
-    src/uct/ib_dmabuf/prove/path_facts.cc \
-    src/uct/ib_dmabuf/prove/path_facts.h \
     src/uct/ib_dmabuf/prove/proof.cc \
     src/uct/ib_dmabuf/prove/proof.h \
     src/uct/ib_dmabuf/prove/proofs.cc \

@@ -4,7 +4,6 @@
 
 #include "../gpu.h"
 #include "../verbs/ladder.h"
-#include "pace.h"
 #include "wire.h"
 
 namespace ucx_ib_dmabuf {
@@ -14,10 +13,6 @@ struct verdict {
     text why; // not for `carries`
     // Unknown, as the NIC does not reach itself: so are all its paths.
     bool for_the_nic = false;
-    // Not found out now: another process on this node has.
-    bool is_kept = false;
-    // It carries, but a copy in host memory is faster.
-    std::optional<pace> slow{};
 };
 
 // How much memory a proof needs of each kind, from a multiple of 8 on.

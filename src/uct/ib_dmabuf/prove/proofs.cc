@@ -23,7 +23,7 @@ const char *name_of(ladder_step step)
 
 void report(const proofs::path &which, const verdict &result, microseconds took)
 {
-    const auto &[nic, gpu, step, how] = which;
+    const auto &[nic, gpu, step] = which;
     const text of =
         format("%s and GPU %d's memory (%s)", nic.c_str(), gpu, name_of(step));
 
@@ -48,37 +48,15 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
                          "while it is looked at whether it still carries what "
                          "is sent. %s, until that is known",
                          of.c_str(), staged_otherwise));
-    } else if (result.is_kept) {
-        log_debug("ib_dmabuf: %s: proven before on this node", of.c_str());
     } else {
         log_debug("ib_dmabuf: %s: proven in %zd us", of.c_str(),
                   static_cast<ssize_t>(took.count()));
     }
 }
 
-void report_slow(const proofs::path &which, const pace &slow)
-{
-    const auto us = [](auto time) {
-        return std::chrono::duration<double, std::micro>(time).count();
-    };
-
-    warn_once(
-        format("slow %s %d", std::get<0>(which).c_str(), std::get<1>(which)),
-        format("%s and GPU %d's memory (%s): %s take %.1f us for %u bytes, and "
-               "%.1f us by a copy in host memory. Messages go this way all the "
-               "same. Likely causes are PCIe ACS, a NIC that is far from the "
-               "GPU, or a virtual machine: use a NIC that is nearer "
-               "(nvidia-smi topo -m), see docs/proof.md, or have all staged "
-               "with UCX_IB_DMABUF_ENABLE=n",
-               std::get<0>(which).c_str(), std::get<1>(which),
-               name_of(std::get<2>(which)), slow.way, us(slow.direct),
-               slow.length, us(slow.staged)));
-}
-
 } // namespace
 
-proofs::proofs(const node_file *node, bool trusts_node)
-    : node_(node), trusts_node_(trusts_node)
+proofs::proofs()
 {
     keep_from_forks<mutex_>();
 }
@@ -109,59 +87,13 @@ finding proofs::known_or_begin(task *mine)
     }
 }
 
-bool proofs::is_doubted(const task &mine) const
-{
-    const std::lock_guard<std::mutex> guard(mutex_);
-    return mine.nic->doubts != mine.doubts;
-}
-
-// Before the file is looked into: from here on a doubt takes the line out.
-void proofs::note_key(task *mine, std::string key)
-{
-    mine->key = key;
-    const std::lock_guard<std::mutex> guard(mutex_);
-    mine->one->key = std::move(key);
-}
-
-// What was doubted and cannot be found out is not to be trusted, either. A
-// doubt that comes before the line is written would leave it there. What is
-// slow each process shall tell.
-void proofs::keep(const task &mine, const verdict &result) const
-{
-    if ((node_ == nullptr) || mine.key.empty()) {
-        return;
-    }
-    const finding found = result.what;
-    if ((found == finding::carries) && !result.slow) {
-        node_->keep(mine.key);
-    }
-    if ((found == finding::refuted) || result.slow || is_doubted(mine) ||
-        ((found == finding::unknown) && (mine.doubts != 0))) {
-        node_->drop(mine.key);
-    }
-}
-
-verdict proofs::find_out(task *mine, const std::function<std::string()> &key,
-                         const std::function<verdict()> &prove)
-{
-    verdict found{finding::unknown, "no memory of the host"};
-    try {
-        if ((node_ != nullptr) && mine->key.empty()) {
-            note_key(mine, key());
-        }
-        found.is_kept = (node_ != nullptr) && trusts_node_ &&
-                        (mine->doubts == 0) && !mine->key.empty() &&
-                        node_->has(mine->key);
-        if (found.is_kept) {
-            found.what = finding::carries;
-            return found;
-        }
-        found = prove();
-        made_ += found.what != finding::unknown;
-    } catch (const std::bad_alloc &) { // as it says
-    }
-    keep(*mine, found);
+verdict proofs::find_out(const std::function<verdict()> &prove)
+try {
+    verdict found = prove();
+    made_ += found.what != finding::unknown;
     return found;
+} catch (const std::bad_alloc &) {
+    return {finding::unknown, "no memory of the host"};
 }
 
 // False: the NIC has failed meanwhile, so whatever was found may be of that, or
@@ -190,8 +122,7 @@ bool proofs::commit(task *mine, verdict *result, bool last)
     return true;
 }
 
-finding proofs::ask(const path &which, const std::function<std::string()> &key,
-                    const std::function<verdict()> &prove)
+finding proofs::ask(const path &which, const std::function<verdict()> &prove)
 {
     task mine{which};
     const finding known = known_or_begin(&mine);
@@ -203,14 +134,11 @@ finding proofs::ask(const path &which, const std::function<std::string()> &key,
     verdict result;
     int rounds = 0;
     do {
-        result = find_out(&mine, key, prove);
+        result = find_out(prove);
     } while (!commit(&mine, &result, ++rounds == max_attempts));
     report(which, result,
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
-    if (result.slow) {
-        report_slow(which, *result.slow);
-    }
     if (result.what == finding::refuted) {
         ++refuted_;
         if (when_refuted_) {
@@ -222,39 +150,24 @@ finding proofs::ask(const path &which, const std::function<std::string()> &key,
 
 void proofs::doubt(const char *nic) noexcept
 {
-    std::vector<std::string> kept;
-    bool all_fit = true;
-    {
-        const std::lock_guard<std::mutex> guard(mutex_);
-        try {
-            if (nics_.find(std::string_view(nic)) == nics_.end()) {
-                nics_.try_emplace(nic);
-            }
-        } catch (const std::bad_alloc &) { // nothing was asked of it, so far
-            trusts_node_ = false;
-            return;
+    const std::lock_guard<std::mutex> guard(mutex_);
+    auto found = nics_.find(std::string_view(nic));
+    try {
+        if (found == nics_.end()) {
+            found = nics_.try_emplace(nic).first;
         }
-        nic_record &record = nics_.find(std::string_view(nic))->second;
-        ++record.doubts;
-        record.unreachable =
-            record.unreachable && (record.unreached >= max_attempts);
-        for (auto &[which, one] : record.paths) {
-            if (one.found == finding::refuted) {
-                continue;
-            }
+    } catch (const std::bad_alloc &) { // nothing was asked of it, so far
+        return;
+    }
+    nic_record &record = found->second;
+    ++record.doubts;
+    record.unreachable =
+        record.unreachable && (record.unreached >= max_attempts);
+    for (auto &[which, one] : record.paths) {
+        if (one.found != finding::refuted) {
             one.found    = finding::unknown;
             one.attempts = 0;
-            try {
-                if (!one.key.empty()) {
-                    kept.push_back(one.key);
-                }
-            } catch (const std::bad_alloc &) {
-                all_fit = false;
-            }
         }
-    }
-    if (node_ != nullptr) {
-        all_fit ? node_->drop(kept) : node_->drop_all();
     }
 }
 

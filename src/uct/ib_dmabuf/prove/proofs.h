@@ -3,7 +3,6 @@
 #define UCX_IB_DMABUF_PROVE_PROOFS_H_
 
 #include "../verbs/ladder.h"
-#include "node_file.h"
 #include "proof.h"
 #include <atomic>
 #include <functional>
@@ -20,9 +19,7 @@ namespace ucx_ib_dmabuf {
 // once for each, until an operation fails. Thread-safe.
 class proofs {
 public:
-    // `node`: where what is found is kept, too; null: nowhere. `trusts_node`:
-    // what is there is not found out again.
-    explicit proofs(const node_file *node = nullptr, bool trusts_node = false);
+    proofs();
 
     // What is called, without a lock, when a path of the NIC's is refuted: it
     // may have been used before, as it could not be proven then. Once, before
@@ -32,18 +29,16 @@ public:
         when_refuted_ = std::move(what);
     }
 
-    // NIC, GPU, step, and how the NIC registers.
-    using path = std::tuple<std::string, int, ladder_step, std::string>;
+    // NIC, GPU and step.
+    using path = std::tuple<std::string, int, ladder_step>;
 
     // What is known, or what the proof says, which is told. No lock is held
     // over it: who asks for the same path meanwhile waits, and nobody else.
-    // `key`: under which it is kept for the node; only asked for if it is.
-    finding ask(const path &which, const std::function<std::string()> &key,
-                const std::function<verdict()> &prove);
+    finding ask(const path &which, const std::function<verdict()> &prove);
 
     // An operation of the NIC's has failed, maybe as one of its paths does not
-    // carry any more: those that did are found out anew, and no process trusts
-    // what was kept of them. What was refuted stays so. Needs no memory.
+    // carry any more: those that did are found out anew. What was refuted stays
+    // so. Needs no memory.
     void doubt(const char *nic) noexcept;
 
     // Without asking.
@@ -68,7 +63,6 @@ private:
         finding found = finding::unknown;
         int attempts  = 0;
         pid_t prover  = 0; // who is at it; not the parent of a fork
-        std::string key{}; // under which the node has it
     };
     struct nic_record {
         std::map<path, entry> paths;
@@ -83,21 +77,14 @@ private:
         nic_record *nic = nullptr;
         entry *one      = nullptr;
         uint64_t doubts = 0; // before it
-        std::string key{};
     };
 
     finding known_or_begin(task *mine);
-    verdict find_out(task *mine, const std::function<std::string()> &key,
-                     const std::function<verdict()> &prove);
-    void note_key(task *mine, std::string key);
-    void keep(const task &mine, const verdict &result) const;
-    bool is_doubted(const task &mine) const;
+    verdict find_out(const std::function<verdict()> &prove);
     bool commit(task *mine, verdict *result, bool last);
     const nic_record *find(std::string_view nic) const;
 
     inline static std::mutex mutex_; // of all, for forks
-    const node_file *const node_;
-    std::atomic<bool> trusts_node_;
     std::function<void(const char *nic)> when_refuted_;
     std::map<std::string, nic_record, std::less<>> nics_;
     std::atomic<uint64_t> made_{0};

@@ -17,10 +17,7 @@ verdict try_twice(const connector &connect, gpu_vendor &gpus, const place &gpu,
         if (!to.by) {
             return {finding::unknown, to.problem};
         }
-        verdict found = try_gpu(*to.by, gpus, gpu, host);
-        if (found.what == finding::carries) {
-            found.slow = slower_than_staging(*to.by, gpus, gpu, host);
-        }
+        const verdict found = try_gpu(*to.by, gpus, gpu, host);
         if ((found.what != finding::refuted) || !to.by->is_silent() || again) {
             return found;
         }
