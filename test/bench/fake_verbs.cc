@@ -200,7 +200,7 @@ int stat(const char *path, struct stat *out)
     return fstatat(AT_FDCWD, file_of(path), out, 0);
 }
 
-int __xstat(int, const char *path, struct stat *out)
+int __xstat(int, const char *path, struct stat *out) // NOLINT(*-naming)
 {
     return stat(path, out);
 }
