@@ -1,25 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// libibverbs with one device, which registers whatever it is asked to, at once,
-// and counts.
+// libibverbs with one device, whose one port leads back to itself: it registers
+// whatever it is asked to, at once, and does what its queue pairs are sent.
 // The program that has these functions exports them, so that UCX's uct_ib uses
 // them in the library's place.
 #include <atomic>
 #include <cerrno>
+#include <common/sim.h>
 #include <cstring>
+#include <deque>
+#include <endian.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <map>
+#include <mutex>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
 
+#undef ibv_query_port
 #undef ibv_reg_mr
-#undef ibv_reg_mr_iova
 
 namespace {
+
+constexpr int grh = 40; // bytes before what a datagram brings
+constexpr int max = 1 << 16;
 
 ibv_device device;
 ibv_context context;
 ibv_pd domain;
 std::atomic<uint32_t> last_key{1000};
-std::atomic<unsigned long> registered{0};
+
+struct received {
+    uint64_t id;
+    char *at;
+};
+struct completion_queue : ibv_cq {
+    std::deque<ibv_wc> done;
+};
+struct shared_queue : ibv_srq {
+    std::deque<received> free;
+};
+struct queue_pair : ibv_qp {
+    ibv_qp_init_attr made_with{};
+    uint32_t peer = 0;
+    std::deque<received> free;
+};
+
+std::mutex mutex; // of all queues
+std::map<uint32_t, queue_pair *> pairs;
 
 ibv_mr *make_region(ibv_pd *pd, uint64_t address, size_t length)
 {
@@ -30,22 +60,163 @@ ibv_mr *make_region(ibv_pd *pd, uint64_t address, size_t length)
     mr->length  = length;
     mr->lkey    = ++last_key;
     mr->rkey    = ++last_key;
-    ++registered;
     return mr;
+}
+
+void complete(ibv_cq *cq, const ibv_qp *qp, uint64_t id, ibv_wc_opcode opcode,
+              uint32_t length = 0, uint32_t from = 0)
+{
+    ibv_wc wc{};
+    wc.wr_id    = id;
+    wc.opcode   = opcode;
+    wc.byte_len = length;
+    wc.qp_num   = qp->qp_num;
+    wc.src_qp   = from;
+    static_cast<completion_queue *>(cq)->done.push_back(wc);
+}
+
+// False: it has no buffer for that.
+bool deliver(const ibv_qp *from, uint32_t number, const ibv_send_wr &wr)
+{
+    const auto found = pairs.find(number);
+    if (found == pairs.end()) {
+        return true; // gone
+    }
+    queue_pair *to = found->second;
+    auto &free =
+        to->srq ? static_cast<shared_queue *>(to->srq)->free : to->free;
+    if (free.empty()) {
+        return false;
+    }
+    const received into = free.front();
+    free.pop_front();
+    uint32_t length = (to->qp_type == IBV_QPT_UD) ? grh : 0;
+    for (int i = 0; i < wr.num_sge; ++i) {
+        memcpy(into.at + length,
+               reinterpret_cast<const void *>(wr.sg_list[i].addr),
+               wr.sg_list[i].length);
+        length += wr.sg_list[i].length;
+    }
+    complete(to->recv_cq, to, into.id, IBV_WC_RECV, length, from->qp_num);
+    return true;
+}
+
+// Either may be memory of the GPU.
+void move(uint64_t to, uint64_t from, uint32_t length)
+{
+    std::vector<char> bytes(length);
+    if (SIM_CALL(cuda_sim_peek, bytes.data(), from, length) != 0) {
+        memcpy(bytes.data(), reinterpret_cast<void *>(from), length);
+    }
+    if (SIM_CALL(cuda_sim_poke, to, bytes.data(), length) != 0) {
+        memcpy(reinterpret_cast<void *>(to), bytes.data(), length);
+    }
+}
+
+void access_remote(const ibv_send_wr &wr)
+{
+    uint64_t remote = wr.wr.rdma.remote_addr;
+    for (int i = 0; i < wr.num_sge; ++i) {
+        const ibv_sge &local = wr.sg_list[i];
+        if (wr.opcode == IBV_WR_RDMA_READ) {
+            move(local.addr, remote, local.length);
+        } else {
+            move(remote, local.addr, local.length);
+        }
+        remote += local.length;
+    }
+}
+
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
+{
+    const std::lock_guard guard(mutex);
+    for (; wr != nullptr; wr = wr->next) {
+        const uint32_t to = (qp->qp_type == IBV_QPT_UD)
+                                ? wr->wr.ud.remote_qpn
+                                : static_cast<queue_pair *>(qp)->peer;
+        if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_RDMA_WRITE) {
+            access_remote(*wr);
+        } else if (!deliver(qp, to, *wr)) {
+            *bad = wr;
+            return ENOMEM;
+        }
+        if (wr->send_flags & IBV_SEND_SIGNALED) {
+            complete(qp->send_cq, qp, wr->wr_id, IBV_WC_SEND);
+        }
+    }
+    return 0;
+}
+
+template <typename Queue>
+int post_receive(Queue *queue, ibv_recv_wr *wr)
+{
+    const std::lock_guard guard(mutex);
+    for (; wr != nullptr; wr = wr->next) {
+        queue->free.push_back(
+            {wr->wr_id, reinterpret_cast<char *>(wr->sg_list[0].addr)});
+    }
+    return 0;
+}
+
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **)
+{
+    return post_receive(static_cast<queue_pair *>(qp), wr);
+}
+
+int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **)
+{
+    return post_receive(static_cast<shared_queue *>(srq), wr);
+}
+
+int poll_cq(ibv_cq *cq, int count, ibv_wc *wc)
+{
+    const std::lock_guard guard(mutex);
+    auto &done = static_cast<completion_queue *>(cq)->done;
+    int given  = 0;
+    for (; given < count && !done.empty(); ++given) {
+        wc[given] = done.front();
+        done.pop_front();
+    }
+    return given;
+}
+
+const char *file_of(const char *path)
+{
+    return (strcmp(path, "/dev/infiniband/fake0") == 0) ? "/dev/null" : path;
+}
+
+int req_notify_cq(ibv_cq *, int)
+{
+    return 0;
 }
 
 } // namespace
 
-unsigned long fake_verbs_registered()
+extern "C" {
+
+// UCX looks for a device file, which has to be one for characters.
+int stat(const char *path, struct stat *out)
 {
-    return registered;
+    return fstatat(AT_FDCWD, file_of(path), out, 0);
 }
 
-extern "C" {
+int __xstat(int, const char *path, struct stat *out) // NOLINT(*-naming)
+{
+    return stat(path, out);
+}
+
+int access(const char *path, int mode)
+{
+    return faccessat(AT_FDCWD, file_of(path), mode, 0);
+}
 
 ibv_device **ibv_get_device_list(int *count)
 {
     *count = 1;
+    strcpy(device.name, "fake0");
+    strcpy(device.dev_name, "fake0");
+    device.node_type      = IBV_NODE_CA;
+    device.transport_type = IBV_TRANSPORT_IB;
     return new ibv_device *[2] { &device, nullptr };
 }
 
@@ -59,6 +230,12 @@ const char *ibv_get_device_name(ibv_device *)
     return "fake0";
 }
 
+// Unknown: UCX asks the kernel about one with a number.
+int ibv_get_device_index(ibv_device *)
+{
+    return -1;
+}
+
 const char *ibv_node_type_str(ibv_node_type)
 {
     return "fake";
@@ -67,6 +244,11 @@ const char *ibv_node_type_str(ibv_node_type)
 bool mlx5dv_is_supported(ibv_device *)
 {
     return false;
+}
+
+int efadv_query_device(ibv_context *, void *, uint32_t)
+{
+    return EOPNOTSUPP;
 }
 
 int ibv_fork_init()
@@ -78,11 +260,14 @@ int ibv_fork_init()
 // below.
 ibv_context *ibv_open_device(ibv_device *opened)
 {
-    strcpy(opened->name, "fake0");
-    opened->node_type = IBV_NODE_CA;
-    strcpy(opened->name, "fake0");
-    context.device   = opened;
-    context.async_fd = eventfd(0, EFD_CLOEXEC);
+    context.device            = opened;
+    context.async_fd          = eventfd(0, EFD_CLOEXEC);
+    context.num_comp_vectors  = 1;
+    context.ops.post_send     = post_send;
+    context.ops.post_recv     = post_recv;
+    context.ops.post_srq_recv = post_srq_recv;
+    context.ops.poll_cq       = poll_cq;
+    context.ops.req_notify_cq = req_notify_cq;
     return &context;
 }
 
@@ -91,10 +276,49 @@ int ibv_close_device(ibv_context *)
     return 0;
 }
 
-// No ports.
 int ibv_query_device(ibv_context *, ibv_device_attr *attr)
 {
-    *attr = {};
+    *attr               = {};
+    attr->max_mr_size   = SIZE_MAX;
+    attr->phys_port_cnt = 1;
+    for (int *each : {&attr->max_qp, &attr->max_qp_wr, &attr->max_cq,
+                      &attr->max_cqe, &attr->max_mr, &attr->max_pd,
+                      &attr->max_srq, &attr->max_srq_wr, &attr->max_ah}) {
+        *each = max;
+    }
+    attr->max_sge = attr->max_srq_sge = 16;
+    attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 16;
+    attr->max_pkeys                                  = 1;
+    return 0;
+}
+
+int ibv_query_port(ibv_context *, uint8_t, _compat_ibv_port_attr *compat)
+{
+    auto *attr         = reinterpret_cast<ibv_port_attr *>(compat);
+    attr->state        = IBV_PORT_ACTIVE;
+    attr->max_mtu      = IBV_MTU_4096;
+    attr->active_mtu   = IBV_MTU_4096;
+    attr->gid_tbl_len  = 1;
+    attr->pkey_tbl_len = 1;
+    attr->max_msg_sz   = 1U << 30;
+    attr->lid          = 1;
+    attr->active_width = 2;  // 4 lanes
+    attr->active_speed = 32; // of EDR
+    attr->phys_state   = 5;
+    attr->link_layer   = IBV_LINK_LAYER_INFINIBAND;
+    return 0;
+}
+
+int ibv_query_gid(ibv_context *, uint8_t, int, ibv_gid *gid)
+{
+    gid->global.subnet_prefix = htobe64(0xfe80ULL << 48);
+    gid->global.interface_id  = htobe64(1);
+    return 0;
+}
+
+int ibv_query_pkey(ibv_context *, uint8_t, int, uint16_t *pkey)
+{
+    *pkey = 0xffff;
     return 0;
 }
 
@@ -114,18 +338,13 @@ ibv_mr *ibv_reg_mr(ibv_pd *pd, void *address, size_t length, int)
     return make_region(pd, reinterpret_cast<uint64_t>(address), length);
 }
 
-ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *, size_t length, uint64_t iova, int)
-{
-    return make_region(pd, iova, length);
-}
-
 ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
                          unsigned)
 {
     return make_region(pd, iova, length);
 }
 
-// The plug-in probes with a descriptor that is none.
+// UCX and the plug-in probe with a descriptor that is none.
 ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
                           int fd, int)
 {
@@ -139,6 +358,98 @@ ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
 int ibv_dereg_mr(ibv_mr *mr)
 {
     delete mr;
+    return 0;
+}
+
+ibv_comp_channel *ibv_create_comp_channel(ibv_context *of)
+{
+    return new ibv_comp_channel{of, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), 0};
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel *)
+{
+    return 0;
+}
+
+ibv_cq *ibv_create_cq(ibv_context *of, int size, void *, ibv_comp_channel *,
+                      int)
+{
+    auto *cq    = new completion_queue{};
+    cq->context = of;
+    cq->cqe     = size;
+    return cq;
+}
+
+int ibv_destroy_cq(ibv_cq *)
+{
+    return 0;
+}
+
+ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *)
+{
+    auto *srq    = new shared_queue{};
+    srq->context = pd->context;
+    srq->pd      = pd;
+    return srq;
+}
+
+int ibv_destroy_srq(ibv_srq *)
+{
+    return 0;
+}
+
+ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
+{
+    const std::lock_guard guard(mutex);
+    auto *qp      = new queue_pair{};
+    qp->context   = pd->context;
+    qp->pd        = pd;
+    qp->send_cq   = attr->send_cq;
+    qp->recv_cq   = attr->recv_cq;
+    qp->srq       = attr->srq;
+    qp->qp_type   = attr->qp_type;
+    qp->made_with = *attr;
+    qp->qp_num    = static_cast<uint32_t>(pairs.size()) + 100;
+    pairs.emplace(qp->qp_num, qp);
+    return qp;
+}
+
+int ibv_modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
+{
+    if (mask & IBV_QP_DEST_QPN) {
+        static_cast<queue_pair *>(qp)->peer = attr->dest_qp_num;
+    }
+    return 0;
+}
+
+int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
+{
+    *attr     = {};
+    *init     = static_cast<queue_pair *>(qp)->made_with;
+    attr->cap = init->cap;
+    return 0;
+}
+
+int ibv_query_ece(ibv_qp *, ibv_ece *)
+{
+    return EOPNOTSUPP;
+}
+
+int ibv_destroy_qp(ibv_qp *qp)
+{
+    const std::lock_guard guard(mutex);
+    pairs.at(qp->qp_num)->free.clear();
+    return 0;
+}
+
+ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *)
+{
+    return new ibv_ah{pd->context, pd, 0};
+}
+
+int ibv_destroy_ah(ibv_ah *ah)
+{
+    delete ah;
     return 0;
 }
 

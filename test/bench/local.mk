@@ -25,22 +25,14 @@ test_bench_replay_SOURCES = $(fakes_sources) \
     test/bench/ucx_policy.h
 test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
 
-# The memory domain with the real uct_ib over a fake libibverbs.
-check_PROGRAMS += test/bench/bench_md
-test_bench_bench_md_SOURCES  = \
-    src/uct/ib_dmabuf/md/module.cc \
-    test/bench/bench_md.cc \
+# UCX with the plug-in or without, over a fake libibverbs, which UCX finds in the
+# program.
+check_PROGRAMS += test/bench/bench_ucp
+test_bench_bench_ucp_SOURCES = \
+    test/bench/bench_ucp.cc \
     test/bench/fake_verbs.cc \
-    test/bench/instructions.cc \
-    test/bench/instructions.h \
-    test/bench/uct_domain.h
-test_bench_bench_md_CPPFLAGS = $(md_test_cppflags)
-test_bench_bench_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) \
-    -L$(UCX_PREFIX)/lib/ucx -R $(UCX_PREFIX)/lib/ucx -export-dynamic
-test_bench_bench_md_LDADD    = \
-    libib_dmabuf_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
-    -luct_ib -luct -lucs -lucm -ldl -lpthread
-
-check_PROGRAMS += test/bench/bench_cache
-test_bench_bench_cache_SOURCES = test/bench/bench_cache.cc
-test_bench_bench_cache_LDADD   = libib_dmabuf_cache.la -lpthread
+    test/bench/steps.cc \
+    test/bench/steps.h
+test_bench_bench_ucp_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_bench_bench_ucp_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
+test_bench_bench_ucp_LDADD    = -lucp -lucs -ldl

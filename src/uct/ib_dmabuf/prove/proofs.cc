@@ -64,8 +64,6 @@ proofs::proofs()
 // and a child of fork may find that he is gone.
 finding proofs::known_or_begin(task *mine)
 {
-    const pid_t self = getpid();
-
     for (;; std::this_thread::sleep_for(microseconds(100))) {
         const std::lock_guard<std::mutex> guard(mutex_);
         nic_record &nic = nics_[std::get<0>(mine->which)];
@@ -76,6 +74,8 @@ finding proofs::known_or_begin(task *mine)
         if ((one.found != finding::unknown) || (one.attempts == max_attempts)) {
             return one.found;
         }
+        // A system call, which what is known does not need.
+        const pid_t self = getpid();
         if (one.prover != self) {
             one.prover   = self;
             mine->nic    = &nic;

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a user of UCP pays for GPU memory. test/bench/run runs it with UCX alone
+// and with the plug-in:
+//   send/again, map/again    memory that was sent or mapped before
+//   send/inside, map/inside  for the first time, in an allocation that was used
+//   map/first                for the first time, in a new allocation
+//   host/again, host/first   the same for host memory
+//   free                     cuMemFree() of memory that was never registered
+// "send" is ucp_tag_send_nbx() by rendezvous, up to the post; "map" and "host"
+// are ucp_mem_map() and ucp_mem_unmap(). Each has NAME/ns (the median),
+// NAME/instructions, and the plug-in's part: NAME/own (instructions),
+// NAME/system_calls and NAME/loader_calls.
+//
+// Real: UCX, and the plug-in where it is loaded. Not real: libcuda
+// (test/cuda_sim) and libibverbs (fake_verbs.cc), whose calls cost next to
+// nothing.
+#include "steps.h"
+#include <algorithm>
+#include <chrono>
+#include <common/gpu.h>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <functional>
+#include <link.h>
+#include <malloc.h>
+#include <span>
+#include <string>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+constexpr size_t length  = 64 << 10; // of what is sent or mapped
+constexpr size_t warm_up = 100;      // times, before any is measured
+
+struct options {
+    size_t turns;  // that are timed
+    size_t counts; // of instructions
+    size_t libraries;
+    std::vector<std::string> names; // none: all
+};
+
+void check(ucs_status_t status, const char *what)
+{
+    if (status != UCS_OK) {
+        fprintf(stderr, "bench_ucp: %s: %s\n", what, ucs_status_string(status));
+        _exit(2);
+    }
+}
+
+// A worker with an endpoint that leads to itself.
+class ucp {
+public:
+    ucp()
+    {
+        ucp_params_t params{};
+        params.field_mask = UCP_PARAM_FIELD_FEATURES;
+        params.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+        check(ucp_init(&params, nullptr, &context_), "ucp_init");
+        const ucp_worker_params_t usual{};
+        check(ucp_worker_create(context_, &usual, &worker_), "worker");
+        size_t size = 0;
+        ucp_ep_params_t to{};
+        to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        check(ucp_worker_get_address(
+                  worker_, const_cast<ucp_address_t **>(&to.address), &size),
+              "address");
+        check(ucp_ep_create(worker_, &to, &ep_), "endpoint");
+    }
+    // Nothing receives it.
+    void send(uintptr_t address)
+    {
+        constexpr ucp_request_param_t usual{};
+        const ucs_status_ptr_t request = ucp_tag_send_nbx(
+            ep_, reinterpret_cast<void *>(address), length, 1, &usual);
+        check(UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_OK,
+              "ucp_tag_send_nbx");
+    }
+    void map(uintptr_t address)
+    {
+        ucp_mem_map_params_t what{};
+        what.field_mask =
+            UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+        what.address     = reinterpret_cast<void *>(address);
+        what.length      = length;
+        ucp_mem_h mapped = nullptr;
+        check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
+        check(ucp_mem_unmap(context_, mapped), "ucp_mem_unmap");
+    }
+    // Until what was posted has completed.
+    void progress()
+    {
+        while (ucp_worker_progress(worker_) != 0) {
+        }
+    }
+
+private:
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_   = nullptr;
+    ucp_ep_h ep_           = nullptr;
+};
+
+// As many libraries as a large program has: copies of a small one.
+void load_libraries(size_t count)
+{
+    namespace fs = std::filesystem;
+    std::string folder =
+        (fs::temp_directory_path() / "bench_ucp.XXXXXX").string();
+    void *small    = dlopen("libdl.so.2", RTLD_NOW);
+    link_map *file = nullptr;
+    if (mkdtemp(folder.data()) == nullptr || small == nullptr ||
+        dlinfo(small, RTLD_DI_LINKMAP, &file) != 0) {
+        check(UCS_ERR_NO_RESOURCE, "libraries");
+    }
+    for (size_t i = 0; i < count; ++i) {
+        const std::string copy = folder + "/" + std::to_string(i) + ".so";
+        fs::copy_file(file->l_name, copy);
+        if (dlopen(copy.c_str(), RTLD_NOW) == nullptr) {
+            check(UCS_ERR_NO_RESOURCE, dlerror());
+        }
+    }
+    fs::remove_all(folder);
+}
+
+using addresses = std::vector<uintptr_t>;
+
+uintptr_t gpu_memory(size_t size)
+{
+    CUdeviceptr memory = 0;
+    GPU_CALL(cuMemAlloc, &memory, size);
+    return memory;
+}
+
+uintptr_t host_memory(size_t size)
+{
+    return reinterpret_cast<uintptr_t>(aligned_alloc(4096, size));
+}
+
+addresses allocations(size_t count, uintptr_t (*allocate)(size_t))
+{
+    addresses all(count);
+    for (uintptr_t &each : all) {
+        each = allocate(length);
+    }
+    return all;
+}
+
+// Of one allocation, but for the first one, which is used.
+addresses parts(size_t count, const std::function<void(uintptr_t)> &use)
+{
+    addresses all;
+    const uintptr_t whole = gpu_memory((count + 1) * length);
+    use(whole);
+    while (all.size() < count) {
+        all.push_back(whole + (all.size() + 1) * length);
+    }
+    return all;
+}
+
+struct operation {
+    const char *name;
+    addresses (*prepare)(ucp &with,
+                         size_t count); // what it is done to, in turn
+    void (*run)(ucp &with, uintptr_t address);
+};
+
+void send(ucp &with, uintptr_t address)
+{
+    with.send(address);
+}
+
+void map(ucp &with, uintptr_t address)
+{
+    with.map(address);
+}
+
+template <void (*use)(ucp &, uintptr_t), uintptr_t (*allocate)(size_t)>
+addresses used(ucp &with, size_t)
+{
+    const uintptr_t one = allocate(length);
+    for (size_t i = 0; i < warm_up; ++i) {
+        use(with, one);
+        with.progress();
+    }
+    return {one};
+}
+
+template <void (*use)(ucp &, uintptr_t)>
+addresses inside(ucp &with, size_t count)
+{
+    return parts(count, [&](uintptr_t at) { use(with, at); });
+}
+
+template <uintptr_t (*allocate)(size_t)>
+addresses unused(ucp &, size_t count)
+{
+    return allocations(count, allocate);
+}
+
+const operation operations[] = {
+    {"send/again", used<send, gpu_memory>, send},
+    {"send/inside", inside<send>, send},
+    {"map/again", used<map, gpu_memory>, map},
+    {"map/inside", inside<map>, map},
+    {"map/first", unused<gpu_memory>, map},
+    {"host/again", used<map, host_memory>, map},
+    {"host/first", unused<host_memory>, map},
+    {"free", unused<gpu_memory>,
+     [](ucp &, uintptr_t address) { GPU_CALL(cuMemFree, address); }},
+};
+
+void measure(const operation &what, ucp &with, const options &asked)
+{
+    using clock         = std::chrono::steady_clock;
+    const size_t timed  = warm_up + asked.turns;
+    const addresses all = what.prepare(with, timed + asked.counts);
+    const auto address  = [&](size_t turn) { return all[turn % all.size()]; };
+    std::vector<int64_t> ns;
+    for (size_t i = 0; i < timed; ++i) {
+        const auto begin = clock::now();
+        what.run(with, address(i));
+        const std::chrono::nanoseconds passed = clock::now() - begin;
+        with.progress();
+        if (i >= warm_up) {
+            ns.push_back(passed.count());
+        }
+    }
+    std::sort(ns.begin(), ns.end());
+    printf("%s/ns %ld\n", what.name, ns[ns.size() / 2]);
+    for (size_t i = 0; i < asked.counts; ++i) {
+        count_begin();
+        what.run(with, address(timed + i));
+        count_end();
+        with.progress();
+    }
+}
+
+void print(const char *name, std::span<const steps> all, const steps &nothing)
+{
+    const auto median = [&](const char *figure, uint64_t steps::*which) {
+        std::vector<uint64_t> each;
+        for (const steps &one : all) {
+            each.push_back(one.*which - nothing.*which);
+        }
+        std::sort(each.begin(), each.end());
+        printf("%s/%s %lu\n", name, figure, each[each.size() / 2]);
+    };
+    median("instructions", &steps::instructions);
+    median("own", &steps::own);
+    median("system_calls", &steps::system_calls);
+    median("loader_calls", &steps::loader_calls);
+}
+
+options read_options(int argc, char **argv)
+{
+    const auto number = [&](int at) {
+        return (at < argc) ? strtoul(argv[at], nullptr, 10) : 0;
+    };
+    options asked{number(1), number(2), number(3), {}};
+    if (asked.turns == 0 || asked.counts == 0 || argc < 4) {
+        fprintf(stderr, "usage: bench_ucp TURNS COUNTS LIBRARIES [NAME]...\n");
+        exit(2);
+    }
+    asked.names.assign(argv + 4, argv + argc);
+    return asked;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    const options asked = read_options(argc, argv);
+    std::vector<operation> wanted;
+    for (const operation &each : operations) {
+        if (asked.names.empty() ||
+            std::find(asked.names.begin(), asked.names.end(), each.name) !=
+                asked.names.end()) {
+            wanted.push_back(each);
+        }
+    }
+    const std::vector<steps> counted = count_steps([&] {
+        mallopt(M_TOP_PAD, 64 << 20); // no system calls of malloc()'s
+        load_libraries(asked.libraries);
+        gpu::use();
+        ucp with;
+        count_begin();
+        count_end();
+        for (const operation &each : wanted) {
+            measure(each, with, asked);
+        }
+        exit(0); // so that the plug-in writes what it counted
+    });
+    for (size_t i = 0; i < wanted.size(); ++i) {
+        print(wanted[i].name,
+              std::span(counted).subspan(1 + i * asked.counts, asked.counts),
+              counted.front());
+    }
+    return 0;
+}
