@@ -30,6 +30,7 @@ test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
 check_PROGRAMS += test/bench/bench_ucp
 test_bench_bench_ucp_SOURCES = \
     test/bench/bench_ucp.cc \
+    test/bench/fake_queues.cc \
     test/bench/fake_verbs.cc \
     test/bench/steps.cc \
     test/bench/steps.h
