@@ -78,11 +78,14 @@ void use_buffers(uct_md_h md, const uct_domain::functions *with,
                  const uintptr_t *addresses, size_t count)
 {
     uct_md_mem_dereg_params_t params{};
-    params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
+    uct_md_mem_reg_params_t how{};
+    params.field_mask = ucx_ib_dmabuf::UCT_MD_MEM_DEREG_FIELD_MEMH;
+    how.field_mask    = ucx_ib_dmabuf::UCT_MD_MEM_REG_FIELD_FLAGS;
+    how.flags         = ucx::access_rma;
 
     for (size_t i = 0; i < count; ++i) {
-        if (with->reg(md, reinterpret_cast<void *>(addresses[i]), length,
-                      UCT_MD_MEM_ACCESS_RMA, &params.memh) != UCS_OK) {
+        if (with->reg(md, reinterpret_cast<void *>(addresses[i]), length, &how,
+                      &params.memh) != UCS_OK) {
             fail("mem_reg failed");
         }
         if (with->dereg(md, &params) != UCS_OK) {

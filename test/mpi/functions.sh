@@ -20,12 +20,10 @@ export UCX_TLS=${UCX_TLS:-rc,cuda}
 export UCX_RNDV_FRAG_ALLOC_COUNT=${UCX_RNDV_FRAG_ALLOC_COUNT:-host:128,cuda:4}
 
 # What this UCX does where a registration fails after it has chosen a protocol
-# (docs/ucx-generations.md): "stages", 1.13, with a copy of ours; "ends" with an
-# error; "ends" but "asks" cuda_copy before whether memory can be exported, from
-# 1.22 on. The folder has the version's name (test/setup/ucx_wheel.sh).
+# (docs/ucx-generations.md): it "ends" the operation with an error; it does so but
+# "asks" cuda_copy before whether memory can be exported, from 1.22 on. The folder has the version's name (test/setup/ucx_wheel.sh).
 export on_failure
 case ${UCX_IB_DMABUF_UCX:-} in
-'')                         on_failure=stages ;;
 */1.1[89].* | */1.2[01].*)  on_failure=ends ;;
 *)                          on_failure=asks ;;
 esac

@@ -54,7 +54,6 @@ dist_check_SCRIPTS += \
     test/mpi/functions.sh \
     test/mpi/packages.tap \
     test/mpi/run-elsewhere \
-    test/mpi/staging_pairs \
     test/mpi/touches.tap
 
 dist_noinst_DATA += docs/compare.md docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
@@ -67,8 +66,7 @@ mpi_common_sources = \
     test/mpi/pattern.h
 
 if HAVE_MPI
-check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_staging test/mpi/mpi_tests \
-    test/mpi/mpi_touches
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests test/mpi/mpi_touches
 LAB_TESTS      += $(mpi_lab_tests)
 endif
 
@@ -77,10 +75,6 @@ mpi_cppflags = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mpi_demo_SOURCES  = test/mpi/mpi_demo.cc $(mpi_common_sources)
 test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
-
-test_mpi_mpi_staging_SOURCES  = test/mpi/mpi_staging.cc $(mpi_common_sources)
-test_mpi_mpi_staging_CPPFLAGS = $(mpi_cppflags)
-test_mpi_mpi_staging_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_tests_sources = \
     test/mpi/all_collectives.cc \

@@ -2,29 +2,28 @@
 #ifndef TEST_GTEST_MD_VFS_FILE_H_
 #define TEST_GTEST_MD_VFS_FILE_H_
 
-#include <common/ucx_headers.h>
+#include <dlfcn.h>
 #include <string>
-extern "C" {
-#include <ucs/datastruct/string_buffer.h>
-#include <ucs/vfs/base/vfs_obj.h>
-}
 
 // What a file of the tree says that UCX shows of itself; "none" if there is
 // none.
 inline std::string vfs_file(const char *path)
 {
-    // With room for what another UCX has in one.
-    union {
-        ucs_string_buffer_t buffer;
-        char room[256];
-    } out;
+    // ucs_string_buffer_t, of whatever size.
+    alignas(16) char buffer[256];
+    const auto call = [](const char *name, auto function) {
+        return reinterpret_cast<decltype(function)>(dlsym(RTLD_DEFAULT, name));
+    };
+    using void_function = void (*)(void *);
+    using read_function = signed char (*)(const char *, void *);
+    using text_function = const char *(*)(const void *);
 
-    ucs_string_buffer_init(&out.buffer);
+    call("ucs_string_buffer_init", void_function())(buffer);
     std::string text = "none";
-    if (ucs_vfs_path_read_file(path, &out.buffer) == UCS_OK) {
-        text = ucs_string_buffer_cstr(&out.buffer);
+    if (call("ucs_vfs_path_read_file", read_function())(path, buffer) == 0) {
+        text = call("ucs_string_buffer_cstr", text_function())(buffer);
     }
-    ucs_string_buffer_cleanup(&out.buffer);
+    call("ucs_string_buffer_cleanup", void_function())(buffer);
     return text;
 }
 
