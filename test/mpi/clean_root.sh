@@ -9,24 +9,13 @@
 
 clean=${UCX_IB_DMABUF_CLEAN_ROOT:-}
 
-# share FOLDER: is there in the root, too.
-share() {
-    mkdir -p "$clean$1"
-    mount --rbind "$1" "$clean$1"
-}
-
 # What the machine has of the lab: its devices, the drivers of the GPU and of the
 # NIC, and the tests' programs.
 furnish() {
-    local folder
-    for folder in /proc /sys /dev "$mpi_work" "$top_builddir/test/mpi" \
-                  "$OPENMPI5_PREFIX" "$MPICH_PREFIX"; do
-        share "$folder"
-    done
+    share_lab "$clean" "$top_builddir/test/mpi" "$OPENMPI5_PREFIX" "$MPICH_PREFIX"
     cp "$CUDA_SIM_LIBDIR"/libcuda.so.1 "$top_builddir/test/lab/.libs/librxe_dmabuf.so" \
         "$clean/usr/lib/$(gcc -print-multiarch)"
     echo librxe_dmabuf.so >"$clean/etc/ld.so.preload"
-    cp /etc/hosts "$clean/etc/hosts"
 }
 
 # In the place of what starts MPI in the lab: as docs/install.md has it, in the root.
@@ -37,14 +26,14 @@ with_mpi() {
     forget_counters
     start=(mpirun --allow-run-as-root --oversubscribe ${preload:+-x LD_PRELOAD="$preload"})
     [[ ${mpi_launch[0]} != mpiexec* ]] ||
-        start=(mpiexec ${preload:+-genv LD_PRELOAD "$preload"})
+        start=(mpiexec.hydra ${preload:+-genv LD_PRELOAD "$preload"})
     # A wheel's programs find it by their rpath; ours are Debian's.
     [ "$prefix" = /usr ] || start=(env LD_LIBRARY_PATH="$prefix/lib" "${start[@]}")
     # The last lines are about soft-RoCE (test/lab/env).
     chroot "$clean" env -i HOME=/root PATH="$prefix/bin:/usr/bin:/bin" \
         UCX_TLS=rc,cuda UCX_RNDV_THRESH="$UCX_RNDV_THRESH" UCX_WARN_UNUSED_ENV_VARS=n \
         UCX_IB_DMABUF_STATS="$UCX_IB_DMABUF_STATS" CUDA_SIM_STATS="$CUDA_SIM_STATS" \
-        MPI_TESTS_STATS="$MPI_TESTS_STATS" UCX_IB_DMABUF_PROVE=off \
+        MPI_TESTS_STATS="$MPI_TESTS_STATS" \
         CUDA_SIM_DEVICES="${gpus:-2}" \
         OMPI_MCA_pml=ucx OMPI_MCA_btl=^openib,uct,ofi OMPI_MCA_osc=^ucx \
         OMPI_MCA_mtl=^ofi,psm,psm2 \

@@ -9,6 +9,16 @@ namespace {
 
 constexpr size_t length = 1 << 20;
 
+void transfer(const job &in, buffer &outgoing, buffer &incoming)
+{
+    if (in.rank == 0) {
+        MPI_Send(outgoing.at(), length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    } else if (in.rank == 1) {
+        MPI_Recv(incoming.at(), length, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    }
+}
+
 void send_one(job &in, buffer &outgoing, buffer &incoming)
 {
     const uint64_t number = in.next_number();
@@ -19,12 +29,7 @@ void send_one(job &in, buffer &outgoing, buffer &incoming)
     MPI_Barrier(MPI_COMM_WORLD);
     {
         job::copies counted(in);
-        if (in.rank == 0) {
-            MPI_Send(outgoing.at(), length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-        } else if (in.rank == 1) {
-            MPI_Recv(incoming.at(), length, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        }
+        transfer(in, outgoing, incoming);
     }
     if (in.rank == 1) {
         in.expect_message(incoming, 0, length, number);
@@ -42,6 +47,9 @@ void run_two_devices(job &in, memory kind, memory)
     for (int i = 0; i < devices; ++i) {
         gpu::use(i);
         buffers.push_back(std::make_unique<buffer>(kind, length));
+        // The plug-in proves the path of each GPU before its first message, by
+        // copies.
+        transfer(in, *buffers.back(), *buffers.back());
     }
     for (int current = 0; current < devices; ++current) {
         gpu::use(current);

@@ -13,44 +13,53 @@ lab_env=$top_srcdir/test/lab/env
 # The largest messages that UCX still copies; from here on it uses its
 # rendezvous (test/mpi/job.h).
 export UCX_RNDV_THRESH=65536
-export UCX_TLS=${UCX_TLS:-rc,cuda}
-# From 1.16 on a pipeline's fragments would be 512 MiB of GPU memory, which 1.23
-# exports again and again where it keeps no memory types
-# (docs/ucx-generations.md).
+# The NIC moves large messages, and what is staged is counted. With CUDA IPC, which is
+# among "cuda", UCX would prefer that on one host, and stage where it takes that for the
+# faster way (docs/ucx-cost-model.md).
+export UCX_TLS=${UCX_TLS:-rc,cuda_copy}
+# A pipeline's fragments would be 512 MiB of GPU memory, which 1.23 exports again and
+# again where it keeps no memory types (docs/ucx-generations.md).
 export UCX_RNDV_FRAG_ALLOC_COUNT=${UCX_RNDV_FRAG_ALLOC_COUNT:-host:128,cuda:4}
 
 # What this UCX does where a registration fails after it has chosen a protocol
-# (docs/ucx-generations.md): it "ends" the operation with an error; it does so but
-# "asks" cuda_copy before whether memory can be exported, from 1.22 on. The folder has the version's name (test/setup/ucx_wheel.sh).
+# (docs/ucx-generations.md): it "ends" the operation with an error, but "asks"
+# cuda_copy before whether memory can be exported, from 1.22 on. The folder has the
+# version's name (test/setup/ucx_wheel.sh).
 export on_failure
 case ${UCX_IB_DMABUF_UCX:-} in
-*/1.1[89].* | */1.2[01].*)  on_failure=ends ;;
+*/1.1[6-9].* | */1.2[01].*) on_failure=ends ;;
 *)                          on_failure=asks ;;
 esac
 
-# run_on_mpi PREFIX: that MPI, or where there is none Debian's over the tests' UCX
+# run_on_mpi PREFIX|debian|debian-mpich: that MPI, or one of Debian 13, in its root
+# (test/setup/clean_root.sh); without any this system's Open MPI over the tests' UCX
 # (test/lab/env).
 run_on_mpi() {
     export UCX_IB_DMABUF_MPI=$1
-    mpi_programs=$top_builddir/test/mpi
+    mpi_programs=$top_builddir/test/mpi mpi_root=
     mpi_launch=(mpirun --oversubscribe -x UCX_TLS)
-    if [ -n "$1" ] && [ -e "$1/bin/mpiexec.hydra" ]; then
+    case $1 in
+    debian*) mpi_root=${UCX_IB_DMABUF_CLEAN_ROOT:?} UCX_IB_DMABUF_MPI=/usr ;;
+    esac
+    if [ "$1" = debian-mpich ] ||
+       { [ -z "$mpi_root" ] && [ -n "$1" ] && [ -e "$1/bin/mpiexec.hydra" ]; }; then
         mpi_programs+=/mpich
         mpi_launch=(mpiexec.hydra)
     fi
 }
 run_on_mpi "${UCX_IB_DMABUF_MPI:-}"
 
-# use_mpi [NAME]: which MPI runs what follows. Over the tests' UCX: Debian's, without
-# a name, or "cuda", the Open MPI that test/setup/openmpi.sh builds with CUDA. As they
-# are installed, each with its own UCX: "debian", "openmpi-5", "mpich-5". One that is
-# not here is skipped, with status 1.
+# use_mpi [NAME]: which MPI runs what follows. Over the tests' UCX: this system's,
+# without a name, or "cuda", the Open MPI that test/setup/openmpi.sh builds with CUDA.
+# As they are installed, each with its own UCX: Debian 13's "debian" and "debian-mpich",
+# "openmpi-5", "mpich-5". One that is not here is skipped, with status 1.
 use_mpi() {
     local prefix=
     case ${1:-} in
     '')        ;;
     cuda)      prefix=${UCX_IB_DMABUF_CUDA_MPI:-} ;;
-    debian)    prefix=/usr ;;
+    debian | debian-mpich)
+               prefix=${UCX_IB_DMABUF_CLEAN_ROOT:+$1} ;;
     openmpi-5) prefix=${OPENMPI5_PREFIX:-} ;;
     mpich-5)   prefix=${MPICH_PREFIX:-} ;;
     *)         echo "no MPI is called $1" >&2; exit 2 ;;
@@ -60,6 +69,23 @@ use_mpi() {
         return 1
     fi
     run_on_mpi "$prefix"
+}
+
+# share ROOT FOLDER...: they are in the root, too, which is the lab's own copy.
+share() {
+    local root=$1 folder
+    shift
+    for folder in "$@"; do
+        ! mountpoint -q "$root$folder" || continue
+        mkdir -p "$root$folder"
+        mount --rbind "$folder" "$root$folder"
+    done
+}
+
+# share_lab ROOT [FOLDER]...: what each program needs of the lab.
+share_lab() {
+    share "$1" /proc /sys /dev "$mpi_work" "${@:2}"
+    cp /etc/hosts "$1/etc/hosts"
 }
 
 # Each run leaves its counters here, a line of JSON per process.
@@ -85,6 +111,7 @@ with_mpi() {
     local ranks=$1 hosts=() OMPI_MCA_mpi_yield_when_idle=
     shift
     forget_counters
+    [ -z "$mpi_root" ] || share_lab "$mpi_root" "$top_builddir" "$(realpath "$top_srcdir")"
     # Who waits lets others run: other ranks, and the kernel's threads that carry what
     # goes from one host to the other (docs/lab.md).
     [ "$ranks:$LAB_HOSTS" = 2:1 ] || export OMPI_MCA_mpi_yield_when_idle=1
@@ -92,7 +119,8 @@ with_mpi() {
                                    --host "lab-b:$((ranks / 2))")
     # Once more in each rank: the device is the one of the rank's host. UCX
     # would warn of the build's variables, which it takes for its own.
-    "$lab_env" "${mpi_launch[@]}" -np "$ranks" "${hosts[@]}" \
+    "$lab_env" ${mpi_root:+chroot "$mpi_root" env -C "$PWD"} \
+        "${mpi_launch[@]}" -np "$ranks" "${hosts[@]}" \
         env -u LD_PRELOAD "$lab_env" \
         env -u UCX_PREFIX "$@" \
         >"$mpi_output" 2>"$mpi_errors"
@@ -125,13 +153,6 @@ both_ends() {
     return $status
 }
 
-# From here on it is the NIC that moves large messages, and what is staged is counted
-# on every UCX: with CUDA IPC newer ones would stage (docs/ucx-cost-model.md).
-go_by_nic() {
-    by_nic=y
-    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || export UCX_TLS=rc,cuda_copy
-}
-
 # Algorithms of Open MPI's that send from and receive into the caller's memory only:
 # others, from three ranks on, gather through memory of MPI's, which it fills with
 # the CPU, or send two parts as one datatype with a hole.
@@ -141,15 +162,6 @@ choose_direct_algorithms() {
     export OMPI_MCA_coll_tuned_scatter_algorithm=1    # linear
     export OMPI_MCA_coll_tuned_allgather_algorithm=4  # ring
     export OMPI_MCA_coll_tuned_allgatherv_algorithm=3 # ring
-}
-
-# What UCX 1.13 says of memory, before anybody asks the plug-in, is left out: that
-# with another GPU's context, or none, it cannot tell where it ends; that CUDA IPC
-# cannot give it away; that it cannot be made synchronous.
-forgive_ucx_1_13() {
-    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || return 0
-    sed -i -E '/cuda_md.c.*(SYNC_MEMOPS|cuMemGetAddressRange)/d; /cuda_ipc_md.c/d' \
-        "$mpi_errors"
 }
 
 # fails_by_itself RANKS GROUP...: the cases that this UCX fails without the
@@ -229,9 +241,10 @@ expect_end() {
 run_cases() {
     local ranks=$1 allowed=$2 seed=${MPI_TESTS_SEED:-$RANDOM}
     shift 2
-    # From 1.16 on UCX may stage what is registered, where it takes that for the
-    # faster way; and registers dma-bufs by itself (docs/ucx-generations.md).
-    [ -z "${UCX_IB_DMABUF_UCX:-}" ] || [ "${by_nic:-n}" = y ] || allowed=any
+    # With CUDA IPC UCX may stage what is registered.
+    case ,$UCX_TLS, in
+    *,cuda,* | *,all,*) allowed=any ;;
+    esac
     note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
     with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
     pass_results $? mpi_tests

@@ -18,6 +18,7 @@ mpi_lab_tests = \
     test/mpi/host.lab \
     test/mpi/stock.lab \
     test/mpi/touched.lab \
+    test/mpi/touches.lab \
     test/mpi/stock_gpu.lab \
     test/mpi/clean_root.lab \
     test/mpi/stock_faults.lab \
@@ -37,7 +38,6 @@ mpi_lab_tests = \
 
 TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
 if HAVE_MPI
-TAP_TESTS += test/mpi/touches.tap
 LAB_TAP_TESTS += test/mpi/elsewhere.tap test/mpi/packages.tap
 endif
 
@@ -53,8 +53,7 @@ dist_check_SCRIPTS += \
     test/mpi/elsewhere.tap \
     test/mpi/functions.sh \
     test/mpi/packages.tap \
-    test/mpi/run-elsewhere \
-    test/mpi/touches.tap
+    test/mpi/run-elsewhere
 
 dist_noinst_DATA += docs/compare.md docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
 
@@ -66,7 +65,8 @@ mpi_common_sources = \
     test/mpi/pattern.h
 
 if HAVE_MPI
-check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests test/mpi/mpi_touches
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests \
+    test/mpi/mpi_touches
 LAB_TESTS      += $(mpi_lab_tests)
 endif
 

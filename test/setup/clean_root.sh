@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Make a root of Debian 12 with nothing but its base, what Open MPI's package brings, and
-# libibverbs' drivers. Prints the folder.
+# Make a root of Debian 13 with nothing but its base, what the packages of Open MPI and
+# MPICH bring, UCX 1.18.1 among it, and libibverbs' drivers. Prints the folder.
 # usage: clean_root.sh
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
-packages=openmpi-bin,ibverbs-providers
+packages=openmpi-bin,mpich,ibverbs-providers
 # The number: raise it when this script comes to make another one.
-dir=$CACHE_DIR/clean-root/$(key "1 $packages" /dev/null)
+dir=$CACHE_DIR/clean-root/$(key "2 $packages" /dev/null)
 log=$CACHE_DIR/log/clean-root.log
 
 make_root() {
@@ -16,7 +16,7 @@ make_root() {
     [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
     rm -rf --one-file-system "$dir"
     mkdir -p "$sources"
-    apt_for bookworm deb "$sources"
+    apt_for trixie deb "$sources"
     say "a root with $packages: making it"
     # Documentation has no part in it.
     # What it mounts there ends with it, whatever ends it.
@@ -24,7 +24,7 @@ make_root() {
         --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' \
-        --format=directory bookworm "$dir/root" "$sources/sources.list"
+        --format=directory trixie "$dir/root" "$sources/sources.list"
     touch "$dir/complete"
 }
 

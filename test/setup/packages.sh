@@ -5,20 +5,33 @@
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
+[ "$(uname -m)" = x86_64 ] ||
+    fail "this machine is $(uname -m); the lab's kernel runs on x86_64 only." \
+         "The plug-in itself can be built with ./configure && make"
+# shellcheck source=/dev/null
+. "${UCX_IB_DMABUF_OS_RELEASE:-/etc/os-release}" 2>/dev/null || :
+case ${ID:-}-${VERSION_ID:-} in
+debian-12) clang=14 ;;
+debian-13) clang=19 ;;
+*)  fail "this is ${PRETTY_NAME:-an unknown system}; quickstart sets up" \
+         "Debian 12 and 13 only. The plug-in itself can be built elsewhere with" \
+         "./configure && make (see docs/install.md)" ;;
+esac
+
 packages=(
     # build
     gcc g++ ccache make autoconf automake libtool m4 pkg-config dpkg-dev git
     libibverbs-dev librdmacm-dev libnuma-dev libgtest-dev libbenchmark-dev
-    # UCX 1.13 and the lab's kernel
+    # the lab's kernel, and Open MPI
     flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
     patch gawk cpio kmod rsync
     # run
     ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
     python3-minimal procps
-    # UCX's wheels
+    # wheels
     python3 python3-pip
     # checks of the sources, sanitizers and the fuzzer
-    clang clang-format clang-tidy libclang-rt-14-dev shellcheck
+    clang clang-format clang-tidy "libclang-rt-$clang-dev" shellcheck
     # packages, man pages and completion
     debhelper lintian mandoc bash-completion zsh environment-modules rpm
     # the pages as a site
@@ -26,16 +39,6 @@ packages=(
 )
 
 [ "$(id -u)" != 0 ] || packages+=(mmdebstrap) # a clean root, which only root makes
-
-[ "$(uname -m)" = x86_64 ] ||
-    fail "this machine is $(uname -m); the lab's kernel runs on x86_64 only." \
-         "The plug-in itself can be built with ./configure && make"
-# shellcheck source=/dev/null
-. "${UCX_IB_DMABUF_OS_RELEASE:-/etc/os-release}" 2>/dev/null || :
-[ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ] ||
-    fail "this is ${PRETTY_NAME:-an unknown system}; quickstart sets up" \
-         "Debian 12 only. The plug-in itself can be built elsewhere with" \
-         "./configure && make (see docs/install.md)"
 
 missing=()
 for package in "${packages[@]}"; do

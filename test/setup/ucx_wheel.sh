@@ -54,7 +54,7 @@ make_link_libraries() {
                      printf ".data\n.balign 32\n.globl %s\n.type %s, @object\n" \
                             ".size %s, 0x%s\n%s: .space 0x%s\n.text\n",
                             $1, $1, $1, $4, $1, $4 }' >"$source"
-        gcc -shared -nostdlib -Wl,-soname,"$name.so.0" -o "lib/$name.so" "$source"
+        gcc -shared -nostdlib -Wl,-z,noexecstack -Wl,-soname,"$name.so.0" -o "lib/$name.so" "$source"
     done
     rm "$source"
 }

@@ -19,19 +19,12 @@ variants=(
     "threads | any | threads |"
     "fork | none | fork |"
     "memory used again | none | reuse |"
-    "a context reset | none | reset | UCX_TLS=rc,cuda_copy"
+    # The proof of the other GPU would be counted: it copies.
+    "a context reset | none | reset | UCX_IB_DMABUF_PROVE=off"
     "hostile buffers | none | edges lifetime segments streams |"
-    "released while sent | any | sent | UCX_TLS=rc,cuda_copy"
-    "released while received | any | received | UCX_TLS=rc,cuda_copy"
+    "released while sent | any | sent |"
+    "released while received | any | received |"
     "small chunks | none | edges segments | UCX_IB_DMABUF_CHUNK_SIZE=2m"
-)
-
-# Where a failed registration is no error: not from UCX 1.16 on
-# (docs/ucx-generations.md).
-failing=(
-    "registrations fail | any | storm | RXE_DMABUF_FAIL=ENOMEM:@-"
-    "some registrations fail | any | storm | RXE_DMABUF_FAIL=EINVAL:@-99"
-    "exports fail | any | storm | CUDA_SIM_FAIL=cuMemGetHandleForAddressRange=2:@-99"
 )
 
 # Outside the lab, where threads run at the same time: NAME | PROGRAM ARGUMENT...

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // CUDA IPC, as between processes that cannot reach each other's GPU: a handle
-// can be had, but not opened. UCX 1.13 takes this for "peer not reachable" and
+// can be had, but not opened. UCX takes this for "peer not reachable" and
 // uses the network; a failing cuIpcGetMemHandle it would report as an error.
 #include "calls.h"
 #include "context.h"
