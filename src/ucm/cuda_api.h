@@ -175,9 +175,6 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(mem_unmap, cuMemUnmap, CUdeviceptr, size_t)                              \
     _(mem_set_access, cuMemSetAccess, CUdeviceptr, size_t,                     \
       const CUmemAccessDesc *, size_t)                                         \
-    _(mem_alloc, cuMemAlloc_v2, CUdeviceptr *, size_t)                         \
-    _(mem_alloc_managed, cuMemAllocManaged, CUdeviceptr *, size_t, unsigned)   \
-    _(mem_free, cuMemFree_v2, CUdeviceptr)                                     \
     _(memcpy_async, cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream) \
     _(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, size_t,    \
       CUstream)                                                                \

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Our declarations over the headers of a UCX, which abi.tap names: compiling it
-// is the test. UCX_MINOR is that UCX's minor version.
+// is the test. UCX_MINOR is that UCX's minor version; UCX_SOURCES: it is a
+// source tree, with the headers that UCX does not install.
 #include <infiniband/verbs.h>
 #include <limits>
 
-#include <config.h>
 extern "C" {
-#include <ucm/event/event.h>
-#include <ucm/util/reloc.h>
-#include <ucp/core/ucp_context.h>
-#include <ucp/rma/rma.h>
+#include <ucm/api/ucm.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/config/parser.h>
 #include <ucs/memory/memory_type.h>
 #include <ucs/memory/memtype_cache.h>
 #include <ucs/sys/string.h>
 #include <ucs/sys/topo/base/topo.h>
+#include <uct/api/uct.h>
+#ifdef UCX_SOURCES
+#include <ucm/event/event.h>
+#include <ucm/util/reloc.h>
+#include <ucp/core/ucp_context.h>
+#include <ucp/rma/rma.h>
 #include <uct/api/v2/uct_v2.h>
 #include <uct/base/uct_component.h>
 #include <uct/base/uct_iface.h>
 #include <uct/base/uct_md.h>
 #include <uct/ib/base/ib_md.h>
+#endif
 }
-#include <uct/ib_dmabuf/host/abi_1_13.h>
-#include <uct/ib_dmabuf/host/abi_v2.h>
+#include <uct/ib_dmabuf/host/abi.h>
 #include <uct/ib_dmabuf/host/copier.h>
 #include <uct/ib_dmabuf/host/log.h>
 #include <uct/ib_dmabuf/host/settings.h>
@@ -67,123 +70,10 @@ SAME(UCT_MD_MEM_FLAG_NONBLOCK);
 SAME(UCT_MD_MEM_FLAG_HIDE_ERRORS);
 SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
 SAME(UCT_MD_MEM_ACCESS_RMA);
-SAME(UCT_MD_MEM_DEREG_FIELD_MEMH);
-SAME(UCT_MD_MEM_DEREG_FIELD_FLAGS);
-SAME(UCT_MD_MEM_DEREG_FIELD_COMPLETION);
-SAME(UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
-SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS);
-#if UCX_MINOR >= 15
-SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
-SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO);
-#else
-static_assert(int(::UCT_MD_MKEY_PACK_FLAG_INVALIDATE) ==
-              int(ours::UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA));
-#endif
 AT(uct_completion_t, func, uct_completion_t, func);
 AT(uct_completion_t, count, uct_completion_t, count);
 AT(uct_completion_t, status, uct_completion_t, status);
-AT(uct_md_mem_dereg_params_t, field_mask, uct_md_mem_dereg_params_t,
-   field_mask);
-AT(uct_md_mem_dereg_params_t, flags, uct_md_mem_dereg_params_t, flags);
-AT(uct_md_mem_dereg_params_t, memh, uct_md_mem_dereg_params_t, memh);
-AT(uct_md_mem_dereg_params_t, comp, uct_md_mem_dereg_params_t, comp);
-AT(uct_md_mkey_pack_params_t, field_mask, uct_md_mkey_pack_params_t,
-   field_mask);
-AT(uct_md_mkey_pack_params_t, flags, uct_md_mkey_pack_params_t, flags);
-AT(uct_md_t, ops, uct_md_t, ops);
-AT(uct_md_t, component, uct_md_t, component);
-AT(uct_component_t, name, uct_component_t, name);
-AT(uct_component_t, md_open, uct_component_t, md_open);
-
-// abi.h
-OP(close, ours::op_close);
-OP(query, ours::op_query);
-OP(mem_reg, ours::op_mem_reg);
-OP(mem_dereg, ours::op_mem_dereg);
-OP(mkey_pack, ours::op_mkey_pack);
-static_assert(sizeof(::uct_md_ops_t) <= ours::max_ops * sizeof(void *));
-constexpr size_t pd_at = (UCX_MINOR <= 14) ? 32 : (UCX_MINOR == 15) ? 24 : 16;
-constexpr ours::keys_layout handles =
-    (UCX_MINOR == 13)   ? ours::keys_layout{1, 4}
-    : (UCX_MINOR <= 15) ? ours::keys_layout{2, 5}
-                        : ours::keys_layout{1, 2};
-static_assert(offsetof(::uct_ib_md_t, pd) == pd_at);
-static_assert(offsetof(::uct_ib_mem_t, lkey) == 0);
-static_assert(offsetof(::uct_ib_mem_t, rkey) == 4 * handles.remote);
-static_assert(offsetof(::uct_ib_mem_t, flags) == 4 * handles.flags);
-static_assert(UCT_IB_INVALID_MKEY == ours::handle_keys::invalid);
-
-// The variants' own.
-using completion_function = void (*)(::uct_completion_t *);
-#if UCX_MINOR == 13
-using open_function = ::ucs_status_t (*)(::uct_component_t *, const char *,
-                                         const ::uct_md_config_t *,
-                                         ::uct_md_h *);
-static_assert(sizeof(::uct_md_attr_t) == sizeof(ours::uct_md_attr_1_13));
-static_assert(offsetof(::uct_md_attr_t, cap.flags) ==
-              offsetof(ours::uct_md_attr_1_13, flags));
-static_assert(offsetof(::uct_md_attr_t, cap.reg_mem_types) ==
-              offsetof(ours::uct_md_attr_1_13, reg_mem_types));
-constexpr ::ucs_status_t (*query_1_13)(::uct_md_h, ::uct_md_attr_t *) =
-    ::uct_md_query_func_t{};
-constexpr ::ucs_status_t (*reg_1_13)(::uct_md_h, void *, size_t, unsigned,
-                                     ::uct_mem_h *) = ::uct_md_mem_reg_func_t{};
-#else
-SAME(UCT_MD_FLAG_REG_DMABUF);
-SAME(UCT_MD_MEM_REG_FIELD_FLAGS);
-SAME(UCT_MD_MEM_REG_FIELD_DMABUF_FD);
-SAME(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET);
-AT(uct_md_attr_v2_t, field_mask, uct_md_attr_v2, field_mask);
-AT(uct_md_attr_v2_t, flags, uct_md_attr_v2, flags);
-AT(uct_md_attr_v2_t, reg_mem_types, uct_md_attr_v2, reg_mem_types);
-static_assert(sizeof(::uct_md_attr_v2_t) <= 4096);
-AT(uct_md_mem_reg_params_t, field_mask, uct_md_mem_reg_params, field_mask);
-AT(uct_md_mem_reg_params_t, flags, uct_md_mem_reg_params, flags);
-AT(uct_md_mem_reg_params_t, dmabuf_fd, uct_md_mem_reg_params, dmabuf_fd);
-AT(uct_md_mem_reg_params_t, dmabuf_offset, uct_md_mem_reg_params,
-   dmabuf_offset);
-static_assert(sizeof(::uct_md_mem_reg_params_t) <=
-              sizeof(ours::uct_md_mem_reg_params));
-constexpr ::ucs_status_t (*query_v2)(::uct_md_h, ::uct_md_attr_v2_t *) =
-    ::uct_md_query_func_t{};
-constexpr ::ucs_status_t (*reg_v2)(::uct_md_h, void *, size_t,
-                                   const ::uct_md_mem_reg_params_t *,
-                                   ::uct_mem_h *) = ::uct_md_mem_reg_func_t{};
-#endif
-#if UCX_MINOR >= 22
-SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
-AT(uct_md_mem_reg_params_t, mem_type, uct_md_mem_reg_params, mem_type);
-#endif
-#if UCX_MINOR >= 16
-SAME(UCT_MD_MEM_SYMMETRIC_RKEY);
-constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
-                                 const ::uct_md_mkey_pack_params_t *,
-                                 void *) = ::uct_md_mkey_pack_func_t{};
-#else
-constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h,
-                                 const ::uct_md_mkey_pack_params_t *,
-                                 void *)          = ::uct_md_mkey_pack_func_t{};
-#endif
-#if UCX_MINOR >= 18
-SAME(UCT_MD_MEM_GVA);
-#endif
-constexpr ::ucs_status_t (*dereg)(::uct_md_h,
-                                  const ::uct_md_mem_dereg_params_t *) =
-    ::uct_md_mem_dereg_func_t{};
-
-// transport_types.h: what failures.cc uses, for all.
-#if UCX_MINOR <= 14
-constexpr ours::transports_layout transports = ours::transports_1_13;
-#elif UCX_MINOR == 15
-constexpr ours::transports_layout transports      = ours::transports_1_15;
-#else
-constexpr ours::transports_layout transports = ours::transports_1_16;
-#endif
-static_assert(offsetof(::uct_component_t, tl_list) == transports.list);
-static_assert(offsetof(::uct_tl_t, list) == transports.link);
-AT(uct_tl_t, iface_open, uct_tl<ours::config_entry>, iface_open);
-static_assert(sizeof(::uct_tl_t::name) <=
-              sizeof(ours::uct_tl<ours::config_entry>::name));
+// transport_types.h
 constexpr ::ucs_status_t (*failure_handler)(
     void *, ::uct_ep_h, ::ucs_status_t) = ::uct_error_handler_t{};
 static_assert(UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG ==
@@ -203,8 +93,6 @@ AT(uct_iface_params_t, err_handler_arg, uct_iface_params_t, err_handler_arg);
 AT(uct_iface_params_t, err_handler, uct_iface_params_t, err_handler);
 AT(uct_iface_params_t, features, uct_iface_params_t, features);
 
-// The rest of it: for 1.13, and from 1.17 on.
-#if UCX_MINOR == 13 || UCX_MINOR >= 17
 #define FLAG(name, ours_name)                                                  \
     static_assert(uint64_t(UCT_IFACE_FLAG_##name) ==                           \
                   uint64_t(ours::iface_flag_##ours_name))
@@ -220,20 +108,7 @@ FLAG(PUT_ZCOPY, put_zcopy);
 FLAG(GET_SHORT, get_short);
 FLAG(GET_ZCOPY, get_zcopy);
 FLAG(CONNECT_TO_IFACE, connect_to_iface);
-SAME(UCT_MD_FLAG_ALLOC);
 SAME(UCT_MD_FLAG_REG);
-#if UCX_MINOR >= 19
-constexpr ::ucs_status_t (*alloc)(::uct_md_h, size_t *, void **,
-                                  ::ucs_memory_type_t, ::ucs_sys_device_t,
-                                  unsigned, const char *,
-                                  ::uct_mem_h *) = ::uct_md_mem_alloc_func_t{};
-#else
-constexpr ::ucs_status_t (*alloc)(::uct_md_h, size_t *, void **,
-                                  ::ucs_memory_type_t, unsigned, const char *,
-                                  ::uct_mem_h *) = ::uct_md_mem_alloc_func_t{};
-#endif
-OP(mem_alloc, 2);
-OP(mem_free, 3);
 SAME(UCT_DEVICE_TYPE_ACC);
 AT(ucs_sys_bus_id_t, domain, memory_copier::pci_address, domain);
 AT(ucs_sys_bus_id_t, bus, memory_copier::pci_address, bus);
@@ -268,58 +143,10 @@ IFACE_OP(ep_put_zcopy, ours::op_put_zcopy);
 IFACE_OP(ep_get_short, ours::op_get_short);
 IFACE_OP(ep_get_zcopy, ours::op_get_zcopy);
 IFACE_OP(iface_query, ours::op_iface_query);
-static_assert(offsetof(::uct_base_iface_t, md) ==
-              offsetof(ours::uct_iface_t, md));
-OP(mem_query, 7);
-OP(detect_memory_type, 10);
-#if UCX_MINOR == 13
-using our_component = ours::component_1_13;
-using our_tl        = ours::uct_tl<ours::config_entry>;
-static_assert(offsetof(::uct_md_attr_t, cap.detect_mem_types) ==
-              offsetof(ours::uct_md_attr_1_13, detect_mem_types));
-static_assert(offsetof(::uct_md_attr_t, cap.access_mem_types) ==
-              offsetof(ours::uct_md_attr_1_13, access_mem_types));
-static_assert(offsetof(::uct_md_attr_t, local_cpus) ==
-              offsetof(ours::uct_md_attr_1_13, local_cpus));
-#else
-using our_component                              = ours::component_1_16;
-using our_tl = ours::uct_tl<ours::config_entry_1_15>;
-// What copy_component looks for.
-static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
-              ((UCX_MINOR == 17) ? 104 : 112));
-static_assert(offsetof(::uct_md_attr_v2_t, component_name) -
-                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
-              48);
-static_assert(offsetof(::uct_md_attr_v2_t, access_mem_types) -
-                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
-              16);
-static_assert(offsetof(::uct_component_t, rkey_compare) ==
-              offsetof(ours::component_1_16, rkey_compare));
 SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
 SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
 AT(uct_md_mem_attr_t, dmabuf_fd, uct_md_mem_attr_t, dmabuf_fd);
 AT(uct_md_mem_attr_t, dmabuf_offset, uct_md_mem_attr_t, dmabuf_offset);
-#endif
-#if UCX_MINOR >= 22
-AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
-#endif
-static_assert(sizeof(::uct_component_t) == sizeof(our_component));
-static_assert(offsetof(::uct_component_t, query_md_resources) ==
-              offsetof(our_component, begin.query_md_resources));
-static_assert(offsetof(::uct_component_t, rkey_unpack) ==
-              offsetof(our_component, begin.rkey_unpack));
-static_assert(offsetof(::uct_component_t, md_config) ==
-              offsetof(our_component, end.md_config));
-static_assert(offsetof(::uct_component_t, tl_list) ==
-              offsetof(our_component, end.tl_list));
-static_assert(offsetof(::uct_component_t, list) ==
-              offsetof(our_component, end.list));
-static_assert(offsetof(::uct_component_t, md_vfs_init) ==
-              offsetof(our_component, end.md_vfs_init));
-static_assert(sizeof(::uct_tl_t) == sizeof(our_tl));
-static_assert(offsetof(::uct_tl_t, iface_open) == offsetof(our_tl, iface_open));
-static_assert(offsetof(::uct_tl_t, config) == offsetof(our_tl, config));
-#endif
 
 // ucm.h
 SAME(UCM_EVENT_MEM_TYPE_ALLOC);
@@ -338,11 +165,6 @@ static_assert(offsetof(::ucm_event_t, mem_type.sys_dev) ==
 static_assert(UCS_SYS_DEVICE_ID_UNKNOWN == 255);
 #endif
 AT(ucs_list_link_t, next, ucs_list_link_t, next);
-AT(ucm_reloc_patch_t, symbol, ucm_reloc_patch_t, symbol);
-AT(ucm_reloc_patch_t, value, ucm_reloc_patch_t, value);
-static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
-AT(ucm_event_installer_t, install, ucm_event_installer_t, install);
-AT(ucm_event_installer_t, list, ucm_event_installer_t, list);
 static_assert(sizeof(::ucm_global_config_t::cuda_hook_modes) >=
               sizeof(uint32_t));
 static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
@@ -372,6 +194,125 @@ static_assert(int(UCS_CONFIG_OFF) == int(ours::on_off_auto::off));
 static_assert(int(UCS_CONFIG_ON) == int(ours::on_off_auto::on));
 static_assert(int(UCS_CONFIG_AUTO) == int(ours::on_off_auto::automatic));
 
+// ucp.h
+static_assert(int(UCT_ATOMIC_OP_ADD) == int(ours::atomic_operation::add));
+static_assert(int(UCT_ATOMIC_OP_AND) == int(ours::atomic_operation::bit_and));
+static_assert(int(UCT_ATOMIC_OP_OR) == int(ours::atomic_operation::bit_or));
+static_assert(int(UCT_ATOMIC_OP_XOR) == int(ours::atomic_operation::bit_xor));
+static_assert(int(UCT_ATOMIC_OP_SWAP) == int(ours::atomic_operation::swap));
+static_assert(int(UCT_ATOMIC_OP_CSWAP) == int(ours::atomic_operation::cswap));
+
+#ifdef UCX_SOURCES
+// types.h
+SAME(UCT_MD_MEM_DEREG_FIELD_MEMH);
+SAME(UCT_MD_MEM_DEREG_FIELD_FLAGS);
+SAME(UCT_MD_MEM_DEREG_FIELD_COMPLETION);
+SAME(UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
+SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS);
+SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
+SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO);
+SAME(UCT_MD_FLAG_REG_DMABUF);
+SAME(UCT_MD_MEM_REG_FIELD_FLAGS);
+SAME(UCT_MD_MEM_REG_FIELD_DMABUF_FD);
+SAME(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET);
+SAME(UCT_MD_MEM_SYMMETRIC_RKEY);
+#if UCX_MINOR >= 18
+SAME(UCT_MD_MEM_GVA);
+#endif
+AT(uct_md_mem_dereg_params_t, field_mask, uct_md_mem_dereg_params_t,
+   field_mask);
+AT(uct_md_mem_dereg_params_t, flags, uct_md_mem_dereg_params_t, flags);
+AT(uct_md_mem_dereg_params_t, memh, uct_md_mem_dereg_params_t, memh);
+AT(uct_md_mem_dereg_params_t, comp, uct_md_mem_dereg_params_t, comp);
+AT(uct_md_mkey_pack_params_t, field_mask, uct_md_mkey_pack_params_t,
+   field_mask);
+AT(uct_md_mkey_pack_params_t, flags, uct_md_mkey_pack_params_t, flags);
+AT(uct_md_t, ops, uct_md_t, ops);
+AT(uct_md_t, component, uct_md_t, component);
+AT(uct_component_t, name, uct_component_t, name);
+AT(uct_component_t, md_open, uct_component_t, md_open);
+
+AT(uct_md_mem_reg_params_t, field_mask, uct_md_mem_reg_params_t, field_mask);
+AT(uct_md_mem_reg_params_t, flags, uct_md_mem_reg_params_t, flags);
+AT(uct_md_mem_reg_params_t, dmabuf_fd, uct_md_mem_reg_params_t, dmabuf_fd);
+AT(uct_md_mem_reg_params_t, dmabuf_offset, uct_md_mem_reg_params_t,
+   dmabuf_offset);
+static_assert(sizeof(::uct_md_mem_reg_params_t) <=
+              sizeof(ours::uct_md_mem_reg_params_t));
+#if UCX_MINOR >= 22
+SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
+AT(uct_md_mem_reg_params_t, mem_type, uct_md_mem_reg_params_t, mem_type);
+#endif
+
+// abi.h, keys.h
+OP(close, ours::op_close);
+OP(query, ours::op_query);
+OP(mem_reg, ours::op_mem_reg);
+OP(mem_dereg, ours::op_mem_dereg);
+OP(mkey_pack, ours::op_mkey_pack);
+static_assert(sizeof(::uct_md_ops_t) <= ours::max_ops * sizeof(void *));
+static_assert(offsetof(::uct_ib_md_t, pd) == ours::pd_offset);
+static_assert(offsetof(::uct_ib_mem_t, lkey) == 0);
+static_assert(offsetof(::uct_ib_mem_t, rkey) == 4);
+static_assert(offsetof(::uct_ib_mem_t, flags) == 8);
+AT(uct_md_attr_v2_t, field_mask, uct_md_attr_v2, field_mask);
+AT(uct_md_attr_v2_t, flags, uct_md_attr_v2, flags);
+AT(uct_md_attr_v2_t, reg_mem_types, uct_md_attr_v2, reg_mem_types);
+static_assert(sizeof(::uct_md_attr_v2_t) <= 4096);
+constexpr ::ucs_status_t (*query)(::uct_md_h, ::uct_md_attr_v2_t *) =
+    ::uct_md_query_func_t{};
+constexpr ::ucs_status_t (*reg)(::uct_md_h, void *, size_t,
+                                const ::uct_md_mem_reg_params_t *,
+                                ::uct_mem_h *) = ::uct_md_mem_reg_func_t{};
+constexpr ::ucs_status_t (*dereg)(::uct_md_h,
+                                  const ::uct_md_mem_dereg_params_t *) =
+    ::uct_md_mem_dereg_func_t{};
+constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
+                                 const ::uct_md_mkey_pack_params_t *,
+                                 void *) = ::uct_md_mkey_pack_func_t{};
+
+// transport_types.h
+#define SAME_PLACE(type, our_type, member)                                     \
+    static_assert(offsetof(::type, member) == offsetof(ours::our_type, member))
+SAME_PLACE(uct_component_t, whole_component, md_open);
+SAME_PLACE(uct_component_t, whole_component, query_md_resources);
+SAME_PLACE(uct_component_t, whole_component, rkey_unpack);
+SAME_PLACE(uct_component_t, whole_component, rkey_compare);
+SAME_PLACE(uct_component_t, whole_component, md_config);
+SAME_PLACE(uct_component_t, whole_component, tl_list);
+SAME_PLACE(uct_component_t, whole_component, list);
+SAME_PLACE(uct_component_t, whole_component, md_vfs_init);
+static_assert(sizeof(::uct_component_t) == sizeof(ours::whole_component));
+static_assert(sizeof(::uct_tl_t) == sizeof(ours::uct_tl_t));
+static_assert(sizeof(::uct_tl_t::name) <= sizeof(ours::uct_tl_t::name));
+SAME_PLACE(uct_tl_t, uct_tl_t, iface_open);
+SAME_PLACE(uct_tl_t, uct_tl_t, config);
+SAME_PLACE(uct_tl_t, uct_tl_t, list);
+SAME_PLACE(uct_base_iface_t, uct_iface_t, md);
+OP(mem_query, 7);
+OP(detect_memory_type, 10);
+#if UCX_MINOR >= 17 // for copies, which 1.16 is not offered
+// What copy_component looks for.
+static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
+              ((UCX_MINOR == 17) ? 104 : 112));
+static_assert(offsetof(::uct_md_attr_v2_t, component_name) -
+                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
+              48);
+static_assert(offsetof(::uct_md_attr_v2_t, access_mem_types) -
+                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
+              16);
+#endif
+#if UCX_MINOR >= 22
+AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
+#endif
+
+// ucm.h
+AT(ucm_reloc_patch_t, symbol, ucm_reloc_patch_t, symbol);
+AT(ucm_reloc_patch_t, value, ucm_reloc_patch_t, value);
+static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
+AT(ucm_event_installer_t, install, ucm_event_installer_t, install);
+AT(ucm_event_installer_t, list, ucm_event_installer_t, list);
+
 // ucp.h, ucp_types.h
 static_assert(UCP_FEATURE_AMO == ours::feature_amo);
 SAME(UCT_CB_PARAM_FLAG_DESC);
@@ -383,9 +324,4 @@ AT(ucp_atomic_req_hdr_t, length, ucp_atomic_req_hdr_t, length);
 AT(ucp_atomic_req_hdr_t, opcode, ucp_atomic_req_hdr_t, opcode);
 static_assert(sizeof(::ucp_atomic_req_hdr_t) ==
               sizeof(ours::ucp_atomic_req_hdr_t));
-static_assert(int(UCT_ATOMIC_OP_ADD) == int(ours::atomic_operation::add));
-static_assert(int(UCT_ATOMIC_OP_AND) == int(ours::atomic_operation::bit_and));
-static_assert(int(UCT_ATOMIC_OP_OR) == int(ours::atomic_operation::bit_or));
-static_assert(int(UCT_ATOMIC_OP_XOR) == int(ours::atomic_operation::bit_xor));
-static_assert(int(UCT_ATOMIC_OP_SWAP) == int(ours::atomic_operation::swap));
-static_assert(int(UCT_ATOMIC_OP_CSWAP) == int(ours::atomic_operation::cswap));
+#endif // UCX_SOURCES

@@ -3,7 +3,7 @@
 noinst_HEADERS += test/common/driver.h test/common/fds.h test/common/gpu.h \
                   test/common/linked_ucx.h test/common/nic.h \
                   test/common/status.h \
-                  test/common/ucx_headers.h \
+                  test/common/ucx.h \
                   test/common/sim.h
 
 # In Python, and in awk.

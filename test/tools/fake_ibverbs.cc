@@ -173,11 +173,7 @@ FAKE int ibv_dereg_mr(ibv_mr *mr)
 FAKE ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
                                uint64_t iova, int fd, int access)
 {
-    const auto reg = of(pd->context).sim->pd().verbs->reg_dmabuf;
-
-    errno = EOPNOTSUPP;
-    return (reg == nullptr) ? nullptr
-                            : reg(pd, offset, length, iova, fd, access);
+    return of(pd->context).sim->reg_dmabuf_mr(offset, length, iova, fd, access);
 }
 
 // The loopback's: all have to be there, or none of them is called.

@@ -54,8 +54,8 @@ void count_pairs()
     pair_row &large = process_pairs.of("mlx5_bond_0", 11);
 
     small.add_region(memory_path::standard, 1 << 20);
-    large.add_region(memory_path::data_direct, 4 << 20);
-    large.add_fallback(fallback_way::staged, fallback_cause::no_room, 8);
+    large.add_region(memory_path::pcie, 4 << 20);
+    large.add_fallback(fallback_way::ucp, fallback_cause::no_room, 8);
 }
 
 // A page in which there is what we say, for good.

@@ -93,14 +93,10 @@ nic::nic(const char *name, const platform &on) : on_(on)
     pd_.owner       = this;
     pd_.context     = &context_;
 
-    functions_.dereg = dereg_mr;
-    if (on.rdma_core >= 34) {
-        functions_.reg_dmabuf = reg_dmabuf_mr;
-    }
+    functions_.dereg   = dereg_mr;
     mlx5_.is_supported = is_mlx5;
     if (on.rdma_core >= 54) {
         mlx5_.get_data_direct_sysfs_path = get_data_direct_path;
-        mlx5_.reg_dmabuf                 = mlx5_reg_dmabuf_mr;
     }
 }
 
@@ -154,17 +150,20 @@ int nic::get_data_direct_path(ibv_context *context, char *path, size_t size)
     return 0;
 }
 
-ibv_mr *nic::reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
-                           uint64_t iova, int fd, int access)
+ibv_mr *nic::reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
+                           int fd, int access)
 {
-    return owner(pd).reg(offset, length, iova, fd, access, false);
+    if (on_.rdma_core < 34) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    return reg(offset, length, iova, fd, access, false);
 }
 
-ibv_mr *nic::mlx5_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
-                                uint64_t iova, int fd, int access,
-                                int mlx5_access)
+ibv_mr *nic::mlx5_reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
+                                int fd, int access, int mlx5_access)
 {
-    if (!owner(pd).on_.mlx5) { // mlx5_get_dv_ops
+    if (!on_.mlx5) { // mlx5_get_dv_ops
         errno = EOPNOTSUPP;
         return nullptr;
     }
@@ -172,7 +171,23 @@ ibv_mr *nic::mlx5_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
         errno = EINVAL;
         return nullptr;
     }
-    return owner(pd).reg(offset, length, iova, fd, access, mlx5_access != 0);
+    return reg(offset, length, iova, fd, access, mlx5_access != 0);
+}
+
+ibv_mr *nic::uct_ib_reg(int fd, uint64_t iova, size_t length, int access,
+                        bool tries_data_direct)
+{
+    char path[64];
+
+    if (tries_data_direct && (mlx5_.get_data_direct_sysfs_path != nullptr) &&
+        (get_data_direct_path(&context_, path, sizeof(path)) == 0)) {
+        ibv_mr *mr =
+            mlx5_reg_dmabuf_mr(0, length, iova, fd, access, data_direct_flag);
+        if (mr != nullptr) {
+            return mr;
+        }
+    }
+    return reg_dmabuf_mr(0, length, iova, fd, access);
 }
 
 ibv_mr *nic::reg(uint64_t offset, size_t length, uint64_t iova, int fd,

@@ -72,6 +72,17 @@ public:
 
     // With what this rdma-core has.
     ucx_ib_dmabuf::protection_domain pd() { return {&pd_, &functions_, mlx5_}; }
+    // libibverbs' and libmlx5's, as far as this rdma-core has them.
+    ibv_mr *reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int fd,
+                          int access);
+    ibv_mr *mlx5_reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
+                               int fd, int access, int mlx5_access);
+    // As uct_ib from UCX 1.20 on: by mlx5dv_reg_dmabuf_mr() where mlx5dv tells
+    // of Data Direct, and by ibv_reg_dmabuf_mr() of the same dma-buf if that
+    // fails (uct_ib_mlx5_devx_reg_mr()). Before, and with UCX_IB_DIRECT_NIC=n:
+    // by the latter.
+    ibv_mr *uct_ib_reg(int fd, uint64_t iova, size_t length, int access,
+                       bool tries_data_direct = true);
     // From now on.
     void become(const platform &on);
 
@@ -101,11 +112,6 @@ private:
     static bool is_mlx5(ibv_device *device);
     static int get_data_direct_path(ibv_context *context, char *path,
                                     size_t size);
-    static ibv_mr *reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
-                                 uint64_t iova, int fd, int access);
-    static ibv_mr *mlx5_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset,
-                                      size_t length, uint64_t iova, int fd,
-                                      int access, int mlx5_access);
     static int dereg_mr(ibv_mr *mr);
 
     ibv_mr *reg(uint64_t offset, size_t length, uint64_t iova, int fd,

@@ -22,12 +22,13 @@ test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs -ldl
 
-# UCX's sources come first, as for the plug-in.
 udmabuf_vendor_sources = \
     test/gtest/contract/udmabuf_vendor.cc \
     test/gtest/contract/udmabuf_vendor.h
 test_gtest_contract_test_soft_roce_SOURCES = $(contract_sources) \
     $(udmabuf_vendor_sources) \
+    test/gtest/contract/rxe_domain.cc \
+    test/gtest/contract/rxe_domain.h \
     test/gtest/contract/test_soft_roce.cc \
     test/gtest/contract/udmabuf_world.h \
     test/lab/soft_roce.cc \

@@ -2,47 +2,30 @@
 //
 // The registrar's contract in the lab: uct_ib's protection domain is
 // soft-RoCE's. And the exporter's, where exports are dma-bufs.
+#include "../../../src/uct/ib_dmabuf/host/host.h"
 #include "../../../src/uct/ib_dmabuf/md/nic.h"
 #include "cuda_world.h"
 #include "exporter.h"
 #include "registrar.h"
+#include "rxe_domain.h"
 #include "udmabuf_world.h"
-#include <common/linked_ucx.h>
-#include <dlfcn.h>
 #include <lab/soft_roce.h>
+#include <optional>
 
 namespace {
 
 namespace lab = ucx_ib_dmabuf::test;
 
-// The memory region that the last registration made: handles are opaque.
-std::atomic<ibv_mr *> last_mr;
-
-} // namespace
-
-extern "C" ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
-                                     uint64_t iova, int fd, int access)
-{
-    static const auto next = reinterpret_cast<decltype(&ibv_reg_dmabuf_mr)>(
-        dlsym(RTLD_NEXT, "ibv_reg_dmabuf_mr"));
-    ibv_mr *mr = next(pd, offset, length, iova, fd, access);
-
-    last_mr = (mr != nullptr) ? mr : last_mr.load();
-    return mr;
-}
-
-namespace {
-
+// uct_ib's own domain.
 class soft_roce {
 public:
     static std::string missing() { return ""; }
 
     soft_roce()
     {
-        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(
-            ucx_ib_dmabuf::protection_domain{
-                nic_.pd(), &ucx_ib_dmabuf::test::linked_verbs()},
-            ucx_ib_dmabuf::keys_layout{1, 4}, false, gpus_);
+        const auto uct = static_cast<ucx_ib_dmabuf::uct_md_h>(md_.md());
+        original_.emplace(the_host(uct), uct, md_.pd(), false);
+        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(*original_, gpus_);
     }
 
     ucx_ib_dmabuf::registrar &subject() { return *subject_; }
@@ -54,20 +37,40 @@ public:
         return dup(memory_->fd());
     }
     uintptr_t address() const { return uintptr_t{1} << 40; }
-    bool reaches(void *, uintptr_t address, size_t at)
+    bool reaches(void *handle, uintptr_t address, size_t at)
     {
         std::vector<uint8_t> host(64, static_cast<uint8_t>(++number_));
         const lab::region source = nic_.reg(host);
 
         return (nic_.transfer(IBV_WR_RDMA_WRITE, host.data(), source->lkey,
-                              address, last_mr.load()->rkey,
+                              address, rkey_of(handle),
                               host.size()) == IBV_WC_SUCCESS) &&
                std::equal(host.begin(), host.end(), memory_->bytes() + at);
     }
 
 private:
+    static const ucx_ib_dmabuf::host &the_host(ucx_ib_dmabuf::uct_md_h md)
+    {
+        const char *why = nullptr;
+        static const auto found =
+            ucx_ib_dmabuf::host::look_up(
+                ucx_ib_dmabuf::library::around(md->ops), md->component, &why)
+                .release();
+        if (found == nullptr) {
+            throw std::runtime_error(why);
+        }
+        return *found;
+    }
+    // It is the handle's second half (nic::keys).
+    static uint32_t rkey_of(void *handle)
+    {
+        return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle) >> 32);
+    }
+
     udmabuf_vendor gpus_; // not used
-    lab::nic nic_;
+    rxe_domain md_;
+    lab::nic nic_{md_.pd()};
+    std::optional<ucx_ib_dmabuf::original_domain> original_;
     std::unique_ptr<ucx_ib_dmabuf::nic> subject_;
     std::unique_ptr<lab::dma_buf> memory_;
     int number_ = 0;

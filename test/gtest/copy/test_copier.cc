@@ -245,30 +245,6 @@ TEST_F(test_copier, a_stream_goes_on_to_capture)
     EXPECT_TRUE(capture.end());
 }
 
-TEST_F(test_copier, allocates_gpu_memory_only)
-{
-    for (const auto type :
-         {ours::UCS_MEMORY_TYPE_CUDA, ours::UCS_MEMORY_TYPE_CUDA_MANAGED}) {
-        void *some = nullptr;
-        ASSERT_EQ(ours::UCS_OK, copier_->allocate(type, mib, &some));
-        const auto address = reinterpret_cast<uintptr_t>(some);
-        ASSERT_EQ(ours::UCS_OK, detect(address, mib));
-        EXPECT_EQ(type, found_.type);
-        std::thread([&] { // without a current context
-            EXPECT_EQ(ours::UCS_OK, copier_->release(some));
-        })
-            .join();
-        EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
-    }
-    void *none = nullptr;
-    EXPECT_EQ(ours::UCS_ERR_UNSUPPORTED,
-              copier_->allocate(ours::UCS_MEMORY_TYPE_HOST, mib, &none));
-    EXPECT_EQ(
-        ours::UCS_ERR_NO_MEMORY,
-        copier_->allocate(ours::UCS_MEMORY_TYPE_CUDA, size_t{1} << 45, &none));
-    EXPECT_EQ(nullptr, none);
-}
-
 TEST_F(test_copier, nothing_to_copy)
 {
     char some = 'x';

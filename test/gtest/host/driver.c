@@ -19,9 +19,5 @@ int mlx5dv_get_data_direct_sysfs_path(void)
 {
     return 1;
 }
-int mlx5dv_reg_dmabuf_mr(void)
-{
-    return 1;
-}
 #endif
 #endif

@@ -7,17 +7,8 @@
 #include <common/gpu.h>
 #include <memory>
 #include <stdexcept>
-extern "C" {
-#include <ucs/config/global_opts.h>
-}
 
 extern "C" ucs_status_t ucs_module_global_init();
-
-// In a library of its own, as UCP is: whose function of that name registers for
-// one operation.
-extern "C" ucs_status_t ucp_mem_rereg_mds(uct_md_h md, void *address,
-                                          size_t length, unsigned flags,
-                                          uct_mem_h *memh);
 
 // A memory domain of the fake uct_ib, opened with the plug-in in place. Its
 // operations are called as UCT does.
@@ -26,27 +17,46 @@ public:
     explicit fake_domain(const char *device = "fake0")
     {
         ucs_module_global_init();
-        if (uct_ib_component.md_open(&uct_ib_component, device, nullptr,
-                                     &md_) != UCS_OK) {
-            throw std::runtime_error("md_open failed");
-        }
+        md_ = open(device);
     }
-    ~fake_domain() { md_->ops->close(md_); }
+    ~fake_domain() { close(md_); }
     fake_domain(const fake_domain &)            = delete;
     fake_domain &operator=(const fake_domain &) = delete;
+
+    static uct_md_h open(const char *device)
+    {
+        uct_md_h md = nullptr;
+        if (uct_ib_component.md_open(
+                reinterpret_cast<ucx_ib_dmabuf::uct_component_t *>(
+                    &uct_ib_component),
+                device, nullptr, &md) != UCS_OK) {
+            throw std::runtime_error("md_open failed");
+        }
+        return md;
+    }
+    static void close(uct_md_h md)
+    {
+        op<ucx_ib_dmabuf::md_close_function>(md, ucx_ib_dmabuf::op_close)(md);
+    }
 
     uct_md_h get() const { return md_; }
     bool takes_cuda()
     {
-        uct_md_attr_t attr;
-        return (md_->ops->query(md_, &attr) == UCS_OK) &&
-               ((attr.cap.reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0);
+        uct_md_attr_v2 attr{};
+        return (op<ucx_ib_dmabuf::md_query_function>(
+                    md_, ucx_ib_dmabuf::op_query)(md_, &attr) == UCS_OK) &&
+               ((attr.reg_mem_types &
+                 (1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA)) != 0);
     }
     ucs_status_t reg(uintptr_t address, size_t length, uct_mem_h *memh,
-                     unsigned flags = UCT_MD_MEM_ACCESS_ALL)
+                     unsigned flags = ucx::access_all)
     {
-        return ucp_mem_rereg_mds(md_, reinterpret_cast<void *>(address), length,
-                                 flags, memh);
+        uct_md_mem_reg_params_t params{};
+        params.field_mask = ucx_ib_dmabuf::UCT_MD_MEM_REG_FIELD_FLAGS;
+        params.flags      = flags;
+        return op<ucx_ib_dmabuf::md_mem_reg_function>(
+            md_, ucx_ib_dmabuf::op_mem_reg)(
+            md_, reinterpret_cast<void *>(address), length, &params, memh);
     }
     // The same, which must not fail.
     uct_mem_h reg(uintptr_t address, size_t length)
@@ -60,28 +70,38 @@ public:
     ucs_status_t dereg(uct_mem_h memh)
     {
         uct_md_mem_dereg_params_t params{};
-        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
+        params.field_mask = ucx_ib_dmabuf::UCT_MD_MEM_DEREG_FIELD_MEMH;
         params.memh       = memh;
         return dereg(params);
     }
     ucs_status_t dereg(const uct_md_mem_dereg_params_t &params)
     {
-        return md_->ops->mem_dereg(md_, &params);
+        return op<ucx_ib_dmabuf::md_mem_dereg_function>(
+            md_, ucx_ib_dmabuf::op_mem_dereg)(md_, &params);
     }
     ucs_status_t invalidate(uct_mem_h memh, uct_completion_t *completion)
     {
         return dereg(invalidating(memh, completion));
     }
+    // Of all of it.
     ucs_status_t pack(uct_mem_h memh, unsigned flags, uint32_t *rkey)
     {
-        const auto params   = packing(flags);
-        uint64_t packed     = 0;
-        ucs_status_t status = md_->ops->mkey_pack(md_, memh, &params, &packed);
-        *rkey               = static_cast<uint32_t>(packed);
+        const auto params         = packing(flags);
+        uint64_t packed           = 0;
+        const ucs_status_t status = op<ucx_ib_dmabuf::md_mkey_pack_function>(
+            md_, ucx_ib_dmabuf::op_mkey_pack)(md_, memh, nullptr, SIZE_MAX,
+                                              &params, &packed);
+        *rkey = static_cast<uint32_t>(packed);
         return status;
     }
 
 private:
+    template <class Function>
+    static Function *op(uct_md_h md, ucx_ib_dmabuf::md_op which)
+    {
+        return reinterpret_cast<Function *>(md->ops[which]);
+    }
+
     uct_md_h md_ = nullptr;
 };
 
@@ -89,7 +109,7 @@ private:
 // registration asks what is at the address, as UCX's cache of types is off.
 inline std::unique_ptr<fake_domain> first_fake_domain()
 {
-    ucs_global_opts.enable_memtype_cache = UCS_NO;
+    ucx::use_memtype_cache(false);
     gpu::use();
     fake_ib::now = {};
     return std::make_unique<fake_domain>();

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <mutex>
 
+using namespace ucx_ib_dmabuf;
+
 namespace fake_ib {
 
 counts now;
@@ -22,9 +24,22 @@ struct nic {
 };
 std::map<std::string, nic> nics; // of these names
 
-ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
-                   uint64_t address, size_t length)
+struct fake_md { // uct_ib_md_t
+    uct_md_t super;
+    ibv_pd *pd;
+};
+static_assert(offsetof(fake_md, pd) == pd_offset);
+
+// ibv_reg_dmabuf_mr()
+ibv_mr *reg_dmabuf(ibv_pd *domain, int fd, uint64_t address, size_t length)
 {
+    if (fcntl(fd, F_GETFD) < 0) {
+        errno = EBADF;
+        return nullptr;
+    }
+    if (now.during_reg) {
+        now.during_reg();
+    }
     alloc_faults::exempt from_it;
     std::lock_guard<std::mutex> guard(mutex);
     static unsigned attempts = 0;
@@ -34,11 +49,6 @@ ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
         errno = now.gone ? EIO : now.fail_verbs;
         return nullptr;
     }
-    if ((regions == &now.copies) &&
-        (now.copies.size() + now.host >= now.locked_max)) {
-        errno = ENOMEM;
-        return nullptr;
-    }
     auto *mr    = new ibv_mr{};
     mr->context = domain->context;
     mr->pd      = domain;
@@ -46,78 +56,110 @@ ibv_mr *add_region(std::set<ibv_mr *> *regions, ibv_pd *domain,
     mr->length  = length;
     mr->lkey    = ++last_key;
     mr->rkey    = ++last_key;
-    regions->insert(mr);
-    if (regions == &now.regions) {
-        dmabufs &seen = now.of_device[mr->context->device->name];
-        ++seen.made;
-        seen.bytes += length;
-    }
+    now.regions.insert(mr);
+    dmabufs &seen = now.of_device[mr->context->device->name];
+    ++seen.made;
+    seen.bytes += length;
     return mr;
 }
 
-ucs_status_t query(uct_md_h, uct_md_attr_t *attr)
+// ibv_dereg_mr()
+bool dereg_dmabuf(ibv_mr *mr)
 {
-    *attr                   = {};
-    attr->cap.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    if (now.during_dereg) {
+        now.during_dereg();
+    }
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (now.gone || (now.regions.erase(mr) == 0)) {
+        return false;
+    }
+    ++now.of_device[mr->context->device->name].ended;
+    delete mr;
+    return true;
+}
+
+ucs_status_t query(uct_md_h, uct_md_attr_v2 *attr)
+{
+    attr->flags         = UCT_MD_FLAG_REG_DMABUF;
+    attr->reg_mem_types = 1u << UCS_MEMORY_TYPE_HOST;
     return UCS_OK;
 }
 
-ucs_status_t mem_reg(uct_md_h, void *address, size_t length, unsigned flags,
-                     uct_mem_h *memh)
+ucs_status_t mem_reg(uct_md_h md, void *address, size_t length,
+                     const uct_md_mem_reg_params_t *params, uct_mem_h *memh)
 {
+    const auto at  = reinterpret_cast<uintptr_t>(address);
+    const bool any = (params->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
+
+    if (any && (params->dmabuf_fd >= 0)) {
+        ibv_mr *mr = reg_dmabuf(reinterpret_cast<fake_md *>(md)->pd,
+                                params->dmabuf_fd, at, length);
+        if (mr == nullptr) {
+            return UCS_ERR_IO_ERROR; // as uct_ib for all errors
+        }
+        alloc_faults::exempt from_it;
+        *memh = new memory{mr->lkey, mr->rkey, 0, at, length, mr};
+        return UCS_OK;
+    }
     alloc_faults::exempt from_it;
     std::lock_guard<std::mutex> guard(mutex);
 
     ++now.asked;
-    now.asked_aloud += (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0;
     if (now.fail != UCS_OK) {
         return now.fail;
     }
-    if (now.copies.size() + now.host >= now.locked_max) {
-        return UCS_ERR_IO_ERROR; // as uct_ib for all errors
-    }
     ++now.host;
-    *memh = new host_memory{{}, address, length};
+    *memh = new memory{0, 0, 0, at, length, nullptr};
     return UCS_OK;
 }
 
 // The checks are uct_ib's (UCT_IB_MD_MEM_DEREG_CHECK_PARAMS).
 ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t *params)
 {
-    if (!UCT_MD_MEM_DEREG_FIELD_VALUE(params, memh, FIELD_MEMH, NULL)) {
+    if (((params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) == 0) ||
+        (params->memh == nullptr)) {
         return UCS_ERR_INVALID_PARAM;
     }
-    delete static_cast<host_memory *>(params->memh);
-    std::lock_guard<std::mutex> guard(mutex);
-    --now.host;
-    return UCS_OK;
+    const auto *ended = static_cast<memory *>(params->memh);
+    bool good         = true;
+    if (ended->mr != nullptr) {
+        good = dereg_dmabuf(ended->mr);
+    } else {
+        std::lock_guard<std::mutex> guard(mutex);
+        --now.host;
+    }
+    delete ended;
+    return good ? UCS_OK : UCS_ERR_IO_ERROR;
 }
 
-ucs_status_t mkey_pack(uct_md_h, uct_mem_h, const uct_md_mkey_pack_params_t *,
-                       void *)
+ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t,
+                       const uct_md_mkey_pack_params_t *, void *buffer)
 {
+    if (memh == nullptr) {
+        return UCS_ERR_INVALID_PARAM; // as UCT, where it checks parameters
+    }
+    *static_cast<uint64_t *>(buffer) = static_cast<memory *>(memh)->rkey;
     return UCS_OK;
 }
 
 void close(uct_md_h md)
 {
-    delete ucs_derived_of(md, uct_ib_md_t);
+    delete reinterpret_cast<fake_md *>(md);
     --now.domains;
 }
 
-ucs_status_t iface_open(uct_md_h, uct_worker_h,
-                        const uct_iface_params_t *params,
-                        const uct_iface_config_t *, uct_iface_h *iface)
+ucs_status_t iface_open(uct_md_h, void *, const void *params, const void *,
+                        uct_iface_h *iface)
 {
-    now.opened  = *params;
+    now.opened  = *static_cast<const uct_iface_params_t *>(params);
     now.open_by = "fake";
     *iface      = nullptr;
     return now.fail_open;
 }
 
-ucs_status_t other_open(uct_md_h md, uct_worker_h worker,
-                        const uct_iface_params_t *params,
-                        const uct_iface_config_t *config, uct_iface_h *iface)
+ucs_status_t other_open(uct_md_h md, void *worker, const void *params,
+                        const void *config, uct_iface_h *iface)
 {
     const ucs_status_t status = iface_open(md, worker, params, config, iface);
     now.open_by               = "other";
@@ -131,33 +173,45 @@ uct_tl_t transport{"fake", nullptr, iface_open, {}, {}};
 namespace {
 
 uct_tl_t other_transport{"other", nullptr, other_open, {}, {}};
-uct_md_ops_t ops;
+void *ops[max_ops];
 
-ucs_status_t md_open(uct_component_t *component, const char *name,
-                     const uct_md_config_t *, uct_md_h *md_p)
+template <class Function>
+void set(md_op which, Function *function)
+{
+    ops[which] = reinterpret_cast<void *>(function);
+}
+
+void add_transport(uct_tl_t *tl)
+{
+    ucs_list_link_t *head = &uct_ib_component.tl_list;
+
+    tl->list         = {head->prev, head};
+    head->prev->next = &tl->list;
+    head->prev       = &tl->list;
+}
+
+ucs_status_t md_open(uct_component_t *component, const char *name, const void *,
+                     uct_md_h *md_p)
 {
     alloc_faults::exempt from_it;
-    auto *md  = new uct_ib_md_t{};
     nic &made = nics[name];
 
-    ops.close     = close;
-    ops.query     = query;
-    ops.mem_reg   = mem_reg;
-    ops.mem_dereg = mem_dereg;
-    ops.mkey_pack = mkey_pack;
+    set(op_close, close);
+    set(op_query, query);
+    set(op_mem_reg, mem_reg);
+    set(op_mem_dereg, mem_dereg);
+    set(op_mkey_pack, mkey_pack);
     strcpy(made.device.name, name);
     made.context.device = &made.device;
     made.pd.context     = &made.context;
-    if (component->tl_list.next == nullptr) {
-        ucs_list_head_init(&component->tl_list);
-        ucs_list_add_tail(&component->tl_list, &other_transport.list);
-        ucs_list_add_tail(&component->tl_list, &transport.list);
+    if (uct_ib_component.tl_list.next == nullptr) {
+        uct_ib_component.tl_list = {&uct_ib_component.tl_list,
+                                    &uct_ib_component.tl_list};
+        add_transport(&other_transport);
+        add_transport(&transport);
     }
-    md->super.ops        = &ops;
-    md->super.component  = component;
-    md->pd               = &made.pd;
-    md->memh_struct_size = sizeof(uct_ib_mem_t) + 2 * sizeof(uct_ib_mr_t);
-    *md_p                = &md->super;
+    auto *md = new fake_md{{ops, component}, &made.pd};
+    *md_p    = &md->super;
     ++now.domains;
     return UCS_OK;
 }
@@ -166,11 +220,9 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
 
 const ibv_mr *find(uint32_t key)
 {
-    for (const auto *regions : {&now.regions, &now.copies}) {
-        for (const ibv_mr *mr : *regions) {
-            if ((mr->lkey == key) || (mr->rkey == key)) {
-                return mr;
-            }
+    for (const ibv_mr *mr : now.regions) {
+        if ((mr->lkey == key) || (mr->rkey == key)) {
+            return mr;
         }
     }
     return nullptr;
@@ -180,55 +232,24 @@ const ibv_mr *find(uint32_t key)
 
 extern "C" {
 
-uct_component_t uct_ib_component = [] {
-    uct_component_t component{};
+whole_component uct_ib_component = [] {
+    whole_component component{};
     component.md_open = fake_ib::md_open;
-    strcpy(const_cast<char *>(component.name), "ib");
+    strcpy(component.name, "ib");
     return component;
 }();
 
-ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
-                          int fd, int)
-{
-    if (fcntl(fd, F_GETFD) < 0) {
-        errno = EBADF;
-        return nullptr;
-    }
-    if (fake_ib::now.during_reg) {
-        fake_ib::now.during_reg();
-    }
-    return fake_ib::add_region(&fake_ib::now.regions, pd, iova, length);
-}
-
+// What the plug-in's proofs call; there is none here, for want of connections.
 #undef ibv_reg_mr_iova
-ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *, size_t length, uint64_t iova, int)
+ibv_mr *ibv_reg_mr_iova(ibv_pd *, void *, size_t, uint64_t, int)
 {
-    return fake_ib::add_region(&fake_ib::now.copies, pd, iova, length);
+    errno = EOPNOTSUPP;
+    return nullptr;
 }
 
-ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
-                         unsigned)
+int ibv_dereg_mr(ibv_mr *)
 {
-    return fake_ib::add_region(&fake_ib::now.copies, pd, iova, length);
-}
-
-int ibv_dereg_mr(ibv_mr *mr)
-{
-    if (fake_ib::now.during_dereg) {
-        fake_ib::now.during_dereg();
-    }
-    std::lock_guard<std::mutex> guard(fake_ib::mutex);
-
-    if (fake_ib::now.gone) {
-        return EIO;
-    }
-    if (fake_ib::now.regions.erase(mr) != 0) {
-        ++fake_ib::now.of_device[mr->context->device->name].ended;
-    } else if (fake_ib::now.copies.erase(mr) == 0) {
-        return EINVAL;
-    }
-    delete mr;
-    return 0;
+    return EINVAL;
 }
 
 } // extern "C"

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# UCX's sources come first: their config.h is meant where a header of theirs
-# includes it.
 md_test_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 
 if HAVE_GTEST
-check_PROGRAMS += test/gtest/md/test_md test/gtest/md/test_staging
-LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/staging.lab
-
-check_PROGRAMS += test/gtest/md/test_changes
-UNIT_TESTS     += test/gtest/md/test_changes
+check_PROGRAMS += test/gtest/md/test_md
+LAB_TESTS      += test/gtest/md/md.lab
 
 check_PROGRAMS += test/gtest/md/test_trial
 UNIT_TESTS     += test/gtest/md/test_trial
@@ -30,11 +25,7 @@ check_PROGRAMS += test/gtest/md/test_lasting
 LAB_TESTS      += test/gtest/md/lasting.lab
 endif
 dist_noinst_DATA += test/gtest/md/lasting.lab test/gtest/md/md.lab \
-              test/gtest/md/staging.lab test/gtest/md/vendor.lab
-test_gtest_md_test_changes_SOURCES = \
-    src/uct/ib_dmabuf/md/changes.cc \
-    test/gtest/md/test_changes.cc
-test_gtest_md_test_changes_LDADD   = -lgtest_main $(GTEST_LIBS)
+              test/gtest/md/vendor.lab
 
 test_gtest_md_test_trial_SOURCES = \
     src/uct/ib_dmabuf/md/trial.cc \
@@ -60,20 +51,9 @@ test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \
     -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
 
-test_gtest_md_test_staging_SOURCES = \
-    src/uct/ib_dmabuf/md/changes.cc \
-    src/uct/ib_dmabuf/md/staging.cc \
-    src/uct/ib_dmabuf/md/staging_pool.cc \
-    test/gtest/md/test_staging.cc
-test_gtest_md_test_staging_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_md_test_staging_LDADD   = \
-    libib_dmabuf_cuda.la libib_dmabuf_verbs.la libib_dmabuf_cache.la \
-    libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs $(VERBS_LIBS) -ldl
-
 # The memory domain without the vendor that the plug-in has.
 test_gtest_md_test_vendor_SOURCES = \
     $(udmabuf_vendor_sources) \
-    test/gtest/md/fake_domain.h \
     test/gtest/md/memory_domain.h \
     test/gtest/md/test_vendor.cc \
     test/lab/soft_roce.cc \
@@ -82,27 +62,8 @@ test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_vendor_LDFLAGS  = \
     $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
 test_gtest_md_test_vendor_LDADD    = \
-    libib_dmabuf_md.la test/gtest/md/libfake_ucp.la \
+    libib_dmabuf_md.la \
     -lgtest_main $(GTEST_LIBS) -luct_ib -luct -lucs $(VERBS_LIBS) -ldl
-
-# A library of its own, as UCP is.
-check_LTLIBRARIES += test/gtest/md/libfake_ucp.la
-test_gtest_md_libfake_ucp_la_SOURCES  = test/gtest/md/fake_ucp.cc
-test_gtest_md_libfake_ucp_la_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_libfake_ucp_la_LDFLAGS  = $(AM_LDFLAGS) -shared \
-                                        -avoid-version -rpath /nowhere
-
-# The same, to be loaded in turn where one of them was; the second one's
-# function is the one whose registrations last.
-check_LTLIBRARIES += test/gtest/md/libfake_ucp_first.la \
-                     test/gtest/md/libfake_ucp_second.la
-test_gtest_md_libfake_ucp_first_la_SOURCES   = test/gtest/md/fake_ucp.cc
-test_gtest_md_libfake_ucp_first_la_CPPFLAGS  = $(md_test_cppflags)
-test_gtest_md_libfake_ucp_first_la_LDFLAGS   = $(test_gtest_md_libfake_ucp_la_LDFLAGS)
-test_gtest_md_libfake_ucp_second_la_SOURCES  = test/gtest/md/fake_ucp.cc
-test_gtest_md_libfake_ucp_second_la_CPPFLAGS = \
-    $(md_test_cppflags) -Ducp_mem_rereg_mds=ucp_memh_get_slow
-test_gtest_md_libfake_ucp_second_la_LDFLAGS  = $(test_gtest_md_libfake_ucp_la_LDFLAGS)
 
 fake_ib_sources = \
     src/uct/ib_dmabuf/md/module.cc \
@@ -116,7 +77,6 @@ fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
     -export-dynamic
 fake_ib_ldadd   = \
     libib_dmabuf_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
-    test/gtest/md/libfake_ucp.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \
@@ -126,13 +86,10 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_domain.cc \
     test/gtest/md/test_failures.cc \
     test/gtest/md/test_hits.cc \
-    test/gtest/md/test_messages.cc \
-    test/gtest/md/test_staged.cc
+    test/gtest/md/test_messages.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
-EXTRA_test_gtest_md_test_domain_DEPENDENCIES = \
-    test/gtest/md/libfake_ucp_first.la test/gtest/md/libfake_ucp_second.la
 
 test_gtest_md_test_stats_SOURCES = \
     $(fake_ib_sources) \

@@ -2,37 +2,14 @@
 #ifndef TEST_GTEST_MD_MEMORY_DOMAIN_H_
 #define TEST_GTEST_MD_MEMORY_DOMAIN_H_
 
-#include <common/ucx_headers.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <stdexcept>
 #include <string>
-
-// What the UCX that is there does otherwise than 1.13, whose headers these are.
-struct generation {
-    size_t pd;        // its place in uct_ib_md_t
-    bool packs_parts; // a key is packed of a part of a handle
-    // What comes of a registration for one operation that cannot be made: a
-    // copy takes its place, or not.
-    ucs_status_t for_one;
-    // What comes of packing a key that is to be invalidated: verbs' domains of
-    // uct_ib's refuse that.
-    ucs_status_t own_key;
-    // How many regions there still are of memory that was released in use.
-    int left_in_use;
-};
-
-inline const generation &this_generation()
-{
-    static constexpr generation since_1_13{32, false, UCS_OK, UCS_OK, 1};
-    static constexpr generation since_1_16{16, true, UCS_ERR_UNSUPPORTED,
-                                           UCS_ERR_UNSUPPORTED, 0};
-
-    return (dlsym(RTLD_DEFAULT, "uct_rkey_compare") == nullptr) ? since_1_13
-                                                                : since_1_16;
-}
+#include <uct/api/uct.h>
+#include <uct/ib_dmabuf/host/abi.h>
 
 // The memory domain of the lab's first device, opened through UCT.
 class memory_domain {
@@ -56,7 +33,7 @@ public:
     ibv_pd *pd() const
     {
         ibv_pd *found = nullptr;
-        memcpy(&found, reinterpret_cast<char *>(md_) + this_generation().pd,
+        memcpy(&found, reinterpret_cast<char *>(md_) + ucx_ib_dmabuf::pd_offset,
                sizeof(found));
         return found;
     }
@@ -89,20 +66,29 @@ public:
     }
     // The same of `length` bytes at the address.
     ucs_status_t pack(uct_mem_h memh, void *address, size_t length,
-                      const uct_md_mkey_pack_params_t &params, uint64_t *key)
+                      const ucx_ib_dmabuf::uct_md_mkey_pack_params_t &params,
+                      uint64_t *key)
     {
-        if (!this_generation().packs_parts) {
-            return uct_md_mkey_pack_v2(md_, memh, &params, key);
-        }
-        using pack_part =
-            ucs_status_t(uct_md_h, uct_mem_h, void *, size_t,
-                         const uct_md_mkey_pack_params_t *, void *);
-        return reinterpret_cast<pack_part *>(
-            dlsym(RTLD_DEFAULT, "uct_md_mkey_pack_v2"))(md_, memh, address,
-                                                        length, &params, key);
+        using function = ucs_status_t(
+            uct_md_h, uct_mem_h, void *, size_t,
+            const ucx_ib_dmabuf::uct_md_mkey_pack_params_t *, void *);
+        return v2<function>("uct_md_mkey_pack_v2")(md_, memh, address, length,
+                                                   &params, key);
+    }
+    ucs_status_t dereg(const ucx_ib_dmabuf::uct_md_mem_dereg_params_t &params)
+    {
+        using function = ucs_status_t(
+            uct_md_h, const ucx_ib_dmabuf::uct_md_mem_dereg_params_t *);
+        return v2<function>("uct_md_mem_dereg_v2")(md_, &params);
     }
 
 private:
+    // Which no header that is installed declares.
+    template <class Function>
+    static Function *v2(const char *name)
+    {
+        return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
+    }
     static void check(ucs_status_t status)
     {
         if (status != UCS_OK) {

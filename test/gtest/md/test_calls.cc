@@ -93,9 +93,9 @@ TEST_F(test_calls, known_host_memory_costs_none)
 
     // UCX's cache of types is off: nobody knows.
     EXPECT_LT(0u, calls_of(host.data()));
-    ucs_global_opts.enable_memtype_cache = UCS_YES;
+    ucx::use_memtype_cache(true);
     EXPECT_EQ(0u, calls_of(host.data()));
-    ucs_global_opts.enable_memtype_cache = UCS_NO;
+    ucx::use_memtype_cache(false);
 }
 
 } // namespace

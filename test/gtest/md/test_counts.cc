@@ -74,8 +74,8 @@ private:
     void reg()
     {
         constexpr std::array<unsigned, 3> flags{
-            UCT_MD_MEM_ACCESS_RMA, UCT_MD_MEM_ACCESS_ALL,
-            UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS};
+            ucx::access_rma, ucx::access_all,
+            ucx::access_rma | ucx::hide_errors};
         const auto &memory = memory_[any(memory_.size())];
         handle made{all_[any(all_.size())].get(), nullptr};
         uint32_t key = 0;
@@ -85,9 +85,8 @@ private:
                               1 + any(memory->size() / 2), &made.memh,
                               flags[any(flags.size())]) == UCS_OK)) {
             handles_.push_back(made);
-            made.domain->pack(
-                made.memh, (any(3) == 0) ? UCT_MD_MKEY_PACK_FLAG_INVALIDATE : 0,
-                &key);
+            made.domain->pack(made.memh, (any(3) == 0) ? ucx::invalidate : 0,
+                              &key);
         }
     }
     void give_back()
@@ -158,10 +157,10 @@ TEST(test_counts, each_pair_has_what_its_device_saw)
     setenv("CUDA_SIM_DEVICES", std::to_string(gpus).c_str(), 1);
     setenv("UCX_IB_DMABUF_MAX_SIZE", "8m", 1);
     gpu::use();
-    ucs_global_opts.enable_memtype_cache    = UCS_NO;
-    ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_FATAL;
-    fake_ib::now.fail_verbs                 = ENOMEM;
-    fake_ib::now.fail_every                 = 7;
+    ucx::use_memtype_cache(false);
+    ucx::set_log_level("fatal");
+    fake_ib::now.fail_verbs = ENOMEM;
+    fake_ib::now.fail_every = 7;
     for (size_t i = 0; i < nics.size(); ++i) {
         all[i] = std::make_unique<fake_domain>(nics[i]);
     }
@@ -180,8 +179,8 @@ TEST(test_counts, each_pair_has_what_its_device_saw)
         int status = 0;
         while ((running > 0) && (status == 0)) {
             uct_mem_h memh = nullptr;
-            if (all[0]->reg(memory.address(), 4096, &memh,
-                            UCT_MD_MEM_FLAG_HIDE_ERRORS) != UCS_OK) {
+            if (all[0]->reg(memory.address(), 4096, &memh, ucx::hide_errors) !=
+                UCS_OK) {
                 continue;
             }
             const pid_t child = fork();

@@ -13,10 +13,6 @@
 #include <sys/mman.h>
 #include <thread>
 #include <vector>
-extern "C" {
-#include <ucs/config/global_opts.h>
-#include <ucs/memory/memtype_cache.h>
-}
 
 namespace {
 
@@ -35,15 +31,15 @@ TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
     ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
 
     // It would say that this is host memory; the first look creates it.
-    ucs_memory_info_t info;
-    ucs_global_opts.enable_memtype_cache = UCS_YES;
-    ucs_memtype_cache_lookup(pool.pointer(), mib, &info);
+    uint64_t info[16]; // ucs_memory_info_t, which grows
+    ucx::use_memtype_cache(true);
+    ucs_memtype_cache_lookup(pool.pointer(), mib, info);
     ucs_memtype_cache_remove(pool.pointer(), mib);
     ASSERT_EQ(UCS_ERR_NO_ELEM,
-              ucs_memtype_cache_lookup(pool.pointer(), mib, &info));
+              ucs_memtype_cache_lookup(pool.pointer(), mib, info));
     EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
     EXPECT_EQ(0u, fake_ib::now.asked);
-    ucs_global_opts.enable_memtype_cache = UCS_NO;
+    ucx::use_memtype_cache(false);
 }
 
 // A library that is loaded meanwhile has room beside it. One that fills what is

@@ -112,15 +112,9 @@ TEST_F(test_hostile, a_handle_outlives_its_memory_and_what_comes_after_it)
     auto buffer             = std::make_unique<gpu::buffer>(4 * mib);
     const uintptr_t address = buffer->address();
     uct_mem_h stale         = md_->reg(address, mib);
-    const uint32_t key      = keys_of(stale).lkey;
-
     buffer.reset();
     buffer            = std::make_unique<gpu::buffer>(4 * mib);
     uct_mem_h renewed = md_->reg(buffer->address(), mib);
-    if (buffer->address() == address) {
-        EXPECT_TRUE((key != keys_of(renewed).lkey) ||
-                    (this_generation().left_in_use == 0));
-    }
     md_->dereg(stale);
     EXPECT_NE(0u, md_->pack(renewed));
     md_->dereg(renewed);

@@ -9,23 +9,10 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-// UCP registers for one operation in a function of this name, which the plug-in
-// looks for among those that called it.
-extern "C" __attribute__((noinline, visibility("default"))) ucs_status_t
-ucp_mem_rereg_mds(memory_domain &md, void *address, size_t length,
-                  unsigned flags, uct_mem_h *memh)
-{
-    const ucs_status_t status = md.reg(address, length, flags, memh);
-
-    asm volatile("" : : : "memory"); // no tail call
-    return status;
-}
-
 namespace {
 
-constexpr size_t mib          = 1 << 20;
-constexpr unsigned for_one    = UCT_MD_MEM_ACCESS_RMA;
-constexpr unsigned for_longer = UCT_MD_MEM_ACCESS_ALL;
+constexpr size_t mib       = 1 << 20;
+constexpr unsigned for_all = UCT_MD_MEM_ACCESS_ALL;
 
 class test_md : public ::testing::Test {
 protected:
@@ -35,11 +22,6 @@ protected:
     {
         return gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls")(
             "cuMemGetHandleForAddressRange");
-    }
-
-    ucs_status_t reg_for_one(void *address, size_t length, uct_mem_h *memh)
-    {
-        return ucp_mem_rereg_mds(md_, address, length, for_one, memh);
     }
 
     memory_domain md_;
@@ -57,7 +39,7 @@ TEST_F(test_md, device_memory_is_registered)
     const uint64_t before = exports();
     uct_mem_h memh        = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
     EXPECT_NE(0u, keys_of(memh).lkey);
     EXPECT_EQ(before + 1, exports());
     md_.dereg(memh);
@@ -73,7 +55,7 @@ TEST_F(test_md, an_allocation_is_registered_once)
         uct_mem_h memh = nullptr;
         ASSERT_EQ(UCS_OK,
                   md_.reg(reinterpret_cast<void *>(buffer.address() + offset),
-                          1 + offset / 32, for_longer, &memh));
+                          1 + offset / 32, for_all, &memh));
         EXPECT_TRUE((lkey == 0) || (lkey == keys_of(memh).lkey));
         lkey = keys_of(memh).lkey;
         md_.dereg(memh);
@@ -88,12 +70,12 @@ TEST_F(test_md, memory_at_a_used_address_is_registered_anew)
     const uint64_t before   = exports();
     uct_mem_h memh          = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_all, &memh));
     md_.dereg(memh);
     buffer.reset();
     buffer = std::make_unique<gpu::buffer>(4 * mib);
     ASSERT_EQ(address, buffer->address());
-    ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_all, &memh));
     EXPECT_EQ(before + 2, exports());
     md_.dereg(memh);
 }
@@ -104,7 +86,7 @@ TEST_F(test_md, host_memory_is_passed_through)
     const uint64_t before = exports();
     uct_mem_h memh        = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(host.data(), host.size(), for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(host.data(), host.size(), for_all, &memh));
     EXPECT_EQ(before, exports());
     EXPECT_NE(0u, md_.pack(memh));
     md_.dereg(memh);
@@ -117,7 +99,7 @@ TEST_F(test_md, pinned_host_memory_is_passed_through)
     void *host            = nullptr;
 
     GPU_CALL(cuMemAllocHost, &host, mib);
-    ASSERT_EQ(UCS_OK, md_.reg(host, mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(host, mib, for_all, &memh));
     EXPECT_EQ(before, exports());
     md_.dereg(memh);
     GPU_CALL(cuMemFreeHost, host);
@@ -128,7 +110,7 @@ TEST_F(test_md, remote_keys_are_packed)
     gpu::buffer buffer(4 * mib);
     uct_mem_h memh = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
     EXPECT_EQ(keys_of(memh).rkey, static_cast<uint32_t>(md_.pack(memh)));
     md_.dereg(memh);
 }
@@ -141,10 +123,10 @@ TEST_F(test_md, no_fd_stays_open)
     gpu::segments third(3);
     uct_mem_h memh[3] = {};
 
-    EXPECT_EQ(UCS_OK, md_.reg(first.pointer(), mib, for_longer, &memh[0]));
-    EXPECT_EQ(UCS_OK, md_.reg(second.pointer(), 100, for_longer, &memh[1]));
+    EXPECT_EQ(UCS_OK, md_.reg(first.pointer(), mib, for_all, &memh[0]));
+    EXPECT_EQ(UCS_OK, md_.reg(second.pointer(), 100, for_all, &memh[1]));
     EXPECT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(third.address()),
-                              third.size(), for_longer, &memh[2]));
+                              third.size(), for_all, &memh[2]));
     EXPECT_EQ(before, count_fds());
     for (uct_mem_h one : memh) {
         md_.dereg(one);
@@ -160,7 +142,7 @@ TEST_F(test_md, close_deregisters_everything)
     {
         memory_domain other;
         uct_mem_h memh = nullptr;
-        ASSERT_EQ(UCS_OK, other.reg(buffer.pointer(), mib, for_longer, &memh));
+        ASSERT_EQ(UCS_OK, other.reg(buffer.pointer(), mib, for_all, &memh));
         other.dereg(memh);
         EXPECT_EQ(before + 1, count_regions()) << "kept for the next use";
     }
@@ -173,22 +155,22 @@ TEST_F(test_md, release_of_the_memory_deregisters_at_once)
     const int before = count_regions();
     uct_mem_h memh   = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
     md_.dereg(memh);
     EXPECT_EQ(before + 1, count_regions());
     buffer.release();
     EXPECT_EQ(before, count_regions());
 }
 
-TEST_F(test_md, a_region_in_use_ends_with_its_last_user)
+TEST_F(test_md, a_region_in_use_ends_with_its_memory)
 {
     gpu::buffer buffer(4 * mib);
     const int before = count_regions();
     uct_mem_h memh   = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
     buffer.release();
-    EXPECT_EQ(before + this_generation().left_in_use, count_regions());
+    EXPECT_EQ(before, count_regions());
     md_.dereg(memh);
     EXPECT_EQ(before, count_regions());
 }
@@ -200,8 +182,8 @@ TEST_F(test_md, two_domains_at_once)
     uct_mem_h first  = nullptr;
     uct_mem_h second = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &first));
-    ASSERT_EQ(UCS_OK, other.reg(buffer.pointer(), mib, for_longer, &second));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &first));
+    ASSERT_EQ(UCS_OK, other.reg(buffer.pointer(), mib, for_all, &second));
     EXPECT_NE(keys_of(first).lkey, keys_of(second).lkey);
     md_.dereg(first);
     other.dereg(second);
@@ -213,7 +195,7 @@ TEST_F(test_md, ranges_beyond_the_allocation_are_refused)
     uct_mem_h memh = nullptr;
 
     EXPECT_NE(UCS_OK, md_.reg(buffer.pointer(), size_t{1} << 40,
-                              for_longer | UCT_MD_MEM_FLAG_HIDE_ERRORS, &memh));
+                              for_all | UCT_MD_MEM_FLAG_HIDE_ERRORS, &memh));
 }
 
 TEST_F(test_md, failure_is_passed_on_where_ucp_has_another_path)
@@ -224,88 +206,28 @@ TEST_F(test_md, failure_is_passed_on_where_ucp_has_another_path)
 
     EXPECT_EQ(UCS_ERR_UNSUPPORTED,
               md_.reg(buffer.pointer(), mib,
-                      for_one | UCT_MD_MEM_FLAG_HIDE_ERRORS, &memh));
+                      for_all | UCT_MD_MEM_FLAG_HIDE_ERRORS, &memh));
     EXPECT_EQ(nullptr, memh);
 }
 
-TEST_F(test_md, one_operation_is_staged_if_registration_fails)
-{
-    gpu::buffer buffer(4 * mib);
-    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    uct_mem_h memh = nullptr;
-
-    ASSERT_EQ(this_generation().for_one,
-              reg_for_one(reinterpret_cast<void *>(buffer.address() + 5), mib,
-                          &memh));
-    if (memh == nullptr) {
-        return;
-    }
-    EXPECT_NE(0u, keys_of(memh).lkey);
-    EXPECT_EQ(keys_of(memh).rkey, static_cast<uint32_t>(md_.pack(memh)));
-    md_.dereg(memh);
-}
-
-// UCX 1.13 takes the allocation's end from a cache that rounds it up.
+// UCX takes the allocation's end from a cache that rounds it up.
 TEST_F(test_md, an_end_that_was_rounded_up_is_taken)
 {
     gpu::buffer buffer(2 * mib - 1);
     uct_mem_h memh = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), 2 * mib, for_longer, &memh));
+    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), 2 * mib, for_all, &memh));
     md_.dereg(memh);
 }
 
-TEST_F(test_md, staging_stops_at_the_end_of_the_allocation)
-{
-    gpu::buffer buffer(2 * mib - 1);
-    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    uct_mem_h memh = nullptr;
-
-    ASSERT_EQ(this_generation().for_one,
-              reg_for_one(buffer.pointer(), 2 * mib, &memh));
-    if (memh != nullptr) {
-        md_.dereg(memh);
-    }
-}
-
-TEST_F(test_md, lasting_registration_fails_with_an_error)
+TEST_F(test_md, a_failure_is_an_error)
 {
     gpu::buffer buffer(4 * mib);
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     uct_mem_h memh = nullptr;
 
     EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_.reg(buffer.pointer(), mib, for_longer, &memh));
-}
-
-// What is not known to be for one operation may be kept.
-TEST_F(test_md, nothing_that_may_last_is_staged)
-{
-    gpu::buffer buffer(4 * mib);
-    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    uct_mem_h memh = nullptr;
-
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_.reg(buffer.pointer(), mib, for_one, &memh))
-        << "another caller";
-    for (unsigned flags :
-         {unsigned{for_longer}, unsigned{UCT_MD_MEM_ACCESS_LOCAL_READ},
-          unsigned{UCT_MD_MEM_ACCESS_LOCAL_WRITE},
-          unsigned{UCT_MD_MEM_ACCESS_REMOTE_PUT},
-          unsigned{for_one | UCT_MD_MEM_FLAG_NONBLOCK}}) {
-        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-                  ucp_mem_rereg_mds(md_, buffer.pointer(), mib, flags, &memh))
-            << "flags " << flags;
-    }
-    EXPECT_EQ(nullptr, memh);
-    // One that was staged says nothing of the next one.
-    ASSERT_EQ(this_generation().for_one,
-              reg_for_one(buffer.pointer(), mib, &memh));
-    if (memh != nullptr) {
-        md_.dereg(memh);
-    }
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_.reg(buffer.pointer(), mib, for_one, &memh));
+              md_.reg(buffer.pointer(), mib, for_all, &memh));
 }
 
 TEST_F(test_md, concurrent_registrations)
@@ -320,7 +242,7 @@ TEST_F(test_md, concurrent_registrations)
                 uct_mem_h memh = nullptr;
                 ASSERT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(
                                               buffer.address() + i * mib + n),
-                                          mib, for_longer, &memh));
+                                          mib, for_all, &memh));
                 md_.dereg(memh);
             }
         });
@@ -344,7 +266,7 @@ TEST_F(test_md_late, a_hook_that_fails_switches_identity_checks_on)
         const uint64_t before =
             calls("cuPointerGetAttribute") + calls("cuPointerGetAttributes");
         uct_mem_h memh = nullptr;
-        EXPECT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_longer, &memh));
+        EXPECT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
         md_.dereg(memh);
         return calls("cuPointerGetAttribute") +
                calls("cuPointerGetAttributes") - before;

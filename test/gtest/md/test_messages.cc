@@ -6,35 +6,30 @@
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <string>
+#include <uct/ib_dmabuf/host/log.h>
 #include <vector>
-extern "C" {
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/log.h>
-}
 
 namespace {
 
-constexpr size_t mib = 1 << 20;
-constexpr unsigned to_hide =
-    UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS;
-constexpr unsigned for_one = UCT_MD_MEM_ACCESS_RMA;
+constexpr size_t mib       = 1 << 20;
+constexpr unsigned to_hide = ucx::access_all | ucx::hide_errors;
+constexpr unsigned aloud   = ucx::access_rma;
 
 // Messages of one level that UCX would have printed.
-ucs_log_level_t wanted;
+using ucx_ib_dmabuf::log_level;
+log_level wanted;
 std::vector<std::string> messages;
 
-ucs_log_func_rc_t keep_message(const char *, unsigned, const char *,
-                               ucs_log_level_t level,
-                               const ucs_log_component_config_t *,
-                               const char *pattern, va_list args)
+int keep_message(const char *, unsigned, const char *, int level, const void *,
+                 const char *pattern, va_list args)
 {
     char line[1000];
 
-    if (level == wanted) {
+    if (log_level{level} == wanted) {
         vsnprintf(line, sizeof(line), pattern, args);
         messages.emplace_back(line);
     }
-    return UCS_LOG_FUNC_RC_STOP;
+    return 0;
 }
 
 class test_messages : public ::testing::Test {
@@ -48,15 +43,15 @@ protected:
     {
         md_.reset(); // the cache's thread is done
         ucs_log_pop_handler();
-        ucs_global_opts.log_component.log_level = level_;
+        ucx::set_log_level("warn");
     }
 
     // Only those of this level are kept.
-    static void listen(ucs_log_level_t level)
+    static void listen(log_level level, const char *name = "warn")
     {
         wanted = level;
         messages.clear();
-        ucs_global_opts.log_component.log_level = std::max(level_, level);
+        ucx::set_log_level(name);
     }
     static bool said(const char *text)
     {
@@ -65,7 +60,6 @@ protected:
         });
     }
 
-    static inline const auto level_ = ucs_global_opts.log_component.log_level;
     std::unique_ptr<fake_domain> md_;
 };
 
@@ -73,10 +67,10 @@ TEST_F(test_messages, a_range_that_leaves_gpu_memory_is_an_error)
 {
     gpu::buffer buffer(4 * mib);
 
-    for (unsigned flags : {unsigned{UCT_MD_MEM_ACCESS_ALL}, for_one, to_hide}) {
+    for (unsigned flags : {ucx::access_all, aloud, to_hide}) {
         for (size_t length : {size_t{1} << 40, UINTPTR_MAX - 1}) {
             uct_mem_h memh = nullptr;
-            listen(UCS_LOG_LEVEL_ERROR);
+            listen(log_level::error);
             EXPECT_EQ(UCS_ERR_INVALID_PARAM,
                       md_->reg(buffer.address(), length, &memh, flags));
             EXPECT_EQ((flags == to_hide) ? 0u : 1u, messages.size());
@@ -95,24 +89,21 @@ TEST_F(test_messages, decisions_are_traced)
     uct_mem_h memh = nullptr;
     uint32_t key   = 0;
 
-    listen(UCS_LOG_LEVEL_TRACE);
+    listen(log_level::trace, "trace");
     EXPECT_EQ(UCS_OK, md_->reg(reinterpret_cast<uintptr_t>(host), 100, &memh));
     EXPECT_TRUE(said("fake0: 100 bytes at")) << "passed on";
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 
     EXPECT_EQ(UCS_OK, md_->reg(buffer.address(), mib, &memh));
-    EXPECT_EQ(UCS_OK, md_->pack(memh, UCT_MD_MKEY_PACK_FLAG_INVALIDATE, &key));
-    EXPECT_TRUE(said("have a key of their own"));
+    EXPECT_EQ(UCS_OK, md_->pack(memh, ucx::invalidate, &key));
+    EXPECT_TRUE(said("have a registration of their own"));
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 
-    listen(UCS_LOG_LEVEL_DEBUG);
+    listen(log_level::debug, "debug");
     gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
     EXPECT_EQ(UCS_ERR_UNSUPPORTED,
               md_->reg(other.address(), mib, &memh, to_hide));
     EXPECT_TRUE(said("left to UCP: Unsupported operation"));
-    EXPECT_EQ(UCS_OK, md_->reg(other.address(), mib, &memh, for_one));
-    EXPECT_TRUE(said("fake0: staging 1048576 bytes at"));
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
 // As uverbs answers once a NIC was removed: to everything, for good. Its
@@ -126,17 +117,15 @@ TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
     ASSERT_EQ(UCS_OK, md_->dereg(memh));
     ASSERT_EQ(1u, fake_ib::now.regions.size());
 
-    listen(UCS_LOG_LEVEL_WARN);
+    listen(log_level::warn);
     fake_ib::now.gone = true;
     EXPECT_EQ(UCS_ERR_IO_ERROR, md_->reg(second.address(), mib, &memh));
     EXPECT_EQ(UCS_ERR_IO_ERROR, md_->reg(second.address(), mib, &memh));
     EXPECT_TRUE(said("removed or reset"));
     const auto told = messages.size();
-    first.release(); // deregisters
-    EXPECT_EQ(told + 1, messages.size());
-    EXPECT_TRUE(said("ibv_dereg_mr"));
+    first.release();  // deregisters, of which uct_ib would tell
     second.release(); // has nothing to deregister
-    EXPECT_EQ(told + 1, messages.size());
+    EXPECT_EQ(told, messages.size());
 
     fake_ib::now.gone = false;
     for (ibv_mr *mr : fake_ib::now.regions) {
@@ -152,7 +141,7 @@ TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
 // With the NIC, the range and the cause.
 TEST_F(test_messages, what_the_cache_does_is_told)
 {
-    listen(UCS_LOG_LEVEL_DEBUG);
+    listen(log_level::debug, "debug");
     gpu::buffer buffer(mib); // not so much that another thread is told
     uct_mem_h memh  = nullptr;
     const auto line = [&](const char *what, const char *end) {
@@ -167,9 +156,8 @@ TEST_F(test_messages, what_the_cache_does_is_told)
     EXPECT_TRUE(said("fake0: acquire 0x"));
     const std::string gone = line("deregister", "released");
     buffer.release();
-    EXPECT_FALSE(said(gone.c_str())) << "in use";
+    EXPECT_TRUE(said(gone.c_str())) << "UCP keeps the handle for longer";
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
-    EXPECT_TRUE(said(gone.c_str()));
 }
 
 } // namespace

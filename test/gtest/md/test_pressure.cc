@@ -10,12 +10,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
-#include <ucm/api/ucm.h>
-extern "C" {
-#include <ucm/event/event.h>
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/log.h>
-}
 
 using alloc_faults::armed;
 using alloc_faults::each_in_a_child;
@@ -24,18 +18,16 @@ using alloc_faults::plan;
 namespace {
 
 constexpr size_t mib         = 1 << 20;
-constexpr unsigned for_one   = UCT_MD_MEM_ACCESS_RMA;
-constexpr unsigned to_hide   = for_one | UCT_MD_MEM_FLAG_HIDE_ERRORS;
-constexpr unsigned revocable = UCT_MD_MKEY_PACK_FLAG_INVALIDATE;
+constexpr unsigned aloud     = ucx::access_rma;
+constexpr unsigned to_hide   = aloud | ucx::hide_errors;
+constexpr unsigned revocable = ucx::invalidate;
 constexpr char refused[]     = "cuMemGetHandleForAddressRange=801";
 
 // Every message is made, and none is seen.
 const int quiet = [] {
-    ucs_global_opts.log_component.log_level = UCS_LOG_LEVEL_DEBUG;
-    ucs_log_push_handler([](const char *, unsigned, const char *,
-                            ucs_log_level_t, const ucs_log_component_config_t *,
-                            const char *,
-                            va_list) { return UCS_LOG_FUNC_RC_STOP; });
+    ucx::set_log_level("debug");
+    ucs_log_push_handler([](const char *, unsigned, const char *, int,
+                            const void *, const char *, va_list) { return 0; });
     return 0;
 }();
 
@@ -44,7 +36,7 @@ class world {
 public:
     explicit world(const char *failure = nullptr)
     {
-        ucs_global_opts.enable_memtype_cache = UCS_NO;
+        ucx::use_memtype_cache(false);
         gpu::use();
         md_ = std::make_unique<fake_domain>();
         // So small that who releases it deregisters it.
@@ -64,7 +56,6 @@ public:
         }
         md_.reset();
         EXPECT_TRUE(fake_ib::now.regions.empty());
-        EXPECT_TRUE(fake_ib::now.copies.empty());
         EXPECT_EQ(0u, fake_ib::now.host);
         EXPECT_EQ(0u, fake_ib::now.domains);
     }
@@ -75,7 +66,7 @@ public:
     fake_domain &md() { return *md_; }
     gpu::buffer &pool() { return *pool_; }
 
-    ucs_status_t reg(uct_mem_h *memh, unsigned flags = UCT_MD_MEM_ACCESS_ALL)
+    ucs_status_t reg(uct_mem_h *memh, unsigned flags = ucx::access_all)
     {
         return md_->reg(pool_->address() + 100, mib, memh, flags);
     }
@@ -89,8 +80,7 @@ public:
             armed now(what);
             status = reg(&memh, flags);
         }
-        EXPECT_TRUE((status == expected) || (status == failure))
-            << ucs_status_string(status);
+        EXPECT_TRUE((status == expected) || (status == failure)) << int{status};
         if (status != UCS_OK) {
             EXPECT_EQ(expected, reg(&memh, flags));
         }
@@ -111,15 +101,12 @@ TEST_F(test_pressure, opening)
     const unsigned count = each_in_a_child([](plan &what) {
         {
             uct_md_h md = nullptr;
-            ucs_status_t status;
             {
                 armed now(what);
                 ucs_module_global_init();
-                status = uct_ib_component.md_open(&uct_ib_component, "fake0",
-                                                  nullptr, &md);
+                md = fake_domain::open("fake0");
             }
-            ASSERT_EQ(UCS_OK, status);
-            md->ops->close(md);
+            fake_domain::close(md);
         }
         world again;
         uct_mem_h memh = nullptr;
@@ -145,7 +132,7 @@ TEST_F(test_pressure, a_new_registration)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
-        uct_mem_h memh = here.reg(what, for_one);
+        uct_mem_h memh = here.reg(what, aloud);
         EXPECT_EQ(UCS_OK, here.md().dereg(memh));
     });
     EXPECT_GE(count, 3u);
@@ -157,22 +144,11 @@ TEST_F(test_pressure, a_hit)
         world here;
         uct_mem_h first = nullptr;
         ASSERT_EQ(UCS_OK, here.reg(&first));
-        uct_mem_h memh = here.reg(what, for_one);
+        uct_mem_h memh = here.reg(what, aloud);
         EXPECT_EQ(UCS_OK, here.md().dereg(memh));
         EXPECT_EQ(UCS_OK, here.md().dereg(first));
     });
     EXPECT_GE(count, 1u);
-}
-
-TEST_F(test_pressure, the_end_of_staging)
-{
-    each_in_a_child([](plan &what) {
-        world here(refused);
-        uct_mem_h memh = nullptr;
-        ASSERT_EQ(UCS_OK, here.reg(&memh, for_one));
-        armed now(what);
-        EXPECT_EQ(UCS_OK, here.md().dereg(memh));
-    });
 }
 
 TEST_F(test_pressure, a_registration_that_is_declined)
@@ -203,20 +179,24 @@ TEST_F(test_pressure, host_memory)
     });
 }
 
-// UCP 1.13 ends the process if a key cannot be packed.
-TEST_F(test_pressure, packing_a_key_never_fails)
+TEST_F(test_pressure, packing_a_key)
 {
     for (unsigned flags : {0u, revocable}) {
         const unsigned count = each_in_a_child([&](plan &what) {
             world here;
             uct_mem_h memh = nullptr;
             uint32_t key   = 0;
+            ucs_status_t status;
             ASSERT_EQ(UCS_OK, here.reg(&memh));
             {
                 armed now(what);
-                EXPECT_EQ(UCS_OK, here.md().pack(memh, flags, &key));
+                status = here.md().pack(memh, flags, &key);
             }
-            EXPECT_NE(nullptr, fake_ib::find(key));
+            // A key that is to be invalidated needs a registration.
+            EXPECT_TRUE(
+                (status == UCS_OK) ||
+                ((flags == revocable) && (status == UCS_ERR_NO_RESOURCE)));
+            EXPECT_EQ(status == UCS_OK, fake_ib::find(key) != nullptr);
             completion told;
             EXPECT_EQ(UCS_OK, here.md().invalidate(memh, &told));
             EXPECT_EQ(1u, told.told);
@@ -249,8 +229,8 @@ TEST_F(test_pressure, ending_needs_no_memory)
         EXPECT_EQ(UCS_OK, here.md().invalidate(own, &own_told));
         EXPECT_EQ(UCS_OK, here.md().invalidate(shared, &shared_told));
         EXPECT_EQ(1u, own_told.told);
-        EXPECT_EQ(UCS_OK, here.md().dereg(other));
         EXPECT_EQ(1u, shared_told.told);
+        EXPECT_EQ(UCS_OK, here.md().dereg(other));
     };
     auto close = [](plan &what) {
         uct_mem_h memh = nullptr;
@@ -272,16 +252,16 @@ TEST_F(test_pressure, an_event_needs_no_memory)
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
         uct_mem_h memh = nullptr;
-        ucm_event_t event{};
+        ucx_ib_dmabuf::ucm_event_t event{};
         ASSERT_EQ(UCS_OK, here.reg(&memh));
         EXPECT_EQ(UCS_OK, here.md().dereg(memh));
         ASSERT_EQ(1u, fake_ib::now.regions.size());
         event.mem_type.address  = here.pool().pointer();
         event.mem_type.size     = here.pool().size();
-        event.mem_type.mem_type = UCS_MEMORY_TYPE_CUDA;
+        event.mem_type.mem_type = ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA;
         {
             armed now(what);
-            ucm_event_dispatch(UCM_EVENT_MEM_TYPE_FREE, &event);
+            ucm_event_dispatch(ucx_ib_dmabuf::UCM_EVENT_MEM_TYPE_FREE, &event);
         }
         EXPECT_TRUE(fake_ib::now.regions.empty());
     });

@@ -48,25 +48,25 @@ TEST(test_pairs, those_beyond_the_table_share_a_row)
 // Whoever they are of, also where there is no row left.
 TEST(test_pairs, fallbacks_are_summed)
 {
-    constexpr auto staged  = fallback_way::staged;
+    constexpr auto ucp     = fallback_way::ucp;
     constexpr auto no_room = fallback_cause::no_room;
     pair_table all;
 
     for (int gpu = -1; gpu < int{pair_table::max_pairs} + 1; ++gpu) {
-        all.of("a", gpu).add_fallback(staged, no_room, 10);
+        all.of("a", gpu).add_fallback(ucp, no_room, 10);
     }
-    all.of("a", 0).add_fallback(staged, fallback_cause::busy, 1);
+    all.of("a", 0).add_fallback(ucp, fallback_cause::busy, 1);
     all.of("a", 0).add_fallback(fallback_way::error, no_room, 2);
-    const auto of_staged = all.fallbacks()[static_cast<size_t>(staged)];
-    const auto &sum      = of_staged[static_cast<size_t>(no_room)];
+    const auto of_ucp = all.fallbacks()[static_cast<size_t>(ucp)];
+    const auto &sum   = of_ucp[static_cast<size_t>(no_room)];
     EXPECT_EQ(pair_table::max_pairs + 2, sum.operations);
     EXPECT_EQ(10 * (pair_table::max_pairs + 2), sum.bytes);
     const pair_row &row = all.of("a", 0);
-    EXPECT_EQ(11u, row.bytes()[static_cast<size_t>(memory_path::staged)]);
+    EXPECT_EQ(11u, row.bytes()[static_cast<size_t>(memory_path::ucp)]);
     EXPECT_EQ(2u, row.bytes()[static_cast<size_t>(memory_path::error)]);
     EXPECT_EQ(2u, row.fallbacks()[static_cast<size_t>(no_room)]);
     all.clear();
-    EXPECT_EQ(0u, all.fallbacks()[static_cast<size_t>(staged)][0].operations);
+    EXPECT_EQ(0u, all.fallbacks()[static_cast<size_t>(ucp)][0].operations);
     EXPECT_FALSE(row.counts_anything());
 }
 

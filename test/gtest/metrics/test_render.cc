@@ -116,17 +116,17 @@ TEST(test_render, times_are_histograms)
 TEST(test_render, fallbacks_are_told_by_way_and_cause)
 {
     metrics now;
-    now.fallbacks[2][1] = {3, 4096}; // staged, no_room
+    now.fallbacks[1][1] = {3, 4096}; // ucp, no_room
 
     const std::string line = json(now), text = prometheus(now);
     EXPECT_NE(std::string::npos,
-              line.find("\"fallbacks\": [{\"way\": \"staged\", \"cause\": "
+              line.find("\"fallbacks\": [{\"way\": \"ucp\", \"cause\": "
                         "\"no_room\", \"operations\": 3, \"bytes\": 4096}]}"))
         << line;
     EXPECT_NE(std::string::npos,
-              text.find("way=\"staged\",cause=\"no_room\"} 3\n"));
+              text.find("way=\"ucp\",cause=\"no_room\"} 3\n"));
     EXPECT_NE(std::string::npos,
-              text.find("way=\"staged\",cause=\"no_room\"} 4096\n"));
+              text.find("way=\"ucp\",cause=\"no_room\"} 4096\n"));
     EXPECT_EQ(fallback_ways * fallback_causes,
               values_of("fallback_bytes_total", now).size());
 }
@@ -140,7 +140,7 @@ const pair_table &two_pairs()
     all.of("mlx5_0", 1).add_region(memory_path::standard, 8192);
     all.of("mlx5_0", 1).end_region(8192);
     all.of("mlx5_1", -1)
-        .add_fallback(fallback_way::staged, fallback_cause::no_room, 100);
+        .add_fallback(fallback_way::ucp, fallback_cause::no_room, 100);
     all.of("mlx5_2", 0); // which has counted nothing
     return all;
 }
@@ -160,7 +160,7 @@ TEST(test_render, pairs_are_told_in_json)
         "{\"nic\": \"mlx5_1\", \"gpu\": -1, \"registrations\": 0, "
         "\"deregistrations\": 0, \"invalidations\": 0, \"evictions\": 0, "
         "\"failures\": 0, \"regions\": 0, \"registered_bytes\": 0, "
-        "\"path_bytes\": {\"staged\": 100}, "
+        "\"path_bytes\": {\"ucp\": 100}, "
         "\"fallback_causes\": {\"no_room\": 1}}]}\n"))
         << line;
 }

@@ -6,7 +6,6 @@
 #include <common/fds.h>
 #include <gtest/gtest.h>
 #include <string>
-#include <uct/ib_dmabuf/verbs/dmabuf_mr.h>
 #include <uct/ib_dmabuf/verbs/ladder.h>
 #include <vector>
 #include <verbs_sim/verbs_sim.h>
@@ -19,25 +18,49 @@ inline constexpr int access_flags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
     IBV_ACCESS_REMOTE_ATOMIC;
 
+// What registers in the plug-in's place: uct_ib.
+class uct_ib final : public dmabuf_registration {
+public:
+    explicit uct_ib(verbs_sim::nic &sim, bool tries_data_direct = true)
+        : sim_(sim), tries_data_direct_(tries_data_direct)
+    {
+    }
+    void *reg(int fd, uintptr_t at, size_t length) override
+    {
+        return sim_.uct_ib_reg(fd, at, length, access_flags,
+                               tries_data_direct_);
+    }
+    void dereg(void *handle) override
+    {
+        sim_.pd().verbs->dereg(static_cast<ibv_mr *>(handle));
+    }
+
+private:
+    verbs_sim::nic &sim_;
+    const bool tries_data_direct_;
+};
+
 // A NIC with a ladder, and what it has registered.
 class ladder_nic {
 public:
     explicit ladder_nic(const verbs_sim::platform &on,
-                        const char *name = "mlx5_0")
-        : sim(name, on), steps(sim.pd())
+                        const char *name       = "mlx5_0",
+                        bool tries_data_direct = true)
+        : sim(name, on), by(sim, tries_data_direct),
+          steps(sim.pd(), tries_data_direct)
     {
     }
     ~ladder_nic() { dereg_all(); }
 
     ucs_status_t reg(dmabuf_source &memory, int gpu = 0)
     {
-        ibv_mr *mr = nullptr;
+        void *handle = nullptr;
         const ucs_status_t status =
-            steps.reg(memory, gpu, address, size, access_flags, &mr);
+            steps.reg(memory, gpu, address, size, by, &handle);
         if (status == UCS_OK) {
-            all_.push_back(mr);
+            all_.push_back(static_cast<ibv_mr *>(handle));
         } else {
-            EXPECT_EQ(nullptr, mr) << "outputs are set only on success";
+            EXPECT_EQ(nullptr, handle) << "outputs are set only on success";
         }
         return status;
     }
@@ -50,12 +73,13 @@ public:
     void dereg_all()
     {
         for (ibv_mr *mr : all_) {
-            verbs_dereg_mr(*sim.pd().verbs, mr);
+            by.dereg(mr);
         }
         all_.clear();
     }
 
     verbs_sim::nic sim;
+    uct_ib by;
     ladder steps;
 
 private:
@@ -70,6 +94,7 @@ protected:
         EXPECT_EQ(hangs_, verbs_sim::nic::hangs());
     }
     void coherent() { gpu_.coherent = true; }
+    void hangs_as_uct_ib_does(unsigned times) { hangs_ += times; }
 
     // Lines of the log that tell of this NIC's registrations.
     template <typename Call>
@@ -92,8 +117,8 @@ protected:
     memfd_gpu gpu_;
 
 private:
-    const int fds_        = count_fds();
-    const unsigned hangs_ = verbs_sim::nic::hangs();
+    const int fds_  = count_fds();
+    unsigned hangs_ = verbs_sim::nic::hangs();
 };
 
 } // namespace ladder_test

@@ -41,12 +41,12 @@ protected:
     ucs_status_t reg(int gpu = 0)
     {
         exports memory(gpu_, address, size);
-        ibv_mr *mr = nullptr;
+        void *handle = nullptr;
         const ucs_status_t status =
-            steps_.reg(memory, gpu, address, size, access_flags, &mr);
+            steps_.reg(memory, gpu, address, size, nic_.by, &handle);
         if (status == UCS_OK) {
             EXPECT_EQ(1u, nic_.sim.live()) << "what is refuted was undone";
-            verbs_dereg_mr(*nic_.sim.pd().verbs, mr);
+            nic_.by.dereg(handle);
         }
         EXPECT_EQ(0u, nic_.sim.live());
         return status;
@@ -54,7 +54,7 @@ protected:
 
     ladder_nic nic_{verbs_sim::connectx7()};
     fake_judge by_;
-    ladder steps_{nic_.sim.pd(), &by_};
+    ladder steps_{nic_.sim.pd(), true, &by_};
 };
 
 TEST_F(test_judge, what_he_refutes_is_stepped_over)
@@ -72,6 +72,24 @@ TEST_F(test_judge, what_he_refutes_is_stepped_over)
         EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg(1));
     }
     EXPECT_EQ(6u, by_.asked) << "what is known is not registered";
+}
+
+// Where Data Direct does not reach the GPU uct_ib registers its standard
+// mapping over it all the same, which carries nothing.
+TEST_F(test_judge, data_direct_that_does_not_reach_a_gpu_is_refuted)
+{
+    ladder_nic far(verbs_sim::gb300_far());
+    ladder steps(far.sim.pd(), true, &by_);
+    void *handle = nullptr;
+    coherent();
+
+    by_.says = {{ladder_step::standard, finding::refuted}};
+    for (int i = 0; i < 2; ++i) {
+        exports memory(gpu_, address, size);
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+                  steps.reg(memory, 0, address, size, far.by, &handle));
+    }
+    EXPECT_EQ(0u, far.sim.live());
 }
 
 TEST_F(test_judge, what_he_cannot_tell_is_taken)

@@ -20,9 +20,6 @@ public:
     ucs_status_t detect(uintptr_t address, size_t length,
                         found *out) noexcept override;
     bool place(int gpu, pci_address *out) noexcept override;
-    ucs_status_t allocate(ucs_memory_type_t type, size_t length,
-                          void **out) noexcept override;
-    ucs_status_t release(void *allocated) noexcept override;
     ucs_status_t copy(void *to, const void *from, size_t length,
                       const void *gpu) noexcept override;
 
@@ -68,7 +65,7 @@ bool cuda_copier::query(uintptr_t address, attributes *out) const
 }
 
 // Memory that belongs to no context, of pools and mapped, may not be exported.
-// From 1.16 on UCX has no other way once it has chosen to register it.
+// UCX has no other way once it has chosen to register it.
 ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address)
 {
     const size_t page = gpus.granularity();
@@ -151,41 +148,6 @@ bool cuda_copier::place(int gpu, pci_address *out) noexcept
     *out = {static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
             static_cast<uint8_t>(slot), 0};
     return domain <= UINT16_MAX;
-}
-
-ucs_status_t cuda_copier::allocate(ucs_memory_type_t type, size_t length,
-                                   void **out) noexcept
-{
-    constexpr unsigned attach_global = 1; // CU_MEM_ATTACH_GLOBAL
-    const driver &cuda               = *cuda_.load();
-    const bool managed               = (type == UCS_MEMORY_TYPE_CUDA_MANAGED);
-    CUdeviceptr address              = 0;
-
-    if (!managed && (type != UCS_MEMORY_TYPE_CUDA)) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    relaxed_capture relaxed(cuda);
-    const CUresult result =
-        managed ? cuda.mem_alloc_managed(&address, length, attach_global)
-                : cuda.mem_alloc(&address, length);
-    if (result != CUDA_SUCCESS) {
-        log_debug("ib_dmabuf: %zu bytes of GPU memory: %s", length,
-                  cuda.error(result).c_str());
-        return to_status(result);
-    }
-    *out = reinterpret_cast<void *>(address);
-    return UCS_OK;
-}
-
-ucs_status_t cuda_copier::release(void *allocated) noexcept
-{
-    const driver &cuda = *cuda_.load();
-    const auto address = reinterpret_cast<CUdeviceptr>(allocated);
-    relaxed_capture relaxed(cuda);
-    scoped_context context(cuda, address);
-
-    return to_status((context.result() == CUDA_SUCCESS) ? cuda.mem_free(address)
-                                                        : context.result());
 }
 
 ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,

@@ -40,11 +40,6 @@ public:
                                 found *out) noexcept = 0;
     // Where a GPU is among the machine's devices; false if that is not known.
     virtual bool place(int gpu, pci_address *out) noexcept = 0;
-    // Memory of that type of the calling thread's current GPU; what is not the
-    // GPU's is UCS_ERR_UNSUPPORTED.
-    virtual ucs_status_t allocate(ucs_memory_type_t type, size_t length,
-                                  void **out) noexcept     = 0;
-    virtual ucs_status_t release(void *allocated) noexcept = 0;
     // Returns when the bytes are there. Either may be the host's; `gpu` is the
     // one that is more likely the GPU's. Failures are logged.
     virtual ucs_status_t copy(void *to, const void *from, size_t length,

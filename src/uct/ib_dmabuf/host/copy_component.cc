@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "copy_component.h"
-#include "abi_1_13.h"
-#include "abi_v2.h"
 #include "cuda_module.h"
 #include "library.h"
 #include "look_up.h"
@@ -57,27 +55,16 @@ uint8_t flags_of(const memory_copier::found &found)
 copy_component *copy_component::make(const library &uct_ib, memory_copier &user,
                                      const char **why)
 {
-    auto *made    = new copy_component;
-    made->user_   = &user;
-    made->is_old_ = (abi::of(uct_ib) == &abi_1_13);
-    *why          = made->look_up(uct_ib);
+    auto *made  = new copy_component;
+    made->user_ = &user;
+    *why        = made->look_up(uct_ib);
     if (*why != nullptr) {
         delete made;
         return nullptr;
     }
     made->fill_domain();
-    if (made->is_old_) {
-        made->fill(&made->component_.old);
-        made->fill_tl(
-            *static_cast<const uct_tl<config_entry> *>(made->self_tl_),
-            &made->tl_.old);
-    } else {
-        made->fill(&made->component_.newer);
-        made->component_.newer.rkey_compare = made->rkey_compare_;
-        made->fill_tl(
-            *static_cast<const uct_tl<config_entry_1_15> *>(made->self_tl_),
-            &made->tl_.newer);
-    }
+    made->fill_component();
+    made->fill_tl(*made->self_tl_);
     return made;
 }
 
@@ -108,10 +95,8 @@ const char *copy_component::look_up(const library &uct_ib)
     if (const char *missing = look_up_attributes(uct_ib)) {
         return missing;
     }
-    return has_cuda_module(uct_ib, is_old_ ? offsetof(component_1_13, end.list)
-                                           : offsetof(component_1_16, end.list))
-               ? "need of it: it is built with CUDA"
-               : nullptr;
+    return has_cuda_module(uct_ib) ? "need of it: it is built with CUDA"
+                                   : nullptr;
 }
 
 // Where a memory domain says which types of memory it knows. What UCX says for
@@ -123,9 +108,6 @@ const char *copy_component::look_up_attributes(const library &uct_ib)
     constexpr size_t to_name          = 6 * sizeof(uint64_t);
     unsigned char attributes[4096];
 
-    if (is_old_) {
-        return nullptr;
-    }
     base_md_query_ = reinterpret_cast<decltype(base_md_query_)>(
         uct_ib.symbol("uct_md_base_md_query"));
     if ((base_md_query_ == nullptr) || (rkey_compare_ == nullptr)) {
@@ -148,57 +130,50 @@ const char *copy_component::look_up_attributes(const library &uct_ib)
     return "a memory domain's attributes as they are known";
 }
 
-template <class Component>
-void copy_component::fill(Component *component)
+void copy_component::fill_component()
 {
-    component_begin &begin = component->begin;
-    auto &end              = component->end;
+    whole_component &all = component_;
 
-    memcpy(begin.name, component_name, sizeof(component_name));
-    begin.query_md_resources = query_md_resources;
-    begin.md_open            = md_open;
-    begin.cm_open            = address_of(unsupported);
-    begin.rkey_unpack        = stub_rkey_unpack_;
-    begin.rkey_ptr           = address_of(unsupported);
-    begin.rkey_release       = address_of(nothing);
-    end.md_config.name       = "CUDA copies memory domain";
-    end.md_config.prefix     = "CUDA_COPY_";
-    end.md_config.table      = no_settings;
-    end.md_config.size       = sizeof(void *);
-    end.cm_config.name       = "";
-    end.cm_config.prefix     = "";
-    end.tl_list              = {&end.tl_list, &end.tl_list};
-    end.md_vfs_init          = address_of(nothing);
+    memcpy(all.name, component_name, sizeof(component_name));
+    all.query_md_resources = query_md_resources;
+    all.md_open            = md_open;
+    all.cm_open            = address_of(unsupported);
+    all.rkey_unpack        = stub_rkey_unpack_;
+    all.rkey_ptr           = address_of(unsupported);
+    all.rkey_release       = address_of(nothing);
+    all.rkey_compare       = rkey_compare_;
+    all.md_config.name     = "CUDA copies memory domain";
+    all.md_config.prefix   = "CUDA_COPY_";
+    all.md_config.table    = no_settings;
+    all.md_config.size     = sizeof(void *);
+    all.cm_config.name     = "";
+    all.cm_config.prefix   = "";
+    all.tl_list            = {&all.tl_list, &all.tl_list};
+    all.md_vfs_init        = address_of(nothing);
 }
 
-template <class Tl>
-void copy_component::fill_tl(const Tl &self, Tl *tl)
+void copy_component::fill_tl(const uct_tl_t &self)
 {
-    memcpy(tl->name, tl_name, sizeof(tl_name));
-    tl->query_devices = query_devices;
-    tl->iface_open    = iface_open;
-    tl->config.name   = "cuda_copy transport";
-    tl->config.prefix = "CUDA_COPY_";
-    tl->config.table  = self.config.table;
-    tl->config.size   = self.config.size;
+    memcpy(tl_.name, tl_name, sizeof(tl_name));
+    tl_.query_devices = query_devices;
+    tl_.iface_open    = iface_open;
+    tl_.config.name   = "cuda_copy transport";
+    tl_.config.prefix = "CUDA_COPY_";
+    tl_.config.table  = self.config.table;
+    tl_.config.size   = self.config.size;
     self_open_        = self.iface_open;
 }
 
 // What stands behind these differs, and is not offered.
 void copy_component::fill_domain()
 {
-    enum { op_mem_alloc = 2, op_mem_free, op_mem_query = 7 };
-    enum { op_detect = 10 }; // but in 1.14 and 1.15
+    enum { op_mem_query = 7, op_detect = 10 };
 
     for (void *&op : md_ops_) {
         op = address_of(unsupported);
     }
-    md_ops_[op_close] = address_of(nothing);
-    md_ops_[op_query] = address_of(md_query);
-    if (is_old_) { // md_query() says why not later
-        md_ops_[op_mem_alloc] = address_of(mem_alloc);
-        md_ops_[op_mem_free]  = address_of(mem_free);
-    }
+    md_ops_[op_close]     = address_of(nothing);
+    md_ops_[op_query]     = address_of(md_query);
     md_ops_[op_mem_reg]   = address_of(mem_reg);
     md_ops_[op_mem_dereg] = address_of(nothing);
     md_ops_[op_mem_query] = address_of(mem_query);
@@ -253,19 +228,6 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
 {
     const copy_component &self = of(md);
 
-    if (self.is_old_) {
-        auto *attr = static_cast<uct_md_attr_1_13 *>(attributes);
-        memset(attr, 0, sizeof(*attr));
-        attr->max_alloc        = SIZE_MAX;
-        attr->max_reg          = SIZE_MAX;
-        attr->flags            = UCT_MD_FLAG_REG | UCT_MD_FLAG_ALLOC;
-        attr->reg_mem_types    = all_types;
-        attr->detect_mem_types = gpu_types;
-        attr->alloc_mem_types  = gpu_types;
-        attr->access_mem_types = all_types;
-        memset(attr->local_cpus, 0xff, sizeof(attr->local_cpus));
-        return UCS_OK;
-    }
     struct {
         uint64_t detect, alloc, access;
     } types{gpu_types, 0, all_types};
@@ -370,24 +332,6 @@ ucs_status_t copy_component::detect(uct_md_h md, const void *address,
         *type = found.type;
     }
     return status;
-}
-
-ucs_status_t copy_component::mem_alloc(uct_md_h md, size_t *length,
-                                       void **address, ucs_memory_type_t type,
-                                       unsigned, const char *,
-                                       uct_mem_h *memh) noexcept
-{
-    const ucs_status_t status = of(md).user_->allocate(type, *length, address);
-
-    if (status == UCS_OK) {
-        *memh = *address;
-    }
-    return status;
-}
-
-ucs_status_t copy_component::mem_free(uct_md_h md, uct_mem_h memh) noexcept
-{
-    return of(md).user_->release(memh);
 }
 
 ucs_status_t copy_component::query_devices(uct_md_h md, void **devices,

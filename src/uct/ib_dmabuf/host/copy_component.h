@@ -38,10 +38,8 @@ private:
     ~copy_component() = default;
     const char *look_up(const library &uct_ib);
     const char *look_up_attributes(const library &uct_ib);
-    template <class Component>
-    void fill(Component *component);
-    template <class Tl>
-    void fill_tl(const Tl &self, Tl *tl);
+    void fill_component();
+    void fill_tl(const uct_tl_t &self);
     void fill_domain();
     ucs_status_t ask(const void *address, size_t length,
                      memory_copier::found *out, uint8_t *sys_dev);
@@ -67,10 +65,6 @@ private:
                                   uct_md_mem_attr_t *attr) noexcept;
     static ucs_status_t detect(uct_md_h md, const void *address, size_t length,
                                ucs_memory_type_t *type) noexcept;
-    static ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address,
-                                  ucs_memory_type_t type, unsigned flags,
-                                  const char *name, uct_mem_h *memh) noexcept;
-    static ucs_status_t mem_free(uct_md_h md, uct_mem_h memh) noexcept;
     static ucs_status_t query_devices(uct_md_h md, void **devices,
                                       unsigned *count) noexcept;
     static ucs_status_t iface_open(uct_md_h md, void *worker,
@@ -91,19 +85,12 @@ private:
                                   uct_rkey_t rkey, uct_completion_t *) noexcept;
 
     // The first one: of(uct_component_t *).
-    union {
-        component_1_13 old;
-        component_1_16 newer;
-    } component_{};
-    union {
-        uct_tl<config_entry> old;
-        uct_tl<config_entry_1_15> newer;
-    } tl_{};
+    whole_component component_{};
+    uct_tl_t tl_{};
     domain md_{};
     void *md_ops_[max_ops]{};
     memory_copier *user_ = nullptr;
     std::atomic<bool> begun_{false};
-    bool is_old_ = false; // 1.13
     // Of GPUs by their ordinals, one more than it is; 0: not asked yet.
     static constexpr int max_gpus = 64;
     std::atomic<uint16_t> sys_devices_[max_gpus]{};
@@ -130,7 +117,7 @@ private:
                                      uint8_t *sys_device) = nullptr;
     void *stub_rkey_unpack_                               = nullptr;
     void *rkey_compare_                                   = nullptr;
-    const void *self_tl_                                  = nullptr;
+    const uct_tl_t *self_tl_                              = nullptr;
     iface_open_function *self_open_                       = nullptr;
     // Of self's interfaces, which are all alike.
     void *self_query_  = nullptr;

@@ -2,7 +2,7 @@
 #include "cuda_module.h"
 #include "library.h"
 #include "look_up.h"
-#include "ucm.h"
+#include "transport_types.h"
 #include <cstring>
 #include <glob.h>
 #include <string>
@@ -10,7 +10,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-bool has_component(const library &uct_ib, size_t list_at)
+bool has_component(const library &uct_ib)
 {
     class look_up in(uct_ib);
     const ucs_list_link_t *head = nullptr;
@@ -22,8 +22,8 @@ bool has_component(const library &uct_ib, size_t list_at)
         return false;
     }
     while (link.next != head) {
-        const char *component =
-            reinterpret_cast<const char *>(link.next) - list_at;
+        const char *component = reinterpret_cast<const char *>(link.next) -
+                                offsetof(whole_component, list);
         if (!read_memory(link.next, &link) || !read_memory(component, &name)) {
             return false;
         }
@@ -36,9 +36,9 @@ bool has_component(const library &uct_ib, size_t list_at)
 
 } // namespace
 
-bool has_cuda_module(const library &uct_ib, size_t list_at)
+bool has_cuda_module(const library &uct_ib)
 {
-    if (has_component(uct_ib, list_at)) {
+    if (has_component(uct_ib)) {
         return true;
     }
     const std::string path = uct_ib.path();

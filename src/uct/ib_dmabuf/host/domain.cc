@@ -3,33 +3,79 @@
 #include "abi.h"
 #include "host.h"
 #include "library.h"
+#include <cstring>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-using close_function = void(uct_md_h md);
-using dereg_function = ucs_status_t(uct_md_h md,
-                                    const uct_md_mem_dereg_params_t *params);
+ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
+{
+    const decorated &self = decorated::of(md);
+    const ucs_status_t status =
+        self.original.op<md_query_function>(op_query)(md, attr);
+
+    if (status == UCS_OK) {
+        domain_attributes known{attr->flags, attr->reg_mem_types};
+        self.user->query(&known);
+        attr->flags         = known.flags;
+        attr->reg_mem_types = known.reg_mem_types;
+    }
+    return status;
+}
+
+ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
+                        const uct_md_mem_reg_params_t *params,
+                        uct_mem_h *memh) noexcept
+{
+    const decorated &self = decorated::of(md);
+    const reg_request request{address, length, params};
+    const bool has_fd =
+        (params->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
+
+    // All addresses, for paging; the caller's own dma-buf, whatever memory it
+    // is of. UCP has none: the domain does not say that it takes them.
+    if (((request.flags() & UCT_MD_MEM_GVA) != 0) ||
+        (has_fd && (params->dmabuf_fd >= 0))) {
+        return self.original.reg(request, memh);
+    }
+    return self.user->reg(address, length, memh, params);
+}
 
 ucs_status_t md_mem_dereg(uct_md_h md,
                           const uct_md_mem_dereg_params_t *params) noexcept
 {
-    decorated &self = decorated::of(md);
+    const decorated &self = decorated::of(md);
 
     if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
-        (params->memh == nullptr) ||
-        !handle_keys::are_in(params->memh, self.layout)) {
-        return self.original.op<dereg_function>(op_mem_dereg)(md, params);
+        (params->memh == nullptr) || !handle_keys::are_in(params->memh)) {
+        return self.original.op<md_mem_dereg_function>(op_mem_dereg)(md,
+                                                                     params);
     }
-
-    uct_completion_t *completion = nullptr;
+    self.user->dereg(handle_keys::of(params->memh));
     if ((params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) &&
         (params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE) &&
         (params->field_mask & UCT_MD_MEM_DEREG_FIELD_COMPLETION)) {
-        completion = params->comp;
+        invoke_completion(params->comp);
     }
-    self.user->dereg(handle_keys::of(params->memh), completion);
     return UCS_OK;
+}
+
+ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh, void *address,
+                          size_t length,
+                          const uct_md_mkey_pack_params_t *params,
+                          void *buffer) noexcept
+{
+    const decorated &self = decorated::of(md);
+
+    if ((memh == nullptr) || !handle_keys::are_in(memh)) {
+        return self.original.op<md_mkey_pack_function>(op_mkey_pack)(
+            md, memh, address, length, params, buffer);
+    }
+    const bool has_flags =
+        (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) != 0;
+    return self.user->pack(
+        {handle_keys::of(memh), address, length, has_flags ? params->flags : 0},
+        buffer);
 }
 
 void md_close(uct_md_h md) noexcept
@@ -40,7 +86,7 @@ void md_close(uct_md_h md) noexcept
     self->user.reset();
     md->ops = original.ops();
     delete self;
-    original.op<close_function>(op_close)(md);
+    original.op<md_close_function>(op_close)(md);
 }
 
 } // namespace
@@ -54,8 +100,8 @@ decorated *decorated::find(uct_md_h md)
 void put_in_place(uct_md_h md, const original_domain &original,
                   std::unique_ptr<domain> user)
 {
-    auto made = std::make_unique<decorated>(
-        decorated{{}, original, original.layout(), std::move(user)});
+    auto made =
+        std::make_unique<decorated>(decorated{{}, original, std::move(user)});
 
     // As many as there are; how many that is differs.
     for (size_t i = 0; i < max_ops; ++i) {
@@ -63,40 +109,42 @@ void put_in_place(uct_md_h md, const original_domain &original,
             break;
         }
     }
-    original.copy().generation().replace(made->ops);
-    made->ops[op_mem_dereg] = reinterpret_cast<void *>(&md_mem_dereg);
     made->ops[op_close]     = reinterpret_cast<void *>(&md_close);
+    made->ops[op_query]     = reinterpret_cast<void *>(&md_query);
+    made->ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
+    made->ops[op_mem_dereg] = reinterpret_cast<void *>(&md_mem_dereg);
+    made->ops[op_mkey_pack] = reinterpret_cast<void *>(&md_mkey_pack);
     md->ops                 = made.release()->ops.data();
 }
 
 original_domain::original_domain(const host &of, uct_md_h md, ibv_pd *pd,
-                                 bool relaxed_order)
+                                 bool tries_data_direct)
     : copy_(of), md_(md),
       ops_(md->ops), pd_{pd, &of.verbs(), look_up_mlx5(*pd->context)},
-      relaxed_order_(relaxed_order)
+      tries_data_direct_(tries_data_direct)
 {
-}
-
-const keys_layout &original_domain::layout() const
-{
-    return copy_.generation().layout;
 }
 
 ucs_status_t original_domain::query(domain_attributes *out) const
 {
-    return copy_.generation().query(*this, out);
-}
+    union {
+        uct_md_attr_v2 begin;
+        char whole[4096]; // it grows with each version
+    } attr;
 
-reg_request original_domain::request(void *address, size_t length,
-                                     reg_details details) const
-{
-    return copy_.generation().request(address, length, details);
+    memset(&attr, 0, sizeof(attr));
+    attr.begin.field_mask = ~uint64_t{0};
+    const ucs_status_t status =
+        op<md_query_function>(op_query)(md_, &attr.begin);
+    *out = {attr.begin.flags, attr.begin.reg_mem_types};
+    return status;
 }
 
 ucs_status_t original_domain::reg(const reg_request &request,
                                   uct_mem_h *memh) const
 {
-    return copy_.generation().reg(*this, request, memh);
+    return op<md_mem_reg_function>(op_mem_reg)(
+        md_, request.address, request.length, request.details, memh);
 }
 
 ucs_status_t original_domain::dereg(uct_mem_h memh) const
@@ -105,12 +153,7 @@ ucs_status_t original_domain::dereg(uct_mem_h memh) const
 
     params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
     params.memh       = memh;
-    return op<dereg_function>(op_mem_dereg)(md_, &params);
-}
-
-bool original_domain::keeps_handles() const
-{
-    return copy_.generation().keeps_handles();
+    return op<md_mem_dereg_function>(op_mem_dereg)(md_, &params);
 }
 
 // ucs_rcache takes it for a release, and works it off before it looks anything
@@ -126,20 +169,14 @@ void original_domain::let_go(uintptr_t address, size_t length) const
     copy_.ucm().event_leave();
 }
 
-bool original_domain::registers_dmabuf() const
-{
-    return copy_.generation().registers_dmabuf();
-}
-
 ucs_status_t original_domain::pack(const pack_request &request, uct_mem_h memh,
                                    void *buffer) const
 {
-    return copy_.generation().pack(*this, request, memh, buffer);
-}
+    const uct_md_mkey_pack_params_t params{UCT_MD_MKEY_PACK_FIELD_FLAGS,
+                                           request.flags};
 
-bool original_domain::is_one_operation(const reg_request &request) const
-{
-    return copy_.generation().is_one_operation(request);
+    return op<md_mkey_pack_function>(op_mkey_pack)(
+        md_, memh, request.address, request.length, &params, buffer);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -15,13 +15,10 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Before 1.15; what is used of it is the same in all.
-using transport = uct_tl<config_entry>;
-
 // One whose iface_open is ours now. UCX unloads none.
 struct watched_transport {
     const uct_component_t *component;
-    const transport *tl;
+    const uct_tl_t *tl;
     iface_open_function *open; // its own
 };
 
@@ -120,7 +117,7 @@ ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
 }
 
 // Memory only.
-void replace_open(const uct_component_t *component, transport *tl)
+void replace_open(const uct_component_t *component, uct_tl_t *tl)
 {
     const std::lock_guard<std::mutex> guard(mutex);
 
@@ -141,14 +138,15 @@ void host::watch_failures() const
 {
     keep_from_forks<mutex>();
     const auto *const head = reinterpret_cast<const ucs_list_link_t *>(
-        reinterpret_cast<char *>(component_) + abi_->transports.list);
+        reinterpret_cast<char *>(component_) +
+        offsetof(whole_component, tl_list));
     ucs_list_link_t link{};
     size_t count = 0;
 
     for (bool more = read_memory(head, &link);
          more && (link.next != head) && (count < transports.size()); ++count) {
-        auto *const tl = reinterpret_cast<transport *>(
-            reinterpret_cast<char *>(link.next) - abi_->transports.link);
+        auto *const tl = reinterpret_cast<uct_tl_t *>(
+            reinterpret_cast<char *>(link.next) - offsetof(uct_tl_t, list));
         iface_open_function *its_own = nullptr;
 
         more = read_memory(link.next, &link) &&

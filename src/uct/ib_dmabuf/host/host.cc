@@ -20,23 +20,15 @@ host::look_up(library &&uct_ib, uct_component_t *component, const char **why)
 // Null, or what is missing or not as we know it.
 const char *host::find_all()
 {
-    class look_up in(uct_ib_);
     const char *missing = nullptr;
 
-    in.find("ucs_arch_get_cpu_vendor", &cpu_vendor_);
-    in.find("ucs_arch_get_cpu_model", &cpu_model_);
-    if (((missing = in.missing()) != nullptr) ||
-        ((missing = look_up_ucs(uct_ib_, &ucs_)) != nullptr) ||
+    if (((missing = look_up_ucs(uct_ib_, &ucs_)) != nullptr) ||
         ((missing = parser_.find(uct_ib_)) != nullptr) ||
         ((missing = look_up_ucm(uct_ib_, parser_, &ucm_)) != nullptr) ||
         ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
     tries_exports_ = uct_ib_.symbol("uct_md_mem_query_v2") != nullptr;
-    abi_           = abi::of(uct_ib_);
-    if (abi_ == nullptr) {
-        return "a version from 1.13 on that is known";
-    }
     uct_component_t begin;
     if (!read_memory(component_, &begin) ||
         (strncmp(begin.name, "ib", sizeof(begin.name)) != 0)) {
@@ -76,7 +68,7 @@ const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const
         !is_of_this_copy(begin.ops)) {
         return "operations of uct_ib's";
     }
-    if (!read_memory(at + abi_->pd_offset, pd) ||
+    if (!read_memory(at + pd_offset, pd) ||
         !read_memory(&(*pd)->context, &context) ||
         !read_memory(&context->device, &device) ||
         !read_memory(device->name, &device_name)) {
@@ -87,29 +79,20 @@ const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const
                : "the protection domain of its device";
 }
 
-// As uct_ib decides it (uct_ib_md_parse_relaxed_order). Where its own field is
-// depends on the libibverbs that it was built with; the setting's place does
-// not.
-bool host::has_relaxed_order(const void *config) const
+// Where the device has it uct_ib tries each dma-buf with Data Direct first
+// (uct_ib_mlx5dv_check_direct_nic), from the version on that has this setting.
+bool host::tries_data_direct(const void *config) const
 {
-    enum { off, on, try_it, automatic };
-    constexpr int amd = 2, fujitsu_arm = 5; // ucs_cpu_vendor_t
     config_parser::ucx_setting setting;
     int wanted;
 
     if ((config == nullptr) ||
-        !parser_.find_setting("IB memory domain", "PCI_RELAXED_ORDERING",
-                              &setting)) {
+        !parser_.find_setting("IB memory domain", "DIRECT_NIC", &setting)) {
         return false;
     }
     memcpy(&wanted, static_cast<const char *>(config) + setting.offset,
            sizeof(wanted));
-    if ((wanted == off) || (wanted == on)) {
-        return wanted == on;
-    }
-    // UCX knows no other models of AMD's by name than those that prefer it.
-    const int vendor = cpu_vendor_();
-    return (vendor == fujitsu_arm) || ((vendor == amd) && (cpu_model_() != 0));
+    return wanted != 0;
 }
 
 void host::decorate(uct_md_h md, const char *name, const void *config) const
@@ -122,7 +105,7 @@ void host::decorate(uct_md_h md, const char *name, const void *config) const
                  path(), why);
         return;
     }
-    const original_domain original(*this, md, pd, has_relaxed_order(config));
+    const original_domain original(*this, md, pd, tries_data_direct(config));
     if (std::unique_ptr<domain> user = make_(original)) {
         put_in_place(md, original, std::move(user));
         watch_failures();
@@ -162,10 +145,10 @@ void host::change_defaults() const noexcept
     // UCP asks for the whole allocation around each buffer of CUDA memory, as a
     // cache above it would hit more often then. The plug-in's does that by
     // itself, and does better: pools larger than UCX_IB_DMABUF_CHUNK_SIZE in
-    // pieces, and host copies, where there must be some, of the message only.
+    // pieces.
     change_default("UCP context", "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm");
-    // From 1.14 on cuda_copy takes stream-ordered memory for managed memory,
-    // which nobody registers. From 1.22 on it tries each export before UCP
+    // cuda_copy takes stream-ordered memory for managed memory, which nobody
+    // registers. From 1.22 on it tries each export before UCP
     // chooses, so that what the driver refuses is staged as before; until then
     // a message would fail.
     if (tries_exports_) {

@@ -23,13 +23,12 @@ namespace ucx_ib_dmabuf {
 class host {
 public:
     // Looks all up in a library that defines uct_ib_component, and checks that
-    // it is what we think; changes nothing. Null, and why, if it is not.
-    // `component` is the one in use.
+    // it is what we think; changes nothing. Null, and what it has not, if it is
+    // not. `component` is the one in use.
     static std::unique_ptr<host>
     look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
     const char *path() const { return uct_ib_.path(); }
-    const abi &generation() const { return *abi_; }
     const ucs_functions &ucs() const { return ucs_; }
     const ucm_functions &ucm() const { return ucm_; }
     const verbs_functions &verbs() const { return verbs_; }
@@ -64,7 +63,7 @@ private:
     const char *find_all();
     const char *check(uct_md_h md, const char *name, ibv_pd **pd) const;
     bool is_of_this_copy(const void *address) const;
-    bool has_relaxed_order(const void *config) const;
+    bool tries_data_direct(const void *config) const;
     void decorate(uct_md_h md, const char *name, const void *config) const;
     // failures.cc: the domain hears of endpoints that fail, of the interfaces
     // that are opened from now on.
@@ -74,14 +73,11 @@ private:
 
     library uct_ib_;
     uct_component_t *const component_;
-    const abi *abi_ = nullptr;
     ucs_functions ucs_{};
     ucm_functions ucm_{};
     verbs_functions verbs_{};
     config_parser parser_;
-    int (*cpu_vendor_)() = nullptr;
-    int (*cpu_model_)()  = nullptr;
-    bool tries_exports_  = false; // of memory that it is to register: 1.22
+    bool tries_exports_ = false; // of memory that it is to register: 1.22
 
     md_open_function md_open_ = nullptr; // uct_ib's
     make_domain make_         = nullptr;

@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_host.la
 libib_dmabuf_host_la_SOURCES = \
-    src/uct/ib_dmabuf/host/abi.cc \
     src/uct/ib_dmabuf/host/abi.h \
-    src/uct/ib_dmabuf/host/abi_1_13.cc \
-    src/uct/ib_dmabuf/host/abi_1_13.h \
-    src/uct/ib_dmabuf/host/abi_1_14.cc \
-    src/uct/ib_dmabuf/host/abi_1_16.cc \
-    src/uct/ib_dmabuf/host/abi_v2.cc \
-    src/uct/ib_dmabuf/host/abi_v2.h \
-    src/uct/ib_dmabuf/host/caller.cc \
-    src/uct/ib_dmabuf/host/caller.h \
     src/uct/ib_dmabuf/host/copier.h \
     src/uct/ib_dmabuf/host/copy_component.cc \
     src/uct/ib_dmabuf/host/copy_component.h \

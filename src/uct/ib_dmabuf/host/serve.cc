@@ -146,6 +146,16 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
                 "settings and its counters count");
         return;
     }
+    if (is_too_old(uct_ib)) {
+        const std::string version = version_of(uct_ib);
+        decline(path,
+                "which is " +
+                    (version.empty() ? "older than 1.16" : "UCX " + version),
+                (std::string(newer_ucx) +
+                 ". It sends GPU memory as it does without the plug-in")
+                    .c_str());
+        return;
+    }
     auto found = host::look_up(std::move(uct_ib), copy.component, &missing);
 
     if (missing != nullptr) {
@@ -165,9 +175,9 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     if (!add(copy, made, wanted, with.make)) {
         return;
     }
-    log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (as of %s)",
-              made->path(), made->generation().since);
     const std::string version = version_of(library(path.c_str()));
+    log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (%s)", made->path(),
+              version.c_str());
     if (is_newer_than_known(version)) {
         log_info("ib_dmabuf: the UCX of %s is %s, newer than %s, the newest "
                  "that this plug-in knows. All that it uses is there",

@@ -57,8 +57,7 @@ const char *config_parser::find(const library &ucx)
             in.find(functions[kind][part], &kinds_[kind][part]);
         }
     }
-    doc_nop_  = ucx.symbol("ucs_config_doc_nop");
-    by_entry_ = ucx.symbol("ucs_config_sscanf_uint_enum") != nullptr;
+    doc_nop_ = ucx.symbol("ucs_config_doc_nop");
     if (in.missing() != nullptr) {
         return in.missing();
     }
@@ -102,14 +101,7 @@ void config_parser::show() noexcept
 
 ucs_status_t config_parser::read(void *out) noexcept
 {
-    using by_fields =
-        ucs_status_t(void *, const void **, const char *, const char *, int);
-    using by_entry = ucs_status_t(void *, table_entry *, const char *, int);
-
-    return by_entry_ ? reinterpret_cast<by_entry *>(fill_opts_)(out, &entry_,
-                                                                variables, 0)
-                     : reinterpret_cast<by_fields *>(fill_opts_)(
-                           out, fields_, variables, entry_.prefix, 0);
+    return fill_opts_(out, &entry_, variables, 0);
 }
 
 bool config_parser::find_in(const void **table, const char *name,

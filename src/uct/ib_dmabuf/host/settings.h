@@ -84,18 +84,18 @@ private:
         const void **table;
         size_t size;
         ucs_list_link_t list;
-        uint8_t flags; // from 1.15
+        uint8_t flags;
     };
 
     bool find_in(const void **table, const char *name, ucx_setting *out) const;
 
     void *list_;
-    void *fill_opts_;
+    ucs_status_t (*fill_opts_)(void *out, table_entry *, const char *env,
+                               int ignore_errors);
     void *read_table_; // the reader of a table in a table
     void
         *kinds_[kinds][5]; // by setting_kind: read, write, clone, release, help
     void *doc_nop_;        // from 1.17
-    bool by_entry_;        // from 1.15
     table_entry entry_{};
     const void *fields_[max_field_words * (max_settings + 1)]{};
 };

@@ -24,8 +24,7 @@ enum : uint64_t {
 };
 
 enum : uint64_t {
-    UCT_MD_FLAG_ALLOC = 1u << 0,
-    UCT_MD_FLAG_REG   = 1u << 1,
+    UCT_MD_FLAG_REG = 1u << 1,
 };
 
 enum : uint64_t {
@@ -33,8 +32,8 @@ enum : uint64_t {
     UCT_MD_MEM_ATTR_FIELD_SYS_DEV       = 1u << 1,
     UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS  = 1u << 2,
     UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH  = 1u << 3,
-    UCT_MD_MEM_ATTR_FIELD_DMABUF_FD     = 1u << 4, // from 1.14
-    UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET = 1u << 5, // from 1.14
+    UCT_MD_MEM_ATTR_FIELD_DMABUF_FD     = 1u << 4,
+    UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET = 1u << 5,
     UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS     = 1u << 6, // from 1.22
 };
 
@@ -147,13 +146,6 @@ struct config_entry {
     const void *table;
     size_t size;
     ucs_list_link_t list;
-};
-struct config_entry_1_15 {
-    const char *name;
-    const char *prefix;
-    const void *table;
-    size_t size;
-    ucs_list_link_t list;
     uint8_t flags;
 };
 
@@ -163,13 +155,11 @@ using iface_open_function    = ucs_status_t(uct_md_h md, void *worker,
 using query_devices_function = ucs_status_t(uct_md_h md, void **devices,
                                             unsigned *count);
 
-// uct_tl_t
-template <class Entry>
-struct uct_tl {
+struct uct_tl_t {
     char name[16]; // 10 in use
     query_devices_function *query_devices;
     iface_open_function *iface_open;
-    Entry config;
+    config_entry config;
     ucs_list_link_t list;
 };
 
@@ -177,9 +167,8 @@ using query_md_resources_function = ucs_status_t(uct_component_t *component,
                                                  void **resources,
                                                  unsigned *count);
 
-// uct_component_t. Before 1.16 it has no rkey_compare, and its entries no flags
-// before 1.15.
-struct component_begin {
+// uct_component_t
+struct whole_component {
     char name[16];
     query_md_resources_function *query_md_resources;
     decltype(uct_component_t::md_open) md_open;
@@ -187,44 +176,14 @@ struct component_begin {
     void *rkey_unpack;
     void *rkey_ptr;
     void *rkey_release;
-};
-template <class Entry>
-struct component_end {
-    Entry md_config;
-    Entry cm_config;
+    void *rkey_compare;
+    config_entry md_config;
+    config_entry cm_config;
     ucs_list_link_t tl_list;
     ucs_list_link_t list;
     uint64_t flags;
     void *md_vfs_init;
 };
-struct component_1_13 {
-    component_begin begin;
-    component_end<config_entry> end;
-};
-struct component_1_15 {
-    component_begin begin;
-    component_end<config_entry_1_15> end;
-};
-struct component_1_16 {
-    component_begin begin;
-    void *rkey_compare;
-    component_end<config_entry_1_15> end;
-};
-
-// Where a component has the list of its transports, and these their links.
-struct transports_layout {
-    size_t list;
-    size_t link;
-};
-constexpr transports_layout transports_1_13{
-    offsetof(component_1_13, end.tl_list),
-    offsetof(uct_tl<config_entry>, list)};
-constexpr transports_layout transports_1_15{
-    offsetof(component_1_15, end.tl_list),
-    offsetof(uct_tl<config_entry_1_15>, list)};
-constexpr transports_layout transports_1_16{
-    offsetof(component_1_16, end.tl_list),
-    offsetof(uct_tl<config_entry_1_15>, list)};
 
 } // namespace ucx_ib_dmabuf
 

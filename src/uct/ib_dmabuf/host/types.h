@@ -2,6 +2,7 @@
 #ifndef UCX_IB_DMABUF_HOST_TYPES_H_
 #define UCX_IB_DMABUF_HOST_TYPES_H_
 
+#include <cstddef>
 #include <cstdint>
 
 // What is the same in every UCX, under UCX's own names. In our namespace, so
@@ -44,7 +45,7 @@ enum : uint64_t {
     UCT_MD_MEM_ACCESS_REMOTE_ATOMIC = 1u << 7,
     UCT_MD_MEM_ACCESS_LOCAL_READ    = 1u << 8,
     UCT_MD_MEM_ACCESS_LOCAL_WRITE   = 1u << 9,
-    UCT_MD_MEM_SYMMETRIC_RKEY       = 1u << 10, // from 1.16
+    UCT_MD_MEM_SYMMETRIC_RKEY       = 1u << 10,
     UCT_MD_MEM_GVA                  = 1u << 11, // from 1.18
     UCT_MD_MEM_ACCESS_RMA =
         UCT_MD_MEM_ACCESS_REMOTE_PUT | UCT_MD_MEM_ACCESS_REMOTE_GET |
@@ -53,7 +54,7 @@ enum : uint64_t {
 
 // Of a memory domain.
 enum : uint64_t {
-    UCT_MD_FLAG_REG_DMABUF = 1u << 10, // from 1.14
+    UCT_MD_FLAG_REG_DMABUF = 1u << 10,
 };
 
 enum : uint64_t {
@@ -67,7 +68,6 @@ enum : uint64_t {
 enum : unsigned {
     UCT_MD_MEM_DEREG_FLAG_INVALIDATE = 1u << 0,
 
-    // One flag, without the ending, before 1.15.
     UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA = 1u << 0,
     UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO = 1u << 1,
 };
@@ -87,6 +87,21 @@ inline void invoke_completion(uct_completion_t *completion)
         completion->func(completion);
     }
 }
+
+enum : uint64_t {
+    UCT_MD_MEM_REG_FIELD_FLAGS         = 1u << 0,
+    UCT_MD_MEM_REG_FIELD_DMABUF_FD     = 1u << 1,
+    UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET = 1u << 2,
+    UCT_MD_MEM_REG_FIELD_MEM_TYPE      = 1u << 3, // from 1.22
+};
+
+struct uct_md_mem_reg_params_t {
+    uint64_t field_mask;
+    uint64_t flags;
+    int dmabuf_fd;
+    size_t dmabuf_offset;
+    ucs_memory_type_t mem_type; // from 1.22, which others ignore
+};
 
 struct uct_md_mem_dereg_params_t {
     uint64_t field_mask;

@@ -10,7 +10,7 @@
 // Atomic operations that UCP does by itself, "in software": unless the NIC has
 // all of add, and, or, xor, swap and cswap, which only mlx5's have, UCP sends
 // them as messages, and the receiver's CPU does them where the memory is
-// (ucp/rma/amo_sw.c, the same from 1.13 on), whatever memory that is.
+// (ucp/rma/amo_sw.c, the same in all versions), whatever memory that is.
 namespace ucx_ib_dmabuf {
 
 // As uct_atomic_op_t.

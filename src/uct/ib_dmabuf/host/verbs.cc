@@ -63,7 +63,6 @@ bool connection_functions::complete() const
 
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out)
 {
-    find_bound(uct_ib, "ibv_reg_dmabuf_mr", &out->reg_dmabuf);
     find_connection(uct_ib, &out->connection);
     const char *missing = find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova);
     return (missing != nullptr)
@@ -80,7 +79,6 @@ mlx5_functions look_up_mlx5(const ibv_context &context)
     find(driver, "mlx5dv_is_supported", &found.is_supported);
     find(driver, "mlx5dv_get_data_direct_sysfs_path",
          &found.get_data_direct_sysfs_path);
-    find(driver, "mlx5dv_reg_dmabuf_mr", &found.reg_dmabuf);
     return found;
 }
 

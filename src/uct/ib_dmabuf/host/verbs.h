@@ -30,9 +30,6 @@ struct connection_functions {
 // Those of the libibverbs that a copy of uct_ib uses: another one knows nothing
 // of its devices. (libibverbs has macros of these names.)
 struct verbs_functions {
-    // Since rdma-core 34; may be null.
-    ibv_mr *(*reg_dmabuf)(ibv_pd *pd, uint64_t offset, size_t length,
-                          uint64_t iova, int fd, int access);
     ibv_mr *(*reg_iova)(ibv_pd *pd, void *address, size_t length, uint64_t iova,
                         int access);
     int (*dereg)(ibv_mr *mr);
@@ -40,13 +37,11 @@ struct verbs_functions {
 };
 
 // Those of the libmlx5 that drives a device. Null is what it has not: any other
-// driver none, the last two are since rdma-core 54.
+// driver none, the second one is since rdma-core 54.
 struct mlx5_functions {
     bool (*is_supported)(ibv_device *device);
     int (*get_data_direct_sysfs_path)(ibv_context *context, char *path,
                                       size_t size);
-    ibv_mr *(*reg_dmabuf)(ibv_pd *pd, uint64_t offset, size_t length,
-                          uint64_t iova, int fd, int access, int mlx5_access);
 };
 
 // A protection domain, and what to call for it.

@@ -38,4 +38,14 @@ bool is_newer_than_known(const std::string &version)
     return number(version.c_str()) > number(newest_known);
 }
 
+// uct_ib_iface_resolve_remote_flid() came to both branches when mkey_pack had
+// got its range (uct_rkey_compare() months before); uct_rkey_unpack_v2() is of
+// UCT's interface, should the first one go.
+bool is_too_old(const library &uct_ib)
+{
+    return (uct_ib.symbol("ucs_log_dispatch") != nullptr) &&
+           (uct_ib.symbol("uct_ib_iface_resolve_remote_flid") == nullptr) &&
+           (uct_ib.symbol("uct_rkey_unpack_v2") == nullptr);
+}
+
 } // namespace ucx_ib_dmabuf

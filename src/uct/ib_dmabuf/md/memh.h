@@ -4,7 +4,6 @@
 
 #include "../cache/cache.h"
 #include "../host/keys.h"
-#include "staging.h"
 #include <atomic>
 #include <memory>
 
@@ -22,21 +21,14 @@ public:
 
     uct_mem_h to_uct() { return static_cast<handle_keys *>(this); }
 
-    // What was asked for, and the cache's region around it; null if staged.
+    // What was asked for, and the cache's region around it.
     uintptr_t address  = 0;
     size_t length      = 0;
     const region *used = nullptr;
-    std::unique_ptr<staging_buffer> staged;
 
     // Of that range alone, once a remote key was packed that may be
     // invalidated while others use the region.
     std::atomic<registration *> own{nullptr};
-    // The region's own remote key was packed, too.
-    std::atomic<bool> shares_key{false};
-
-    // In the list of those that wait for the region's keys to become invalid.
-    uct_completion_t *invalidated;
-    memh *next;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -2,7 +2,6 @@
 #include "memory_domain.h"
 #include "../host/log.h"
 #include "../report.h"
-#include "../verbs/dmabuf_mr.h"
 #include <algorithm>
 #include <new>
 
@@ -52,16 +51,6 @@ fallback_cause cause_of(ucs_status_t failure)
     }
 }
 
-// Why there is no copy in a registration's place, and what helps.
-constexpr char when_kept[] =
-    "UCX has chosen its protocol, and keeps what it registers. What fails from "
-    "the beginning it stages by itself, if the GPU is in use before UCX is "
-    "initialised (cudaFree(0) before MPI_Init()); with UCX_IB_DMABUF_ENABLE=n "
-    "it stages everything";
-constexpr char when_lasting[] =
-    "UCX registers it for longer than an operation, as it does with "
-    "UCX_PROTO_ENABLE=y and UCX_RNDV_FRAG_MEM_TYPE=cuda, and for ucp_mem_map()";
-
 } // namespace
 
 void memory_domain::query(domain_attributes *attributes) noexcept
@@ -73,27 +62,17 @@ void memory_domain::query(domain_attributes *attributes) noexcept
     attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
 }
 
-// uct_ib's registration of what is not the GPU's. Idle host copies give way to
-// it: without the plug-in there would be none.
+// uct_ib's registration of what is not the GPU's.
 ucs_status_t memory_domain::reg_host(const reg_request &request,
                                      uct_mem_h *handle)
 {
     log_trace("ib_dmabuf: %s: %zu bytes at %p are no device memory: passed on",
               device_.name(), request.length, request.address);
-    if (staging_pool::any_idle()) {
-        reg_request quietly = request;
-        quietly.flags |= UCT_MD_MEM_FLAG_HIDE_ERRORS;
-        quietly.params = nullptr;
-        if (original_.reg(quietly, handle) == UCS_OK) {
-            return UCS_OK;
-        }
-        staging_pool::drop_all_idle();
-    }
     return original_.reg(request, handle);
 }
 
 // A device registration failed, and was reported. UCP has another way if it
-// asked to hide errors; else the message would fail.
+// asked to hide errors; else the message fails.
 ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
                                           ucs_status_t failure,
                                           uct_mem_h *handle)
@@ -112,32 +91,23 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
         count(fallback_way::peer_memory);
         return original_.reg(request, handle);
     }
-    if (request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) {
+    if ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
                   device_.name(), request.length, request.address, why);
         count(fallback_way::ucp);
         return failure;
     }
-    if (!original_.is_one_operation(request)) {
-        warn_once(
-            "lasting",
-            format("%s: %zu bytes of GPU memory at %p cannot be registered "
-                   "(%s), and cannot be staged: what needs it fails. %s",
-                   device_.name(), request.length, request.address, why,
-                   users_keep_ ? when_kept : when_lasting));
-        count(fallback_way::error);
-        return failure;
-    }
-
-    memh *staged = device_.stage(start_of(request), request.length);
-    count((staged == nullptr) ? fallback_way::error : fallback_way::staged);
-    if (staged == nullptr) {
-        return failure;
-    }
-    log_debug("ib_dmabuf: %s: staging %zu bytes at %p: %s", device_.name(),
-              request.length, request.address, why);
-    *handle = staged->to_uct();
-    return UCS_OK;
+    warn_once(
+        "lasting",
+        format("%s: %zu bytes of GPU memory at %p cannot be registered (%s), "
+               "and cannot be staged: what needs it fails. UCX has chosen its "
+               "protocol, and keeps what it registers. What fails from the "
+               "beginning it stages by itself, if the GPU is in use before UCX "
+               "is initialised (cudaFree(0) before MPI_Init()); with "
+               "UCX_IB_DMABUF_ENABLE=n it stages everything",
+               device_.name(), request.length, request.address, why));
+    count(fallback_way::error);
+    return failure;
 }
 
 // A handle for the cache's region, which has been acquired.
@@ -151,7 +121,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
         return UCS_ERR_NO_MEMORY;
     }
     *handle = created->to_uct();
-    if (users_keep_ && cache_.needs_each_use()) {
+    if (cache_.needs_each_use()) {
         original_.let_go(address, length);
     }
     return UCS_OK;
@@ -164,8 +134,8 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
 {
     const uintptr_t start = start_of(request);
     const size_t exact    = without_rounding(request);
-    const bool needed     = users_keep_ && !peer_memory_ &&
-                        ((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
+    const bool needed =
+        !peer_memory_ && ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
     const region *used = nullptr;
     ucs_status_t status =
         cache_.get(id_, start, exact, &used,
@@ -192,7 +162,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     case UCS_ERR_NO_ELEM:
         return reg_host(request, handle);
     case UCS_ERR_INVALID_PARAM:
-        log_message((request.flags & UCT_MD_MEM_FLAG_HIDE_ERRORS)
+        log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
                         ? log_level::debug
                         : log_level::error,
                     "ib_dmabuf: the %zu bytes at %p begin in an allocation of "
@@ -214,7 +184,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
 ucs_status_t memory_domain::reg_new(void *address, size_t length,
                                     uct_mem_h *handle, reg_details details)
 {
-    const reg_request request = original_.request(address, length, details);
+    const reg_request request{address, length, details};
 
     if (shared_.gpu().may_be_device(start_of(request), request.length)) {
         const auto status = reg_device(request, handle);
@@ -257,13 +227,9 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
                              bool peer_memory)
     : original_(original), shared_(shared), cache_(shared.registrations()),
       events_need_refresh_(shared.gpu().events_need_refresh()),
-      device_(original.pd(), original.layout(), original.relaxed_order(),
-              shared.gpu(), original_.registers_dmabuf() ? &original_ : nullptr,
-              shared.proven_paths()),
-      peer_memory_(peer_memory), users_keep_(original_.keeps_handles()),
-      // Where a copy can take a registration's place that is as good.
-      offers_gpu_(!users_keep_ ||
-                  shared.nic_trials().takes_memory(shared.gpu(), device_,
+      device_(original_, shared.gpu(), shared.proven_paths()),
+      peer_memory_(peer_memory),
+      offers_gpu_(shared.nic_trials().takes_memory(shared.gpu(), device_,
                                                    device_.name(),
                                                    device_.changes()) ||
                   (peer_memory && !device_.has_refuted())),
@@ -271,32 +237,10 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
 {
 }
 
-namespace {
-
-bool can_register_dmabuf(const original_domain &original,
-                         const domain_attributes &attributes, text *why)
-{
-    if (!original.registers_dmabuf()) {
-        return verbs_can_register_dmabuf(original.pd(), why);
-    }
-    if ((attributes.flags & UCT_MD_FLAG_REG_DMABUF) != 0) {
-        return true;
-    }
-    *why =
-        format("%s registers no dma-bufs, as UCX says: it must be built with "
-               "an rdma-core that has ibv_reg_dmabuf_mr, and the device's "
-               "driver needs Linux 5.12 or later and must support them",
-               original.name());
-    return false;
-}
-
-} // namespace
-
 std::unique_ptr<domain> decorate(const original_domain &original)
 {
     plugin *shared = plugin::get();
     domain_attributes attributes;
-    text why;
 
     if (shared == nullptr) {
         return nullptr;
@@ -304,11 +248,15 @@ std::unique_ptr<domain> decorate(const original_domain &original)
     if (original.query(&attributes) != UCS_OK) {
         return nullptr;
     }
-    if (!can_register_dmabuf(original, attributes, &why)) {
-        warn_once(format("no dma-bufs: %s", why.c_str()),
-                  format("%s. Messages in GPU memory that use it are staged "
-                         "through host memory",
-                         why.c_str()));
+    if ((attributes.flags & UCT_MD_FLAG_REG_DMABUF) == 0) {
+        warn_once(
+            format("no dma-bufs: %s", original.name()),
+            format("%s registers no dma-bufs, as UCX says: it must be built "
+                   "with an rdma-core that has ibv_reg_dmabuf_mr, and the "
+                   "device's driver needs Linux 5.12 or later and must support "
+                   "them. Messages in GPU memory that use it are staged "
+                   "through host memory",
+                   original.name()));
         return nullptr;
     }
     const bool peer_memory =

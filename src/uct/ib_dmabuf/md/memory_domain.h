@@ -20,8 +20,7 @@ public:
     void query(domain_attributes *attributes) noexcept override;
     ucs_status_t reg(void *address, size_t length, uct_mem_h *handle,
                      reg_details details) noexcept override;
-    void dereg(handle_keys *handle,
-               uct_completion_t *completion) noexcept override;
+    void dereg(handle_keys *handle) noexcept override;
     ucs_status_t pack(const pack_request &request,
                       void *buffer) noexcept override;
     void failed(ucs_status_t status) noexcept override;
@@ -37,9 +36,7 @@ private:
                             uct_mem_h *handle);
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
-    uint32_t key_of_its_own(memh *handle);
-    ucs_status_t pack_by_uct_ib(memh *handle, const pack_request &request,
-                                void *buffer);
+    bool has_own_registration(memh *handle);
 
     const original_domain original_;
     plugin &shared_;
@@ -47,7 +44,6 @@ private:
     const std::atomic<bool> &events_need_refresh_; // the GPU's
     nic device_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
-    const bool users_keep_;  // original_'s, which a hit would call for
     const bool offers_gpu_;  // UCX is told to register GPU memory here
     // The last one: nothing would detach it, if one threw after it.
     const cache::nic_id id_;

@@ -8,7 +8,6 @@
 #include "../prove/proofs.h"
 #include "../verbs/ladder.h"
 #include "memh.h"
-#include "staging_pool.h"
 #include <bit>
 #include <mutex>
 #include <sys/types.h>
@@ -19,27 +18,23 @@ namespace ucx_ib_dmabuf {
 
 class loopback;
 
-// A dma-buf that is registered: by us, or, where that is to be used, by uct_ib.
+// A dma-buf that uct_ib has registered.
 struct registration {
-    ibv_mr *mr;
     uct_mem_h original;
     uint32_t lkey, rkey;
-    pid_t process;               // that made it
-    ladder_step step;            // that took it
-    pair_row *pair;              // where it is counted
-    size_t length;               // in bytes
-    memh *invalidated = nullptr; // to tell at its end. Under the NICs' lock
+    pid_t process;    // that made it
+    ladder_step step; // that took it
+    pair_row *pair;   // where it is counted
+    size_t length;    // in bytes
 };
 
-// Registers dma-bufs in the protection domain of one of uct_ib's memory
-// domains, for handles of its layout.
+// Registers dma-bufs in one of uct_ib's memory domains, by its own mem_reg.
 class nic final : public registrar, path_judge {
 public:
-    // `by_uct_ib`: what registers in our place; null: nobody. `proven`: where
-    // it is known which GPU's memory the device reaches; null: that is trusted.
-    nic(const protection_domain &pd, const keys_layout &layout,
-        bool relaxed_order, gpu_vendor &gpu,
-        const original_domain *by_uct_ib = nullptr, proofs *proven = nullptr);
+    // `proven`: where it is known which GPU's memory the device reaches; null:
+    // that is trusted.
+    nic(const original_domain &uct_ib, gpu_vendor &gpu,
+        proofs *proven = nullptr);
 
     // Whether memory of any GPU is known not to be carried.
     bool has_refuted() const;
@@ -47,19 +42,16 @@ public:
     uint64_t changes() const;
 
     // The device's, for messages.
-    const char *name() const { return pd_.device_name(); }
+    const char *name() const { return uct_ib_.name(); }
 
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                      size_t length, void **handle) override;
     void dereg(void *handle) override;
     void count_end(int gpu, ending why) noexcept override;
-    bool users_keep() const override
-    {
-        return by_uct_ib_ != nullptr && by_uct_ib_->keeps_handles();
-    }
+    bool users_keep() const override { return true; } // UCP does
     void let_go(uintptr_t address, size_t length) override
     {
-        by_uct_ib_->let_go(address, length);
+        uct_ib_.let_go(address, length);
     }
 
     // A handle for one user of the cache's region, to be destroyed; null
@@ -80,15 +72,6 @@ public:
         return find(handle.used->handle);
     }
 
-    // A handle for one operation on a host copy; null if that fails.
-    memh *stage(uintptr_t address, size_t length);
-    // The operation is over. Destroys the handle.
-    void unstage(memh *handle);
-
-    // `completion` is told when the keys of the handle's region have become
-    // invalid; the handle is destroyed then.
-    void notify_invalidated(memh *handle, uct_completion_t *completion);
-
 private:
     // What the cache's handle is, so that a hit finds the keys with the region:
     // one more thing to fetch from memory would cost a third of it where there
@@ -97,27 +80,17 @@ private:
         uint32_t lkey, rkey;
     };
 
-    ucs_status_t reg_by_us(dmabuf_source &memory, int gpu, uintptr_t address,
-                           size_t length, registration *made);
-    ucs_status_t reg_by_uct_ib(dmabuf_source &memory, int gpu,
-                               uintptr_t address, size_t length,
-                               registration *made);
     proofs::path path_of(ladder_step step, int gpu) const;
     bool is_refuted(ladder_step step, int gpu) noexcept override;
     finding judge(ladder_step step, int gpu,
                   dmabuf_registration &by) noexcept override;
     verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
-    void end(const registration &ended);
     registration *find(void *handle);
 
-    const protection_domain pd_;
-    const keys_layout layout_;
-    const int access_;
-    const original_domain *const by_uct_ib_;
+    const original_domain &uct_ib_;
     gpu_vendor &gpu_;
     proofs *const proven_;
     ladder ladder_;
-    staging_pool copies_;
     std::mutex packing_;
     inline static std::mutex mutex_; // of all NICs, for forks
     std::unordered_map<uint32_t, registration> registrations_; // by lkey
@@ -126,7 +99,7 @@ private:
 inline memh *nic::hand_out(const region *used, uintptr_t address, size_t length)
 {
     const auto both = std::bit_cast<keys>(used->handle);
-    memh *created   = new (std::nothrow) memh(layout_, both.lkey, both.rkey);
+    memh *created   = new (std::nothrow) memh(both.lkey, both.rkey);
 
     if (created != nullptr) {
         created->address = address;

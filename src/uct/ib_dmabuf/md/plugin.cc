@@ -230,24 +230,19 @@ metrics plugin::counters() const noexcept
     metrics all;
 
     cache_.read_counters(&now);
-    all[metric::hits]            = now.hits;
-    all[metric::misses]          = now.misses;
-    all[metric::registrations]   = now.registrations;
-    all[metric::deregistrations] = now.deregistrations;
-    all[metric::exports]         = now.exports;
-    all[metric::identity_checks] = now.identity_checks;
-    all[metric::identity_misses] = now.identity_misses;
-    all[metric::invalidations]   = now.invalidations;
-    all[metric::evictions]       = now.evictions;
-    all[metric::failures]        = now.failures;
-    all.export_time              = export_times.read();
-    all.registration_time        = registration_times.read();
-    all.fallbacks                = process_pairs.fallbacks();
-    for (const auto &each :
-         all.fallbacks[static_cast<size_t>(fallback_way::staged)]) {
-        all[metric::staged_operations] += each.operations;
-        all[metric::staged_bytes] += each.bytes;
-    }
+    all[metric::hits]             = now.hits;
+    all[metric::misses]           = now.misses;
+    all[metric::registrations]    = now.registrations;
+    all[metric::deregistrations]  = now.deregistrations;
+    all[metric::exports]          = now.exports;
+    all[metric::identity_checks]  = now.identity_checks;
+    all[metric::identity_misses]  = now.identity_misses;
+    all[metric::invalidations]    = now.invalidations;
+    all[metric::evictions]        = now.evictions;
+    all[metric::failures]         = now.failures;
+    all.export_time               = export_times.read();
+    all.registration_time         = registration_times.read();
+    all.fallbacks                 = process_pairs.fallbacks();
     all[metric::atomics]          = atomics_.load();
     all[metric::proofs]           = proofs_.made();
     all[metric::refuted]          = proofs_.refuted();

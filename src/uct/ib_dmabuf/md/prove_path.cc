@@ -10,14 +10,20 @@
 
 // What a proof needs of a NIC and a GPU, all of it for the time of the proof.
 namespace ucx_ib_dmabuf {
+namespace {
+
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+} // namespace
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 {
-    connection first = loopback::to_itself(pd_);
+    connection first = loopback::to_itself(uct_ib_.pd());
     if (!first.by) {
         return {finding::unknown, first.problem}; // at no cost for the GPU
     }
-    const host_pages host(pd_, access_, proof_host_size);
+    const host_pages host(uct_ib_.pd(), all_access, proof_host_size);
     int fd = -1;
 
     if (!host.registered()) {
@@ -32,21 +38,17 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     const size_t length = (proof_size + mask) & ~mask;
     exports memory(gpu_, piece->address, length);
     void *handle = (memory.get(mapping_of(step), &fd) == UCS_OK)
-                       ? by.reg(step, fd, piece->address, length)
+                       ? by.reg(fd, piece->address, length)
                        : nullptr;
     if (handle == nullptr) {
         return {finding::unknown, "memory to try cannot be registered"};
     }
-    const place at =
-        (by_uct_ib_ != nullptr)
-            ? place{piece->address, handle_keys::of(handle)->lkey(),
-                    handle_keys::of(handle)->rkey(layout_)}
-            : place{piece->address, static_cast<ibv_mr *>(handle)->lkey,
-                    static_cast<ibv_mr *>(handle)->rkey};
+    const place at{piece->address, handle_keys::of(handle)->lkey(),
+                   handle_keys::of(handle)->rkey()};
     const auto end = [&](void *made) { by.dereg(made); };
     const std::unique_ptr<void, decltype(end)> ends(handle, end);
     const connector connect = [&] {
-        return first.by ? std::move(first) : loopback::to_itself(pd_);
+        return first.by ? std::move(first) : loopback::to_itself(uct_ib_.pd());
     };
     return prove(connect, gpu_, at, host.at());
 }

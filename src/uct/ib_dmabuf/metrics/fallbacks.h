@@ -13,7 +13,6 @@ namespace ucx_ib_dmabuf {
 enum class fallback_way : uint8_t {
     peer_memory, // uct_ib was asked to, by a peer memory module
     ucp,         // UCP was told, and has another protocol
-    staged,      // a copy in host memory, for this one operation
     error,       // UCP was told, and has none
     end          // none; how many there are
 };
@@ -31,7 +30,7 @@ constexpr auto fallback_ways   = static_cast<size_t>(fallback_way::end);
 constexpr auto fallback_causes = static_cast<size_t>(fallback_cause::end);
 
 inline constexpr std::array<const char *, fallback_ways> fallback_way_names{
-    "peer_memory", "ucp", "staged", "error"};
+    "peer_memory", "ucp", "error"};
 inline constexpr std::array<const char *, fallback_causes> fallback_cause_names{
     "unsupported", "no_room", "busy", "other"};
 

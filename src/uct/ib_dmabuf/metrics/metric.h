@@ -24,8 +24,6 @@ enum class metric : uint8_t {
     invalidations,
     evictions,
     failures,
-    staged_operations,
-    staged_bytes,
     atomics,
     proofs,
     refuted,

@@ -29,12 +29,10 @@ enum class pair_metric : uint8_t {
 // How bytes that were to be registered went: the steps of the ladder
 // (verbs/ladder.h), then what took their place (fallback_way).
 enum class memory_path : uint8_t {
-    data_direct,
     standard,
     pcie,
     peer_memory,
     ucp,
-    staged,
     error,
     end // none; how many there are
 };
@@ -44,7 +42,7 @@ constexpr auto memory_paths      = static_cast<size_t>(memory_path::end);
 constexpr auto ladder_steps      = memory_paths - fallback_ways;
 
 inline constexpr std::array<const char *, memory_paths> memory_path_names{
-    "data_direct", "standard", "pcie", "peer_memory", "ucp", "staged", "error"};
+    "standard", "pcie", "peer_memory", "ucp", "error"};
 
 // A NIC and a GPU. Counts without a lock.
 class pair_row {

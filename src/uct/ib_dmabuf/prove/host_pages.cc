@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "host_pages.h"
-#include "../verbs/dmabuf_mr.h"
 #include <sys/mman.h>
 
 namespace ucx_ib_dmabuf {
@@ -21,7 +20,7 @@ host_pages::host_pages(const protection_domain &pd, int access, size_t length)
 host_pages::~host_pages()
 {
     if (mr_ != nullptr) {
-        verbs_dereg_mr(*pd_.verbs, mr_);
+        pd_.verbs->dereg(mr_);
     }
     if (bytes_ != MAP_FAILED) {
         munmap(bytes_, length_);

@@ -2,7 +2,6 @@
 #include "ladder.h"
 #include "../host/log.h"
 #include "../metrics/histogram.h"
-#include "dmabuf_mr.h"
 #include "errors.h"
 #include <cerrno>
 #include <climits>
@@ -10,8 +9,18 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// mlx5dv.h has it since rdma-core 54 (MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT).
-constexpr int data_direct_access = 1;
+constexpr ladder_step other_than(ladder_step step)
+{
+    return step == ladder_step::standard ? ladder_step::pcie
+                                         : ladder_step::standard;
+}
+
+constexpr const char *name_of(ladder_step step)
+{
+    return step == ladder_step::standard ? "standard mapping" : "PCIe mapping";
+}
+
+} // namespace
 
 bool has_data_direct(const protection_domain &pd)
 {
@@ -21,42 +30,8 @@ bool has_data_direct(const protection_domain &pd)
 
     return (mlx5.is_supported != nullptr) &&
            (mlx5.get_data_direct_sysfs_path != nullptr) &&
-           (mlx5.reg_dmabuf != nullptr) && mlx5.is_supported(context->device) &&
+           mlx5.is_supported(context->device) &&
            (mlx5.get_data_direct_sysfs_path(context, path, sizeof(path)) == 0);
-}
-
-// By the NIC's own verbs.
-class verbs_registration final : public dmabuf_registration {
-public:
-    verbs_registration(const protection_domain &pd, int access)
-        : pd_(pd), access_(access)
-    {
-    }
-    void *reg(ladder_step step, int fd, uintptr_t address,
-              size_t length) override
-    {
-        return (step == ladder_step::data_direct)
-                   ? pd_.mlx5.reg_dmabuf(pd_.verbs_pd, 0, length, address, fd,
-                                         access_, data_direct_access)
-                   : pd_.verbs->reg_dmabuf(pd_.verbs_pd, 0, length, address, fd,
-                                           access_);
-    }
-    void dereg(void *handle) override
-    {
-        verbs_dereg_mr(*pd_.verbs, static_cast<ibv_mr *>(handle));
-    }
-
-private:
-    const protection_domain &pd_;
-    const int access_;
-};
-
-} // namespace
-
-mapping_type mapping_of(ladder_step step)
-{
-    return step == ladder_step::standard ? mapping_type::standard
-                                         : mapping_type::pcie;
 }
 
 // One for all NICs and GPUs: a machine of eight by eight has it in every pair,
@@ -67,16 +42,21 @@ text ladder::cause(const char *what, const outcome &failed)
                   failed.error);
 }
 
-ladder::ladder(const protection_domain &pd, path_judge *judge)
-    : pd_(pd), judge_(judge)
+ladder::ladder(const protection_domain &pd, bool tries_data_direct,
+               path_judge *judge)
+    : pd_(pd), judge_(judge),
+      preferred_(tries_data_direct && has_data_direct(pd)
+                     ? ladder_step::pcie
+                     : ladder_step::standard)
 {
-    const bool data_direct = has_data_direct(pd);
-
-    log_debug("ib_dmabuf: %s has %s Data Direct", pd.device_name(),
-              data_direct ? "a" : "no");
+    if (!tries_data_direct && has_data_direct(pd)) {
+        log_info("ib_dmabuf: %s has Data Direct, which UCX uses from 1.20 on, "
+                 "unless UCX_IB_DIRECT_NIC=n: this one reaches GPU memory "
+                 "without it",
+                 pd.device_name());
+    }
     for (auto &gpu : known_) {
-        gpu = {data_direct ? ladder_step::data_direct : ladder_step::standard,
-               0};
+        gpu = {preferred_, 0};
     }
 }
 
@@ -85,21 +65,6 @@ size_t ladder::place(int gpu)
     const auto index = static_cast<size_t>(gpu);
 
     return index < max_gpus ? index : max_gpus - 1;
-}
-
-ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                         size_t length, int access, ibv_mr **mr,
-                         ladder_step *step)
-{
-    verbs_registration by(pd_, access);
-    void *made = nullptr;
-    const ucs_status_t status =
-        reg(memory, gpu, address, length, by, &made, step);
-
-    if (status == UCS_OK) {
-        *mr = static_cast<ibv_mr *>(made);
-    }
-    return status;
 }
 
 ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
@@ -112,13 +77,11 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
         attempt_judged(before.first, what, before.failures == works);
     outcome now    = first;
     outcome failed = first; // to be told of; not the PCIe mapping, of which
-                            // nobody knows, if there was another one
+                            // nobody knows
 
-    while ((now.status != UCS_OK) && goes_on(now)) {
-        const auto next =
-            static_cast<ladder_step>(static_cast<int>(now.step) + 1);
-        now    = attempt_judged(next, what, false);
-        failed = (next == ladder_step::pcie) ? failed : now;
+    if ((first.status != UCS_OK) && goes_on(first)) {
+        now    = attempt_judged(other_than(first.step), what, false);
+        failed = (now.step == ladder_step::pcie) ? first : now;
     }
     if (now.status != UCS_OK) {
         report_failed(what, failed);
@@ -138,12 +101,12 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     return UCS_OK;
 }
 
-// Whether the step below may take what this one did not.
-bool ladder::goes_on(const outcome &failed)
+// Whether the other step may take what this one did not. Data Direct takes what
+// is near, and needs room in BAR1.
+bool ladder::goes_on(const outcome &failed) const
 {
-    return (failed.step == ladder_step::data_direct) ||
-           ((failed.step == ladder_step::standard) &&
-            (failed.refuted || (failed.error == kernel_enotsupp)));
+    return (preferred_ == ladder_step::pcie) || failed.refuted ||
+           (failed.error == kernel_enotsupp);
 }
 
 // Of what is not known yet he finds out where the step takes the memory: then
@@ -190,7 +153,7 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
     if (result.status == UCS_OK) {
         const uint64_t begin = nanoseconds_now();
         errno                = 0;
-        result.handle        = what.by.reg(step, fd, what.address, what.length);
+        result.handle        = what.by.reg(fd, what.address, what.length);
         if (result.handle == nullptr) {
             result.error  = errno;
             result.status = meaning_of(result.error).status;
@@ -231,23 +194,16 @@ void ladder::learn(int gpu, knowledge before, const outcome &first,
 
 text ladder::describe(const request &what, const outcome &failed) const
 {
-    return format(
-        "%s: %s(address 0x%zx, %zu bytes) of GPU %d's memory failed: %s",
-        pd_.device_name(),
-        failed.step == ladder_step::data_direct ? "mlx5dv_reg_dmabuf_mr"
-                                                : "ibv_reg_dmabuf_mr",
-        what.address, what.length, what.gpu,
-        describe_error(failed.error).c_str());
+    return format("%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) of GPU %d's "
+                  "memory failed: %s",
+                  pd_.device_name(), what.address, what.length, what.gpu,
+                  describe_error(failed.error).c_str());
 }
 
 // What became of the pair, for who wonders why it is slow.
 void ladder::report_chosen(int gpu, const outcome &first,
                            const outcome &chosen) const
 {
-    static constexpr std::array<const char *, 3> how{
-        "mlx5dv_reg_dmabuf_mr over Data Direct",
-        "ibv_reg_dmabuf_mr in standard mapping",
-        "ibv_reg_dmabuf_mr in PCIe mapping"};
     text why;
 
     if (!log_is_on(log_level::info)) {
@@ -260,26 +216,24 @@ void ladder::report_chosen(int gpu, const outcome &first,
                      (first.error == 0) ? ucs_status_string(first.status)
                                         : describe_error(first.error).c_str());
     }
-    inform_once(format("%s and GPU %d: registered by %s%s; %s",
-                       pd_.device_name(), gpu,
-                       how[static_cast<size_t>(chosen.step)], why.c_str(),
+    inform_once(format("%s and GPU %d: registered in %s%s; %s",
+                       pd_.device_name(), gpu, name_of(chosen.step),
+                       why.c_str(),
                        chosen.proven       ? "bytes were seen to arrive"
                        : judge_ != nullptr ? "not known whether bytes arrive"
                                            : "trusted that bytes arrive"));
 }
 
-// A lower step works. That Data Direct takes the memory of GPUs beside the NIC
-// only is a matter of course, and so is that BAR1 may be full.
+// The other step works. That Data Direct takes the memory of GPUs beside the
+// NIC only is a matter of course, and so is that BAR1 may be full.
 void ladder::report_skipped(const request &what, const outcome &first) const
 {
     if (first.error == 0) {
         return; // the exporter's matter
     }
     const text message = format(
-        "%s. It is registered %s instead: %s", describe(what, first).c_str(),
-        first.step == ladder_step::data_direct ? "without Data Direct"
-                                               : "in PCIe mapping",
-        meaning_of(first.error).remedy);
+        "%s. It is registered in %s instead: %s", describe(what, first).c_str(),
+        name_of(other_than(first.step)), meaning_of(first.error).remedy);
 
     if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
         log_debug("ib_dmabuf: %s", message.c_str());

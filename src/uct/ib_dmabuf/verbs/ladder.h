@@ -11,24 +11,29 @@
 
 namespace ucx_ib_dmabuf {
 
-// The ways in which a NIC takes a GPU's memory, in the order in which they are
-// tried. Below them are peer memory and staging, which are uct_ib's and md/'s.
-enum class ladder_step : uint8_t {
-    data_direct, // PCIe mapping, mlx5dv_reg_dmabuf_mr(.., DATA_DIRECT)
-    standard,    // standard mapping, ibv_reg_dmabuf_mr
-    pcie,        // PCIe mapping, ibv_reg_dmabuf_mr: if standard is ENOTSUPP
-};
+// The mapping of the dma-buf in which a NIC takes a GPU's memory. The PCIe
+// mapping comes first where uct_ib registers over Data Direct, which does not
+// reach the standard one of a coherent GPU; else it stands in where the
+// standard mapping is ENOTSUPP or does not carry what is sent. Below both are
+// peer memory and staging, which are uct_ib's and UCP's.
+enum class ladder_step : uint8_t { standard, pcie };
 
 // How the memory behind a step's dma-buf is mapped.
-mapping_type mapping_of(ladder_step step);
+constexpr mapping_type mapping_of(ladder_step step)
+{
+    return step == ladder_step::standard ? mapping_type::standard
+                                         : mapping_type::pcie;
+}
+
+// Whether mlx5's driver says that the device has Data Direct.
+bool has_data_direct(const protection_domain &pd);
 
 // What a step calls: a registration of a dma-buf from its start.
 class dmabuf_registration {
 public:
     // A handle; null, and an errno, if that fails.
-    virtual void *reg(ladder_step step, int fd, uintptr_t address,
-                      size_t length) = 0;
-    virtual void dereg(void *handle) = 0;
+    virtual void *reg(int fd, uintptr_t address, size_t length) = 0;
+    virtual void dereg(void *handle)                            = 0;
 
 protected:
     ~dmabuf_registration() = default;
@@ -61,20 +66,18 @@ protected:
 // held over a call.
 class ladder {
 public:
-    // Asks the device whether it has Data Direct. What the judge, who may be
-    // null, says that a step does not carry is as if it did not take it.
-    explicit ladder(const protection_domain &pd, path_judge *judge = nullptr);
+    // `tries_data_direct`: what registers does so over Data Direct, where the
+    // device has it. What the judge, who may be null, says that a step does not
+    // carry is as if it did not take it.
+    ladder(const protection_domain &pd, bool tries_data_direct,
+           path_judge *judge = nullptr);
 
     // Registers [address, address + length) of the GPU's memory, which is what
     // the source exports, to be reached under these addresses. The address is
-    // aligned to pages. The caller owns *mr. A failure is logged with its
-    // cause, once for each step and errno. UCS_ERR_NO_MEMORY: there is no room;
-    // UCS_ERR_UNSUPPORTED: the two do not work together; UCS_ERR_BUSY: they may
-    // a moment later. `step`: where not null, which one took it.
-    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                     size_t length, int access, ibv_mr **mr,
-                     ladder_step *step = nullptr);
-    // The same by somebody else's calls, whose handle the caller gets.
+    // aligned to pages. The caller owns the handle. A failure is logged with
+    // its cause, once for each step and errno. UCS_ERR_NO_MEMORY: there is no
+    // room; UCS_ERR_UNSUPPORTED: the two do not work together; UCS_ERR_BUSY:
+    // they may a moment later. `step`: where not null, which one took it.
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                      size_t length, dmabuf_registration &by, void **handle,
                      ladder_step *step = nullptr);
@@ -85,8 +88,8 @@ public:
 private:
     // More GPUs than any machine has; what is beyond shares the last place.
     static constexpr size_t max_gpus = 256;
-    // A step that never worked is given up when a lower one had to stand in for
-    // it so often.
+    // A step that never worked is given up when the other one had to stand in
+    // for it so often.
     static constexpr uint8_t enough = 3;
     static constexpr uint8_t works  = UINT8_MAX; // it has worked
 
@@ -112,7 +115,7 @@ private:
     };
 
     static size_t place(int gpu);
-    static bool goes_on(const outcome &failed);
+    bool goes_on(const outcome &failed) const;
     static outcome attempt(ladder_step step, const request &what, bool proven);
     outcome attempt_judged(ladder_step step, const request &what, bool proven);
     void learn(int gpu, knowledge before, const outcome &first,
@@ -126,6 +129,7 @@ private:
 
     const protection_domain pd_;
     path_judge *const judge_;
+    const ladder_step preferred_;
     std::array<std::atomic<knowledge>, max_gpus> known_;
 };
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_verbs.la
 libib_dmabuf_verbs_la_SOURCES = \
-    src/uct/ib_dmabuf/verbs/dmabuf_mr.cc \
-    src/uct/ib_dmabuf/verbs/dmabuf_mr.h \
     src/uct/ib_dmabuf/verbs/errors.cc \
     src/uct/ib_dmabuf/verbs/errors.h \
     src/uct/ib_dmabuf/verbs/ladder.cc \

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TEST_GTEST_CONTRACT_RXE_DOMAIN_H_
+#define TEST_GTEST_CONTRACT_RXE_DOMAIN_H_
+
+#include <infiniband/verbs.h>
+#include <memory>
+
+class memory_domain;
+
+// uct_ib's domain of the lab's device, for those that include no header of
+// UCX's.
+class rxe_domain {
+public:
+    rxe_domain();
+    ~rxe_domain();
+    rxe_domain(const rxe_domain &)            = delete;
+    rxe_domain &operator=(const rxe_domain &) = delete;
+
+    void *md() const; // uct_md_h
+    ibv_pd *pd() const;
+
+private:
+    std::unique_ptr<memory_domain> opened_;
+};
+
+#endif
