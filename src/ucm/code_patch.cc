@@ -89,7 +89,7 @@ const void *patched_target(const void *function)
 
 const char *patch_function(void *, void *, std::atomic<void *> &)
 {
-    // UCM 1.13 has no way back to the patched function on other processors.
+    // UCM has no way back to the patched function on other processors.
     return "functions cannot be patched on this processor";
 }
 

@@ -14,7 +14,7 @@ struct prologue_copy {
 
 // Copies the first instructions of a function elsewhere, within 2 GiB of what
 // it refers to, so that they do the same there: relative calls, jumps and
-// %rip-relative operands are rewritten. (UCM 1.13 builds such copies too, but
+// %rip-relative operands are rewritten. (UCM builds such copies too, but
 // knows a handful of instructions only.) `min_size` bytes of the function will
 // be overwritten; `wanted_size` are copied if possible, as others may overwrite
 // them. Returns null, or why the code cannot be moved (a string constant).

@@ -10,7 +10,7 @@
 struct costs {
     // A question to the driver: 250 to 500 ns are reported for pointer queries.
     double query = 400;
-    // A registration with the NIC, as UCX 1.13 models it (uct_ib's ib_md.c):
+    // A registration with the NIC, as UCX models it (uct_ib's ib_md.c):
     // 16 us and 0.06 ns for a byte.
     double reg      = 16000;
     double reg_byte = 0.06;

@@ -15,7 +15,7 @@
 // expect it.
 namespace gpu {
 
-// nullptr where there is none. UCX 1.13 looks for the functions that it hooks
+// nullptr where there is none. UCX looks for the functions that it hooks
 // among the global symbols, as they are in a program that is linked with
 // libcuda: MPI programs ask before MPI_Init. MPI_TESTS_LIBCUDA=local opens it
 // as a program does that keeps it to itself.

@@ -13,7 +13,7 @@ import sys
 
 from gpu import Array, Gpu
 
-# As in programs that are linked with it: UCX 1.13 hooks what is global when it
+# As in programs that are linked with it: UCX hooks what is global when it
 # starts, which is in the next line.
 ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
 from mpi4py import MPI

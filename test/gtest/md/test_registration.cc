@@ -88,8 +88,7 @@ TEST(test_registration, does_not_call_the_loader)
     ASSERT_TRUE(gpus);
     const gpu::buffer memory(size);
     proofs proven;
-    nic device(opened->pd(), opened->layout(), opened->relaxed_order(), *gpus,
-               &*opened, &proven);
+    nic device(*opened, *gpus, &proven);
 
     EXPECT_NE(0u, loader_calls) << "they are counted";
     loader_calls = 0;

@@ -51,7 +51,7 @@ SCENARIO(other_first)
     expect_releases(gpu, true);
 }
 
-// It finds our jump, which UCM 1.13 does not know, and leaves it alone.
+// It finds our jump, which UCM does not know, and leaves it alone.
 SCENARIO(other_later)
 {
     Gpu gpu;

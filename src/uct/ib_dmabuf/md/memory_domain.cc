@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory_domain.h"
+#include "../cache/memory_run.h"
 #include "../host/log.h"
 #include "../report.h"
 #include <algorithm>

@@ -8,7 +8,7 @@ from spack.package import *
 
 class UcxIbDmabuf(AutotoolsPackage):
     """GPUDirect RDMA over Linux dma-bufs, a plug-in for UCX. Whichever UCX a
-    program loads, 1.13 or 1.18 to 1.23, gets it when the program is started by
+    program loads, 1.16 to 1.23, gets it when the program is started by
     ucx-dmabuf-run."""
 
     # The tarball of "make dist", in the folder that Spack is started in. It has this file
