@@ -105,10 +105,8 @@ void look_at_dmabufs(const libibverbs &verbs, const open_device &device,
                    "CONFIG_DMA_SHARED_BUFFER, or use a NIC whose driver "
                    "imports dma-bufs, as mlx5 does");
     } else {
-        out->ok("dma-buf import", has_data_direct(device.domain())
-                                      ? "yes, with Data Direct (UCX 1.20 or "
-                                        "later)"
-                                      : "yes");
+        const bool direct = has_data_direct(device.domain());
+        out->ok("dma-buf import", direct ? "yes, with Data Direct" : "yes");
     }
 }
 
