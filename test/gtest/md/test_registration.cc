@@ -2,7 +2,7 @@
 //
 // What a registration costs beside the driver, verbs and UCX: no call of the
 // dynamic loader, which takes longer the more libraries a process has.
-#include "fake_ib.h"
+#include "fake_domain.h"
 #include <common/gpu.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -73,7 +73,6 @@ TEST(test_registration, does_not_call_the_loader)
 {
     constexpr int count   = 100;
     constexpr size_t size = 1 << 20;
-    ::uct_md_h md         = nullptr;
 
     gpu::use();
     serve_new_copies({[](host &copy) {
@@ -81,8 +80,7 @@ TEST(test_registration, does_not_call_the_loader)
                           return true;
                       },
                       keep});
-    ASSERT_EQ(::UCS_OK, uct_ib_component.md_open(&uct_ib_component, "fake0",
-                                                 nullptr, &md));
+    uct_md_h md = fake_domain::open("fake0");
     ASSERT_TRUE(opened);
     const auto gpus = find_cuda();
     ASSERT_TRUE(gpus);
@@ -95,12 +93,12 @@ TEST(test_registration, does_not_call_the_loader)
     for (int i = 0; i < count; ++i) {
         exports source(*gpus, memory.address(), size);
         void *handle = nullptr;
-        ASSERT_EQ(ucx_ib_dmabuf::UCS_OK,
+        ASSERT_EQ(UCS_OK,
                   device.reg(source, 0, memory.address(), size, &handle));
         device.dereg(handle);
     }
     EXPECT_EQ(0u, loader_calls);
-    md->ops->close(md);
+    fake_domain::close(md);
 }
 
 } // namespace
