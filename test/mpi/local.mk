@@ -17,6 +17,7 @@ mpi_lab_tests = \
     test/mpi/off.lab \
     test/mpi/host.lab \
     test/mpi/stock.lab \
+    test/mpi/floor.lab \
     test/mpi/touched.lab \
     test/mpi/touches.lab \
     test/mpi/stock_gpu.lab \
