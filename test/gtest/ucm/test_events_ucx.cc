@@ -89,26 +89,26 @@ SCENARIO(ucx_caches)
     gpu.make_current(gpu.context);
     const CUdeviceptr kept = gpu.allocate(MIB);
 
-    static ucs_rcache_ops_t operations = {register_region, deregister_region,
-                                          dump_region};
-    ucs_rcache_params_t params         = {};
-    params.region_struct_size          = sizeof(ucs_rcache_region_t);
-    params.alignment                   = UCS_PGT_ADDR_ALIGN;
-    params.max_alignment               = 4096;
-    params.ucm_events                  = UCM_EVENT_MEM_TYPE_FREE;
-    params.ucm_event_priority          = 1000;
-    params.ops                         = &operations;
-    params.max_regions                 = 1000;
-    params.max_size                    = SIZE_MAX;
-    params.max_unreleased              = SIZE_MAX;
+    static ucs_rcache_ops_t operations = {
+        register_region, deregister_region,
+        [](void *, ucs_rcache_t *, void *, ucs_rcache_region_t *) {},
+        dump_region};
+    ucs_rcache_params_t params = {};
+    params.region_struct_size  = sizeof(ucs_rcache_region_t);
+    params.ucm_events          = UCM_EVENT_MEM_TYPE_FREE;
+    params.ucm_event_priority  = 1000;
+    params.ops                 = &operations;
+    params.max_regions         = 1000;
+    params.max_size            = SIZE_MAX;
+    params.max_unreleased      = SIZE_MAX;
     ucs_rcache_t *rcache;
     CHECK_EQ(int(ucs_rcache_create(&params, "test", nullptr, &rcache)), 0);
     const auto look_up = [&](CUdeviceptr address) {
         ucs_rcache_region_t *region;
-        CHECK_EQ(
-            int(ucs_rcache_get(rcache, reinterpret_cast<void *>(address), 4096,
-                               PROT_READ | PROT_WRITE, nullptr, &region)),
-            0);
+        CHECK_EQ(int(ucs_rcache_get(rcache, reinterpret_cast<void *>(address),
+                                    4096, UCS_PGT_ADDR_ALIGN,
+                                    PROT_READ | PROT_WRITE, nullptr, &region)),
+                 0);
         ucs_rcache_region_put(rcache, region);
     };
     const auto known = [&](CUdeviceptr address) {
