@@ -50,6 +50,18 @@ uint8_t flags_of(const memory_copier::found &found)
     return (found.type == UCS_MEMORY_TYPE_CUDA) ? UCS_MEM_FLAG_REGISTRABLE : 0;
 }
 
+// As uct_md_base_md_query(), which came with 1.17. The libuct of 1.16 clears all
+// attributes before, and 0 is right for the others.
+constexpr size_t detect_types_1_16 = 56;
+void base_md_query_1_16(void *attributes) noexcept
+{
+    constexpr size_t max_reg = 16, local_cpus = 128, cpus_size = 128;
+    char *const at = static_cast<char *>(attributes);
+
+    memset(at + max_reg, 0xff, sizeof(size_t));
+    memset(at + local_cpus, 0xff, cpus_size);
+}
+
 } // namespace
 
 copy_component *copy_component::make(const library &uct_ib, memory_copier &user,
@@ -79,6 +91,7 @@ const char *copy_component::look_up(const library &uct_ib)
     in.find("uct_md_query_single_md_resource", &single_resource_);
     in.find("uct_single_device_resource", &single_device_);
     in.find("uct_md_stub_rkey_unpack", &stub_rkey_unpack_);
+    in.find("uct_base_rkey_compare", &rkey_compare_);
     in.find("ucs_memtype_cache_lookup", &memtype_cache_lookup_);
     in.find("ucs_memtype_cache_update", &memtype_cache_update_);
     in.find("ucs_global_opts_set_value", &set_global_option_);
@@ -86,7 +99,6 @@ const char *copy_component::look_up(const library &uct_ib)
     if (in.missing() != nullptr) {
         return in.missing();
     }
-    rkey_compare_    = uct_ib.symbol("uct_base_rkey_compare");
     find_sys_device_ = reinterpret_cast<decltype(find_sys_device_)>(
         uct_ib.symbol("ucs_topo_find_device_by_bus_id"));
     if (!read_memory(self_tl_, &name) || (strcmp(name, "self") != 0)) {
@@ -110,8 +122,10 @@ const char *copy_component::look_up_attributes(const library &uct_ib)
 
     base_md_query_ = reinterpret_cast<decltype(base_md_query_)>(
         uct_ib.symbol("uct_md_base_md_query"));
-    if ((base_md_query_ == nullptr) || (rkey_compare_ == nullptr)) {
-        return "a memory domain's attributes as of 1.17";
+    if (base_md_query_ == nullptr) {
+        base_md_query_ = base_md_query_1_16;
+        types_from_    = detect_types_1_16;
+        return nullptr;
     }
     memset(attributes, untouched, sizeof(attributes));
     base_md_query_(attributes);

@@ -9,8 +9,9 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// UCS_PGT_ADDR_ALIGN: what UCX's tables of addresses are rounded to.
-constexpr uintptr_t table_unit = 16;
+// UCX's tables of addresses round ranges up to UCS_PGT_ADDR_ALIGN; the
+// registration cache of UCX 1.16 to a cache line (UCX_RCACHE_ADDR_ALIGN).
+constexpr uintptr_t rounded_to[] = {64, 16};
 
 uint64_t type_bit(const gpu_vendor &gpu)
 {
@@ -22,14 +23,16 @@ uintptr_t start_of(const reg_request &request)
     return reinterpret_cast<uintptr_t>(request.address);
 }
 
-// UCP registers whole allocations, and takes their ends from a cache of memory
-// types that rounds them up to table_unit. Without that many bytes but one the
-// range ends in the same block, but not behind the allocation.
+// UCP may round a range's end up to behind the allocation. Without all bytes of
+// its last block but one the range ends in the same block, and inside.
 size_t without_rounding(uintptr_t start, size_t length)
 {
-    return (((start + length) % table_unit) == 0 && length >= table_unit)
-               ? length - (table_unit - 1)
-               : length;
+    for (const uintptr_t block : rounded_to) {
+        if (((start + length) % block) == 0 && length >= block) {
+            return length - (block - 1);
+        }
+    }
+    return length;
 }
 
 size_t without_rounding(const reg_request &request)
