@@ -21,6 +21,15 @@ export UCX_TLS=${UCX_TLS:-rc,cuda_copy}
 # again where it keeps no memory types (docs/ucx-generations.md).
 export UCX_RNDV_FRAG_ALLOC_COUNT=${UCX_RNDV_FRAG_ALLOC_COUNT:-host:128,cuda:4}
 
+# 1.19 and 1.21 run some tests with CUDA IPC, where staged bytes are not counted: they
+# stage pools' memory by default, and 1.19.0, which is built with assertions, aborts
+# without it when a registration fails that it has counted on (rndv_rtr.c, 121).
+use_cuda_ipc_on_older() {
+    case ${UCX_IB_DMABUF_UCX:-} in
+    */1.19.* | */1.21.*) export UCX_TLS=rc,cuda ;;
+    esac
+}
+
 # What this UCX does where a registration fails after it has chosen a protocol
 # (docs/ucx-generations.md): it "ends" the operation with an error, but "asks"
 # cuda_copy before whether memory can be exported, from 1.22 on. The folder has the
