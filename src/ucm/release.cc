@@ -119,7 +119,9 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
         // Not exact: UCX announces pitched memory without its padding.
         note_range({base, event->mem_type.size, 0, state::in_use, false});
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
-        ranges().remove(base);
+        // The memory may be a pool's, which goes later. If not, our hook of
+        // the same call removes the entry.
+        ranges().retire(base);
     }
     pass_on(type, *event);
 }

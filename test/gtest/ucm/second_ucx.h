@@ -93,8 +93,7 @@ private:
         std::ifstream in(from, std::ios::binary);
         std::string bytes{std::istreambuf_iterator<char>(in), {}};
         CHECK(!bytes.empty());
-        rename(bytes, "libucm.so.0", "libXcm.so.0");
-        rename(bytes, "libucm_cuda.so.0", "libXcm_cuda.so.0");
+        rename(bytes, "libucm", "libXcm"); // also a wheel's own names
         std::ofstream(folder_ + "/" + to, std::ios::binary) << bytes;
     }
 

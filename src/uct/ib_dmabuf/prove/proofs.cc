@@ -14,8 +14,8 @@ using std::chrono::microseconds;
 
 const char *name_of(ladder_step step)
 {
-    static constexpr std::array<const char *, 3> names{
-        "Data Direct", "dma-buf", "dma-buf in PCIe mapping"};
+    static constexpr std::array<const char *, 2> names{
+        "dma-buf", "dma-buf in PCIe mapping"};
 
     return names[static_cast<size_t>(step)];
 }
