@@ -81,6 +81,24 @@ TEST_F(test_messages, a_range_that_leaves_gpu_memory_is_an_error)
     EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
+// To 16 bytes, or to 64, as UCX 1.16 does.
+TEST_F(test_messages, a_range_that_ucp_rounded_up_is_inside)
+{
+    gpu::buffer buffer(1000);
+
+    for (size_t length : {1000, 1008, 1024}) {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_OK, md_->reg(buffer.address(), length, &memh)) << length;
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    }
+    for (size_t length : {1009, 1040, 1088}) {
+        uct_mem_h memh = nullptr;
+        EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+                  md_->reg(buffer.address(), length, &memh, to_hide))
+            << length;
+    }
+}
+
 TEST_F(test_messages, decisions_are_traced)
 {
     gpu::buffer buffer(4 * mib);
