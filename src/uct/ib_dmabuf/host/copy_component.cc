@@ -50,8 +50,8 @@ uint8_t flags_of(const memory_copier::found &found)
     return (found.type == UCS_MEMORY_TYPE_CUDA) ? UCS_MEM_FLAG_REGISTRABLE : 0;
 }
 
-// As uct_md_base_md_query(), which came with 1.17. The libuct of 1.16 clears all
-// attributes before, and 0 is right for the others.
+// As uct_md_base_md_query(), which came with 1.17. The libuct of 1.16 clears
+// all attributes before, and 0 is right for the others.
 constexpr size_t detect_types_1_16 = 56;
 void base_md_query_1_16(void *attributes) noexcept
 {
