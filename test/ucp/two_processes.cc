@@ -196,7 +196,6 @@ ucp_worker::ucp_worker()
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features   = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
-    // An older UCX would warn of newer headers.
     const auto status = ucp_init_version(1, 16, &params, config, &context_);
     ucp_config_release(config);
     check(status, "ucp_init");
