@@ -25,8 +25,9 @@ libibverbs load()
         return made;
     }
     const library loaded(name);
-    made.path = loaded.path();
-    find(loaded, "ibv_reg_dmabuf_mr", &made.reg_dmabuf);
+    made.path       = loaded.path();
+    made.reg_dmabuf = reinterpret_cast<decltype(made.reg_dmabuf)>(
+        bound_verb(loaded, "ibv_reg_dmabuf_mr"));
     if (!find(loaded, "ibv_get_device_list", &made.get_list) ||
         !find(loaded, "ibv_free_device_list", &made.free_list) ||
         !find(loaded, "ibv_open_device", &made.open) ||

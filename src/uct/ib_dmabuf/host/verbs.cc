@@ -16,14 +16,6 @@ bool is_interposed(const void *seen)
     return around.is_program() || (list == nullptr) || !around.has(list);
 }
 
-void *bound(const library &uct_ib, const char *name)
-{
-    void *seen = library::everything().symbol(name);
-
-    return ((seen != nullptr) && is_interposed(seen)) ? seen
-                                                      : uct_ib.symbol(name);
-}
-
 template <class Function>
 void find(const library &in, const char *name, Function *out)
 {
@@ -33,7 +25,7 @@ void find(const library &in, const char *name, Function *out)
 template <class Function>
 const char *find_bound(const library &uct_ib, const char *name, Function *out)
 {
-    *out = reinterpret_cast<Function>(bound(uct_ib, name));
+    *out = reinterpret_cast<Function>(bound_verb(uct_ib, name));
     return (*out == nullptr) ? name : nullptr;
 }
 
@@ -51,6 +43,14 @@ void find_connection(const library &uct_ib, connection_functions *out)
 }
 
 } // namespace
+
+void *bound_verb(const library &uct_ib, const char *name)
+{
+    void *seen = library::everything().symbol(name);
+
+    return ((seen != nullptr) && is_interposed(seen)) ? seen
+                                                      : uct_ib.symbol(name);
+}
 
 bool connection_functions::complete() const
 {

@@ -53,6 +53,9 @@ struct protection_domain {
     const char *device_name() const { return verbs_pd->context->device->name; }
 };
 
+// The function that the dynamic linker has bound calls of the library to: of a
+// preloaded library, or of the libibverbs that it uses. Null if there is none.
+void *bound_verb(const library &uct_ib, const char *name);
 // As the dynamic linker has bound the uct_ib in that library. Null, or the name
 // of a function that is missing.
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out);
