@@ -73,11 +73,10 @@ ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
         return status;
     }
 
-    made.lkey    = handle_keys::of(made.original)->lkey();
-    made.rkey    = handle_keys::of(made.original)->rkey();
-    made.process = getpid();
-    made.pair    = &pair;
-    made.length  = length;
+    made.lkey   = handle_keys::of(made.original)->lkey();
+    made.rkey   = handle_keys::of(made.original)->rkey();
+    made.pair   = &pair;
+    made.length = length;
     try {
         std::lock_guard<std::mutex> guard(mutex_);
         registrations_.insert_or_assign(made.lkey, made);
@@ -135,8 +134,12 @@ registration *nic::reg_alone(const memh &handle)
         return nullptr;
     }
     exports memory(gpu_, low, high - low);
-    ucs_status_t status = reg(memory, found.device, low, high - low, &result);
-    return (status == UCS_OK) ? find(result) : nullptr;
+    if (reg(memory, found.device, low, high - low, &result) != UCS_OK) {
+        return nullptr;
+    }
+    registration *own = find(result);
+    own->process      = getpid();
+    return own;
 }
 
 void nic::dereg_alone(registration *own)

@@ -22,7 +22,7 @@ class loopback;
 struct registration {
     uct_mem_h original;
     uint32_t lkey, rkey;
-    pid_t process;    // that made it
+    pid_t process;    // of reg_alone(); else 0
     ladder_step step; // that took it
     pair_row *pair;   // where it is counted
     size_t length;    // in bytes
