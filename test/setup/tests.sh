@@ -13,7 +13,7 @@ tests_for() {
     # shellcheck disable=SC2016 # make expands these
     case $1,$lane in
     "$BASE_UCX",lab)  echo '$(LAB_TESTS) $(LAB_TAP_TESTS)' ;; # all that wait for the lab
-    "$BASE_UCX",rest) echo '$(UNIT_TESTS) $(PLAIN_TESTS) $(TAP_TESTS)' ;;
+    "$BASE_UCX",rest) echo '$(UNIT_TESTS) $(TAP_TESTS)' ;;
     *)  awk -v version="$1" \
             '!/^#/ && index(" " $0 " ", " " version " ") { print $1 }' \
             "$SETUP_DIR/ucx_tests" | of_lane ;;
