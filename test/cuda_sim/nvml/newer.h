@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What UCX from 1.19 on calls of the management library, beyond nvml.h, with
- * the layouts of the library's ABI. Debian's UCX is compiled with that one, and
- * would use what it found here.
+ * Functions of the management library that UCX calls from 1.19 on, beyond
+ * nvml.h, with the layouts of the library's ABI.
  */
 #ifndef CUDA_SIM_NVML_NEWER_H_
 #define CUDA_SIM_NVML_NEWER_H_
