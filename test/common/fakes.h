@@ -161,7 +161,6 @@ public:
     ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
                      uintptr_t address, size_t length, void **handle) override;
     void dereg(void *handle) override;
-    bool users_keep() const override { return asked_back != nullptr; }
     void let_go(uintptr_t address, size_t length) override;
 
     size_t live() const { return live_; }

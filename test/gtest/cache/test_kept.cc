@@ -113,18 +113,6 @@ TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
     cache->put(kept);
 }
 
-TEST_F(kept_test, users_that_keep_nothing_are_not_revoked)
-{
-    nic.asked_back = nullptr;
-    restart();
-    gpu.alloc(A, MiB);
-    const region *used = hold(A, MiB);
-    release_surely(A);
-    EXPECT_EQ(nic.live(), 1u);
-    cache->put(used);
-    EXPECT_EQ(nic.live(), 0u);
-}
-
 TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
 {
     gpu.alloc(A, MiB);

@@ -157,20 +157,6 @@ TEST_F(test_pressure, every_kind_of_get)
     }
 }
 
-TEST_F(test_pressure, a_cache_of_its_own)
-{
-    const unsigned count = each_in_a_child([](plan &what) {
-        world here;
-        try {
-            armed now(what);
-            ucx_ib_dmabuf::cache made(here.gpu, here.settings);
-        } catch (const std::bad_alloc &) {
-            EXPECT_TRUE(what.failed);
-        }
-    });
-    EXPECT_GE(count, 1u);
-}
-
 TEST_F(test_pressure, what_cannot_fail_needs_no_memory)
 {
     auto attach = [](plan &what) {

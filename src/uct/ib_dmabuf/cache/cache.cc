@@ -1,87 +1,196 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cache.h"
-#include "engine.h"
+#include <new>
+#include <pthread.h>
 
+// What begins and ends: caches, NICs, children of forks.
 namespace ucx_ib_dmabuf {
 
+constexpr span everything{0, UINTPTR_MAX};
+
+// The child of a fork has the parent's tables but not its registrations, and
+// only the thread that forked. It starts with nothing: whatever the parent had
+// is left behind where it is, so that this costs the same however much it is.
+// A region of the parent that is given back in the child is told by its
+// generation.
+class fork_handler {
+public:
+    static void add(cache *e)
+    {
+        // Once, and before there is anything to protect.
+        [[maybe_unused]] static int once =
+            pthread_atfork(before, in_parent, in_child);
+        std::lock_guard<std::mutex> locked(lock_);
+        e->next_ = caches_;
+        caches_  = e;
+    }
+
+    static void remove(cache *e)
+    {
+        std::lock_guard<std::mutex> locked(lock_);
+        cache **link = &caches_;
+        while (*link != e) {
+            link = &(*link)->next_;
+        }
+        *link = e->next_;
+    }
+
+private:
+    static void before()
+    {
+        lock_.lock();
+        for (cache *e = caches_; e != nullptr; e = e->next_) {
+            e->lock_.lock();
+        }
+    }
+
+    static void in_parent()
+    {
+        for (cache *e = caches_; e != nullptr; e = e->next_) {
+            e->lock_.unlock();
+        }
+        lock_.unlock();
+    }
+
+    static void in_child()
+    {
+        for (cache *e = caches_; e != nullptr; e = e->next_) {
+            e->forget();
+        }
+        in_parent();
+    }
+
+    static std::mutex lock_;
+    static cache *caches_;
+};
+
+std::mutex fork_handler::lock_;
+cache *fork_handler::caches_ = nullptr;
+
 cache::cache(exporter &memory, const cache_settings &settings)
-    : engine_(std::make_unique<engine>(memory, settings))
+    : memory_(memory), settings_(settings), granularity_(memory.granularity()),
+      check_identity_(settings.check_identity),
+      each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
+      budget_(settings.max_regions)
 {
+    fork_handler::add(this);
 }
 
-cache::~cache() = default;
+cache::~cache()
+{
+    for (nic_id nic = 0; nic < max_nics; ++nic) {
+        detach(nic);
+    }
+    stop_deferred();
+    fork_handler::remove(this);
+}
+
+// Without a destructor, which would touch all that the parent had, wait for
+// threads that are not here any more, or end the process.
+template <typename T>
+static void begin_anew(T *what)
+{
+    new (what) T{};
+}
+
+void cache::forget()
+{
+    for (nic_slot &slot : nics_) {
+        begin_anew(&slot.index);
+        slot.inherited = slot.nic != nullptr;
+        slot.used      = {};
+        slot.busy      = 0;
+    }
+    begin_anew(&changed_);
+    begin_anew(&deferred_changed_);
+    begin_anew(&deferred_);
+    begin_anew(&lru_);
+    begin_anew(&retired_);
+    begin_anew(&leaving_);
+    begin_anew(&count_);
+    budget_ = budget(settings_.max_regions);
+    failures_.clear();
+    refusals_.clear();
+    pending_ = nullptr;
+    ++generation_;
+}
 
 cache::nic_id cache::attach(registrar &nic)
 {
-    return engine_->attach(nic);
+    guard locked(lock_);
+    nic_id id = 0;
+    while (id < max_nics && nics_[id].nic != nullptr) {
+        ++id;
+    }
+    if (id < max_nics) {
+        nics_[id].nic = &nic;
+        nic_end_      = std::max(nic_end_, id + 1);
+    }
+    return id;
 }
 
 void cache::detach(nic_id nic)
 {
-    engine_->detach(nic);
-}
-
-ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
-                        const region **out, effort how)
-{
-    return engine_->get(nic, address, length, out, how);
-}
-
-const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
-{
-    return engine_->find(nic, address, length);
-}
-
-void cache::put(const region *used) noexcept
-{
-    if (used != nullptr) {
-        // Regions are only ever made as these, which are not const.
-        engine_->put(static_cast<cached_region *>(const_cast<region *>(used)));
+    guard locked(lock_);
+    if (nic >= max_nics || nics_[nic].nic == nullptr) {
+        return;
     }
-}
-
-void cache::invalidate(uintptr_t address, size_t length)
-{
-    if (length != 0) {
-        engine_->invalidate(make_span(address, length));
+    nic_slot &slot = nics_[nic];
+    if (!slot.inherited) {
+        slot.used = {};
+        changed_.wait(locked,
+                      [&] { return !others_pending(locked, nic, everything); });
+        deregister_all(locked, nic);
+        changed_.wait(locked, [&] { return slot.busy == 0; });
     }
+    failures_.forget(nic);
+    log_.add({}); // refusals are over
+    slot.inherited = false;
+    slot.nic       = nullptr;
 }
 
-void cache::release(uintptr_t address, size_t length)
+// What is in use is so only by the letter: nobody uses it any more. Releases
+// the lock.
+void cache::deregister_all(guard &locked, nic_id nic)
 {
-    if (length != 0) {
-        engine_->invalidate(make_span(address, length), true);
+    batch all;
+    nics_[nic].index.each(everything, [&](cached_region *e) { all.push(e); });
+    retire_all(locked, &all, cause::detached);
+    for (auto each = retired_.begin(); each != retired_.end();) {
+        cached_region *e = &*each++; // which may leave the list
+        if (e->nic == nic && !e->claimed) {
+            e->revoked = true;
+            claim(locked, e, &all);
+        }
     }
-}
-
-void cache::drop(nic_id nic)
-{
-    engine_->drop(nic);
-}
-
-bool cache::is_revoked(const region *used) const
-{
-    return engine_->is_revoked(static_cast<const cached_region *>(used));
-}
-
-bool cache::flush()
-{
-    return engine_->flush();
+    locked.unlock();
+    deregister(&all);
+    locked.lock();
 }
 
 void cache::check_identity()
 {
-    engine_->check_identity();
-}
-
-bool cache::needs_each_use() const
-{
-    return engine_->needs_each_use();
+    check_identity_ = true;
+    need_each_use();
 }
 
 void cache::read_counters(cache_counters *out) const
 {
-    engine_->read_counters(out);
+    guard locked(lock_);
+    out->hits             = count_.hits;
+    out->misses           = count_.misses;
+    out->host_lookups     = count_.host_lookups;
+    out->registrations    = count_.registrations;
+    out->deregistrations  = count_.deregistrations;
+    out->exports          = count_.exports;
+    out->identity_checks  = count_.identity_checks;
+    out->identity_misses  = count_.identity_misses;
+    out->invalidations    = count_.invalidations;
+    out->evictions        = count_.evictions;
+    out->failures         = count_.failures;
+    out->regions          = budget_.regions();
+    out->registered_bytes = budget_.bytes();
+    out->mapped_bytes     = budget_.mapped_bytes();
 }
 
 } // namespace ucx_ib_dmabuf

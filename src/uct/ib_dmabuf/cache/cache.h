@@ -2,20 +2,18 @@
 #ifndef UCX_IB_DMABUF_CACHE_CACHE_H_
 #define UCX_IB_DMABUF_CACHE_CACHE_H_
 
-#include "provider.h"
+#include "failures.h"
+#include "pending.h"
+#include "release_log.h"
+#include <atomic>
+#include <condition_variable>
 #include <functional>
-#include <memory>
+#include <mutex>
+#include <thread>
 
 namespace ucx_ib_dmabuf {
 
-class engine;
-
-// A registration of a range with one NIC, in use by whoever got it.
-struct region {
-    uintptr_t address; // what is registered: the whole allocation or a part
-    size_t length;
-    void *handle; // the registrar's
-};
+class exports;
 
 // Something that the cache did outside of a hit, for a trace.
 struct cache_event {
@@ -67,17 +65,20 @@ struct cache_counters {
     uint64_t mapped_bytes     = 0; // now: what is exported once counts once
 };
 
+// Counted without the lock.
+struct event_counts {
+    std::atomic<uint64_t> hits{0}, misses{0}, host_lookups{0}, registrations{0},
+        deregistrations{0}, exports{0}, identity_checks{0}, identity_misses{0},
+        invalidations{0}, evictions{0}, failures{0};
+};
+
 // Registrations of device memory with several NICs. Everything is thread-safe
 // unless it says otherwise. No lock is held while the exporter or a registrar
 // is called.
 class cache {
 public:
-    using nic_id = unsigned;
-
-    // How much is done for a registration that fails. `persistent`: what failed
-    // before is tried all the same, and what fails is tried again a few times,
-    // with milliseconds between, and with all that may have gone evicted.
-    enum class effort : uint8_t { normal, persistent };
+    using nic_id = ucx_ib_dmabuf::nic_id;
+    using effort = ucx_ib_dmabuf::effort;
 
     cache(exporter &memory, const cache_settings &settings);
     ~cache(); // all NICs detached before; nobody uses it any more
@@ -110,7 +111,7 @@ public:
     // everything. Does not call the exporter.
     void invalidate(uintptr_t address, size_t length);
     // The same where it is surely released, so that no operation on it is under
-    // way: regions that users keep (registrar::users_keep) are revoked, that
+    // way: regions that users merely keep are revoked, that
     // is, deregistered although they have them, if all of their memory goes.
     void release(uintptr_t address, size_t length);
     // What is registered with the NIC may be of no use any more, while its
@@ -128,16 +129,160 @@ public:
 
     // From now on every hit is checked by identity.
     void check_identity();
-    // Whether regions must not be kept for later operations (users_keep()):
+    // Whether users must not keep regions for later operations:
     // each use has to be seen, as it is checked, or as room is scarce and what
     // is used least goes first. Once so, always so; what is kept then is asked
     // back.
-    bool needs_each_use() const;
+    bool needs_each_use() const { return each_use_; }
 
     void read_counters(cache_counters *out) const;
 
 private:
-    std::unique_ptr<engine> engine_;
+    // Functions that take a `guard` are called with the lock held; "releases
+    // the lock" says which of them give it up for a while. The others take it
+    // themselves, if they need it. docs/cache.md explains the whole.
+    //
+    // Among each other these functions have two errors more than the public
+    // ones: UCS_ERR_CANCELED, memory was released meanwhile, and
+    // UCS_INPROGRESS, something has been done: the caller describes the memory
+    // again.
+    using guard = std::unique_lock<std::mutex>;
+    friend class fork_handler;
+
+    // get.cc
+    void acquire(guard &, cached_region *e);
+    bool is_current(const cached_region &e, span request);
+    ucs_status_t miss(nic_id nic, span request, effort how,
+                      cached_region **out);
+    ucs_status_t begin(pending *work, uint64_t time, cached_region **out);
+    bool retire_stale(guard &, const memory_run &memory,
+                      span range); // releases the lock
+    bool others_pending(guard &, nic_id nic, span range) const;
+    span free_around(guard &, nic_id nic, span memory, span request) const;
+    void end(pending *work);
+
+    // register.cc
+    ucs_status_t make(pending *work, cached_region **out);
+    ucs_status_t try_range(pending *work);
+    ucs_status_t prepare(pending *work);
+    nic_set add_companions(guard &, const pending &work);
+    ucs_status_t export_and_register(pending *work);
+    ucs_status_t register_with(nic_id nic, exports *memory, pending *work);
+    bool still_current(const memory_run &memory);
+    ucs_status_t publish(pending *work, cached_region **out);
+    cached_region *add_regions(guard &, pending *work, batch *replaced);
+    cached_region *add_region(guard &, const pending &work, unsigned i,
+                              batch *replaced);
+    void note_failure(pending *work, ucs_status_t status);
+
+    // evict.cc
+    void learn_limit(guard &, int device); // releases the lock
+    shortage left_after(guard &, shortage lacking);
+    void choose(guard &, cached_region *e, shortage *lacking, batch *out);
+    void choose_mapping(guard &, cached_region *e, shortage *lacking,
+                        batch *out);
+    void choose_overlapping(guard &, nic_id nic, span range, shortage *lacking,
+                            batch *out);
+    void choose_oldest(guard &, shortage *lacking, batch *out);
+    void evict_chosen(guard &, batch *victims); // releases the lock
+    bool wait_for_leaving(guard &);             // releases the lock
+    attempt beside(guard &, const pending &work) const;
+    ucs_status_t refused(guard &, const pending &work, shortage *lacking);
+    ucs_status_t reserve(guard &, const pending &work); // releases the lock
+    void note_refusal(guard &, const pending &work, ucs_status_t status);
+    void evict_down_to(guard &, const pending &work,
+                       const attempt &left); // releases the lock
+    bool make_room(pending *work, ucs_status_t status);
+
+    // retire.cc
+    void withdraw(span range, span released);
+    void expel(guard &, batch *gone, cause why,
+               span released = {}); // releases the lock
+    void retire(guard &, cached_region *e, cause why);
+    size_t claim_unused(guard &, batch *retired, span released = {});
+    size_t retire_all(guard &, batch *chosen, cause why, span released = {});
+    void claim(guard &, cached_region *e, batch *out);
+    void call_dereg(nic_id nic, void *handle, span range, const char *why);
+    void deregister(batch *claimed);
+    void deregister_soon(batch *claimed);
+
+    kept_regions kept_of(guard &, const batch &retired);
+    void keep(guard &, kept_regions *result, const cached_region *e);
+    void ask_back(const kept_regions &kept);
+    void need_each_use();
+
+    // defer.cc
+    bool defer(batch *claimed);
+    void run_deferred();
+    void stop_deferred();
+
+    // Calls with each region, of whichever NIC, that serves some of the range.
+    template <typename Call>
+    void each_region(guard &, span range, Call call) const
+    {
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            nics_[nic].index.each(range, call);
+        }
+    }
+    void warn(const char *message)
+    {
+        if (settings_.warn) {
+            settings_.warn(message);
+        }
+    }
+    // With max_nics: all of them.
+    void trace(const char *what, nic_id nic, span range,
+               ucs_status_t status = UCS_OK, const char *why = nullptr) const
+    {
+        if (settings_.trace) {
+            settings_.trace({what, why, status,
+                             nic < max_nics ? nics_[nic].nic : nullptr,
+                             range.lo, range.size()});
+        }
+    }
+
+    // cache.cc
+    void deregister_all(guard &, nic_id nic); // releases the lock
+    void forget();
+
+    exporter &memory_;
+    const cache_settings settings_;
+    const size_t granularity_;
+    std::atomic<bool> check_identity_;
+    std::atomic<bool> each_use_;
+
+    mutable std::mutex lock_;
+    std::condition_variable changed_; // pending_ got shorter, or busy less
+    nic_slot nics_[max_nics];
+    nic_id nic_end_ = 0; // above all that are attached
+    release_log log_;
+    budget budget_;
+    region_list lru_;     // what is in an index, least recently used first
+    region_list retired_; // what has left it but is in use
+    region_list leaving_; // claimed, and not deregistered yet
+    pending *pending_ = nullptr;
+    failures failures_;
+    refusals refusals_;
+    uint64_t uses_       = 0; // how many there have been, as the next
+    uint64_t claims_     = 0;
+    uint32_t generation_ = 0; // how many forks ago it was made
+
+    // Deregistration that would block a release. Under the lock.
+    struct {
+        batch waiting;
+        std::thread thread;
+        bool running = false, stop = false;
+    } deferred_;
+    std::condition_variable deferred_changed_;
+
+    // This thread is in a registrar's dereg: what it calls there is not to wait
+    // for what this very thread, or one that waits for it, deregisters. In the
+    // static TLS block, which needs no memory later.
+    static constinit thread_local bool deregistering_
+        [[gnu::tls_model("initial-exec")]];
+
+    cache *next_ = nullptr; // cache.cc; from before it is in that list
+    event_counts count_;
 };
 
 } // namespace ucx_ib_dmabuf

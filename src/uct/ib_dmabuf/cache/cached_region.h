@@ -2,12 +2,18 @@
 #ifndef UCX_IB_DMABUF_CACHE_CACHED_REGION_H_
 #define UCX_IB_DMABUF_CACHE_CACHED_REGION_H_
 
-#include "cache.h"
 #include "memory_run.h"
 #include <list>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
+
+// A registration of a range with one NIC, in use by whoever got it.
+struct region {
+    uintptr_t address; // what is registered: the whole allocation or a part
+    size_t length;
+    void *handle; // the registrar's
+};
 
 // Why a region leaves the index.
 enum class cause : uint8_t {
@@ -20,6 +26,9 @@ enum class cause : uint8_t {
     failed, // operations of the NIC's
 };
 
+// A NIC's place in the cache.
+using nic_id = unsigned;
+
 struct cached_region;
 using region_list = std::list<cached_region>;
 
@@ -29,8 +38,8 @@ using region_list = std::list<cached_region>;
 struct cached_region : region {
     span bytes;    // what it serves: the part of its allocation
     pieces memory; // of which that is made
-    cache::nic_id nic = 0;
-    int device        = -1; // its place in the budget
+    nic_id nic = 0;
+    int device = -1; // its place in the budget
 
     region_list::iterator place;      // in the list that it is in
     cached_region *sibling = nullptr; // the next one of the same export, or it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "engine.h"
+#include "cache.h"
 #include <csignal>
 #include <exception>
 
@@ -7,7 +7,7 @@
 // that releases memory: a thread of the cache's does it instead, at once.
 namespace ucx_ib_dmabuf {
 
-void engine::deregister_soon(batch *claimed)
+void cache::deregister_soon(batch *claimed)
 {
     size_t bytes = 0;
     for (const cached_region *e : *claimed) {
@@ -35,7 +35,7 @@ static bool start(std::thread *thread, const std::function<void()> &run)
 }
 
 // False, and with what else waits, if there is no thread and none can be made.
-bool engine::defer(batch *claimed)
+bool cache::defer(batch *claimed)
 {
     guard locked(lock_);
     while (cached_region *e = claimed->pop()) {
@@ -54,7 +54,7 @@ bool engine::defer(batch *claimed)
     return false;
 }
 
-void engine::run_deferred()
+void cache::run_deferred()
 {
     guard locked(lock_);
     for (;;) {
@@ -72,7 +72,7 @@ void engine::run_deferred()
     }
 }
 
-void engine::stop_deferred()
+void cache::stop_deferred()
 {
     {
         guard locked(lock_);
@@ -85,7 +85,7 @@ void engine::stop_deferred()
     deferred_.thread.join();
 }
 
-bool engine::flush()
+bool cache::flush()
 {
     guard locked(lock_);
     bool waited = wait_for_leaving(locked);

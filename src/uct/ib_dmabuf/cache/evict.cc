@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "engine.h"
+#include "cache.h"
 #include <new>
 
 // Room is made by evicting idle regions, least recently used first: for the
@@ -8,7 +8,7 @@ namespace ucx_ib_dmabuf {
 
 // Two threads may both be the first and ask, without a lock: it is the same
 // answer.
-void engine::learn_limit(guard &locked, int device)
+void cache::learn_limit(guard &locked, int device)
 {
     if (budget_.knows(device)) {
         return;
@@ -46,7 +46,7 @@ static bool is_newest(cached_region *e)
 }
 
 // What would be lacking still, were everything idle evicted.
-shortage engine::left_after(guard &, shortage lacking)
+shortage cache::left_after(guard &, shortage lacking)
 {
     for (cached_region &e : lru_) {
         if (lacking.nothing()) {
@@ -67,7 +67,7 @@ shortage engine::left_after(guard &, shortage lacking)
     return lacking;
 }
 
-void engine::choose(guard &, cached_region *e, shortage *lacking, batch *out)
+void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
 {
     take_off(&lacking->regions, 1);
     take_off(&lacking->registered, e->nic == lacking->nic ? e->length : 0);
@@ -76,8 +76,8 @@ void engine::choose(guard &, cached_region *e, shortage *lacking, batch *out)
 }
 
 // With all NICs, as only that unmaps it.
-void engine::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
-                            batch *out)
+void cache::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
+                           batch *out)
 {
     take_off(&lacking->mapped, e->length);
     mapping::all_of(e, [&](cached_region *each) {
@@ -90,8 +90,8 @@ void engine::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
 
 // What a new registration of the range overlaps is the first to go. NICs that
 // have all of theirs in the range get it again from the same export.
-void engine::choose_overlapping(guard &locked, nic_id nic, span range,
-                                shortage *lacking, batch *out)
+void cache::choose_overlapping(guard &locked, nic_id nic, span range,
+                               shortage *lacking, batch *out)
 {
     each_region(locked, range, [&](cached_region *e) {
         if (lacking->mapped > 0 && e->device == lacking->device &&
@@ -104,7 +104,7 @@ void engine::choose_overlapping(guard &locked, nic_id nic, span range,
 
 // Idle regions that free what is lacking, or as much as there is: whole
 // mappings of the device, or single regions.
-void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
+void cache::choose_oldest(guard &locked, shortage *lacking, batch *out)
 {
     for (cached_region &e : lru_) {
         if (lacking->nothing()) {
@@ -126,7 +126,7 @@ void engine::choose_oldest(guard &locked, shortage *lacking, batch *out)
 }
 
 // Releases the lock.
-void engine::evict_chosen(guard &locked, batch *victims)
+void cache::evict_chosen(guard &locked, batch *victims)
 {
     count_.evictions += retire_all(locked, victims, cause::evicted);
     locked.unlock();
@@ -136,7 +136,7 @@ void engine::evict_chosen(guard &locked, batch *victims)
 
 // Until what is being deregistered by other threads is gone, whatever follows.
 // False if there is nothing.
-bool engine::wait_for_leaving(guard &locked)
+bool cache::wait_for_leaving(guard &locked)
 {
     if (leaving_.empty() || deregistering_) {
         return false;
@@ -148,7 +148,7 @@ bool engine::wait_for_leaving(guard &locked)
 }
 
 // What there is of the GPU and of the NIC, without what is reserved for this.
-attempt engine::beside(guard &, const pending &work) const
+attempt cache::beside(guard &, const pending &work) const
 {
     size_t size = work.made.range.size();
     return {.time       = log_.now(),
@@ -158,8 +158,8 @@ attempt engine::beside(guard &, const pending &work) const
 
 // UCS_OK if it is worth trying. Else how as much was refused, and what would
 // have to go first, if it can.
-ucs_status_t engine::refused(guard &locked, const pending &work,
-                             shortage *lacking)
+ucs_status_t cache::refused(guard &locked, const pending &work,
+                            shortage *lacking)
 {
     const auto found  = refusals_.find({work.nic, lacking->device});
     size_t size       = work.made.range.size();
@@ -191,7 +191,7 @@ ucs_status_t engine::refused(guard &locked, const pending &work,
 
 // Takes room for a registration of the range, after evicting what stands in its
 // way; evicts nothing if that is not enough.
-ucs_status_t engine::reserve(guard &locked, const pending &work)
+ucs_status_t cache::reserve(guard &locked, const pending &work)
 {
     int device = work.memory.device;
     span range = work.made.range;
@@ -226,7 +226,7 @@ ucs_status_t engine::reserve(guard &locked, const pending &work)
 // What was tried is more than there is room for: of the GPU and of the NIC what
 // there was, with it. Where as much has gone since the first attempt, and that
 // was not it, however little there is.
-void engine::note_refusal(guard &, const pending &work, ucs_status_t status)
+void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
 {
     const attempt &last = work.tried;
     const size_t size   = work.made.range.size();
@@ -249,8 +249,8 @@ void engine::note_refusal(guard &, const pending &work, ucs_status_t status)
 }
 
 // Until no more of the GPU and of the NIC is left, or nothing more is idle.
-void engine::evict_down_to(guard &locked, const pending &work,
-                           const attempt &left)
+void cache::evict_down_to(guard &locked, const pending &work,
+                          const attempt &left)
 {
     const int device = budget::place(work.memory.device);
     shortage lacking{.device     = device,
@@ -268,7 +268,7 @@ void engine::evict_down_to(guard &locked, const pending &work,
 // two: the first time for a miss, waits for what others deregister and evicts
 // until there is no more of both with it than there was without it; then, for
 // who insists, all that is idle. False if that is no use.
-bool engine::make_room(pending *work, ucs_status_t status)
+bool cache::make_room(pending *work, ucs_status_t status)
 {
     need_each_use();
     guard locked(lock_);

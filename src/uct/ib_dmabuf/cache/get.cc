@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "engine.h"
+#include "cache.h"
 #include <cstdio>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@ namespace ucx_ib_dmabuf {
 // not used as its owner promised.
 constexpr int max_attempts = 64;
 
-void engine::acquire(guard &, cached_region *e)
+void cache::acquire(guard &, cached_region *e)
 {
     ++e->users;
     e->last_use = ++uses_;
@@ -21,8 +21,7 @@ void engine::acquire(guard &, cached_region *e)
     }
 }
 
-cached_region *engine::find(nic_id nic, uintptr_t address,
-                            size_t length) noexcept
+const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
 {
     if (nic >= max_nics) {
         return nullptr;
@@ -46,7 +45,7 @@ cached_region *engine::find(nic_id nic, uintptr_t address,
 
 // Whether the memory that is asked for is what it was. If not, what is
 // registered of it is retired, with whichever NIC.
-bool engine::is_current(const cached_region &e, span request)
+bool cache::is_current(const cached_region &e, span request)
 {
     uintptr_t at = 0;
     uint64_t old = 0;
@@ -60,19 +59,13 @@ bool engine::is_current(const cached_region &e, span request)
     }
     ++count_.identity_misses;
     batch gone;
-    kept_regions kept;
-    {
-        guard locked(lock_);
-        each_region(locked, {at, at + 1}, [&](cached_region *other) {
-            if (piece_at(other->memory, at)->identity == old) {
-                gone.push(other);
-            }
-        });
-        kept = kept_of(locked, gone);
-        retire_all(locked, &gone, cause::stale);
-    }
-    ask_back(kept);
-    deregister_soon(&gone);
+    guard locked(lock_);
+    each_region(locked, {at, at + 1}, [&](cached_region *other) {
+        if (piece_at(other->memory, at)->identity == old) {
+            gone.push(other);
+        }
+    });
+    expel(locked, &gone, cause::stale);
     return false;
 }
 
@@ -93,9 +86,14 @@ static bool is_held(const cached_region &e)
 
 // The last user of what was retired deregisters it, however large: the
 // registrar may tell that user's thread that it is over.
-void engine::put(cached_region *e) noexcept
+void cache::put(const region *used) noexcept
 {
+    // Regions are only ever made as these, which are not const.
+    auto *e = static_cast<cached_region *>(const_cast<region *>(used));
     batch last;
+    if (used == nullptr) {
+        return;
+    }
     {
         guard locked(lock_);
         if (e->generation != generation_ || !is_held(*e) || --e->users > 0 ||
@@ -111,15 +109,15 @@ void engine::put(cached_region *e) noexcept
     deregister(&last);
 }
 
-ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
-                         const region **out, cache::effort how)
+ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
+                        const region **out, effort how)
 {
-    cached_region *e = find(nic, address, length);
-    if (e != nullptr) {
-        *out = e;
+    *out = find(nic, address, length);
+    if (*out != nullptr) {
         return UCS_OK;
     }
-    span request = make_span(address, length);
+    cached_region *e = nullptr;
+    span request     = make_span(address, length);
     if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
         nics_[nic].nic == nullptr) {
         warn("asked for an empty or overflowing range, or with a NIC that is "
@@ -156,8 +154,8 @@ ucs_status_t engine::get(nic_id nic, uintptr_t address, size_t length,
     return status;
 }
 
-ucs_status_t engine::miss(nic_id nic, span request, cache::effort how,
-                          cached_region **out)
+ucs_status_t cache::miss(nic_id nic, span request, effort how,
+                         cached_region **out)
 {
     memory_run memory;
     uint64_t time       = log_.now();
@@ -187,7 +185,7 @@ ucs_status_t engine::miss(nic_id nic, span request, cache::effort how,
 
 // What somebody else has published meanwhile or is about to; else with nothing,
 // that this one does. The time is from before the memory was described.
-ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
+ucs_status_t cache::begin(pending *work, uint64_t time, cached_region **out)
 {
     const memory_run &memory = work->memory;
     nic_id nic               = work->nic;
@@ -227,7 +225,7 @@ ucs_status_t engine::begin(pending *work, uint64_t time, cached_region **out)
 
 // What is registered in the range is to be of the memory's identity: else an
 // event was missed.
-bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
+bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
     each_region(locked, range, [&](cached_region *e) {
@@ -243,15 +241,11 @@ bool engine::retire_stale(guard &locked, const memory_run &memory, span range)
         return false;
     }
     ++count_.identity_misses;
-    const kept_regions kept = kept_of(locked, stale);
-    retire_all(locked, &stale, cause::stale);
-    locked.unlock();
-    ask_back(kept);
-    deregister(&stale);
+    expel(locked, &stale, cause::stale);
     return true;
 }
 
-bool engine::others_pending(guard &, nic_id nic, span range) const
+bool cache::others_pending(guard &, nic_id nic, span range) const
 {
     for (pending *work = pending_; work != nullptr; work = work->next) {
         if (work->nics[nic] && work->range.overlaps(range)) {
@@ -263,7 +257,7 @@ bool engine::others_pending(guard &, nic_id nic, span range) const
 
 // How far the registration of some VMM segments may be extended: in the window
 // of the request, to where others are registered already.
-span engine::free_around(guard &, nic_id nic, span memory, span request) const
+span cache::free_around(guard &, nic_id nic, span memory, span request) const
 {
     span window = window_of(request, settings_.chunk_size);
     span room   = hull(memory, window);
@@ -279,7 +273,7 @@ span engine::free_around(guard &, nic_id nic, span memory, span request) const
 }
 
 // Undoes what has not become a region; then who waits for it may go on.
-void engine::end(pending *work)
+void cache::end(pending *work)
 {
     registered &what = work->made;
     for (unsigned i = 0; i < what.count; ++i) {

@@ -5,8 +5,6 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/cache.h \
     src/uct/ib_dmabuf/cache/cached_region.h \
     src/uct/ib_dmabuf/cache/defer.cc \
-    src/uct/ib_dmabuf/cache/engine.cc \
-    src/uct/ib_dmabuf/cache/engine.h \
     src/uct/ib_dmabuf/cache/evict.cc \
     src/uct/ib_dmabuf/cache/exports.cc \
     src/uct/ib_dmabuf/cache/exports.h \
@@ -14,6 +12,7 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/get.cc \
     src/uct/ib_dmabuf/cache/memory_run.cc \
     src/uct/ib_dmabuf/cache/memory_run.h \
+    src/uct/ib_dmabuf/cache/pending.h \
     src/uct/ib_dmabuf/cache/persist.h \
     src/uct/ib_dmabuf/cache/provider.h \
     src/uct/ib_dmabuf/cache/ranges.h \

@@ -82,12 +82,11 @@ public:
     // For counting only: one of the GPU's is about to be deregistered.
     virtual void count_end(int, ending) noexcept {}
 
-    // Whether users keep regions for later operations, in a cache of theirs:
-    // that they have one does not mean then that an operation is under way.
-    virtual bool users_keep() const { return false; }
-    // Asks such users to give back what they keep of the range, which they may
-    // do as late as before they use anything else they keep. Also called while
-    // an event of memory is told.
+    // Users keep regions for later operations, in a cache of theirs: that they
+    // have one does not mean that an operation is under way. Asks them to give
+    // back what they keep of the range, which they may do as late as before
+    // they use anything else they keep. Also called while an event of memory
+    // is told.
     virtual void let_go(uintptr_t, size_t) {}
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "engine.h"
+#include "cache.h"
 #include "exports.h"
 #include "persist.h"
 #include <new>
@@ -20,7 +20,7 @@ static bool is_permanent(ucs_status_t status)
 }
 
 // What is to be registered, or if that fails the pages of the request.
-ucs_status_t engine::make(pending *work, cached_region **out)
+ucs_status_t cache::make(pending *work, cached_region **out)
 {
     span pages  = aligned(work->request, granularity_);
     span ways[] = {aligned(range_to_register(work->memory.range, work->request,
@@ -50,7 +50,7 @@ ucs_status_t engine::make(pending *work, cached_region **out)
 
 // Room for the range, then the registration; once more where there was no room
 // and something could be evicted.
-ucs_status_t engine::try_range(pending *work)
+ucs_status_t cache::try_range(pending *work)
 {
     registered &made    = work->made;
     made.by_memory      = false;
@@ -81,7 +81,7 @@ ucs_status_t engine::try_range(pending *work)
 
 // Reserves room for the range and for companions. For what is registered
 // already, in part, nothing is evicted: the pages of the request will do.
-ucs_status_t engine::prepare(pending *work)
+ucs_status_t cache::prepare(pending *work)
 {
     guard locked(lock_);
     span range = work->made.range;
@@ -102,7 +102,7 @@ ucs_status_t engine::prepare(pending *work)
 // The other NICs that profit from this export: those that need at least half as
 // much of the GPU's memory as this one, have no region there, and need nobody
 // to be evicted. Takes room for them; the mapping they share.
-nic_set engine::add_companions(guard &locked, const pending &work)
+nic_set cache::add_companions(guard &locked, const pending &work)
 {
     int device    = budget::place(work.memory.device);
     span range    = work.made.range;
@@ -123,7 +123,7 @@ nic_set engine::add_companions(guard &locked, const pending &work)
     return result;
 }
 
-ucs_status_t engine::export_and_register(pending *work)
+ucs_status_t cache::export_and_register(pending *work)
 {
     span range = work->made.range;
     exports memory(memory_, range.lo, range.size());
@@ -144,7 +144,7 @@ ucs_status_t engine::export_and_register(pending *work)
     return status;
 }
 
-ucs_status_t engine::register_with(nic_id nic, exports *memory, pending *work)
+ucs_status_t cache::register_with(nic_id nic, exports *memory, pending *work)
 {
     void *handle       = nullptr;
     registered *result = &work->made;
@@ -164,7 +164,7 @@ ucs_status_t engine::register_with(nic_id nic, exports *memory, pending *work)
 
 // Where events are missed the memory may have been replaced while it was being
 // exported.
-bool engine::still_current(const memory_run &memory)
+bool cache::still_current(const memory_run &memory)
 {
     if (!check_identity_) {
         return true;
@@ -178,7 +178,7 @@ bool engine::still_current(const memory_run &memory)
 }
 
 // If the memory is still what it was when the work began.
-ucs_status_t engine::publish(pending *work, cached_region **out)
+ucs_status_t cache::publish(pending *work, cached_region **out)
 {
     ucs_status_t status = UCS_OK;
     batch replaced;
@@ -208,8 +208,7 @@ ucs_status_t engine::publish(pending *work, cached_region **out)
 
 // Takes out of what was made all that has become a region; the rest is to be
 // undone. The region of the NIC that the work is for, if there is one.
-cached_region *engine::add_regions(guard &locked, pending *work,
-                                   batch *replaced)
+cached_region *cache::add_regions(guard &locked, pending *work, batch *replaced)
 {
     registered *what    = &work->made;
     unsigned left       = 0;
@@ -231,8 +230,8 @@ cached_region *engine::add_regions(guard &locked, pending *work,
 
 // What lies within it goes. nullptr without memory, and if it would lie within
 // another one.
-cached_region *engine::add_region(guard &locked, const pending &work,
-                                  unsigned i, batch *replaced)
+cached_region *cache::add_region(guard &locked, const pending &work, unsigned i,
+                                 batch *replaced)
 {
     const registered &what   = work.made;
     const memory_run &memory = work.memory;
@@ -273,7 +272,7 @@ cached_region *engine::add_region(guard &locked, const pending &work,
 }
 
 // So that it is not tried with each message.
-void engine::note_failure(pending *work, ucs_status_t status)
+void cache::note_failure(pending *work, ucs_status_t status)
 {
     guard locked(lock_);
     uint64_t identity = work->memory.identity;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "engine.h"
+#include "cache.h"
 
 // How a region goes: it is retired, that is, leaves the index; whoever finds it
 // unused then claims it, and deregisters it without the lock.
 namespace ucx_ib_dmabuf {
 
-constinit thread_local bool engine::deregistering_ = false;
+constinit thread_local bool cache::deregistering_ = false;
 
 static const char *name_of(cause why)
 {
@@ -36,7 +36,7 @@ static void tell_why(registrar &nic, const cached_region &e)
     }
 }
 
-void engine::retire(guard &, cached_region *e, cause why)
+void cache::retire(guard &, cached_region *e, cause why)
 {
     nics_[e->nic].index.erase(e);
     retired_.splice(retired_.end(), lru_, e->place);
@@ -44,7 +44,7 @@ void engine::retire(guard &, cached_region *e, cause why)
     e->why     = why;
 }
 
-void engine::claim(guard &, cached_region *e, batch *out)
+void cache::claim(guard &, cached_region *e, batch *out)
 {
     leaving_.splice(leaving_.end(), retired_, e->place);
     e->claimed = true;
@@ -56,13 +56,13 @@ void engine::claim(guard &, cached_region *e, batch *out)
 // Leaves in the batch what is unused, claimed, or to be revoked as all of its
 // memory was released. Returns how many that are. The rest waits for its last
 // user.
-size_t engine::claim_unused(guard &locked, batch *retired, span released)
+size_t cache::claim_unused(guard &locked, batch *retired, span released)
 {
     batch unused;
     size_t count = 0;
     while (cached_region *e = retired->pop()) {
         if (e->users > 0) {
-            if (!nics_[e->nic].kept || !released.covers(e->bytes)) {
+            if (!released.covers(e->bytes)) {
                 continue;
             }
             e->revoked = true;
@@ -76,8 +76,7 @@ size_t engine::claim_unused(guard &locked, batch *retired, span released)
 
 // What was chosen is retired, and claimed if it is unused; only that stays in
 // the batch. Returns how many that are.
-size_t engine::retire_all(guard &locked, batch *chosen, cause why,
-                          span released)
+size_t cache::retire_all(guard &locked, batch *chosen, cause why, span released)
 {
     for (cached_region *e : *chosen) {
         retire(locked, e, why);
@@ -85,7 +84,7 @@ size_t engine::retire_all(guard &locked, batch *chosen, cause why,
     return claim_unused(locked, chosen, released);
 }
 
-void engine::call_dereg(nic_id nic, void *handle, span range, const char *why)
+void cache::call_dereg(nic_id nic, void *handle, span range, const char *why)
 {
     const bool nested = deregistering_;
     deregistering_    = true;
@@ -94,7 +93,7 @@ void engine::call_dereg(nic_id nic, void *handle, span range, const char *why)
     deregistering_ = nested;
 }
 
-void engine::deregister(batch *claimed)
+void cache::deregister(batch *claimed)
 {
     if (claimed->empty()) {
         return;
@@ -132,65 +131,75 @@ void engine::deregister(batch *claimed)
     changed_.notify_all();
 }
 
-bool engine::is_revoked(const cached_region *e)
+bool cache::is_revoked(const region *used) const
 {
     guard locked(lock_);
-    return e->revoked;
+    return static_cast<const cached_region *>(used)->revoked;
 }
 
-void engine::invalidate(span range, bool surely)
+void cache::invalidate(uintptr_t address, size_t length)
+{
+    withdraw(make_span(address, length), {});
+}
+
+void cache::release(uintptr_t address, size_t length)
+{
+    withdraw(make_span(address, length), make_span(address, length));
+}
+
+void cache::withdraw(span range, span released)
 {
     batch gone;
-    kept_regions kept;
-    {
-        guard locked(lock_);
-        log_.add(range);
-        failures_.forget(range);
-        for (pending *work = pending_; work != nullptr; work = work->next) {
-            work->released |= work->range.overlaps(range);
-        }
-        size_t found = 0;
-        each_region(locked, range, [&](cached_region *e) {
-            gone.push(e);
-            ++found;
-        });
-        if (found == 0) {
-            return;
-        }
-        count_.invalidations += found;
-        kept = kept_of(locked, gone);
-        retire_all(locked, &gone, cause::released, surely ? range : span{});
+    size_t found = 0;
+    if (range.empty()) {
+        return;
     }
+    guard locked(lock_);
+    log_.add(range);
+    failures_.forget(range);
+    for (pending *work = pending_; work != nullptr; work = work->next) {
+        work->released |= work->range.overlaps(range);
+    }
+    each_region(locked, range, [&](cached_region *e) {
+        gone.push(e);
+        ++found;
+    });
+    if (found == 0) {
+        return;
+    }
+    count_.invalidations += found;
+    expel(locked, &gone, cause::released, released);
     trace("invalidate", max_nics, range);
-    ask_back(kept);
-    deregister_soon(&gone);
 }
 
 // Users that keep some of it have an operation under way, or are asked back.
-void engine::drop(nic_id nic)
+void cache::drop(nic_id nic)
 {
     constexpr span everything{0, UINTPTR_MAX};
     batch gone;
-    kept_regions kept;
     if (nic >= max_nics) {
         return; // there was no place for it
     }
-    {
-        guard locked(lock_);
-        for (pending *work = pending_; work != nullptr; work = work->next) {
-            work->released |= work->nics[nic];
-        }
-        nics_[nic].index.each(everything,
-                              [&](cached_region *e) { gone.push(e); });
-        if (gone.empty()) {
-            return;
-        }
-        kept = kept_of(locked, gone);
-        retire_all(locked, &gone, cause::failed);
+    guard locked(lock_);
+    for (pending *work = pending_; work != nullptr; work = work->next) {
+        work->released |= work->nics[nic];
     }
-    trace("drop", nic, everything);
+    nics_[nic].index.each(everything, [&](cached_region *e) { gone.push(e); });
+    if (!gone.empty()) {
+        expel(locked, &gone, cause::failed);
+        trace("drop", nic, everything);
+    }
+}
+
+// What was chosen leaves the index and the caches of its users, and is
+// deregistered, by its last user if it has one.
+void cache::expel(guard &locked, batch *gone, cause why, span released)
+{
+    const kept_regions kept = kept_of(locked, *gone);
+    retire_all(locked, gone, why, released);
+    locked.unlock();
     ask_back(kept);
-    deregister_soon(&gone);
+    deregister_soon(gone);
 }
 
 // Users may keep regions in a cache of theirs, where no use of them is seen.
@@ -198,17 +207,14 @@ void engine::drop(nic_id nic)
 // they keep of other memory they would have to register anew.
 
 // The NIC stays until ask_back() is over.
-void engine::keep(guard &, kept_regions *result, const cached_region *e)
+void cache::keep(guard &, kept_regions *result, const cached_region *e)
 {
-    nic_slot &slot = nics_[e->nic];
-    if (slot.kept) {
-        slot.busy += !result->nics[e->nic];
-        result->where.add(e->bytes);
-        result->nics.set(e->nic);
-    }
+    nics_[e->nic].busy += !result->nics[e->nic];
+    result->where.add(e->bytes);
+    result->nics.set(e->nic);
 }
 
-kept_regions engine::kept_of(guard &locked, const batch &retired)
+kept_regions cache::kept_of(guard &locked, const batch &retired)
 {
     kept_regions result;
     for (const cached_region *e : retired) {
@@ -217,7 +223,7 @@ kept_regions engine::kept_of(guard &locked, const batch &retired)
     return result;
 }
 
-void engine::ask_back(const kept_regions &kept)
+void cache::ask_back(const kept_regions &kept)
 {
     if (kept.nics.none()) {
         return;
@@ -235,7 +241,7 @@ void engine::ask_back(const kept_regions &kept)
 }
 
 // From now on nothing is to be kept, and what was is asked back.
-void engine::need_each_use()
+void cache::need_each_use()
 {
     if (each_use_.exchange(true)) {
         return;

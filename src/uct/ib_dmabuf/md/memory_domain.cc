@@ -118,13 +118,17 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
 ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
                                      size_t length, uct_mem_h *handle)
 {
-    memh *created = device_.hand_out(used, address, length);
+    const registration &keys = *nic::behind(*used);
+    memh *created            = new (std::nothrow) memh(keys.lkey, keys.rkey);
 
     if (created == nullptr) {
         cache_.put(used);
         return UCS_ERR_NO_MEMORY;
     }
-    *handle = created->to_uct();
+    created->address = address;
+    created->length  = length;
+    created->used    = used;
+    *handle          = created->to_uct();
     if (cache_.needs_each_use()) {
         original_.let_go(address, length);
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
-#include "../fork_mutex.h"
 #include <algorithm>
-#include <bit>
 #include <cerrno>
+#include <memory>
 #include <new>
 #include <unistd.h>
 
@@ -57,7 +56,6 @@ nic::nic(const original_domain &uct_ib, gpu_vendor &gpu, proofs *proven)
       ladder_(uct_ib.pd(), uct_ib.tries_data_direct(),
               (proven != nullptr) ? this : nullptr)
 {
-    keep_from_forks<mutex_>();
 }
 
 ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
@@ -65,51 +63,34 @@ ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
 {
     pair_row &pair = process_pairs.of(name(), gpu);
     uct_ib_registration by(uct_ib_, gpu_.memory_type());
-    registration made{};
-    const ucs_status_t status = ladder_.reg(memory, gpu, address, length, by,
-                                            &made.original, &made.step);
+    std::unique_ptr<registration> made(new (std::nothrow) registration{});
+    const ucs_status_t status =
+        (made == nullptr) ? UCS_ERR_NO_MEMORY
+                          : ladder_.reg(memory, gpu, address, length, by,
+                                        &made->original, &made->step);
     if (status != UCS_OK) {
         ++pair[pair_metric::failures];
         return status;
     }
-
-    made.lkey   = handle_keys::of(made.original)->lkey();
-    made.rkey   = handle_keys::of(made.original)->rkey();
-    made.pair   = &pair;
-    made.length = length;
-    try {
-        std::lock_guard<std::mutex> guard(mutex_);
-        registrations_.insert_or_assign(made.lkey, made);
-    } catch (const std::bad_alloc &) {
-        uct_ib_.dereg(made.original);
-        ++pair[pair_metric::failures];
-        return UCS_ERR_NO_MEMORY;
-    }
-    pair.add_region(static_cast<memory_path>(made.step), length);
-    *handle = std::bit_cast<void *>(keys{made.lkey, made.rkey});
+    made->lkey   = handle_keys::of(made->original)->lkey();
+    made->rkey   = handle_keys::of(made->original)->rkey();
+    made->pair   = &pair;
+    made->length = length;
+    pair.add_region(static_cast<memory_path>(made->step), length);
+    *handle = made.release();
     return UCS_OK;
-}
-
-registration *nic::find(void *handle)
-{
-    std::lock_guard<std::mutex> guard(mutex_);
-    return &registrations_.find(std::bit_cast<keys>(handle).lkey)->second;
 }
 
 void nic::dereg(void *handle)
 {
-    decltype(registrations_)::node_type ended;
+    const std::unique_ptr<registration> ended(
+        static_cast<registration *>(handle));
     {
         // Whoever packs a key of it has looked whether it is revoked.
         const std::lock_guard<std::mutex> wait(packing_);
     }
-    {
-        // Before the device can give the same key to another one.
-        std::lock_guard<std::mutex> guard(mutex_);
-        ended = registrations_.extract(std::bit_cast<keys>(handle).lkey);
-    }
-    uct_ib_.dereg(ended.mapped().original);
-    ended.mapped().pair->end_region(ended.mapped().length);
+    uct_ib_.dereg(ended->original);
+    ended->pair->end_region(ended->length);
 }
 
 void nic::count_end(int gpu, ending why) noexcept
@@ -137,17 +118,9 @@ registration *nic::reg_alone(const memh &handle)
     if (reg(memory, found.device, low, high - low, &result) != UCS_OK) {
         return nullptr;
     }
-    registration *own = find(result);
-    own->process      = getpid();
+    auto *own    = static_cast<registration *>(result);
+    own->process = getpid();
     return own;
-}
-
-void nic::dereg_alone(registration *own)
-{
-    // In the child of a fork it is the parent's, and stays.
-    if (own->process == getpid()) {
-        dereg(std::bit_cast<void *>(keys{own->lkey, own->rkey}));
-    }
 }
 
 } // namespace ucx_ib_dmabuf

@@ -3,6 +3,7 @@
 // Remote keys of a memory domain's handles, and what ends with them.
 #include "../host/log.h"
 #include "memory_domain.h"
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -11,8 +12,10 @@ void memory_domain::dereg(handle_keys *keys) noexcept
     memh *handle       = static_cast<memh *>(keys);
     const region *used = handle->used;
 
-    if (registration *own = handle->own) {
-        device_.dereg_alone(own);
+    // In the child of a fork it is the parent's, and stays.
+    registration *own = handle->own;
+    if ((own != nullptr) && (own->process == getpid())) {
+        device_.dereg(own);
     }
     delete handle;
     cache_.put(used);
@@ -32,7 +35,7 @@ bool memory_domain::has_own_registration(memh *handle)
         return false;
     }
     if (!handle->own.compare_exchange_strong(own, made)) {
-        device_.dereg_alone(made); // another thread was faster
+        device_.dereg(made); // another thread was faster
         return true;
     }
     log_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a registration of their "
@@ -59,7 +62,7 @@ ucs_status_t memory_domain::pack(const pack_request &request,
         return UCS_ERR_NO_ELEM;
     }
     const registration *packed =
-        alone ? handle->own.load() : device_.behind(*handle);
+        alone ? handle->own.load() : nic::behind(*handle->used);
     return original_.pack(request, packed->original, buffer);
 }
 
