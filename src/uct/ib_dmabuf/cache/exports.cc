@@ -2,7 +2,6 @@
 #include "exports.h"
 #include "../metrics/histogram.h"
 #include <pthread.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -22,8 +21,6 @@ exports::exports(exporter &memory, uintptr_t address, size_t length)
 
 exports::~exports()
 {
-    // Before a fork can find that they are over: it may have copied the
-    // descriptors.
     drop(mapping_type::standard);
     drop(mapping_type::pcie);
     const std::lock_guard<std::mutex> guard(lock_);
@@ -49,7 +46,6 @@ ucs_status_t exports::get(mapping_type how, int *fd)
         one.exported = one.status == UCS_OK;
         if (one.exported) {
             export_times.add(nanoseconds_now() - begin);
-            one.which = file_of(one.fd);
             ++made_;
         }
     }
@@ -57,35 +53,27 @@ ucs_status_t exports::get(mapping_type how, int *fd)
     return one.status;
 }
 
+// A fork waits until it is closed, and until that is noted: else its child
+// would keep the descriptor, or close one that is another file's by then.
 void exports::drop(mapping_type how) noexcept
 {
-    dmabuf &one = of(how);
-
-    if (one.exported && (one.fd >= 0)) {
-        close(one.fd);
-    }
-    one.exported = false;
+    const std::lock_guard<std::mutex> guard(lock_);
+    of(how).close();
 }
 
-exports::file exports::file_of(int fd)
+void exports::dmabuf::close() noexcept
 {
-    struct stat found;
-
-    return (fd >= 0 && fstat(fd, &found) == 0)
-               ? file{found.st_dev, found.st_ino}
-               : file{};
+    if (exported && (fd >= 0)) {
+        ::close(fd);
+    }
+    exported = false;
 }
 
-// A fork copies the descriptors before the memory, so a number may be another
-// file's here, and what was dropped open still.
 void exports::in_child() noexcept
 {
     for (exports *each = first_; each != nullptr; each = each->next_) {
         for (dmabuf &one : each->all_) {
-            if ((one.fd >= 0) && file_of(one.fd) == one.which) {
-                close(one.fd);
-            }
-            one.exported = false;
+            one.close();
         }
     }
     first_ = nullptr;

@@ -4,7 +4,6 @@
 
 #include "provider.h"
 #include <mutex>
-#include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -27,19 +26,14 @@ public:
     bool failed() const { return all_[0].status != UCS_OK; }
 
 private:
-    struct file {
-        dev_t device                        = 0;
-        ino_t number                        = 0; // of a dma-buf its own
-        bool operator==(const file &) const = default;
-    };
     struct dmabuf {
         bool exported       = false;
         int fd              = -1;
         ucs_status_t status = UCS_OK; // of the last time
-        file which;
+
+        void close() noexcept;
     };
 
-    static file file_of(int fd);
     static void in_child() noexcept;
     dmabuf &of(mapping_type how) { return all_[static_cast<unsigned>(how)]; }
 

@@ -17,7 +17,7 @@ void log_v(log_level level, const char *format, va_list args) noexcept
     }
     vsnprintf(line, sizeof(line), format, args);
     if (ucs == nullptr) {
-        fprintf(stderr, "ucx-ib-dmabuf: %s\n", line);
+        fprintf(stderr, "%s\n", line);
     } else {
         // UCX says where in its sources it was; the text tells that of ours.
         ucs->log_dispatch("ib_dmabuf", 0, "", static_cast<int>(level),
