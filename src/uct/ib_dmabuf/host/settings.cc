@@ -137,12 +137,14 @@ bool config_parser::find_setting(const char *table, const char *name,
     const auto *list = static_cast<const ucs_list_link_t *>(list_);
 
     for (const ucs_list_link_t *i = list->next; i != list; i = i->next) {
-        const auto *entry = reinterpret_cast<const table_entry *>(
-            reinterpret_cast<const char *>(i) - offsetof(table_entry, list));
+        const auto *entry = reinterpret_cast<const config_entry *>(
+            reinterpret_cast<const char *>(i) - offsetof(config_entry, list));
         if (strcmp(entry->name, table) != 0) {
             continue;
         }
-        if (find_in(entry->table, name, out)) {
+        if (find_in(
+                static_cast<const void **>(const_cast<void *>(entry->table)),
+                name, out)) {
             return true;
         }
     }

@@ -2,7 +2,7 @@
 #ifndef UCX_IB_DMABUF_HOST_SETTINGS_H_
 #define UCX_IB_DMABUF_HOST_SETTINGS_H_
 
-#include "ucm.h"
+#include "transport_types.h"
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -75,28 +75,18 @@ private:
         return (doc_nop_ != nullptr) ? max_field_words : max_field_words - 1;
     }
 
-    // ucs_config_global_list_entry_t. A table is an array of
-    // ucs_config_field_t: name, standard value, text, offset, five functions,
-    // from 1.17 a sixth, argument; a null name ends it.
-    struct table_entry {
-        const char *name;
-        const char *prefix;
-        const void **table;
-        size_t size;
-        ucs_list_link_t list;
-        uint8_t flags;
-    };
-
+    // A table is an array of ucs_config_field_t: name, standard value, text,
+    // offset, five functions, from 1.17 a sixth, argument; a null name ends it.
     bool find_in(const void **table, const char *name, ucx_setting *out) const;
 
     void *list_;
-    ucs_status_t (*fill_opts_)(void *out, table_entry *, const char *env,
+    ucs_status_t (*fill_opts_)(void *out, config_entry *, const char *env,
                                int ignore_errors);
     void *read_table_; // the reader of a table in a table
     void
         *kinds_[kinds][5]; // by setting_kind: read, write, clone, release, help
     void *doc_nop_;        // from 1.17
-    table_entry entry_{};
+    config_entry entry_{};
     const void *fields_[max_field_words * (max_settings + 1)]{};
 };
 
