@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <initializer_list>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -6,6 +6,7 @@
  */
 #include "soft_roce.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <common/nic.h>
 #include <cstdlib>

@@ -5,7 +5,7 @@
 #include "collective.h"
 #include "compared.h"
 #include <mpi.h>
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
 #define PERSISTENT(_name) MPI_##_name##_init
 #else
 #include <mpi-ext.h>
