@@ -4,6 +4,7 @@
 // nothing is left.
 #include "fake_domain.h"
 #include <array>
+#include <atomic>
 #include <common/gpu.h>
 #include <cstring>
 #include <dlfcn.h>
@@ -40,6 +41,30 @@ TEST_F(test_hits, a_hit_does_not_ask_ucxs_cache_of_memory_types)
     EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(pool.address(), mib)));
     EXPECT_EQ(0u, fake_ib::now.asked);
     ucx::use_memtype_cache(false);
+}
+
+// Its keys are those of a registration that ends at any time: the address
+// sanitizer sees who reads them afterwards.
+TEST_F(test_hits, a_handle_of_memory_that_is_being_released)
+{
+    std::atomic<uintptr_t> address{0};
+    std::atomic<bool> over{false};
+    std::thread user([&] {
+        while (!over) {
+            uct_mem_h memh        = nullptr;
+            const uintptr_t start = address;
+            if ((start != 0) && (md_->reg(start, mib, &memh) == UCS_OK)) {
+                md_->dereg(memh);
+            }
+        }
+    });
+    for (int i = 0; i < 2000; ++i) {
+        gpu::buffer pool(mib);
+        address = pool.address();
+        md_->dereg(md_->reg(pool.address(), mib));
+    }
+    over = true;
+    user.join();
 }
 
 // A library that is loaded meanwhile has room beside it. One that fills what is

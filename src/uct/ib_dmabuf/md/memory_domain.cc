@@ -114,16 +114,24 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
     return failure;
 }
 
-// A handle for the cache's region, which has been acquired.
+// A handle for the cache's region, which has been acquired. None if its memory
+// is released meanwhile.
 ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
                                      size_t length, uct_mem_h *handle)
 {
-    const registration &keys = *nic::behind(*used);
-    memh *created            = new (std::nothrow) memh(keys.lkey, keys.rkey);
-
+    memh *created = nullptr;
+    bool revoked;
+    {
+        const std::lock_guard<std::mutex> guard(device_.packing());
+        revoked = cache_.is_revoked(used);
+        if (!revoked) {
+            const registration &keys = *nic::behind(*used);
+            created = new (std::nothrow) memh(keys.lkey, keys.rkey);
+        }
+    }
     if (created == nullptr) {
         cache_.put(used);
-        return UCS_ERR_NO_MEMORY;
+        return revoked ? UCS_ERR_NO_ELEM : UCS_ERR_NO_MEMORY;
     }
     created->address = address;
     created->length  = length;

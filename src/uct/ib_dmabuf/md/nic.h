@@ -53,10 +53,10 @@ public:
     // A registration of no more than the pages that the handle is for, which
     // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
     registration *reg_alone(const memh &handle);
-    void dereg_alone(registration *own);
 
-    // Held while uct_ib packs a key of a registration: it makes some keys only
-    // then, locking nothing, and the registration is not to end meanwhile.
+    // Held while a registration is looked at that may be revoked: it does not
+    // end meanwhile. uct_ib makes some keys only as it packs them, locking
+    // nothing.
     std::mutex &packing() { return packing_; }
     // The registration behind the handle's region, which is not revoked.
     static registration *behind(const region &used)
