@@ -4,10 +4,12 @@
 #include "version.h"
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <set>
 #include <string>
+#include <strings.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -49,6 +51,18 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
     return find(component)->served->open(name, config, md);
 }
 
+// By the words that UCX reads so. A copy that is declined is not asked to.
+bool is_switched_off()
+{
+    const char *word = getenv("UCX_IB_DMABUF_ENABLE");
+    for (const char *off : {"n", "no", "off", "0"}) {
+        if ((word != nullptr) && (strcasecmp(word, off) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Once for each reason, although a library that was declined is looked at again
 // whenever another is loaded: it is not remembered, as it may be unloaded, and
 // its addresses become another's.
@@ -64,7 +78,7 @@ void decline(const std::string &path, const std::string &reason,
     text += ", " + reason;
     {
         const std::lock_guard<std::mutex> guard(mutex_of_told);
-        if (!told.insert(text).second) {
+        if (is_switched_off() || !told.insert(text).second) {
             return;
         }
     }
