@@ -27,7 +27,7 @@ packages=(
     patch gawk cpio kmod rsync
     # run
     ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
-    python3-minimal procps
+    python3-minimal procps strace
     # wheels
     python3 python3-pip
     # checks of the sources, sanitizers and the fuzzer
