@@ -61,10 +61,9 @@ private:
         }
         return *found;
     }
-    // It is the handle's second half (nic::keys).
     static uint32_t rkey_of(void *handle)
     {
-        return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle) >> 32);
+        return static_cast<ucx_ib_dmabuf::registration *>(handle)->rkey;
     }
 
     udmabuf_vendor gpus_; // not used

@@ -196,8 +196,13 @@ private:
 
     // retire.cc
     void withdraw(span range, span released);
-    void expel(guard &, batch *gone, cause why,
-               span released = {}); // releases the lock
+    struct step {
+        const char *what = nullptr; // of cache_event
+        nic_id nic       = max_nics;
+        span range       = {};
+    };
+    void expel(guard &, batch *gone, cause why, span released,
+               const step &traced); // releases the lock
     void retire(guard &, cached_region *e, cause why);
     size_t claim_unused(guard &, batch *retired, span released = {});
     size_t retire_all(guard &, batch *chosen, cause why, span released = {});

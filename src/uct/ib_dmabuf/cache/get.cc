@@ -65,7 +65,7 @@ bool cache::is_current(const cached_region &e, span request)
             gone.push(other);
         }
     });
-    expel(locked, &gone, cause::stale);
+    expel(locked, &gone, cause::stale, {}, {});
     return false;
 }
 
@@ -241,7 +241,7 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
         return false;
     }
     ++count_.identity_misses;
-    expel(locked, &stale, cause::stale);
+    expel(locked, &stale, cause::stale, {}, {});
     return true;
 }
 

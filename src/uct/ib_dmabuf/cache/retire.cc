@@ -168,8 +168,8 @@ void cache::withdraw(span range, span released)
         return;
     }
     count_.invalidations += found;
-    expel(locked, &gone, cause::released, released);
-    trace("invalidate", max_nics, range);
+    expel(locked, &gone, cause::released, released,
+          {.what = "invalidate", .range = range});
 }
 
 // Users that keep some of it have an operation under way, or are asked back.
@@ -186,18 +186,22 @@ void cache::drop(nic_id nic)
     }
     nics_[nic].index.each(everything, [&](cached_region *e) { gone.push(e); });
     if (!gone.empty()) {
-        expel(locked, &gone, cause::failed);
-        trace("drop", nic, everything);
+        expel(locked, &gone, cause::failed, {},
+              {.what = "drop", .nic = nic, .range = everything});
     }
 }
 
 // What was chosen leaves the index and the caches of its users, and is
-// deregistered, by its last user if it has one.
-void cache::expel(guard &locked, batch *gone, cause why, span released)
+// deregistered, by its last user if it has one. It is traced between.
+void cache::expel(guard &locked, batch *gone, cause why, span released,
+                  const step &traced)
 {
     const kept_regions kept = kept_of(locked, *gone);
     retire_all(locked, gone, why, released);
     locked.unlock();
+    if (traced.what != nullptr) {
+        trace(traced.what, traced.nic, traced.range);
+    }
     ask_back(kept);
     deregister_soon(gone);
 }
