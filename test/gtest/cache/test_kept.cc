@@ -182,6 +182,22 @@ TEST_F(kept_test, what_is_kept_makes_room_when_a_nic_has_none)
     EXPECT_EQ(counters().evictions, 1u);
 }
 
+// UCP's cache is the process's: what it keeps of a GPU without a limit is not
+// seen either.
+TEST_F(kept_test, a_limit_of_one_gpu_asks_back_what_is_kept_of_others)
+{
+    settings.max_bytes = [](int of) { return of == 1 ? 4 * MiB : SIZE_MAX; };
+    restart();
+    gpu.alloc(A, MiB, 0);
+    gpu.alloc(B, MiB, 1);
+    let_go(hold(A, MiB));
+    EXPECT_TRUE(asked.empty());
+    use(B, MiB);
+    EXPECT_TRUE(cache->needs_each_use());
+    ASSERT_FALSE(asked.empty());
+    EXPECT_EQ(asked[0], std::pair(A, MiB));
+}
+
 // Each region is deregistered once, whoever is last.
 TEST_F(kept_test, users_and_a_release_at_once)
 {

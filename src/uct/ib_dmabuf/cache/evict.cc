@@ -17,12 +17,12 @@ void cache::learn_limit(guard &locked, int device)
     if (settings_.max_bytes) {
         locked.unlock();
         bytes = settings_.max_bytes(device);
+        if (bytes != SIZE_MAX) {
+            need_each_use(); // also of GPUs without a limit
+        }
         locked.lock();
     }
     budget_.set_max_bytes(device, bytes);
-    if (bytes != SIZE_MAX) {
-        each_use_ = true;
-    }
 }
 
 static void take_off(size_t *from, size_t bytes)
