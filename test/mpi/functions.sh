@@ -135,17 +135,34 @@ with_mpi() {
         >"$mpi_output" 2>"$mpi_errors"
 }
 
-# perftest ARGUMENT...: UCX's own benchmark, one end of it.
+# perftest ARGUMENT...: UCX's own benchmark, one end of it, as a job of the shell's.
 perftest() {
-    "$lab_env" env -u UCX_PREFIX "$UCX_PREFIX/bin/ucx_perftest" \
+    exec "$lab_env" env -u UCX_PREFIX "$UCX_PREFIX/bin/ucx_perftest" \
         -p "$perftest_port" -s "$perftest_message" -n 6 -w 2 -O 2 -f "$@"
 }
 
+is_running() { kill -0 "$1" 2>/dev/null; }
+
+# show_hung PID...: where processes are that do not end.
+show_hung() {
+    local pid thread
+    for pid in "$@"; do
+        is_running "$pid" || continue
+        for thread in /proc/"$pid"/task/*; do
+            note "$thread does not end: $(head "$thread"/{comm,wchan,stack} 2>&1)"
+        done
+        [ -z "$(type -P gdb)" ] ||
+            note "$(timeout 30 gdb -batch -p "$pid" -ex 'thread apply all bt' 2>&1)"
+    done
+    note "$(tail -n 20 "$mpi_work/server" "$mpi_work/client" 2>&1)"
+}
+
 # Both ends of it on this host; what they said is in $mpi_work/server and /client.
-# If one fails the other, which would wait for it, is ended.
-perftest_port=13337 perftest_message=1048576
+# If one fails the other, which would wait for it, is ended; both are if they take
+# longer than a pair may.
+perftest_port=13337 perftest_message=1048576 pair_seconds=180
 both_ends() {
-    local server client status
+    local server client status=0 until=$((SECONDS + pair_seconds))
     forget_counters
     perftest_port=$((perftest_port + 1))
     perftest "$@" >"$mpi_work/server" 2>&1 &
@@ -155,10 +172,23 @@ both_ends() {
           ! kill -0 $server 2>/dev/null; do sleep 0.1; done
     perftest "$@" 127.0.0.1 >"$mpi_work/client" 2>&1 &
     client=$!
-    wait -n $server $client && wait -n $server $client 2>/dev/null
-    status=$?
-    [ $status -eq 0 ] || kill $server $client 2>/dev/null
-    wait $server $client 2>/dev/null # who is left
+    # wait -n may miss a job that ended before it was called.
+    while is_running "$server" && is_running "$client" && ((SECONDS < until)); do
+        sleep 0.2
+    done
+    is_running "$server" || wait "$server" || status=$?
+    is_running "$client" || wait "$client" || status=$?
+    while [ $status = 0 ] && { is_running "$server" || is_running "$client"; }; do
+        ((SECONDS < until)) || status=124
+        sleep 0.2
+    done
+    [ $status != 124 ] || show_hung "$server" "$client"
+    if [ $status = 0 ]; then
+        wait "$server" && wait "$client"
+        return
+    fi
+    kill -KILL "$server" "$client" 2>/dev/null
+    wait "$server" "$client" 2>/dev/null
     return $status
 }
 
