@@ -169,7 +169,7 @@ both_ends() {
     server=$!
     until grep -q "$(printf ':%04X 0\{8\}:0000 0A' $perftest_port)" \
               /proc/net/tcp ||
-          ! kill -0 $server 2>/dev/null; do sleep 0.1; done
+          ! is_running "$server" || ((SECONDS >= until)); do sleep 0.1; done
     perftest "$@" 127.0.0.1 >"$mpi_work/client" 2>&1 &
     client=$!
     # wait -n may miss a job that ended before it was called.
