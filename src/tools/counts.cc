@@ -1,99 +1,58 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What is in a line of JSON that a program shows (metrics/render.h). No parser:
-// names are unique, and what is told of pairs comes last.
 #include "counts.h"
 #include <algorithm>
-#include <charconv>
-#include <utility>
+#include <nlohmann/json.hpp>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
+using nlohmann::json;
+
 constexpr size_t max_pairs = 256; // of who lies there may be more
 
-// What is behind a name; empty if there is none.
-std::string_view behind(std::string_view json, std::string_view name)
+// What an object has under a name; null, also where it is no object.
+const json &member(const json &in, const char *name)
 {
-    const std::string key = "\"" + std::string(name) + "\": ";
-    const size_t at       = json.find(key);
+    static const json none;
+    const auto found = in.find(name);
 
-    return (at == json.npos) ? std::string_view()
-                             : json.substr(at + key.size());
+    return (found == in.end()) ? none : *found;
 }
 
-template <typename Number>
-Number number_at(std::string_view text, Number none)
+uint64_t number(const json &in, const char *name)
 {
-    std::from_chars(text.data(), text.data() + text.size(), none);
-    return none;
+    const json &found = member(in, name);
+    return found.is_number_unsigned() ? found.get<uint64_t>() : 0;
 }
 
-template <typename Number = uint64_t>
-Number number(std::string_view json, std::string_view name, Number none = 0)
+std::string word(const json &in, const char *name)
 {
-    return number_at(behind(json, name), none);
+    const json &found = member(in, name);
+    return found.is_string() ? found.get<std::string>() : "";
 }
 
-std::string word(std::string_view json, std::string_view name)
+// The name that has the largest number; "" if none has one.
+std::string largest(const json &in)
 {
-    std::string_view rest = behind(json, name);
     std::string result;
-
-    if (!rest.starts_with('"')) {
-        return {};
-    }
-    for (rest.remove_prefix(1); !rest.empty() && (rest[0] != '"');
-         rest.remove_prefix(1)) {
-        if ((rest[0] == '\\') && (rest.size() > 1)) {
-            rest.remove_prefix(1);
-        }
-        result += rest[0];
-    }
-    return result;
-}
-
-// Of {"name": number, ...}: the sum, and the name of the largest one. Nothing
-// is looked for again from each name on: who lies may have many.
-std::pair<uint64_t, std::string> sum_of(std::string_view json,
-                                        std::string_view name)
-{
-    std::string_view rest = behind(json, name);
-    std::pair<uint64_t, std::string> result;
     uint64_t most = 0;
 
-    rest = rest.substr(0, rest.find('}'));
-    for (size_t at = rest.find('"'); at != rest.npos; at = rest.find('"', at)) {
-        const size_t end = rest.find('"', at + 1);
-        if (end == rest.npos) {
-            break;
+    for (const auto &[name, value] : in.items()) {
+        if (value.is_number_unsigned() && (value.get<uint64_t>() > most)) {
+            most   = value.get<uint64_t>();
+            result = name;
         }
-        const std::string_view next = rest.substr(end);
-        const uint64_t value        = next.starts_with("\": ")
-                                          ? number_at(next.substr(3), uint64_t{0})
-                                          : 0;
-        result.first += value;
-        if (value > most) {
-            most          = value;
-            result.second = rest.substr(at + 1, end - at - 1);
-        }
-        at = end + 1;
     }
     return result;
 }
 
 // By way and cause: the sum, and the one that there is most of.
-void add_fallbacks(std::string_view json, counts *now)
+void add_fallbacks(const json &all, counts *now)
 {
-    constexpr std::string_view begin = "{\"way\": ";
-    std::string_view rest            = behind(json, "fallbacks");
-    uint64_t most                    = 0;
+    uint64_t most = 0;
 
-    rest = rest.substr(0, rest.find(']'));
-    for (size_t at = rest.find(begin), next = 0; at != rest.npos; at = next) {
-        next                        = rest.find(begin, at + 1);
-        const std::string_view each = rest.substr(at, next - at);
-        const auto operations       = number(each, "operations");
+    for (const json &each : all) {
+        const uint64_t operations = number(each, "operations");
         now->fallbacks += operations;
         if (operations > most) {
             most      = operations;
@@ -102,54 +61,58 @@ void add_fallbacks(std::string_view json, counts *now)
     }
 }
 
-pair_counts pair_of(std::string_view json)
+pair_counts pair_of(const json &in)
 {
+    const json &causes = member(in, "fallback_causes");
+    const json &gpu    = member(in, "gpu");
     pair_counts one;
 
-    one.nic           = word(json, "nic");
-    one.gpu           = number(json, "gpu", -1);
-    one.registrations = number(json, "registrations");
-    one.evictions     = number(json, "evictions");
-    one.regions       = number(json, "regions");
-    one.bytes         = number(json, "registered_bytes");
-    one.most          = sum_of(json, "path_bytes").second;
-    const auto causes = sum_of(json, "fallback_causes");
-    one.fallbacks     = causes.first;
-    one.most += causes.second.empty() ? "" : "; " + causes.second;
+    one.nic           = word(in, "nic");
+    one.gpu           = gpu.is_number_integer() ? gpu.get<int>() : -1;
+    one.registrations = number(in, "registrations");
+    one.evictions     = number(in, "evictions");
+    one.regions       = number(in, "regions");
+    one.bytes         = number(in, "registered_bytes");
+    one.most          = largest(member(in, "path_bytes"));
+    for (const auto &[cause, operations] : causes.items()) {
+        one.fallbacks += number(causes, cause.c_str());
+    }
+    const std::string cause = largest(causes);
+    one.most += cause.empty() ? "" : "; " + cause;
     return one;
 }
 
-void add_pairs(std::string_view json, counts *now)
+void add_pairs(const json &all, counts *now)
 {
-    constexpr std::string_view begin = "{\"nic\": ";
-    std::string_view rest            = behind(json, "pairs");
-
-    for (size_t at = rest.find(begin);
-         (at != rest.npos) && (now->pairs.size() < max_pairs);) {
-        const size_t next = rest.find(begin, at + 1);
-        now->pairs.push_back(pair_of(rest.substr(at, next - at)));
-        at = next;
+    for (const json &each : all) {
+        if (now->pairs.size() == max_pairs) {
+            break;
+        }
+        now->pairs.push_back(pair_of(each));
     }
     std::ranges::stable_sort(now->pairs, std::greater(), &pair_counts::bytes);
 }
 
 } // namespace
 
-counts counts_of(std::string_view json)
+counts counts_of(std::string_view text)
 {
+    const json all = json::parse(text, nullptr, false);
     counts now;
 
-    now.misses        = number(json, "misses");
-    now.lookups       = number(json, "hits") + now.misses;
-    now.registrations = number(json, "registrations");
-    now.evictions     = number(json, "evictions");
-    now.regions       = number(json, "regions");
-    now.bytes         = number(json, "mapped_bytes");
-    add_fallbacks(json, &now);
-    const auto complete = number(json, "hooks_complete", -1);
-    now.hooks   = (complete > 0) ? "all" : (complete == 0) ? "gaps" : "?";
-    now.missing = word(json, "hooks_missing");
-    add_pairs(json, &now);
+    now.misses           = number(all, "misses");
+    now.lookups          = number(all, "hits") + now.misses;
+    now.registrations    = number(all, "registrations");
+    now.evictions        = number(all, "evictions");
+    now.regions          = number(all, "regions");
+    now.bytes            = number(all, "mapped_bytes");
+    const json &complete = member(all, "hooks_complete");
+    now.hooks            = !complete.is_number_unsigned() ? "?"
+                           : (complete != 0)              ? "all"
+                                                          : "gaps";
+    now.missing          = word(all, "hooks_missing");
+    add_fallbacks(member(all, "fallbacks"), &now);
+    add_pairs(member(all, "pairs"), &now);
     return now;
 }
 
