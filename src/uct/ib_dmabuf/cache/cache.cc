@@ -6,8 +6,6 @@
 // What begins and ends: caches, NICs, children of forks.
 namespace ucx_ib_dmabuf {
 
-constexpr span everything{0, UINTPTR_MAX};
-
 // The child of a fork has the parent's tables but not its registrations, and
 // only the thread that forked. It starts with nothing: whatever the parent had
 // is left behind where it is, so that this costs the same however much it is.

@@ -15,7 +15,6 @@ cache_sources = \
     src/uct/ib_dmabuf/cache/pending.h \
     src/uct/ib_dmabuf/cache/persist.h \
     src/uct/ib_dmabuf/cache/provider.h \
-    src/uct/ib_dmabuf/cache/ranges.h \
     src/uct/ib_dmabuf/cache/region_index.h \
     src/uct/ib_dmabuf/cache/register.cc \
     src/uct/ib_dmabuf/cache/release_log.h \

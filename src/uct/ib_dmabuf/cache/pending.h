@@ -4,7 +4,6 @@
 
 #include "budget.h"
 #include "provider.h"
-#include "ranges.h"
 #include "region_index.h"
 #include <array>
 #include <bitset>
@@ -75,10 +74,10 @@ struct pending {
     bool insists() const { return exact && persistent; }
 };
 
-// Of which NICs users may keep what was retired, and where that lies.
+// Of which NICs users may keep what was retired, and what it lies in.
 struct kept_regions {
     nic_set nics;
-    ranges where;
+    span where;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -175,7 +175,6 @@ void cache::withdraw(span range, span released)
 // Users that keep some of it have an operation under way, or are asked back.
 void cache::drop(nic_id nic)
 {
-    constexpr span everything{0, UINTPTR_MAX};
     batch gone;
     if (nic >= max_nics) {
         return; // there was no place for it
@@ -207,14 +206,15 @@ void cache::expel(guard &locked, batch *gone, cause why, span released,
 }
 
 // Users may keep regions in a cache of theirs, where no use of them is seen.
-// What must not be used any more, or stands in the way, is asked back. What
-// they keep of other memory they would have to register anew.
+// What must not be used any more, or stands in the way, is asked back, with
+// what they keep of other memory in between: they register that anew.
 
 // The NIC stays until ask_back() is over.
 void cache::keep(guard &, kept_regions *result, const cached_region *e)
 {
     nics_[e->nic].busy += !result->nics[e->nic];
-    result->where.add(e->bytes);
+    result->where =
+        result->where.empty() ? e->bytes : hull(result->where, e->bytes);
     result->nics.set(e->nic);
 }
 
@@ -234,9 +234,7 @@ void cache::ask_back(const kept_regions &kept)
     }
     for (nic_id nic = 0; nic < max_nics; ++nic) {
         if (kept.nics[nic]) {
-            for (const span &each : kept.where) {
-                nics_[nic].nic->let_go(each.lo, each.size());
-            }
+            nics_[nic].nic->let_go(kept.where.lo, kept.where.size());
             guard locked(lock_);
             --nics_[nic].busy;
         }

@@ -20,6 +20,8 @@ struct span {
     bool operator==(const span &) const = default;
 };
 
+constexpr span everything{0, UINTPTR_MAX};
+
 // Cut off where it would leave the address space.
 inline span make_span(uintptr_t address, size_t length)
 {
