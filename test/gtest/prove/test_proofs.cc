@@ -173,6 +173,20 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
     EXPECT_EQ(count, over);
 }
 
+TEST(test_proofs, nobody_waits_for_ever)
+{
+    proofs all(std::chrono::milliseconds(1));
+
+    all.ask(first, [&] {
+        std::thread([&] {
+            EXPECT_EQ(finding::unknown, all.ask(first, [] {
+                return verdict{finding::refuted, ""};
+            }));
+        }).join();
+        return verdict{finding::carries, ""};
+    });
+}
+
 TEST(test_proofs, a_child_of_fork_waits_for_nobody)
 {
     proofs all;

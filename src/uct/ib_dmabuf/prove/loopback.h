@@ -5,6 +5,7 @@
 #include "../host/verbs.h"
 #include "wire.h"
 #include <bitset>
+#include <chrono>
 
 namespace ucx_ib_dmabuf {
 
@@ -19,7 +20,8 @@ public:
 
     bool has_atomics() const override { return atomics_; }
     // UCX waits for seconds before it gives a message up; who says nothing for
-    // so long is asked once more, over another connection.
+    // so long, or carries too slowly, is asked once more, over another
+    // connection.
     std::optional<text> carry(std::span<const transfer> all) override;
     bool is_silent() const override { return silent_; }
 
@@ -36,6 +38,8 @@ private:
 
     const protection_domain pd_;
     const connection_functions &verbs_;
+    const std::chrono::steady_clock::time_point begun_ =
+        std::chrono::steady_clock::now();
     bool atomics_  = false;
     bool silent_   = false;
     uint8_t port_  = 0;

@@ -55,16 +55,20 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
 
 } // namespace
 
-proofs::proofs()
+proofs::proofs(std::chrono::milliseconds patience) : patience_(patience)
 {
     keep_from_forks<mutex_>();
 }
 
 // Nothing to wait for if somebody else is at it: he holds none of our locks,
-// and a child of fork may find that he is gone.
+// and a child of fork may find that he is gone. Nor for ever: what is not known
+// yet is used (nic::judge).
 finding proofs::known_or_begin(task *mine)
 {
-    for (;; std::this_thread::sleep_for(microseconds(100))) {
+    const auto end = std::chrono::steady_clock::now() + patience_;
+
+    for (; std::chrono::steady_clock::now() < end;
+         std::this_thread::sleep_for(microseconds(100))) {
         const std::lock_guard<std::mutex> guard(mutex_);
         nic_record &nic = nics_[std::get<0>(mine->which)];
         entry &one      = nic.paths[mine->which];
@@ -84,6 +88,11 @@ finding proofs::known_or_begin(task *mine)
             return finding::unknown;
         }
     }
+    log_debug("ib_dmabuf: another thread has been proving a path of %s for "
+              "%zd ms: it is used meanwhile",
+              std::get<0>(mine->which).c_str(),
+              static_cast<ssize_t>(patience_.count()));
+    return finding::unknown;
 }
 
 verdict proofs::find_out(const std::function<verdict()> &prove)

@@ -5,6 +5,7 @@
 #include "../verbs/ladder.h"
 #include "proof.h"
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -19,7 +20,9 @@ namespace ucx_ib_dmabuf {
 // once for each, until an operation fails. Thread-safe.
 class proofs {
 public:
-    proofs();
+    // `patience`: how long to wait for another thread's proof.
+    explicit proofs(
+        std::chrono::milliseconds patience = std::chrono::seconds(10));
 
     // What is called, without a lock, when a path of the NIC's is refuted: it
     // may have been used before, as it could not be proven then. Once, before
@@ -33,7 +36,8 @@ public:
     using path = std::tuple<std::string, int, ladder_step>;
 
     // What is known, or what the proof says, which is told. No lock is held
-    // over it: who asks for the same path meanwhile waits, and nobody else.
+    // over it: who asks for the same path meanwhile waits, and nobody else; for
+    // so long, then it is unknown.
     finding ask(const path &which, const std::function<verdict()> &prove);
 
     // An operation of the NIC's has failed, maybe as one of its paths does not
@@ -85,6 +89,7 @@ private:
     const nic_record *find(std::string_view nic) const;
 
     inline static std::mutex mutex_; // of all, for forks
+    const std::chrono::milliseconds patience_;
     std::function<void(const char *nic)> when_refuted_;
     std::map<std::string, nic_record, std::less<>> nics_;
     std::atomic<uint64_t> made_{0};
