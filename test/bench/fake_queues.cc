@@ -76,9 +76,13 @@ bool deliver(const ibv_qp *from, uint32_t number, const ibv_send_wr &wr)
     return true;
 }
 
-// Either may be memory of the GPU.
+// Either may be memory of the GPU: a simulated one, or a real one.
 void move(uint64_t to, uint64_t from, uint32_t length)
 {
+    if (!gpu::is_simulated()) {
+        GPU_CALL(cuMemcpy, to, from, length);
+        return;
+    }
     std::vector<char> bytes(length);
     if (SIM_CALL(cuda_sim_peek, bytes.data(), from, length) != 0) {
         memcpy(bytes.data(), reinterpret_cast<void *>(from), length);

@@ -49,6 +49,12 @@ inline void check(CUresult result, const char *name)
     }
 }
 
+inline bool is_simulated()
+{
+    return library() != nullptr &&
+           dlsym(library(), "cuda_sim_calls") != nullptr;
+}
+
 // GPU_CALL(cuMemFree, address): fails loudly. GPU_TRY gives the result. CUDA's
 // header maps a name like cuMemFree to the newest version; so do these. Each
 // place looks its function up once, so that calls cost what they cost.

@@ -181,6 +181,7 @@ test_cuda_sim_conformance_conformance_SOURCES = \
     test/cuda_sim/conformance/costs.cc \
     test/cuda_sim/conformance/exports.cc \
     test/cuda_sim/conformance/identity.cc \
+    test/cuda_sim/conformance/kernels.cc \
     test/cuda_sim/conformance/main.cc \
     test/cuda_sim/conformance/memory.cc \
     test/cuda_sim/conformance/memory.h \

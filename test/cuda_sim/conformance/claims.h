@@ -14,6 +14,7 @@ void check_release();
 void check_contexts();
 void check_gone();
 void check_captures();
+void check_kernels();
 void check_mappings();
 void check_fork();
 void measure();

@@ -36,8 +36,8 @@ void say_what_it_is()
     GPU_TRY(cuDeviceGetAttribute, &dmabuf,
             CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
     printf("# %s, %s, driver API %d, dma-bufs %s\n", name,
-           dlsym(gpu::library(), "cuda_sim_calls") ? "SIMULATED" : "hardware",
-           version, dmabuf ? "supported" : "not supported");
+           gpu::is_simulated() ? "SIMULATED" : "hardware", version,
+           dmabuf ? "supported" : "not supported");
 }
 
 void check_all()
@@ -53,6 +53,7 @@ void check_all()
     check_contexts();
     check_gone();
     check_captures();
+    check_kernels();
     check_fork();
     measure();
 }

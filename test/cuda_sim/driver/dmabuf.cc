@@ -31,7 +31,8 @@ struct Piece {
 
 // Which memory of the file is behind a range of addresses. A block may be
 // exported beyond the allocation that is asked for: callers round to pages, and
-// small allocations share pages. Several blocks only where they are mappings.
+// small allocations share pages. Neighbours of one kind are exported at once,
+// as an H100 does: what belongs together is for the caller to know.
 CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
 {
     Block *first = memory().space.find(address);
@@ -52,7 +53,8 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
                 return CUDA_ERROR_INVALID_VALUE;
             if (!block->handle->properties.allocFlags.gpuDirectRDMACapable)
                 return CUDA_ERROR_NOT_SUPPORTED;
-        } else if (block != first) {
+        } else if (block->kind != first->kind ||
+                   block->device != first->device) {
             return CUDA_ERROR_INVALID_VALUE;
         }
         uint64_t inside = address - block->base;

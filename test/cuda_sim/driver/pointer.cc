@@ -24,9 +24,7 @@ bool rdma_capable(const Allocation &found)
         return true;
     case Kind::vmm:
         return found.block->handle->properties.allocFlags.gpuDirectRDMACapable;
-    case Kind::pool:
-        return settings().pool_export;
-    default:
+    default: // also stream-ordered memory, which is exported all the same
         return false;
     }
 }

@@ -143,6 +143,8 @@ TEST_F(Pool, CanBeExportedUnlessSetOtherwise)
     int fd;
     ASSERT_CUDA(export_range(&fd, a / 4096 * 4096, 4096));
     close(fd);
+    EXPECT_EQ(0u, pointer_attribute<unsigned>(
+                      CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, a));
     ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
 }
 
@@ -152,8 +154,6 @@ TEST_F(Pool, DISABLED_NoExport)
     int fd;
     EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED,
               export_range(&fd, a / 4096 * 4096, 4096));
-    EXPECT_EQ(0u, pointer_attribute<unsigned>(
-                      CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, a));
 }
 
 TEST(PoolSettings, NoExport)

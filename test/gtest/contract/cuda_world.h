@@ -18,11 +18,6 @@ public:
     {
         return ucx_ib_dmabuf::find_cuda() ? "" : "no GPU here";
     }
-    static bool is_simulated()
-    {
-        void *library = dlopen("libcuda.so.1", RTLD_NOW);
-        return dlsym(library, "cuda_sim_calls") != nullptr;
-    }
 
     // Nothing is current while the exporter is used.
     cuda_world()
@@ -124,13 +119,13 @@ inline bool cuda_world::shows(int fd, uintptr_t address)
     const current here(context_);
 
     GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
-    if (is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
+    if (gpu::is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
         offset = lseek(fd, 0, SEEK_CUR); // a stand-in
     }
     void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, offset);
     if (seen == MAP_FAILED) {
         // Dma-bufs of GPUs can be mapped since CUDA 13.3.
-        return !is_simulated();
+        return !gpu::is_simulated();
     }
     const bool same = memcmp(seen, &number, sizeof(number)) == 0;
     munmap(seen, size);

@@ -195,7 +195,7 @@ TEST_F(test_cuda, a_replaced_segment_is_another)
     }
 }
 
-TEST_F(test_cuda, memory_made_without_rdma_is_not_exported)
+TEST_F(test_cuda, memory_that_the_driver_does_not_export_is_refused)
 {
     gpu::segments memory(2);
     const auto exported = [&] {
@@ -215,11 +215,7 @@ TEST_F(test_cuda, memory_made_without_rdma_is_not_exported)
     }
     memory.remap(0, 0, false);
     memory.remap(1, 0, false);
-    const uint64_t before =
-        SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange");
     EXPECT_EQ(UCS_ERR_UNSUPPORTED, exported());
-    EXPECT_EQ(before,
-              SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange"));
 }
 
 TEST_F(test_cuda, segments_are_of_one_gpu)

@@ -41,8 +41,11 @@ const char *remedy(CUresult result)
     }
 }
 
-// An address in the range at which there is memory, and whether it can be
-// exported. The range was rounded to pages, and at its beginning there may be
+// An address in the range at which there is memory, and whether that is said to
+// be for GPUDirect RDMA. Stream-ordered memory never is, and memory to map if
+// it was asked for; an H100's driver exports both all the same
+// (docs/conformance.md), so that is a reason only where an export fails. The
+// range was rounded to pages, and at its beginning there may be
 // nothing: small allocations, which are aligned to 256 bytes, share pages.
 uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
                       unsigned *rdma_capable)
@@ -90,17 +93,7 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
     relaxed_capture relaxed(cuda_);
     scoped_context context(cuda_,
                            first_known(cuda_, address, length, &rdma_capable));
-    CUresult result = context.result();
-    if (!rdma_capable) {
-        report_refusal("not RDMA capable",
-                       format("GPU memory at 0x%zx was allocated without "
-                              "GPUDirect RDMA",
-                              address),
-                       "set allocFlags.gpuDirectRDMACapable in cuMemCreate()'s "
-                       "properties; where it is stream-ordered "
-                       "(cudaMallocAsync), use cudaMalloc");
-        return UCS_ERR_UNSUPPORTED;
-    }
+    CUresult result    = context.result();
     CUdevice gpu       = 0;
     const bool flagged = (how == mapping_type::pcie) &&
                          (cuda_.ctx_get_device(&gpu) == CUDA_SUCCESS) &&
@@ -114,6 +107,16 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
                     (result == CUDA_ERROR_INVALID_VALUE))) {
         log_debug("ib_dmabuf: no PCIe mapping of GPU memory at 0x%zx: %s",
                   address, cuda_.error(result).c_str());
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if ((result == CUDA_ERROR_NOT_SUPPORTED) && !rdma_capable) {
+        report_refusal("not RDMA capable",
+                       format("GPU memory at 0x%zx was allocated without "
+                              "GPUDirect RDMA",
+                              address),
+                       "set allocFlags.gpuDirectRDMACapable in cuMemCreate()'s "
+                       "properties; where it is stream-ordered "
+                       "(cudaMallocAsync), use cudaMalloc");
         return UCS_ERR_UNSUPPORTED;
     }
     if (result != CUDA_SUCCESS) {

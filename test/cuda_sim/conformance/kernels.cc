@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which calls wait for a kernel (a program on the GPU) that runs in the legacy
+// stream, as one does that waits for a message.
+#include "claims.h"
+#include "memory.h"
+#include "report.h"
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+namespace ucx_ib_dmabuf::conformance {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr auto runs_for = std::chrono::milliseconds(100);
+
+// Runs for that many ns.
+constexpr char program[] = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 length)
+{
+    .reg .u64 %start, %now, %length;
+    .reg .pred %more;
+    ld.param.u64 %length, [length];
+    mov.u64 %start, %globaltimer;
+again:
+    mov.u64 %now, %globaltimer;
+    sub.u64 %now, %now, %start;
+    setp.lt.u64 %more, %now, %length;
+    @%more bra again;
+    ret;
+}
+)";
+
+// Ends by itself, on the simulated GPU as well, which runs no programs.
+class kernel {
+public:
+    kernel() : start_(simulated("cuda_sim_kernel_start"))
+    {
+        if (start_ == nullptr &&
+            GPU_TRY(cuModuleLoadData, &module_, program) == CUDA_SUCCESS) {
+            GPU_TRY(cuModuleGetFunction, &spin_, module_, "spin");
+        }
+    }
+    ~kernel()
+    {
+        if (module_ != nullptr)
+            GPU_TRY(cuModuleUnload, module_);
+    }
+    kernel(const kernel &)            = delete;
+    kernel &operator=(const kernel &) = delete;
+
+    bool valid() const { return start_ != nullptr || spin_ != nullptr; }
+
+    // Whether it still runs when the call returns.
+    bool outlasts(const std::function<void()> &call)
+    {
+        std::thread end;
+        if (start_ != nullptr) {
+            start_();
+            end = std::thread([] {
+                std::this_thread::sleep_for(runs_for);
+                simulated("cuda_sim_kernel_stop")();
+            });
+        } else {
+            unsigned long long length =
+                std::chrono::nanoseconds(runs_for).count();
+            void *arguments[] = {&length};
+            GPU_TRY(cuLaunchKernel, spin_, 1, 1, 1, 1, 1, 1, 0, nullptr,
+                    arguments, nullptr);
+        }
+        const auto began = clock::now();
+        call();
+        const bool runs =
+            start_ != nullptr
+                ? clock::now() - began < runs_for / 2
+                : GPU_TRY(cuStreamQuery, nullptr) == CUDA_ERROR_NOT_READY;
+        if (end.joinable())
+            end.join();
+        GPU_TRY(cuCtxSynchronize);
+        return runs;
+    }
+
+private:
+    using function = void();
+    static function *simulated(const char *name)
+    {
+        return reinterpret_cast<function *>(dlsym(gpu::library(), name));
+    }
+
+    function *start_;
+    CUmodule module_ = nullptr;
+    CUfunction spin_ = nullptr;
+};
+
+CUresult copy(CUstream stream, CUdeviceptr from, void *to)
+{
+    const CUresult result =
+        GPU_TRY(cuMemcpyDtoHAsync, to, from, 4 * KiB, stream);
+    return result == CUDA_SUCCESS ? GPU_TRY(cuStreamSynchronize, stream)
+                                  : result;
+}
+
+} // namespace
+
+void check_kernels()
+{
+    section("while a kernel runs");
+    kernel running;
+    CUdeviceptr memory;
+    CUstream stream;
+    char bytes[4 * KiB];
+    if (!running.valid() ||
+        GPU_TRY(cuMemAlloc, &memory, 4 * MiB) != CUDA_SUCCESS ||
+        GPU_TRY(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING) !=
+            CUDA_SUCCESS) {
+        observe("a kernel", "not possible, nothing to check");
+        return;
+    }
+    const auto does_not_wait = [&](const char *name, const auto &call) {
+        claim(running.outlasts(call), std::string(name) + " does not wait");
+    };
+    const auto may_wait = [&](const char *name, const auto &call) {
+        observe(name, running.outlasts(call) ? "does not wait" : "waits");
+    };
+    // The first copy sets things up.
+    copy(stream, memory, bytes);
+    does_not_wait("a query", [&] { buffer_id(memory); });
+    does_not_wait("an export", [&] { try_export(memory, 4 * MiB); });
+    does_not_wait("a copy in a stream of its own",
+                  [&] { copy(stream, memory, bytes); });
+    does_not_wait("a first copy in a new stream", [&] {
+        CUstream another;
+        GPU_TRY(cuStreamCreate, &another, CU_STREAM_NON_BLOCKING);
+        copy(another, memory, bytes);
+        GPU_TRY(cuStreamDestroy, another);
+    });
+    does_not_wait("mapped memory's beginning and end",
+                  [] { Mapping mapping(1, 1); });
+    may_wait("cuMemcpyDtoH",
+             [&] { GPU_TRY(cuMemcpyDtoH, bytes, memory, sizeof(bytes)); });
+    may_wait("SYNC_MEMOPS, set for the first time", [&] {
+        unsigned on = 1;
+        GPU_TRY(cuPointerSetAttribute, &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                memory);
+    });
+    CUdeviceptr other = 0;
+    may_wait("cuMemAlloc", [&] { GPU_TRY(cuMemAlloc, &other, 4 * MiB); });
+    GPU_TRY(cuMemFree, other);
+    may_wait("cuMemFree", [&] { GPU_TRY(cuMemFree, memory); });
+    GPU_TRY(cuStreamDestroy, stream);
+}
+
+} // namespace ucx_ib_dmabuf::conformance
