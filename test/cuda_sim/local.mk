@@ -185,6 +185,7 @@ test_cuda_sim_conformance_conformance_SOURCES = \
     test/cuda_sim/conformance/main.cc \
     test/cuda_sim/conformance/memory.cc \
     test/cuda_sim/conformance/memory.h \
+    test/cuda_sim/conformance/others.cc \
     test/cuda_sim/conformance/queries.cc \
     test/cuda_sim/conformance/release.cc \
     test/cuda_sim/conformance/report.cc \

@@ -168,6 +168,12 @@ void check_exports()
             "parts of two handles");
         claim_refused(try_export(partly.base(), partly.size()),
                       "addresses of which some have no memory");
+        observe("a page in the middle of a handle",
+                name_of(try_export(partly.base() + partly.unit() / 2,
+                                   host_page())));
+        observe("the second half of a handle",
+                name_of(try_export(partly.base() + partly.unit() / 2,
+                                   partly.unit() / 2)));
     }
 }
 

@@ -54,6 +54,7 @@ void check_all()
     check_gone();
     check_captures();
     check_kernels();
+    check_others();
     check_fork();
     measure();
 }
@@ -63,11 +64,16 @@ void check_all()
 
 using namespace ucx_ib_dmabuf::conformance;
 
-int main()
+int main(int argc, char **)
 {
     if (!load())
         return 0;
     try {
+        if (argc > 1) {
+            gpu::use();
+            open_handle();
+            return 0;
+        }
         check_all();
     } catch (const std::exception &error) {
         // No context, or a driver that is too old.
