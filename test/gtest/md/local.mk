@@ -20,23 +20,14 @@ check_PROGRAMS += test/gtest/md/test_counts
 UNIT_TESTS     += test/gtest/md/test_counts
 check_PROGRAMS += test/gtest/md/test_registration
 UNIT_TESTS     += test/gtest/md/test_registration
-
-check_PROGRAMS += test/gtest/md/test_lasting
-LAB_TESTS      += test/gtest/md/lasting.lab
 endif
-dist_noinst_DATA += test/gtest/md/lasting.lab test/gtest/md/md.lab \
-              test/gtest/md/vendor.lab
+dist_noinst_DATA += test/gtest/md/md.lab test/gtest/md/vendor.lab
 
 test_gtest_md_test_trial_SOURCES = \
     src/uct/ib_dmabuf/md/trial.cc \
     test/gtest/md/test_trial.cc
 test_gtest_md_test_trial_LDADD   = \
     libib_dmabuf_cache.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
-
-test_gtest_md_test_lasting_SOURCES = test/gtest/md/test_lasting.cc
-test_gtest_md_test_lasting_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_lasting_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_md_test_lasting_LDADD   = -lgtest_main $(GTEST_LIBS) -lucp -lucs -ldl
 
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/handle_params.h \
@@ -85,7 +76,6 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
     test/gtest/md/test_failures.cc \
-    test/gtest/md/test_hits.cc \
     test/gtest/md/test_messages.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)

@@ -12,7 +12,7 @@ ucm_tests = \
     test/gtest/ucm/test_events_inside \
     test/gtest/ucm/test_events_sim \
     test/gtest/ucm/test_events_ucx
-check_PROGRAMS += $(ucm_tests) test/gtest/ucm/bench_free
+check_PROGRAMS += $(ucm_tests)
 UNIT_TESTS     += $(ucm_tests)
 endif
 
@@ -81,16 +81,6 @@ test_gtest_ucm_test_events_memory_SOURCES = \
 test_gtest_ucm_test_events_memory_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_memory_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_memory_DEPENDENCIES = $(ucm_fakes)
-
-# What hooks cost: prints JSON, run it by hand.
-test_gtest_ucm_bench_free_SOURCES = \
-    test/gtest/ucm/bench_free.cc \
-    test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h
-test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)
 
 ucm_sim_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
                    -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'
