@@ -123,6 +123,7 @@ TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
     EXPECT_EQ(nic.live(), 0u);
     cache->put(revoked);
     cache->put(kept);
+    EXPECT_EQ(get(A + 4 * MiB, MiB), UCS_ERR_INVALID_PARAM);
     id = cache->attach(nic);
     use(A + 4 * MiB, MiB);
 }

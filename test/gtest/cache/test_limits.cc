@@ -57,16 +57,6 @@ TEST_F(limits_test, a_gpu_has_its_own_budget)
     EXPECT_EQ(counters().evictions, 0u);
 }
 
-TEST_F(limits_test, number_of_regions)
-{
-    start(SIZE_MAX, 2);
-    use(at(0), 1);
-    use(at(4), 1);
-    use(at(1), 1);
-    EXPECT_EQ(nic.live(), 2u);
-    EXPECT_FALSE(registered(0));
-}
-
 TEST_F(limits_test, nothing_in_use_is_evicted)
 {
     start(8 * MiB);
