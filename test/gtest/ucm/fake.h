@@ -87,4 +87,12 @@ inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
     return run_scenario(scenario, {"UCX_MODULES=^cuda", setting});
 }
 
+/** A scenario on the fake driver, and the test that runs it. */
+#define FAKE_TEST(_suite, _name, ...)                                          \
+    TEST(_suite, _name)                                                        \
+    {                                                                          \
+        EXPECT_TRUE(run_on_fake(#_name __VA_OPT__(, ) __VA_ARGS__));           \
+    }                                                                          \
+    SCENARIO(_name)
+
 } // namespace ucx_ib_dmabuf::test

@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-SCENARIO(everything)
+FAKE_TEST(CudaEventsOwners, everything)
 {
     Fake fake;
     install_all();
@@ -36,7 +36,7 @@ SCENARIO(everything)
     }
 }
 
-SCENARIO(primary_release)
+FAKE_TEST(CudaEventsOwners, primary_release)
 {
     Fake fake;
     install_all();
@@ -96,7 +96,7 @@ bool ends_as_memory(Events &events, uint64_t address, size_t *frees)
 // After the last release a driver may complain about the context instead of the
 // address. Nobody can tell then whether the memory is there: what is registered
 // goes, and what lives is not taken for host memory.
-SCENARIO(primary_release_with_unclear_answers)
+FAKE_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
 {
     Fake fake;
     install_all();
@@ -168,18 +168,18 @@ void use_anew(uint64_t offset)
                    [&] { fake.get<Call1>("cuMemFree_v2")(reuse.fresh); });
 }
 
-SCENARIO(addresses_used_anew_meanwhile)
+FAKE_TEST(CudaEventsOwners, addresses_used_anew_meanwhile)
 {
     use_anew(0);
 }
 
-SCENARIO(addresses_used_anew_further_up)
+FAKE_TEST(CudaEventsOwners, addresses_used_anew_further_up)
 {
     use_anew(0x8000);
 }
 
 // A mapping is not listed: the driver is asked once more.
-SCENARIO(addresses_mapped_anew_meanwhile)
+FAKE_TEST(CudaEventsOwners, addresses_mapped_anew_meanwhile)
 {
     Fake fake;
     install_all();
@@ -193,7 +193,7 @@ SCENARIO(addresses_mapped_anew_meanwhile)
     CHECK_EQ(frees, size_t(1));
 }
 
-SCENARIO(pools)
+FAKE_TEST(CudaEventsOwners, pools)
 {
     constexpr uint64_t pool = 0xabc0;
     Fake fake;
@@ -213,7 +213,7 @@ SCENARIO(pools)
     }
 }
 
-SCENARIO(modules)
+FAKE_TEST(CudaEventsOwners, modules)
 {
     Fake fake;
     install_all();
@@ -234,7 +234,7 @@ SCENARIO(modules)
 
 // The driver refuses, as it may in a thread without a context: the variable is
 // there still, and goes with the call that succeeds.
-SCENARIO(modules_that_stay)
+FAKE_TEST(CudaEventsOwners, modules_that_stay)
 {
     constexpr uint64_t library = 0x90;
     Fake fake;
@@ -270,7 +270,7 @@ SCENARIO(modules_that_stay)
 
 // Nobody can tell whether a context's variables are there. Then a module's
 // variable lies where another's did.
-SCENARIO(modules_that_went_unseen)
+FAKE_TEST(CudaEventsOwners, modules_that_went_unseen)
 {
     Fake fake;
     install_all();
@@ -288,7 +288,7 @@ SCENARIO(modules_that_went_unseen)
 }
 
 // A context goes although the driver says that something else failed before.
-SCENARIO(context_destroyed_with_an_error)
+FAKE_TEST(CudaEventsOwners, context_destroyed_with_an_error)
 {
     Fake fake;
     install_all();
@@ -303,7 +303,7 @@ SCENARIO(context_destroyed_with_an_error)
 
 // The driver counts who has opened a handle: only the last one to close it
 // takes the memory away.
-SCENARIO(ipc_memory_opened_twice)
+FAKE_TEST(CudaEventsOwners, ipc_memory_opened_twice)
 {
     Fake fake;
     install_all();
@@ -321,7 +321,7 @@ SCENARIO(ipc_memory_opened_twice)
     }
 }
 
-SCENARIO(graphs)
+FAKE_TEST(CudaEventsOwners, graphs)
 {
     Fake fake;
     install_all();
@@ -338,53 +338,6 @@ SCENARIO(graphs)
                    [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
     expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,
                    [&] { fake.get<Device>("cuDeviceGraphMemTrim")(0); });
-}
-
-TEST(CudaEventsOwners, ContextsGoWithEverything)
-{
-    EXPECT_TRUE(run_on_fake("everything"));
-}
-TEST(CudaEventsOwners, LastReleaseOfPrimary)
-{
-    EXPECT_TRUE(run_on_fake("primary_release"));
-}
-TEST(CudaEventsOwners, UnclearAnswersAfterLastRelease)
-{
-    EXPECT_TRUE(run_on_fake("primary_release_with_unclear_answers"));
-}
-TEST(CudaEventsOwners, AddressesUsedAnewMeanwhile)
-{
-    EXPECT_TRUE(run_on_fake("addresses_used_anew_meanwhile"));
-    EXPECT_TRUE(run_on_fake("addresses_used_anew_further_up"));
-    EXPECT_TRUE(run_on_fake("addresses_mapped_anew_meanwhile"));
-}
-TEST(CudaEventsOwners, Pools)
-{
-    EXPECT_TRUE(run_on_fake("pools"));
-}
-TEST(CudaEventsOwners, Modules)
-{
-    EXPECT_TRUE(run_on_fake("modules"));
-}
-TEST(CudaEventsOwners, ModulesThatAreNotUnloaded)
-{
-    EXPECT_TRUE(run_on_fake("modules_that_stay"));
-}
-TEST(CudaEventsOwners, ModulesThatWentUnseen)
-{
-    EXPECT_TRUE(run_on_fake("modules_that_went_unseen"));
-}
-TEST(CudaEventsOwners, ContextDestroyedWithAnError)
-{
-    EXPECT_TRUE(run_on_fake("context_destroyed_with_an_error"));
-}
-TEST(CudaEventsOwners, IpcMemoryOpenedTwice)
-{
-    EXPECT_TRUE(run_on_fake("ipc_memory_opened_twice"));
-}
-TEST(CudaEventsOwners, Graphs)
-{
-    EXPECT_TRUE(run_on_fake("graphs"));
 }
 
 } // namespace

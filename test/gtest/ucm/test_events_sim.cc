@@ -15,7 +15,9 @@ namespace {
 using namespace test;
 using namespace ucm;
 
-SCENARIO(driver_api)
+class CudaEventsSim : public testing::TestWithParam<bool> {};
+
+GPU_TEST(CudaEventsSim, driver_api)
 {
     Gpu gpu;
     // All taken before the hooks are there.
@@ -46,7 +48,7 @@ SCENARIO(driver_api)
     CHECK(events.take().empty());
 }
 
-SCENARIO(mappings)
+GPU_TEST(CudaEventsSim, mappings)
 {
     Gpu gpu;
     auto *unmap         = gpu.get<Range>("cuMemUnmap");
@@ -87,7 +89,7 @@ SCENARIO(mappings)
     CHECK_EQ(mapped.frees_of(address + size - 1), size_t(1));
 }
 
-SCENARIO(pools)
+GPU_TEST(CudaEventsSim, pools)
 {
     Gpu gpu;
     CUmemoryPool pool;
@@ -119,7 +121,7 @@ SCENARIO(pools)
     CHECK_EQ(events.frees_of(other), size_t(1));
 }
 
-SCENARIO(contexts)
+GPU_TEST(CudaEventsSim, contexts)
 {
     Gpu gpu;
     CUcontext context;
@@ -154,7 +156,7 @@ SCENARIO(contexts)
     });
 }
 
-SCENARIO(primary_release)
+GPU_TEST(CudaEventsSim, primary_release)
 {
     Gpu gpu;
     install_all();
@@ -177,7 +179,7 @@ SCENARIO(primary_release)
     CHECK(range);
 }
 
-SCENARIO(runtime_api)
+GPU_TEST(CudaEventsSim, runtime_api)
 {
     Gpu gpu;
     const bool late = !variable("LATE_RUNTIME").empty();
@@ -239,7 +241,7 @@ SCENARIO(runtime_api)
 
 // The GPU's memory is used up by what is given back when it is asked for. UCX's
 // own hooks are asked through as well.
-SCENARIO(no_memory_left)
+GPU_TEST(CudaEventsSim, no_memory_left, "CUDA_SIM_MEMORY_MIB=64")
 {
     static Gpu gpu;
     static CUdeviceptr held = 0;
@@ -320,45 +322,9 @@ SCENARIO(no_memory_left)
     }
 }
 
-class CudaEventsSim : public testing::TestWithParam<bool> {};
-
-TEST_P(CudaEventsSim, DriverApi)
-{
-    EXPECT_TRUE(run_on_gpu("driver_api", GetParam()));
-}
-TEST_P(CudaEventsSim, Mappings)
-{
-    EXPECT_TRUE(run_on_gpu("mappings", GetParam()));
-}
-TEST_P(CudaEventsSim, Pools)
-{
-    EXPECT_TRUE(run_on_gpu("pools", GetParam()));
-}
-TEST_P(CudaEventsSim, Contexts)
-{
-    EXPECT_TRUE(run_on_gpu("contexts", GetParam()));
-}
-TEST_P(CudaEventsSim, PrimaryRelease)
-{
-    EXPECT_TRUE(run_on_gpu("primary_release", GetParam()));
-}
-TEST_P(CudaEventsSim, RuntimeApi)
-{
-    EXPECT_TRUE(run_on_gpu("runtime_api", GetParam()));
-}
 TEST_P(CudaEventsSim, RuntimeLoadedLater)
 {
     EXPECT_TRUE(run_on_gpu("runtime_api", GetParam(), "LATE_RUNTIME=1"));
-}
-TEST_P(CudaEventsSim, NoMemoryLeft)
-{
-    EXPECT_TRUE(
-        run_on_gpu("no_memory_left", GetParam(), "CUDA_SIM_MEMORY_MIB=64"));
-}
-TEST_P(CudaEventsSim, ModeBistro)
-{
-    EXPECT_TRUE(
-        run_on_gpu("driver_api", GetParam(), "UCX_MEM_CUDA_HOOK_MODE=bistro"));
 }
 
 WITH_AND_WITHOUT_UCX(CudaEventsSim);

@@ -18,8 +18,15 @@ namespace {
 
 using namespace test;
 
+class CudaEventsUcx : public testing::TestWithParam<bool> {};
+
 // With UCX's CUDA module, each call of the driver is announced once, by it or
 // by us.
+TEST(CudaEventsUcxOnly, no_double_events)
+{
+    EXPECT_TRUE(run_on_gpu("no_double_events", true));
+}
+
 SCENARIO(no_double_events)
 {
     Gpu gpu;
@@ -75,8 +82,9 @@ void dump_region(void *, ucs_rcache_t *, ucs_rcache_region_t *, char *, size_t)
 
 // UCX's caches take the events as they are meant: a registration cache drops
 // what is announced, and all of it at "everything"; the memory type cache keeps
-// knowing the memory that lives on.
-SCENARIO(ucx_caches)
+// knowing the memory that lives on. Where the driver does not say plainly that
+// memory is gone, UCX is told to ask it each time.
+GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
 {
     Gpu gpu;
     CUcontext context;
@@ -139,7 +147,7 @@ SCENARIO(ucx_caches)
     ucs_rcache_destroy(rcache);
 }
 
-SCENARIO(threads)
+GPU_TEST(CudaEventsUcx, threads)
 {
     constexpr int THREADS = 4, ROUNDS = 500;
     Gpu gpu;
@@ -189,25 +197,7 @@ SCENARIO(threads)
     CHECK_EQ(wrong.load(), 0l);
 }
 
-class CudaEventsUcx : public testing::TestWithParam<bool> {};
-
-TEST_P(CudaEventsUcx, Caches)
-{
-    // Where the driver does not say plainly that memory is gone, UCX is told to
-    // ask it each time.
-    EXPECT_TRUE(run_on_gpu("ucx_caches", GetParam(), "CUDA_SIM_GONE=1"));
-}
-TEST_P(CudaEventsUcx, Threads)
-{
-    EXPECT_TRUE(run_on_gpu("threads", GetParam()));
-}
-
 WITH_AND_WITHOUT_UCX(CudaEventsUcx);
-
-TEST(CudaEventsUcxOnly, NoDoubleEvents)
-{
-    EXPECT_TRUE(run_on_gpu("no_double_events", true));
-}
 
 } // namespace
 } // namespace ucx_ib_dmabuf
