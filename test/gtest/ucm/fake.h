@@ -46,6 +46,14 @@ public:
 
     long calls(const char *name) const { return long(calls_(name)); }
 
+    /** Where the next allocation is; others follow a step apart. */
+    void place(uint64_t address, size_t step) const
+    {
+        *static_cast<size_t *>(symbol_of(library, "fake_step")) = step;
+        *static_cast<uint64_t *>(symbol_of(library, "fake_allocations")) =
+            (step == 0) ? 0 : (address - NEW) / step;
+    }
+
     void *library;
 
 private:

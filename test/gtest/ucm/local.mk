@@ -3,7 +3,6 @@ if HAVE_GTEST
 ucm_tests = \
     test/gtest/ucm/test_patch \
     test/gtest/ucm/test_patch_threads \
-    test/gtest/ucm/test_range_table \
     test/gtest/ucm/test_events \
     test/gtest/ucm/test_events_copies \
     test/gtest/ucm/test_events_gaps \
@@ -37,10 +36,6 @@ test_gtest_ucm_test_patch_threads_SOURCES = \
     src/ucm/prologue_x86_64.cc \
     test/gtest/ucm/test_patch_threads.cc
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
-
-test_gtest_ucm_test_range_table_SOURCES = test/gtest/ucm/test_range_table.cc
-test_gtest_ucm_test_range_table_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_range_table_LDADD   = $(ucm_test_libs) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \
     test/gtest/ucm/fake.h \
