@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include <common/driver.h>
+#include <common/gpu.h>
 
 #include "scenario.h"
 #include "ucm/cuda_events.h"

@@ -36,12 +36,10 @@ SCENARIO(no_double_events)
     Events events;
     CUdeviceptr address = gpu.allocate(MIB);
     CHECK_EQ(events.take().size(), size_t(1));
-    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(address)), 0);
+    GPU_CALL(cuMemFree, address);
     CHECK_EQ(events.frees_of(address), size_t(1));
-    CHECK_EQ(
-        int(gpu.get<MallocAsync>("cuMemAllocAsync")(&address, MIB, nullptr)),
-        0);
-    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync")(address, nullptr)), 0);
+    GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
+    GPU_CALL(cuMemFreeAsync, address, nullptr);
     CHECK_EQ(events.frees_of(address), size_t(1));
     void *pointer;
     CHECK_EQ(
@@ -87,10 +85,7 @@ void dump_region(void *, ucs_rcache_t *, ucs_rcache_region_t *, char *, size_t)
 GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
 {
     Gpu gpu;
-    CUcontext context;
-    CHECK_EQ(int(gpu.get<CUresult(CUcontext *, unsigned, CUdevice)>(
-                 "cuCtxCreate_v2")(&context, 0, 0)),
-             0);
+    CUcontext context = gpu::create_context(0);
     install_all();
     ucs_memory_info_t info;
     ucs_memtype_cache_lookup(&info, 1, &info); // creates it
@@ -128,21 +123,20 @@ GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
     look_up(kept);
     CHECK(known(gone) && known(kept));
 
-    CHECK_EQ(int(gpu.get<CUresult(CUcontext)>("cuCtxDestroy_v2")(context)), 0);
+    GPU_CALL(cuCtxDestroy, context);
     CHECK(!known(gone));
     CHECK(known(kept));
     look_up(kept); // the cache deregisters at its next use
     CHECK_EQ(deregistered.load(), 2);
 
-    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(kept)), 0);
+    GPU_CALL(cuMemFree, kept);
     CHECK(!known(kept));
     look_up(0x10000);
     CHECK_EQ(deregistered.load(), 3);
 
     // A stream-ordered allocation is known too: a UCX may miss it.
     CUdeviceptr async;
-    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&async, MIB, nullptr)),
-             0);
+    GPU_CALL(cuMemAllocAsync, &async, MIB, nullptr);
     CHECK(known(async));
     ucs_rcache_destroy(rcache);
 }
