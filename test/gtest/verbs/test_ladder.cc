@@ -2,7 +2,6 @@
 //
 // The ladder over simulated NICs: what is tried, remembered and told.
 #include "ladder_nic.h"
-#include <cerrno>
 #include <climits>
 #include <thread>
 
@@ -10,38 +9,6 @@ namespace {
 
 using namespace ladder_test;
 using verbs_sim::platform;
-
-TEST_F(test_ladder, a_nic_without_data_direct_takes_the_standard_mapping)
-{
-    ladder_nic nic(verbs_sim::connectx7());
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_FALSE(nic.last().data_direct);
-    EXPECT_EQ(address, nic.last().iova);
-    EXPECT_EQ(0u, gpu_.pcie);
-    EXPECT_EQ(1u, gpu_.standard);
-}
-
-TEST_F(test_ladder, data_direct_comes_first)
-{
-    ladder_nic nic(verbs_sim::gb300());
-    coherent();
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
-    EXPECT_TRUE(nic.last().pcie);
-    EXPECT_TRUE(nic.last().reachable);
-    EXPECT_EQ(0u, gpu_.standard);
-}
-
-TEST_F(test_ladder, data_direct_of_a_gpu_without_a_coherent_link)
-{
-    ladder_nic nic(verbs_sim::data_direct_on_x86());
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
-    EXPECT_TRUE(nic.last().reachable);
-}
 
 // A matter of course in a machine with several GPUs: nothing is said. What
 // uct_ib registers then carries nothing, as the judge finds.
@@ -146,23 +113,6 @@ TEST_F(test_ladder, nics_of_different_kinds_share_what_they_can)
     EXPECT_EQ(1u, gpu_.standard);
 }
 
-TEST_F(test_ladder, errno_524_tries_the_other_mapping)
-{
-    platform odd       = verbs_sim::connectx7();
-    odd.peer_to_peer   = false;
-    odd.nic_beside_gpu = true;
-    ladder_nic nic(odd);
-    coherent();
-
-    for (int i = 0; i < 3; ++i) {
-        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-        EXPECT_TRUE(nic.last().pcie);
-        EXPECT_FALSE(nic.last().data_direct);
-    }
-    EXPECT_EQ(1u, gpu_.standard);
-    EXPECT_EQ(ladder_step::pcie, nic.steps.first(0));
-}
-
 TEST_F(test_ladder, other_errors_try_no_other_mapping)
 {
     platform full = verbs_sim::connectx7();
@@ -236,17 +186,6 @@ TEST_F(test_ladder, a_step_that_works_stays_the_first)
     gpu_.fail_pcie = UCS_OK;
     ASSERT_EQ(UCS_OK, nic.reg(gpu_));
     EXPECT_TRUE(nic.last().data_direct);
-}
-
-TEST_F(test_ladder, a_driver_without_the_pcie_mapping)
-{
-    ladder_nic nic(verbs_sim::gb300());
-    coherent();
-    gpu_.knows_pcie = false;
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_FALSE(nic.last().pcie);
-    EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
 }
 
 TEST_F(test_ladder, memory_that_cannot_be_exported_says_nothing_of_the_pair)

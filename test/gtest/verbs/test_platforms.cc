@@ -32,6 +32,7 @@ protected:
         on.rdma_core              = flag(number, 8) ? 60 : 50;
         gpu_.coherent             = on.coherent_gpu;
         gpu_.knows_pcie           = flag(number, 9);
+        gpu_.standard = gpu_.pcie = 0;
 
         // uct_ib tries Data Direct first, whatever the mapping.
         const bool direct = on.data_direct && (on.rdma_core >= 54);
@@ -53,8 +54,14 @@ protected:
             ASSERT_EQ(works, nic.reg(gpu_) == UCS_OK);
             if (works) {
                 EXPECT_EQ(in_pcie, nic.last().pcie);
+                EXPECT_EQ(over && (!in_pcie || on.data_direct_beside_gpu),
+                          nic.last().data_direct);
                 EXPECT_EQ(reaches, nic.last().reachable);
+                EXPECT_EQ(address, nic.last().iova);
             }
+        }
+        if (works && on.coherent_gpu) { // the other is not tried for ever
+            EXPECT_LT(in_pcie ? gpu_.standard : gpu_.pcie, 4u);
         }
         const unsigned hung = verbs_sim::nic::hangs() - before;
         EXPECT_EQ(hangs(on, over, pcie), hung > 0);
