@@ -18,8 +18,6 @@ check_PROGRAMS += test/gtest/md/test_stats
 UNIT_TESTS     += test/gtest/md/test_stats
 check_PROGRAMS += test/gtest/md/test_counts
 UNIT_TESTS     += test/gtest/md/test_counts
-check_PROGRAMS += test/gtest/md/test_registration
-UNIT_TESTS     += test/gtest/md/test_registration
 endif
 dist_noinst_DATA += test/gtest/md/md.lab test/gtest/md/vendor.lab
 
@@ -101,16 +99,3 @@ test_gtest_md_test_pressure_SOURCES = \
 test_gtest_md_test_pressure_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)
-
-# Calls of the loader are counted.
-test_gtest_md_test_registration_SOURCES = \
-    $(alloc_faults_sources) \
-    test/gtest/md/fake_ib.cc \
-    test/gtest/md/fake_ib.h \
-    test/gtest/md/test_registration.cc
-test_gtest_md_test_registration_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_registration_LDFLAGS  = $(fake_ib_ldflags) \
-    -Wl,--wrap=dl_iterate_phdr,--wrap=dlopen,--wrap=dlsym,--wrap=dlclose
-test_gtest_md_test_registration_LDADD    = \
-    libib_dmabuf_cuda.la libib_dmabuf_md.la \
-    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl

@@ -4,7 +4,6 @@
 // no other path than theirs.
 #include <atomic>
 #include <gtest/gtest.h>
-#include <new>
 #include <semaphore>
 #include <string>
 #include <sys/wait.h>
@@ -64,43 +63,6 @@ TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
     EXPECT_EQ(1, calls);
     all.ask({"nic1", 0, ladder_step::standard}, prove);
     EXPECT_EQ(2, calls);
-}
-
-TEST(test_proofs, what_cannot_be_found_out_is_asked_again_a_few_times)
-{
-    proofs all;
-    int calls = 0;
-
-    for (int i = 0; i < 10; ++i) {
-        EXPECT_EQ(finding::unknown, all.ask(first, [&]() -> verdict {
-            ++calls;
-            throw std::bad_alloc();
-        }));
-    }
-    EXPECT_EQ(3, calls);
-    EXPECT_EQ(0u, all.made());
-}
-
-// What it has shown is of before that.
-TEST(test_proofs, an_error_during_a_proof_has_it_done_again)
-{
-    proofs all;
-    int calls        = 0;
-    const auto prove = [&] {
-        if (++calls <= 2) {
-            all.doubt("nic0");
-        }
-        return verdict{calls == 4 ? finding::refuted : finding::carries, ""};
-    };
-
-    all.doubt("nic1");
-    EXPECT_EQ(finding::carries, all.ask(first, prove));
-    EXPECT_EQ(3, calls);
-    EXPECT_EQ(finding::carries, all.ask(first, prove));
-    all.doubt("nic0");
-    EXPECT_EQ(finding::refuted, all.ask(first, prove));
-    EXPECT_EQ(4, calls);
-    EXPECT_EQ(1u, all.refuted());
 }
 
 TEST(test_proofs, who_uses_a_nic_is_told_what_changes)
