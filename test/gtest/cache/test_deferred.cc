@@ -3,13 +3,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <common/elsewhere.h>
 #include <dlfcn.h>
 #include <functional>
 #include <future>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 // A release waits neither for a registration nor for the deregistration of
@@ -279,8 +278,7 @@ TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
     use(A, 1);
     cache->invalidate(A, 4 * MiB);
     cache->flush();
-    pid_t child = fork();
-    if (child == 0) {
+    EXPECT_TRUE(in_child([&] {
         slow_nic own(gpu);
         auto mine  = cache->attach(own);
         bool right = cache->get(mine, A, 1, &out) == UCS_OK;
@@ -289,11 +287,8 @@ TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
         cache->flush();
         right &= own.live() == 0 && own.by != std::this_thread::get_id();
         cache.reset();
-        _exit(right ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return right;
+    }));
 }
 
 #endif

@@ -2,16 +2,15 @@
 #ifndef TEST_GTEST_CONTRACT_REGISTRAR_H_
 #define TEST_GTEST_CONTRACT_REGISTRAR_H_
 
+#include <common/elsewhere.h>
 #include <common/fds.h>
 #include <common/status.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
-#include <thread>
 #include <uct/ib_dmabuf/cache/provider.h>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 // What cache/provider.h promises of a registrar, for whatever a World makes:
 //   static std::string missing();   why there is none here; "": there is
@@ -159,20 +158,13 @@ TYPED_TEST_P(contract_registrar, ranges_beyond_the_dmabuf_are_refused)
 
 TYPED_TEST_P(contract_registrar, every_thread_may_register)
 {
-    std::vector<std::thread> threads;
-
-    for (int i = 0; i < 4; ++i) {
-        threads.emplace_back([&] {
-            for (int times = 0; times < 10; ++times) {
-                void *handle = nullptr;
-                ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, &handle));
-                this->subject_->dereg(handle);
-            }
-        });
-    }
-    for (std::thread &one : threads) {
-        one.join();
-    }
+    in_threads(4, [&](unsigned) {
+        for (int times = 0; times < 10; ++times) {
+            void *handle = nullptr;
+            ASSERT_EQ(UCS_OK, this->reg(this->fd_, this->size, &handle));
+            this->subject_->dereg(handle);
+        }
+    });
 }
 
 REGISTER_TYPED_TEST_SUITE_P(contract_registrar, the_fd_stays_the_callers,

@@ -3,13 +3,12 @@
 // What is known of paths: found out once, by one thread, while others wait for
 // no other path than theirs.
 #include <atomic>
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <semaphore>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <uct/ib_dmabuf/prove/proofs.h>
-#include <unistd.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
@@ -138,20 +137,14 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
 TEST(test_proofs, a_child_of_fork_waits_for_nobody)
 {
     proofs all;
-    int status = -1;
+    const verdict good{finding::carries, ""};
 
     all.ask(first, [&] {
-        const pid_t child = fork();
-        if (child == 0) {
-            const finding found = all.ask(first, [] {
-                return verdict{finding::carries, ""};
-            });
-            _exit(found == finding::carries ? 0 : 1);
-        }
-        waitpid(child, &status, 0);
-        return verdict{finding::carries, ""};
+        EXPECT_TRUE(in_child([&] {
+            return all.ask(first, [&] { return good; }) == finding::carries;
+        }));
+        return good;
     });
-    EXPECT_EQ(0, status);
 }
 
 } // namespace

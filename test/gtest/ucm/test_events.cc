@@ -4,8 +4,8 @@
 // announced, when, and what is not. UCX's own CUDA module is kept out; with it,
 // and on the simulated GPU, see test_events_sim.cc.
 #include <atomic>
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -208,19 +208,15 @@ FAKE_TEST(CudaEvents, forked)
         UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
         [](ucm_event_type_t, ucm_event_t *, void *) { ++frees; }, nullptr);
     for (int i = 0; i < 100; ++i) {
-        const pid_t child = fork();
-        if (child == 0) {
+        CHECK(in_child([&] {
             alarm(60); // it hangs if it is wrong
             frees = 0;
             uint64_t address;
             allocate(&address, SIZE, 0);
             release(address, 0);
             release(ADDRESS, 0);
-            _exit((frees == 2) ? 0 : 1);
-        }
-        int status = -1;
-        waitpid(child, &status, 0);
-        CHECK_EQ(status, 0);
+            return frees == 2;
+        }));
     }
     stop = true;
     busy.join();

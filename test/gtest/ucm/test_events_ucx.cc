@@ -2,9 +2,9 @@
 //
 // What UCX makes of the events, and the hooks under several threads.
 #include <atomic>
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <thread>
 
 #include "gpu.h"
 
@@ -164,29 +164,22 @@ GPU_TEST(CudaEventsUcx, threads)
                        : wrong)++;
               },
               nullptr) == UCS_OK);
-    std::vector<std::thread> threads;
-    threads.reserve(THREADS);
-    for (int i = 0; i < THREADS; ++i) {
-        threads.emplace_back([&, i] {
-            gpu.make_current(gpu.context);
-            for (int round = 0; round < ROUNDS; ++round) {
-                CUdeviceptr address;
-                if ((i + round) % 2) {
-                    CHECK_EQ(int(allocate(&address, MIB)), 0);
-                    expected = address;
-                    CHECK_EQ(int(release(address)), 0);
-                } else {
-                    CHECK_EQ(int(alloc_async(&address, MIB, nullptr)), 0);
-                    expected = address;
-                    CHECK_EQ(int(release_async(address, nullptr)), 0);
-                }
-                CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    in_threads(THREADS, [&](unsigned i) {
+        gpu.make_current(gpu.context);
+        for (unsigned round = 0; round < ROUNDS; ++round) {
+            CUdeviceptr address;
+            if ((i + round) % 2) {
+                CHECK_EQ(int(allocate(&address, MIB)), 0);
+                expected = address;
+                CHECK_EQ(int(release(address)), 0);
+            } else {
+                CHECK_EQ(int(alloc_async(&address, MIB, nullptr)), 0);
+                expected = address;
+                CHECK_EQ(int(release_async(address, nullptr)), 0);
             }
-        });
-    }
-    for (std::thread &thread : threads) {
-        thread.join();
-    }
+            CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+        }
+    });
     CHECK_EQ(right.load(), long(THREADS) * ROUNDS);
     CHECK_EQ(wrong.load(), 0l);
 }

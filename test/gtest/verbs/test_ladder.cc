@@ -3,7 +3,7 @@
 // The ladder over simulated NICs: what is tried, remembered and told.
 #include "ladder_nic.h"
 #include <climits>
-#include <thread>
+#include <common/elsewhere.h>
 
 namespace {
 
@@ -242,25 +242,19 @@ TEST_F(test_ladder, older_software_has_no_data_direct)
 TEST_F(test_ladder, threads_learn_the_same)
 {
     ladder_nic nic(verbs_sim::gb300_far());
-    std::vector<std::thread> threads;
     coherent();
 
-    for (int i = 0; i < 4; ++i) {
-        threads.emplace_back([&] {
-            memfd_gpu own;
-            own.coherent = true;
-            for (int times = 0; times < 50; ++times) {
-                exports memory(own, address, size);
-                void *handle = nullptr;
-                ASSERT_EQ(UCS_OK, nic.steps.reg(memory, 0, address, size,
-                                                nic.by, &handle));
-                nic.by.dereg(handle);
-            }
-        });
-    }
-    for (std::thread &one : threads) {
-        one.join();
-    }
+    in_threads(4, [&](unsigned) {
+        memfd_gpu own;
+        own.coherent = true;
+        for (int times = 0; times < 50; ++times) {
+            exports memory(own, address, size);
+            void *handle = nullptr;
+            ASSERT_EQ(UCS_OK,
+                      nic.steps.reg(memory, 0, address, size, nic.by, &handle));
+            nic.by.dereg(handle);
+        }
+    });
     EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
     EXPECT_EQ(0u, nic.sim.live());
 }
