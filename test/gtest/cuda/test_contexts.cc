@@ -183,7 +183,7 @@ TEST_F(test_contexts, segments_share_a_context)
               around.describe(
                   *cuda_, make_span(memory.address() + 3 * memory.step(), 1)));
     around.extend(*cuda_, make_span(memory.address(), memory.size()));
-    EXPECT_TRUE(found.range.covers(around.range)); // how far: test_runs
+    EXPECT_TRUE(found.range.covers(around.range)); // how far: test_cuda
     EXPECT_EQ(before + 2, retained());
     EXPECT_FALSE(primary_is_active(1));
 }

@@ -2,13 +2,18 @@
 //
 // What detection and export say of failures, of mappings and of limits, against
 // the simulated GPU; what they promise of memory is in gtest/contract.
+#include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <common/gpu.h>
 #include <common/linked_ucx.h>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <unistd.h>
+#include <vector>
 
 using namespace ucx_ib_dmabuf;
 
@@ -125,6 +130,38 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     }
     setenv("CUDA_SIM_COHERENT", before.c_str(), 1);
     unsetenv("CUDA_SIM_BAR1_MIB");
+}
+
+// Where RANGE_START_ADDR is the segment's, against NVIDIA's documentation, no
+// segment is known to be of another one's reservation.
+bool reservations_are_told()
+{
+    const char *range = getenv("CUDA_SIM_RANGE");
+    return (range == nullptr) || (std::string_view(range) != "segment");
+}
+
+// The driver exports no range that goes beyond a reservation, and some
+// allocators reserve for each allocation anew.
+TEST_F(test_cuda, a_run_ends_with_its_reservation)
+{
+    std::vector<std::unique_ptr<gpu::segments>> all;
+    std::map<uintptr_t, const gpu::segments *> by_address;
+    size_t neighbours = 0;
+
+    for (int i = 0; i < 4; ++i) {
+        all.push_back(std::make_unique<gpu::segments>(1 + i % 2));
+        by_address[all.back()->address()] = all.back().get();
+    }
+    for (const auto &[address, memory] : by_address) {
+        memory_run run;
+        neighbours += by_address.count(address + memory->size());
+        ASSERT_EQ(UCS_OK, run.describe(*cuda_, make_span(address, 100)));
+        run.extend(*cuda_, {0, UINTPTR_MAX});
+        const size_t size =
+            reservations_are_told() ? memory->size() : memory->step();
+        EXPECT_EQ(make_span(address, size), run.range);
+    }
+    EXPECT_GT(neighbours, 0u) << "nothing lies side by side";
 }
 
 } // namespace
