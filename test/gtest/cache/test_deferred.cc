@@ -124,31 +124,26 @@ TEST_F(deferred_test, detach_waits)
     id = cache->attach(slow);
 }
 
-// A deregistration ends when the next one has begun.
-class relay_nic : public fakes::nic {
-public:
-    using fakes::nic::nic;
-    void dereg(void *handle) override
-    {
-        unsigned mine = ++begun;
-        while (begun == mine && !over && mine < most) {
-            std::this_thread::yield();
-        }
-        fakes::nic::dereg(handle);
-    }
-    static constexpr unsigned most = 20000;
-    std::atomic<unsigned> begun{0};
-    std::atomic<bool> over{false};
-};
-
-// Only for what had left before.
+// Only for what had left before. Here a deregistration ends when the next one
+// has begun.
 TEST_F(deferred_test, flush_ends_while_others_release)
 {
-    relay_nic relay(gpu);
+    constexpr unsigned most = 20000;
+    std::atomic<unsigned> begun{0};
+    std::atomic<bool> over{false};
+    fakes::nic relay(gpu);
+    relay.each_call = [&](fakes::call what, uintptr_t, size_t) {
+        if (what == fakes::call::dereg) {
+            const unsigned mine = ++begun;
+            while (begun == mine && !over && mine < most) {
+                std::this_thread::yield();
+            }
+        }
+    };
     auto with     = cache->attach(relay);
     auto releases = [&](uintptr_t at) {
         const region *got;
-        while (!relay.over && relay.begun < relay_nic::most) {
+        while (!over && begun < most) {
             EXPECT_EQ(cache->get(with, at, 1, &got), UCS_OK);
             cache->put(got);
             cache->invalidate(at, 1);
@@ -158,12 +153,12 @@ TEST_F(deferred_test, flush_ends_while_others_release)
     gpu.alloc(A + 128 * MiB, MiB);
     std::thread first(releases, A + 64 * MiB);
     std::thread second(releases, A + 128 * MiB);
-    while (relay.begun < 2) {
+    while (begun < 2) {
         std::this_thread::yield();
     }
     cache->flush();
-    EXPECT_LT(relay.begun, relay_nic::most);
-    relay.over = true;
+    EXPECT_LT(begun, most);
+    over = true;
     first.join();
     second.join();
     cache->detach(with);
@@ -171,30 +166,20 @@ TEST_F(deferred_test, flush_ends_while_others_release)
 
 // Whom a registrar tells that it is over may go on at once: allocate memory,
 // which waits where the driver has none, and register it.
-class telling_nic : public fakes::nic {
-public:
-    using fakes::nic::nic;
-    void dereg(void *handle) override
-    {
-        if (tell) {
-            std::exchange(tell, nullptr)();
-        }
-        fakes::nic::dereg(handle);
-    }
-    std::function<void()> tell;
-};
-
 TEST_F(deferred_test, a_registrar_waits_for_nothing)
 {
     constexpr uintptr_t C = A + (size_t{2} << 30);
     gpu.alloc(C, MiB);
-    telling_nic telling(gpu, 4 * MiB);
+    fakes::nic telling(gpu, 4 * MiB);
     auto with         = cache->attach(telling);
     const region *got = nullptr;
     ASSERT_EQ(cache->get(with, A, 1, &got), UCS_OK);
     cache->invalidate(A, 4 * MiB);
     std::thread other;
-    telling.tell = [&] {
+    telling.each_call = [&](fakes::call what, uintptr_t, size_t) {
+        if (what != fakes::call::dereg || other.joinable()) {
+            return;
+        }
         cache->flush();
         // This one waits for the room.
         uint64_t calls = telling.reg_faults.calls();
@@ -210,6 +195,7 @@ TEST_F(deferred_test, a_registrar_waits_for_nothing)
     };
     cache->put(got);
     other.join();
+    telling.each_call = nullptr;
     cache->detach(with);
     release(C);
 }
