@@ -5,8 +5,6 @@
 
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 TEST_F(cache_test, miss_registers_whole_allocation_and_hit_does_not)
 {
     gpu.alloc(A, 8 * MiB);

@@ -16,7 +16,6 @@
 // once.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
 constexpr uintptr_t B = A + (size_t{1} << 30);
 
 std::atomic<bool> no_threads{false};

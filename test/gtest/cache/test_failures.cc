@@ -6,8 +6,6 @@
 // want of room is, when there may be room.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class failures_test : public cache_test {
 protected:
     static uintptr_t at(int i) { return A + i * 4 * MiB; }

@@ -7,8 +7,6 @@
 // misuse.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class faults_test : public cache_test {
 protected:
     // A life with every kind of call in it. Any get may fail; says how often.

@@ -9,8 +9,7 @@
 
 namespace {
 
-constexpr uintptr_t A = 0x7f0000000000;
-constexpr uintptr_t B = 0x7f0040000000;
+constexpr uintptr_t B = A + 1024 * MiB;
 
 class kept_test : public cache_test {
 public:
@@ -244,7 +243,7 @@ TEST_F(kept_test, no_more_than_what_a_nic_drops_is_asked_back)
 // That needs no memory, so near ones are asked back as one.
 TEST_F(kept_test, far_memory_is_not_asked_back_with_many_regions)
 {
-    constexpr uintptr_t far = uintptr_t{1} << 40;
+    constexpr uintptr_t far = 2 * A;
     std::vector<uintptr_t> all;
     for (uintptr_t i = 0; i < 100; ++i) {
         all.insert(all.end(), {A + i * 3 * MiB, far + i * 2 * MiB});

@@ -6,8 +6,6 @@
 // The budget, and what happens when there is no room.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class limits_test : public cache_test {
 protected:
     uintptr_t at(int i) const { return A + i * 4 * MiB; }

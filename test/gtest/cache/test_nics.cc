@@ -5,8 +5,7 @@
 // from an export.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-constexpr size_t GiB  = size_t{1} << 30;
+constexpr size_t GiB = size_t{1} << 30;
 
 class nics_test : public cache_test {
 protected:

@@ -15,7 +15,6 @@
 // in the same thread.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
 constexpr uintptr_t B = A + 1024 * MiB;
 
 class telling_nic : public fakes::nic {

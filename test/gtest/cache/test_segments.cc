@@ -4,8 +4,6 @@
 // VMM segments: those that touch are registered together.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class vmm_test : public cache_test {
 protected:
     vmm_test() { map(5); }

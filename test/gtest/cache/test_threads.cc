@@ -18,7 +18,6 @@ constexpr int rounds = 10000;
 constexpr int rounds = 100000;
 #endif
 constexpr unsigned thread_count = 8;
-constexpr uintptr_t A           = uintptr_t{1} << 40;
 
 // Memory that comes and goes at an address.
 struct place {

@@ -197,25 +197,6 @@ TEST_F(test_contexts, a_current_context_of_the_gpu_is_enough)
     GPU_CALL(cuCtxDestroy, context);
 }
 
-TEST_F(test_contexts, managed_and_pinned_memory_need_none)
-{
-    CUdeviceptr managed = 0;
-    void *host          = nullptr;
-
-    GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
-    GPU_CALL(cuMemAllocHost, &host, mib);
-    const uint64_t before = SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2");
-    std::thread([&] {
-        extent found;
-        for (uintptr_t address : {uintptr_t{managed}, uintptr_t(host)}) {
-            EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, &found));
-        }
-    }).join();
-    EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
-    GPU_CALL(cuMemFree, managed);
-    GPU_CALL(cuMemFreeHost, host);
-}
-
 TEST_F(test_contexts, an_unknown_extent_is_no_export)
 {
     gpu::segments memory(1);

@@ -7,7 +7,6 @@
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <memory>
-#include <vector>
 
 namespace {
 
@@ -27,12 +26,6 @@ protected:
     memory_domain md_;
 };
 
-TEST_F(test_md, cuda_is_among_the_types_it_registers)
-{
-    EXPECT_TRUE(md_.attr().cap.reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_HOST));
-    EXPECT_TRUE(md_.attr().cap.reg_mem_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA));
-}
-
 TEST_F(test_md, memory_at_a_used_address_is_registered_anew)
 {
     auto buffer             = std::make_unique<gpu::buffer>(4 * mib);
@@ -47,28 +40,6 @@ TEST_F(test_md, memory_at_a_used_address_is_registered_anew)
     ASSERT_EQ(address, buffer->address());
     ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_all, &memh));
     EXPECT_EQ(before + 2, exports());
-    md_.dereg(memh);
-}
-
-TEST_F(test_md, host_memory_is_passed_through)
-{
-    std::vector<char> host(mib);
-    const uint64_t before = exports();
-    uct_mem_h memh        = nullptr;
-
-    ASSERT_EQ(UCS_OK, md_.reg(host.data(), host.size(), for_all, &memh));
-    EXPECT_EQ(before, exports());
-    EXPECT_NE(0u, md_.pack(memh));
-    md_.dereg(memh);
-}
-
-TEST_F(test_md, remote_keys_are_packed)
-{
-    gpu::buffer buffer(4 * mib);
-    uct_mem_h memh = nullptr;
-
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
-    EXPECT_EQ(keys_of(memh).rkey, static_cast<uint32_t>(md_.pack(memh)));
     md_.dereg(memh);
 }
 

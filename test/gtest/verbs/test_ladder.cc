@@ -28,19 +28,6 @@ TEST_F(test_ladder, a_gpu_that_data_direct_does_not_reach_is_remembered)
     EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
 }
 
-TEST_F(test_ladder, without_data_direct_each_gpu_is_reached)
-{
-    for (const platform &on : {verbs_sim::gb300(), verbs_sim::gb300_far(575)}) {
-        ladder_nic nic(on, "mlx5_0", false);
-        coherent();
-
-        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-        EXPECT_FALSE(nic.last().data_direct);
-        EXPECT_TRUE(nic.last().reachable);
-    }
-    EXPECT_EQ(0u, gpu_.pcie);
-}
-
 TEST_F(test_ladder, what_is_remembered_is_of_one_gpu)
 {
     ladder_nic nic(verbs_sim::gb300_far());
