@@ -4,8 +4,6 @@ ucm_tests = \
     test/gtest/ucm/test_patch \
     test/gtest/ucm/test_patch_threads \
     test/gtest/ucm/test_events \
-    test/gtest/ucm/test_events_gaps \
-    test/gtest/ucm/test_events_memory \
     test/gtest/ucm/test_events_sim
 check_PROGRAMS += $(ucm_tests)
 UNIT_TESTS     += $(ucm_tests)
@@ -36,27 +34,13 @@ test_gtest_ucm_test_events_SOURCES = \
     test/gtest/ucm/fake.h \
     $(ucm_scenarios) \
     test/gtest/ucm/test_events.cc \
+    test/gtest/ucm/test_events_gaps.cc \
     test/gtest/ucm/test_events_inside.cc \
+    test/gtest/ucm/test_events_memory.cc \
     test/gtest/ucm/test_events_owners.cc
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
-
-test_gtest_ucm_test_events_gaps_SOURCES = \
-    test/gtest/ucm/fake.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_gaps.cc
-test_gtest_ucm_test_events_gaps_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_gaps_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_gaps_DEPENDENCIES = $(ucm_fakes)
-
-test_gtest_ucm_test_events_memory_SOURCES = \
-    test/gtest/ucm/fake.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_memory.cc
-test_gtest_ucm_test_events_memory_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_memory_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_memory_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_sim_SOURCES = \
     test/gtest/ucm/gpu.h \
