@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 #include <sys/mman.h>
-#include <thread>
 
 namespace {
 
@@ -86,53 +85,6 @@ TEST(test_alloc_faults, what_the_cpp_library_allocates_fails)
         text.append(size, 'b');
     }));
     EXPECT_TRUE(throws([] { std::set<int>().insert(1); }));
-}
-
-TEST(test_alloc_faults, each_of_several_fails_once)
-{
-    unsigned runs          = 0;
-    auto allocates_in_turn = [&](alloc_faults::plan &what) {
-        unsigned got = 0;
-        ++runs;
-        {
-            alloc_faults::armed now(what);
-            for (int i = 0; i < 3; ++i) {
-                void *memory = malloc(size);
-                got += memory != nullptr;
-                free(memory);
-            }
-        }
-        EXPECT_EQ(!what.failed ? 3u : what.all ? what.nth - 1 : 2u, got);
-    };
-
-    EXPECT_EQ(3u, alloc_faults::each(allocates_in_turn));
-    EXPECT_EQ(8u, runs);
-}
-
-TEST(test_alloc_faults, nothing_fails_outside)
-{
-    alloc_faults::plan first;
-    {
-        alloc_faults::armed now(first);
-        alloc_faults::exempt from_it;
-        let_go(malloc(size));
-    }
-    let_go(malloc(size));
-    {
-        alloc_faults::armed now(first);
-        const bool other_got = [] {
-            bool got = false;
-            alloc_faults::exempt from_it; // what std::thread needs itself
-            std::thread([&got] {
-                void *memory = malloc(size);
-                got          = memory != nullptr;
-                free(memory);
-            }).join();
-            return got;
-        }();
-        EXPECT_TRUE(other_got);
-    }
-    EXPECT_FALSE(first.failed);
 }
 
 } // namespace

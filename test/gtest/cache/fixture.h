@@ -10,7 +10,8 @@
 
 using ucx_ib_dmabuf::region;
 
-constexpr size_t MiB = size_t{1} << 20;
+constexpr size_t MiB  = size_t{1} << 20;
+constexpr uintptr_t A = uintptr_t{1} << 40; // where memory is
 
 // One fake GPU, one fake NIC, one cache; at the end nothing is left registered
 // or open, and the fakes have nothing to complain about.

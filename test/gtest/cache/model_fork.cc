@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "model.h"
-#include <sys/wait.h>
-#include <unistd.h>
+#include <common/elsewhere.h>
 
 using ucx_ib_dmabuf::region;
 
@@ -36,12 +35,9 @@ void model::fork_child()
 {
     disarm();
     cache_->flush(); // the fakes are not made for a fork beside their calls
-    pid_t child = fork();
-    if (child == 0) {
+    const bool good = ::in_child([this] {
         in_child();
-        _exit(0);
-    }
-    int status = -1;
-    expect(waitpid(child, &status, 0) == child && status == 0,
-           "the child failed");
+        return true;
+    });
+    expect(good, "the child failed");
 }

@@ -5,8 +5,6 @@
 
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 TEST_F(cache_test, miss_registers_whole_allocation_and_hit_does_not)
 {
     gpu.alloc(A, 8 * MiB);
@@ -37,13 +35,6 @@ TEST_F(cache_test, refuses_bad_ranges)
     EXPECT_EQ(cache->get(UINT_MAX, A, 1, &out), UCS_ERR_INVALID_PARAM);
     cache->put(nullptr);
     EXPECT_EQ(counters().host_lookups, 1u);
-}
-
-TEST_F(cache_test, what_cannot_be_exported_is_declined)
-{
-    gpu.alloc(A, MiB, 0, false);
-    EXPECT_EQ(get(A, 1), UCS_ERR_UNSUPPORTED);
-    EXPECT_EQ(gpu.export_faults.calls(), 0u);
 }
 
 TEST_F(cache_test, release_deregisters_idle_at_once)
@@ -104,14 +95,6 @@ TEST_F(cache_test, release_after_the_description_is_noticed)
     EXPECT_EQ(nic.bytes(), MiB);
     use(A + MiB, MiB);
     EXPECT_EQ(nic.registered, 2u);
-}
-
-TEST_F(cache_test, invalidation_elsewhere_does_not_disturb)
-{
-    gpu.alloc(A, MiB);
-    nic.during_reg = [this] { cache->invalidate(A + MiB, MiB); };
-    use(A, MiB);
-    EXPECT_EQ(nic.registered, 1u);
 }
 
 TEST_F(cache_test, large_memory_is_registered_in_chunks)
@@ -270,21 +253,6 @@ TEST_F(cache_test, identity_is_checked_before_publishing)
     }
 }
 
-TEST_F(cache_test, everything_can_be_invalidated)
-{
-    for (int i = 0; i < 100; ++i) {
-        gpu.alloc(A + i * 3 * MiB, MiB);
-        use(A + i * 3 * MiB, MiB);
-    }
-    cache->invalidate(A, 0);
-    EXPECT_EQ(nic.live(), 100u);
-    cache->invalidate(A + 7, 1);
-    EXPECT_EQ(nic.live(), 99u);
-    cache->invalidate(0, SIZE_MAX);
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(counters().invalidations, 100u);
-}
-
 // The registered pages may be larger than the host's smallest.
 TEST(granularity_test, exports_are_aligned)
 {
@@ -299,25 +267,6 @@ TEST(granularity_test, exports_are_aligned)
     EXPECT_EQ(got->length, 65536u);
     cache.put(got);
     EXPECT_EQ(fakes::complaints, 0u);
-}
-
-TEST_F(cache_test, caches_do_not_mix)
-{
-    ucx_ib_dmabuf::cache other(gpu, settings);
-    auto with = other.attach(nic);
-    gpu.alloc(A, MiB);
-    use(A, 1);
-    use(A, 1);
-    ASSERT_EQ(other.get(with, A, 1, &out), UCS_OK);
-    other.put(out);
-    EXPECT_EQ(nic.registered, 2u);
-    ucx_ib_dmabuf::cache_counters theirs;
-    other.read_counters(&theirs);
-    EXPECT_EQ(theirs.hits, 0u);
-    EXPECT_EQ(counters().hits, 1u);
-    other.invalidate(A, MiB);
-    use(A, 1);
-    EXPECT_EQ(counters().hits, 2u);
 }
 
 // CPU time of misses in a pool that has a region in each of its parts.

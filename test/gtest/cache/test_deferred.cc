@@ -3,13 +3,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <common/elsewhere.h>
 #include <dlfcn.h>
 #include <functional>
 #include <future>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 // A release waits neither for a registration nor for the deregistration of
@@ -17,7 +16,6 @@
 // once.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
 constexpr uintptr_t B = A + (size_t{1} << 30);
 
 std::atomic<bool> no_threads{false};
@@ -125,31 +123,26 @@ TEST_F(deferred_test, detach_waits)
     id = cache->attach(slow);
 }
 
-// A deregistration ends when the next one has begun.
-class relay_nic : public fakes::nic {
-public:
-    using fakes::nic::nic;
-    void dereg(void *handle) override
-    {
-        unsigned mine = ++begun;
-        while (begun == mine && !over && mine < most) {
-            std::this_thread::yield();
-        }
-        fakes::nic::dereg(handle);
-    }
-    static constexpr unsigned most = 20000;
-    std::atomic<unsigned> begun{0};
-    std::atomic<bool> over{false};
-};
-
-// Only for what had left before.
+// Only for what had left before. Here a deregistration ends when the next one
+// has begun.
 TEST_F(deferred_test, flush_ends_while_others_release)
 {
-    relay_nic relay(gpu);
+    constexpr unsigned most = 20000;
+    std::atomic<unsigned> begun{0};
+    std::atomic<bool> over{false};
+    fakes::nic relay(gpu);
+    relay.each_call = [&](fakes::call what, uintptr_t, size_t) {
+        if (what == fakes::call::dereg) {
+            const unsigned mine = ++begun;
+            while (begun == mine && !over && mine < most) {
+                std::this_thread::yield();
+            }
+        }
+    };
     auto with     = cache->attach(relay);
     auto releases = [&](uintptr_t at) {
         const region *got;
-        while (!relay.over && relay.begun < relay_nic::most) {
+        while (!over && begun < most) {
             EXPECT_EQ(cache->get(with, at, 1, &got), UCS_OK);
             cache->put(got);
             cache->invalidate(at, 1);
@@ -159,12 +152,12 @@ TEST_F(deferred_test, flush_ends_while_others_release)
     gpu.alloc(A + 128 * MiB, MiB);
     std::thread first(releases, A + 64 * MiB);
     std::thread second(releases, A + 128 * MiB);
-    while (relay.begun < 2) {
+    while (begun < 2) {
         std::this_thread::yield();
     }
     cache->flush();
-    EXPECT_LT(relay.begun, relay_nic::most);
-    relay.over = true;
+    EXPECT_LT(begun, most);
+    over = true;
     first.join();
     second.join();
     cache->detach(with);
@@ -172,30 +165,20 @@ TEST_F(deferred_test, flush_ends_while_others_release)
 
 // Whom a registrar tells that it is over may go on at once: allocate memory,
 // which waits where the driver has none, and register it.
-class telling_nic : public fakes::nic {
-public:
-    using fakes::nic::nic;
-    void dereg(void *handle) override
-    {
-        if (tell) {
-            std::exchange(tell, nullptr)();
-        }
-        fakes::nic::dereg(handle);
-    }
-    std::function<void()> tell;
-};
-
 TEST_F(deferred_test, a_registrar_waits_for_nothing)
 {
     constexpr uintptr_t C = A + (size_t{2} << 30);
     gpu.alloc(C, MiB);
-    telling_nic telling(gpu, 4 * MiB);
+    fakes::nic telling(gpu, 4 * MiB);
     auto with         = cache->attach(telling);
     const region *got = nullptr;
     ASSERT_EQ(cache->get(with, A, 1, &got), UCS_OK);
     cache->invalidate(A, 4 * MiB);
     std::thread other;
-    telling.tell = [&] {
+    telling.each_call = [&](fakes::call what, uintptr_t, size_t) {
+        if (what != fakes::call::dereg || other.joinable()) {
+            return;
+        }
         cache->flush();
         // This one waits for the room.
         uint64_t calls = telling.reg_faults.calls();
@@ -211,6 +194,7 @@ TEST_F(deferred_test, a_registrar_waits_for_nothing)
     };
     cache->put(got);
     other.join();
+    telling.each_call = nullptr;
     cache->detach(with);
     release(C);
 }
@@ -279,8 +263,7 @@ TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
     use(A, 1);
     cache->invalidate(A, 4 * MiB);
     cache->flush();
-    pid_t child = fork();
-    if (child == 0) {
+    EXPECT_TRUE(in_child([&] {
         slow_nic own(gpu);
         auto mine  = cache->attach(own);
         bool right = cache->get(mine, A, 1, &out) == UCS_OK;
@@ -289,11 +272,8 @@ TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
         cache->flush();
         right &= own.live() == 0 && own.by != std::this_thread::get_id();
         cache.reset();
-        _exit(right ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return right;
+    }));
 }
 
 #endif

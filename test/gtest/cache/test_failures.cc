@@ -6,8 +6,6 @@
 // want of room is, when there may be room.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class failures_test : public cache_test {
 protected:
     static uintptr_t at(int i) { return A + i * 4 * MiB; }
@@ -41,7 +39,9 @@ TEST_F(failures_test, what_cannot_be_registered_is_tried_once)
         nic.reg_faults.fail_all(status);
         EXPECT_GT(cost(at(0) + 8192, 8192, status), 0u);
         EXPECT_LE(calls(), 200u);
-        for (int i = 0; i < 10; ++i) {
+        // Never again, if it is of the memory (errors_that_pass_...).
+        const int more = (status == UCS_ERR_UNSUPPORTED) ? 1000 : 10;
+        for (int i = 0; i < more; ++i) {
             EXPECT_EQ(cost(at(0) + i * 100, 5000, status), 0u);
         }
         nic.reg_faults.clear();
@@ -78,26 +78,6 @@ TEST_F(failures_test, segments_fail_for_the_request)
     for (int i = 0; i < 4; ++i) {
         release(at(i));
     }
-}
-
-TEST_F(failures_test, a_nic_that_cannot_does_not_hinder_another)
-{
-    fakes::nic other(gpu);
-    auto second = cache->attach(other);
-    alloc(1);
-    nic.reg_faults.fail_all(UCS_ERR_UNSUPPORTED);
-    EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
-    for (int i = 0; i < 1000; ++i) {
-        EXPECT_EQ(cost(at(0), 1, UCS_ERR_UNSUPPORTED), 0u);
-    }
-    EXPECT_EQ(cache->get(second, at(0), 1, &out), UCS_OK);
-    cache->put(out);
-    nic.reg_faults.clear();
-    // Until it is attached anew.
-    cache->detach(id);
-    id = cache->attach(nic);
-    use(at(0), 1);
-    cache->detach(second);
 }
 
 TEST_F(failures_test, what_cannot_be_exported_is_tried_once_for_all_nics)
@@ -213,23 +193,8 @@ TEST_F(failures_test, room_that_comes_is_found)
     cache->put(second);
 }
 
-// Another process makes room: nobody tells.
-TEST_F(failures_test, room_is_looked_for_now_and_then)
-{
-    alloc(2);
-    nic.limit(4 * MiB);
-    const region *held = hold(at(0), 1);
-    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_NO_MEMORY);
-    nic.limit(8 * MiB);
-    int tries = 1;
-    while (tries < 1000 && get(at(1), 4 * MiB) != UCS_OK) {
-        ++tries;
-    }
-    EXPECT_LT(tries, 1000);
-    cache->put(held);
-}
-
-// Then all of it serves, not one request now and then.
+// Another process makes room: nobody tells. It is looked for now and then, and
+// serves all of it once it was found.
 TEST_F(failures_test, room_that_was_found_is_used)
 {
     alloc(12);
@@ -237,8 +202,11 @@ TEST_F(failures_test, room_that_was_found_is_used)
     const region *held = hold(at(0), 1);
     EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_NO_MEMORY);
     nic.limit(SIZE_MAX);
-    while (get(at(1), 4 * MiB) != UCS_OK) {
+    int tries = 1;
+    while (tries < 1000 && get(at(1), 4 * MiB) != UCS_OK) {
+        ++tries;
     }
+    EXPECT_LT(tries, 1000);
     for (int i = 2; i < 12; ++i) {
         use(at(i), 4 * MiB);
     }

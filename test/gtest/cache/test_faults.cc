@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
-#include <pthread.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
+#include <utility>
+#include <vector>
 
 // Every call of the exporter and of a registrar failing in turn at every step;
-// misuse; fork.
+// misuse.
 namespace {
-
-constexpr uintptr_t A = uintptr_t{1} << 40;
 
 class faults_test : public cache_test {
 protected:
@@ -19,7 +15,6 @@ protected:
         settings.chunk_size = 4 * MiB;
         restart();
         fakes::nic other(gpu);
-        other_       = &other;
         auto second  = cache->attach(other);
         int failures = 0;
         auto try_get = [&](ucx_ib_dmabuf::cache::nic_id with, uintptr_t at,
@@ -58,7 +53,6 @@ protected:
 
     ucs_status_t fault      = UCS_ERR_IO_ERROR;
     uint64_t reg_fault_call = 0;
-    fakes::nic *other_      = nullptr;
 };
 
 // Words of UCX's that are no failures, and what the cache's functions say to
@@ -168,23 +162,6 @@ TEST_F(faults_test, gives_up_on_what_is_always_released)
     EXPECT_EQ(warnings, 1);
 }
 
-TEST_F(faults_test, detach_deregisters_what_is_held)
-{
-    gpu.alloc(A, MiB);
-    hold(A, 1);
-    const region *second = hold(A, 1);
-    release(A);
-    cache->detach(id);
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(nic.deregistered, 1u);
-    cache->put(second); // too late, but harmless
-    EXPECT_EQ(nic.deregistered, 1u);
-    EXPECT_EQ(get(A, 1), UCS_ERR_INVALID_PARAM);
-    id = cache->attach(nic);
-    gpu.alloc(A, MiB);
-    use(A, 1);
-}
-
 TEST_F(faults_test, too_many_nics)
 {
     std::vector<ucx_ib_dmabuf::cache::nic_id> ids;
@@ -215,42 +192,6 @@ TEST_F(misuse_death_test, giving_back_twice_is_caught)
             cache->put(got);
         },
         "given back more often than acquired");
-}
-
-TEST_F(faults_test, child_of_fork_starts_empty)
-{
-    gpu.alloc(A, MiB);
-    gpu.alloc(A + MiB, MiB);
-    const region *held = hold(A, 1);
-    const region *gone = hold(A + MiB, 1);
-    release(A + MiB);
-    use(A, 1);
-    pid_t child = fork();
-    if (child == 0) {
-        bool right = counters().regions == 0 && counters().hits == 0 &&
-                     get(A, 1) == UCS_ERR_NO_DEVICE;
-        fakes::nic own(gpu);
-        auto mine = cache->attach(own);
-        right &= mine != id;
-        right &= cache->get(mine, A, 1, &out) == UCS_OK && own.live() == 1;
-        cache->put(held); // the parent's
-        cache->put(gone);
-        cache->put(out);
-        cache->invalidate(A, MiB);
-        right &= own.live() == 0;
-        cache->detach(id);
-        cache->detach(mine);
-        cache.reset();
-        right &= nic.deregistered == 0;
-        _exit(right ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-    cache->put(held);
-    cache->put(gone);
-    use(A, 1);
-    EXPECT_EQ(nic.live(), 1u);
 }
 
 } // namespace

@@ -6,8 +6,6 @@
 // The budget, and what happens when there is no room.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class limits_test : public cache_test {
 protected:
     uintptr_t at(int i) const { return A + i * 4 * MiB; }
@@ -55,16 +53,6 @@ TEST_F(limits_test, a_gpu_has_its_own_budget)
     use(at(4), 1);
     EXPECT_EQ(nic.live(), 2u);
     EXPECT_EQ(counters().evictions, 0u);
-}
-
-TEST_F(limits_test, number_of_regions)
-{
-    start(SIZE_MAX, 2);
-    use(at(0), 1);
-    use(at(4), 1);
-    use(at(1), 1);
-    EXPECT_EQ(nic.live(), 2u);
-    EXPECT_FALSE(registered(0));
 }
 
 TEST_F(limits_test, nothing_in_use_is_evicted)

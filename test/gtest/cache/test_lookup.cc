@@ -6,10 +6,8 @@
 // Which region a look-up finds, and which ones an event does.
 namespace {
 
-constexpr size_t KiB  = 1024;
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
-using lookup_test = cache_test;
+constexpr size_t KiB = 1024;
+using lookup_test    = cache_test;
 
 TEST_F(lookup_test, a_region_serves_its_bytes_only)
 {

@@ -5,8 +5,7 @@
 // from an export.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-constexpr size_t GiB  = size_t{1} << 30;
+constexpr size_t GiB = size_t{1} << 30;
 
 class nics_test : public cache_test {
 protected:
@@ -39,29 +38,6 @@ protected:
     std::vector<std::unique_ptr<fakes::nic>> nics;
     std::vector<ucx_ib_dmabuf::cache::nic_id> ids;
 };
-
-// A pool of 80 GiB, 90 % of 128 GiB for it. A mapping serves all NICs.
-TEST_F(nics_test, a_pool_that_fits_is_registered_once)
-{
-    gpu.alloc(A, 80 * GiB);
-    for (unsigned count : {1u, 2u, 4u}) {
-        start(count, 115 * GiB);
-        for (int i = 0; i < 20; ++i) {
-            for (unsigned with = 0; with < count; ++with) {
-                use_with(with, A + i * 4 * GiB, MiB);
-            }
-        }
-        uint64_t before = counters().hits;
-        for (int i = 0; i < 200; ++i) {
-            for (unsigned with = 0; with < count; ++with) {
-                use_with(with, A + i % 20 * 4 * GiB, MiB);
-            }
-        }
-        EXPECT_EQ(counters().hits - before, 200 * count);
-        EXPECT_EQ(counters().evictions, 0u);
-        EXPECT_EQ(counters().registrations, 20 * count);
-    }
-}
 
 // One NIC after the other: the second one's exports are mappings of their own
 // as long as there is room, and take the place of the first one's then.

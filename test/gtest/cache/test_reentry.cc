@@ -2,6 +2,7 @@
 #include "fixture.h"
 #include <atomic>
 #include <chrono>
+#include <common/elsewhere.h>
 #include <fcntl.h>
 #include <functional>
 #include <pthread.h>
@@ -14,7 +15,6 @@
 // in the same thread.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
 constexpr uintptr_t B = A + 1024 * MiB;
 
 class telling_nic : public fakes::nic {
@@ -121,8 +121,7 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
 {
     const int open    = count_fds();
     const auto forker = [this](int expected) {
-        const pid_t child = fork();
-        if (child == 0) {
+        EXPECT_TRUE(in_child([&] {
             bool good = count_fds() == expected;
             fakes::nic mine(gpu);
             const auto own = cache->attach(mine);
@@ -131,11 +130,8 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
                     counters().regions == 1;
             cache->put(out);
             cache->detach(own);
-            _exit(good && count_fds() == expected ? 0 : 1);
-        }
-        int status = -1;
-        waitpid(child, &status, 0);
-        EXPECT_EQ(status, 0);
+            return good && count_fds() == expected;
+        }));
     };
     gpu.alloc(A, MiB);
     gpu.alloc(B, MiB);
@@ -200,14 +196,8 @@ TEST_F(reentry_test, nothing_is_closed_during_a_fork)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         EXPECT_GE(fcntl(slow.known, F_GETFD), 0);
     };
-    const pid_t child = fork();
-    if (child == 0) {
-        _exit(count_fds() == open ? 0 : 1);
-    }
+    EXPECT_TRUE(in_child([&] { return count_fds() == open; }));
     during_fork = nullptr;
-    int status  = -1;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
     other.join();
     cache->detach(own);
 }

@@ -4,8 +4,6 @@
 // VMM segments: those that touch are registered together.
 namespace {
 
-constexpr uintptr_t A = uintptr_t{1} << 40;
-
 class vmm_test : public cache_test {
 protected:
     vmm_test() { map(5); }
@@ -36,6 +34,7 @@ TEST_F(vmm_test, segments_that_touch_are_one_region)
     EXPECT_EQ(nic.bytes(), 8 * MiB);
 }
 
+// Nor are allocations beside them.
 TEST_F(vmm_test, segments_of_another_gpu_are_not_joined)
 {
     gpu.alloc(at(5), 2 * MiB, 1, true, true);
@@ -44,6 +43,11 @@ TEST_F(vmm_test, segments_of_another_gpu_are_not_joined)
     EXPECT_EQ(get(at(4) + MiB, 2 * MiB), UCS_ERR_INVALID_PARAM);
     use(at(5), MiB);
     EXPECT_EQ(nic.live(), 2u);
+    gpu.alloc(at(6), 2 * MiB, 1);
+    gpu.alloc(at(7), 2 * MiB, 1, true, true);
+    for (int beside : {5, 6}) {
+        EXPECT_EQ(get(at(beside) + MiB, 2 * MiB), UCS_ERR_INVALID_PARAM);
+    }
 }
 
 // A window of a large reservation at a time.

@@ -3,6 +3,7 @@
 #include <array>
 #include <barrier>
 #include <chrono>
+#include <common/elsewhere.h>
 #include <random>
 #include <thread>
 #include <utility>
@@ -16,8 +17,7 @@ constexpr int rounds = 10000;
 #else
 constexpr int rounds = 100000;
 #endif
-constexpr int thread_count = 8;
-constexpr uintptr_t A      = uintptr_t{1} << 40;
+constexpr unsigned thread_count = 8;
 
 // Memory that comes and goes at an address.
 struct place {
@@ -106,13 +106,7 @@ protected:
         for (place &each : places) {
             replace(&each);
         }
-        std::vector<std::thread> all;
-        for (int i = 0; i < thread_count; ++i) {
-            all.emplace_back([this, i, seed] { work(seed + i); });
-        }
-        for (auto &each : all) {
-            each.join();
-        }
+        in_threads(thread_count, [&](unsigned i) { work(seed + i); });
         for (const region *&each : exchange) {
             cache->put(each);
             each = nullptr;
@@ -158,13 +152,7 @@ TEST_F(threads_test, one_registration_for_concurrent_misses)
     for (int round = 0; round < 50; ++round) {
         gpu.alloc(A, 4 * MiB);
         uint64_t before = nic.registered;
-        std::vector<std::thread> all;
-        for (int i = 0; i < 4; ++i) {
-            all.emplace_back([this, i] { use(A + i * MiB, MiB); });
-        }
-        for (auto &each : all) {
-            each.join();
-        }
+        in_threads(4, [&](unsigned i) { use(A + i * MiB, MiB); });
         EXPECT_EQ(nic.registered, before + 1);
         release(A);
     }

@@ -2,13 +2,13 @@
 #ifndef TEST_GTEST_CONTRACT_EXPORTER_H_
 #define TEST_GTEST_CONTRACT_EXPORTER_H_
 
+#include <common/elsewhere.h>
 #include <common/fds.h>
 #include <common/status.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <set>
-#include <thread>
 #include <uct/ib_dmabuf/cache/provider.h>
 #include <unistd.h>
 #include <vector>
@@ -303,23 +303,17 @@ TYPED_TEST_P(contract_exporter, every_thread_may_ask)
 {
     const uintptr_t base   = WORLD.allocate(4 * MIB);
     const uintptr_t mapped = WORLD.map(2);
-    std::vector<std::thread> threads;
 
-    for (int i = 0; i < 4; ++i) {
-        threads.emplace_back([&] {
-            for (uintptr_t at : {base, mapped}) {
-                ucx_ib_dmabuf::extent found;
-                int fd = -1;
-                ASSERT_EQ(UCS_OK, SUBJECT.describe(at, &found));
-                EXPECT_TRUE(SUBJECT.is_current(at, found.identity));
-                ASSERT_EQ(UCS_OK, SUBJECT.export_range(at, MIB, &fd));
-                close(fd);
-            }
-        });
-    }
-    for (std::thread &one : threads) {
-        one.join();
-    }
+    in_threads(4, [&](unsigned) {
+        for (uintptr_t at : {base, mapped}) {
+            ucx_ib_dmabuf::extent found;
+            int fd = -1;
+            ASSERT_EQ(UCS_OK, SUBJECT.describe(at, &found));
+            EXPECT_TRUE(SUBJECT.is_current(at, found.identity));
+            ASSERT_EQ(UCS_OK, SUBJECT.export_range(at, MIB, &fd));
+            close(fd);
+        }
+    });
     WORLD.release(base);
     WORLD.release(mapped);
 }

@@ -169,9 +169,6 @@ ucx_ib_dmabuf::ucs_status_t udmabuf_vendor::export_range(uintptr_t address,
     udmabuf_create request{};
     std::lock_guard<std::mutex> guard(mutex_);
 
-    if (failure_ != UCS_OK) {
-        return failure_;
-    }
     if (!has(address, length) || (address % page_ != 0) ||
         (length % page_ != 0)) {
         return UCS_ERR_INVALID_PARAM;

@@ -33,8 +33,6 @@ public:
     void replace(uintptr_t address);
     // Nobody is told of what happens from now on.
     void miss_events(const char *why);
-    // What exports end with from now on.
-    void fail_exports(ucs_status_t status) { failure_ = status; }
 
     ucs_status_t describe(uintptr_t address,
                           ucx_ib_dmabuf::extent *out) override;
@@ -80,7 +78,6 @@ private:
     std::mutex mutex_;
     blocks blocks_;
     uint64_t last_identity_ = 0;
-    ucs_status_t failure_   = UCS_OK;
     listener *told_         = nullptr;
 };
 

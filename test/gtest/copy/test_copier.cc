@@ -222,19 +222,6 @@ TEST_F(test_copier, two_gpus)
     gpu::use(0);
 }
 
-TEST_F(test_copier, no_current_context)
-{
-    const gpu::buffer first(mib), second(mib, memory::vmm);
-
-    std::thread([&] {
-        CUcontext current = nullptr;
-        pass_through(first, second);
-        EXPECT_EQ(ours::UCS_OK, detect(second.address(), mib));
-        EXPECT_EQ(CUDA_SUCCESS, GPU_TRY(cuCtxGetCurrent, &current));
-        EXPECT_EQ(nullptr, current);
-    }).join();
-}
-
 TEST_F(test_copier, a_stream_goes_on_to_capture)
 {
     const gpu::buffer first(mib), second(mib, memory::vmm);
@@ -292,16 +279,6 @@ TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
             << call;
     }
     EXPECT_EQ(std::vector<char>(mib, 'x'), host);
-}
-
-TEST_F(test_copier, a_copy_that_fails_is_an_error)
-{
-    const gpu::buffer some(4096);
-    std::vector<char> host(8192, 'x');
-
-    EXPECT_NE(ours::UCS_OK, copier_->copy(host.data(), some.pointer(),
-                                          host.size(), some.pointer()));
-    EXPECT_EQ(std::vector<char>(8192, 'x'), host);
 }
 
 // An address, and whether UCX was told to ask what is there.

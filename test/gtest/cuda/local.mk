@@ -9,7 +9,6 @@ dist_noinst_DATA += test/gtest/cuda/variants.lab test/gtest/cuda/behaviours.tap
 test_gtest_cuda_test_cuda_SOURCES = \
     test/gtest/cuda/test_contexts.cc \
     test/gtest/cuda/test_cuda.cc \
-    test/gtest/cuda/test_runs.cc \
     test/gtest/cuda/test_streams.cc
 # UCX's sources come first, as for the plug-in.
 test_gtest_cuda_test_cuda_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)

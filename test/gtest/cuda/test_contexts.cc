@@ -13,15 +13,12 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
-extern "C" {
-}
 
 using namespace ucx_ib_dmabuf;
 
 namespace {
 
-constexpr size_t page = 4096;
-constexpr size_t mib  = 1 << 20;
+constexpr size_t mib = 1 << 20;
 
 CUcontext current()
 {
@@ -57,7 +54,7 @@ protected:
     }
 
     // All that is done with memory works in this thread and changes nothing.
-    void use(uintptr_t base, size_t size)
+    void use(uintptr_t base, size_t size, int device = 0)
     {
         const CUcontext before = current();
         const uintptr_t inside = base + size / 2 + 5;
@@ -69,6 +66,7 @@ protected:
         EXPECT_EQ(UCS_OK, cuda_->describe(inside, &found));
         EXPECT_EQ(base, found.base);
         EXPECT_EQ(size, found.size);
+        EXPECT_EQ(device, found.device);
         EXPECT_TRUE(cuda_->is_current(inside, found.identity));
         EXPECT_EQ(UCS_OK, cuda_->export_range(base, size, &fd));
         close(fd);
@@ -79,13 +77,13 @@ protected:
     }
 
     // With none, with the other GPU's, and with the GPU's own.
-    void use_everywhere(uintptr_t base, size_t size)
+    void use_everywhere(uintptr_t base, size_t size, int device = 0)
     {
-        use(base, size);
+        use(base, size, device);
         std::thread([&] {
-            use(base, size);
+            use(base, size, device);
             gpu::use(1);
-            use(base, size);
+            use(base, size, device);
             GPU_CALL(cuDevicePrimaryCtxRelease, 1);
         }).join();
     }
@@ -93,25 +91,15 @@ protected:
     std::unique_ptr<cuda_vendor> cuda_;
 };
 
-TEST_F(test_contexts, ordinary_memory)
+// Also where another allocation lies beside it.
+TEST_F(test_contexts, memory_of_each_kind)
 {
-    gpu::buffer buffer(4 * mib);
-    use_everywhere(buffer.address(), buffer.size());
-}
-
-TEST_F(test_contexts, mapped_memory)
-{
-    gpu::segments memory(1);
-    use_everywhere(memory.address(), memory.size());
-}
-
-TEST_F(test_contexts, pool_memory)
-{
-    CUdeviceptr address = 0;
-
-    GPU_CALL(cuMemAllocAsync, &address, 4 * mib, nullptr);
-    use_everywhere(address, 4 * mib);
-    GPU_CALL(cuMemFreeAsync, address, nullptr);
+    for (const auto kind :
+         {gpu::memory::device, gpu::memory::pool, gpu::memory::vmm}) {
+        const gpu::buffer first(4 * mib, kind), second(4 * mib, kind);
+        use_everywhere(first.address(), first.size());
+        use_everywhere(second.address(), second.size());
+    }
 }
 
 TEST_F(test_contexts, memory_of_a_context_that_is_nowhere_current)
@@ -119,7 +107,7 @@ TEST_F(test_contexts, memory_of_a_context_that_is_nowhere_current)
     CUcontext context = gpu::create_context(1);
     gpu::buffer buffer(4 * mib);
     GPU_CALL(cuCtxPopCurrent, nullptr);
-    use_everywhere(buffer.address(), buffer.size());
+    use_everywhere(buffer.address(), buffer.size(), 1);
     GPU_CALL(cuCtxPushCurrent, context);
     buffer.release();
     GPU_CALL(cuCtxDestroy, context);
@@ -151,7 +139,7 @@ TEST_F(test_contexts, primary_contexts_do_not_stay)
 {
     gpu::segments memory(1, 1);
 
-    use_everywhere(memory.address(), memory.size());
+    use_everywhere(memory.address(), memory.size(), 1);
     EXPECT_FALSE(primary_is_active(1));
 }
 
@@ -195,7 +183,7 @@ TEST_F(test_contexts, segments_share_a_context)
               around.describe(
                   *cuda_, make_span(memory.address() + 3 * memory.step(), 1)));
     around.extend(*cuda_, make_span(memory.address(), memory.size()));
-    EXPECT_TRUE(found.range.covers(around.range)); // how far: test_runs
+    EXPECT_TRUE(found.range.covers(around.range)); // how far: test_cuda
     EXPECT_EQ(before + 2, retained());
     EXPECT_FALSE(primary_is_active(1));
 }
@@ -205,43 +193,8 @@ TEST_F(test_contexts, a_current_context_of_the_gpu_is_enough)
     gpu::segments memory(1, 1);
     CUcontext context = gpu::create_context(1);
     gpu::scoped_fail fail("cuDevicePrimaryCtxRetain=2");
-    use(memory.address(), memory.size());
+    use(memory.address(), memory.size(), 1);
     GPU_CALL(cuCtxDestroy, context);
-}
-
-TEST_F(test_contexts, managed_and_pinned_memory_need_none)
-{
-    CUdeviceptr managed = 0;
-    void *host          = nullptr;
-
-    GPU_CALL(cuMemAllocManaged, &managed, mib, CU_MEM_ATTACH_GLOBAL);
-    GPU_CALL(cuMemAllocHost, &host, mib);
-    const uint64_t before = SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2");
-    std::thread([&] {
-        extent found;
-        for (uintptr_t address : {uintptr_t{managed}, uintptr_t(host)}) {
-            EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(address, &found));
-        }
-    }).join();
-    EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
-    GPU_CALL(cuMemFree, managed);
-    GPU_CALL(cuMemFreeHost, host);
-}
-
-// A page that begins with nothing.
-TEST_F(test_contexts, the_page_of_a_small_allocation)
-{
-    gpu::buffer first(512);
-    gpu::buffer second(512);
-    const uintptr_t start = second.address() & ~(page - 1);
-    int fd                = -1;
-
-    first.release();
-    ASSERT_NE(start, second.address());
-    std::thread([&] {
-        EXPECT_EQ(UCS_OK, cuda_->export_range(start, page, &fd));
-    }).join();
-    close(fd);
 }
 
 TEST_F(test_contexts, an_unknown_extent_is_no_export)

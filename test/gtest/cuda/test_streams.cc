@@ -4,6 +4,7 @@
 // kernels.
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <atomic>
+#include <common/elsewhere.h>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <thread>
@@ -143,19 +144,13 @@ TEST_F(test_streams, contexts_come_and_go)
 
 TEST_F(test_streams, threads_share_a_stream)
 {
-    std::vector<std::thread> threads;
     CUcontext context = gpu::create_context(0);
     gpu::buffer buffer(mib);
-    for (size_t i = 0; i < 4; ++i) {
-        threads.emplace_back([&, i] {
-            for (int times = 0; times < 20; ++times) {
-                copy(buffer.address() + i * 1000);
-            }
-        });
-    }
-    for (std::thread &one : threads) {
-        one.join();
-    }
+    in_threads(4, [&](unsigned i) {
+        for (int times = 0; times < 20; ++times) {
+            copy(buffer.address() + i * 1000);
+        }
+    });
     buffer.release();
     GPU_CALL(cuCtxDestroy, context);
 }

@@ -18,25 +18,14 @@ check_PROGRAMS += test/gtest/md/test_stats
 UNIT_TESTS     += test/gtest/md/test_stats
 check_PROGRAMS += test/gtest/md/test_counts
 UNIT_TESTS     += test/gtest/md/test_counts
-check_PROGRAMS += test/gtest/md/test_registration
-UNIT_TESTS     += test/gtest/md/test_registration
-
-check_PROGRAMS += test/gtest/md/test_lasting
-LAB_TESTS      += test/gtest/md/lasting.lab
 endif
-dist_noinst_DATA += test/gtest/md/lasting.lab test/gtest/md/md.lab \
-              test/gtest/md/vendor.lab
+dist_noinst_DATA += test/gtest/md/md.lab test/gtest/md/vendor.lab
 
 test_gtest_md_test_trial_SOURCES = \
     src/uct/ib_dmabuf/md/trial.cc \
     test/gtest/md/test_trial.cc
 test_gtest_md_test_trial_LDADD   = \
     libib_dmabuf_cache.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
-
-test_gtest_md_test_lasting_SOURCES = test/gtest/md/test_lasting.cc
-test_gtest_md_test_lasting_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_lasting_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_md_test_lasting_LDADD   = -lgtest_main $(GTEST_LIBS) -lucp -lucs -ldl
 
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/handle_params.h \
@@ -85,7 +74,6 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
     test/gtest/md/test_failures.cc \
-    test/gtest/md/test_hits.cc \
     test/gtest/md/test_messages.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
@@ -111,16 +99,3 @@ test_gtest_md_test_pressure_SOURCES = \
 test_gtest_md_test_pressure_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)
-
-# Calls of the loader are counted.
-test_gtest_md_test_registration_SOURCES = \
-    $(alloc_faults_sources) \
-    test/gtest/md/fake_ib.cc \
-    test/gtest/md/fake_ib.h \
-    test/gtest/md/test_registration.cc
-test_gtest_md_test_registration_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_registration_LDFLAGS  = $(fake_ib_ldflags) \
-    -Wl,--wrap=dl_iterate_phdr,--wrap=dlopen,--wrap=dlsym,--wrap=dlclose
-test_gtest_md_test_registration_LDADD    = \
-    libib_dmabuf_cuda.la libib_dmabuf_md.la \
-    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl

@@ -2,12 +2,11 @@
 //
 // Atomic operations on GPU memory that came to UCP as messages.
 #include "fake_domain.h"
+#include <common/elsewhere.h>
 #include <common/gpu.h>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <thread>
 #include <uct/ib_dmabuf/md/atomics.h>
-#include <vector>
 
 namespace {
 
@@ -89,24 +88,18 @@ TEST_F(test_atomics, none_is_lost_between_threads)
     for (const auto kind :
          {gpu::memory::device, gpu::memory::pool, gpu::memory::vmm}) {
         gpu::buffer word(sizeof(uint64_t), kind);
-        std::vector<std::thread> threads;
         constexpr uint64_t count = 2000;
 
         write(word, 0);
-        for (uint64_t i = 1; i <= 4; ++i) {
-            // No context is current in these.
-            threads.emplace_back([&word, i] {
-                uint64_t before = 0;
-                for (uint64_t n = 0; n < count; ++n) {
-                    EXPECT_TRUE(do_gpu_atomic(
-                        {word.address(), 8, atomic_operation::add, i, 0},
-                        &before));
-                }
-            });
-        }
-        for (std::thread &one : threads) {
-            one.join();
-        }
+        // No context is current in these.
+        in_threads(4, [&](unsigned i) {
+            uint64_t before = 0;
+            for (uint64_t n = 0; n < count; ++n) {
+                EXPECT_TRUE(do_gpu_atomic(
+                    {word.address(), 8, atomic_operation::add, i + 1, 0},
+                    &before));
+            }
+        });
         EXPECT_EQ(count * 10, read(word)) << gpu::name_of(kind);
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a registration asks the driver: nothing where host memory is known to be
-// that, and nothing of memory that is registered.
+// that, and nothing of memory that is registered; what happens to it meanwhile.
 #include "fake_domain.h"
+#include <atomic>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +98,47 @@ TEST_F(test_calls, known_host_memory_costs_none)
     ucx::use_memtype_cache(true);
     EXPECT_EQ(0u, calls_of(host.data()));
     ucx::use_memtype_cache(false);
+}
+
+// Which would say that this is host memory; the first look creates it.
+TEST_F(test_calls, memory_that_is_registered_is_asked_for_nowhere_else)
+{
+    gpu::buffer pool(mib);
+    uint64_t info[16]; // ucs_memory_info_t, which grows
+
+    calls_of(pool.pointer());
+    ucx::use_memtype_cache(true);
+    ucs_memtype_cache_lookup(pool.pointer(), mib, info);
+    ucs_memtype_cache_remove(pool.pointer(), mib);
+    ASSERT_EQ(UCS_ERR_NO_ELEM,
+              ucs_memtype_cache_lookup(pool.pointer(), mib, info));
+    calls_of(pool.pointer());
+    EXPECT_EQ(0u, fake_ib::now.asked);
+    ucx::use_memtype_cache(false);
+}
+
+// Its keys are those of a registration that ends at any time: the address
+// sanitizer sees who reads them afterwards.
+TEST_F(test_calls, a_handle_of_memory_that_is_being_released)
+{
+    std::atomic<uintptr_t> address{0};
+    std::atomic<bool> over{false};
+    std::thread user([&] {
+        while (!over) {
+            uct_mem_h memh        = nullptr;
+            const uintptr_t start = address;
+            if ((start != 0) && (md_->reg(start, mib, &memh) == UCS_OK)) {
+                md_->dereg(memh);
+            }
+        }
+    });
+    for (int i = 0; i < 2000; ++i) {
+        gpu::buffer pool(mib);
+        address = pool.address();
+        md_->dereg(md_->reg(pool.address(), mib));
+    }
+    over = true;
+    user.join();
 }
 
 } // namespace

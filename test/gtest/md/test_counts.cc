@@ -7,10 +7,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <common/elsewhere.h>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
-#include <sys/wait.h>
 #include <thread>
 #include <uct/ib_dmabuf/metrics/live_reader.h>
 #include <uct/ib_dmabuf/metrics/pairs.h>
@@ -176,19 +176,15 @@ TEST(test_counts, each_pair_has_what_its_device_saw)
     }
     {
         const gpu::buffer memory(4096);
-        int status = 0;
-        while ((running > 0) && (status == 0)) {
+        bool good = true;
+        while ((running > 0) && good) {
             uct_mem_h memh = nullptr;
             if (all[0]->reg(memory.address(), 4096, &memh, ucx::hide_errors) !=
                 UCS_OK) {
                 continue;
             }
-            const pid_t child = fork();
-            if (child == 0) {
-                _exit(child_counts_nothing(all, memh) ? 0 : 1);
-            }
-            ASSERT_EQ(child, waitpid(child, &status, 0));
-            EXPECT_EQ(0, status);
+            good = in_child([&] { return child_counts_nothing(all, memh); });
+            EXPECT_TRUE(good);
             EXPECT_EQ(UCS_OK, all[0]->dereg(memh));
             process_pairs.each([](const pair_row &row) {
                 EXPECT_LT(value(row, pair_metric::regions), 1u << 20);

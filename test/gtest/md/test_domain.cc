@@ -6,15 +6,13 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <common/elsewhere.h>
 #include <common/fds.h>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
-#include <vector>
 
 namespace {
 
@@ -147,15 +145,11 @@ TEST_F(test_domain, the_end_of_the_address_space_is_passed_on)
 TEST_F(test_domain, a_forked_process_passes_on)
 {
     host_pages memory(1);
-    const pid_t child = fork();
-    int status        = 0;
 
-    if (child == 0) {
+    EXPECT_TRUE(in_child([&] {
         expect_passed_on(memory.address(), memory.size());
-        _exit(HasFailure() ? 1 : 0);
-    }
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+        return !HasFailure();
+    }));
 }
 
 TEST_F(test_domain, a_null_handle_is_an_error)
@@ -264,15 +258,11 @@ TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
     gpu::buffer pool(4 * mib);
     uct_mem_h memh     = md_->reg(pool.address(), mib);
     const uint32_t key = pack(memh, revoking);
-    const pid_t child  = fork();
-    int status         = 0;
 
-    if (child == 0) {
+    EXPECT_TRUE(in_child([&] {
         md_->dereg(memh);
-        _exit(fake_ib::find(key) == nullptr);
-    }
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0));
+        return fake_ib::find(key) != nullptr;
+    }));
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
@@ -290,18 +280,16 @@ TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
             EXPECT_EQ(UCS_OK, md_->dereg(mine));
         }
     });
-    int status = 0;
+    bool good = true;
 
-    for (int i = 0; (i < 500) && (status == 0); ++i) {
-        const pid_t child = fork();
-        if (child == 0) {
+    for (int i = 0; (i < 500) && good; ++i) {
+        good = in_child([&] {
             completion told;
             md_->invalidate(memh, &told);
-            _exit(0);
-        }
-        ASSERT_EQ(child, waitpid(child, &status, 0));
+            return true;
+        });
     }
-    EXPECT_EQ(0, status);
+    EXPECT_TRUE(good);
     over = true;
     other.join();
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
@@ -313,24 +301,18 @@ TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
     gpu::buffer pool(4 * mib);
     uct_mem_h memh = md_->reg(pool.address(), mib);
     const int open = count_fds();
-    int status     = -1;
     unsigned forks = 0;
 
     fake_ib::now.during_reg = [&] {
         ++forks;
         std::thread([&] {
-            const pid_t child = fork();
-            if (child == 0) {
-                _exit(count_fds() == open ? 0 : 1);
-            }
-            waitpid(child, &status, 0);
+            EXPECT_TRUE(in_child([&] { return count_fds() == open; }));
         }).join();
     };
     EXPECT_EQ(open, count_fds());
     pack(memh, revoking);
     fake_ib::now.during_reg = nullptr;
     EXPECT_EQ(1u, forks);
-    EXPECT_EQ(0, status);
     EXPECT_EQ(open, count_fds());
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
@@ -341,17 +323,12 @@ TEST_F(test_domain, two_threads_pack_one_handle)
     uct_mem_h memh = md_->reg(pool.address(), mib);
     std::barrier both(2);
     std::array<uint32_t, 2> keys{};
-    std::vector<std::thread> threads;
 
     // Each finds that there is no key yet, and registers.
     fake_ib::now.during_reg = [&] { both.arrive_and_wait(); };
-    for (uint32_t &key : keys) {
-        threads.emplace_back(
-            [&] { EXPECT_EQ(UCS_OK, md_->pack(memh, revoking, &key)); });
-    }
-    for (auto &thread : threads) {
-        thread.join();
-    }
+    in_threads(2, [&](unsigned i) {
+        EXPECT_EQ(UCS_OK, md_->pack(memh, revoking, &keys[i]));
+    });
     fake_ib::now.during_reg = nullptr;
     EXPECT_EQ(keys[0], keys[1]);
     EXPECT_NE(nullptr, fake_ib::find(keys[0]));

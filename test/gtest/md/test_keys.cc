@@ -7,8 +7,6 @@
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <lab/soft_roce.h>
-#include <sys/mman.h>
-#include <ucs/config/global_opts.h>
 
 namespace {
 
@@ -95,35 +93,6 @@ TEST_F(test_keys, a_key_dies_with_the_memory)
     invalidate(memh, &told);
     EXPECT_EQ(1u, told.told);
     EXPECT_EQ(before, count_regions());
-}
-
-// Where the types of memory are not known beforehand.
-TEST_F(test_keys, host_memory_that_is_pinned_in_part_is_registered)
-{
-    void *memory   = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uct_mem_h memh = nullptr;
-
-    ASSERT_NE(MAP_FAILED, memory);
-    GPU_CALL(cuMemHostRegister, memory, 4096, 0);
-    // Not by name: the variable would be the program's, and too small.
-    EXPECT_EQ(UCS_OK, ucs_global_opts_set_value("MEMTYPE_CACHE", "n"));
-    EXPECT_EQ(UCS_OK, md_.reg(memory, 3 * 4096, UCT_MD_MEM_ACCESS_RMA, &memh));
-    EXPECT_EQ(UCS_OK, ucs_global_opts_set_value("MEMTYPE_CACHE", "try"));
-    if (memh != nullptr) {
-        const auto address = reinterpret_cast<uintptr_t>(memory) + 1000;
-        EXPECT_EQ(IBV_WC_SUCCESS, write(address, pack(memh)));
-        EXPECT_EQ(
-            0, memcmp(host_.data(), reinterpret_cast<char *>(address), length));
-        md_.dereg(memh);
-    }
-    GPU_CALL(cuMemHostUnregister, memory);
-    munmap(memory, 3 * 4096);
-}
-
-TEST_F(test_keys, a_null_handle_is_an_error_as_without_the_plug_in)
-{
-    EXPECT_EQ(UCS_ERR_INVALID_PARAM, uct_md_mem_dereg(md_.get(), nullptr));
 }
 
 } // namespace

@@ -3,11 +3,10 @@
 // Whether a NIC is offered GPU memory, after trials with GPUs of which some are
 // not in use, some work with it, and some do not.
 #include "../../../src/uct/ib_dmabuf/md/trial.h"
+#include <common/elsewhere.h>
 #include <fcntl.h>
 #include <functional>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
@@ -197,18 +196,14 @@ TEST(test_trial, a_child_of_fork_has_nothing_of_what_is_being_tried)
     trials all;
     gpus vendor({true});
     nic with({UCS_OK});
-    int status = -1;
+    bool good = false;
 
     with.during_reg = [&](int fd) {
-        const pid_t child = fork();
-        if (child == 0) {
-            _exit(fcntl(fd, F_GETFD) == -1 ? 0 : 1);
-        }
-        waitpid(child, &status, 0);
+        good = in_child([&] { return fcntl(fd, F_GETFD) == -1; });
         EXPECT_NE(-1, fcntl(fd, F_GETFD));
     };
     EXPECT_TRUE(all.takes_memory(vendor, with, "nic", 0));
-    EXPECT_EQ(0, status);
+    EXPECT_TRUE(good);
 }
 
 } // namespace

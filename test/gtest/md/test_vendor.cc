@@ -125,18 +125,6 @@ TEST_F(test_vendor, a_release_deregisters_at_once)
     base_ = 0;
 }
 
-TEST_F(test_vendor, what_is_not_exported_is_an_error)
-{
-    uct_mem_h memh = nullptr;
-
-    vendor->fail_exports(ucx_ib_dmabuf::UCS_ERR_UNSUPPORTED);
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_.reg(reinterpret_cast<void *>(base_), length,
-                      UCT_MD_MEM_ACCESS_RMA, &memh));
-    vendor->fail_exports(ucx_ib_dmabuf::UCS_OK);
-    md_.dereg(reg(base_));
-}
-
 TEST_F(test_vendor, host_memory_is_passed_on)
 {
     std::vector<uint8_t> host(length);

@@ -1,127 +1,82 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "prometheus.h"
-#include <cctype>
 #include <cmath>
-#include <cstdlib>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 
 namespace {
 
-class line_parser {
-public:
-    explicit line_parser(const std::string &line) : line_(line) {}
+const std::string name = "[a-zA-Z_][a-zA-Z0-9_]*";
+// Of what can be printed, with escapes.
+const std::string label =
+    "(" + name + ")=\"((?:[ !#-\\[\\]-~]|\\\\[\\\\\"n])*)\"";
+const std::string number = "-?[0-9][0-9.e+-]*";
 
-    void need(bool good, const char *what) const
-    {
-        if (!good) {
-            throw std::runtime_error(std::string(what) + ": " + line_);
-        }
+void need(bool good, const std::string &what)
+{
+    if (!good) {
+        throw std::runtime_error(what);
     }
-    char next()
-    {
-        need(at_ < line_.size(), "too short");
-        return line_[at_++];
-    }
-    void skip(const std::string &what)
-    {
-        need(line_.compare(at_, what.size(), what) == 0, what.c_str());
-        at_ += what.size();
-    }
-    bool is_next(char what) const
-    {
-        return (at_ < line_.size()) && (line_[at_] == what);
-    }
-    std::string rest() const { return line_.substr(at_); }
+}
 
-    std::string name()
-    {
-        const size_t begin = at_;
-        while ((at_ < line_.size()) &&
-               ((isalnum(line_[at_]) != 0) || (line_[at_] == '_'))) {
-            ++at_;
-        }
-        need((at_ > begin) && (isdigit(line_[begin]) == 0), "no name");
-        return line_.substr(begin, at_ - begin);
-    }
-    std::string label_value()
-    {
-        std::string value;
-        skip("\"");
-        for (char one; (one = next()) != '"';) {
-            need((one >= ' ') && (one <= '~'), "not printable");
-            if (one == '\\') {
-                one = next();
-                need((one == '\\') || (one == '"') || (one == 'n'), "escape");
-                one = (one == 'n') ? '\n' : one;
-            }
-            value += one;
-        }
-        return value;
-    }
-    double number()
-    {
-        char *end          = nullptr;
-        const double value = strtod(line_.c_str() + at_, &end);
-        need((end != line_.c_str() + at_) && (*end == '\0'), "no number");
-        return value;
-    }
+// The parts of a line, which is of that form.
+std::smatch parse(const std::string &line, const std::regex &form)
+{
+    std::smatch parts;
+    need(std::regex_match(line, parts, form), "wrong form: " + line);
+    return parts;
+}
 
-private:
-    const std::string &line_;
-    size_t at_ = 0;
-};
+std::string unescaped(std::string value)
+{
+    for (size_t at = 0; (at = value.find('\\', at)) != value.npos; ++at) {
+        value.erase(at, 1);
+        value[at] = (value[at] == 'n') ? '\n' : value[at];
+    }
+    return value;
+}
 
 prometheus_sample parse_sample(const std::string &line)
 {
-    line_parser in(line);
-    prometheus_sample made{in.name(), {}, 0};
+    static const std::regex one(label),
+        whole("(" + name + ")(?:\\{(" + label + "(?:," + label + ")*)\\})? (" +
+              number + ")");
+    const std::smatch parts  = parse(line, whole);
+    const std::string labels = parts[2];
+    prometheus_sample made{parts[1], {}, std::stod(parts[7])};
 
-    if (in.is_next('{')) {
-        do {
-            in.next();
-            const std::string label = in.name();
-            in.skip("=");
-            in.need(made.labels.emplace(label, in.label_value()).second,
-                    "label twice");
-        } while (in.is_next(','));
-        in.skip("}");
+    for (std::sregex_iterator each(labels.begin(), labels.end(), one), end;
+         each != end; ++each) {
+        need(made.labels.emplace((*each)[1], unescaped((*each)[2])).second,
+             "label twice: " + line);
     }
-    in.skip(" ");
-    made.value = in.number();
     return made;
 }
 
 prometheus_metric parse_head(const std::string &help, const std::string &type)
 {
-    line_parser first(help), second(type);
-    prometheus_metric made;
+    static const std::regex first("# HELP (" + name + ") (.*)"),
+        second("# TYPE (" + name + ") (counter|gauge|histogram)");
+    const std::smatch said = parse(help, first), is = parse(type, second);
+    const prometheus_metric made{said[1], said[2], is[2], {}};
 
-    first.skip("# HELP ");
-    made.name = first.name();
-    first.skip(" ");
-    made.help = first.rest();
-    second.skip("# TYPE " + made.name + " ");
-    made.type        = second.rest();
-    const bool total = made.name.ends_with("_total");
-    second.need(
-        (made.type == "counter" && total) ||
-            ((made.type == "gauge" || made.type == "histogram") && !total),
-        "type and name do not fit");
+    need(is[1] == made.name, "of something else: " + type);
+    need((made.type == "counter") == made.name.ends_with("_total"),
+         "type and name do not fit: " + type);
     return made;
 }
 
 bool is_sample_of(const prometheus_metric &metric, const std::string &line)
 {
-    const std::string name = line.substr(0, line.find_first_of("{ "));
+    const std::string of = line.substr(0, line.find_first_of("{ "));
 
     if (metric.type == "histogram") {
-        return (name == metric.name + "_bucket") ||
-               (name == metric.name + "_sum") ||
-               (name == metric.name + "_count");
+        return (of == metric.name + "_bucket") ||
+               (of == metric.name + "_sum") || (of == metric.name + "_count");
     }
-    return name == metric.name;
+    return of == metric.name;
 }
 
 // The buckets grow, from the first to the last bound, which is all.
@@ -133,18 +88,16 @@ void check_histogram(const prometheus_metric &metric)
     for (const prometheus_sample &each : metric.samples) {
         if (each.name.ends_with("_bucket")) {
             const double next = std::stod(each.labels.at("le"));
-            if ((next <= bound) || (each.value < so_far)) {
-                throw std::runtime_error("bucket of " + metric.name);
-            }
+            need((next > bound) && (each.value >= so_far),
+                 "bucket of " + metric.name);
             bound  = next;
             so_far = each.value;
         }
         sum |= each.name.ends_with("_sum");
         all = each.name.ends_with("_count") ? each.value : all;
     }
-    if (!std::isinf(bound) || (all != so_far) || !sum) {
-        throw std::runtime_error("no whole histogram: " + metric.name);
-    }
+    need(std::isinf(bound) && (all == so_far) && sum,
+         "no whole histogram: " + metric.name);
 }
 
 } // namespace
@@ -152,36 +105,22 @@ void check_histogram(const prometheus_metric &metric)
 std::vector<prometheus_metric> parse_prometheus(const std::string &text)
 {
     std::vector<prometheus_metric> all;
-    std::vector<std::string> lines;
-    std::set<std::string> names;
-
-    if (text.empty() || (text.back() != '\n')) {
-        throw std::runtime_error("does not end in a newline");
-    }
+    std::set<std::string> names, seen; // of metrics; samples and labels
     std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) {
-        lines.push_back(line);
-    }
-    for (size_t i = 0; i < lines.size();) {
-        if (i + 2 >= lines.size()) {
-            throw std::runtime_error("no samples: " + lines[i]);
+    std::string line, type;
+
+    need(text.ends_with('\n'), "does not end in a newline");
+    for (bool more = bool(std::getline(in, line)); more;) {
+        std::getline(in, type);
+        prometheus_metric metric = parse_head(line, type);
+        need(names.insert(metric.name).second, "twice: " + metric.name);
+        while ((more = bool(std::getline(in, line))) &&
+               is_sample_of(metric, line)) {
+            metric.samples.push_back(parse_sample(line));
+            need(seen.insert(line.substr(0, line.rfind(' '))).second,
+                 "sample twice: " + line);
         }
-        prometheus_metric metric = parse_head(lines[i], lines[i + 1]);
-        if (!names.insert(metric.name).second) {
-            throw std::runtime_error("twice: " + metric.name);
-        }
-        std::set<std::pair<std::string, std::map<std::string, std::string>>>
-            samples;
-        for (i += 2; i < lines.size() && is_sample_of(metric, lines[i]); ++i) {
-            metric.samples.push_back(parse_sample(lines[i]));
-            const prometheus_sample &last = metric.samples.back();
-            if (!samples.emplace(last.name, last.labels).second) {
-                throw std::runtime_error("sample twice: " + lines[i]);
-            }
-        }
-        if (metric.samples.empty()) {
-            throw std::runtime_error("no samples of " + metric.name);
-        }
+        need(!metric.samples.empty(), "no samples of " + metric.name);
         if (metric.type == "histogram") {
             check_histogram(metric);
         }

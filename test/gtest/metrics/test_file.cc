@@ -3,6 +3,7 @@
 // The file of UCX_IB_DMABUF_STATS: its name, and how it is written.
 #include "prometheus.h"
 #include <cerrno>
+#include <common/elsewhere.h>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <thread>
 #include <uct/ib_dmabuf/metrics/file.h>
 #include <unistd.h>
@@ -190,17 +190,12 @@ TEST_F(test_file, who_stops_reading_ends_nobody)
 
 TEST_F(test_file, nor_does_a_limit_of_files)
 {
-    const pid_t child = fork();
-    int status        = 0;
-
-    if (child == 0) {
+    EXPECT_TRUE(in_child([&] {
         const rlimit none{0, 0};
         const bool limited = setrlimit(RLIMIT_FSIZE, &none) == 0;
-        const int error    = write_metrics(in_folder("a").c_str(), now_);
-        _exit(limited && (error == EFBIG) ? 0 : 1);
-    }
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_EQ(0, status);
+        return limited &&
+               (write_metrics(in_folder("a").c_str(), now_) == EFBIG);
+    }));
 }
 
 TEST_F(test_file, a_full_disk_leaves_what_was_there)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The table of NICs and GPUs.
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <string>
-#include <thread>
 #include <uct/ib_dmabuf/metrics/pairs.h>
-#include <vector>
 
 using namespace ucx_ib_dmabuf;
 
@@ -84,20 +83,13 @@ TEST(test_pairs, threads_find_the_same_rows)
 {
     constexpr int threads = 8, pairs = 100;
     static pair_table all;
-    std::vector<std::thread> running;
     int rows = 0;
 
-    running.reserve(threads);
-    for (int i = 0; i < threads; ++i) {
-        running.emplace_back([] {
-            for (int gpu = 0; gpu < pairs; ++gpu) {
-                all.of("mlx5_0", gpu).add_region(memory_path::standard, 1);
-            }
-        });
-    }
-    for (std::thread &each : running) {
-        each.join();
-    }
+    in_threads(threads, [](unsigned) {
+        for (int gpu = 0; gpu < pairs; ++gpu) {
+            all.of("mlx5_0", gpu).add_region(memory_path::standard, 1);
+        }
+    });
     all.each([&](const pair_row &row) {
         EXPECT_EQ(uint64_t{threads}, registrations(row)) << row.gpu();
         ++rows;

@@ -3,10 +3,8 @@
 // That a proof finds what a NIC, a platform or a driver gets wrong between
 // them, and does not find what is not there.
 #include "lying_wire.h"
-#include <chrono>
 #include <gtest/gtest.h>
 #include <string>
-#include <thread>
 
 using namespace prove_test;
 
@@ -34,18 +32,6 @@ TEST(test_proof, a_good_path_carries)
     good.nic.atomic = false;
     EXPECT_EQ(finding::carries, good.prove().what);
     EXPECT_EQ(2u, good.nic.atomics);
-}
-
-// One that takes its time is not refuted for that.
-TEST(test_proof, a_slow_path_carries)
-{
-    bench slow;
-
-    slow.nic.lie = [](const access &) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return outcome::fine;
-    };
-    EXPECT_EQ(finding::carries, slow.prove().what);
 }
 
 TEST(test_proof, writes_that_vanish)

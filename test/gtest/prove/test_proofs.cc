@@ -3,14 +3,12 @@
 // What is known of paths: found out once, by one thread, while others wait for
 // no other path than theirs.
 #include <atomic>
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
-#include <new>
 #include <semaphore>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <uct/ib_dmabuf/prove/proofs.h>
-#include <unistd.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
@@ -64,43 +62,6 @@ TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
     EXPECT_EQ(1, calls);
     all.ask({"nic1", 0, ladder_step::standard}, prove);
     EXPECT_EQ(2, calls);
-}
-
-TEST(test_proofs, what_cannot_be_found_out_is_asked_again_a_few_times)
-{
-    proofs all;
-    int calls = 0;
-
-    for (int i = 0; i < 10; ++i) {
-        EXPECT_EQ(finding::unknown, all.ask(first, [&]() -> verdict {
-            ++calls;
-            throw std::bad_alloc();
-        }));
-    }
-    EXPECT_EQ(3, calls);
-    EXPECT_EQ(0u, all.made());
-}
-
-// What it has shown is of before that.
-TEST(test_proofs, an_error_during_a_proof_has_it_done_again)
-{
-    proofs all;
-    int calls        = 0;
-    const auto prove = [&] {
-        if (++calls <= 2) {
-            all.doubt("nic0");
-        }
-        return verdict{calls == 4 ? finding::refuted : finding::carries, ""};
-    };
-
-    all.doubt("nic1");
-    EXPECT_EQ(finding::carries, all.ask(first, prove));
-    EXPECT_EQ(3, calls);
-    EXPECT_EQ(finding::carries, all.ask(first, prove));
-    all.doubt("nic0");
-    EXPECT_EQ(finding::refuted, all.ask(first, prove));
-    EXPECT_EQ(4, calls);
-    EXPECT_EQ(1u, all.refuted());
 }
 
 TEST(test_proofs, who_uses_a_nic_is_told_what_changes)
@@ -190,20 +151,14 @@ TEST(test_proofs, nobody_waits_for_ever)
 TEST(test_proofs, a_child_of_fork_waits_for_nobody)
 {
     proofs all;
-    int status = -1;
+    const verdict good{finding::carries, ""};
 
     all.ask(first, [&] {
-        const pid_t child = fork();
-        if (child == 0) {
-            const finding found = all.ask(first, [] {
-                return verdict{finding::carries, ""};
-            });
-            _exit(found == finding::carries ? 0 : 1);
-        }
-        waitpid(child, &status, 0);
-        return verdict{finding::carries, ""};
+        EXPECT_TRUE(in_child([&] {
+            return all.ask(first, [&] { return good; }) == finding::carries;
+        }));
+        return good;
     });
-    EXPECT_EQ(0, status);
 }
 
 } // namespace

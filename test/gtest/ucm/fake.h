@@ -46,6 +46,14 @@ public:
 
     long calls(const char *name) const { return long(calls_(name)); }
 
+    /** Where the next allocation is; others follow a step apart. */
+    void place(uint64_t address, size_t step) const
+    {
+        *static_cast<size_t *>(symbol_of(library, "fake_step")) = step;
+        *static_cast<uint64_t *>(symbol_of(library, "fake_allocations")) =
+            (step == 0) ? 0 : (address - NEW) / step;
+    }
+
     void *library;
 
 private:
@@ -86,5 +94,13 @@ inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
 {
     return run_scenario(scenario, {"UCX_MODULES=^cuda", setting});
 }
+
+/** A scenario on the fake driver, and the test that runs it. */
+#define FAKE_TEST(_suite, _name, ...)                                          \
+    TEST(_suite, _name)                                                        \
+    {                                                                          \
+        EXPECT_TRUE(run_on_fake(#_name __VA_OPT__(, ) __VA_ARGS__));           \
+    }                                                                          \
+    SCENARIO(_name)
 
 } // namespace ucx_ib_dmabuf::test

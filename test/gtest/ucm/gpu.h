@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include <common/driver.h>
+#include <common/gpu.h>
 
 #include "scenario.h"
 #include "ucm/cuda_events.h"
@@ -110,5 +110,14 @@ inline bool run_on_gpu(const std::string &scenario, bool with_ucx,
     }
     return run_scenario(scenario, environment);
 }
+
+/** A scenario, and the test that runs it with and without UCX's own hooks. */
+#define GPU_TEST(_suite, _name, ...)                                           \
+    TEST_P(_suite, _name)                                                      \
+    {                                                                          \
+        EXPECT_TRUE(                                                           \
+            run_on_gpu(#_name, GetParam() __VA_OPT__(, ) __VA_ARGS__));        \
+    }                                                                          \
+    SCENARIO(_name)
 
 } // namespace ucx_ib_dmabuf::test

@@ -3,22 +3,14 @@ if HAVE_GTEST
 ucm_tests = \
     test/gtest/ucm/test_patch \
     test/gtest/ucm/test_patch_threads \
-    test/gtest/ucm/test_range_table \
     test/gtest/ucm/test_events \
-    test/gtest/ucm/test_events_copies \
-    test/gtest/ucm/test_events_gaps \
-    test/gtest/ucm/test_events_memory \
-    test/gtest/ucm/test_events_owners \
-    test/gtest/ucm/test_events_inside \
-    test/gtest/ucm/test_events_sim \
-    test/gtest/ucm/test_events_ucx
-check_PROGRAMS += $(ucm_tests) test/gtest/ucm/bench_free
+    test/gtest/ucm/test_events_sim
+check_PROGRAMS += $(ucm_tests)
 UNIT_TESTS     += $(ucm_tests)
 endif
 
 # Each scenario runs in a process of its own.
 ucm_scenarios = \
-    test/gtest/ucm/main.cc \
     test/gtest/ucm/scenario.cc \
     test/gtest/ucm/scenario.h
 
@@ -38,91 +30,31 @@ test_gtest_ucm_test_patch_threads_SOURCES = \
     test/gtest/ucm/test_patch_threads.cc
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
 
-test_gtest_ucm_test_range_table_SOURCES = test/gtest/ucm/test_range_table.cc
-test_gtest_ucm_test_range_table_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_range_table_LDADD   = $(ucm_test_libs) -lgtest_main
-
 test_gtest_ucm_test_events_SOURCES = \
     test/gtest/ucm/fake.h \
     $(ucm_scenarios) \
-    test/gtest/ucm/test_events.cc
+    test/gtest/ucm/test_events.cc \
+    test/gtest/ucm/test_events_gaps.cc \
+    test/gtest/ucm/test_events_inside.cc \
+    test/gtest/ucm/test_events_memory.cc \
+    test/gtest/ucm/test_events_owners.cc
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
 
-test_gtest_ucm_test_events_owners_SOURCES = \
-    test/gtest/ucm/fake.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_owners.cc
-test_gtest_ucm_test_events_owners_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_owners_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_owners_DEPENDENCIES = $(ucm_fakes)
-
-test_gtest_ucm_test_events_inside_SOURCES = \
-    test/gtest/ucm/fake.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_inside.cc
-test_gtest_ucm_test_events_inside_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_inside_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_inside_DEPENDENCIES = $(ucm_fakes)
-
-test_gtest_ucm_test_events_gaps_SOURCES = \
-    test/gtest/ucm/fake.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_gaps.cc
-test_gtest_ucm_test_events_gaps_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_gaps_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_gaps_DEPENDENCIES = $(ucm_fakes)
-
-test_gtest_ucm_test_events_memory_SOURCES = \
-    test/gtest/ucm/fake.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_memory.cc
-test_gtest_ucm_test_events_memory_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_memory_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_memory_DEPENDENCIES = $(ucm_fakes)
-
-# What hooks cost: prints JSON, run it by hand.
-test_gtest_ucm_bench_free_SOURCES = \
-    test/gtest/ucm/bench_free.cc \
-    test/gtest/ucm/fake.h \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h
-test_gtest_ucm_bench_free_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_bench_free_LDADD   = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_bench_free_DEPENDENCIES = $(ucm_fakes)
-
-ucm_sim_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
-                   -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'
-
 test_gtest_ucm_test_events_sim_SOURCES = \
     test/gtest/ucm/gpu.h \
     $(ucm_scenarios) \
-    test/gtest/ucm/test_events_sim.cc
-test_gtest_ucm_test_events_sim_CPPFLAGS = $(ucm_sim_cppflags)
+    test/gtest/ucm/second_ucx.h \
+    test/gtest/ucm/test_events_copies.cc \
+    test/gtest/ucm/test_events_sim.cc \
+    test/gtest/ucm/test_events_ucx.cc
+test_gtest_ucm_test_events_sim_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
+    -DCUDART_NAME='"libcudart.so.$(CUDART_MAJOR)"'
 test_gtest_ucm_test_events_sim_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_sim_LDADD    = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_sim_DEPENDENCIES = $(CUDA_SIM_STAMP) \
                                                     $(ucm_fakes)
-
-test_gtest_ucm_test_events_copies_SOURCES = \
-    test/gtest/ucm/gpu.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/second_ucx.h \
-    test/gtest/ucm/test_events_copies.cc
-test_gtest_ucm_test_events_copies_CPPFLAGS = $(ucm_sim_cppflags)
-test_gtest_ucm_test_events_copies_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_copies_LDADD    = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_copies_DEPENDENCIES = $(CUDA_SIM_STAMP)
-
-test_gtest_ucm_test_events_ucx_SOURCES = \
-    test/gtest/ucm/gpu.h \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_ucx.cc
-test_gtest_ucm_test_events_ucx_CPPFLAGS = $(ucm_sim_cppflags)
-test_gtest_ucm_test_events_ucx_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_ucm_test_events_ucx_LDADD    = $(ucm_test_libs)
-EXTRA_test_gtest_ucm_test_events_ucx_DEPENDENCIES = $(CUDA_SIM_STAMP)
 
 # Driver libraries for the tests, found by their soname as the real one is;
 # never sanitized, as the real one is not.

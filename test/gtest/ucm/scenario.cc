@@ -61,22 +61,6 @@ bool run_scenario(const std::string &name,
     return status == 0;
 }
 
-int scenario_main(int argc, char **argv)
-{
-    if ((argc > 1) && !strncmp(argv[1], OPTION, strlen(OPTION))) {
-        const auto found = scenarios().find(argv[1] + strlen(OPTION));
-        if (found == scenarios().end()) {
-            fprintf(stderr, "no scenario %s\n", argv[1]);
-            return 2;
-        }
-        use_linked_ucx();
-        found->second();
-        return 0;
-    }
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
-}
-
 void check_failed(const char *file, int line, const char *what,
                   const std::string &detail)
 {
@@ -174,3 +158,22 @@ std::string variable(const char *name)
 }
 
 } // namespace ucx_ib_dmabuf::test
+
+// A scenario if one is named, else the tests.
+int main(int argc, char **argv)
+{
+    using namespace ucx_ib_dmabuf::test;
+
+    if ((argc > 1) && !strncmp(argv[1], OPTION, strlen(OPTION))) {
+        const auto found = scenarios().find(argv[1] + strlen(OPTION));
+        if (found == scenarios().end()) {
+            fprintf(stderr, "no scenario %s\n", argv[1]);
+            return 2;
+        }
+        use_linked_ucx();
+        found->second();
+        return 0;
+    }
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}

@@ -29,9 +29,6 @@ struct Scenario {
 bool run_scenario(const std::string &name,
                   const std::vector<std::string> &environment = {});
 
-/** What main() does: a scenario if one is named, else the tests. */
-int scenario_main(int argc, char **argv);
-
 [[noreturn]] void check_failed(const char *file, int line, const char *what,
                                const std::string &detail);
 

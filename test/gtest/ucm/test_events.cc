@@ -4,8 +4,8 @@
 // announced, when, and what is not. UCX's own CUDA module is kept out; with it,
 // and on the simulated GPU, see test_events_sim.cc.
 #include <atomic>
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-SCENARIO(no_driver)
+FAKE_TEST(CudaEvents, no_driver)
 {
     CHECK_EQ(int(cuda_events_install()), int(UCS_ERR_UNSUPPORTED));
     CHECK(!cuda_events_complete());
@@ -25,7 +25,7 @@ SCENARIO(no_driver)
     install_all();
 }
 
-SCENARIO(every_pointer_and_range)
+FAKE_TEST(CudaEvents, every_pointer_and_range)
 {
     Fake fake;
     // Taken before the hooks: the functions' bodies are patched.
@@ -68,7 +68,7 @@ SCENARIO(every_pointer_and_range)
     CHECK(probes.take().empty());
 }
 
-SCENARIO(inner_entry_points)
+FAKE_TEST(CudaEvents, inner_entry_points)
 {
     Fake fake;
     auto *get   = fake.get<GetProc>("cuGetProcAddress_v2");
@@ -83,7 +83,7 @@ SCENARIO(inner_entry_points)
 }
 
 // A size that was announced is not asked for again; others are.
-SCENARIO(sizes)
+FAKE_TEST(CudaEvents, sizes)
 {
     Fake fake;
     install_all();
@@ -112,7 +112,7 @@ SCENARIO(sizes)
 }
 
 // The driver refuses: UCX must not take the memory for host memory.
-SCENARIO(refused)
+FAKE_TEST(CudaEvents, refused)
 {
     Fake fake;
     install_all();
@@ -135,7 +135,7 @@ SCENARIO(refused)
     CHECK(events.take().empty());
 }
 
-SCENARIO(hooks_off)
+FAKE_TEST(CudaEvents, hooks_off, "UCX_MEM_CUDA_HOOK_MODE=none")
 {
     Fake fake;
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
@@ -146,7 +146,7 @@ SCENARIO(hooks_off)
     CHECK(events.take().empty());
 }
 
-SCENARIO(by_relocation)
+FAKE_TEST(CudaEvents, by_relocation, "UCX_MEM_CUDA_HOOK_MODE=reloc")
 {
     Fake fake;
     const std::string build = variable("top_builddir");
@@ -164,7 +164,7 @@ SCENARIO(by_relocation)
     CHECK(events.take().empty());
 }
 
-SCENARIO(function_that_cannot_be_patched)
+FAKE_TEST(CudaEvents, function_that_cannot_be_patched)
 {
     Fake fake("fake_odd");
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
@@ -179,7 +179,7 @@ SCENARIO(function_that_cannot_be_patched)
                    [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
 }
 
-SCENARIO(old_driver)
+FAKE_TEST(CudaEvents, old_driver)
 {
     Fake fake("fake_old");
     install_all();
@@ -189,7 +189,7 @@ SCENARIO(old_driver)
 
 // A child of fork neither hangs on the locks of threads that it does not have,
 // nor does it forget to announce.
-SCENARIO(forked)
+FAKE_TEST(CudaEvents, forked)
 {
     Fake fake;
     install_all();
@@ -208,73 +208,24 @@ SCENARIO(forked)
         UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
         [](ucm_event_type_t, ucm_event_t *, void *) { ++frees; }, nullptr);
     for (int i = 0; i < 100; ++i) {
-        const pid_t child = fork();
-        if (child == 0) {
+        CHECK(in_child([&] {
             alarm(60); // it hangs if it is wrong
             frees = 0;
             uint64_t address;
             allocate(&address, SIZE, 0);
             release(address, 0);
             release(ADDRESS, 0);
-            _exit((frees == 2) ? 0 : 1);
-        }
-        int status = -1;
-        waitpid(child, &status, 0);
-        CHECK_EQ(status, 0);
+            return frees == 2;
+        }));
     }
     stop = true;
     busy.join();
 }
 
-TEST(CudaEvents, NothingWithoutDriver)
-{
-    EXPECT_TRUE(run_on_fake("no_driver"));
-}
-TEST(CudaEvents, PointersAndRanges)
-{
-    EXPECT_TRUE(run_on_fake("every_pointer_and_range"));
-}
-TEST(CudaEvents, EntryPointsOfGetProcAddress)
-{
-    EXPECT_TRUE(run_on_fake("inner_entry_points"));
-}
-TEST(CudaEvents, Sizes)
-{
-    EXPECT_TRUE(run_on_fake("sizes"));
-}
-TEST(CudaEvents, RefusedReleaseIsTakenBack)
-{
-    EXPECT_TRUE(run_on_fake("refused"));
-}
-TEST(CudaEvents, Fork)
-{
-    EXPECT_TRUE(run_on_fake("forked"));
-}
-TEST(CudaEvents, ModeNone)
-{
-    EXPECT_TRUE(run_on_fake("hooks_off", "UCX_MEM_CUDA_HOOK_MODE=none"));
-}
-TEST(CudaEvents, ModeReloc)
-{
-    EXPECT_TRUE(run_on_fake("by_relocation", "UCX_MEM_CUDA_HOOK_MODE=reloc"));
-}
-TEST(CudaEvents, ModeBistro)
-{
-    EXPECT_TRUE(run_on_fake("every_pointer_and_range",
-                            "UCX_MEM_CUDA_HOOK_MODE=bistro"));
-}
 // UCM does not know the fake's prologues: its own hooks end at the first.
 TEST(CudaEvents, UcxGivesUpHalfWay)
 {
     EXPECT_TRUE(run_scenario("every_pointer_and_range"));
-}
-TEST(CudaEvents, IncompleteIsSaidOnce)
-{
-    EXPECT_TRUE(run_on_fake("function_that_cannot_be_patched"));
-}
-TEST(CudaEvents, MissingFunctionsAreNotMissed)
-{
-    EXPECT_TRUE(run_on_fake("old_driver"));
 }
 
 } // namespace

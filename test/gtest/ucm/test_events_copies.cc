@@ -40,7 +40,17 @@ void expect_releases(const Gpu &gpu, bool by_other)
     });
 }
 
-SCENARIO(other_first)
+class CudaEventsCopies : public testing::TestWithParam<bool> {
+protected:
+    void SetUp() override
+    {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        GTEST_SKIP() << "the sanitizer forbids RTLD_DEEPBIND";
+#endif
+    }
+};
+
+GPU_TEST(CudaEventsCopies, other_first)
 {
     Gpu gpu;
     const SecondUcx other;
@@ -52,7 +62,7 @@ SCENARIO(other_first)
 }
 
 // It finds our jump, which UCM does not know, and leaves it alone.
-SCENARIO(other_later)
+GPU_TEST(CudaEventsCopies, other_later)
 {
     Gpu gpu;
     install_all();
@@ -83,7 +93,7 @@ void note_event(ucm_event_type_t type, ucm_event_t *event, void *arg)
 
 // It has no hooks of its own. Those of the first copy's UCM, where it has some,
 // tell nobody else; what they announce is passed on.
-SCENARIO(other_without_cuda)
+GPU_TEST(CudaEventsCopies, other_without_cuda)
 {
     Gpu gpu;
     install_all();
@@ -98,29 +108,6 @@ SCENARIO(other_without_cuda)
     CHECK_EQ(by.releases, 0);
     CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(address)), 0);
     CHECK(by.releases >= 1);
-}
-
-class CudaEventsCopies : public testing::TestWithParam<bool> {
-protected:
-    void SetUp() override
-    {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-        GTEST_SKIP() << "the sanitizer forbids RTLD_DEEPBIND";
-#endif
-    }
-};
-
-TEST_P(CudaEventsCopies, TheOtherHooksFirst)
-{
-    EXPECT_TRUE(run_on_gpu("other_first", GetParam()));
-}
-TEST_P(CudaEventsCopies, TheOtherHooksLater)
-{
-    EXPECT_TRUE(run_on_gpu("other_later", GetParam()));
-}
-TEST_P(CudaEventsCopies, OneWithoutCudaHearsOfAll)
-{
-    EXPECT_TRUE(run_on_gpu("other_without_cuda", GetParam()));
 }
 
 WITH_AND_WITHOUT_UCX(CudaEventsCopies);

@@ -48,7 +48,7 @@ void tell(const char *why, void *arg)
     told->why = why;
 }
 
-SCENARIO(old_entry_point)
+FAKE_TEST(CudaEventsGaps, old_entry_point)
 {
     Fake fake;
     install_all();
@@ -57,7 +57,7 @@ SCENARIO(old_entry_point)
 }
 
 // Each hook still leads to its own function.
-SCENARIO(pages_cannot_be_protected_again)
+FAKE_TEST(CudaEventsGaps, pages_cannot_be_protected_again)
 {
     Fake fake;
     pages_stay_writable = true;
@@ -74,7 +74,7 @@ SCENARIO(pages_cannot_be_protected_again)
     }
 }
 
-SCENARIO(variables_by_a_librarys_module)
+FAKE_TEST(CudaEventsGaps, variables_by_a_librarys_module)
 {
     constexpr uint64_t library = 0x90;
     Fake fake;
@@ -100,7 +100,7 @@ SCENARIO(variables_by_a_librarys_module)
                    [&] { fake.get<Call1>("cuModuleUnload")(module); });
 }
 
-SCENARIO(graph_memory)
+FAKE_TEST(CudaEventsGaps, graph_memory)
 {
     Fake fake;
     install_all();
@@ -118,7 +118,7 @@ SCENARIO(graph_memory)
     }
 }
 
-SCENARIO(late_runtime)
+FAKE_TEST(CudaEventsGaps, late_runtime)
 {
     Fake fake;
     install_all();
@@ -137,7 +137,7 @@ SCENARIO(late_runtime)
     }
 }
 
-SCENARIO(late_subscriber)
+FAKE_TEST(CudaEventsGaps, late_subscriber)
 {
     Fake fake("fake_odd");
     Told told;
@@ -145,31 +145,6 @@ SCENARIO(late_subscriber)
     cuda_events_on_incomplete(tell, &told);
     CHECK_EQ(told.times, 1);
     CHECK(told.why.find("cuMemUnmap: ") != std::string::npos);
-}
-
-TEST(CudaEventsGaps, OldEntryPointIsAJump)
-{
-    EXPECT_TRUE(run_on_fake("old_entry_point"));
-}
-TEST(CudaEventsGaps, PagesCannotBeProtectedAgain)
-{
-    EXPECT_TRUE(run_on_fake("pages_cannot_be_protected_again"));
-}
-TEST(CudaEventsGaps, VariablesByALibrarysModule)
-{
-    EXPECT_TRUE(run_on_fake("variables_by_a_librarys_module"));
-}
-TEST(CudaEventsGaps, GraphMemory)
-{
-    EXPECT_TRUE(run_on_fake("graph_memory"));
-}
-TEST(CudaEventsGaps, RuntimeThatCannotBeHooked)
-{
-    EXPECT_TRUE(run_on_fake("late_runtime"));
-}
-TEST(CudaEventsGaps, SubscriberThatComesLate)
-{
-    EXPECT_TRUE(run_on_fake("late_subscriber"));
 }
 
 } // namespace

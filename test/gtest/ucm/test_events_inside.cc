@@ -25,7 +25,7 @@ std::binary_semaphore in_runtime{0}, in_constructor{0};
 // One thread initialises a runtime, which holds its lock and retains the
 // primary context; another loads a library, with the loader's lock, whose
 // constructor needs the runtime.
-SCENARIO(runtime_starts_in_a_constructor)
+FAKE_TEST(CudaEventsInside, runtime_starts_in_a_constructor)
 {
     alarm(60); // it hangs if it is wrong
     Fake fake;
@@ -49,7 +49,7 @@ SCENARIO(runtime_starts_in_a_constructor)
 
 // A stream captures: what the hooks ask of the driver must not invalidate that,
 // and the program's own call keeps its mode.
-SCENARIO(stream_captures)
+FAKE_TEST(CudaEventsInside, stream_captures)
 {
     Fake fake;
     int &invalidated = fake.setting("fake_invalidated");
@@ -75,7 +75,7 @@ SCENARIO(stream_captures)
 }
 
 // Should a driver take the probe's device for one, nothing is lost.
-SCENARIO(probes)
+FAKE_TEST(CudaEventsInside, probes)
 {
     Fake fake;
     install_all();
@@ -85,7 +85,7 @@ SCENARIO(probes)
 
 // The driver has no memory left: it is asked again, once, if somebody gave some
 // up; and not again for what is allocated meanwhile.
-SCENARIO(no_memory_left)
+FAKE_TEST(CudaEventsInside, no_memory_left)
 {
     constexpr int FULL = 2;
     static Fake fake;
@@ -135,23 +135,6 @@ SCENARIO(no_memory_left)
         CHECK_EQ(allocate(name), 0);
         CHECK_EQ(asked, 1); // there is memory
     }
-}
-
-TEST(CudaEventsInside, TheLoaderIsNotCalled)
-{
-    EXPECT_TRUE(run_on_fake("runtime_starts_in_a_constructor"));
-}
-TEST(CudaEventsInside, CapturesAreNotInvalidated)
-{
-    EXPECT_TRUE(run_on_fake("stream_captures"));
-}
-TEST(CudaEventsInside, MemoryIsAskedForWhereThereIsNone)
-{
-    EXPECT_TRUE(run_on_fake("no_memory_left"));
-}
-TEST(CudaEventsInside, NoProbeResetsADevice)
-{
-    EXPECT_TRUE(run_on_fake("probes"));
 }
 
 } // namespace

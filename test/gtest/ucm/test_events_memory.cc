@@ -166,7 +166,7 @@ void with_each_refused(Body &&body)
     }
 }
 
-SCENARIO(calls)
+FAKE_TEST(CudaEventsMemory, calls)
 {
     Fake fake;
     install_all();
@@ -174,7 +174,7 @@ SCENARIO(calls)
     with_each_refused([&] { call_all(fake); });
 }
 
-SCENARIO(installation)
+FAKE_TEST(CudaEventsMemory, installation)
 {
     Fake fake;
     subscribe();
@@ -189,15 +189,6 @@ SCENARIO(installation)
         CHECK(!refused || !cuda_events_complete());
         call_all(fake);
     });
-}
-
-TEST(CudaEventsMemory, Calls)
-{
-    EXPECT_TRUE(run_on_fake("calls"));
-}
-TEST(CudaEventsMemory, Installation)
-{
-    EXPECT_TRUE(run_on_fake("installation"));
 }
 
 } // namespace

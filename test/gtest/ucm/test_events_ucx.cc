@@ -2,9 +2,9 @@
 //
 // What UCX makes of the events, and the hooks under several threads.
 #include <atomic>
+#include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <thread>
 
 #include "gpu.h"
 
@@ -18,8 +18,15 @@ namespace {
 
 using namespace test;
 
+class CudaEventsUcx : public testing::TestWithParam<bool> {};
+
 // With UCX's CUDA module, each call of the driver is announced once, by it or
 // by us.
+TEST(CudaEventsUcxOnly, no_double_events)
+{
+    EXPECT_TRUE(run_on_gpu("no_double_events", true));
+}
+
 SCENARIO(no_double_events)
 {
     Gpu gpu;
@@ -29,12 +36,10 @@ SCENARIO(no_double_events)
     Events events;
     CUdeviceptr address = gpu.allocate(MIB);
     CHECK_EQ(events.take().size(), size_t(1));
-    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(address)), 0);
+    GPU_CALL(cuMemFree, address);
     CHECK_EQ(events.frees_of(address), size_t(1));
-    CHECK_EQ(
-        int(gpu.get<MallocAsync>("cuMemAllocAsync")(&address, MIB, nullptr)),
-        0);
-    CHECK_EQ(int(gpu.get<FreeAsync>("cuMemFreeAsync")(address, nullptr)), 0);
+    GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
+    GPU_CALL(cuMemFreeAsync, address, nullptr);
     CHECK_EQ(events.frees_of(address), size_t(1));
     void *pointer;
     CHECK_EQ(
@@ -75,14 +80,12 @@ void dump_region(void *, ucs_rcache_t *, ucs_rcache_region_t *, char *, size_t)
 
 // UCX's caches take the events as they are meant: a registration cache drops
 // what is announced, and all of it at "everything"; the memory type cache keeps
-// knowing the memory that lives on.
-SCENARIO(ucx_caches)
+// knowing the memory that lives on. Where the driver does not say plainly that
+// memory is gone, UCX is told to ask it each time.
+GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
 {
     Gpu gpu;
-    CUcontext context;
-    CHECK_EQ(int(gpu.get<CUresult(CUcontext *, unsigned, CUdevice)>(
-                 "cuCtxCreate_v2")(&context, 0, 0)),
-             0);
+    CUcontext context = gpu::create_context(0);
     install_all();
     ucs_memory_info_t info;
     ucs_memtype_cache_lookup(&info, 1, &info); // creates it
@@ -120,26 +123,25 @@ SCENARIO(ucx_caches)
     look_up(kept);
     CHECK(known(gone) && known(kept));
 
-    CHECK_EQ(int(gpu.get<CUresult(CUcontext)>("cuCtxDestroy_v2")(context)), 0);
+    GPU_CALL(cuCtxDestroy, context);
     CHECK(!known(gone));
     CHECK(known(kept));
     look_up(kept); // the cache deregisters at its next use
     CHECK_EQ(deregistered.load(), 2);
 
-    CHECK_EQ(int(gpu.get<Free>("cuMemFree_v2")(kept)), 0);
+    GPU_CALL(cuMemFree, kept);
     CHECK(!known(kept));
     look_up(0x10000);
     CHECK_EQ(deregistered.load(), 3);
 
     // A stream-ordered allocation is known too: a UCX may miss it.
     CUdeviceptr async;
-    CHECK_EQ(int(gpu.get<MallocAsync>("cuMemAllocAsync")(&async, MIB, nullptr)),
-             0);
+    GPU_CALL(cuMemAllocAsync, &async, MIB, nullptr);
     CHECK(known(async));
     ucs_rcache_destroy(rcache);
 }
 
-SCENARIO(threads)
+GPU_TEST(CudaEventsUcx, threads)
 {
     constexpr int THREADS = 4, ROUNDS = 500;
     Gpu gpu;
@@ -162,52 +164,27 @@ SCENARIO(threads)
                        : wrong)++;
               },
               nullptr) == UCS_OK);
-    std::vector<std::thread> threads;
-    threads.reserve(THREADS);
-    for (int i = 0; i < THREADS; ++i) {
-        threads.emplace_back([&, i] {
-            gpu.make_current(gpu.context);
-            for (int round = 0; round < ROUNDS; ++round) {
-                CUdeviceptr address;
-                if ((i + round) % 2) {
-                    CHECK_EQ(int(allocate(&address, MIB)), 0);
-                    expected = address;
-                    CHECK_EQ(int(release(address)), 0);
-                } else {
-                    CHECK_EQ(int(alloc_async(&address, MIB, nullptr)), 0);
-                    expected = address;
-                    CHECK_EQ(int(release_async(address, nullptr)), 0);
-                }
-                CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    in_threads(THREADS, [&](unsigned i) {
+        gpu.make_current(gpu.context);
+        for (unsigned round = 0; round < ROUNDS; ++round) {
+            CUdeviceptr address;
+            if ((i + round) % 2) {
+                CHECK_EQ(int(allocate(&address, MIB)), 0);
+                expected = address;
+                CHECK_EQ(int(release(address)), 0);
+            } else {
+                CHECK_EQ(int(alloc_async(&address, MIB, nullptr)), 0);
+                expected = address;
+                CHECK_EQ(int(release_async(address, nullptr)), 0);
             }
-        });
-    }
-    for (std::thread &thread : threads) {
-        thread.join();
-    }
+            CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+        }
+    });
     CHECK_EQ(right.load(), long(THREADS) * ROUNDS);
     CHECK_EQ(wrong.load(), 0l);
 }
 
-class CudaEventsUcx : public testing::TestWithParam<bool> {};
-
-TEST_P(CudaEventsUcx, Caches)
-{
-    // Where the driver does not say plainly that memory is gone, UCX is told to
-    // ask it each time.
-    EXPECT_TRUE(run_on_gpu("ucx_caches", GetParam(), "CUDA_SIM_GONE=1"));
-}
-TEST_P(CudaEventsUcx, Threads)
-{
-    EXPECT_TRUE(run_on_gpu("threads", GetParam()));
-}
-
 WITH_AND_WITHOUT_UCX(CudaEventsUcx);
-
-TEST(CudaEventsUcxOnly, NoDoubleEvents)
-{
-    EXPECT_TRUE(run_on_gpu("no_double_events", true));
-}
 
 } // namespace
 } // namespace ucx_ib_dmabuf

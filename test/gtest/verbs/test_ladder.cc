@@ -2,46 +2,13 @@
 //
 // The ladder over simulated NICs: what is tried, remembered and told.
 #include "ladder_nic.h"
-#include <cerrno>
 #include <climits>
-#include <thread>
+#include <common/elsewhere.h>
 
 namespace {
 
 using namespace ladder_test;
 using verbs_sim::platform;
-
-TEST_F(test_ladder, a_nic_without_data_direct_takes_the_standard_mapping)
-{
-    ladder_nic nic(verbs_sim::connectx7());
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_FALSE(nic.last().data_direct);
-    EXPECT_EQ(address, nic.last().iova);
-    EXPECT_EQ(0u, gpu_.pcie);
-    EXPECT_EQ(1u, gpu_.standard);
-}
-
-TEST_F(test_ladder, data_direct_comes_first)
-{
-    ladder_nic nic(verbs_sim::gb300());
-    coherent();
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
-    EXPECT_TRUE(nic.last().pcie);
-    EXPECT_TRUE(nic.last().reachable);
-    EXPECT_EQ(0u, gpu_.standard);
-}
-
-TEST_F(test_ladder, data_direct_of_a_gpu_without_a_coherent_link)
-{
-    ladder_nic nic(verbs_sim::data_direct_on_x86());
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
-    EXPECT_TRUE(nic.last().reachable);
-}
 
 // A matter of course in a machine with several GPUs: nothing is said. What
 // uct_ib registers then carries nothing, as the judge finds.
@@ -59,19 +26,6 @@ TEST_F(test_ladder, a_gpu_that_data_direct_does_not_reach_is_remembered)
               }));
     EXPECT_EQ(1u, gpu_.pcie);
     EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
-}
-
-TEST_F(test_ladder, without_data_direct_each_gpu_is_reached)
-{
-    for (const platform &on : {verbs_sim::gb300(), verbs_sim::gb300_far(575)}) {
-        ladder_nic nic(on, "mlx5_0", false);
-        coherent();
-
-        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-        EXPECT_FALSE(nic.last().data_direct);
-        EXPECT_TRUE(nic.last().reachable);
-    }
-    EXPECT_EQ(0u, gpu_.pcie);
 }
 
 TEST_F(test_ladder, what_is_remembered_is_of_one_gpu)
@@ -144,23 +98,6 @@ TEST_F(test_ladder, nics_of_different_kinds_share_what_they_can)
     }
     EXPECT_EQ(1u, gpu_.pcie);
     EXPECT_EQ(1u, gpu_.standard);
-}
-
-TEST_F(test_ladder, errno_524_tries_the_other_mapping)
-{
-    platform odd       = verbs_sim::connectx7();
-    odd.peer_to_peer   = false;
-    odd.nic_beside_gpu = true;
-    ladder_nic nic(odd);
-    coherent();
-
-    for (int i = 0; i < 3; ++i) {
-        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-        EXPECT_TRUE(nic.last().pcie);
-        EXPECT_FALSE(nic.last().data_direct);
-    }
-    EXPECT_EQ(1u, gpu_.standard);
-    EXPECT_EQ(ladder_step::pcie, nic.steps.first(0));
 }
 
 TEST_F(test_ladder, other_errors_try_no_other_mapping)
@@ -238,17 +175,6 @@ TEST_F(test_ladder, a_step_that_works_stays_the_first)
     EXPECT_TRUE(nic.last().data_direct);
 }
 
-TEST_F(test_ladder, a_driver_without_the_pcie_mapping)
-{
-    ladder_nic nic(verbs_sim::gb300());
-    coherent();
-    gpu_.knows_pcie = false;
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_FALSE(nic.last().pcie);
-    EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
-}
-
 TEST_F(test_ladder, memory_that_cannot_be_exported_says_nothing_of_the_pair)
 {
     ladder_nic nic(verbs_sim::gb300());
@@ -303,25 +229,19 @@ TEST_F(test_ladder, older_software_has_no_data_direct)
 TEST_F(test_ladder, threads_learn_the_same)
 {
     ladder_nic nic(verbs_sim::gb300_far());
-    std::vector<std::thread> threads;
     coherent();
 
-    for (int i = 0; i < 4; ++i) {
-        threads.emplace_back([&] {
-            memfd_gpu own;
-            own.coherent = true;
-            for (int times = 0; times < 50; ++times) {
-                exports memory(own, address, size);
-                void *handle = nullptr;
-                ASSERT_EQ(UCS_OK, nic.steps.reg(memory, 0, address, size,
-                                                nic.by, &handle));
-                nic.by.dereg(handle);
-            }
-        });
-    }
-    for (std::thread &one : threads) {
-        one.join();
-    }
+    in_threads(4, [&](unsigned) {
+        memfd_gpu own;
+        own.coherent = true;
+        for (int times = 0; times < 50; ++times) {
+            exports memory(own, address, size);
+            void *handle = nullptr;
+            ASSERT_EQ(UCS_OK,
+                      nic.steps.reg(memory, 0, address, size, nic.by, &handle));
+            nic.by.dereg(handle);
+        }
+    });
     EXPECT_EQ(ladder_step::standard, nic.steps.first(0));
     EXPECT_EQ(0u, nic.sim.live());
 }

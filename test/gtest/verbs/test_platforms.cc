@@ -32,9 +32,11 @@ protected:
         on.rdma_core              = flag(number, 8) ? 60 : 50;
         gpu_.coherent             = on.coherent_gpu;
         gpu_.knows_pcie           = flag(number, 9);
+        gpu_.standard = gpu_.pcie = 0;
+        const bool tries          = flag(number, 10);
 
         // uct_ib tries Data Direct first, whatever the mapping.
-        const bool direct = on.data_direct && (on.rdma_core >= 54);
+        const bool direct = tries && on.data_direct && (on.rdma_core >= 54);
         const bool over   = direct && !on.data_direct_gone;
         const bool pcie   = on.coherent_gpu && gpu_.knows_pcie;
         const bool plain  = on.nic_beside_gpu || !on.refuses_unreachable;
@@ -47,14 +49,20 @@ protected:
             in_pcie ? ((over && on.data_direct_beside_gpu) || on.nic_beside_gpu)
                     : !(over && on.coherent_gpu);
 
-        ladder_nic nic(on);
+        ladder_nic nic(on, "mlx5_0", tries);
         const unsigned before = verbs_sim::nic::hangs();
         for (int i = 0; i < 4; ++i) {
             ASSERT_EQ(works, nic.reg(gpu_) == UCS_OK);
             if (works) {
                 EXPECT_EQ(in_pcie, nic.last().pcie);
+                EXPECT_EQ(over && (!in_pcie || on.data_direct_beside_gpu),
+                          nic.last().data_direct);
                 EXPECT_EQ(reaches, nic.last().reachable);
+                EXPECT_EQ(address, nic.last().iova);
             }
+        }
+        if (works && on.coherent_gpu) { // the other is not tried for ever
+            EXPECT_LT(in_pcie ? gpu_.standard : gpu_.pcie, 4u);
         }
         const unsigned hung = verbs_sim::nic::hangs() - before;
         EXPECT_EQ(hangs(on, over, pcie), hung > 0);
@@ -71,7 +79,7 @@ private:
 
 TEST_F(every_platform, takes_the_best_step)
 {
-    for (unsigned number = 0; number < 1024; ++number) {
+    for (unsigned number = 0; number < 2048; ++number) {
         SCOPED_TRACE(number);
         play(number);
         if (HasFailure()) {
