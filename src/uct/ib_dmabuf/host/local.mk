@@ -11,7 +11,6 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/failures.cc \
     src/uct/ib_dmabuf/host/host.cc \
     src/uct/ib_dmabuf/host/host.h \
-    src/uct/ib_dmabuf/host/keys.h \
     src/uct/ib_dmabuf/host/library.cc \
     src/uct/ib_dmabuf/host/library.h \
     src/uct/ib_dmabuf/host/log.cc \
