@@ -8,12 +8,16 @@
 
 namespace ucx_ib_dmabuf {
 
+// Of what a path is tried with.
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
 // Host memory that a NIC reaches, for as long as this is. Registered by the
 // NIC's own verbs, as what UCX registers by itself is.
 class host_pages {
 public:
     // Bytes; may fail, see registered().
-    host_pages(const protection_domain &pd, int access, size_t length)
+    host_pages(const protection_domain &pd, size_t length)
         : pd_(pd), length_(length),
           bytes_(mmap(nullptr, length, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
@@ -22,7 +26,7 @@ public:
             // Old kernels give a forking parent, not its child, new pages.
             madvise(bytes_, length, MADV_DONTFORK);
             mr_ = pd.verbs->reg_iova(pd.verbs_pd, bytes_, length, address(),
-                                     access);
+                                     all_access);
         }
     }
     ~host_pages()
