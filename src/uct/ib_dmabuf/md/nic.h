@@ -72,7 +72,7 @@ public:
     }
 
     // A registration of no more than the pages that the handle is for, which
-    // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
+    // only it uses, until dereg(). Null if that fails; logged.
     registration *reg_alone(const memh &handle);
 
     // Held while a registration is looked at that may be revoked: it does not
