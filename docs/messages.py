@@ -19,8 +19,8 @@ CALL = re.compile(r"\b(log_warn|log_error|log_message|warn_once|warn|decline|say
 # Whose texts of some length go into warnings that others log.
 PARTS = ("verbs/errors.cc", "cuda/export.cc", "cuda/vendor.cc", "verbs/dmabuf_mr.cc",
          "verbs/ladder.cc", "prove/proof.cc", "prove/loopback.cc", "prove/proofs.cc",
-         "md/memory_domain.cc", "ucm/completeness.cc", "ucm/code_patch.cc",
-         "ucm/code_write_x86_64.cc", "ucm/cuda_events.cc", "ucm/prologue_x86_64.cc",
+         "md/memory_domain.cc", "ucm/code_patch.cc", "ucm/code_write_x86_64.cc",
+         "ucm/cuda_events.cc", "ucm/prologue_x86_64.cc",
          "loader/preload.c", "report.h")
 PART_LENGTH = 20
 CONVERSION = re.compile(r"%[-#0 +]*[0-9*]*(?:\.[0-9*]+)?(?:hh?|ll?|z|j|t)?[a-zA-Z]")

@@ -41,20 +41,20 @@ void add(const fs::path &found, paths *to)
     }
 }
 
-// Files of that name in a folder and below it, links to them once.
-void find_below(const fs::path &folder, std::string_view name, paths *to)
+// Files of that name in a folder, or also below it, links to them once.
+template <class Iterator>
+void find_in(const fs::path &folder, std::string_view name, paths *to)
 {
     std::error_code error;
-    fs::recursive_directory_iterator it(
-        folder, fs::directory_options::skip_permission_denied, error);
+    Iterator it(folder, fs::directory_options::skip_permission_denied, error);
 
-    for (const fs::recursive_directory_iterator end; !error && (it != end);
-         it.increment(error)) {
+    for (const Iterator end; !error && (it != end); it.increment(error)) {
         if (is_library(it->path().filename(), name)) {
             add(it->path(), to);
         }
     }
 }
+constexpr auto find_below = find_in<fs::recursive_directory_iterator>;
 
 // Of a copy, as UCX itself looks for it: in "ucx" beside its libraries.
 fs::path find_module(const fs::path &libucp, std::string_view name)
@@ -63,13 +63,7 @@ fs::path find_module(const fs::path &libucp, std::string_view name)
     paths found;
 
     for (const fs::path &folder : {beside / "ucx", beside}) {
-        std::error_code error;
-        for (fs::directory_iterator it(folder, error), end;
-             !error && (it != end); it.increment(error)) {
-            if (is_library(it->path().filename(), name)) {
-                add(it->path(), &found);
-            }
-        }
+        find_in<fs::directory_iterator>(folder, name, &found);
     }
     return found.empty() ? fs::path() : found.front();
 }

@@ -48,39 +48,6 @@ const libibverbs &libibverbs::get()
     return only;
 }
 
-device_list::device_list(const libibverbs &verbs) : verbs_(verbs)
-{
-    int count         = 0;
-    ibv_device **list = verbs.get_list(&count);
-
-    if (list != nullptr) {
-        all_ = {list, static_cast<size_t>(count)};
-    }
-}
-
-device_list::~device_list()
-{
-    if (all_.data() != nullptr) {
-        verbs_.free_list(all_.data());
-    }
-}
-
-open_device::open_device(const libibverbs &verbs, ibv_device *device)
-    : verbs_(verbs), context_(verbs.open(device)),
-      pd_((context_ == nullptr) ? nullptr : verbs.alloc_pd(context_))
-{
-}
-
-open_device::~open_device()
-{
-    if (pd_ != nullptr) {
-        verbs_.dealloc_pd(pd_);
-    }
-    if (context_ != nullptr) {
-        verbs_.close(context_);
-    }
-}
-
 ibv_mr *open_device::reg_dmabuf(int fd, uintptr_t iova, size_t length,
                                 int access) const
 {
@@ -92,7 +59,7 @@ ibv_mr *open_device::reg_dmabuf(int fd, uintptr_t iova, size_t length,
 
     if (has_data_direct(domain()) &&
         find(driver, "mlx5dv_reg_dmabuf_mr", &over_data_direct)) {
-        if (ibv_mr *mr = over_data_direct(pd_, 0, length, iova, fd, access,
+        if (ibv_mr *mr = over_data_direct(pd(), 0, length, iova, fd, access,
                                           data_direct)) {
             return mr;
         }
@@ -101,7 +68,7 @@ ibv_mr *open_device::reg_dmabuf(int fd, uintptr_t iova, size_t length,
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    return verbs_.reg_dmabuf(pd_, 0, length, iova, fd, access);
+    return verbs_.reg_dmabuf(pd(), 0, length, iova, fd, access);
 }
 
 } // namespace ucx_ib_dmabuf::info

@@ -2,6 +2,7 @@
 #ifndef UCX_IB_DMABUF_TOOLS_DEVICES_H_
 #define UCX_IB_DMABUF_TOOLS_DEVICES_H_
 
+#include <memory>
 #include <span>
 #include <string>
 #include <uct/ib_dmabuf/host/verbs.h>
@@ -29,32 +30,35 @@ struct libibverbs {
 
 class device_list {
 public:
-    explicit device_list(const libibverbs &verbs);
-    ~device_list();
-    device_list(const device_list &)            = delete;
-    device_list &operator=(const device_list &) = delete;
-
-    std::span<ibv_device *> devices() const { return all_; }
+    explicit device_list(const libibverbs &verbs)
+        : first_(verbs.get_list(&count_), verbs.free_list)
+    {
+    }
+    std::span<ibv_device *> devices() const
+    {
+        return {first_.get(), first_ ? static_cast<size_t>(count_) : 0};
+    }
 
 private:
-    const libibverbs &verbs_;
-    std::span<ibv_device *> all_{};
+    int count_ = 0;
+    std::unique_ptr<ibv_device *, void (*)(ibv_device **)> first_;
 };
 
 // With a protection domain. Null if that could not be had; errno says why.
 class open_device {
 public:
-    open_device(const libibverbs &verbs, ibv_device *device);
-    ~open_device();
-    open_device(const open_device &)            = delete;
-    open_device &operator=(const open_device &) = delete;
+    open_device(const libibverbs &verbs, ibv_device *device)
+        : verbs_(verbs), context_(verbs.open(device), verbs.close),
+          pd_(context_ ? verbs.alloc_pd(context()) : nullptr, verbs.dealloc_pd)
+    {
+    }
 
-    ibv_context *context() const { return context_; }
-    ibv_pd *pd() const { return pd_; }
+    ibv_context *context() const { return context_.get(); }
+    ibv_pd *pd() const { return pd_.get(); }
     // Of one that is open.
     protection_domain domain() const
     {
-        return {pd_, &verbs_.plug_in, look_up_mlx5(*context_)};
+        return {pd(), &verbs_.plug_in, look_up_mlx5(*context_)};
     }
     // As uct_ib from 1.20 on: over Data Direct, where that takes it. Null, and
     // an errno.
@@ -62,8 +66,8 @@ public:
 
 private:
     const libibverbs &verbs_;
-    ibv_context *const context_;
-    ibv_pd *const pd_;
+    const std::unique_ptr<ibv_context, int (*)(ibv_context *)> context_;
+    const std::unique_ptr<ibv_pd, int (*)(ibv_pd *)> pd_;
 };
 
 } // namespace ucx_ib_dmabuf::info

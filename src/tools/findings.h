@@ -2,6 +2,7 @@
 #ifndef UCX_IB_DMABUF_TOOLS_FINDINGS_H_
 #define UCX_IB_DMABUF_TOOLS_FINDINGS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,7 +12,11 @@ namespace ucx_ib_dmabuf::info {
 // warning: it works, but slower or less surely than it could.
 enum class state : uint8_t { ok, warning, fails };
 
-const char *name_of(state which);
+inline const char *name_of(state which)
+{
+    constexpr const char *names[] = {"ok", "warning", "fails"};
+    return names[static_cast<unsigned>(which)];
+}
 
 // One thing that was looked at. Cause and remedy are empty where it is ok.
 struct check {
@@ -52,7 +57,11 @@ struct part {
         checks.push_back({what, state::fails, std::move(found),
                           std::move(cause), std::move(remedy)});
     }
-    state worst() const;
+    state worst() const
+    {
+        const auto most = std::ranges::max_element(checks, {}, &check::how);
+        return (most == checks.end()) ? state::ok : most->how;
+    }
 };
 
 // A GPU and a NIC, by their places in the report.
@@ -71,7 +80,13 @@ struct report {
 
     // 0: every pair can work, with every UCX that was asked for; 1: one
     // cannot; 3: there is no pair.
-    int status() const;
+    int status() const
+    {
+        const auto fails = [](state how) { return how == state::fails; };
+        const bool any   = std::ranges::any_of(pairs, fails, &pair::how) ||
+                         std::ranges::any_of(copies, fails, &part::worst);
+        return any ? 1 : pairs.empty() ? 3 : 0;
+    }
 };
 
 } // namespace ucx_ib_dmabuf::info

@@ -6,8 +6,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <sstream>
-#include <uct/ib_dmabuf/cuda/bar1.h>
-#include <uct/ib_dmabuf/cuda/driver.h>
+#include <uct/ib_dmabuf/cuda/vendor.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {

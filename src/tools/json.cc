@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "output.h"
+#include "look.h"
 #include <nlohmann/json.hpp>
 
 namespace ucx_ib_dmabuf::info {

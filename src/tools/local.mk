@@ -9,7 +9,6 @@ src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/devices.cc \
     src/tools/devices.h \
     src/tools/environment.cc \
-    src/tools/findings.cc \
     src/tools/findings.h \
     src/tools/gpus.cc \
     src/tools/json.cc \
@@ -17,11 +16,9 @@ src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/machine.cc \
     src/tools/main.cc \
     src/tools/nics.cc \
-    src/tools/output.h \
     src/tools/pairs.cc \
     src/tools/prove.cc \
     src/tools/table.cc \
-    src/tools/table.h \
     src/tools/text.cc \
     src/tools/tree.cc \
     src/tools/tree.h \
@@ -46,5 +43,5 @@ CLEANFILES += src/tools/version.cc
 src/tools/version.cc: Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && printf '%s\n' \
 	    '// SPDX-License-Identifier: BSD-3-Clause' \
-	    '#include <tools/output.h>' '' \
+	    '#include <tools/look.h>' '' \
 	    'const char ucx_ib_dmabuf::info::version[] = "$(PACKAGE_VERSION)";' >$@

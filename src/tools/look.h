@@ -4,6 +4,7 @@
 
 #include "findings.h"
 #include "tree.h"
+#include <cstdio>
 
 namespace ucx_ib_dmabuf::info {
 
@@ -25,6 +26,13 @@ void look_at_pairs(const tree &files, report *out);
 void prove_pairs(report *out);
 // copies.cc: the copies of UCX of a program, or in a folder.
 void look_at_copies(const std::string &path, report *out);
+
+// text.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
+void print_text(const report &all, bool coloured, FILE *to);
+// json.cc, for programs; docs/info.md has the schema.
+constexpr int schema_version = 1;
+void print_json(const report &all, FILE *to);
+extern const char version[]; // the package's
 
 // "12.5 GiB"
 std::string size_text(uint64_t bytes);

@@ -2,7 +2,6 @@
 //
 // Can NICs reach the memory of GPUs here? Looks, changes nothing.
 #include "look.h"
-#include "output.h"
 #include "watch.h"
 #include <charconv>
 #include <clocale>

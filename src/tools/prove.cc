@@ -20,9 +20,6 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-
 // Of what bandwidth is measured with; a piece of a GPU's memory is larger.
 constexpr uint32_t write_size = 256 << 10;
 
@@ -80,28 +77,12 @@ private:
     CUresult result_ = CUDA_SUCCESS;
 };
 
-class verbs_registration final : public dmabuf_registration {
-public:
-    explicit verbs_registration(const open_device &device) : device_(device) {}
-    void *reg(int fd, uintptr_t address, size_t length) override
-    {
-        return device_.reg_dmabuf(fd, address, length, all_access);
-    }
-    void dereg(void *handle) override
-    {
-        device_.domain().verbs->dereg(static_cast<ibv_mr *>(handle));
-    }
-
-private:
-    const open_device &device_;
-};
-
 // What a NIC has of a GPU's memory.
-class registered_piece {
+class registered_piece final : dmabuf_registration {
 public:
     registered_piece(const open_device &device, gpu_vendor &gpus, int gpu,
                      const gpu_vendor::piece &piece)
-        : by_(device), address_(piece.address)
+        : device_(device), address_(piece.address)
     {
         ladder steps(device.domain(), true);
         exports memory(gpus, piece.address, piece.length);
@@ -110,14 +91,14 @@ public:
         export_time = seconds_of(
             [&] { status_ = memory.get(mapping_of(steps.first(gpu)), &fd); });
         reg_time = seconds_of([&] {
-            status_ = steps.reg(memory, gpu, piece.address, piece.length, by_,
+            status_ = steps.reg(memory, gpu, piece.address, piece.length, *this,
                                 &handle_);
         });
     }
     ~registered_piece()
     {
         if (handle_ != nullptr) {
-            by_.dereg(handle_);
+            dereg(handle_);
         }
     }
     registered_piece(const registered_piece &)            = delete;
@@ -133,7 +114,16 @@ public:
     double export_time = 0, reg_time = 0; // seconds
 
 private:
-    verbs_registration by_;
+    void *reg(int fd, uintptr_t address, size_t length) override
+    {
+        return device_.reg_dmabuf(fd, address, length, all_access);
+    }
+    void dereg(void *handle) override
+    {
+        device_.domain().verbs->dereg(static_cast<ibv_mr *>(handle));
+    }
+
+    const open_device &device_;
     const uintptr_t address_;
     ucs_status_t status_ = UCS_OK;
     void *handle_        = nullptr;
@@ -171,7 +161,7 @@ figures measure(wire &nic, const place &from, const place &to)
 void add_figures(const protection_domain &pd, const registered_piece &gpu,
                  part *out)
 {
-    const host_pages host(pd, all_access, size_t{2} * write_size);
+    const host_pages host(pd, size_t{2} * write_size);
     const connection to = loopback::to_itself(pd);
 
     out->ok("export", in_us(gpu.export_time));
@@ -220,18 +210,13 @@ void report_verdict(const verdict &found, part *out)
 }
 
 // The plug-in's last.
-struct warning {
+struct {
     std::string message, remedy;
-};
-warning &last_warning()
-{
-    static warning last;
-    return last;
-}
+} last_warning;
 
 void keep_warning(const char *message, const char *remedy)
 {
-    last_warning() = {
+    last_warning = {
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
@@ -257,12 +242,12 @@ void prove_pair(const open_device &device, const driver &cuda, int gpu,
         nullptr);
     const registered_piece memory(device, gpus, gpu, *piece);
     if (!memory.works()) {
-        out->fails("registration", "no", last_warning().message,
-                   last_warning().remedy);
+        out->fails("registration", "no", last_warning.message,
+                   last_warning.remedy);
         return;
     }
     errno = 0;
-    const host_pages host(pd, all_access, proof_host_size);
+    const host_pages host(pd, proof_host_size);
     if (!host.registered()) {
         const int error = errno;
         out->fails("proof", "could not be made",

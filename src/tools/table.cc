@@ -2,7 +2,7 @@
 //
 // What running programs count, as a table: a line for each of them, below it
 // those of its NICs and GPUs.
-#include "table.h"
+#include "watch.h"
 #include <algorithm>
 #include <array>
 #include <ctime>
@@ -105,7 +105,8 @@ std::string program_line(const shown_program &one)
                : who + "  does not answer";
 }
 
-std::vector<std::string> below(const shown_program &one, const table_style &how)
+std::vector<std::string> below(const shown_program &one,
+                               const watch_options &how)
 {
     std::vector<std::string> lines;
 
@@ -194,7 +195,7 @@ uint64_t shown_program::lookups() const
 }
 
 void print_table(std::vector<const shown_program *> rows,
-                 const table_style &how, FILE *to)
+                 const watch_options &how, FILE *to)
 {
     const screen size(to, how.in_place);
     std::vector<std::string> lines{title(rows)};

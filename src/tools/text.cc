@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "output.h"
+#include "look.h"
 #include <algorithm>
 
 namespace ucx_ib_dmabuf::info {

@@ -3,7 +3,6 @@
 // What running programs count, from the page that each one shows
 // (metrics/live_page.h).
 #include "watch.h"
-#include "table.h"
 #include "tree.h"
 #include <algorithm>
 #include <cerrno>
@@ -172,7 +171,7 @@ public:
             rows.push_back(&one.shown);
         }
         if (!how_.json) {
-            print_table(rows, {how_.in_place, how_.unicode}, to);
+            print_table(rows, how_, to);
         }
         return fflush(to) == 0;
     }

@@ -2,9 +2,9 @@
 #ifndef UCX_IB_DMABUF_TOOLS_WATCH_H_
 #define UCX_IB_DMABUF_TOOLS_WATCH_H_
 
+#include "counts.h"
 #include <cstdio>
-#include <string>
-#include <vector>
+#include <deque>
 
 namespace ucx_ib_dmabuf::info {
 
@@ -13,13 +13,32 @@ struct watch_options {
     std::vector<int> pids{};
     unsigned rounds = 0;     // 0: until a signal, or until none is left
     bool json       = false; // each process's own line, as it is
-    bool in_place = false; // on a terminal: a round takes the last one's place
+    // On a terminal, whose size is kept to: a round takes the last one's place.
+    bool in_place = false;
     bool unicode  = false; // the terminal's characters
 };
 
 // Once a second what the plug-in counts in running programs, those that do most
 // first. Status: 0, or 1 if there was none.
 int watch(const watch_options &how, FILE *to);
+
+// What is shown of a program that is watched.
+struct shown_program {
+    int pid = 0;
+    std::string name{}; // any bytes
+    bool answers = false;
+    counts now{}, before{};
+    std::deque<uint64_t> history{}; // of lookups, the last one at its end
+
+    uint64_t lookups() const;
+};
+
+// How many rounds the history is of.
+constexpr size_t history_length = 40;
+
+// table.cc. A round: those first that looked up most.
+void print_table(std::vector<const shown_program *> rows,
+                 const watch_options &how, FILE *to);
 
 } // namespace ucx_ib_dmabuf::info
 

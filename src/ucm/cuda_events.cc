@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda_events.h"
 #include "code_patch.h"
-#include "completeness.h"
 #include "libraries.h"
 #include "uct/ib_dmabuf/host/library.h"
 #include <map>
@@ -12,11 +11,24 @@ namespace ucx_ib_dmabuf {
 namespace ucm {
 namespace {
 
+std::atomic<unsigned> gaps{0};
+
+// The argument is set before the handler, and both once.
+std::atomic<incomplete_handler> subscriber{nullptr};
+void *subscriber_arg;
+
+const char *usual_reason(gap which)
+{
+    return (which == gap::graphs)
+               ? "graphs allocate memory, and free it while they run"
+               : "host memory ran out while CUDA memory was noted";
+}
+
 class installer {
 public:
     ucs_status_t install() noexcept;
     void hook_new_runtimes() noexcept;
-    bool complete() const noexcept { return installed_.load() && !has_gap(); }
+    bool complete() const noexcept { return installed_ && (gaps == 0); }
     std::string missing() noexcept;
 
 private:
@@ -232,8 +244,14 @@ void installer::tell_news(std::unique_lock<std::mutex> &guard)
 std::string installer::all_missing() const
 {
     std::map<std::string, std::string> by_reason;
-    std::string result = gap_reasons();
+    std::string result;
 
+    for (const gap which : {gap::graphs, gap::memory}) {
+        if ((gaps & unsigned(which)) != 0) {
+            result.append(result.empty() ? "" : "; ");
+            result.append(usual_reason(which));
+        }
+    }
     for (const auto &[function, reason] : missing_) {
         std::string &functions = by_reason[reason];
         functions.append(functions.empty() ? "" : ", ").append(function);
@@ -258,7 +276,29 @@ try {
 }
 
 } // namespace
+
+void note_gap(gap which, const char *why) noexcept
+{
+    if ((gaps.fetch_or(unsigned(which)) & unsigned(which)) != 0) {
+        return;
+    }
+    if (const incomplete_handler handler = subscriber.load()) {
+        handler((why != nullptr) ? why : usual_reason(which), subscriber_arg);
+    }
+}
+
 } // namespace ucm
+
+void cuda_events_on_incomplete(incomplete_handler handler, void *arg)
+{
+    ucm::subscriber_arg = arg;
+    ucm::subscriber.store(handler);
+    // Whoever notes a gap sets it and then looks for the handler: one of the
+    // two sees the other.
+    if (!cuda_events_complete()) {
+        handler(cuda_events_missing().c_str(), arg);
+    }
+}
 
 const std::atomic<bool> &cuda_events_need_refresh() noexcept
 {

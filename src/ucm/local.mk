@@ -9,13 +9,9 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/code_patch.h \
     src/ucm/code_write.h \
     src/ucm/code_write_x86_64.cc \
-    src/ucm/completeness.cc \
-    src/ucm/completeness.h \
     src/ucm/cuda_api.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
-    src/ucm/dispatch.cc \
-    src/ucm/dispatch.h \
     src/ucm/existing.cc \
     src/ucm/hook.h \
     src/ucm/libraries.cc \

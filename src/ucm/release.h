@@ -133,6 +133,17 @@ private:
     std::vector<memory_range> modules_; // the same
 };
 
+// Why releases may go unseen. Once noted, a gap stays.
+enum class gap : unsigned {
+    hooks  = 1, // a function could not be hooked
+    graphs = 2, // graphs allocate memory
+    memory = 4, // something could not be written down
+};
+
+// Notes a gap, and tells the subscriber if it is new: `why`, which only `hooks`
+// needs. Takes no lock; call it with none held.
+void note_gap(gap which, const char *why = nullptr) noexcept;
+
 // Announces the allocations that the driver does not know any more, after a
 // context or the like was destroyed. Where its answer leaves open whether the
 // memory is there, announces that it goes and that something is there: caches

@@ -244,7 +244,7 @@ SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
 AT(uct_md_mem_reg_params_t, mem_type, uct_md_mem_reg_params_t, mem_type);
 #endif
 
-// abi.h, keys.h
+// abi.h, domain.h
 OP(close, ours::op_close);
 OP(query, ours::op_query);
 OP(mem_reg, ours::op_mem_reg);

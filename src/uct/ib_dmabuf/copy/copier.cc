@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "copier.h"
 #include "../../../ucm/cuda_events.h"
-#include "../cuda/copy.h"
 #include "../cuda/vendor.h"
 #include <atomic>
 #include <cstdio>

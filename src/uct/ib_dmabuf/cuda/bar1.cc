@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bar1.h"
 #include "../host/log.h"
 #include "vendor.h"
 

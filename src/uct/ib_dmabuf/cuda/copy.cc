@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "copy.h"
 #include "../host/log.h"
 #include "vendor.h"
 #include <cerrno>

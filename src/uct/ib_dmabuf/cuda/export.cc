@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "../host/log.h"
 #include "../report.h"
-#include "bar1.h"
 #include "vendor.h"
 #include <algorithm>
 #include <cerrno>

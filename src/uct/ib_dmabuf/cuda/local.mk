@@ -2,11 +2,9 @@
 noinst_LTLIBRARIES += libib_dmabuf_cuda.la
 libib_dmabuf_cuda_la_SOURCES = \
     src/uct/ib_dmabuf/cuda/bar1.cc \
-    src/uct/ib_dmabuf/cuda/bar1.h \
     src/uct/ib_dmabuf/cuda/context.cc \
     src/uct/ib_dmabuf/cuda/context.h \
     src/uct/ib_dmabuf/cuda/copy.cc \
-    src/uct/ib_dmabuf/cuda/copy.h \
     src/uct/ib_dmabuf/cuda/driver.cc \
     src/uct/ib_dmabuf/cuda/driver.h \
     src/uct/ib_dmabuf/cuda/events.cc \

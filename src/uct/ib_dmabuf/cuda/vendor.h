@@ -81,6 +81,29 @@ private:
     std::atomic<bool> events_complete_{false};
 };
 
+// Bytes, as NVML tells them (nvmlBAR1Memory_t; its ABI is fixed).
+struct bar1_memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+
+// What NICs reach a GPU through. False where NVML does not tell. Thread-safe;
+// calls the dynamic loader.
+bool read_bar1(const char *bus_id, bar1_memory *memory);
+
+// Whether the GPU has a coherent link to the host: such ones do not need BAR1,
+// but for Data Direct.
+bool is_coherent(const driver &cuda, CUdevice device);
+
+// Copies between memory of any kind, of any GPUs and of the host, and returns
+// when the bytes are there; in a stream of our own, which waits for no kernel.
+// No context need be current. `gpu` is one of the two addresses: the one that
+// is more likely a GPU's. What CUDA does not know, both of them, is the host's.
+// A failure is logged. Thread-safe.
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu);
+
 } // namespace ucx_ib_dmabuf
 
 #endif

@@ -6,14 +6,11 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/copy_component.cc \
     src/uct/ib_dmabuf/host/copy_component.h \
     src/uct/ib_dmabuf/host/copy_iface.cc \
-    src/uct/ib_dmabuf/host/cuda_module.cc \
-    src/uct/ib_dmabuf/host/cuda_module.h \
     src/uct/ib_dmabuf/host/domain.cc \
     src/uct/ib_dmabuf/host/domain.h \
     src/uct/ib_dmabuf/host/failures.cc \
     src/uct/ib_dmabuf/host/host.cc \
     src/uct/ib_dmabuf/host/host.h \
-    src/uct/ib_dmabuf/host/keys.h \
     src/uct/ib_dmabuf/host/library.cc \
     src/uct/ib_dmabuf/host/library.h \
     src/uct/ib_dmabuf/host/log.cc \

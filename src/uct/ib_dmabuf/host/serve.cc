@@ -2,12 +2,14 @@
 #include "host.h"
 #include "log.h"
 #include "version.h"
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <set>
+#include <span>
 #include <string>
 #include <strings.h>
 
@@ -25,14 +27,16 @@ std::array<known_copy, 16> copies;
 std::atomic<size_t> copy_count;
 std::mutex mutex; // of those who add
 
+std::span<const known_copy> known_copies()
+{
+    return {copies.data(), copy_count.load(std::memory_order_acquire)};
+}
+
 const known_copy *find(const void *component)
 {
-    const size_t count = copy_count.load(std::memory_order_acquire);
-
-    for (size_t i = 0; i < count; ++i) {
-        if ((copies[i].defined == component) ||
-            (copies[i].component == component)) {
-            return &copies[i];
+    for (const known_copy &each : known_copies()) {
+        if ((each.defined == component) || (each.component == component)) {
+            return &each;
         }
     }
     return nullptr;
@@ -215,14 +219,9 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
 
 bool is_of_served_copy(const library &ucp)
 {
-    const size_t count = copy_count.load(std::memory_order_acquire);
-
-    for (size_t i = 0; i < count; ++i) {
-        if ((copies[i].served != nullptr) && copies[i].served->is_with(ucp)) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::any_of(known_copies(), [&](const known_copy &each) {
+        return (each.served != nullptr) && each.served->is_with(ucp);
+    });
 }
 
 // Who cannot be diverted does what UCX does by itself.
@@ -325,11 +324,10 @@ try {
         looked_at = loaded;
     }
     // UCP and the CUDA module may be there now.
-    const size_t count = copy_count.load(std::memory_order_acquire);
-    for (size_t i = 0; i < count; ++i) {
-        if (copies[i].served != nullptr) {
-            copies[i].served->change_defaults();
-            copies[i].served->offer_copies(with.find);
+    for (const known_copy &each : known_copies()) {
+        if (each.served != nullptr) {
+            each.served->change_defaults();
+            each.served->offer_copies(with.find);
         }
     }
 } catch (const std::bad_alloc &) {

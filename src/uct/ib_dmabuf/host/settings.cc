@@ -10,35 +10,34 @@ namespace {
 
 enum field_word { word_name, word_standard, word_text, word_offset, word_read };
 
-constexpr const char *functions[][5] = {
-    {"ucs_config_sscanf_bool", "ucs_config_sprintf_bool",
-     "ucs_config_clone_int", "ucs_config_release_nop",
-     "ucs_config_help_generic"},
-    {"ucs_config_sscanf_memunits", "ucs_config_sprintf_memunits",
-     "ucs_config_clone_ulong", "ucs_config_release_nop",
-     "ucs_config_help_generic"},
-    {"ucs_config_sscanf_ulunits", "ucs_config_sprintf_ulunits",
-     "ucs_config_clone_ulong", "ucs_config_release_nop",
-     "ucs_config_help_generic"},
-    {"ucs_config_sscanf_on_off_auto", "ucs_config_sprintf_on_off_auto",
-     "ucs_config_clone_int", "ucs_config_release_nop",
-     "ucs_config_help_generic"},
-    {"ucs_config_sscanf_on_off", "ucs_config_sprintf_on_off_auto",
-     "ucs_config_clone_int", "ucs_config_release_nop",
-     "ucs_config_help_generic"},
-    {"ucs_config_sscanf_string", "ucs_config_sprintf_string",
-     "ucs_config_clone_string", "ucs_config_release_string",
-     "ucs_config_help_generic"},
-};
+constexpr char as_int[]   = "ucs_config_clone_int";
+constexpr char as_ulong[] = "ucs_config_clone_ulong";
+constexpr char no_end[]   = "ucs_config_release_nop";
+constexpr char help[]     = "ucs_config_help_generic"; // of the text
 
-// For ucs_config_help_generic.
-constexpr const char *help[] = {
-    "<y|n>",
-    "memory units: <number>[b|kb|mb|gb], \"inf\", or \"auto\"",
-    "unsigned long: <number>, \"inf\", or \"auto\"",
-    "<on|off|auto>",
-    "<on|off>",
-    "string",
+// By setting_kind.
+constexpr struct {
+    const char *functions[5];
+    const char *text;
+} kinds_of_ucx[] = {
+    {{"ucs_config_sscanf_bool", "ucs_config_sprintf_bool", as_int, no_end,
+      help},
+     "<y|n>"},
+    {{"ucs_config_sscanf_memunits", "ucs_config_sprintf_memunits", as_ulong,
+      no_end, help},
+     "memory units: <number>[b|kb|mb|gb], \"inf\", or \"auto\""},
+    {{"ucs_config_sscanf_ulunits", "ucs_config_sprintf_ulunits", as_ulong,
+      no_end, help},
+     "unsigned long: <number>, \"inf\", or \"auto\""},
+    {{"ucs_config_sscanf_on_off_auto", "ucs_config_sprintf_on_off_auto", as_int,
+      no_end, help},
+     "<on|off|auto>"},
+    {{"ucs_config_sscanf_on_off", "ucs_config_sprintf_on_off_auto", as_int,
+      no_end, help},
+     "<on|off>"},
+    {{"ucs_config_sscanf_string", "ucs_config_sprintf_string",
+      "ucs_config_clone_string", "ucs_config_release_string", help},
+     "string"},
 };
 
 constexpr char variables[] = "UCX_";
@@ -54,7 +53,7 @@ const char *config_parser::find(const library &ucx)
     in.find("ucs_config_sscanf_table", &read_table_);
     for (size_t kind = 0; kind < kinds; ++kind) {
         for (size_t part = 0; part < 5; ++part) {
-            in.find(functions[kind][part], &kinds_[kind][part]);
+            in.find(kinds_of_ucx[kind].functions[part], &kinds_[kind][part]);
         }
     }
     doc_nop_ = ucx.symbol("ucs_config_doc_nop");
@@ -84,7 +83,7 @@ void config_parser::set(const settings_table &table) noexcept
         if (doc_nop_ != nullptr) {
             field[words - 2] = doc_nop_;
         }
-        field[words - 1] = help[kind];
+        field[words - 1] = kinds_of_ucx[kind].text;
         field += words;
     }
     entry_ = {table.name, table.prefix, fields_, table.size, {}, 0};
@@ -104,13 +103,13 @@ ucs_status_t config_parser::read(void *out) noexcept
     return fill_opts_(out, &entry_, variables, 0);
 }
 
-bool config_parser::find_in(const void **table, const char *name,
+bool config_parser::find_in(const void *table, const char *name,
                             ucx_setting *out) const
 {
     const size_t words = field_words();
 
-    for (const void **field = table; field[word_name] != nullptr;
-         field += words) {
+    for (auto **field = static_cast<const void **>(const_cast<void *>(table));
+         field[word_name] != nullptr; field += words) {
         const auto offset = reinterpret_cast<size_t>(field[word_offset]);
         if (strcmp(static_cast<const char *>(field[word_name]), name) == 0) {
             *out = {reinterpret_cast<const char **>(&field[word_standard]),
@@ -118,9 +117,7 @@ bool config_parser::find_in(const void **table, const char *name,
             return true;
         }
         if ((field[word_read] == read_table_) &&
-            find_in(static_cast<const void **>(
-                        const_cast<void *>(field[words - 1])),
-                    name, out)) {
+            find_in(field[words - 1], name, out)) {
             out->offset += offset;
             return true;
         }
@@ -139,12 +136,8 @@ bool config_parser::find_setting(const char *table, const char *name,
     for (const ucs_list_link_t *i = list->next; i != list; i = i->next) {
         const auto *entry = reinterpret_cast<const config_entry *>(
             reinterpret_cast<const char *>(i) - offsetof(config_entry, list));
-        if (strcmp(entry->name, table) != 0) {
-            continue;
-        }
-        if (find_in(
-                static_cast<const void **>(const_cast<void *>(entry->table)),
-                name, out)) {
+        if ((strcmp(entry->name, table) == 0) &&
+            find_in(entry->table, name, out)) {
             return true;
         }
     }

@@ -77,7 +77,7 @@ private:
 
     // A table is an array of ucs_config_field_t: name, standard value, text,
     // offset, five functions, from 1.17 a sixth, argument; a null name ends it.
-    bool find_in(const void **table, const char *name, ucx_setting *out) const;
+    bool find_in(const void *table, const char *name, ucx_setting *out) const;
 
     void *list_;
     ucs_status_t (*fill_opts_)(void *out, config_entry *, const char *env,

@@ -94,12 +94,7 @@ constexpr auto ours = make_ours(std::make_index_sequence<originals.size()>());
 
 bool is_ours(uct_am_callback_t function)
 {
-    for (const original &one : ours) {
-        if (one.cb == function) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::find(ours, function, &original::cb) != ours.end();
 }
 
 } // namespace

@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
     src/uct/ib_dmabuf/md/atomics.h \
-    src/uct/ib_dmabuf/md/memh.h \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/memory_domain.h \
     src/uct/ib_dmabuf/md/nic.cc \

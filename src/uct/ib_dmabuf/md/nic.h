@@ -2,12 +2,13 @@
 #ifndef UCX_IB_DMABUF_MD_NIC_H_
 #define UCX_IB_DMABUF_MD_NIC_H_
 
+#include "../cache/cache.h"
 #include "../gpu.h"
 #include "../host/domain.h"
 #include "../metrics/pairs.h"
 #include "../prove/proofs.h"
 #include "../verbs/ladder.h"
-#include "memh.h"
+#include <atomic>
 #include <mutex>
 #include <sys/types.h>
 
@@ -23,6 +24,26 @@ struct registration {
     pair_row *pair;   // where it is counted
     size_t length;    // in bytes
     pid_t process;    // of reg_alone(); else 0
+};
+
+// What UCX gets as a memory handle: what uct_ib's transports read the keys
+// from, and ours behind it. What providers have there is read by operations
+// only that never see our handles. One for each mem_reg, as each may be
+// invalidated by itself.
+class memh : public handle_keys {
+public:
+    using handle_keys::handle_keys;
+
+    uct_mem_h to_uct() { return static_cast<handle_keys *>(this); }
+
+    // What was asked for, and the cache's region around it.
+    uintptr_t address  = 0;
+    size_t length      = 0;
+    const region *used = nullptr;
+
+    // Of that range alone, once a remote key was packed that may be
+    // invalidated while others use the region.
+    std::atomic<registration *> own{nullptr};
 };
 
 // Registers dma-bufs in one of uct_ib's memory domains, by its own mem_reg.
@@ -51,7 +72,7 @@ public:
     }
 
     // A registration of no more than the pages that the handle is for, which
-    // only it uses: to be ended by dereg_alone(). Null if that fails; logged.
+    // only it uses, until dereg(). Null if that fails; logged.
     registration *reg_alone(const memh &handle);
 
     // Held while a registration is looked at that may be revoked: it does not

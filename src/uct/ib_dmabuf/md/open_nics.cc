@@ -3,7 +3,6 @@
 #include "../fork_mutex.h"
 #include "nic.h"
 #include <cstring>
-#include <new>
 
 namespace ucx_ib_dmabuf {
 
@@ -15,13 +14,8 @@ open_nics::open_nics(cache &all) : cache_(all)
 cache::nic_id open_nics::attach(nic &device)
 {
     const cache::nic_id id = cache_.attach(device);
-    try {
-        const std::lock_guard<std::mutex> guard(mutex_);
-        all_[id] = &device;
-    } catch (const std::bad_alloc &) {
-        cache_.detach(id);
-        throw;
-    }
+    const std::lock_guard<std::mutex> guard(mutex_);
+    all_[id] = &device;
     return id;
 }
 
@@ -29,26 +23,23 @@ void open_nics::detach(cache::nic_id id) noexcept
 {
     {
         const std::lock_guard<std::mutex> guard(mutex_);
-        all_.erase(id);
+        all_[id] = nullptr;
     }
     cache_.detach(id);
 }
 
-std::optional<cache::nic_id>
-open_nics::next(const char *device, std::optional<cache::nic_id> after) const
+bool open_nics::is_of(cache::nic_id id, const char *device) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    auto at = after ? all_.upper_bound(*after) : all_.begin();
-    while ((at != all_.end()) && (strcmp(at->second->name(), device) != 0)) {
-        ++at;
-    }
-    return (at == all_.end()) ? std::nullopt : std::optional(at->first);
+    return (all_[id] != nullptr) && (strcmp(all_[id]->name(), device) == 0);
 }
 
 void open_nics::drop(const char *device) noexcept
 {
-    for (auto id = next(device, {}); id; id = next(device, id)) {
-        cache_.drop(*id);
+    for (cache::nic_id id = 0; id < max_nics; ++id) {
+        if (is_of(id, device)) {
+            cache_.drop(id);
+        }
     }
 }
 

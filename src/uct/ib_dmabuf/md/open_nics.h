@@ -3,9 +3,8 @@
 #define UCX_IB_DMABUF_MD_OPEN_NICS_H_
 
 #include "../cache/cache.h"
-#include <map>
+#include <array>
 #include <mutex>
-#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -26,12 +25,12 @@ public:
     void drop(const char *device) noexcept;
 
 private:
-    std::optional<cache::nic_id> next(const char *device,
-                                      std::optional<cache::nic_id> after) const;
+    bool is_of(cache::nic_id id, const char *device) const;
 
     inline static std::mutex mutex_; // of all, for forks
     cache &cache_;
-    std::map<cache::nic_id, const nic *> all_;
+    // The last one: the cache had no place for it.
+    std::array<const nic *, max_nics + 1> all_{};
 };
 
 } // namespace ucx_ib_dmabuf

@@ -4,20 +4,47 @@
 
 #include "../cache/cache.h"
 #include "../gpu.h"
-#include "../metrics/hooks_gap.h"
 #include "../metrics/metric.h"
 #include "../prove/proofs.h"
 #include "../report.h"
 #include "open_nics.h"
 #include "settings.h"
 #include "trial.h"
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 namespace ucx_ib_dmabuf {
 
 // Says once that the plug-in is without memory where it needs some to begin.
 void warn_no_memory() noexcept;
+
+// Why some releases of GPU memory go unseen, if they do: the first reason, of
+// any thread, for good. Takes no memory.
+class hooks_gap {
+public:
+    void note(const char *why) noexcept
+    {
+        int found = none;
+        if (state_.compare_exchange_strong(found, being_noted)) {
+            memccpy(why_.data(), why, '\0', why_.size() - 1);
+            state_ = noted;
+        }
+    }
+    bool is_there() const { return state_ != none; }
+    // Null: there is none, or it is not noted yet.
+    const char *why() const
+    {
+        return (state_ == noted) ? why_.data() : nullptr;
+    }
+
+private:
+    enum : int { none, being_noted, noted };
+
+    std::atomic<int> state_{none};
+    std::array<char, 256> why_{};
+};
 
 // What all memory domains of the process share. Made by the first of them that
 // opens where there is a GPU, and never destroyed: other threads and libraries

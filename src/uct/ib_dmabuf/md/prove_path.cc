@@ -10,12 +10,6 @@
 
 // What a proof needs of a NIC and a GPU, all of it for the time of the proof.
 namespace ucx_ib_dmabuf {
-namespace {
-
-constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-
-} // namespace
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 {
@@ -23,7 +17,7 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     if (!first.by) {
         return {finding::unknown, first.problem}; // at no cost for the GPU
     }
-    const host_pages host(uct_ib_.pd(), all_access, proof_host_size);
+    const host_pages host(uct_ib_.pd(), proof_host_size);
     int fd = -1;
 
     if (!host.registered()) {

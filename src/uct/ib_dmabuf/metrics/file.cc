@@ -103,19 +103,6 @@ int put_in_place_of(const char *path, std::string_view all)
     return error;
 }
 
-// Behind what is there. False: no room.
-bool append(path_name *path, size_t *length, const char *more)
-{
-    const size_t added = strlen(more);
-
-    if (added >= path->size() - *length) {
-        return false;
-    }
-    memcpy(path->data() + *length, more, added + 1);
-    *length += added;
-    return true;
-}
-
 } // namespace
 
 const char *expand_pattern(const char *pattern, path_name *path) noexcept
@@ -146,7 +133,9 @@ const char *expand_pattern(const char *pattern, path_name *path) noexcept
                        "number), \"h\" (the host's name) and \"%\"";
             }
         }
-        if (!append(path, &length, added)) {
+        length += static_cast<size_t>(snprintf(
+            path->data() + length, path->size() - length, "%s", added));
+        if (length >= path->size()) {
             return "the file's name is too long";
         }
     }

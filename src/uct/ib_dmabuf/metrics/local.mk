@@ -5,7 +5,6 @@ libib_dmabuf_metrics_la_SOURCES = \
     src/uct/ib_dmabuf/metrics/file.cc \
     src/uct/ib_dmabuf/metrics/file.h \
     src/uct/ib_dmabuf/metrics/histogram.h \
-    src/uct/ib_dmabuf/metrics/hooks_gap.h \
     src/uct/ib_dmabuf/metrics/live_page.cc \
     src/uct/ib_dmabuf/metrics/live_page.h \
     src/uct/ib_dmabuf/metrics/live_reader.cc \

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "metric.h"
+#include <algorithm>
 
 namespace ucx_ib_dmabuf {
-namespace {
 
 using enum metric_kind;
 
-constexpr std::array<metric_info, metric_count> table{{
+constexpr std::array<metric_info, metric_count> all_metrics{{
     {metric::hits, "hits", counter, "lookups",
      "Lookups that found a registration"},
     {metric::misses, "misses", counter, "lookups",
@@ -43,7 +43,7 @@ constexpr std::array<metric_info, metric_count> table{{
      "1: every release of GPU memory is seen; 0: each use asks the driver"},
 }};
 
-constexpr std::array<pair_metric_info, pair_metric_count> pair_infos{{
+constexpr std::array<pair_metric_info, pair_metric_count> all_pair_metrics{{
     {pair_metric::registrations, "registrations", counter, "registrations",
      "Registrations of the GPU's memory by the NIC that succeeded"},
     {pair_metric::deregistrations, "deregistrations", counter, "registrations",
@@ -61,21 +61,13 @@ constexpr std::array<pair_metric_info, pair_metric_count> pair_infos{{
 }};
 
 template <typename Table>
-constexpr bool in_order(const Table &all)
+static constexpr bool in_order(const Table &all)
 {
-    for (size_t i = 0; i < all.size(); ++i) {
-        if (static_cast<size_t>(all[i].id) != i) {
-            return false;
-        }
-    }
-    return true;
+    size_t next = 0;
+    return std::ranges::all_of(all, [&next](const auto &each) {
+        return static_cast<size_t>(each.id) == next++;
+    });
 }
-static_assert(in_order(table) && in_order(pair_infos));
-
-} // namespace
-
-const std::array<metric_info, metric_count> all_metrics = table;
-const std::array<pair_metric_info, pair_metric_count> all_pair_metrics =
-    pair_infos;
+static_assert(in_order(all_metrics) && in_order(all_pair_metrics));
 
 } // namespace ucx_ib_dmabuf

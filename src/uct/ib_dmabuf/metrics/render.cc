@@ -185,6 +185,7 @@ public:
         }
     }
 
+    // The last, as their names begin otherwise.
     void add(const pair_table &all)
     {
         bool any = false;
@@ -193,18 +194,18 @@ public:
         if (!any) {
             return; // nor heads
         }
+        prefix_ = "ucx_ib_dmabuf_pair_";
         for (const pair_metric_info &each : all_pair_metrics) {
-            const std::array<char, 64> name = pair_name(each.name);
-            const char *ending = head(name.data(), each.kind, each.help);
+            const char *ending = head(each.name, each.kind, each.help);
             all.each([&](const pair_row &row) {
-                begin(name.data(), ending, row);
+                begin(each.name, ending, row);
                 end(row.values()[static_cast<size_t>(each.id)]);
             });
         }
-        add(all, "pair_path_bytes",
+        add(all, "path_bytes",
             "Bytes that were to be registered, by the path that they went",
             &pair_row::bytes, "path", memory_path_names);
-        add(all, "pair_fallback_operations",
+        add(all, "fallback_operations",
             "Requests to register them that went another way",
             &pair_row::fallbacks, "cause", fallback_cause_names);
     }
@@ -217,8 +218,8 @@ private:
     void head(const char *name, const char *ending, const char *type,
               const char *help)
     {
-        to_.add("# HELP ucx_ib_dmabuf_%s%s %s.\n", name, ending, help);
-        to_.add("# TYPE ucx_ib_dmabuf_%s%s %s\n", name, ending, type);
+        to_.add("# HELP %s%s%s %s.\n", prefix_, name, ending, help);
+        to_.add("# TYPE %s%s%s %s\n", prefix_, name, ending, type);
     }
     // What its name ends with.
     const char *head(const char *name, metric_kind kind, const char *help)
@@ -231,7 +232,7 @@ private:
     }
     void begin(const char *name, const char *ending)
     {
-        to_.add("ucx_ib_dmabuf_%s%s{pid=\"%lld\",program=\"", name, ending,
+        to_.add("%s%s%s{pid=\"%lld\",program=\"", prefix_, name, ending,
                 static_cast<long long>(whose_.pid));
         // It may be as long as all of its arguments.
         to_.add_text(std::string_view(whose_.program).substr(0, 63), "\\n");
@@ -243,12 +244,6 @@ private:
         to_.add(",nic=\"");
         to_.add_text(row.nic(), "\\n");
         to_.add("\",gpu=\"%d\"", row.gpu());
-    }
-    static std::array<char, 64> pair_name(const char *name)
-    {
-        std::array<char, 64> all{};
-        snprintf(all.data(), all.size(), "pair_%s", name);
-        return all;
     }
     template <typename Counts, typename Names>
     void add(const pair_table &all, const char *name, const char *help,
@@ -269,6 +264,7 @@ private:
 
     writer to_;
     const process_name whose_;
+    const char *prefix_ = "ucx_ib_dmabuf_"; // of names
 };
 
 } // namespace

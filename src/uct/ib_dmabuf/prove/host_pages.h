@@ -4,23 +4,49 @@
 
 #include "../host/verbs.h"
 #include "wire.h"
+#include <sys/mman.h>
 
 namespace ucx_ib_dmabuf {
+
+// Of what a path is tried with.
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 // Host memory that a NIC reaches, for as long as this is. Registered by the
 // NIC's own verbs, as what UCX registers by itself is.
 class host_pages {
 public:
     // Bytes; may fail, see registered().
-    host_pages(const protection_domain &pd, int access, size_t length);
-    ~host_pages();
+    host_pages(const protection_domain &pd, size_t length)
+        : pd_(pd), length_(length),
+          bytes_(mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+    {
+        if (bytes_ != MAP_FAILED) {
+            // Old kernels give a forking parent, not its child, new pages.
+            madvise(bytes_, length, MADV_DONTFORK);
+            mr_ = pd.verbs->reg_iova(pd.verbs_pd, bytes_, length, address(),
+                                     all_access);
+        }
+    }
+    ~host_pages()
+    {
+        if (mr_ != nullptr) {
+            pd_.verbs->dereg(mr_);
+        }
+        if (bytes_ != MAP_FAILED) {
+            munmap(bytes_, length_);
+        }
+    }
     host_pages(const host_pages &)            = delete;
     host_pages &operator=(const host_pages &) = delete;
 
     bool registered() const { return mr_ != nullptr; }
-    place at() const;
+    place at() const { return {address(), mr_->lkey, mr_->rkey}; }
 
 private:
+    uintptr_t address() const { return reinterpret_cast<uintptr_t>(bytes_); }
+
     const protection_domain &pd_;
     const size_t length_;
     void *const bytes_;

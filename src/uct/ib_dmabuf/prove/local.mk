@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_prove.la
 libib_dmabuf_prove_la_SOURCES = \
-    src/uct/ib_dmabuf/prove/host_pages.cc \
     src/uct/ib_dmabuf/prove/host_pages.h \
     src/uct/ib_dmabuf/prove/loopback.cc \
     src/uct/ib_dmabuf/prove/loopback.h \
