@@ -26,53 +26,9 @@ void exchange(const job &in, uint8_t *send, uint8_t *receive)
                  peer_of(in), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-void exchange_persistent(const job &in, uint8_t *send, uint8_t *receive)
-{
-    MPI_Request requests[2];
-
-    MPI_Recv_init(receive, count, type(), peer_of(in), 0, MPI_COMM_WORLD,
-                  &requests[0]);
-    MPI_Send_init(send, count, type(), peer_of(in), 0, MPI_COMM_WORLD,
-                  &requests[1]);
-    MPI_Startall(2, requests); // several times: persistent.cc
-    // NOLINTNEXTLINE(*MPI-Checker): it does not know MPI_Startall
-    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    MPI_Request_free(&requests[0]);
-    MPI_Request_free(&requests[1]);
-}
-
-// Every other pair of numbers, half of the buffer.
-void exchange_vector(const job &in, uint8_t *send, uint8_t *receive)
-{
-    MPI_Datatype vector;
-
-    MPI_Type_vector(count / 4, 2, 4, type(), &vector);
-    MPI_Type_commit(&vector);
-    MPI_Sendrecv(send, 1, vector, peer_of(in), 0, receive, 1, vector,
-                 peer_of(in), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Type_free(&vector);
-}
-
-void broadcast(const job &in, uint8_t *send, uint8_t *receive)
-{
-    for (int root = 0; root < in.size; ++root) {
-        MPI_Bcast(in.rank == root ? send : receive, count, type(), root,
-                  MPI_COMM_WORLD);
-    }
-}
-
 void all_to_all(const job &, uint8_t *send, uint8_t *receive)
 {
     MPI_Alltoall(send, count, type(), receive, count, type(), MPI_COMM_WORLD);
-}
-
-void gather(const job &, uint8_t *send, uint8_t *receive)
-{
-    MPI_Request request;
-
-    MPI_Iallgather(send, count, type(), receive, count, type(), MPI_COMM_WORLD,
-                   &request);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 void reduce(const job &, uint8_t *send, uint8_t *receive)
@@ -87,11 +43,7 @@ const struct {
     void (*run)(const job &, uint8_t *send, uint8_t *receive);
 } calls[] = {
     {"MPI_Sendrecv", true, 0, exchange},
-    {"MPI_Send_init, MPI_Recv_init", true, 0, exchange_persistent},
-    {"a vector", false, 0, exchange_vector},
-    {"MPI_Bcast", true, 0, broadcast},
     {"MPI_Alltoall", true, 1, all_to_all},
-    {"MPI_Iallgather", true, 2, gather},
     {"MPI_Allreduce", false, 0, reduce},
 };
 

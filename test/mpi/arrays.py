@@ -78,35 +78,6 @@ def isend(buffers, size):
     expect(buffers, other, buffers.bytes_of(left, size))
 
 
-def sendrecv(buffers, size):
-    right, left = neighbours()
-    mine, other = buffers.mine(size), buffers.new(size)
-    WORLD.Sendrecv(mine, right, recvbuf=other, source=left)
-    expect(buffers, other, buffers.bytes_of(left, size))
-
-
-def persistent(buffers, size):
-    right, left = neighbours()
-    mine, other = buffers.mine(size), buffers.new(size)
-    requests = [WORLD.Recv_init(other, left), WORLD.Send_init(mine, right)]
-    for _ in range(3):
-        MPI.Prequest.Startall(requests)
-        MPI.Request.Waitall(requests)
-        expect(buffers, other, buffers.bytes_of(left, size))
-    for request in requests:
-        request.Free()
-
-
-def probe(buffers, size):
-    right, left = neighbours()
-    mine, other = buffers.mine(size), buffers.new(size)
-    request = WORLD.Isend(mine, right)
-    message = WORLD.Mprobe(left)
-    message.Recv(other)
-    request.Wait()
-    expect(buffers, other, buffers.bytes_of(left, size))
-
-
 def bcast(buffers, size):
     for root in range(RANKS):
         array = buffers.mine(size)
@@ -114,42 +85,11 @@ def bcast(buffers, size):
         expect(buffers, array, buffers.bytes_of(root, size))
 
 
-def gather(buffers, size):
-    mine = buffers.mine(size)
-    every = buffers.new(size * RANKS)
-    WORLD.Gather(mine, every if RANK == 0 else None)
-    if RANK == 0:
-        expect(buffers, every,
-               *(buffers.bytes_of(rank, size) for rank in range(RANKS)))
-
-
-def scatter(buffers, size):
-    array = buffers.new(size)
-    WORLD.Scatter(buffers.mine(size * RANKS) if RANK == 0 else None, array)
-    sent = buffers.bytes_of(0, size * RANKS)
-    expect(buffers, array, sent[RANK * size:(RANK + 1) * size])
-
-
 def allgather(buffers, size):
     mine, every = buffers.mine(size), buffers.new(size * RANKS)
     WORLD.Allgather(mine, every)
     expect(buffers, every,
            *(buffers.bytes_of(rank, size) for rank in range(RANKS)))
-
-
-def iallgather(buffers, size):
-    mine, every = buffers.mine(size), buffers.new(size * RANKS)
-    WORLD.Iallgather(mine, every).Wait()
-    expect(buffers, every,
-           *(buffers.bytes_of(rank, size) for rank in range(RANKS)))
-
-
-def alltoall(buffers, size):
-    mine, every = buffers.mine(size * RANKS), buffers.new(size * RANKS)
-    WORLD.Alltoall(mine, every)
-    expect(buffers, every,
-           *(buffers.bytes_of(rank, size * RANKS)[RANK * size:][:size]
-             for rank in range(RANKS)))
 
 
 def allreduce(buffers, size):
@@ -177,12 +117,9 @@ def typed(buffers, size):
 # How much of a rank's part the call may copy by itself; None: it computes, on
 # the host.
 CASES = [
-    ("Send, Recv", send, 0), ("Isend, Irecv", isend, 0),
-    ("Sendrecv", sendrecv, 0), ("persistent requests", persistent, 0),
-    ("Mprobe", probe, 0), ("Bcast", bcast, 0), ("Gather", gather, 1),
-    ("Scatter", scatter, 1), ("Allgather", allgather, 1),
-    ("Iallgather", iallgather, 2), ("Alltoall", alltoall, 1),
-    ("Allreduce", allreduce, None), ("Allreduce of numbers", typed, None),
+    ("Send, Recv", send, 0), ("Isend, Irecv", isend, 0), ("Bcast", bcast, 0),
+    ("Allgather", allgather, 1), ("Allreduce", allreduce, None),
+    ("Allreduce of numbers", typed, None),
 ]
 
 

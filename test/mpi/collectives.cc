@@ -1,221 +1,270 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives that do not compute, over device memory. Open MPI copies a
-// rank's own part with the CPU unless it is built with CUDA, and Debian's is
-// not: the own part stays where it is (MPI_IN_PLACE, or a count of zero), and
-// everything that moves between ranks moves in UCX.
-#include "job.h"
-#include <mpi.h>
+// Collectives: of an MPI that is built with CUDA every one, in each of its
+// forms, each rank's own part included. One without CUDA copies the own part
+// with the CPU, and computes with it: those that do not compute, with the own
+// part where it is (MPI_IN_PLACE, or a count of zero).
+#include "collective.h"
+#include "compared.h"
+#include <cstring>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// One part per rank, laid out without holes; the parts of the variants with a
-// "v" differ in length.
-struct layout {
-    std::vector<int> lengths;
-    std::vector<int> offsets;
-    std::vector<uint64_t> numbers;
-    size_t total = 0;
+enum class own_part { anywhere, in_place, none };
+
+struct variant {
+    form as = blocking;
+    // The smaller ones go other ways: in Open MPI, and in UCX.
+    std::vector<int> counts = {5, 1000, 40009};
+    own_part own            = own_part::anywhere;
+    MPI_Op op               = MPI_SUM;
+    MPI_Comm comm           = MPI_COMM_WORLD;
 };
 
-layout lay_out(job &in, bool equal)
+void run_root(job &in, const collective &one, const variant &with,
+              const parts &p, int root, compared &both, size_t copies)
 {
-    layout parts;
+    // What is persistent is started again and again, with other bytes.
+    const int turns         = (with.as == persistent) ? 3 : 1;
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    const auto run          = [&](uint8_t *send, uint8_t *receive, int which) {
+        const call plain = {p,       root, in.rank, with.comm,
+                            with.op, send, receive, &requests[which]};
+        make(one, with.as,
+             (with.own == own_part::in_place) ? put_in_place(one, plain)
+                                                       : plain);
+    };
 
-    for (int i = 0; i < in.size; ++i) {
-        const size_t length =
-            equal ? 300007 : rendezvous + static_cast<size_t>(i) * 77777;
-        parts.lengths.push_back(static_cast<int>(length));
-        parts.offsets.push_back(static_cast<int>(parts.total));
-        parts.numbers.push_back(in.next_number());
-        parts.total += length;
+    for (int turn = 0; turn < turns; ++turn) {
+        both.run([&] { run(both.host_send(), both.host_receive(), 0); },
+                 [&] { run(both.send(), both.receive(), 1); },
+                 static_cast<size_t>(p.count) * element >= rendezvous, copies);
     }
-    return parts;
-}
-
-size_t index(int rank)
-{
-    return static_cast<size_t>(rank);
-}
-
-void put(buffer &into, const layout &parts, int rank)
-{
-    const size_t i = index(rank);
-
-    into.put(static_cast<size_t>(parts.offsets[i]),
-             static_cast<size_t>(parts.lengths[i]), parts.numbers[i]);
-}
-
-void expect_part(job &in, const buffer &from, const layout &parts, int rank)
-{
-    const size_t i = index(rank);
-
-    in.expect_message(from, static_cast<size_t>(parts.offsets[i]),
-                      static_cast<size_t>(parts.lengths[i]), parts.numbers[i]);
-}
-
-// Rank 0 has the first kind of memory, the others have the second.
-memory kind_of(const job &in, memory first, memory second)
-{
-    return in.rank == 0 ? first : second;
-}
-
-void run_bcast(job &in, memory first, memory second)
-{
-    constexpr size_t length = (1 << 20) + 11;
-    buffer data(kind_of(in, first, second), length + 3);
-
-    for (int root = 0; root < in.size; ++root) {
-        const uint64_t number = in.next_number();
-        if (in.rank == root) {
-            data.put(3, length, number);
+    for (MPI_Request &request : requests) {
+        if (request != MPI_REQUEST_NULL) {
+            MPI_Request_free(&request);
         }
-        {
-            job::copies counted(in);
-            MPI_Bcast(data.at(3), length, MPI_BYTE, root, MPI_COMM_WORLD);
-        }
-        in.expect_message(data, 3, length, number);
     }
 }
 
-void run_gather(job &in, memory first, memory second)
+void run_one(job &in, const collective &one, const variant &with,
+             two_buffers kinds, int count)
 {
-    for (bool equal : {true, false}) {
-        const layout parts = lay_out(in, equal);
-        buffer data(kind_of(in, first, second), parts.total);
-        const size_t me = index(in.rank);
-        uint8_t *mine   = data.at(static_cast<size_t>(parts.offsets[me]));
-        void *from      = in.rank == 0 ? MPI_IN_PLACE : mine;
+    parts p(in.size, count, one.equal ? 0 : 1001);
+    size_t copies = 0;
 
-        put(data, parts, in.rank);
-        {
-            job::copies counted(in);
-            if (equal) {
-                MPI_Gather(from, parts.lengths[me], MPI_BYTE, data.at(),
-                           parts.lengths[0], MPI_BYTE, 0, MPI_COMM_WORLD);
-            } else {
-                MPI_Gatherv(from, parts.lengths[me], MPI_BYTE, data.at(),
-                            parts.lengths.data(), parts.offsets.data(),
-                            MPI_BYTE, 0, MPI_COMM_WORLD);
+    kinds.sent = kinds.received = static_cast<size_t>(p.total) * element;
+    if (with.own == own_part::anywhere) {
+        // All but the blocking ones of Open MPI pack and unpack the own part,
+        // through host memory.
+        copies = static_cast<size_t>(p.counts[static_cast<size_t>(in.rank)]) *
+                 element * static_cast<size_t>(one.own) *
+                 ((with.as == blocking) ? 1 : 2);
+    } else if (with.own == own_part::none) {
+        p.drop(in.rank);
+    }
+    for (int root = 0; root < (one.rooted ? in.size : 1); ++root) {
+        compared both(in, kinds);
+        run_root(in, one, with, p, root, both, copies);
+    }
+}
+
+void run_each(job &in, std::span<const collective> all, const variant &with,
+              const two_buffers &kinds)
+{
+    for (const collective &one : all) {
+        const std::string before = in.failure;
+        if ((with.own != own_part::in_place) ||
+            (one.in_place != place::nowhere) || (one.own == 0)) {
+            for (int count : with.counts) {
+                run_one(in, one, with, kinds, count);
             }
         }
-        for (int i = 0; in.rank == 0 && i < in.size; ++i) {
-            expect_part(in, data, parts, i);
+        if (before.empty() && !in.failure.empty()) {
+            in.failure = one.names[with.as] + (": " + in.failure);
         }
     }
 }
 
-void run_scatter(job &in, memory first, memory second)
+// Those that move data.
+void run_moving(job &in, const variant &with, const two_buffers &kinds)
 {
-    for (bool equal : {true, false}) {
-        const layout parts = lay_out(in, equal);
-        buffer data(kind_of(in, first, second), parts.total);
-        const size_t me = index(in.rank);
-        uint8_t *mine   = data.at(static_cast<size_t>(parts.offsets[me]));
-        void *to        = in.rank == 0 ? MPI_IN_PLACE : mine;
-
-        for (int i = 0; in.rank == 0 && i < in.size; ++i) {
-            put(data, parts, i);
-        }
-        {
-            job::copies counted(in);
-            if (equal) {
-                MPI_Scatter(data.at(), parts.lengths[0], MPI_BYTE, to,
-                            parts.lengths[me], MPI_BYTE, 0, MPI_COMM_WORLD);
-            } else {
-                MPI_Scatterv(data.at(), parts.lengths.data(),
-                             parts.offsets.data(), MPI_BYTE, to,
-                             parts.lengths[me], MPI_BYTE, 0, MPI_COMM_WORLD);
-            }
-        }
-        expect_part(in, data, parts, in.rank);
-    }
+    run_each(in, gathers(), with, kinds);
+    run_each(in, exchanges(), with, kinds);
 }
 
-void run_allgather(job &in, memory first, memory second)
+void run_without_own(job &in, memory first, memory second)
 {
-    for (bool equal : {true, false}) {
-        const layout parts = lay_out(in, equal);
-        buffer data(kind_of(in, first, second), parts.total);
+    const two_buffers kinds = same_kinds(in, first, second);
 
-        put(data, parts, in.rank);
-        {
-            job::copies counted(in);
-            if (equal) {
-                MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, data.at(),
-                              parts.lengths[0], MPI_BYTE, MPI_COMM_WORLD);
-            } else {
-                MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, data.at(),
-                               parts.lengths.data(), parts.offsets.data(),
-                               MPI_BYTE, MPI_COMM_WORLD);
-            }
-        }
-        for (int i = 0; i < in.size; ++i) {
-            expect_part(in, data, parts, i);
-        }
-    }
+    run_each(in, gathers(), {blocking, {37501}, own_part::in_place}, kinds);
+    run_each(in, exchanges().subspan(1, 1), // MPI_Alltoallv
+             {blocking, {37501}, own_part::none}, kinds);
 }
 
-// What rank i sends to rank j has the number first + i * size + j.
-void run_alltoallv(job &in, memory first, memory second)
+// What is sent is on the rank's GPU, what is received on another.
+void run_apart(job &in, const std::vector<int> &counts)
 {
-    const layout parts     = lay_out(in, true);
-    const uint64_t numbers = in.next_number();
-    const memory kind      = kind_of(in, first, second);
-    const size_t length    = static_cast<size_t>(parts.lengths[0]);
-    const size_t size = index(in.size), me = index(in.rank);
-    buffer outgoing(kind, parts.total), incoming(kind, parts.total);
-    std::vector<int> lengths = parts.lengths;
+    two_buffers kinds = crossed_kinds(memory::device, memory::device);
 
-    for (size_t i = 1; i < size * size; ++i) {
-        in.next_number();
+    in.expect(gpu::count() >= 2, "there is only one GPU");
+    kinds.apart = true;
+    run_moving(in, {blocking, counts}, kinds);
+    run_moving(in, {nonblocking, counts}, kinds);
+}
+
+// Everyone has two neighbours, who may be the same.
+void run_ring(job &in, memory first, memory second)
+{
+    const int around = 1;
+    variant with;
+
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &in.size, &around, 0, &with.comm);
+    for (form as : {blocking, nonblocking}) {
+        with.as = as;
+        run_each(in, neighbours(), with, same_kinds(in, first, second));
     }
-    lengths[me] = 0;
-    for (size_t i = 0; i < size; ++i) {
-        outgoing.put(i * length, length, numbers + me * size + i);
-    }
-    {
-        job::copies counted(in);
-        MPI_Alltoallv(outgoing.at(), lengths.data(), parts.offsets.data(),
-                      MPI_BYTE, incoming.at(), lengths.data(),
-                      parts.offsets.data(), MPI_BYTE, MPI_COMM_WORLD);
-    }
-    for (size_t i = 0; i < size; ++i) {
-        if (i != me) {
-            in.expect_message(incoming, i * length, length,
-                              numbers + i * size + me);
-        }
+    MPI_Comm_free(&with.comm);
+}
+
+// Which order matters for: the second operand's low half, the first one's high.
+void low_and_high(void *in, void *inout, int *count, MPI_Datatype *)
+{
+    const auto *first = static_cast<const uint8_t *>(in);
+    auto *second      = static_cast<uint8_t *>(inout);
+
+    for (size_t i = 0; i < static_cast<size_t>(*count); ++i) {
+        uint64_t a, b;
+        std::memcpy(&a, first + i * element, element);
+        std::memcpy(&b, second + i * element, element);
+        b = a * 3 + b * 5 + (a >> 32);
+        std::memcpy(second + i * element, &b, element);
     }
 }
 
-struct collective {
-    const char *name;
-    void (*run)(job &, memory, memory);
-};
+void run_reductions(job &in, const two_buffers &kinds)
+{
+    MPI_Op ordered = MPI_OP_NULL;
+
+    MPI_Op_create(low_and_high, 0, &ordered);
+    for (MPI_Op op : {MPI_SUM, MPI_BXOR, ordered}) {
+        run_each(in, reductions(),
+                 {blocking, {1, 1000, 40009}, own_part::anywhere, op}, kinds);
+        run_each(in, reductions(), {blocking, {40009}, own_part::in_place, op},
+                 kinds);
+    }
+    MPI_Op_free(&ordered);
+}
+
+// Open MPI 4.1 computes in these with the CPU, where the data is. With a GPU's
+// memory a job does not go on after any of them, so each is a group.
+void add_unaware(std::vector<test_case> *cases)
+{
+    const memory device = memory::device;
+
+    for (const collective &one : reductions()) {
+        for (form as : {nonblocking, persistent}) {
+            cases->push_back({one.names[as], one.names[as],
+                              [&one, as](job &in, memory first, memory second) {
+                                  run_one(in, one, {as},
+                                          crossed_kinds(first, second), 40009);
+                              },
+                              device, device, staging::any});
+        }
+    }
+    cases->push_back({"MPI_Reduce_local", "MPI_Reduce_local",
+                      [](job &in, memory first, memory second) {
+                          two_buffers kinds = crossed_kinds(first, second);
+                          kinds.sent = kinds.received = 40009 * element;
+                          compare_with_host(
+                              in, kinds,
+                              [](uint8_t *send, uint8_t *receive) {
+                                  MPI_Reduce_local(send, receive, 40009, type(),
+                                                   MPI_SUM);
+                              },
+                              false);
+                      },
+                      device, device, staging::any});
+}
 
 } // namespace
 
 void add_collectives(std::vector<test_case> *cases)
 {
-    const memory host = memory::host, device = memory::device;
-    const collective all[] = {
-        {"MPI_Bcast", run_bcast},
-        {"MPI_Gather and MPI_Gatherv", run_gather},
-        {"MPI_Scatter and MPI_Scatterv", run_scatter},
-        {"MPI_Allgather and MPI_Allgatherv", run_allgather},
-        {"MPI_Alltoallv", run_alltoallv},
+    const memory host = memory::host, device = memory::device,
+                 managed = memory::managed;
+    const auto add       = [cases](const char *group, const std::string &name,
+                             memory first, memory second, auto run,
+                             staging expected = staging::follows) {
+        cases->push_back({group,
+                          name + ": " + name_of(first) + ", " + name_of(second),
+                          run, first, second, expected});
+    };
+    // Also from the one kind to the other, where they are two.
+    const auto add_both = [&](const char *group, const std::string &name,
+                              memory first, memory second,
+                              void (*run)(job &, const two_buffers &),
+                              staging expected = staging::follows) {
+        add(
+            group, name, first, second,
+            [run](job &in, memory a, memory b) {
+                run(in, same_kinds(in, a, b));
+            },
+            expected);
+        if (first != second) {
+            add(
+                group, name + " from one to the other", first, second,
+                [run](job &in, memory a, memory b) {
+                    run(in, crossed_kinds(a, b));
+                },
+                expected);
+        }
     };
 
-    for (const collective &one : all) {
-        const std::string name = one.name;
-        cases->push_back({"collectives", name + ", device memory", one.run,
-                          device, device, staging::follows});
-        cases->push_back({"collectives", name + ", host memory in rank 0",
-                          one.run, host, device, staging::follows});
-        cases->push_back({"collectives", name + ", host memory", one.run, host,
-                          host, staging::never});
+    add("collectives", "collectives", device, device, run_without_own);
+    add("collectives", "collectives", host, device, run_without_own);
+    add("collectives", "collectives", host, host, run_without_own,
+        staging::never);
+    for (const auto &[first, second] :
+         {std::pair(device, device), {host, device}, {device, host}}) {
+        add_both("all_collectives", "collectives", first, second,
+                 [](job &in, const two_buffers &kinds) {
+                     run_moving(in, {}, kinds);
+                 });
+        add_both("all_collectives", "non-blocking collectives", first, second,
+                 [](job &in, const two_buffers &kinds) {
+                     run_moving(in, {nonblocking}, kinds);
+                 });
+        add("all_collectives", "collectives in a ring", first, second,
+            run_ring);
+        add_both("persistent", "persistent collectives", first, second,
+                 [](job &in, const two_buffers &kinds) {
+                     run_moving(in, {persistent, {5, 40009}}, kinds);
+                 });
+        add_both("reductions", "reductions", first, second, run_reductions,
+                 staging::any);
     }
+    add_both("reductions", "reductions", managed, device, run_reductions,
+             staging::any);
+    for (memory other : {managed, host}) {
+        add(
+            "persistent", "persistent reductions", managed, other,
+            [](job &in, memory first, memory second) {
+                run_each(in, reductions(), {persistent, {5, 40009}},
+                         crossed_kinds(first, second));
+            },
+            staging::any);
+    }
+    add("large_apart", "collectives from GPU to GPU, large", device, device,
+        [](job &in, memory, memory) { run_apart(in, {40009}); });
+    add(
+        "small_apart", "collectives from GPU to GPU, small", device, device,
+        [](job &in, memory, memory) {
+            run_apart(in, {5, 1000});
+        },
+        staging::any);
+    add_unaware(cases);
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -51,16 +51,6 @@ MPI_Datatype structure(bool packed)
     return type;
 }
 
-MPI_Datatype subarray()
-{
-    const int sizes[] = {40, 50}, part[] = {13, 17}, start[] = {9, 21};
-    MPI_Datatype type;
-
-    MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_FLOAT,
-                             &type);
-    return type;
-}
-
 const made_type types[] = {
     {"a vector without holes", false, [] { return vector_of(10, 7, 7); }, 300},
     {"a packed structure", false, [] { return structure(true); }, 9001},
@@ -68,7 +58,6 @@ const made_type types[] = {
     {"a column", true, [] { return vector_of(8000, 1, 13); }, 1},
     {"indexed blocks", true, indexed, 3000},
     {"a structure", true, [] { return structure(false); }, 9001},
-    {"a subarray", true, subarray, 100},
 };
 
 int peer_of(const job &in)
@@ -128,44 +117,6 @@ void run_without_holes(job &in, memory first, memory second)
 void run_with_holes(job &in, memory first, memory second)
 {
     run_types(in, true, first, second);
-}
-
-// MPI's own copies within a rank: from a type to packed bytes, and back.
-void run_pack(job &in, memory first, memory second)
-{
-    for (const made_type &one : types) {
-        MPI_Datatype type = one.make();
-        MPI_Type_commit(&type);
-        const auto run = [&](uint8_t *send, uint8_t *receive) {
-            int at = 0;
-            MPI_Pack(send, one.count, type, receive, room, &at, MPI_COMM_SELF);
-            at = 0;
-            MPI_Unpack(receive, room, &at, send, one.count, type,
-                       MPI_COMM_SELF);
-        };
-        compare_with_host(in, with_room(crossed_kinds(first, second)), run,
-                          false);
-        MPI_Type_free(&type);
-    }
-}
-
-// In a type with holes and without; MPI keeps what goes in memory of its own.
-void run_replace(job &in, memory first, memory second)
-{
-    for (const made_type &one : types) {
-        MPI_Datatype type = one.make();
-        MPI_Type_commit(&type);
-        for (int count : {1, one.count}) {
-            const auto run = [&](uint8_t *, uint8_t *receive) {
-                MPI_Sendrecv_replace(receive, count, type, peer_of(in), 0,
-                                     peer_of(in), 0, MPI_COMM_WORLD,
-                                     MPI_STATUS_IGNORE);
-            };
-            compare_with_host(in, with_room(same_kinds(in, first, second)), run,
-                              false);
-        }
-        MPI_Type_free(&type);
-    }
 }
 
 // Each type as it is in collectives, and in one that has these many of it.
@@ -238,55 +189,35 @@ const struct {
      }},
 };
 
-// What MPI_Probe and its like have found is received where they say.
-void receive(int way, void *data, int peer, int tag, MPI_Comm comm)
+// What MPI_Mprobe has found is received where it says.
+void receive(void *data, int peer, MPI_Comm comm)
 {
     MPI_Status status;
     MPI_Message message;
-    MPI_Request request;
-    int length = 0, found = 0;
+    int length = 0;
 
-    if (way == 0) {
-        MPI_Probe(peer, tag, comm, &status);
-    } else if (way == 1) {
-        MPI_Mprobe(peer, MPI_ANY_TAG, comm, &message, &status);
-    } else {
-        while (!found) {
-            MPI_Improbe(MPI_ANY_SOURCE, tag, comm, &found, &message, &status);
-        }
-    }
+    MPI_Mprobe(peer, MPI_ANY_TAG, comm, &message, &status);
     MPI_Get_count(&status, MPI_BYTE, &length);
-    if (way == 0) {
-        MPI_Recv(data, length, MPI_BYTE, peer, tag, comm, MPI_STATUS_IGNORE);
-    } else if (way == 1) {
-        MPI_Mrecv(data, length, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-    } else {
-        MPI_Imrecv(data, length, MPI_BYTE, &message, &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-    }
+    MPI_Mrecv(data, length, MPI_BYTE, &message, MPI_STATUS_IGNORE);
 }
 
 void run_ways(job &in, memory first, memory second)
 {
     for (const auto &one : ways) {
         const bool copies = one.name == std::string("MPI_Bsend");
-        for (int way = 0; way < 3; ++way) {
-            for (int length : {1, 4097, static_cast<int>(room) - 3}) {
-                const auto run = [&](uint8_t *send, uint8_t *into) {
-                    for (int turn = 0; turn < 2; ++turn) {
-                        if (in.rank % 2 == turn) {
-                            one.send(send, length, peer_of(in), way,
-                                     MPI_COMM_WORLD);
-                        } else {
-                            receive(way, into, peer_of(in), way,
-                                    MPI_COMM_WORLD);
-                        }
+        for (int length : {1, 4097, static_cast<int>(room) - 3}) {
+            const auto run = [&](uint8_t *send, uint8_t *into) {
+                for (int turn = 0; turn < 2; ++turn) {
+                    if (in.rank % 2 == turn) {
+                        one.send(send, length, peer_of(in), 7, MPI_COMM_WORLD);
+                    } else {
+                        receive(into, peer_of(in), MPI_COMM_WORLD);
                     }
-                };
-                compare_with_host(
-                    in, with_room(same_kinds(in, first, second)), run,
-                    !copies && static_cast<size_t>(length) >= rendezvous);
-            }
+                }
+            };
+            compare_with_host(in, with_room(same_kinds(in, first, second)), run,
+                              !copies &&
+                                  static_cast<size_t>(length) >= rendezvous);
         }
     }
 }
@@ -306,11 +237,6 @@ void add_datatypes(std::vector<test_case> *cases)
         };
         push("datatypes without holes", run_without_holes);
         push("datatypes with holes", run_with_holes);
-        // Open MPI looks at where the data is, not where its packed form is.
-        if (first != memory::host) {
-            push("MPI_Pack and MPI_Unpack", run_pack);
-        }
-        push("MPI_Sendrecv_replace", run_replace);
         push("datatypes in collectives", run_collectives);
         push("ways of sending, and probes", run_ways);
     };

@@ -79,12 +79,7 @@ void run_no_context(job &in, memory, memory)
     GPU_CALL(cuCtxSetCurrent, nullptr);
     {
         job::copies counted(in);
-        if (in.rank == 0) {
-            MPI_Send(data.at(), length, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-        } else if (in.rank == 1) {
-            MPI_Recv(data.at(), length, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-        }
+        transfer(in, data, data);
     }
     gpu::use(in.rank % gpu::count());
     if (in.rank == 1) {

@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
-namespace {
 
 void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender)
 {
@@ -17,16 +16,14 @@ void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender)
     {
         job::copies counted(in, length);
         if (in.rank == sender) {
-            MPI_Send(mine, count, MPI_BYTE, 1 - sender, 0, MPI_COMM_WORLD);
+            MPI_Send(mine, count, MPI_BYTE, 1 - sender, in.tag, MPI_COMM_WORLD);
         } else {
-            MPI_Recv(mine, count, MPI_BYTE, sender, 0, MPI_COMM_WORLD,
+            MPI_Recv(mine, count, MPI_BYTE, sender, in.tag, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
         }
     }
     in.expect_message(kind, mine, length, number);
 }
-
-} // namespace
 
 void exchange_at(job &in, uint8_t *mine, memory kind, size_t length)
 {

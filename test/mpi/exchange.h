@@ -7,8 +7,10 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// A message from rank 0 to rank 1 and one back, of the memory that each of the
-// two has there; all bytes are checked. What UCX copies of them counts.
+// A message from one of the first two ranks to the other, of the memory that
+// each has there; all bytes are checked. What UCX copies of them counts.
+void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender);
+// From rank 0 to rank 1, and one back.
 void exchange_at(job &in, uint8_t *mine, memory kind, size_t length);
 
 // Memory that is not a message's, and stays as it is.

@@ -311,6 +311,20 @@ expect_silence() {
     fi
 }
 
+# expect_warnings NAME COUNT PATTERN: so many lines that match in all, and no
+# other output.
+expect_warnings() {
+    local count others
+    count=$(grep -Ec -- "$3" "$mpi_errors")
+    others=$(grep -Evc -- "$3" "$mpi_errors")
+    if [ "$count" -eq "$2" ] && [ "$others" -eq 0 ]; then
+        ok "$1"
+    else
+        nok "$1 ($count lines of it, $others others)"
+        note "$(head -n 20 "$mpi_errors")"
+    fi
+}
+
 # The system's: one that is not at fixed addresses has libraries below it in the lab,
 # which OpenSHMEM takes for the program's own data.
 mpi_python=/usr/bin/python3.11
@@ -348,7 +362,8 @@ ends_as_ucx() {
     for with in n y; do
         UCX_IB_DMABUF_PLUGIN=$with with_mpi "$ranks" "$@"
         status=$?
-        if [ $status -ne 0 ] && grep -q 'Segmentation fault' "$mpi_errors" &&
+        if [ $status -ne 0 ] &&
+           grep -aqE 'Segmentation fault|signal 11' "$mpi_output" "$mpi_errors" &&
            ! grep -q '^not ok' "$mpi_output"; then
             ok "$name ends the job, plug-in: $with"
         else

@@ -4,6 +4,7 @@
 
 #include "buffer.h"
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -84,7 +85,7 @@ enum class staging {
 struct test_case {
     std::string group;
     std::string name;
-    void (*run)(job &, memory, memory);
+    std::function<void(job &, memory, memory)> run;
     memory first     = memory::host;
     memory second    = memory::host;
     staging expected = staging::follows;
@@ -100,11 +101,7 @@ void add_edges(std::vector<test_case> *cases);
 void add_storm(std::vector<test_case> *cases);
 void add_lifetime(std::vector<test_case> *cases);
 void add_pinned(std::vector<test_case> *cases);
-void add_all_collectives(std::vector<test_case> *cases);
-void add_reductions(std::vector<test_case> *cases);
 void add_datatypes(std::vector<test_case> *cases);
-void add_communicators(std::vector<test_case> *cases);
-void add_persistent(std::vector<test_case> *cases);
 void add_allocators(std::vector<test_case> *cases);
 void add_windows(std::vector<test_case> *cases);
 

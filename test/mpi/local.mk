@@ -28,12 +28,10 @@ mpi_lab_tests = \
     test/mpi/proven.lab \
     test/mpi/mappings.lab \
     test/mpi/pools.lab \
-    test/mpi/pinned.lab \
     test/mpi/rails.lab \
     test/mpi/hostile.lab \
     test/mpi/compare.lab \
     test/mpi/demo_verdict.lab \
-    test/mpi/two_hosts.lab \
     test/mpi/two_hosts_rails.lab
 
 TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
@@ -77,11 +75,10 @@ test_mpi_mpi_demo_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_demo_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_tests_sources = \
-    test/mpi/all_collectives.cc \
     test/mpi/allocators.cc \
+    test/mpi/collective.cc \
     test/mpi/collective.h \
     test/mpi/collectives.cc \
-    test/mpi/communicators.cc \
     test/mpi/compared.cc \
     test/mpi/compared.h \
     test/mpi/datatypes.cc \
@@ -93,9 +90,7 @@ mpi_tests_sources = \
     test/mpi/lifetime.cc \
     test/mpi/messages.cc \
     test/mpi/patterns.cc \
-    test/mpi/persistent.cc \
     test/mpi/pinned.cc \
-    test/mpi/reductions.cc \
     test/mpi/reuse.cc \
     test/mpi/storm.cc \
     test/mpi/tests.cc \
@@ -106,6 +101,8 @@ test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_tests_LDADD    = $(MPI_LIBS) -ldl
 
 mpi_touches_sources = \
+    test/mpi/collective.cc \
+    test/mpi/collective.h \
     test/mpi/mpi_touches.cc \
     test/mpi/touched_calls.cc \
     test/mpi/touched_collectives.cc \

@@ -2,8 +2,7 @@
 //
 // Point to point: every pair of memory kinds, sizes and offsets that are odd,
 // blocking.
-#include "job.h"
-#include <mpi.h>
+#include "exchange.h"
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -15,51 +14,11 @@ const size_t small_sizes[] = {0, 1, 8, 1000, 4097, 8191};
 const size_t large_sizes[] = {rendezvous, rendezvous + 1, 262147,
                               1 << 20,    (1 << 20) + 3,  (4 << 20) - 1};
 
-void send(const buffer &from, size_t offset, size_t length, int peer)
-{
-    MPI_Send(from.at(offset), static_cast<int>(length), MPI_BYTE, peer, 0,
-             MPI_COMM_WORLD);
-}
-
-void receive(const buffer &to, size_t offset, size_t length, int peer)
-{
-    MPI_Recv(to.at(offset), static_cast<int>(length), MPI_BYTE, peer, 0,
-             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
 // A message there and one back. Rank 0 has the first kind of memory, rank 1
 // the second.
-void exchange(job &in, buffer &mine, size_t offset, size_t length)
+void exchange(job &in, const buffer &mine, size_t offset, size_t length)
 {
-    const uint64_t there = in.next_number();
-    const uint64_t back  = in.next_number();
-
-    if (in.rank == 0) {
-        mine.put(offset, length, there);
-    }
-    {
-        job::copies counted(in, length);
-        if (in.rank == 0) {
-            send(mine, offset, length, 1);
-        } else {
-            receive(mine, offset, length, 0);
-        }
-    }
-    if (in.rank == 1) {
-        in.expect_message(mine, offset, length, there);
-        mine.put(offset, length, back);
-    }
-    {
-        job::copies counted(in, length);
-        if (in.rank == 0) {
-            receive(mine, offset, length, 1);
-        } else {
-            send(mine, offset, length, 0);
-        }
-    }
-    if (in.rank == 0) {
-        in.expect_message(mine, offset, length, back);
-    }
+    exchange_at(in, mine.at(offset), mine.kind(), length);
 }
 
 memory mine_of(const job &in, memory first, memory second)

@@ -111,7 +111,7 @@ void look_at(const mpi_operation &one, arguments with)
     MPI_Reduce(&found, &all, 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
     if (with.rank == 0) {
         const char *names[] = {"none", "ucx", "mpi"};
-        std::printf("%s: %s\n", one.name, names[all]);
+        std::printf("%s: %s\n", one.name.c_str(), names[all]);
         std::fflush(stdout);
     }
 }

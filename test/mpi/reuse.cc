@@ -3,8 +3,7 @@
 // Memory that is released and allocated again at the same address between two
 // messages. A registration that outlived its memory would send the old bytes,
 // or receive into memory that nobody sees.
-#include "job.h"
-#include <mpi.h>
+#include "exchange.h"
 #include <optional>
 
 namespace ucx_ib_dmabuf::test {
@@ -134,24 +133,7 @@ uint8_t *allocate_again(source &from, const uint8_t *wanted)
 // One message in a direction that changes every round.
 void send_round(job &in, uint8_t *data, int round)
 {
-    const uint64_t number = in.next_number();
-    const uint64_t blank  = in.next_number();
-    const bool sends      = (in.rank + round) % 2 == 0;
-
-    put_message(memory::device, data + 1, message_length,
-                sends ? number : blank);
-    MPI_Barrier(MPI_COMM_WORLD);
-    {
-        job::copies counted(in);
-        if (sends) {
-            MPI_Send(data + 1, message_length, MPI_BYTE, 1 - in.rank, 0,
-                     MPI_COMM_WORLD);
-        } else {
-            MPI_Recv(data + 1, message_length, MPI_BYTE, 1 - in.rank, 0,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        }
-    }
-    in.expect_message(memory::device, data + 1, message_length, number);
+    one_way(in, data + 1, memory::device, message_length, round % 2);
 }
 
 template <class kind>

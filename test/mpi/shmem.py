@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """OpenSHMEM with its symmetric heap in host memory, and buffers of a GPU.
 
-usage: shmem.py SEED host|large|small|atomics...
+usage: shmem.py SEED host|large|small...
 
 PE 0 prints "ok - NAME" or "not ok - NAME: rank N: REASON" for each case. All
 compute from the seed what each puts, and compare every byte that they get.
@@ -17,24 +17,6 @@ HEAP = 8 << 20  # bytes of the heap that a case uses
 PLACE = 77  # where in it
 LARGE = [65536, 1000003, 4 << 20]
 SMALL = [1, 8, 100, 4096]
-ATOMICS = [  # the call, its operands, what the peer's word is after it
-    ("add", [5], lambda old, a: old + a),
-    ("inc", [], lambda old: old + 1),
-    ("fetch_add", [2**40], lambda old, a: old + a),
-    ("fetch_inc", [], lambda old: old + 1),
-    ("swap", [-9], lambda old, a: a),
-    ("set", [2**62 - 1], lambda old, a: a),
-    ("fetch", [], lambda old: old),
-    ("compare_swap", [1, 2], lambda old, a, b: b if old == a else old),
-    ("compare_swap", [2**62 - 1, 77], lambda old, a, b: b if old == a else old),
-    ("or", [0xf00], lambda old, a: old | a),
-    ("fetch_or", [0xf000], lambda old, a: old | a),
-    ("and", [0xff0], lambda old, a: old & a),
-    ("fetch_and", [0xf0], lambda old, a: old & a),
-    ("xor", [0x5a5a], lambda old, a: old ^ a),
-    ("fetch_xor", [-1], lambda old, a: old ^ a),
-]
-FETCHING = ("fetch", "swap", "compare_swap")
 
 
 class Shmem:
@@ -54,12 +36,6 @@ class Shmem:
 
     def barrier(self):
         self.library.shmem_barrier_all()
-
-    def atomic(self, name, operands, pe):
-        call = getattr(self.library, f"shmem_long_atomic_{name}")
-        call.restype = ctypes.c_int64
-        return call(ctypes.c_void_p(self.heap),
-                    *(ctypes.c_int64(one) for one in operands), pe)
 
 
 class Host:
@@ -132,23 +108,6 @@ class Test:
             self.report(f"{name}, {where} memory, {sizes[0]} bytes and more",
                         reason)
 
-    def atomics(self):
-        word = ctypes.c_int64.from_address(self.shmem.heap)
-        expected = word.value = 1000 + self.shmem.me
-        theirs = 1000 + self.next
-        for name, operands, after in ATOMICS:
-            reason = ""
-            self.shmem.barrier()
-            old = self.shmem.atomic(name, operands, self.next)
-            self.shmem.library.shmem_quiet()
-            self.shmem.barrier()
-            if name.startswith(FETCHING) and old != theirs:
-                reason = f"{theirs} was {old}"
-            theirs, expected = after(theirs, *operands), after(expected, *operands)
-            if word.value != expected:
-                reason = f"{word.value}, not {expected}"
-            self.report(f"shmem_long_atomic_{name} {operands}", reason)
-
     def report(self, name, reason):
         """By way of the heap: who has a reason puts it at PE 0."""
         room = 200
@@ -178,8 +137,6 @@ def main():
             test.moves("GPU", LARGE)
         elif group == "small":
             test.moves("GPU", SMALL)
-        elif group == "atomics":
-            test.atomics()
     test.shmem.library.shmem_finalize()
 
 

@@ -3,9 +3,8 @@
 // Storms: allocations of all kinds and sizes come and go at random between
 // messages of random parts of them; in one thread, in several, and between
 // forks.
-#include "job.h"
+#include "exchange.h"
 #include <cstdlib>
-#include <mpi.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -36,7 +35,7 @@ public:
         const size_t size    = (2 * rendezvous) << in_.random() % 4;
         const bool renew     = in_.random() % 2 || !slot;
         const int sender     = static_cast<int>(in_.random() % 2);
-        const uint64_t start = in_.random(), number = in_.next_number();
+        const uint64_t start = in_.random();
 
         if (renew) {
             slot.reset();
@@ -44,30 +43,13 @@ public:
         }
         const size_t count  = rendezvous + start % (slot->size() / 2);
         const size_t offset = start % (slot->size() - count + 1);
-        if (in_.rank == sender) {
-            slot->put(offset, count, number);
-        }
-        send(*slot, offset, static_cast<int>(count), sender);
-        in_.expect_message(*slot, offset, count, number);
+        one_way(in_, slot->at(offset), slot->kind(), count, sender);
     }
 
     // What is there of a slot, or nothing.
     const buffer *any() const { return slots_[0].get(); }
 
 private:
-    void send(const buffer &of, size_t offset, int count, int sender)
-    {
-        job::copies counted(in_);
-
-        if (in_.rank == sender) {
-            MPI_Send(of.at(offset), count, MPI_BYTE, 1 - sender, in_.tag,
-                     MPI_COMM_WORLD);
-        } else {
-            MPI_Recv(of.at(offset), count, MPI_BYTE, sender, in_.tag,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        }
-    }
-
     job &in_;
     std::unique_ptr<buffer> slots_[6];
 };

@@ -175,11 +175,7 @@ uint64_t run_groups(job &in, int argc, char **argv)
     add_lifetime(&cases);
     add_pinned(&cases);
     add_storm(&cases);
-    add_all_collectives(&cases);
-    add_reductions(&cases);
     add_datatypes(&cases);
-    add_communicators(&cases);
-    add_persistent(&cases);
     add_allocators(&cases);
     add_windows(&cases);
     for (int i = 3; i < argc; ++i) {

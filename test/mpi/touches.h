@@ -2,7 +2,9 @@
 #ifndef UCX_IB_DMABUF_TEST_MPI_TOUCHES_H_
 #define UCX_IB_DMABUF_TEST_MPI_TOUCHES_H_
 
+#include <functional>
 #include <mpi.h>
+#include <string>
 #include <vector>
 
 namespace ucx_ib_dmabuf::test {
@@ -20,8 +22,8 @@ struct arguments {
 };
 
 struct mpi_operation {
-    const char *name;
-    void (*run)(const arguments &);
+    std::string name;
+    std::function<void(const arguments &)> run;
 };
 
 // As they are in the table of docs/stock-mpi.md.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // One-sided communication: windows of every kind over memory of GPUs and the
-// host's, put, get and accumulate, with each way of synchronising.
+// host's, put, get and accumulate, with several ways of synchronising.
 #include "collective.h"
 #include "compared.h"
 #include <mpi.h>
@@ -20,13 +20,13 @@ struct access {
     uint8_t *mine; // not in the window
 };
 
-using operation = void (*)(const access &);
+using access_function = void (*)(const access &);
 
-const struct {
+const struct operation {
     const char *group; // the end of its name
     const char *name;
     bool moves; // no bytes are computed
-    operation run;
+    access_function run;
 } operations[] = {
     {"put", "MPI_Put", true,
      [](const access &a) {
@@ -48,68 +48,31 @@ const struct {
          MPI_Accumulate(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
                         MPI_REPLACE, a.window);
      }},
-    {"accumulate", "MPI_Get_accumulate", false,
-     [](const access &a) {
-         MPI_Get_accumulate(a.mine, a.count / 2, type(),
-                            a.mine + a.count / 2 * element, a.count / 2, type(),
-                            a.peer, a.at, a.count / 2, type(), MPI_BXOR,
-                            a.window);
-     }},
-};
-
-// What only one element takes part in.
-const struct {
-    const char *name;
-    operation run;
-} atomics[] = {
-    {"MPI_Fetch_and_op",
-     [](const access &a) {
-         MPI_Fetch_and_op(a.mine, a.mine + element, type(), a.peer, a.at,
-                          MPI_SUM, a.window);
-     }},
-    {"MPI_Compare_and_swap",
-     [](const access &a) {
-         MPI_Compare_and_swap(a.mine, a.mine + element, a.mine + 2 * element,
-                              type(), a.peer, a.at, a.window);
-     }},
 };
 
 // Each begins and ends an epoch around the operation.
 const struct {
     const char *name;
-    void (*run)(const access &, operation);
+    void (*run)(const access &, access_function);
 } synchronisations[] = {
     {"fence",
-     [](const access &a, operation run) {
+     [](const access &a, access_function run) {
          MPI_Win_fence(0, a.window);
          run(a);
          MPI_Win_fence(0, a.window);
      }},
     {"lock",
-     [](const access &a, operation run) {
+     [](const access &a, access_function run) {
          MPI_Win_lock(MPI_LOCK_EXCLUSIVE, a.peer, 0, a.window);
          run(a);
          MPI_Win_unlock(a.peer, a.window);
      }},
     {"lock_all and flush",
-     [](const access &a, operation run) {
+     [](const access &a, access_function run) {
          MPI_Win_lock_all(0, a.window);
          run(a);
          MPI_Win_flush(a.peer, a.window);
          MPI_Win_unlock_all(a.window);
-     }},
-    {"post, start, complete, wait",
-     [](const access &a, operation run) {
-         MPI_Group all, one;
-         MPI_Win_get_group(a.window, &all);
-         MPI_Group_incl(all, 1, &a.peer, &one);
-         MPI_Win_post(one, 0, a.window);
-         MPI_Win_start(one, 0, a.window);
-         run(a);
-         MPI_Win_complete(a.window);
-         MPI_Win_wait(a.window);
-         MPI_Group_free(&one);
-         MPI_Group_free(&all);
      }},
 };
 
@@ -137,8 +100,8 @@ void make_window(access *a, bool dynamic, uint8_t *data, size_t length)
 // The window is over what is received, the rank's own memory is what it sends.
 template <typename Synchronisation>
 void run_one(job &in, memory mine, memory window, int count,
-             const Synchronisation &epoch, operation run, bool large,
-             bool dynamic = false)
+             const Synchronisation &epoch, access_function run, bool large,
+             bool dynamic)
 {
     const auto elements = static_cast<size_t>(count);
     two_buffers with    = crossed_kinds(mine, window);
@@ -161,48 +124,27 @@ void run_one(job &in, memory mine, memory window, int count,
         large);
 }
 
-void note_which(job &in, const std::string &before, const std::string &what)
+// These many elements, in epochs of each kind.
+void run_operation(job &in, const operation &one, memory mine, memory window,
+                   const std::vector<int> &counts, bool dynamic = false)
 {
-    if (before.empty() && !in.failure.empty()) {
-        in.failure = what + ": " + in.failure;
-    }
-}
-
-template <size_t index, bool large>
-void run_operation(job &in, memory mine, memory window)
-{
-    const auto &one = operations[index];
-
     for (const auto &epoch : synchronisations) {
         const std::string before = in.failure;
-        for (int count : {2, 500, 8192, 40010}) {
-            const bool is_large =
+        for (int count : counts) {
+            const bool large =
                 static_cast<size_t>(count) * element >= rendezvous;
-            if (is_large == large) {
-                run_one(in, mine, window, count, epoch, one.run,
-                        is_large && one.moves);
-            }
+            run_one(in, mine, window, count, epoch, one.run, large && one.moves,
+                    dynamic);
         }
-        note_which(in, before, epoch.name);
-    }
-}
-
-template <bool large>
-void run_dynamic(job &in, memory mine, memory window)
-{
-    for (size_t index : {0U, 1U}) { // MPI_Put, MPI_Get
-        for (const auto &epoch : synchronisations) {
-            const std::string before = in.failure;
-            run_one(in, mine, window, large ? 40010 : 500, epoch,
-                    operations[index].run, large, true);
-            note_which(in, before,
-                       std::string(operations[index].name) + ", " + epoch.name);
+        if (before.empty() && !in.failure.empty()) {
+            in.failure =
+                one.name + std::string(", ") + epoch.name + ": " + in.failure;
         }
     }
 }
 
 // MPI's own memory: to the peer's, and back from there.
-void run_made(job &in, memory mine, memory received, bool shared)
+void run_allocated(job &in, memory mine, memory received)
 {
     constexpr int count = 40010;
     two_buffers with    = crossed_kinds(mine, received);
@@ -214,9 +156,9 @@ void run_made(job &in, memory mine, memory received, bool shared)
             const int peer = in.rank ^ 1;
             void *memory   = nullptr;
             MPI_Win window;
-            (shared ? MPI_Win_allocate_shared : MPI_Win_allocate)(
-                count * element, element, MPI_INFO_NULL, MPI_COMM_WORLD,
-                static_cast<void *>(&memory), &window);
+            MPI_Win_allocate(count * element, element, MPI_INFO_NULL,
+                             MPI_COMM_WORLD, static_cast<void *>(&memory),
+                             &window);
             MPI_Win_fence(0, window);
             MPI_Put(send, count, type(), peer, 0, count, type(), window);
             MPI_Win_fence(0, window);
@@ -224,64 +166,39 @@ void run_made(job &in, memory mine, memory received, bool shared)
             MPI_Win_fence(0, window);
             MPI_Win_free(&window);
         },
-        !shared);
-}
-
-void run_allocated(job &in, memory first, memory second)
-{
-    run_made(in, first, second, false);
-}
-
-void run_shared(job &in, memory first, memory second)
-{
-    run_made(in, first, second, true);
-}
-
-void run_atomics(job &in, memory mine, memory window)
-{
-    for (const auto &one : atomics) {
-        for (const auto &epoch : synchronisations) {
-            const std::string before = in.failure;
-            run_one(in, mine, window, 8, epoch, one.run, false);
-            note_which(in, before, one.name + std::string(", ") + epoch.name);
-        }
-    }
+        true);
 }
 
 // Groups are called as device-host-small-put: the memory of who calls, of the
 // window, how much, what is done. Each MPI ends in some of them, so they are
 // many.
-template <size_t... index>
-void add_operations(std::vector<test_case> *cases, memory mine, memory window,
-                    std::index_sequence<index...>)
+void add_operations(std::vector<test_case> *cases, memory mine, memory window)
 {
     const std::string first = name_of(mine), second = name_of(window),
                       kinds =
                           ": " + first + ", a window of " + second + " memory",
                       prefix = first + "-" + second + "-";
+    const auto add = [&](const operation &one, const std::string &group,
+                         const std::string &size, std::vector<int> counts,
+                         bool dynamic, staging expected) {
+        cases->push_back({prefix + size + "-" + group,
+                          (dynamic ? "attached memory, " : "") +
+                              std::string(one.name) + ", " + size + kinds,
+                          [=, &one](job &in, memory a, memory b) {
+                              run_operation(in, one, a, b, counts, dynamic);
+                          },
+                          mine, window, expected});
+    };
 
-    (
-        [&] {
-            const auto &one       = operations[index];
-            const std::string end = std::string("-") + one.group;
-            cases->push_back({prefix + "large" + end,
-                              one.name + (", large" + kinds),
-                              run_operation<index, true>, mine, window,
-                              one.moves ? staging::follows : staging::any});
-            cases->push_back(
-                {prefix + "small" + end, one.name + (", small" + kinds),
-                 run_operation<index, false>, mine, window, staging::any});
-        }(),
-        ...);
-    cases->push_back({prefix + "large-dynamic",
-                      "attached memory, large" + kinds, run_dynamic<true>, mine,
-                      window, staging::follows});
-    cases->push_back({prefix + "small-dynamic",
-                      "attached memory, small" + kinds, run_dynamic<false>,
-                      mine, window, staging::any});
-    cases->push_back({prefix + "atomics",
-                      "MPI_Fetch_and_op, MPI_Compare_and_swap" + kinds,
-                      run_atomics, mine, window, staging::any});
+    for (const operation &one : operations) {
+        add(one, one.group, "large", {8192, 40010}, false,
+            one.moves ? staging::follows : staging::any);
+        add(one, one.group, "small", {2, 500}, false, staging::any);
+        if (one.moves) {
+            add(one, "dynamic", "large", {40010}, true, staging::follows);
+            add(one, "dynamic", "small", {500}, true, staging::any);
+        }
+    }
 }
 
 } // namespace
@@ -290,8 +207,7 @@ void add_windows(std::vector<test_case> *cases)
 {
     for (memory mine : {memory::device, memory::host}) {
         for (memory window : {memory::device, memory::host}) {
-            add_operations(cases, mine, window,
-                           std::make_index_sequence<std::size(operations)>());
+            add_operations(cases, mine, window);
         }
     }
     for (memory first : {memory::device, memory::host}) {
@@ -300,10 +216,6 @@ void add_windows(std::vector<test_case> *cases)
                                       " to " + name_of(second) + " memory";
             cases->push_back({"allocated-window", "MPI_Win_allocate" + kinds,
                               run_allocated, first, second, staging::follows});
-            // In it, MPI copies.
-            cases->push_back({"shared-window",
-                              "MPI_Win_allocate_shared" + kinds, run_shared,
-                              first, second, staging::any});
         }
     }
 }

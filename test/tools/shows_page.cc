@@ -3,11 +3,10 @@
 // Shows a page of metrics, as a program with the plug-in does, until it is
 // killed. usage: shows_page HITS [HOW]
 //   HITS  there are more of each time that somebody asks
-//   HOW   "gaps" of hooks; "newline", one in its name; and who does not do as
-//   he should: "silent", he never
-//         answers; "orders", names and page tell a terminal what to do;
-//         "nonsense", what is no JSON; "many" names; "cut", a page that ends
-//         before its text
+//   HOW   "gaps" of hooks; "newline", one in its name; or what a page should
+//         not do: "silent", it never answers; "orders", name and page tell a
+//         terminal what to do; "nonsense", what is no JSON; "many" names;
+//         "long", a text that is longer than the page
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -79,25 +78,6 @@ void show(std::string_view text, size_t length)
     }
 }
 
-// Whose end nobody has sealed.
-void show_cut()
-{
-    const int fd = memfd_create(live_page_name, MFD_ALLOW_SEALING);
-    if ((fd < 0) || (ftruncate(fd, 4096) != 0)) {
-        abort();
-    }
-    auto *page = static_cast<live_page *>(
-        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-    page->magic    = live_page::right_magic;
-    page->version  = live_page::right_version;
-    page->pid      = static_cast<uint64_t>(getpid());
-    page->answered = INT32_MAX;
-    page->length   = UINT32_MAX;
-    if (ftruncate(fd, sizeof(live_page)) != 0) {
-        abort();
-    }
-}
-
 bool show(std::string_view how)
 {
     if (how == "silent") {
@@ -119,8 +99,6 @@ bool show(std::string_view how)
         show(text, text.size());
     } else if (how == "long") {
         show("{", UINT32_MAX);
-    } else if (how == "cut") {
-        show_cut();
     } else {
         if (how == "newline") {
             prctl(PR_SET_NAME, "shows_page\n");
