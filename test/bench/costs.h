@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 // What calls cost, in nanoseconds: nobody waits, a clock is advanced.
 struct costs {
@@ -26,8 +25,6 @@ struct costs {
     {
         return reg + pin + (reg_byte + pin_byte) * static_cast<double>(length);
     }
-    // "NAME=NS"; false if that is wrong.
-    bool set(const std::string &text);
 };
 
 // What a policy did.

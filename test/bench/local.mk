@@ -15,7 +15,6 @@ test_bench_bench_dereg_LDADD   = $(VERBS_LIBS)
 check_PROGRAMS += test/bench/replay
 test_bench_replay_SOURCES = $(fakes_sources) \
     test/bench/byte_ranges.h \
-    test/bench/costs.cc \
     test/bench/costs.h \
     test/bench/replay.cc \
     test/bench/trace.cc \

@@ -2,7 +2,8 @@
 # Turns the targets and the results of all runs into the table; -v json=FILE
 # writes the same there. Ends with 1 if a target is missed, or not measured in
 # each of the runs.
-# usage: awk -v json=FILE -v times=RUNS -f report.awk TARGETS RESULTS
+# usage: awk -v json=FILE -v times=RUNS -f test/common/figures.awk -f report.awk
+#     TARGETS RESULTS
 # RESULTS: NAME FIGURE [FIGURE OF THE PEER], a line for each run; traces once.
 
 /^#/ || NF == 0 { next }
@@ -33,14 +34,10 @@ function is_figure(text) { return text ~ /^[0-9]+([.][0-9]+)?$/ }
 }
 
 # Of all runs of a name.
-function median(table, name,    i, j, n, kept, sorted) {
-    n = runs[name]
-    for (i = 1; i <= n; i++) {
-        kept = table[name, i]
-        for (j = i - 1; j > 0 && sorted[j] > kept; j--) sorted[j + 1] = sorted[j]
-        sorted[j + 1] = kept
-    }
-    return sorted[int((n + 1) / 2)]
+function median(table, name,    i, sorted) {
+    for (i = 1; i <= runs[name]; i++) sorted[i] = table[name, i]
+    sort(sorted, runs[name] + 0)
+    return middle(sorted, runs[name] + 0)
 }
 
 function list(table, name,    i, text) {
