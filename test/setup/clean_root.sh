@@ -13,9 +13,8 @@ log=$CACHE_DIR/log/clean-root.log
 
 make_root() {
     local sources=$dir/sources
-    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
-    rm -rf --one-file-system "$dir"
-    mkdir -p "$sources"
+    mkdir "$sources"
+    [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
     apt_for trixie deb "$sources"
     say "a root with $packages: making it"
     # Documentation has no part in it.
@@ -25,15 +24,7 @@ make_root() {
         --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' \
         --format=directory trixie "$dir/root" "$sources/sources.list"
-    touch "$dir/complete"
 }
 
-[ -e "$dir/complete" ] || {
-    "$SETUP_DIR/packages.sh" >&2 # mmdebstrap
-    [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
-    with_lock clean-root make_root
-}
-touch "$dir"
-find "$CACHE_DIR/clean-root" -mindepth 1 -maxdepth 1 ! -name "${dir##*/}" \
-     -mtime +7 -exec rm -rf --one-file-system {} +
+make_once clean-root make_root
 echo "$dir/root"

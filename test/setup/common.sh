@@ -59,6 +59,33 @@ with_lock() {
     ) 9>"$CACHE_DIR/$name.lock"
 }
 
+# make_once LOCK FUNCTION [NAMES]: has the function fill the folder "dir", in which it
+# runs, unless it is complete; then forget_others.
+make_once() {
+    [ -e "$dir/complete" ] || {
+        "$SETUP_DIR/packages.sh" >&2
+        with_lock "$1" in_new_folder "$2"
+    }
+    forget_others "${3:-*}"
+}
+
+in_new_folder() {
+    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
+    rm -rf --one-file-system "$dir"
+    mkdir -p "$dir"
+    cd "$dir"
+    "$1"
+    touch "$dir/complete"
+}
+
+# forget_others NAMES: those beside "dir" of earlier states of the tree are of no use
+# any more; what another tree uses has been touched by it.
+forget_others() {
+    touch "$dir"
+    find "${dir%/*}" -mindepth 1 -maxdepth 1 -name "$1" ! -path "$dir" \
+         ! -name download -mtime +7 -exec rm -rf --one-file-system {} +
+}
+
 # apt_for SUITE TYPE DIR: an apt configuration of its own in DIR that knows
 # only that suite, from the mirror that this system uses; the system's package
 # sources stay as they are.

@@ -83,9 +83,5 @@ build() {
 }
 
 [ -e "$dir/linux" ] || with_lock kernel build
-# Those of earlier states of the tree are of no use any more; what another tree
-# uses has been touched by it.
-touch "$dir"
-find "$CACHE_DIR/kernel" -mindepth 1 -maxdepth 1 ! -name "$id" \
-     ! -name download -mtime +7 -exec rm -rf {} +
+forget_others '*'
 echo "$dir/linux"

@@ -17,16 +17,9 @@ log=$CACHE_DIR/log/mpi4py.log
 
 unpack() {
     local wheel
-    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
-    rm -rf "$dir"
-    mkdir -p "$dir" "$downloads"
     get_wheel "$requirement" "$sum" mpi4py
-    quietly "$log" python3 -m zipfile -e "$wheel" "$dir"
-    touch "$dir/complete"
+    quietly "$log" python3 -m zipfile -e "$wheel" .
 }
 
-[ -e "$dir/complete" ] || {
-    "$SETUP_DIR/packages.sh" >&2 # pip
-    with_lock ucx-wheel unpack # who downloads to the same folder
-}
+make_once ucx-wheel unpack # who downloads to the same folder
 echo "$dir"

@@ -22,25 +22,12 @@ log=$CACHE_DIR/log/mpi-wheel-$name.log
 
 lay_out() {
     local wheel
-    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
-    rm -rf "$dir"
-    mkdir -p "$dir" "$downloads"
     get_wheel "$requirement" "$sum" "$name"
-    cd "$dir"
     quietly "$log" python3 -m zipfile -e "$wheel" wheel
     mv wheel/*.data/data prefix
     chmod +x prefix/bin/* # which zipfile does not
     rm -rf wheel
-    touch complete
 }
 
-[ -e "$dir/complete" ] || {
-    "$SETUP_DIR/packages.sh" >&2 # pip
-    with_lock ucx-wheel lay_out # who downloads to the same folder
-}
-# Those of earlier states of the tree are of no use any more; what another tree
-# uses has been touched by it.
-touch "$dir"
-find "$CACHE_DIR/mpi-wheel" -mindepth 1 -maxdepth 1 -name "$name-*" \
-     ! -path "$dir" -mtime +7 -exec rm -rf {} +
+make_once ucx-wheel lay_out "$name-*" # who downloads to the same folder
 echo "$dir/prefix"

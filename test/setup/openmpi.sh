@@ -30,10 +30,6 @@ get_source() {
 # when it runs.
 build() {
     local part
-    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
-    rm -rf "$dir"
-    mkdir -p "$dir"
-    cd "$dir"
     say "Open MPI: getting Debian's source package"
     get_source
     say "Open MPI: configuring and building with CUDA, about 7 minutes on two cores"
@@ -55,16 +51,7 @@ build() {
     done
     cd ..
     rm -rf src build
-    touch complete
 }
 
-[ -e "$dir/complete" ] || {
-    "$SETUP_DIR/packages.sh" >&2
-    with_lock openmpi build
-}
-# Those of earlier states of the tree are of no use any more; what another tree
-# uses has been touched by it.
-touch "$dir"
-find "$CACHE_DIR/openmpi" -mindepth 1 -maxdepth 1 ! -name "$id" \
-     -mtime +7 -exec rm -rf {} +
+make_once openmpi build
 echo "$dir/prefix"

@@ -21,7 +21,7 @@ esac
 packages=(
     # build
     gcc g++ ccache make autoconf automake libtool m4 pkg-config dpkg-dev git
-    libibverbs-dev librdmacm-dev libnuma-dev libgtest-dev libbenchmark-dev
+    libibverbs-dev librdmacm-dev libnuma-dev libgtest-dev
     # the lab's kernel, and Open MPI
     flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
     patch gawk cpio kmod rsync

@@ -109,26 +109,13 @@ lay_out() {
 
 build() {
     local part requirement sum wheel
-    [ ! -e "$dir/complete" ] || return 0 # while we waited for the lock
-    rm -rf "$dir"
-    mkdir -p "$dir" "$downloads"
-    cd "$dir"
     while read -r _ part requirement sum; do
         get_wheel "$requirement" "$sum" "UCX $version"
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out
     rm -rf headers ucx ucx_*
-    touch complete
 }
 
-[ -e "$dir/complete" ] || {
-    "$SETUP_DIR/packages.sh" >&2 # pip, and the libibverbs to link to
-    with_lock ucx-wheel build
-}
-# Those of earlier states of the tree are of no use any more; what another tree
-# uses has been touched by it.
-touch "$dir"
-find "$CACHE_DIR/ucx-wheel" -mindepth 1 -maxdepth 1 -name "$version-*" \
-     ! -name "$version-$id" -mtime +7 -exec rm -rf {} +
+make_once ucx-wheel build "$version-*"
 echo "$dir/prefix"

@@ -11,6 +11,7 @@ downloads=$CACHE_DIR/ucx-wheel/download
 get_wheel() {
     local requirement=$1 sum=$2 name
     name=${requirement%%==*}
+    mkdir -p "$downloads"
     wheel=$(compgen -G "$downloads/${name//-/_}-${requirement##*==}-*.whl") ||
     {
         say "$3: downloading $requirement"
