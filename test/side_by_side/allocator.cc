@@ -16,11 +16,6 @@ memory kind_of(const std::string &name)
     throw std::runtime_error("no such kind of memory: " + name);
 }
 
-CUdeviceptr as_pointer(const uint8_t *at)
-{
-    return reinterpret_cast<CUdeviceptr>(at);
-}
-
 } // namespace
 
 allocator::allocator(const std::string &kind) : kind_(kind_of(kind))
@@ -39,22 +34,15 @@ allocator::~allocator()
 
 uint8_t *allocator::allocate(size_t size)
 {
-    CUdeviceptr address = 0;
-
     if (kind_ == memory::vmm) {
         if (auto found = released_.extract(size)) {
             return map(found.mapped() - place_->at(), size);
         }
         return map(mapped_, size);
     }
-    if (kind_ == memory::pool) {
-        GPU_CALL(cuMemAllocAsync, &address, size, nullptr);
-        GPU_CALL(cuStreamSynchronize, nullptr);
-    } else {
-        GPU_CALL(cuMemAlloc, &address, size);
-    }
-    auto *at = reinterpret_cast<uint8_t *>(address);
-    blocks_.emplace(at, block{size, nullptr});
+    auto memory = std::make_unique<gpu::buffer>(size, kind_);
+    uint8_t *at = memory->at();
+    blocks_.emplace(at, block{size, nullptr, std::move(memory)});
     return at;
 }
 
@@ -63,7 +51,8 @@ uint8_t *allocator::map(size_t offset, size_t size)
     auto memory = std::make_unique<gpu::physical>(size);
 
     memory->map(place_->address(offset));
-    blocks_.emplace(place_->at(offset), block{size, std::move(memory)});
+    blocks_.emplace(place_->at(offset),
+                    block{size, std::move(memory), nullptr});
     mapped_ = std::max(mapped_, offset + size);
     return place_->at(offset);
 }
@@ -72,22 +61,16 @@ void allocator::release(uint8_t *at)
 {
     const auto found = blocks_.find(at);
 
-    switch (kind_) {
-    case memory::vmm:
-        found->second.memory->unmap(as_pointer(at));
+    if (kind_ == memory::vmm) {
+        found->second.memory->unmap(reinterpret_cast<CUdeviceptr>(at));
         released_[found->second.size] = at;
-        break;
-    case memory::pool:
-        CUmemoryPool pool;
-        GPU_CALL(cuMemFreeAsync, as_pointer(at), nullptr);
-        GPU_CALL(cuStreamSynchronize, nullptr);
-        GPU_CALL(cuDeviceGetDefaultMemPool, &pool, gpu::current());
-        GPU_CALL(cuMemPoolTrimTo, pool, 0);
-        break;
-    default:
-        GPU_CALL(cuMemFree, as_pointer(at));
     }
     blocks_.erase(found);
+    if (kind_ == memory::pool) {
+        CUmemoryPool pool;
+        GPU_CALL(cuDeviceGetDefaultMemPool, &pool, gpu::current());
+        GPU_CALL(cuMemPoolTrimTo, pool, 0);
+    }
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -36,6 +36,7 @@ private:
     struct block {
         size_t size;
         std::unique_ptr<gpu::physical> memory; // of vmm
+        std::unique_ptr<gpu::buffer> buffer;   // of the others
     };
     std::map<uint8_t *, block> blocks_;
 };
