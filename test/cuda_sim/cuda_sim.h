@@ -28,9 +28,7 @@ typedef struct {
     /* Exports of device memory that succeeded, and their bytes. */
     uint64_t exports;
     uint64_t exported_bytes;
-    /* As of now: allocations that are alive (of every kind), and bytes of
-     * device memory behind them. */
-    uint64_t live_allocations;
+    /* Bytes of device memory behind what is allocated now. */
     uint64_t device_bytes;
 } cuda_sim_counters_t;
 
@@ -42,17 +40,11 @@ void cuda_sim_counters(cuda_sim_counters_t *counters);
  * entry points together. */
 uint64_t cuda_sim_calls(const char *name);
 
-/* Set all call and byte counters to 0. */
-void cuda_sim_reset(void);
-
 /* As CUDA_SIM_FAIL: "name=error[:first[-last]],...". Calls are numbered from 1,
  * beginning with the first one after this call. Replaces all earlier settings;
  * "" or NULL clears them. Returns 0, or -1 (and an error line) for a wrong
  * setting, which changes nothing. */
 int cuda_sim_set_fail(const char *spec);
-
-/* As CUDA_SIM_DELAY: "name=microseconds,...". Otherwise like the one above. */
-int cuda_sim_set_delay(const char *spec);
 
 /* Read and write device memory as a kernel would: no call and no byte is
  * counted, no context is needed. Returns 0, or -1 where [address, address +

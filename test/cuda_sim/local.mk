@@ -9,11 +9,9 @@ check_LTLIBRARIES += \
 noinst_HEADERS += \
     test/cuda_sim/compat.h \
     test/cuda_sim/cuda_sim.h \
-    test/cuda_sim/nvml/newer.h \
-    test/cuda_sim/nvml/nvml.h
+    test/cuda_sim/management/nvml.h
 dist_noinst_DATA += \
     test/cuda_sim/driver/cuda.map \
-    test/cuda_sim/nvml/.clang-format \
     test/cuda_sim/runtime/cudart.map.in
 
 # The rpath makes libtool build shared libraries; nothing is installed there.
@@ -37,7 +35,6 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/copy.cc \
     test/cuda_sim/driver/device.cc \
     test/cuda_sim/driver/dmabuf.cc \
-    test/cuda_sim/driver/dmabuf.h \
     test/cuda_sim/driver/error.cc \
     test/cuda_sim/driver/ipc.cc \
     test/cuda_sim/driver/memory.cc \
@@ -81,8 +78,7 @@ CUDART_SOURCES = \
     test/cuda_sim/runtime/driver.cc \
     test/cuda_sim/runtime/kernel.cc \
     test/cuda_sim/runtime/memory.cc \
-    test/cuda_sim/runtime/runtime.h \
-    test/cuda_sim/runtime/stream.cc
+    test/cuda_sim/runtime/runtime.h
 
 test_cuda_sim_libcudart_la_SOURCES  = $(CUDART_SOURCES)
 test_cuda_sim_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \

@@ -16,9 +16,8 @@ constexpr uint64_t page       = 4096;
 CUresult allocate(CUdeviceptr *out, uint64_t size)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(memory().lock);
@@ -50,12 +49,11 @@ CUresult allocate_pitch(CUdeviceptr *out, size_t *pitch, uint64_t width,
     return result;
 }
 
-CUresult allocate_on_host(void **out, uint64_t size, Kind kind, unsigned flags)
+CUresult allocate_on_host(void **out, uint64_t size, Kind kind)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     void *address = mmap(nullptr, round_up(size, page), PROT_READ | PROT_WRITE,
@@ -66,7 +64,6 @@ CUresult allocate_on_host(void **out, uint64_t size, Kind kind, unsigned flags)
     auto base = reinterpret_cast<CUdeviceptr>(address);
     Allocation one{kind, base, size, memory().next_id(), context->device};
     one.context = context;
-    one.flags   = flags;
     memory().host.emplace(base, one);
     *out = address;
     return CUDA_SUCCESS;
@@ -87,9 +84,8 @@ CUresult free_on_host(CUdeviceptr base, Kind kind)
 CUresult free_device(CUdeviceptr base)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     {
         std::lock_guard guard(memory().lock);
         Allocation *found = memory().find(base);
@@ -106,12 +102,11 @@ CUresult free_device(CUdeviceptr base)
     return free_on_host(base, Kind::managed);
 }
 
-CUresult host_register(void *address, uint64_t size, unsigned flags)
+CUresult host_register(void *address, uint64_t size)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     if (!address || !size)
         return CUDA_ERROR_INVALID_VALUE;
     auto base = reinterpret_cast<CUdeviceptr>(address);
@@ -123,7 +118,6 @@ CUresult host_register(void *address, uint64_t size, unsigned flags)
     Allocation one{Kind::registered, base, size, memory().next_id(),
                    context->device};
     one.context = context;
-    one.flags   = flags;
     memory().host.emplace(base, one);
     return CUDA_SUCCESS;
 }
@@ -133,60 +127,42 @@ CUresult host_register(void *address, uint64_t size, unsigned flags)
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuMemAlloc_v2, CUdeviceptr *out, size_t size)
-{
-    return allocate(out, size);
-}
-
-SIM_ENTRY(cuMemAllocPitch_v2, CUdeviceptr *out, size_t *pitch, size_t width,
-          size_t height, unsigned element)
-{
-    return allocate_pitch(out, pitch, width, height, element);
-}
+SIM_ENTRY_IS(cuMemAlloc_v2, allocate(out, size), CUdeviceptr *out, size_t size)
+SIM_ENTRY_IS(cuMemAllocPitch_v2,
+             allocate_pitch(out, pitch, width, height, element),
+             CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+             unsigned element)
 
 SIM_ENTRY(cuMemAllocManaged, CUdeviceptr *out, size_t size, unsigned flags)
 {
     if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
         return CUDA_ERROR_INVALID_VALUE;
-    return allocate_on_host(reinterpret_cast<void **>(out), size, Kind::managed,
-                            flags);
+    return allocate_on_host(reinterpret_cast<void **>(out), size,
+                            Kind::managed);
 }
 
-SIM_ENTRY(cuMemFree_v2, CUdeviceptr address)
-{
-    return free_device(address);
-}
-
-SIM_ENTRY(cuMemAllocHost_v2, void **out, size_t size)
-{
-    return allocate_on_host(out, size, Kind::host, 0);
-}
-
-SIM_ENTRY(cuMemHostAlloc, void **out, size_t size, unsigned flags)
-{
-    return allocate_on_host(out, size, Kind::host, flags);
-}
+SIM_ENTRY_IS(cuMemFree_v2, free_device(address), CUdeviceptr address)
+SIM_ENTRY_IS(cuMemAllocHost_v2, allocate_on_host(out, size, Kind::host),
+             void **out, size_t size)
+SIM_ENTRY_IS(cuMemHostAlloc, allocate_on_host(out, size, Kind::host),
+             void **out, size_t size, unsigned)
 
 SIM_ENTRY(cuMemFreeHost, void *address)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     return free_on_host(reinterpret_cast<CUdeviceptr>(address), Kind::host);
 }
 
-SIM_ENTRY(cuMemHostRegister_v2, void *address, size_t size, unsigned flags)
-{
-    return host_register(address, size, flags);
-}
+SIM_ENTRY_IS(cuMemHostRegister_v2, host_register(address, size), void *address,
+             size_t size, unsigned)
 
 SIM_ENTRY(cuMemHostUnregister, void *address)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     std::lock_guard guard(memory().lock);
     auto one = memory().host.find(reinterpret_cast<CUdeviceptr>(address));
     if (one == memory().host.end() || one->second.kind != Kind::registered)
@@ -209,38 +185,15 @@ SIM_ENTRY(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *address,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemHostGetFlags, unsigned *out, void *address)
-{
-    std::shared_lock guard(memory().lock);
-    Allocation *found = memory().find(reinterpret_cast<CUdeviceptr>(address));
-    if (!out || !found || found->kind != Kind::host)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = found->flags;
-    return CUDA_SUCCESS;
-}
-
 // Entry points from before CUDA 3.2, with 32-bit addresses. They exist in the
 // real library, and tools hook them; no program of today calls them.
 #undef cuMemAlloc
 #undef cuMemAllocPitch
 #undef cuMemFree
 #undef cuMemGetAddressRange
-SIM_ENTRY(cuMemAlloc, unsigned *, unsigned)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemAllocPitch, unsigned *, unsigned *, unsigned, unsigned, unsigned)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemFree, unsigned)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemGetAddressRange, unsigned *, unsigned *, unsigned)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
+SIM_ENTRY_IS(cuMemAlloc, CUDA_ERROR_NOT_SUPPORTED, unsigned *, unsigned)
+SIM_ENTRY_IS(cuMemAllocPitch, CUDA_ERROR_NOT_SUPPORTED, unsigned *, unsigned *,
+             unsigned, unsigned, unsigned)
+SIM_ENTRY_IS(cuMemFree, CUDA_ERROR_NOT_SUPPORTED, unsigned)
+SIM_ENTRY_IS(cuMemGetAddressRange, CUDA_ERROR_NOT_SUPPORTED, unsigned *,
+             unsigned *, unsigned)

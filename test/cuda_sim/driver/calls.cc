@@ -125,21 +125,14 @@ int set_fail(const char *spec)
     return 0;
 }
 
-int set_delay(const char *spec)
+void set_delay(const char *spec)
 {
     std::vector<Item> items;
-    if (!parse("CUDA_SIM_DELAY", spec, false, items))
-        return -1;
-    std::lock_guard guard(plan_lock);
-    for (Call *call : CallList()) {
-        call->delay_usec = 0;
-        rearm(*call);
-    }
+    parse("CUDA_SIM_DELAY", spec, false, items);
     for (const Item &item : items) {
         item.call->delay_usec = item.value;
         rearm(*item.call);
     }
-    return 0;
 }
 
 void append(std::string &line, const char *name, uint64_t value, bool &any)
@@ -212,19 +205,6 @@ CUresult state_error()
                                     : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-void forget_counts()
-{
-    for (Call *call : CallList()) {
-        std::lock_guard guard(plan_lock);
-        uint64_t count = call->count.exchange(0);
-        // A plan goes on where it was.
-        call->base -= count;
-    }
-    for (auto *each : {&bytes.h2d, &bytes.d2h, &bytes.d2d, &bytes.h2h,
-                       &bytes.set, &bytes.exports, &bytes.exported})
-        each->store(0);
-}
-
 } // namespace ucx_ib_dmabuf::sim
 
 using namespace ucx_ib_dmabuf::sim;
@@ -232,9 +212,8 @@ using namespace ucx_ib_dmabuf::sim;
 extern "C" SIM_PUBLIC void cuda_sim_counters(cuda_sim_counters_t *out)
 {
     std::shared_lock guard(memory().lock);
-    *out = {bytes.h2d,      bytes.d2h,       bytes.d2d,
-            bytes.h2h,      bytes.set,       bytes.exports,
-            bytes.exported, memory().live(), memory().used()};
+    *out = {bytes.h2d, bytes.d2h,     bytes.d2d,      bytes.h2h,
+            bytes.set, bytes.exports, bytes.exported, memory().used()};
 }
 
 extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)
@@ -247,17 +226,7 @@ extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)
     return sum;
 }
 
-extern "C" SIM_PUBLIC void cuda_sim_reset(void)
-{
-    forget_counts();
-}
-
 extern "C" SIM_PUBLIC int cuda_sim_set_fail(const char *spec)
 {
     return set_fail(spec);
-}
-
-extern "C" SIM_PUBLIC int cuda_sim_set_delay(const char *spec)
-{
-    return set_delay(spec);
 }

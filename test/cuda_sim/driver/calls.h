@@ -106,13 +106,14 @@ struct Entry<call, body> {
 #define SIM_ENTRY(_name, ...)         SIM_ENTRY_(_name, false, __VA_ARGS__)
 #define SIM_ENTRY_ANYTIME(_name, ...) SIM_ENTRY_(_name, true, __VA_ARGS__)
 
-// Two entry points that do the same: the second one's name ends in _other.
-#define SIM_ENTRY_BOTH(_name, _other, _result, ...)                            \
+// One that is an expression, a refusal mostly.
+#define SIM_ENTRY_IS(_name, _result, ...)                                      \
     SIM_ENTRY(_name, __VA_ARGS__)                                              \
     {                                                                          \
         return _result;                                                        \
-    }                                                                          \
-    SIM_ENTRY(_name##_other, __VA_ARGS__)                                      \
-    {                                                                          \
-        return _result;                                                        \
     }
+
+// Two entry points that do the same: the second one's name ends in _other.
+#define SIM_ENTRY_BOTH(_name, _other, _result, ...)                            \
+    SIM_ENTRY_IS(_name, _result, __VA_ARGS__)                                  \
+    SIM_ENTRY_IS(_name##_other, _result, __VA_ARGS__)

@@ -75,9 +75,8 @@ bool prohibits(const Capture &capture)
 
 CUresult begin(CUstream stream, CUstreamCaptureMode mode)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     if (is_default(stream) || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     const Capture capture{mode, std::this_thread::get_id(),
@@ -110,9 +109,8 @@ CUresult end(CUstream stream, CUgraph *out)
 
 CUresult state_of(CUstream stream, CUstreamCaptureStatus *out)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     std::lock_guard guard(under_way().lock);
     auto one = under_way().all.find(stream);
     *out     = one == under_way().all.end() ? CU_STREAM_CAPTURE_STATUS_NONE
@@ -232,7 +230,5 @@ SIM_ENTRY(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuGraphDestroy, CUgraph graph)
-{
-    return graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
+SIM_ENTRY_IS(cuGraphDestroy, graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+             CUgraph graph)

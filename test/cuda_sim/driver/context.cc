@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "context.h"
 #include "../compat.h"
+#include "../cuda_sim.h"
 #include "calls.h"
-#include "dmabuf.h"
 #include "settings.h"
 
 #include <cstdlib>
@@ -108,9 +108,8 @@ CUresult need_context_of(int device, CUresult otherwise)
     CUcontext context;
     if (!settings().needs_context)
         return CUDA_SUCCESS;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     return context->device == device ? CUDA_SUCCESS : otherwise;
 }
 
@@ -177,7 +176,7 @@ SIM_ENTRY_ANYTIME(cuInit, unsigned flags)
         // Descriptors that are kept are opened now, so that tests can count
         // those that come and go.
         memory();
-        dmabuf_is_real();
+        cuda_sim_dmabuf_is_real();
         contexts();
         pthread_atfork(nullptr, nullptr, [] {
             if (state == State::ready)
@@ -193,61 +192,21 @@ SIM_ENTRY_ANYTIME(cuInit, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuCtxCreate_v2, CUcontext *out, unsigned flags, CUdevice device)
-{
-    return create(out, flags, device);
-}
+SIM_ENTRY_IS(cuCtxCreate_v2, create(out, flags, device), CUcontext *out,
+             unsigned flags, CUdevice device)
+SIM_ENTRY_IS(cuCtxCreate_v3, create(out, flags, device), CUcontext *out,
+             CUexecAffinityParam *, int, unsigned flags, CUdevice device)
+SIM_ENTRY_IS(cuCtxCreate_v4, create(out, flags, device), CUcontext *out,
+             CUctxCreateParams *, unsigned flags, CUdevice device)
 
-SIM_ENTRY(cuCtxCreate_v3, CUcontext *out, CUexecAffinityParam *, int,
-          unsigned flags, CUdevice device)
-{
-    return create(out, flags, device);
-}
-
-SIM_ENTRY(cuCtxCreate_v4, CUcontext *out, CUctxCreateParams *, unsigned flags,
-          CUdevice device)
-{
-    return create(out, flags, device);
-}
-
-SIM_ENTRY(cuCtxDestroy_v2, CUcontext context)
-{
-    return destroy(context);
-}
-
-SIM_ENTRY(cuCtxPushCurrent_v2, CUcontext context)
-{
-    return push(context);
-}
-
-SIM_ENTRY(cuCtxPopCurrent_v2, CUcontext *out)
-{
-    return pop(out);
-}
-
-// The same under names that the real library keeps for old programs.
+// Also under names that the real library keeps for old programs.
 #undef cuCtxDestroy
 #undef cuCtxPushCurrent
 #undef cuCtxPopCurrent
-SIM_ENTRY(cuCtxDestroy, CUcontext context)
-{
-    return destroy(context);
-}
-
-SIM_ENTRY(cuCtxPushCurrent, CUcontext context)
-{
-    return push(context);
-}
-
-SIM_ENTRY(cuCtxPopCurrent, CUcontext *out)
-{
-    return pop(out);
-}
-
-SIM_ENTRY(cuCtxDetach, CUcontext context)
-{
-    return destroy(context);
-}
+SIM_ENTRY_BOTH(cuCtxDestroy, _v2, destroy(context), CUcontext context)
+SIM_ENTRY_BOTH(cuCtxPushCurrent, _v2, push(context), CUcontext context)
+SIM_ENTRY_BOTH(cuCtxPopCurrent, _v2, pop(out), CUcontext *out)
+SIM_ENTRY_IS(cuCtxDetach, destroy(context), CUcontext context)
 
 SIM_ENTRY(cuCtxSetCurrent, CUcontext context)
 {
@@ -278,9 +237,8 @@ SIM_ENTRY(cuCtxGetCurrent, CUcontext *out)
 SIM_ENTRY(cuCtxGetDevice, CUdevice *out)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = context->device;
@@ -292,9 +250,8 @@ SIM_ENTRY(cuCtxGetId, CUcontext context, unsigned long long *out)
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!context) {
-        CUresult result = need_context(&context);
-        if (result != CUDA_SUCCESS)
-            return result;
+        if (CUresult error = need_context(&context))
+            return error;
     }
     std::shared_lock guard(memory().lock);
     if (!is_context(context))
@@ -312,10 +269,4 @@ SIM_ENTRY(cuCtxGetFlags, unsigned *out)
     if (result == CUDA_SUCCESS)
         *out = context->flags;
     return result;
-}
-
-SIM_ENTRY(cuCtxGetApiVersion, CUcontext, unsigned *out)
-{
-    *out = unsigned(settings().driver_version);
-    return CUDA_SUCCESS;
 }

@@ -173,45 +173,6 @@ CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
     return done ? result : copy(to, from, size, expect_to, expect_from);
 }
 
-CUresult copy_2d(const CUDA_MEMCPY2D *c)
-{
-    if (!c || c->srcMemoryType == CU_MEMORYTYPE_ARRAY ||
-        c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-        return CUDA_ERROR_INVALID_VALUE;
-    bool from_host = c->srcMemoryType == CU_MEMORYTYPE_HOST;
-    bool to_host   = c->dstMemoryType == CU_MEMORYTYPE_HOST;
-    auto from =
-        from_host ? reinterpret_cast<CUdeviceptr>(c->srcHost) : c->srcDevice;
-    auto to =
-        to_host ? reinterpret_cast<CUdeviceptr>(c->dstHost) : c->dstDevice;
-    if ((c->Height > 1) &&
-        (c->srcPitch < c->WidthInBytes || c->dstPitch < c->WidthInBytes))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t row = 0; row < c->Height; ++row) {
-        CUresult result =
-            copy(to + (c->dstY + row) * c->dstPitch + c->dstXInBytes,
-                 from + (c->srcY + row) * c->srcPitch + c->srcXInBytes,
-                 c->WidthInBytes, to_host ? Expect::host : Expect::any,
-                 from_host ? Expect::host : Expect::any);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult copy_2d_sync(const CUDA_MEMCPY2D *what)
-{
-    CUresult result = in_legacy_stream();
-    return result == CUDA_SUCCESS ? copy_2d(what) : result;
-}
-
-CUresult copy_2d_async(const CUDA_MEMCPY2D *what, CUstream stream)
-{
-    bool done;
-    CUresult result = in_stream(stream, &done);
-    return done ? result : copy_2d(what);
-}
-
 // Each set of attributes holds from its first copy to the next set's.
 bool valid_attributes(const CUmemcpyAttributes *attributes,
                       const size_t *firsts, size_t sets, size_t copies)
@@ -237,58 +198,26 @@ CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from,
         stream == CU_STREAM_LEGACY)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < copies; ++i) {
-        CUresult result = copy_async(to[i], from[i], sizes[i], stream);
-        if (result != CUDA_SUCCESS)
-            return result;
+        if (CUresult error = copy_async(to[i], from[i], sizes[i], stream))
+            return error;
     }
     return CUDA_SUCCESS;
 }
 
-template <typename T>
-void fill_piece(const Piece &piece, T value)
-{
-    for (uint64_t done = 0; done < piece.size; done += sizeof(T))
-        memcpy(piece.at + done, &value, sizeof(T));
-}
-template <>
-void fill_piece(const Piece &piece, unsigned char value)
-{
-    memset(piece.at, value, piece.size);
-}
-
-template <typename T>
-CUresult fill(CUdeviceptr to, T value, uint64_t count_of)
-{
-    CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS || !count_of)
-        return result;
-    if (to % sizeof(T))
-        return CUDA_ERROR_INVALID_VALUE;
-    std::shared_lock guard(memory().lock);
-    Side side;
-    uint64_t size = count_of * sizeof(T);
-    if (!resolve(to, size, Expect::device, true, bit(context->device), side))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (const Piece &piece : side.pieces)
-        fill_piece(piece, value);
-    bytes.set.fetch_add(size, std::memory_order_relaxed);
-    return CUDA_SUCCESS;
-}
-
-template <typename T>
-CUresult fill_async(CUdeviceptr to, T value, uint64_t count_of, CUstream stream)
-{
-    bool done;
-    CUresult result = in_stream(stream, &done);
-    return done ? result : fill(to, value, count_of);
-}
-
-template <typename T>
-CUresult fill_sync(CUdeviceptr to, T value, uint64_t count_of)
+CUresult fill(CUdeviceptr to, unsigned char value, uint64_t size)
 {
     CUresult result = in_legacy_stream();
-    return result == CUDA_SUCCESS ? fill(to, value, count_of) : result;
+    if (result != CUDA_SUCCESS || !size)
+        return result;
+    std::shared_lock guard(memory().lock);
+    Side side;
+    if (!resolve(to, size, Expect::device, true, bit(current_context()->device),
+                 side))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (const Piece &piece : side.pieces)
+        memset(piece.at, value, piece.size);
+    bytes.set.fetch_add(size, std::memory_order_relaxed);
+    return CUDA_SUCCESS;
 }
 
 CUdeviceptr as_device(const void *address)
@@ -339,9 +268,6 @@ SIM_ENTRY_BOTH(cuMemcpyDtoH_v2, _ptds,
 SIM_ENTRY_BOTH(cuMemcpyDtoD_v2, _ptds,
      copy_sync(to, from, size, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size)
-SIM_ENTRY_BOTH(cuMemcpyPeer, _ptds,
-     copy_sync(to, from, size, Expect::device, Expect::device),
-     CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size)
 SIM_ENTRY_BOTH(cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 SIM_ENTRY_BOTH(cuMemcpyHtoDAsync_v2, _ptsz,
@@ -353,31 +279,12 @@ SIM_ENTRY_BOTH(cuMemcpyDtoHAsync_v2, _ptsz,
 SIM_ENTRY_BOTH(cuMemcpyDtoDAsync_v2, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
-SIM_ENTRY_BOTH(cuMemcpyPeerAsync, _ptsz,
-     copy_async(to, from, size, stream, Expect::device, Expect::device),
-     CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
-     CUstream stream)
-SIM_ENTRY_BOTH(cuMemcpy2D_v2, _ptds, copy_2d_sync(what),
-     const CUDA_MEMCPY2D *what)
-SIM_ENTRY_BOTH(cuMemcpy2DAsync_v2, _ptsz,
-     copy_2d_async(what, stream),
-     const CUDA_MEMCPY2D *what, CUstream stream)
 SIM_ENTRY_BOTH(cuMemcpyBatchAsync_v2, _ptsz,
      copy_batch(to, from, sizes, copies,
                 valid_attributes(attributes, firsts, sets, copies), stream),
      CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t copies,
      CUmemcpyAttributes *attributes, size_t *firsts, size_t sets,
      CUstream stream)
-SIM_ENTRY_BOTH(cuMemsetD8_v2, _ptds, fill_sync(to, value, count),
+SIM_ENTRY_BOTH(cuMemsetD8_v2, _ptds, fill(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
-SIM_ENTRY_BOTH(cuMemsetD16_v2, _ptds, fill_sync(to, value, count),
-     CUdeviceptr to, unsigned short value, size_t count)
-SIM_ENTRY_BOTH(cuMemsetD32_v2, _ptds, fill_sync(to, value, count),
-     CUdeviceptr to, unsigned value, size_t count)
-SIM_ENTRY_BOTH(cuMemsetD8Async, _ptsz, fill_async(to, value, count, stream),
-     CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
-SIM_ENTRY_BOTH(cuMemsetD16Async, _ptsz, fill_async(to, value, count, stream),
-     CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
-SIM_ENTRY_BOTH(cuMemsetD32Async, _ptsz, fill_async(to, value, count, stream),
-     CUdeviceptr to, unsigned value, size_t count, CUstream stream)
 // clang-format on

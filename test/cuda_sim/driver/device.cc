@@ -2,7 +2,6 @@
 #include "../compat.h"
 #include "calls.h"
 #include "context.h"
-#include "dmabuf.h"
 #include "settings.h"
 
 #include <cstdio>
@@ -48,7 +47,7 @@ int attribute(CUdevice_attribute which, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         return 8;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
-        return settings().dmabuf != DmabufMode::none;
+        return settings().dmabuf;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
         return settings().coherent;
@@ -60,10 +59,21 @@ int attribute(CUdevice_attribute which, CUdevice device)
     }
 }
 
-void uuid_of(CUdevice device, CUuuid *uuid)
+// What a call gets whose other arguments are right, or not.
+CUresult check(bool arguments, CUdevice device)
 {
+    return !arguments             ? CUDA_ERROR_INVALID_VALUE
+           : valid_device(device) ? CUDA_SUCCESS
+                                  : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult get_uuid(CUuuid *uuid, CUdevice device)
+{
+    if (CUresult error = check(uuid, device))
+        return error;
     memset(uuid, 0, sizeof(*uuid));
     snprintf(uuid->bytes, sizeof(uuid->bytes), "cuda_sim-gpu%d", int(device));
+    return CUDA_SUCCESS;
 }
 
 } // namespace
@@ -86,10 +96,8 @@ SIM_ENTRY(cuDeviceGetCount, int *count)
 
 SIM_ENTRY(cuDeviceGet, CUdevice *device, int ordinal)
 {
-    if (!device)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(ordinal))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (CUresult error = check(device, ordinal))
+        return error;
     *device = ordinal;
     return CUDA_SUCCESS;
 }
@@ -97,31 +105,18 @@ SIM_ENTRY(cuDeviceGet, CUdevice *device, int ordinal)
 SIM_ENTRY(cuDeviceGetAttribute, int *value, CUdevice_attribute which,
           CUdevice device)
 {
-    if (!value || which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (CUresult error = check(
+            value && which >= 1 && which < CU_DEVICE_ATTRIBUTE_MAX, device))
+        return error;
     *value = attribute(which, device);
     return CUDA_SUCCESS;
 }
 
 SIM_ENTRY(cuDeviceGetName, char *name, int length, CUdevice device)
 {
-    if (!name || length <= 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (CUresult error = check(name && length > 0, device))
+        return error;
     snprintf(name, size_t(length), "Simulated GPU");
-    return CUDA_SUCCESS;
-}
-
-static CUresult get_uuid(CUuuid *uuid, CUdevice device)
-{
-    if (!uuid)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    uuid_of(device, uuid);
     return CUDA_SUCCESS;
 }
 
@@ -131,33 +126,17 @@ SIM_ENTRY_BOTH(cuDeviceGetUuid, _v2, get_uuid(uuid, device), CUuuid *uuid,
 
 SIM_ENTRY(cuDeviceTotalMem_v2, size_t *size, CUdevice device)
 {
-    if (!size)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (CUresult error = check(size, device))
+        return error;
     *size = settings().memory_bytes;
     return CUDA_SUCCESS;
 }
 
 SIM_ENTRY(cuDeviceGetPCIBusId, char *id, int length, CUdevice device)
 {
-    if (!id || length < 13)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (CUresult error = check(id && length >= 13, device))
+        return error;
     snprintf(id, size_t(length), "0000:%02x:00.0", first_bus + device);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuDeviceGetByPCIBusId, CUdevice *device, const char *id)
-{
-    unsigned domain, bus;
-    if (!device || !id)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (sscanf(id, "%x:%x:", &domain, &bus) != 2 ||
-        !valid_device(int(bus) - first_bus))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *device = int(bus) - first_bus;
     return CUDA_SUCCESS;
 }
 
@@ -171,33 +150,11 @@ SIM_ENTRY(cuDeviceCanAccessPeer, int *can, CUdevice device, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetP2PAttribute, int *value, CUdevice_P2PAttribute,
-          CUdevice device, CUdevice peer)
-{
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device) || !valid_device(peer) || device == peer)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *value = 0;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuCtxEnablePeerAccess, CUcontext, unsigned)
-{
-    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-}
-
-SIM_ENTRY(cuCtxDisablePeerAccess, CUcontext)
-{
-    return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-}
-
 SIM_ENTRY(cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     if (!free_bytes || !total)
         return CUDA_ERROR_INVALID_VALUE;
     std::shared_lock guard(memory().lock);

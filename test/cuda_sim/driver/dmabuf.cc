@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // cuMemGetHandleForAddressRange: dma-bufs of device memory.
-#include "dmabuf.h"
 #include "../compat.h"
 #include "../cuda_sim.h"
 #include "bar1.h"
@@ -112,7 +111,7 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
     if (bar1 && size > bar1_free(device))
         return CUDA_ERROR_OUT_OF_MEMORY;
     int memory_fd = memory().devices[size_t(device)]->fd();
-    bool real     = dmabuf_is_real();
+    bool real     = device_fd() >= 0;
     int fd        = real ? make_dmabuf(memory_fd, pieces)
                          : make_stand_in(memory_fd, pieces);
     if (fd < 0) {
@@ -145,23 +144,10 @@ uint64_t known_flags()
 
 bool aligned(uint64_t value)
 {
-    return value % settings().host_page == 0;
+    return value % uint64_t(sysconf(_SC_PAGESIZE)) == 0;
 }
 
 } // namespace
-
-bool dmabuf_is_real()
-{
-    switch (settings().dmabuf) {
-    case DmabufMode::udmabuf:
-        return true;
-    case DmabufMode::automatic:
-        return device_fd() >= 0;
-    default:
-        return false;
-    }
-}
-
 } // namespace ucx_ib_dmabuf::sim
 
 using namespace ucx_ib_dmabuf::sim;
@@ -169,7 +155,7 @@ using namespace ucx_ib_dmabuf::sim;
 SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
           size_t size, CUmemRangeHandleType type, unsigned long long flags)
 {
-    if (settings().dmabuf == DmabufMode::none)
+    if (!settings().dmabuf)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!handle || !size || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
         !aligned(address) || !aligned(size) || address + size < address ||
@@ -197,5 +183,5 @@ extern "C" SIM_PUBLIC int cuda_sim_dmabuf_is_pcie(int fd)
 
 extern "C" SIM_PUBLIC int cuda_sim_dmabuf_is_real(void)
 {
-    return dmabuf_is_real();
+    return device_fd() >= 0;
 }

@@ -30,8 +30,6 @@ constexpr Error errors[] = {
     ERROR(CUDA_ERROR_NOT_READY, "device not ready"),
     ERROR(CUDA_ERROR_ILLEGAL_ADDRESS,
           "an illegal memory access was encountered"),
-    ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
-          "peer access has not been enabled"),
     ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
     ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
           "part or all of the requested memory range is already mapped"),

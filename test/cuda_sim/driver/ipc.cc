@@ -24,27 +24,10 @@ SIM_ENTRY(cuIpcGetMemHandle, CUipcMemHandle *out, CUdeviceptr address)
 }
 
 #undef cuIpcOpenMemHandle
-SIM_ENTRY(cuIpcOpenMemHandle, CUdeviceptr *, CUipcMemHandle, unsigned)
-{
-    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-}
-
-SIM_ENTRY(cuIpcOpenMemHandle_v2, CUdeviceptr *, CUipcMemHandle, unsigned)
-{
-    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-}
-
-SIM_ENTRY(cuIpcCloseMemHandle, CUdeviceptr)
-{
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-SIM_ENTRY(cuIpcGetEventHandle, CUipcEventHandle *, CUevent)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuIpcOpenEventHandle, CUevent *, CUipcEventHandle)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
+SIM_ENTRY_BOTH(cuIpcOpenMemHandle, _v2, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+               CUdeviceptr *, CUipcMemHandle, unsigned)
+SIM_ENTRY_IS(cuIpcCloseMemHandle, CUDA_ERROR_INVALID_VALUE, CUdeviceptr)
+SIM_ENTRY_IS(cuIpcGetEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUipcEventHandle *,
+             CUevent)
+SIM_ENTRY_IS(cuIpcOpenEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUevent *,
+             CUipcEventHandle)

@@ -93,7 +93,6 @@ Block *Memory::add_block(Kind kind, int device, uint64_t size)
 
 void Memory::remove_block(Block *block)
 {
-    live_ -= block->allocations.size();
     space.set(block->base, block->size, nullptr);
     // The addresses of mappings belong to a reservation.
     if (block->kind != Kind::vmm)
@@ -105,13 +104,11 @@ Allocation &Memory::enter(Block &block, CUdeviceptr base, uint64_t size)
 {
     Allocation one{block.kind, base, size, next_id(), block.device};
     one.block = &block;
-    ++live_;
     return block.allocations.insert_or_assign(base, one).first->second;
 }
 
 void Memory::leave(Allocation &allocation)
 {
-    --live_;
     allocation.block->allocations.erase(CUdeviceptr(allocation.base));
 }
 
@@ -159,7 +156,6 @@ Allocation *Heap::allocate(uint64_t size)
 
 Allocation &Heap::take(Block *block, CUdeviceptr base, uint64_t size)
 {
-    used_ += round_up(size, unit);
     auto &list = block->free.total() ? open_ : full_;
     list.splice(list.begin(), open_, block->place);
     return memory().enter(*block, base, size);
@@ -172,7 +168,6 @@ void Heap::free(Allocation &allocation, bool keep_block)
     auto &list       = block->free.total() ? open_ : full_;
     open_.splice(open_.begin(), list, block->place);
     block->free.add(allocation.base, rounded);
-    used_ -= rounded;
     memory().leave(allocation);
     if (block->allocations.empty() && !keep_block)
         remove(open_, block);
@@ -200,7 +195,6 @@ void Heap::clear()
         while (!list->empty())
             remove(*list, list->front());
     }
-    used_ = 0;
 }
 
 } // namespace ucx_ib_dmabuf::sim

@@ -39,7 +39,6 @@ struct Allocation {
     CUcontext context = nullptr; // null for VMM and pool memory
     CUmemoryPool pool = nullptr;
     Block *block      = nullptr; // null for memory of the host
-    unsigned flags    = 0;       // of cuMemHostAlloc and friends
     bool sync_memops  = false;
 };
 
@@ -83,8 +82,6 @@ public:
     void trim(uint64_t keep);
     // Release everything, allocations included.
     void clear();
-    uint64_t held() const { return held_; }
-    uint64_t used() const { return used_; }
 
     template <typename F>
     void each_block(F see) const
@@ -106,7 +103,7 @@ private:
     const uint64_t chunk_;
     // Those that changed last come first.
     std::list<Block *> open_, full_;
-    uint64_t held_ = 0, used_ = 0;
+    uint64_t held_ = 0;
 };
 
 class Memory {
@@ -149,14 +146,12 @@ public:
     void free(Allocation &allocation);
 
     uint64_t next_id() { return ++last_id_; }
-    uint64_t live() const { return live_ + host.size(); }
     uint64_t used() const;
     Allocation &enter(Block &block, CUdeviceptr base, uint64_t size);
     void leave(Allocation &allocation);
 
 private:
     uint64_t last_id_ = 0;
-    uint64_t live_    = 0;
 };
 
 // Never destroyed.

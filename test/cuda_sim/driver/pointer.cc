@@ -226,11 +226,10 @@ SIM_ENTRY(cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
 {
     std::shared_lock guard(memory().lock);
     Allocation *found = memory().find(address);
-    CUresult result   = found
-                            ? need_context_of(found->device, CUDA_ERROR_NOT_FOUND)
-                            : unknown_address(address, CUDA_ERROR_NOT_FOUND);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error =
+            found ? need_context_of(found->device, CUDA_ERROR_NOT_FOUND)
+                  : unknown_address(address, CUDA_ERROR_NOT_FOUND))
+        return error;
     if (base)
         *base = found->base;
     if (size)

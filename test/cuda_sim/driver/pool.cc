@@ -2,7 +2,7 @@
 //
 // Stream-ordered memory. An allocation is there, and a free has happened, when
 // the call returns. The memory stays with its pool until a program waits for
-// work (beyond the release threshold) or trims the pool.
+// work or trims the pool, as with the release threshold that there is at first.
 #include "calls.h"
 #include "context.h"
 #include "settings.h"
@@ -19,10 +19,6 @@ struct CUmemPoolHandle_st {
 
     const int device;
     ucx_ib_dmabuf::sim::Heap heap;
-    uint64_t threshold = 0; // bytes kept when a program waits
-    uint64_t high_held = 0;
-    uint64_t high_used = 0;
-    int reuse[3]       = {1, 1, 1};
 };
 
 namespace ucx_ib_dmabuf::sim {
@@ -31,14 +27,13 @@ namespace {
 // Guarded by the lock of Memory, as the pools are.
 struct Pools {
     std::set<CUmemoryPool> all;
-    std::vector<CUmemoryPool> standard, current; // by device
+    std::vector<CUmemoryPool> standard; // by device
 
     Pools()
     {
         for (uint64_t i = 0; i < settings().devices; ++i)
             standard.push_back(new CUmemPoolHandle_st(int(i)));
         all.insert(standard.begin(), standard.end());
-        current = standard;
     }
 };
 
@@ -58,30 +53,26 @@ CUresult allocate(CUdeviceptr *out, uint64_t size, CUmemoryPool pool)
     Allocation *made = pool->heap.allocate(size);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    made->pool      = pool;
-    pool->high_held = std::max(pool->high_held, pool->heap.held());
-    pool->high_used = std::max(pool->high_used, pool->heap.used());
-    *out            = made->base;
+    made->pool = pool;
+    *out       = made->base;
     return CUDA_SUCCESS;
 }
 
 CUresult allocate_async(CUdeviceptr *out, uint64_t size, CUstream stream)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(memory().lock);
-    return allocate(out, size, pools().current[size_t(stream_device(stream))]);
+    return allocate(out, size, pools().standard[size_t(stream_device(stream))]);
 }
 
 CUresult allocate_from(CUdeviceptr *out, uint64_t size, CUmemoryPool pool,
                        CUstream stream)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     std::lock_guard guard(memory().lock);
     if (!out || !size || !is_pool(pool))
         return CUDA_ERROR_INVALID_VALUE;
@@ -90,79 +81,14 @@ CUresult allocate_from(CUdeviceptr *out, uint64_t size, CUmemoryPool pool,
 
 CUresult free_async(CUdeviceptr address, CUstream stream)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     std::lock_guard guard(memory().lock);
     Allocation *found = memory().find(address);
     if (!found || found->kind != Kind::pool || found->base != address)
         return CUDA_ERROR_INVALID_VALUE;
     found->block->heap->free(*found, true);
     return CUDA_SUCCESS;
-}
-
-CUresult pool_of(CUmemoryPool *out, CUdevice device,
-                 std::vector<CUmemoryPool> &from)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::shared_lock guard(memory().lock);
-    *out = from[size_t(device)];
-    return CUDA_SUCCESS;
-}
-
-// The three switches of reuse come first among the attributes.
-int *reuse_of(CUmemoryPool pool, CUmemPool_attribute which)
-{
-    return which >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
-                   which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES
-               ? &pool->reuse[which - 1]
-               : nullptr;
-}
-
-uint64_t number_of(CUmemoryPool pool, CUmemPool_attribute which, bool &known)
-{
-    known = true;
-    switch (int(which)) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        return pool->threshold;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        return pool->heap.held();
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        return pool->high_held;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        return pool->heap.used();
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        return pool->high_used;
-    default:
-        known = false;
-        return 0;
-    }
-}
-
-CUresult set_attribute(CUmemoryPool pool, CUmemPool_attribute which, void *data)
-{
-    if (int *reuse = reuse_of(pool, which)) {
-        *reuse = *static_cast<int *>(data);
-        return CUDA_SUCCESS;
-    }
-    uint64_t value = *static_cast<cuuint64_t *>(data);
-    switch (int(which)) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        pool->threshold = value;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        if (value) // can only be set back
-            return CUDA_ERROR_INVALID_VALUE;
-        (which == CU_MEMPOOL_ATTR_USED_MEM_HIGH ? pool->high_used
-                                                : pool->high_held) = 0;
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
 }
 
 } // namespace
@@ -179,7 +105,7 @@ void synchronized()
 {
     std::lock_guard guard(memory().lock);
     for (CUmemoryPool pool : pools().all)
-        pool->heap.trim(pool->threshold);
+        pool->heap.trim(0);
 }
 
 } // namespace ucx_ib_dmabuf::sim
@@ -217,9 +143,6 @@ SIM_ENTRY(cuMemPoolDestroy, CUmemoryPool pool)
     std::lock_guard guard(memory().lock);
     if (!is_pool(pool) || pools().standard[size_t(pool->device)] == pool)
         return CUDA_ERROR_INVALID_VALUE;
-    auto &current = pools().current[size_t(pool->device)];
-    if (current == pool)
-        current = pools().standard[size_t(pool->device)];
     pool->heap.clear();
     pools().all.erase(pool);
     delete pool;
@@ -235,66 +158,13 @@ SIM_ENTRY(cuMemPoolTrimTo, CUmemoryPool pool, size_t keep)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute which,
-          void *data)
-{
-    std::lock_guard guard(memory().lock);
-    if (!is_pool(pool) || !data)
-        return CUDA_ERROR_INVALID_VALUE;
-    return set_attribute(pool, which, data);
-}
-
-SIM_ENTRY(cuMemPoolGetAttribute, CUmemoryPool pool, CUmemPool_attribute which,
-          void *data)
-{
-    std::shared_lock guard(memory().lock);
-    if (!is_pool(pool) || !data)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (int *reuse = reuse_of(pool, which)) {
-        *static_cast<int *>(data) = *reuse;
-        return CUDA_SUCCESS;
-    }
-    bool known;
-    uint64_t value = number_of(pool, which, known);
-    if (!known)
-        return CUDA_ERROR_INVALID_VALUE;
-    *static_cast<cuuint64_t *>(data) = value;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *access,
-          size_t count)
-{
-    std::shared_lock guard(memory().lock);
-    if (!is_pool(pool) || (count && !access))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; ++i) {
-        if (!valid_device(access[i].location.id))
-            return CUDA_ERROR_INVALID_DEVICE;
-        // No device reaches another one's memory.
-        if (access[i].location.id != pool->device)
-            return CUDA_ERROR_INVALID_DEVICE;
-    }
-    return CUDA_SUCCESS;
-}
-
 SIM_ENTRY(cuDeviceGetDefaultMemPool, CUmemoryPool *out, CUdevice device)
 {
-    return pool_of(out, device, pools().standard);
-}
-
-SIM_ENTRY(cuDeviceGetMemPool, CUmemoryPool *out, CUdevice device)
-{
-    return pool_of(out, device, pools().current);
-}
-
-SIM_ENTRY(cuDeviceSetMemPool, CUdevice device, CUmemoryPool pool)
-{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!valid_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard guard(memory().lock);
-    if (!is_pool(pool) || pool->device != device)
-        return CUDA_ERROR_INVALID_VALUE;
-    pools().current[size_t(device)] = pool;
+    std::shared_lock guard(memory().lock);
+    *out = pools().standard[size_t(device)];
     return CUDA_SUCCESS;
 }

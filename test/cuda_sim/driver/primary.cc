@@ -52,28 +52,11 @@ SIM_ENTRY(cuDevicePrimaryCtxRetain, CUcontext *out, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, CUdevice device)
-{
-    return release(device);
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxReset_v2, CUdevice device)
-{
-    return reset(device);
-}
-
-// The same under names that the real library keeps for old programs.
+// Also under names that the real library keeps for old programs.
 #undef cuDevicePrimaryCtxRelease
 #undef cuDevicePrimaryCtxReset
-SIM_ENTRY(cuDevicePrimaryCtxRelease, CUdevice device)
-{
-    return release(device);
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxReset, CUdevice device)
-{
-    return reset(device);
-}
+SIM_ENTRY_BOTH(cuDevicePrimaryCtxRelease, _v2, release(device), CUdevice device)
+SIM_ENTRY_BOTH(cuDevicePrimaryCtxReset, _v2, reset(device), CUdevice device)
 
 SIM_ENTRY(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *flags,
           int *active)
@@ -86,14 +69,5 @@ SIM_ENTRY(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *flags,
     CUcontext context = contexts().primary[size_t(device)];
     *flags            = context->flags;
     *active           = context->alive;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, CUdevice device, unsigned flags)
-{
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard guard(memory().lock);
-    contexts().primary[size_t(device)]->flags = flags;
     return CUDA_SUCCESS;
 }

@@ -9,8 +9,8 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// Entry points whose names have versions: since which CUDA which suffix is
-// meant by the plain name.
+// Since which CUDA which suffix is meant by a plain name. Others mean their
+// _v2, if there is one, since the version that such names first came with.
 struct Version {
     const char *name;
     int since;
@@ -26,36 +26,13 @@ constexpr Version versions[] = {
     {"cuDeviceGetUuid", 11040, "_v2"},
     {"cuDevicePrimaryCtxRelease", 11000, "_v2"},
     {"cuDevicePrimaryCtxReset", 11000, "_v2"},
-    {"cuDevicePrimaryCtxSetFlags", 11000, "_v2"},
-    {"cuDeviceTotalMem", 3020, "_v2"},
-    {"cuEventDestroy", 4000, "_v2"},
-    {"cuEventElapsedTime", 12080, "_v2"},
     {"cuGetProcAddress", 12000, "_v2"},
     {"cuIpcOpenMemHandle", 11000, "_v2"},
-    {"cuMemAlloc", 3020, "_v2"},
-    {"cuMemAllocHost", 3020, "_v2"},
-    {"cuMemAllocPitch", 3020, "_v2"},
-    {"cuMemFree", 3020, "_v2"},
-    {"cuMemGetAddressRange", 3020, "_v2"},
-    {"cuMemGetInfo", 3020, "_v2"},
-    {"cuMemHostGetDevicePointer", 3020, "_v2"},
     {"cuMemHostRegister", 6050, "_v2"},
-    {"cuModuleGetGlobal", 3020, "_v2"},
-    {"cuMemcpy2D", 3020, "_v2"},
-    {"cuMemcpy2DAsync", 3020, "_v2"},
     {"cuMemcpyBatchAsync", 13000, "_v2"},
-    {"cuMemcpyDtoD", 3020, "_v2"},
-    {"cuMemcpyDtoDAsync", 3020, "_v2"},
-    {"cuMemcpyDtoH", 3020, "_v2"},
-    {"cuMemcpyDtoHAsync", 3020, "_v2"},
-    {"cuMemcpyHtoD", 3020, "_v2"},
-    {"cuMemcpyHtoDAsync", 3020, "_v2"},
-    {"cuMemsetD16", 3020, "_v2"},
-    {"cuMemsetD32", 3020, "_v2"},
-    {"cuMemsetD8", 3020, "_v2"},
     {"cuStreamBeginCapture", 10010, "_v2"},
-    {"cuStreamDestroy", 4000, "_v2"},
 };
+constexpr int first_v2 = 3020;
 
 // Plain names that came with some version.
 constexpr Version introduced[] = {
@@ -82,11 +59,17 @@ void *own_symbol(const std::string &name)
 
 std::string versioned(const char *name, int cuda_version)
 {
+    bool listed = false;
     for (const Version &version : versions) {
-        if (!strcmp(name, version.name) && cuda_version >= version.since)
+        if (strcmp(name, version.name))
+            continue;
+        if (cuda_version >= version.since)
             return std::string(name) + version.suffix;
+        listed = true;
     }
-    return name;
+    const std::string second = std::string(name) + "_v2";
+    return !listed && cuda_version >= first_v2 && own_symbol(second) ? second
+                                                                     : name;
 }
 
 bool too_old(const char *name, int cuda_version)

@@ -6,34 +6,34 @@
 #include <cstdlib>
 #include <cstring>
 #include <cuda.h>
+#include <set>
 #include <string_view>
-#include <unistd.h>
 
 extern char **environ;
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-constexpr const char *known_names[] = {
-    "CUDA_SIM_BAR1_LIST",   "CUDA_SIM_BAR1_MIB",       "CUDA_SIM_CAPTURE",
-    "CUDA_SIM_COHERENT",    "CUDA_SIM_DELAY",          "CUDA_SIM_DEVICES",
-    "CUDA_SIM_DMABUF",      "CUDA_SIM_DRIVER_VERSION", "CUDA_SIM_FAIL",
-    "CUDA_SIM_GONE",        "CUDA_SIM_HOST_PAGE",      "CUDA_SIM_LIBDIR",
-    "CUDA_SIM_MEMORY_MIB",  "CUDA_SIM_NEEDS_CONTEXT",  "CUDA_SIM_NVLINKS",
-    "CUDA_SIM_POOL_EXPORT", "CUDA_SIM_RANGE",          "CUDA_SIM_STATS",
-};
+// All that there are: those that are read here, and these.
+std::set<std::string_view> &names()
+{
+    static std::set<std::string_view> all{"CUDA_SIM_DELAY", "CUDA_SIM_FAIL",
+                                          "CUDA_SIM_LIBDIR"};
+    return all;
+}
+
+const char *value_of(const char *name)
+{
+    names().insert(name);
+    return getenv(name);
+}
 
 void check_names()
 {
     for (char **entry = environ; entry && *entry; ++entry) {
         std::string_view text(*entry);
-        if (!text.starts_with("CUDA_SIM_"))
-            continue;
         std::string_view name = text.substr(0, text.find('='));
-        bool known            = false;
-        for (const char *each : known_names)
-            known |= name == each;
-        if (!known)
+        if (name.starts_with("CUDA_SIM_") && !names().count(name))
             complain("there is no setting %.*s", int(name.size()), name.data());
     }
 }
@@ -41,7 +41,7 @@ void check_names()
 void read_number(const char *name, uint64_t low, uint64_t high, uint64_t scale,
                  uint64_t &value)
 {
-    const char *text = getenv(name);
+    const char *text = value_of(name);
     if (!text)
         return;
     char *end;
@@ -53,40 +53,10 @@ void read_number(const char *name, uint64_t low, uint64_t high, uint64_t scale,
         value = number * scale;
 }
 
-void read_flag(const char *name, bool &value)
-{
-    const char *text = getenv(name);
-    if (!text)
-        return;
-    if (!strcmp(text, "y") || !strcmp(text, "n"))
-        value = *text == 'y';
-    else
-        complain("%s=%s: neither y nor n", name, text);
-}
-
-void read_dmabuf(DmabufMode &mode)
-{
-    const char *text = getenv("CUDA_SIM_DMABUF");
-    if (!text)
-        return;
-    std::string_view word(text);
-    if (word == "auto")
-        mode = DmabufMode::automatic;
-    else if (word == "udmabuf")
-        mode = DmabufMode::udmabuf;
-    else if (word == "stand-in")
-        mode = DmabufMode::stand_in;
-    else if (word == "none")
-        mode = DmabufMode::none;
-    else
-        complain("CUDA_SIM_DMABUF=%s: none of auto, udmabuf, stand-in, none",
-                 text);
-}
-
 // One of two words; the first stands for true.
 void read_choice(const char *name, const char *yes, const char *no, bool &value)
 {
-    const char *text = getenv(name);
+    const char *text = value_of(name);
     if (!text)
         return;
     if (!strcmp(text, yes) || !strcmp(text, no))
@@ -106,31 +76,23 @@ Settings read_settings()
 {
     Settings s;
     s.driver_version = CUDA_VERSION;
-    s.host_page      = uint64_t(sysconf(_SC_PAGESIZE));
-    check_names();
     read_number("CUDA_SIM_DEVICES", 0, 16, 1, s.devices);
     read_number("CUDA_SIM_MEMORY_MIB", 2, 1 << 22, 1 << 20, s.memory_bytes);
     read_number("CUDA_SIM_BAR1_MIB", 0, 1 << 22, 1 << 20, s.bar1_bytes);
-    read_number("CUDA_SIM_HOST_PAGE", 4096, 65536, 1, s.host_page);
     read_number("CUDA_SIM_DRIVER_VERSION", 11000, 99990, 1, s.driver_version);
-    read_number("CUDA_SIM_NVLINKS", 0, 18, 1, s.nvlinks);
-    read_flag("CUDA_SIM_POOL_EXPORT", s.pool_export);
-    read_flag("CUDA_SIM_COHERENT", s.coherent);
-    read_flag("CUDA_SIM_NEEDS_CONTEXT", s.needs_context);
+    read_choice("CUDA_SIM_POOL_EXPORT", "y", "n", s.pool_export);
+    read_choice("CUDA_SIM_COHERENT", "y", "n", s.coherent);
+    read_choice("CUDA_SIM_NEEDS_CONTEXT", "y", "n", s.needs_context);
     read_choice("CUDA_SIM_RANGE", "reservation", "segment",
                 s.range_reservation);
     read_choice("CUDA_SIM_CAPTURE", "strict", "lenient", s.strict_capture);
     read_gone(s.gone);
-    read_dmabuf(s.dmabuf);
-    if (s.host_page & (s.host_page - 1)) {
-        complain("CUDA_SIM_HOST_PAGE=%llu: not a power of two",
-                 (unsigned long long)s.host_page);
-        s.host_page = uint64_t(sysconf(_SC_PAGESIZE));
-    }
-    if (const char *file = getenv("CUDA_SIM_STATS"))
+    read_choice("CUDA_SIM_DMABUF", "auto", "none", s.dmabuf);
+    if (const char *file = value_of("CUDA_SIM_STATS"))
         s.stats_file = file;
-    if (const char *file = getenv("CUDA_SIM_BAR1_LIST"))
+    if (const char *file = value_of("CUDA_SIM_BAR1_LIST"))
         s.dmabuf_list = file;
+    check_names();
     return s;
 }
 

@@ -10,20 +10,11 @@
 
 namespace ucx_ib_dmabuf::sim {
 
-enum class DmabufMode {
-    automatic, // /dev/udmabuf where it can be opened, else the stand-in
-    udmabuf,   // /dev/udmabuf, and exports fail without it
-    stand_in,  // a descriptor of the memory file
-    none       // a driver without dma-buf support
-};
-
 struct Settings {
     uint64_t devices        = 2;
     uint64_t memory_bytes   = 80ull << 30;  // per device
     uint64_t bar1_bytes     = 128ull << 30; // per device
-    uint64_t host_page      = 4096;         // what exports must be aligned to
     uint64_t driver_version = 0;
-    uint64_t nvlinks        = 18;
     bool pool_export        = true;  // stream-ordered memory can be exported
     bool coherent           = false; // a coherent link to the host
     // Where reports leave two behaviours open, the harder one is played.
@@ -31,7 +22,7 @@ struct Settings {
     bool range_reservation = true; // RANGE_* are the reservation's of a mapping
     bool strict_capture    = true; // queries are unsafe while a stream captures
     CUresult gone          = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    DmabufMode dmabuf      = DmabufMode::automatic;
+    bool dmabuf            = true; // the driver supports dma-bufs
     std::string stats_file;
     // The kernel's list of all dma-bufs.
     std::string dmabuf_list = "/sys/kernel/debug/dma_buf/bufinfo";

@@ -7,7 +7,6 @@
 #include "capture.h"
 #include "context.h"
 
-#include <ctime>
 #include <mutex>
 #include <type_traits>
 #include <unordered_set>
@@ -15,15 +14,10 @@
 struct CUstream_st {
     CUcontext context;
     unsigned flags;
-    int priority;
-    unsigned long long id;
 };
 
 struct CUevent_st {
     CUcontext context;
-    unsigned flags;
-    bool recorded;
-    timespec when;
 };
 
 namespace ucx_ib_dmabuf::sim {
@@ -33,7 +27,6 @@ struct Handles {
     std::mutex lock;
     std::unordered_set<CUstream> streams;
     std::unordered_set<CUevent> events;
-    unsigned long long last_id = 0;
 };
 
 Handles &handles()
@@ -42,40 +35,14 @@ Handles &handles()
     return all;
 }
 
-CUresult create_stream(CUstream *out, unsigned flags, int priority)
-{
-    CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (!out || flags > CU_STREAM_NON_BLOCKING)
-        return CUDA_ERROR_INVALID_VALUE;
-    std::lock_guard guard(handles().lock);
-    *out = new CUstream_st{context, flags, priority, ++handles().last_id};
-    handles().streams.insert(*out);
-    return CUDA_SUCCESS;
-}
-
 bool is_event(CUevent event)
 {
     std::lock_guard guard(handles().lock);
     return handles().events.count(event) != 0;
 }
 
-CUresult record(CUevent event, CUstream stream)
-{
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
-    std::lock_guard guard(handles().lock);
-    if (!handles().events.count(event))
-        return CUDA_ERROR_INVALID_HANDLE;
-    event->recorded = true;
-    clock_gettime(CLOCK_MONOTONIC, &event->when);
-    return CUDA_SUCCESS;
-}
-
-CUresult wait_event(CUstream stream, CUevent event)
+// Records it, or waits for it.
+CUresult with_event(CUstream stream, CUevent event)
 {
     CUresult result = need_stream(stream);
     if (result == CUDA_SUCCESS && !is_event(event))
@@ -97,39 +64,14 @@ CUresult synchronize(CUstream stream)
 }
 
 // On the calling thread, before the call returns.
-CUresult launch_host(CUstream stream, CUhostFn function, void *argument)
-{
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (!function)
-        return CUDA_ERROR_INVALID_VALUE;
-    function(argument);
-    return CUDA_SUCCESS;
-}
-
 CUresult add_callback(CUstream stream, CUstreamCallback function,
                       void *argument, unsigned flags)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     if (!function || flags)
         return CUDA_ERROR_INVALID_VALUE;
     function(stream, CUDA_SUCCESS, argument);
-    return CUDA_SUCCESS;
-}
-
-CUresult elapsed(float *out, CUevent begin, CUevent end)
-{
-    std::lock_guard guard(handles().lock);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!handles().events.count(begin) || !handles().events.count(end) ||
-        !begin->recorded || !end->recorded)
-        return CUDA_ERROR_INVALID_HANDLE;
-    *out = float(double(end->when.tv_sec - begin->when.tv_sec) * 1e3 +
-                 double(end->when.tv_nsec - begin->when.tv_nsec) * 1e-6);
     return CUDA_SUCCESS;
 }
 
@@ -193,15 +135,11 @@ using namespace ucx_ib_dmabuf::sim;
 
 // clang-format off
 SIM_ENTRY_BOTH(cuStreamSynchronize, _ptsz, synchronize(stream), CUstream stream)
-SIM_ENTRY_BOTH(cuStreamQuery, _ptsz, need_stream(stream), CUstream stream)
 SIM_ENTRY_BOTH(cuStreamWaitEvent, _ptsz,
-     wait_event(stream, event), CUstream stream,
+     with_event(stream, event), CUstream stream,
      CUevent event, unsigned)
 SIM_ENTRY_BOTH(cuEventRecord, _ptsz,
-     record(event, stream), CUevent event, CUstream stream)
-SIM_ENTRY_BOTH(cuLaunchHostFunc, _ptsz,
-     launch_host(stream, function, argument), CUstream stream,
-     CUhostFn function, void *argument)
+     with_event(stream, event), CUevent event, CUstream stream)
 SIM_ENTRY_BOTH(cuStreamAddCallback, _ptsz,
      add_callback(stream, function, argument, flags),
      CUstream stream, CUstreamCallback function, void *argument, unsigned flags)
@@ -209,13 +147,15 @@ SIM_ENTRY_BOTH(cuStreamAddCallback, _ptsz,
 
 SIM_ENTRY(cuStreamCreate, CUstream *out, unsigned flags)
 {
-    return create_stream(out, flags, 0);
-}
-
-SIM_ENTRY(cuStreamCreateWithPriority, CUstream *out, unsigned flags,
-          int priority)
-{
-    return create_stream(out, flags, priority);
+    CUcontext context;
+    if (CUresult error = need_context(&context))
+        return error;
+    if (!out || flags > CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(handles().lock);
+    *out = new CUstream_st{context, flags};
+    handles().streams.insert(*out);
+    return CUDA_SUCCESS;
 }
 
 SIM_ENTRY(cuStreamDestroy_v2, CUstream stream)
@@ -228,24 +168,15 @@ SIM_ENTRY(cuStreamDestroy_v2, CUstream stream)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuStreamGetCtx, CUstream stream, CUcontext *out)
-{
-    CUresult result = need_stream(stream);
-    if (result == CUDA_SUCCESS)
-        *out = is_default(stream) ? current_context() : stream->context;
-    return result;
-}
-
-SIM_ENTRY(cuEventCreate, CUevent *out, unsigned flags)
+SIM_ENTRY(cuEventCreate, CUevent *out, unsigned)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(handles().lock);
-    *out = new CUevent_st{context, flags, false, {}};
+    *out = new CUevent_st{context};
     handles().events.insert(*out);
     return CUDA_SUCCESS;
 }
@@ -259,10 +190,9 @@ SIM_ENTRY(cuEventDestroy_v2, CUevent event)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuEventQuery, CUevent event)
-{
-    return is_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
+SIM_ENTRY_IS(cuEventQuery,
+             is_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE,
+             CUevent event)
 
 SIM_ENTRY(cuEventSynchronize, CUevent event)
 {
@@ -270,17 +200,6 @@ SIM_ENTRY(cuEventSynchronize, CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     synchronized();
     return CUDA_SUCCESS;
-}
-
-#undef cuEventElapsedTime
-SIM_ENTRY(cuEventElapsedTime, float *out, CUevent begin, CUevent end)
-{
-    return elapsed(out, begin, end);
-}
-
-SIM_ENTRY(cuEventElapsedTime_v2, float *out, CUevent begin, CUevent end)
-{
-    return elapsed(out, begin, end);
 }
 
 SIM_ENTRY(cuCtxSynchronize)

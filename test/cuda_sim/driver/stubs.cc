@@ -16,65 +16,23 @@ SIM_ENTRY(cuCtxSetFlags, unsigned flags)
     return result;
 }
 
-SIM_ENTRY(cuCtxGetStreamPriorityRange, int *least, int *greatest)
-{
-    if (least)
-        *least = 0;
-    if (greatest)
-        *greatest = 0;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuMemPoolExportToShareableHandle, void *, CUmemoryPool,
-          CUmemAllocationHandleType, unsigned long long)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemPoolImportFromShareableHandle, CUmemoryPool *, void *,
-          CUmemAllocationHandleType, unsigned long long)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemPoolExportPointer, CUmemPoolPtrExportData *, CUdeviceptr)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemPoolImportPointer, CUdeviceptr *, CUmemoryPool,
-          CUmemPoolPtrExportData *)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuFlushGPUDirectRDMAWrites, CUflushGPUDirectRDMAWritesTarget,
-          CUflushGPUDirectRDMAWritesScope)
-{
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuModuleLoadData, CUmodule *, const void *)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuModuleUnload, CUmodule)
-{
-    return CUDA_ERROR_INVALID_HANDLE;
-}
-
-SIM_ENTRY(cuModuleGetGlobal_v2, CUdeviceptr *, size_t *, CUmodule, const char *)
-{
-    return CUDA_ERROR_INVALID_HANDLE;
-}
-
-SIM_ENTRY(cuLibraryUnload, CUlibrary)
-{
-    return CUDA_ERROR_INVALID_HANDLE;
-}
-
-SIM_ENTRY(cuLibraryGetGlobal, CUdeviceptr *, size_t *, CUlibrary, const char *)
-{
-    return CUDA_ERROR_INVALID_HANDLE;
-}
+SIM_ENTRY_IS(cuMemPoolExportToShareableHandle, CUDA_ERROR_NOT_SUPPORTED, void *,
+             CUmemoryPool, CUmemAllocationHandleType, unsigned long long)
+SIM_ENTRY_IS(cuMemPoolImportFromShareableHandle, CUDA_ERROR_NOT_SUPPORTED,
+             CUmemoryPool *, void *, CUmemAllocationHandleType,
+             unsigned long long)
+SIM_ENTRY_IS(cuMemPoolExportPointer, CUDA_ERROR_NOT_SUPPORTED,
+             CUmemPoolPtrExportData *, CUdeviceptr)
+SIM_ENTRY_IS(cuMemPoolImportPointer, CUDA_ERROR_NOT_SUPPORTED, CUdeviceptr *,
+             CUmemoryPool, CUmemPoolPtrExportData *)
+// Of pools from other processes.
+SIM_ENTRY_IS(cuMemPoolSetAccess, CUDA_ERROR_NOT_SUPPORTED, CUmemoryPool,
+             const CUmemAccessDesc *, size_t)
+SIM_ENTRY_IS(cuFlushGPUDirectRDMAWrites, CUDA_SUCCESS,
+             CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope)
+SIM_ENTRY_IS(cuModuleUnload, CUDA_ERROR_INVALID_HANDLE, CUmodule)
+SIM_ENTRY_IS(cuModuleGetGlobal_v2, CUDA_ERROR_INVALID_HANDLE, CUdeviceptr *,
+             size_t *, CUmodule, const char *)
+SIM_ENTRY_IS(cuLibraryUnload, CUDA_ERROR_INVALID_HANDLE, CUlibrary)
+SIM_ENTRY_IS(cuLibraryGetGlobal, CUDA_ERROR_INVALID_HANDLE, CUdeviceptr *,
+             size_t *, CUlibrary, const char *)

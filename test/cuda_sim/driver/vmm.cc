@@ -199,20 +199,6 @@ SIM_ENTRY(cuMemSetAccess, CUdeviceptr address, size_t size,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemGetAccess, unsigned long long *flags,
-          const CUmemLocation *location, CUdeviceptr address)
-{
-    std::shared_lock guard(memory().lock);
-    Block *block = memory().space.find(address);
-    if (!flags || !location || !block || !valid_device(location->id))
-        return CUDA_ERROR_INVALID_VALUE;
-    uint64_t bit = uint64_t(1) << location->id;
-    *flags       = block->writable & bit   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                   : block->readable & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
-}
-
 SIM_ENTRY(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *out,
           void *address)
 {
@@ -237,14 +223,8 @@ SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *out,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemExportToShareableHandle, void *, CUmemGenericAllocationHandle,
-          CUmemAllocationHandleType, unsigned long long)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_ENTRY(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *,
-          void *, CUmemAllocationHandleType)
-{
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
+SIM_ENTRY_IS(cuMemExportToShareableHandle, CUDA_ERROR_NOT_SUPPORTED, void *,
+             CUmemGenericAllocationHandle, CUmemAllocationHandleType,
+             unsigned long long)
+SIM_ENTRY_IS(cuMemImportFromShareableHandle, CUDA_ERROR_NOT_SUPPORTED,
+             CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType)

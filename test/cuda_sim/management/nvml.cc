@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The simulated libnvidia-ml.so.1.
+#include "nvml.h"
 #include "../driver/bar1.h"
 #include "../driver/settings.h"
-#include "../nvml/newer.h"
 
 #include <atomic>
 #include <cstdio>
@@ -22,9 +22,18 @@ std::atomic<int> users{0};
 
 constexpr unsigned first_bus = 0xc0; // as in device.cc of the driver
 
-bool valid(nvmlDevice_t device)
+// What a call gets whose other arguments are right, or not.
+nvmlReturn_t check(bool arguments)
 {
-    return device >= devices && device < devices + settings().devices;
+    return !users      ? NVML_ERROR_UNINITIALIZED
+           : arguments ? NVML_SUCCESS
+                       : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t check(nvmlDevice_t device, bool arguments)
+{
+    return check(arguments && device >= devices &&
+                 device < devices + settings().devices);
 }
 
 void fill(nvmlPciInfo_t *pci, unsigned bus)
@@ -75,10 +84,8 @@ NVML_ENTRY const char *nvmlErrorString(nvmlReturn_t result)
 
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!count)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(count))
+        return error;
     *count = unsigned(settings().devices);
     return NVML_SUCCESS;
 }
@@ -86,10 +93,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
                                                       nvmlDevice_t *device)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!device || index >= settings().devices)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device && index < settings().devices))
+        return error;
     *device = &devices[index];
     return NVML_SUCCESS;
 }
@@ -97,11 +102,10 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
                                                          nvmlDevice_t *device)
 {
-    unsigned domain, bus;
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!id || !device || sscanf(id, "%x:%x:", &domain, &bus) != 2)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    unsigned domain = 0, bus = 0;
+    if (nvmlReturn_t error =
+            check(id && device && sscanf(id, "%x:%x:", &domain, &bus) == 2))
+        return error;
     if (domain || bus < first_bus || bus - first_bus >= settings().devices)
         return NVML_ERROR_NOT_FOUND;
     *device = &devices[bus - first_bus];
@@ -111,10 +115,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
                                                     nvmlBAR1Memory_t *memory)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!valid(device) || !memory)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device, memory))
+        return error;
     memory->bar1Total = settings().bar1_bytes;
     memory->bar1Used  = ucx_ib_dmabuf::sim::bar1_used(device->index);
     memory->bar1Free  = memory->bar1Used < memory->bar1Total
@@ -126,14 +128,12 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
                                                  nvmlFieldValue_t *values)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!valid(device) || count < 0 || !values)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device, count >= 0 && values))
+        return error;
     for (int i = 0; i < count; ++i) {
         if (values[i].fieldId == NVML_FI_DEV_NVLINK_LINK_COUNT) {
             values[i].valueType   = NVML_VALUE_TYPE_UNSIGNED_INT;
-            values[i].value.uiVal = unsigned(settings().nvlinks);
+            values[i].value.uiVal = NVML_NVLINK_MAX_LINKS;
             values[i].nvmlReturn  = NVML_SUCCESS;
         } else {
             values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
@@ -147,10 +147,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
                                                             unsigned link,
                                                             nvmlPciInfo_t *pci)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!valid(device) || !pci || link >= settings().nvlinks)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device, pci && link < NVML_NVLINK_MAX_LINKS))
+        return error;
     fill(pci, 0xe0 + link);
     return NVML_SUCCESS;
 }
@@ -158,10 +156,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
                                                 nvmlPciInfo_t *pci)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!valid(device) || !pci)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device, pci))
+        return error;
     fill(pci, first_bus + unsigned(device->index));
     return NVML_SUCCESS;
 }
@@ -170,10 +166,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
                                                    nvmlGpuFabricInfo_t *info)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!valid(device) || !info)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device, info))
+        return error;
     *info       = {};
     info->state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
     return NVML_SUCCESS;
@@ -182,10 +176,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
 NVML_ENTRY nvmlReturn_t
 nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *info)
 {
-    if (!users)
-        return NVML_ERROR_UNINITIALIZED;
-    if (!valid(device) || !info)
-        return NVML_ERROR_INVALID_ARGUMENT;
+    if (nvmlReturn_t error = check(device, info))
+        return error;
     if (info->version != nvmlGpuFabricInfo_v2)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     *info         = {};

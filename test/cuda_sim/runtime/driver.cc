@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <dlfcn.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
@@ -113,12 +114,9 @@ cudaError_t finish(CUresult result)
     return finish(cudaError_t(result));
 }
 
-cudaError_t take_last_error(bool clear)
+cudaError_t take_last_error()
 {
-    cudaError_t error = last_error;
-    if (clear)
-        last_error = cudaSuccess;
-    return error;
+    return std::exchange(last_error, cudaSuccess);
 }
 
 } // namespace ucx_ib_dmabuf::sim

@@ -15,15 +15,8 @@ namespace ucx_ib_dmabuf::sim {
 #define SIM_DRIVER_CALLS(CALL)                                                 \
     CALL(cuInit, unsigned)                                                     \
     CALL(cuGetErrorString, CUresult, const char **)                            \
-    CALL(cuGetErrorName, CUresult, const char **)                              \
-    CALL(cuDriverGetVersion, int *)                                            \
     CALL(cuDeviceGetCount, int *)                                              \
-    CALL(cuDeviceGetName, char *, int, CUdevice)                               \
-    CALL(cuDeviceGetAttribute, int *, CUdevice_attribute, CUdevice)            \
     CALL(cuDeviceGetPCIBusId, char *, int, CUdevice)                           \
-    CALL(cuDeviceTotalMem, size_t *, CUdevice)                                 \
-    CALL(cuDeviceCanAccessPeer, int *, CUdevice, CUdevice)                     \
-    CALL(cuDeviceGetDefaultMemPool, CUmemoryPool *, CUdevice)                  \
     CALL(cuDevicePrimaryCtxRetain, CUcontext *, CUdevice)                      \
     CALL(cuDevicePrimaryCtxRelease, CUdevice)                                  \
     CALL(cuDevicePrimaryCtxReset, CUdevice)                                    \
@@ -31,7 +24,6 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuCtxSetCurrent, CUcontext)                                           \
     CALL(cuCtxGetDevice, CUdevice *)                                           \
     CALL(cuCtxSynchronize)                                                     \
-    CALL(cuMemGetInfo, size_t *, size_t *)                                     \
     CALL(cuMemAlloc, CUdeviceptr *, size_t)                                    \
     CALL(cuMemAllocPitch, CUdeviceptr *, size_t *, size_t, size_t, unsigned)   \
     CALL(cuMemAllocManaged, CUdeviceptr *, size_t, unsigned)                   \
@@ -44,7 +36,6 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuMemFreeHost, void *)                                                \
     CALL(cuMemHostRegister, void *, size_t, unsigned)                          \
     CALL(cuMemHostGetDevicePointer, CUdeviceptr *, void *, unsigned)           \
-    CALL(cuMemHostUnregister, void *)                                          \
     CALL(cuMemcpy, CUdeviceptr, CUdeviceptr, size_t)                           \
     CALL(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)            \
     CALL(cuMemcpyHtoD, CUdeviceptr, const void *, size_t)                      \
@@ -54,23 +45,9 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuMemcpyDtoHAsync, void *, CUdeviceptr, size_t, CUstream)             \
     CALL(cuMemcpyDtoDAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)        \
     CALL(cuMemsetD8, CUdeviceptr, unsigned char, size_t)                       \
-    CALL(cuMemsetD8Async, CUdeviceptr, unsigned char, size_t, CUstream)        \
-    CALL(cuPointerGetAttributes, unsigned, CUpointer_attribute *, void **,     \
-         CUdeviceptr)                                                          \
-    CALL(cuStreamCreateWithPriority, CUstream *, unsigned, int)                \
+    CALL(cuStreamCreate, CUstream *, unsigned)                                 \
     CALL(cuStreamDestroy, CUstream)                                            \
-    CALL(cuStreamSynchronize, CUstream)                                        \
-    CALL(cuStreamQuery, CUstream)                                              \
-    CALL(cuStreamWaitEvent, CUstream, CUevent, unsigned)                       \
-    CALL(cuLaunchHostFunc, CUstream, CUhostFn, void *)                         \
-    CALL(cuEventCreate, CUevent *, unsigned)                                   \
-    CALL(cuEventDestroy, CUevent)                                              \
-    CALL(cuEventRecord, CUevent, CUstream)                                     \
-    CALL(cuEventQuery, CUevent)                                                \
-    CALL(cuEventSynchronize, CUevent)                                          \
-    CALL(cuEventElapsedTime, float *, CUevent, CUevent)                        \
-    CALL(cuGetProcAddress, const char *, void **, int, cuuint64_t,             \
-         CUdriverProcAddressQueryResult *)
+    CALL(cuStreamSynchronize, CUstream)
 
 struct Driver {
 #define SIM_POINTER(_name, ...) CUresult (*p_##_name)(__VA_ARGS__) = nullptr;
@@ -93,7 +70,7 @@ cudaError_t begin_without_context(const Driver **out);
 cudaError_t use_device(const Driver &d, int device);
 int current_device(const Driver &d);
 void device_was_reset(int device);
-cudaError_t take_last_error(bool clear);
+cudaError_t take_last_error();
 
 // The same error in the runtime's terms, remembered for cudaGetLastError.
 cudaError_t finish(CUresult result);
@@ -119,3 +96,15 @@ cudaError_t finish(cudaError_t result);
     }                                                                          \
     SIM_TRAMPOLINE(_name)                                                      \
     static _type body_##_name(__VA_ARGS__)
+
+// One that is a call of the driver, with a context: the call, its arguments in
+// brackets, then the parameters.
+#define SIM_RUNTIME_FORWARD(_name, _call, _arguments, ...)                     \
+    SIM_RUNTIME(cudaError_t, _name, __VA_ARGS__)                               \
+    {                                                                          \
+        const ucx_ib_dmabuf::sim::Driver *d;                                   \
+        cudaError_t error = ucx_ib_dmabuf::sim::begin(&d);                     \
+        return ucx_ib_dmabuf::sim::finish(                                     \
+            error != cudaSuccess ? error                                       \
+                                 : cudaError_t(d->p_##_call _arguments));      \
+    }

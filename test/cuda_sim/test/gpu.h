@@ -47,7 +47,6 @@ protected:
     void TearDown() override
     {
         cuda_sim_set_fail(nullptr);
-        cuda_sim_set_delay(nullptr);
         cuCtxDestroy(context);
     }
 
@@ -117,5 +116,13 @@ private:
 // from wait() and puts what it wrote into 'output'.
 int run_alone(const std::string &settings, const std::string &name,
               std::string *output = nullptr);
+
+// As TEST_F, run that way.
+#define TEST_ALONE(_fixture, _name, _settings)                                 \
+    TEST(_fixture##Alone, _name)                                               \
+    {                                                                          \
+        EXPECT_EQ(0, run_alone(_settings, #_fixture ".DISABLED_" #_name));     \
+    }                                                                          \
+    TEST_F(_fixture, DISABLED_##_name)
 
 } // namespace ucx_ib_dmabuf::test

@@ -69,30 +69,17 @@ TEST_F(Context, PrimaryContextIsCounted)
     EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(1));
 }
 
-TEST_F(Context, WorkNeedsOneAndQueriesDoNot)
+TEST_F(Context, WorkNeedsOne)
 {
     CUdeviceptr address = allocate(2 * MiB);
     std::thread([&] {
-        CUcontext current;
-        CUdevice device;
-        char host[16];
-        EXPECT_CUDA(cuCtxGetCurrent(&current));
-        EXPECT_EQ(nullptr, current);
         auto none = CUDA_ERROR_INVALID_CONTEXT;
-        CUdeviceptr out;
         CUstream stream;
-        EXPECT_EQ(none, cuCtxGetDevice(&device));
-        EXPECT_EQ(none, cuMemAlloc(&out, 512));
-        EXPECT_EQ(none, cuMemAllocAsync(&out, 512, nullptr));
         EXPECT_EQ(none, cuMemFree(address));
-        EXPECT_EQ(none, cuMemcpyDtoH(host, address, 16));
+        EXPECT_EQ(none, cuMemAllocAsync(&address, 512, nullptr));
         EXPECT_EQ(none, cuMemsetD8(address, 0, 16));
         EXPECT_EQ(none, cuStreamCreate(&stream, 0));
         EXPECT_EQ(none, cuCtxSynchronize());
-        EXPECT_NE(0u, buffer_id(address));
-        int value;
-        EXPECT_CUDA(cuDeviceGetAttribute(
-            &value, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
     }).join();
 }
 
@@ -161,13 +148,15 @@ TEST_F(Context, StreamsAndEvents)
     ASSERT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ASSERT_CUDA(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     CUdeviceptr address = allocate(4096);
-    ASSERT_CUDA(cuMemsetD8Async(address, 's', 4096, stream));
+    char byte           = 0;
+    ASSERT_CUDA(cuMemcpyDtoHAsync(&byte, address, 1, stream));
     ASSERT_CUDA(cuEventRecord(event, stream));
     EXPECT_CUDA(cuEventQuery(event));
-    int calls = 0;
-    ASSERT_CUDA(cuLaunchHostFunc(
-        stream, [](void *argument) { ++*static_cast<int *>(argument); },
-        &calls));
+    int calls       = 0;
+    auto call_count = [](CUstream, CUresult, void *argument) {
+        ++*static_cast<int *>(argument);
+    };
+    ASSERT_CUDA(cuStreamAddCallback(stream, call_count, &calls, 0));
     ASSERT_CUDA(cuStreamSynchronize(stream));
     EXPECT_EQ(1, calls);
     ASSERT_CUDA(cuEventDestroy(event));
@@ -175,7 +164,7 @@ TEST_F(Context, StreamsAndEvents)
     auto bad = CUDA_ERROR_INVALID_HANDLE;
     EXPECT_EQ(bad, cuEventRecord(event, nullptr));
     EXPECT_EQ(bad, cuStreamSynchronize(stream));
-    EXPECT_EQ(bad, cuMemsetD8Async(address, 0, 1, stream));
+    EXPECT_EQ(bad, cuMemcpyDtoHAsync(&byte, address, 1, stream));
     EXPECT_EQ(bad, cuMemAllocAsync(&address, 512, stream));
 }
 
@@ -191,8 +180,7 @@ TEST_F(Context, DevicesHaveNamesAndIdentities)
     char bus[16];
     CUdevice device;
     ASSERT_CUDA(cuDeviceGetPCIBusId(bus, sizeof(bus), 1));
-    ASSERT_CUDA(cuDeviceGetByPCIBusId(&device, bus));
-    EXPECT_EQ(1, device);
+    EXPECT_STREQ("0000:c1:00.0", bus);
     size_t total;
     ASSERT_CUDA(cuDeviceTotalMem(&total, 0));
     EXPECT_EQ(80ull << 30, total);

@@ -6,7 +6,6 @@
 #include <csetjmp>
 #include <csignal>
 #include <random>
-#include <set>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -63,7 +62,8 @@ TEST_F(Memory, CountsCopiedBytesByDirection)
 {
     CUdeviceptr a = allocate(4096), b = allocate(4096);
     char host[4096] = {};
-    cuda_sim_reset();
+    cuda_sim_counters_t before, after;
+    cuda_sim_counters(&before);
     ASSERT_CUDA(cuMemcpyHtoD(a, host, 100));
     ASSERT_CUDA(cuMemcpyDtoH(host, a, 30));
     ASSERT_CUDA(cuMemcpyDtoD(b, a, 7));
@@ -72,14 +72,12 @@ TEST_F(Memory, CountsCopiedBytesByDirection)
                          reinterpret_cast<CUdeviceptr>(host + 8), 5));
     ASSERT_CUDA(cuMemsetD8(a, 3, 13));
     EXPECT_NE(CUDA_SUCCESS, cuMemcpyHtoD(a, host, 8192));
-    cuda_sim_counters_t c;
-    cuda_sim_counters(&c);
-    EXPECT_EQ(111u, c.h2d_bytes);
-    EXPECT_EQ(30u, c.d2h_bytes);
-    EXPECT_EQ(7u, c.d2d_bytes);
-    EXPECT_EQ(5u, c.h2h_bytes);
-    EXPECT_EQ(13u, c.memset_bytes);
-    EXPECT_EQ(2u, cuda_sim_calls("cuMemcpyHtoD_v2"));
+    cuda_sim_counters(&after);
+    EXPECT_EQ(111u, after.h2d_bytes - before.h2d_bytes);
+    EXPECT_EQ(30u, after.d2h_bytes - before.d2h_bytes);
+    EXPECT_EQ(7u, after.d2d_bytes - before.d2d_bytes);
+    EXPECT_EQ(5u, after.h2h_bytes - before.h2h_bytes);
+    EXPECT_EQ(13u, after.memset_bytes - before.memset_bytes);
 }
 
 TEST_F(Memory, SmallAllocationsShareABlock)
@@ -88,7 +86,6 @@ TEST_F(Memory, SmallAllocationsShareABlock)
     EXPECT_EQ(0u, a % 512);
     EXPECT_EQ(0u, b % 512);
     EXPECT_EQ(a / (2 * MiB), b / (2 * MiB));
-    EXPECT_NE(buffer_id(a), buffer_id(b));
     CUdeviceptr base;
     size_t size;
     ASSERT_CUDA(cuMemGetAddressRange(&base, &size, b + 999));
@@ -107,15 +104,13 @@ TEST_F(Memory, LargeAllocationsAreAlignedToBlocks)
     EXPECT_EQ(4 * MiB, after.device_bytes - before.device_bytes);
 }
 
-TEST_F(Memory, AddressComesBackWithNewMemoryAndNewIdentity)
+TEST_F(Memory, AddressComesBackWithNewMemory)
 {
     CUdeviceptr first = allocate(8 * MiB);
     ASSERT_CUDA(cuMemsetD8(first, 0x5a, 8 * MiB));
-    auto id = buffer_id(first);
     ASSERT_CUDA(cuMemFree(first));
     CUdeviceptr second = allocate(8 * MiB);
     EXPECT_EQ(first, second);
-    EXPECT_NE(id, buffer_id(second));
     EXPECT_EQ(std::vector<char>(64), download(second, 64));
 }
 
@@ -128,16 +123,6 @@ TEST_F(Memory, AddressFreedLastComesBackFirst)
     ASSERT_CUDA(cuMemFree(b));
     EXPECT_EQ(b, allocate(6 * MiB));
     EXPECT_EQ(a, allocate(6 * MiB));
-}
-
-TEST_F(Memory, IdentitiesAreNeverGivenTwice)
-{
-    std::set<unsigned long long> seen;
-    for (int i = 0; i < 1000; ++i) {
-        CUdeviceptr address = allocate(i % 2 ? 512 : 2 * MiB);
-        EXPECT_TRUE(seen.insert(buffer_id(address)).second);
-        ASSERT_CUDA(cuMemFree(address));
-    }
 }
 
 TEST_F(Memory, RefusesWrongFrees)
@@ -180,63 +165,6 @@ TEST_F(Memory, CopiesDoNotLeaveAnAllocation)
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(a, wrong, 16));
 }
 
-TEST_F(Memory, DescribesEveryKind)
-{
-    CUdeviceptr device = allocate(4 * MiB), managed;
-    void *pinned;
-    std::vector<char> pageable(8192);
-    ASSERT_CUDA(cuMemAllocManaged(&managed, 8192, CU_MEM_ATTACH_GLOBAL));
-    ASSERT_CUDA(cuMemAllocHost(&pinned, 8192));
-    auto host = reinterpret_cast<CUdeviceptr>(pinned);
-    auto type = [](CUdeviceptr at) {
-        return pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                           at);
-    };
-    auto is = [](CUpointer_attribute which, CUdeviceptr at) {
-        return pointer_attribute<unsigned>(which, at);
-    };
-    EXPECT_EQ(CU_MEMORYTYPE_DEVICE, type(device + 12345));
-    EXPECT_EQ(CU_MEMORYTYPE_DEVICE, type(managed));
-    EXPECT_EQ(CU_MEMORYTYPE_HOST, type(host));
-    EXPECT_EQ(0u, is(CU_POINTER_ATTRIBUTE_IS_MANAGED, device));
-    EXPECT_EQ(1u, is(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed));
-    auto capable = CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE;
-    EXPECT_EQ(1u, is(capable, device));
-    EXPECT_EQ(0u, is(capable, managed));
-    EXPECT_EQ(context, pointer_attribute<CUcontext>(
-                           CU_POINTER_ATTRIBUTE_CONTEXT, device));
-    EXPECT_EQ(device, pointer_attribute<CUdeviceptr>(
-                          CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, device + 9));
-    EXPECT_EQ(4 * MiB, pointer_attribute<size_t>(
-                           CU_POINTER_ATTRIBUTE_RANGE_SIZE, device + 9));
-    unsigned unknown;
-    EXPECT_EQ(
-        CUDA_ERROR_INVALID_VALUE,
-        cuPointerGetAttribute(&unknown, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                              reinterpret_cast<CUdeviceptr>(pageable.data())));
-    // The CPU may touch these two.
-    *reinterpret_cast<char *>(managed) = 1;
-    *static_cast<char *>(pinned)       = 1;
-    ASSERT_CUDA(cuMemFree(managed));
-    ASSERT_CUDA(cuMemFreeHost(pinned));
-}
-
-TEST_F(Memory, UnknownAddressesHaveNothingToSay)
-{
-    unsigned type = 7, managed = 7;
-    int device                  = 7;
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void *data[]                = {&type, &managed, &device};
-    char host;
-    ASSERT_CUDA(cuPointerGetAttributes(3, which, data,
-                                       reinterpret_cast<CUdeviceptr>(&host)));
-    EXPECT_EQ(0u, type);
-    EXPECT_EQ(0u, managed);
-    EXPECT_EQ(CU_DEVICE_INVALID, device);
-}
-
 TEST_F(Memory, HostMemoryIsRegisteredOnce)
 {
     std::vector<char> memory(64 * KiB);
@@ -251,39 +179,6 @@ TEST_F(Memory, HostMemoryIsRegisteredOnce)
     EXPECT_EQ(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(at));
 }
 
-TEST_F(Memory, SyncMemopsIsForOrdinaryMemory)
-{
-    CUdeviceptr address = allocate(4096);
-    unsigned on         = 1;
-    EXPECT_CUDA(
-        cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
-    EXPECT_EQ(1u, pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-                                              address));
-}
-
-TEST_F(Memory, CopiesRowsOfPitchedMemory)
-{
-    CUdeviceptr address;
-    size_t pitch;
-    ASSERT_CUDA(cuMemAllocPitch(&address, &pitch, 100, 4, 4));
-    EXPECT_EQ(512u, pitch);
-    char rows[4][100];
-    for (int i = 0; i < 4; ++i)
-        memset(rows[i], 'a' + i, 100);
-    CUDA_MEMCPY2D what{};
-    what.srcMemoryType = CU_MEMORYTYPE_HOST;
-    what.srcHost       = rows;
-    what.srcPitch      = 100;
-    what.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    what.dstDevice     = address;
-    what.dstPitch      = pitch;
-    what.WidthInBytes  = 100;
-    what.Height        = 4;
-    ASSERT_CUDA(cuMemcpy2D(&what));
-    EXPECT_EQ(std::vector<char>(100, 'd'), download(address + 3 * pitch, 100));
-}
-
-// Allocations never overlap, whatever the order; the seed is printed.
 TEST_F(Memory, CopiesInBatches)
 {
     CUstream stream;
@@ -329,10 +224,10 @@ TEST_F(Memory, OnlyManagedRangesHaveALocation)
     EXPECT_CUDA(cuMemFree(managed));
 }
 
+// Allocations never overlap, whatever the order; the seed is printed.
 TEST_F(Memory, RandomAllocationsKeepTheirBytes)
 {
     unsigned seed = std::random_device()();
-    RecordProperty("seed", std::to_string(seed));
     printf("seed %u\n", seed);
     std::mt19937 random(seed);
     struct One {

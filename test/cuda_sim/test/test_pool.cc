@@ -32,28 +32,15 @@ protected:
         return pool;
     }
 
-    static cuuint64_t number(CUmemoryPool pool, CUmemPool_attribute which)
+    static uint64_t device_bytes()
     {
-        cuuint64_t value = 0;
-        EXPECT_CUDA(cuMemPoolGetAttribute(pool, which, &value));
-        return value;
+        cuda_sim_counters_t now;
+        cuda_sim_counters(&now);
+        return now.device_bytes;
     }
 
     CUmemoryPool standard = nullptr;
 };
-
-TEST_F(Pool, MemoryKnowsItsPoolAndNoContext)
-{
-    CUdeviceptr a = allocate_async(1000);
-    EXPECT_EQ(standard, pointer_attribute<CUmemoryPool>(
-                            CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a));
-    EXPECT_EQ(nullptr,
-              pointer_attribute<CUcontext>(CU_POINTER_ATTRIBUTE_CONTEXT, a));
-    EXPECT_EQ(CU_MEMORYTYPE_DEVICE,
-              pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
-    ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(a, nullptr));
-}
 
 TEST_F(Pool, FreedMemoryIsReusedAsItIs)
 {
@@ -68,26 +55,21 @@ TEST_F(Pool, FreedMemoryIsReusedAsItIs)
     ASSERT_CUDA(cuMemFreeAsync(b, nullptr));
 }
 
-TEST_F(Pool, WaitingReleasesWhatIsBeyondTheThreshold)
+TEST_F(Pool, FreedMemoryStaysUntilAProgramWaitsOrTrims)
 {
     CUmemoryPool pool = create();
-    CUdeviceptr a;
-    ASSERT_CUDA(cuMemAllocFromPoolAsync(&a, 4 * MiB, pool, nullptr));
-    ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
-    EXPECT_NE(0u, number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-    EXPECT_EQ(0u, number(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
     ASSERT_CUDA(cuStreamSynchronize(nullptr));
-    EXPECT_EQ(0u, number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-
-    cuuint64_t threshold = UINT64_MAX;
-    ASSERT_CUDA(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-                                      &threshold));
-    ASSERT_CUDA(cuMemAllocFromPoolAsync(&a, 4 * MiB, pool, nullptr));
-    ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
-    ASSERT_CUDA(cuStreamSynchronize(nullptr));
-    EXPECT_NE(0u, number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-    ASSERT_CUDA(cuMemPoolTrimTo(pool, 0));
-    EXPECT_EQ(0u, number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    const uint64_t before = device_bytes();
+    for (bool trims : {false, true}) {
+        CUdeviceptr a;
+        ASSERT_CUDA(cuMemAllocFromPoolAsync(&a, 4 * MiB, pool, nullptr));
+        ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(a, nullptr));
+        EXPECT_LT(before, device_bytes());
+        ASSERT_CUDA(trims ? cuMemPoolTrimTo(pool, 0)
+                          : cuStreamSynchronize(nullptr));
+        EXPECT_EQ(before, device_bytes());
+    }
     ASSERT_CUDA(cuMemPoolDestroy(pool));
 }
 
@@ -103,21 +85,6 @@ TEST_F(Pool, GoesWithItsMemory)
         cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(standard));
-}
-
-TEST_F(Pool, CurrentPoolOfADeviceCanBeSet)
-{
-    CUmemoryPool pool = create(), now;
-    ASSERT_CUDA(cuDeviceSetMemPool(0, pool));
-    ASSERT_CUDA(cuDeviceGetMemPool(&now, 0));
-    EXPECT_EQ(pool, now);
-    CUdeviceptr a = allocate_async(512);
-    EXPECT_EQ(pool, pointer_attribute<CUmemoryPool>(
-                        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(1, pool));
-    ASSERT_CUDA(cuMemPoolDestroy(pool));
-    ASSERT_CUDA(cuDeviceGetMemPool(&now, 0));
-    EXPECT_EQ(standard, now);
 }
 
 TEST_F(Pool, FreesMayBeMixedOneWay)
@@ -146,7 +113,7 @@ TEST_F(Pool, CanBeExportedUnlessSetOtherwise)
     ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
 }
 
-TEST_F(Pool, DISABLED_NoExport)
+TEST_ALONE(Pool, NoExport, "CUDA_SIM_POOL_EXPORT=n")
 {
     CUdeviceptr a = allocate_async(2 * MiB);
     int fd;
@@ -154,11 +121,6 @@ TEST_F(Pool, DISABLED_NoExport)
               export_range(&fd, a / 4096 * 4096, 4096));
     EXPECT_EQ(0u, pointer_attribute<unsigned>(
                       CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, a));
-}
-
-TEST(PoolSettings, NoExport)
-{
-    EXPECT_EQ(0, run_alone("CUDA_SIM_POOL_EXPORT=n", "Pool.DISABLED_NoExport"));
 }
 
 } // namespace

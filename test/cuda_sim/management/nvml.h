@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The part of NVIDIA's management library that UCX and the plug-in call, with
+// the layouts of the library's ABI (NVML API reference). NVIDIA's own header is
+// in no package of Debian main.
+#pragma once
+
+enum nvmlReturn_t {
+    NVML_SUCCESS                         = 0,
+    NVML_ERROR_UNINITIALIZED             = 1,
+    NVML_ERROR_INVALID_ARGUMENT          = 2,
+    NVML_ERROR_NOT_SUPPORTED             = 3,
+    NVML_ERROR_NOT_FOUND                 = 6,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+};
+
+using nvmlDevice_t = struct nvmlDevice_st *;
+
+inline constexpr unsigned NVML_NVLINK_MAX_LINKS               = 18;
+inline constexpr unsigned NVML_FI_DEV_NVLINK_LINK_COUNT       = 91;
+inline constexpr unsigned NVML_VALUE_TYPE_UNSIGNED_INT        = 1;
+inline constexpr unsigned NVML_GPU_FABRIC_STATE_NOT_SUPPORTED = 0;
+
+struct nvmlPciInfo_t {
+    char busIdLegacy[16];
+    unsigned domain, bus, device;
+    unsigned pciDeviceId, pciSubSystemId;
+    char busId[32];
+};
+
+struct nvmlBAR1Memory_t {
+    unsigned long long bar1Total, bar1Free, bar1Used; // bytes
+};
+
+struct nvmlFieldValue_t {
+    unsigned fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    unsigned valueType;
+    nvmlReturn_t nvmlReturn;
+    union {
+        double dVal;
+        unsigned uiVal;
+        unsigned long long ullVal;
+    } value;
+};
+
+struct nvmlGpuFabricInfo_t {
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned cliqueId;
+    unsigned char state;
+};
+
+struct nvmlGpuFabricInfo_v2_t {
+    unsigned version; // sizeof, and in the highest byte 2
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned cliqueId;
+    unsigned char state;
+    unsigned healthMask;
+};
+inline constexpr unsigned nvmlGpuFabricInfo_v2 =
+    sizeof(nvmlGpuFabricInfo_v2_t) | 2U << 24;
+
+extern "C" {
+nvmlReturn_t nvmlInit_v2(void);
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
+                                           nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
+                                         nvmlBAR1Memory_t *memory);
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
+                                      nvmlFieldValue_t *values);
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
+                                                 unsigned link,
+                                                 nvmlPciInfo_t *pci);
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
+                                        nvmlGpuFabricInfo_t *info);
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
+                                         nvmlGpuFabricInfo_v2_t *info);
+}
