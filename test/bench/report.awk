@@ -36,8 +36,8 @@ function is_figure(text) { return text ~ /^[0-9]+([.][0-9]+)?$/ }
 # Of all runs of a name.
 function median(table, name,    i, sorted) {
     for (i = 1; i <= runs[name]; i++) sorted[i] = table[name, i]
-    sort(sorted, runs[name])
-    return middle(sorted, runs[name])
+    sort(sorted, runs[name] + 0)
+    return middle(sorted, runs[name] + 0)
 }
 
 function list(table, name,    i, text) {
