@@ -12,6 +12,8 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/cuda_api.h \
     src/ucm/cuda_events.cc \
     src/ucm/cuda_events.h \
+    src/ucm/dispatch.cc \
+    src/ucm/dispatch.h \
     src/ucm/existing.cc \
     src/ucm/hook.h \
     src/ucm/libraries.cc \

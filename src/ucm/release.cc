@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "release.h"
 #include "cuda_api.h"
-#include <optional>
+#include "dispatch.h"
 #include <pthread.h>
-#include <span>
 #include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
@@ -76,52 +75,6 @@ answer ask(uint64_t address)
     return (result == cuda_ok)              ? answer::there
            : (result == cuda_invalid_value) ? answer::gone
                                             : answer::unknown;
-}
-
-// Tells copies of UCX of memory that comes and goes. Without a type they shall
-// ask the driver.
-void dispatch(std::span<const ucm_functions *const> copies,
-              ucm_event_type_t type, uint64_t address, size_t size,
-              std::optional<ucs_memory_type_t> memory_type)
-{
-    // The handlers may free memory of their own: their hooks must work.
-    const bool nested      = this_thread.announcing;
-    this_thread.announcing = true;
-    for (const ucm_functions *ucm : copies) {
-        ucm_event_t event{};
-        event.mem_type.address  = reinterpret_cast<void *>(address);
-        event.mem_type.size     = size;
-        event.mem_type.mem_type = memory_type.value_or(ucm->unknown_type);
-        event.mem_type.sys_dev  = 255; // unknown
-        ucm->event_enter();
-        ucm->event_dispatch(type, &event);
-        ucm->event_leave();
-    }
-    this_thread.announcing = nested;
-}
-
-void dispatch_free(uint64_t address, size_t size,
-                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA)
-{
-    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_FREE, address, size, type);
-}
-
-void dispatch_allocation(uint64_t address, size_t size)
-{
-    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_ALLOC, address, size, std::nullopt);
-}
-
-// What the first copy's own hooks announce, to the others: theirs may be
-// missing, or find the functions patched. A copy that hears of it twice loses
-// nothing.
-void pass_on(ucm_event_type_t type, const ucm_event_t &event)
-{
-    const auto said = event.mem_type.mem_type;
-
-    dispatch(
-        all_ucm().subspan(1), type,
-        reinterpret_cast<uint64_t>(event.mem_type.address), event.mem_type.size,
-        (said == our_ucm().unknown_type) ? std::nullopt : std::optional(said));
 }
 
 // Another thread may have got these addresses anew, and its announcement may

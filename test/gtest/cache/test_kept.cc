@@ -152,8 +152,7 @@ TEST_F(kept_test, checks_that_begin_later_ask_for_all_that_is_kept)
     cache->check_identity();
     cache->check_identity();
     EXPECT_TRUE(cache->needs_each_use());
-    EXPECT_EQ(asked,
-              (std::vector<std::pair<uintptr_t, size_t>>{{A, 5 * MiB}}));
+    EXPECT_EQ(asked, (std::vector<std::pair<uintptr_t, size_t>>{{A, 5 * MiB}}));
 }
 
 TEST_F(kept_test, each_use_is_needed_where_room_is_limited)

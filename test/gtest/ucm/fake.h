@@ -89,6 +89,29 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
     CHECK_EQ(seen[0].context, before);
 }
 
+using Query = int (*)(uint64_t);
+
+/** What the fake driver answers of an address; null: as by itself. */
+inline void set_query(const Fake &fake, Query query)
+{
+    *static_cast<Query *>(symbol_of(fake.library, "fake_query")) = query;
+}
+
+/** The last thing that is said of an address. */
+inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees)
+{
+    bool there = true;
+    *frees     = 0;
+    for (const SeenEvent &event : events.take()) {
+        if ((address >= event.address) &&
+            (address - event.address < event.size)) {
+            there = !event.free;
+            *frees += event.free;
+        }
+    }
+    return there;
+}
+
 /** Run a scenario without modules of UCX: its CUDA hooks stay out. */
 inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
 {

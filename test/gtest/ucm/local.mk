@@ -37,6 +37,7 @@ test_gtest_ucm_test_events_SOURCES = \
     test/gtest/ucm/test_events_gaps.cc \
     test/gtest/ucm/test_events_inside.cc \
     test/gtest/ucm/test_events_memory.cc \
+    test/gtest/ucm/test_events_modules.cc \
     test/gtest/ucm/test_events_owners.cc
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What ends much at once: contexts, devices, pools, modules and graphs, on the
+// What ends much at once: contexts, devices and pools, on the
 // driver library that does nothing.
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -70,28 +70,6 @@ FAKE_TEST(CudaEventsOwners, primary_release)
     CHECK_EQ(seen[0].size, size_t(0x5000));
     release(0); // not retained since
     CHECK(events.saw_everything());
-}
-
-using Query = int (*)(uint64_t);
-
-void set_query(const Fake &fake, Query query)
-{
-    *static_cast<Query *>(symbol_of(fake.library, "fake_query")) = query;
-}
-
-// The last thing that is said of an address.
-bool ends_as_memory(Events &events, uint64_t address, size_t *frees)
-{
-    bool there = true;
-    *frees     = 0;
-    for (const SeenEvent &event : events.take()) {
-        if ((address >= event.address) &&
-            (address - event.address < event.size)) {
-            there = !event.free;
-            *frees += event.free;
-        }
-    }
-    return there;
 }
 
 // After the last release a driver may complain about the context instead of the
@@ -277,84 +255,6 @@ FAKE_TEST(CudaEventsOwners, memory_that_its_pool_keeps_is_forgotten)
                    [&] { fake.get<Call1>("cuMemFree_v2")(kept); });
 }
 
-FAKE_TEST(CudaEventsOwners, modules)
-{
-    Fake fake;
-    install_all();
-    uint64_t address;
-    size_t size;
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
-    Events events;
-    get(&address, &size, 0x77, "a");
-    CHECK_EQ(events.take().size(), size_t(1));
-    get(&address, &size, 0x77, "a"); // nothing new
-    CHECK(events.take().empty());
-    fake.get<Call1>("cuModuleUnload")(0x78);
-    CHECK(events.take().empty());
-    // Memory that was released unseen seems to be around it.
-    uint64_t stale = address - 0x100;
-    fake.place(stale, stale - NEW);
-    fake.get<Alloc>("cuMemAlloc_v2")(&stale, 0x5000);
-    expect_release(fake, "cuModuleUnload", address, 0x400,
-                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
-}
-
-// The driver refuses, as it may in a thread without a context: the variable is
-// there still, and goes with the call that succeeds.
-FAKE_TEST(CudaEventsOwners, modules_that_stay)
-{
-    constexpr uint64_t library = 0x90;
-    Fake fake;
-    install_all();
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
-    uint64_t module, address;
-    size_t size, frees;
-    fake.get<Call2>("cuLibraryGetModule")(uint64_t(&module), library);
-    const struct {
-        const char *unload;
-        uint64_t handle, owner;
-    } cases[] = {{"cuModuleUnload", 0x77, 0x77},
-                 {"cuLibraryUnload", library, module}};
-    for (const auto &one : cases) {
-        auto *unload      = fake.get<Call1>(one.unload);
-        const auto refuse = [&] {
-            fake.setting("fake_result") = 201;
-            unload(one.handle);
-            fake.setting("fake_result") = 0;
-        };
-        refuse(); // before the variable is known
-        get(&address, &size, one.owner, "a");
-        Events events;
-        refuse();
-        CHECK(ends_as_memory(events, address, &frees));
-        get(&address, &size, one.owner, "a");
-        CHECK(events.take().empty()); // nothing new
-        expect_release(fake, one.unload, address, size,
-                       [&] { unload(one.handle); });
-    }
-}
-
-// Nobody can tell whether a context's variables are there. Then a module's
-// variable lies where another's did.
-FAKE_TEST(CudaEventsOwners, modules_that_went_unseen)
-{
-    Fake fake;
-    install_all();
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
-    uint64_t address;
-    size_t size;
-    get(&address, &size, 0x77, "a");
-    set_query(fake, [](uint64_t) { return 709; }); // CONTEXT_IS_DESTROYED
-    fake.get<Call1>("cuCtxDestroy_v2")(0);
-    set_query(fake, nullptr);
-    get(&address, &size, 0x78, "a");
-    expect_release(fake, "cuModuleUnload", address, size,
-                   [&] { fake.get<Call1>("cuModuleUnload")(0x78); });
-}
-
 // A context goes although the driver says that something else failed before.
 FAKE_TEST(CudaEventsOwners, context_destroyed_with_an_error)
 {
@@ -387,25 +287,6 @@ FAKE_TEST(CudaEventsOwners, ipc_memory_opened_twice)
                  *answer != 'g');
         CHECK_EQ(frees, size_t(1));
     }
-}
-
-FAKE_TEST(CudaEventsOwners, graphs)
-{
-    Fake fake;
-    install_all();
-    Events events;
-    fake.get<Call1>("cuGraphExecDestroy")(1);
-    fake.get<Device>("cuDeviceGraphMemTrim")(0);
-    CHECK(events.take().empty()); // no graph allocates memory
-
-    uint64_t address;
-    fake.setting("fake_capturing") = 1;
-    fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
-    events.take();
-    expect_release(fake, "cuGraphExecDestroy", 0, 0,
-                   [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
-    expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,
-                   [&] { fake.get<Device>("cuDeviceGraphMemTrim")(0); });
 }
 
 } // namespace

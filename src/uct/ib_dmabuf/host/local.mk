@@ -5,6 +5,8 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/copier.h \
     src/uct/ib_dmabuf/host/copy_component.cc \
     src/uct/ib_dmabuf/host/copy_component.h \
+    src/uct/ib_dmabuf/host/cuda_module.cc \
+    src/uct/ib_dmabuf/host/cuda_module.h \
     src/uct/ib_dmabuf/host/copy_iface.cc \
     src/uct/ib_dmabuf/host/domain.cc \
     src/uct/ib_dmabuf/host/domain.h \

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "dispatch.h"
+#include "release.h"
+#include <optional>
+#include <span>
+
+namespace ucx_ib_dmabuf::ucm {
+
+namespace {
+
+// Without a type UCX shall ask the driver.
+void dispatch(std::span<const ucm_functions *const> copies,
+              ucm_event_type_t type, uint64_t address, size_t size,
+              std::optional<ucs_memory_type_t> memory_type)
+{
+    // The handlers may free memory of their own: their hooks must work.
+    const bool nested      = this_thread.announcing;
+    this_thread.announcing = true;
+    for (const ucm_functions *ucm : copies) {
+        ucm_event_t event{};
+        event.mem_type.address  = reinterpret_cast<void *>(address);
+        event.mem_type.size     = size;
+        event.mem_type.mem_type = memory_type.value_or(ucm->unknown_type);
+        event.mem_type.sys_dev  = 255; // unknown
+        ucm->event_enter();
+        ucm->event_dispatch(type, &event);
+        ucm->event_leave();
+    }
+    this_thread.announcing = nested;
+}
+
+} // namespace
+
+void dispatch_free(uint64_t address, size_t size, ucs_memory_type_t type)
+{
+    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_FREE, address, size, type);
+}
+
+void dispatch_allocation(uint64_t address, size_t size)
+{
+    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_ALLOC, address, size, std::nullopt);
+}
+
+void pass_on(ucm_event_type_t type, const ucm_event_t &event)
+{
+    const auto said = event.mem_type.mem_type;
+
+    dispatch(
+        all_ucm().subspan(1), type,
+        reinterpret_cast<uint64_t>(event.mem_type.address), event.mem_type.size,
+        (said == our_ucm().unknown_type) ? std::nullopt : std::optional(said));
+}
+
+} // namespace ucx_ib_dmabuf::ucm

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_UCM_DISPATCH_H_
+#define UCX_IB_DMABUF_UCM_DISPATCH_H_
+
+#include "uct/ib_dmabuf/host/ucm.h"
+#include <cstddef>
+#include <cstdint>
+
+// Telling the copies of UCX in this process of memory that comes and goes.
+// Their handlers are called, with `this_thread.announcing` set. Thread-safe.
+namespace ucx_ib_dmabuf::ucm {
+
+// To all copies.
+void dispatch_free(uint64_t address, size_t size,
+                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
+// They shall ask the driver for its type.
+void dispatch_allocation(uint64_t address, size_t size);
+
+// What the first copy's own hooks announce, to the others: theirs may be
+// missing, or find the functions patched. A copy that hears of it twice loses
+// nothing.
+void pass_on(ucm_event_type_t type, const ucm_event_t &event);
+
+} // namespace ucx_ib_dmabuf::ucm
+
+#endif
