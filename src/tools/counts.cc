@@ -2,6 +2,7 @@
 #include "counts.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -28,7 +29,7 @@ uint64_t number(const json &in, const char *name)
 std::string word(const json &in, const char *name)
 {
     const json &found = member(in, name);
-    return found.is_string() ? found.get<std::string>() : "";
+    return found.is_string() ? printable(found.get<std::string>()) : "";
 }
 
 // The name that has the largest number; "" if none has one.
@@ -43,7 +44,7 @@ std::string largest(const json &in)
             result = name;
         }
     }
-    return result;
+    return printable(std::move(result));
 }
 
 // By way and cause: the sum, and the one that there is most of.
@@ -94,6 +95,14 @@ void add_pairs(const json &all, counts *now)
 }
 
 } // namespace
+
+std::string printable(std::string text)
+{
+    for (char &each : text) {
+        each = ((each < ' ') || (each > '~')) ? '?' : each;
+    }
+    return text;
+}
 
 counts counts_of(std::string_view text)
 {

@@ -29,8 +29,12 @@ struct counts {
     std::vector<pair_counts> pairs{}; // those with most bytes first
 };
 
+// A terminal takes some characters for orders: what is no printable ASCII
+// becomes "?".
+std::string printable(std::string text);
+
 // Out of a line that render_json() made, or somebody who lies: whatever it is,
-// this ends. Texts are printable ASCII if the line is.
+// this ends. Texts are printable.
 counts counts_of(std::string_view json);
 
 } // namespace ucx_ib_dmabuf::info

@@ -20,15 +20,6 @@ uint64_t since(uint64_t now, uint64_t before)
     return (now >= before) ? now - before : now;
 }
 
-// A terminal takes some characters for orders, and names are anybody's.
-std::string printable(std::string text)
-{
-    for (char &each : text) {
-        each = ((each < ' ') || (each > '~')) ? '?' : each;
-    }
-    return text;
-}
-
 template <typename... Values>
 std::string line(const char *pattern, Values... values)
 {

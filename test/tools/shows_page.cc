@@ -85,6 +85,12 @@ bool show(std::string_view how)
     } else if (how == "orders") {
         prctl(PR_SET_NAME, orders);
         show("{\"pid\": 1, \"pairs\": [{\"nic\": \"\033[2J\"}]}\n", 43);
+    } else if (how == "escaped") { // printable as it is, and orders in there
+        constexpr std::string_view text =
+            R"({"hooks_complete": 0, "hooks_missing": "\u001b[2J", "pairs": [)"
+            R"({"nic": "\u001b[2J", "path_bytes": {"\u009b2J": 1}}]})"
+            "\n";
+        show(text, text.size());
     } else if (how == "nonsense") {
         constexpr std::string_view text = "\"hits\": -7, \"pairs\": [{\"nic\": "
                                           "\"\\{\"nic\": \"gpu\": 99999999999, "
