@@ -74,20 +74,6 @@ void each(const char *name, const Action &action)
     }
 }
 
-CUresult copy_in_own_stream(CUdeviceptr address)
-{
-    CUstream stream;
-    char byte;
-    CUresult result = GPU_TRY(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = GPU_TRY(cuMemcpyDtoHAsync, &byte, address, 1, stream);
-    if (result == CUDA_SUCCESS)
-        result = GPU_TRY(cuStreamSynchronize, stream);
-    GPU_TRY(cuStreamDestroy, stream);
-    return result;
-}
-
 } // namespace
 
 void check_captures()

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -40,9 +41,9 @@ again:
 // Ends by itself, on the simulated GPU as well, which runs no programs.
 class kernel {
 public:
-    kernel() : start_(simulated("cuda_sim_kernel_start"))
+    kernel()
     {
-        if (start_ == nullptr &&
+        if (!gpu::is_simulated() &&
             GPU_TRY(cuModuleLoadData, &module_, program) == CUDA_SUCCESS) {
             GPU_TRY(cuModuleGetFunction, &spin_, module_, "spin");
         }
@@ -55,17 +56,15 @@ public:
     kernel(const kernel &)            = delete;
     kernel &operator=(const kernel &) = delete;
 
-    bool valid() const { return start_ != nullptr || spin_ != nullptr; }
+    bool valid() const { return gpu::is_simulated() || spin_ != nullptr; }
 
     // Whether it still runs when the call returns.
     bool outlasts(const std::function<void()> &call)
     {
         std::thread end;
-        if (start_ != nullptr) {
-            start_();
-            end = std::thread([] {
+        if (gpu::is_simulated()) {
+            end = std::thread([runs = std::make_unique<gpu::running_kernel>()] {
                 std::this_thread::sleep_for(runs_for);
-                simulated("cuda_sim_kernel_stop")();
             });
         } else {
             unsigned long long length =
@@ -77,7 +76,7 @@ public:
         const auto began = clock::now();
         call();
         const bool runs =
-            start_ != nullptr
+            gpu::is_simulated()
                 ? clock::now() - began < runs_for / 2
                 : GPU_TRY(cuStreamQuery, nullptr) == CUDA_ERROR_NOT_READY;
         if (end.joinable())
@@ -87,24 +86,9 @@ public:
     }
 
 private:
-    using function = void();
-    static function *simulated(const char *name)
-    {
-        return reinterpret_cast<function *>(dlsym(gpu::library(), name));
-    }
-
-    function *start_;
     CUmodule module_ = nullptr;
     CUfunction spin_ = nullptr;
 };
-
-CUresult copy(CUstream stream, CUdeviceptr from, void *to)
-{
-    const CUresult result =
-        GPU_TRY(cuMemcpyDtoHAsync, to, from, 4 * KiB, stream);
-    return result == CUDA_SUCCESS ? GPU_TRY(cuStreamSynchronize, stream)
-                                  : result;
-}
 
 } // namespace
 
@@ -114,7 +98,7 @@ void check_kernels()
     kernel running;
     CUdeviceptr memory;
     CUstream stream;
-    char bytes[4 * KiB];
+    char byte;
     if (!running.valid() ||
         GPU_TRY(cuMemAlloc, &memory, 4 * MiB) != CUDA_SUCCESS ||
         GPU_TRY(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING) !=
@@ -129,21 +113,16 @@ void check_kernels()
         observe(name, running.outlasts(call) ? "does not wait" : "waits");
     };
     // The first copy sets things up.
-    copy(stream, memory, bytes);
+    copy_in(stream, memory);
     does_not_wait("a query", [&] { buffer_id(memory); });
     does_not_wait("an export", [&] { try_export(memory, 4 * MiB); });
     does_not_wait("a copy in a stream of its own",
-                  [&] { copy(stream, memory, bytes); });
-    does_not_wait("a first copy in a new stream", [&] {
-        CUstream another;
-        GPU_TRY(cuStreamCreate, &another, CU_STREAM_NON_BLOCKING);
-        copy(another, memory, bytes);
-        GPU_TRY(cuStreamDestroy, another);
-    });
+                  [&] { copy_in(stream, memory); });
+    does_not_wait("a first copy in a new stream",
+                  [&] { copy_in_own_stream(memory); });
     does_not_wait("mapped memory's beginning and end",
                   [] { Mapping mapping(1, 1); });
-    may_wait("cuMemcpyDtoH",
-             [&] { GPU_TRY(cuMemcpyDtoH, bytes, memory, sizeof(bytes)); });
+    may_wait("cuMemcpyDtoH", [&] { GPU_TRY(cuMemcpyDtoH, &byte, memory, 1); });
     may_wait("SYNC_MEMOPS, set for the first time", [&] {
         unsigned on = 1;
         GPU_TRY(cuPointerSetAttribute, &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,

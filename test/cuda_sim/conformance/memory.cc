@@ -52,6 +52,26 @@ size_t free_bytes()
     return left;
 }
 
+CUresult copy_in(CUstream stream, CUdeviceptr address)
+{
+    char byte;
+    const CUresult result =
+        GPU_TRY(cuMemcpyDtoHAsync, &byte, address, 1, stream);
+    return result == CUDA_SUCCESS ? GPU_TRY(cuStreamSynchronize, stream)
+                                  : result;
+}
+
+CUresult copy_in_own_stream(CUdeviceptr address)
+{
+    CUstream stream;
+    CUresult result = GPU_TRY(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = copy_in(stream, address);
+    GPU_TRY(cuStreamDestroy, stream);
+    return result;
+}
+
 Mapping::Mapping(size_t handles, size_t backed, bool rdma)
     : count_(handles), properties_(gpu::properties(0, rdma)), mapped_(handles)
 {

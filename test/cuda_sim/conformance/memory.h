@@ -28,6 +28,11 @@ long long number(CUpointer_attribute which, CUdeviceptr address);
 
 size_t free_bytes();
 
+// A byte to the host; until it is there.
+CUresult copy_in(CUstream stream, CUdeviceptr address);
+// The same in a new stream, which waits for no other.
+CUresult copy_in_own_stream(CUdeviceptr address);
+
 // Addresses with physical memory of several handles one after the other.
 class Mapping {
 public:

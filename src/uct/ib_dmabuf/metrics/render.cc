@@ -185,7 +185,6 @@ public:
         }
     }
 
-    // The last, as their names begin otherwise.
     void add(const pair_table &all)
     {
         bool any = false;
@@ -194,7 +193,7 @@ public:
         if (!any) {
             return; // nor heads
         }
-        prefix_ = "ucx_ib_dmabuf_pair_";
+        prefix_ = pair_prefix;
         for (const pair_metric_info &each : all_pair_metrics) {
             const char *ending = head(each.name, each.kind, each.help);
             all.each([&](const pair_row &row) {
@@ -208,12 +207,15 @@ public:
         add(all, "fallback_operations",
             "Requests to register them that went another way",
             &pair_row::fallbacks, "cause", fallback_cause_names);
+        prefix_ = process_prefix;
     }
 
     std::string_view result() const { return to_.result(); }
 
 private:
-    static constexpr uint64_t billion = 1'000'000'000;
+    static constexpr uint64_t billion      = 1'000'000'000;
+    static constexpr char process_prefix[] = "ucx_ib_dmabuf_";
+    static constexpr char pair_prefix[]    = "ucx_ib_dmabuf_pair_";
 
     void head(const char *name, const char *ending, const char *type,
               const char *help)
@@ -264,7 +266,7 @@ private:
 
     writer to_;
     const process_name whose_;
-    const char *prefix_ = "ucx_ib_dmabuf_"; // of names
+    const char *prefix_ = process_prefix; // of names
 };
 
 } // namespace
