@@ -10,9 +10,9 @@
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-// The versions of CUDA that brought new variants of entry points. Asking for
-// more than the driver has is answered with an error, and skipped. Those before
-// 3.2 take 32-bit pointers.
+// The versions of CUDA that brought new variants of entry points. A version
+// above the driver's is answered with an error or with the newest variant.
+// Variants from before 3.2 take 32-bit pointers.
 constexpr int versions[] = {3020,  4000,  4010,  6000,  6050,  7000,
                             8000,  9000,  10000, 10020, 11000, 11020,
                             11030, 11040, 11070, 12000, 12030, 12040,
@@ -66,7 +66,8 @@ void *driver_library::symbol(const char *name) const
     return dlsym(handle_, name);
 }
 
-// Null where the driver has no such function, or is too old to be asked.
+// Returns nullptr if the driver has no such function: cuGetProcAddress_v2
+// succeeds with a null pointer then, the old form fails.
 void *driver_library::ask(const char *entry, int version, uint64_t flags) const
 {
     using first   = int(const char *, void **, int, uint64_t);

@@ -88,14 +88,33 @@ TEST_F(Calls, GetProcAddressFindsVersions)
         EXPECT_EQ(dlsym(self, one.symbol), found) << one.symbol;
         EXPECT_NE(nullptr, found);
     }
-    EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
-              cuGetProcAddress("cuMemGetHandleForAddressRange", &found, 11000,
-                               0, &status));
-    EXPECT_EQ(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
-    EXPECT_EQ(nullptr, found);
-    EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
-              cuGetProcAddress("cuda_sim_calls", &found, 12000, 0, &status));
-    EXPECT_EQ(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, status);
+    // What is not there is a success, and null.
+    using Status = CUdriverProcAddressQueryResult;
+    struct {
+        const char *name;
+        int version;
+        Status status;
+    } absent[] = {
+        {"cuMemGetHandleForAddressRange", 11000,
+         CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT},
+        {"cuMemFree_v2", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND},
+        {"cuda_sim_calls", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND},
+    };
+    auto *oldest =
+        reinterpret_cast<CUresult (*)(const char *, void **, int, cuuint64_t)>(
+            dlsym(self, "cuGetProcAddress"));
+    for (auto &one : absent) {
+        found = self;
+        EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
+                  oldest(one.name, &found, one.version, 0));
+        EXPECT_EQ(self, found) << one.name;
+        EXPECT_CUDA(
+            cuGetProcAddress(one.name, &found, one.version, 0, &status));
+        EXPECT_EQ(nullptr, found);
+        EXPECT_EQ(one.status, status) << one.name;
+    }
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuGetProcAddress("cuMemFree", &found, 99000, 0, &status));
     dlclose(self);
 }
 

@@ -269,5 +269,5 @@ int cuGetProcAddress_v2(const char *name, void **address, int version,
         *address = (void *)fake_inner_free_async;
     }
 #endif
-    return (*address == NULL) ? 500 : 0;
+    return 0; /* also of what is not there */
 }
