@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_DRIVER_H_
-#define TEST_COMMON_DRIVER_H_
+#pragma once
 
 #include <cstdlib>
 #include <cuda.h>
@@ -120,5 +119,3 @@ inline CUcontext create_context(int ordinal)
 }
 
 } // namespace gpu
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
-#define UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
+#pragma once
 
 #include <atomic>
 #include <common/status.h>
@@ -193,5 +192,3 @@ extern std::atomic<uint64_t> complaints;
 extern void (*complained)(const char *what);
 
 } // namespace fakes
-
-#endif

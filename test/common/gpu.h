@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_GPU_H_
-#define TEST_COMMON_GPU_H_
+#pragma once
 
 #include "driver.h"
 #include "sim.h"
@@ -298,5 +297,3 @@ private:
 };
 
 } // namespace gpu
-
-#endif

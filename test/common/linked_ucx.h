@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_LINKED_UCX_H_
-#define TEST_COMMON_LINKED_UCX_H_
+#pragma once
 
 #include <cstdio>
 #include <cstdlib>
@@ -46,5 +45,3 @@ inline const verbs_functions &linked_verbs()
 }
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

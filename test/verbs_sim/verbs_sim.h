@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_VERBS_SIM_VERBS_SIM_H_
-#define TEST_VERBS_SIM_VERBS_SIM_H_
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <mutex>
@@ -135,5 +134,3 @@ private:
 };
 
 } // namespace verbs_sim
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
-#define UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
+#pragma once
 
 #include <climits>
 #include <common/fakes.h>
@@ -112,5 +111,3 @@ private:
     const int fds_;
     const uint64_t complaints_;
 };
-
-#endif

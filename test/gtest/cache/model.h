@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
-#define UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
+#pragma once
 
 #include <common/fakes.h>
 #include <memory>
@@ -119,5 +118,3 @@ private:
     // What failed for good: NIC and memory.
     std::set<std::pair<unsigned, uint64_t>> failed_;
 };
-
-#endif

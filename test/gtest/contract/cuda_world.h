@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_CUDA_WORLD_H_
-#define TEST_GTEST_CONTRACT_CUDA_WORLD_H_
+#pragma once
 
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <common/gpu.h>
@@ -131,5 +130,3 @@ inline bool cuda_world::shows(int fd, uintptr_t address)
     munmap(seen, size);
     return same;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_EXPORTER_H_
-#define TEST_GTEST_CONTRACT_EXPORTER_H_
+#pragma once
 
 #include <common/elsewhere.h>
 #include <common/fds.h>
@@ -333,5 +332,3 @@ REGISTER_TYPED_TEST_SUITE_P(
 #undef FOUND
 #undef MIB
 #undef DESCRIBE
-
-#endif

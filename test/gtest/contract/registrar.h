@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_REGISTRAR_H_
-#define TEST_GTEST_CONTRACT_REGISTRAR_H_
+#pragma once
 
 #include <common/elsewhere.h>
 #include <common/fds.h>
@@ -168,5 +167,3 @@ REGISTER_TYPED_TEST_SUITE_P(contract_registrar, the_fd_stays_the_callers,
                             what_is_no_dmabuf_is_refused,
                             ranges_beyond_the_dmabuf_are_refused,
                             every_thread_may_register);
-
-#endif

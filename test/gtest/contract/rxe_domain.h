@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_RXE_DOMAIN_H_
-#define TEST_GTEST_CONTRACT_RXE_DOMAIN_H_
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <memory>
@@ -22,5 +21,3 @@ public:
 private:
     std::unique_ptr<memory_domain> opened_;
 };
-
-#endif

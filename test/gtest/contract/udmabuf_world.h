@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_UDMABUF_WORLD_H_
-#define TEST_GTEST_CONTRACT_UDMABUF_WORLD_H_
+#pragma once
 
 #include "udmabuf_vendor.h"
 #include <cstring>
@@ -45,5 +44,3 @@ private:
     udmabuf_vendor vendor_;
     int last_ = 0;
 };
-
-#endif

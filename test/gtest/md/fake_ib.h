@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_MD_FAKE_IB_H_
-#define TEST_GTEST_MD_FAKE_IB_H_
+#pragma once
 
 #include <common/ucx.h>
 #include <functional>
@@ -55,5 +54,3 @@ const ibv_mr *find(uint32_t key);
 } // namespace fake_ib
 
 extern "C" ucx_ib_dmabuf::whole_component uct_ib_component;
-
-#endif

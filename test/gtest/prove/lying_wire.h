@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_PROVE_LYING_WIRE_H_
-#define TEST_GTEST_PROVE_LYING_WIRE_H_
+#pragma once
 
 #include <atomic>
 #include <cstring>
@@ -196,5 +195,3 @@ struct bench {
 };
 
 } // namespace prove_test
-
-#endif
