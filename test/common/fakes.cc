@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
-#include <unistd.h>
 #include <utility>
 
 namespace fakes {

@@ -154,8 +154,6 @@ public:
     {
     }
     ~nic() override;
-    nic(const nic &)            = delete;
-    nic &operator=(const nic &) = delete;
 
     ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
                      uintptr_t address, size_t length, void **handle) override;

@@ -124,8 +124,6 @@ public:
     explicit buffer(size_t size, memory kind = memory::device);
     // The memory may have gone with its context.
     ~buffer() { release(); }
-    buffer(const buffer &)            = delete;
-    buffer &operator=(const buffer &) = delete;
 
     CUresult release();
 
@@ -242,8 +240,6 @@ public:
             memory_[i]->unmap(place_.address(i * step_));
         }
     }
-    segments(const segments &)            = delete;
-    segments &operator=(const segments &) = delete;
 
     uintptr_t address() const { return place_.address(); }
     size_t step() const { return step_; }

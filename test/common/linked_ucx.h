@@ -7,7 +7,6 @@
 #include <uct/ib_dmabuf/host/settings.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <uct/ib_dmabuf/host/ucs.h>
-#include <uct/ib_dmabuf/host/verbs.h>
 
 namespace ucx_ib_dmabuf::test {
 
@@ -28,20 +27,6 @@ inline void use_linked_ucx()
     }
     set_first_ucs(ucs);
     add_ucm(ucm);
-}
-
-// The libibverbs that the program is linked with.
-inline const verbs_functions &linked_verbs()
-{
-    static verbs_functions verbs;
-    static const char *const missing =
-        look_up_verbs(library::everything(), &verbs);
-
-    if (missing != nullptr) {
-        fprintf(stderr, "no %s\n", missing);
-        abort();
-    }
-    return verbs;
 }
 
 } // namespace ucx_ib_dmabuf::test

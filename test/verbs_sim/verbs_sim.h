@@ -4,10 +4,8 @@
 #include <infiniband/verbs.h>
 #include <mutex>
 #include <set>
-#include <string>
 #include <uct/ib_dmabuf/host/verbs.h>
 #include <utility>
-#include <vector>
 
 // Simulated mlx5 NICs, as far as registering dma-bufs goes: libibverbs,
 // libmlx5, the kernel and the part of NVIDIA's driver that maps a dma-buf for a
@@ -66,8 +64,6 @@ struct registration {
 class nic {
 public:
     nic(const char *name, const platform &on);
-    nic(const nic &)            = delete;
-    nic &operator=(const nic &) = delete;
 
     // With what this rdma-core has.
     ucx_ib_dmabuf::protection_domain pd() { return {&pd_, &functions_, mlx5_}; }

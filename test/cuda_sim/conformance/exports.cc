@@ -6,7 +6,6 @@
 #include "report.h"
 
 #include <fcntl.h>
-#include <functional>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::conformance {

@@ -6,7 +6,6 @@
 #include "physical.h"
 #include "space.h"
 
-#include <atomic>
 #include <cuda.h>
 #include <list>
 #include <map>

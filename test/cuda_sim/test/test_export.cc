@@ -3,7 +3,6 @@
 // Exports of device memory: dma-bufs in the lab, stand-ins elsewhere.
 #include "gpu.h"
 
-#include <cerrno>
 #include <common/fds.h>
 #include <fcntl.h>
 

@@ -36,8 +36,6 @@ public:
         EXPECT_EQ(count_fds(), fds_);
         EXPECT_EQ(fakes::complaints, complaints_);
     }
-    cache_test(const cache_test &)            = delete;
-    cache_test &operator=(const cache_test &) = delete;
 
 protected:
     void restart()

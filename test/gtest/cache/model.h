@@ -22,8 +22,6 @@ public:
 
     explicit model(source &choices);
     ~model();
-    model(const model &)            = delete;
-    model &operator=(const model &) = delete;
 
     void step();
     // Compares everything; called now and then, and at the end.

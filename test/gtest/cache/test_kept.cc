@@ -21,8 +21,6 @@ public:
         restart();
     }
     ~kept_test() override { nic.asked_back = nullptr; }
-    kept_test(const kept_test &)            = delete;
-    kept_test &operator=(const kept_test &) = delete;
 
 protected:
     // As UCP's cache does what it is asked.

@@ -27,8 +27,6 @@ public:
         unit_ = segments(1);
     }
     ~cuda_world() { GPU_CALL(cuDevicePrimaryCtxRelease, 0); }
-    cuda_world(const cuda_world &)            = delete;
-    cuda_world &operator=(const cuda_world &) = delete;
 
     ucx_ib_dmabuf::exporter &subject() { return *gpus_; }
     size_t segment() const { return unit_->step(); }

@@ -12,8 +12,6 @@ class rxe_domain {
 public:
     rxe_domain();
     ~rxe_domain();
-    rxe_domain(const rxe_domain &)            = delete;
-    rxe_domain &operator=(const rxe_domain &) = delete;
 
     void *md() const; // uct_md_h
     ibv_pd *pd() const;

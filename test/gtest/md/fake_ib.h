@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 // uct_ib of UCX 1.16 and later, without a device: the plug-in's own memory
 // domain code is linked with it, so that it can be tested anywhere. It keeps

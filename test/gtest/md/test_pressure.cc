@@ -59,8 +59,6 @@ public:
         EXPECT_EQ(0u, fake_ib::now.host);
         EXPECT_EQ(0u, fake_ib::now.domains);
     }
-    world(const world &)            = delete;
-    world &operator=(const world &) = delete;
 
     void close() { md_.reset(); }
     fake_domain &md() { return *md_; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <uct/ib_dmabuf/prove/proof.h>
