@@ -28,6 +28,7 @@ protected:
     }
 };
 
+constexpr auto persistent          = ucx_ib_dmabuf::cache::effort::persistent;
 constexpr ucs_status_t permanent[] = {UCS_ERR_UNSUPPORTED,
                                       UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR};
 
@@ -294,8 +295,6 @@ TEST_F(failures_test, what_never_fits_evicts_once)
 // known, and of one that stays after a few attempts with an export each.
 TEST_F(failures_test, the_persistent_try_again)
 {
-    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
-
     for (ucs_status_t status :
          {UCS_ERR_UNSUPPORTED, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR,
           UCS_ERR_BUSY, UCS_ERR_NO_MEMORY}) {
@@ -322,8 +321,6 @@ TEST_F(failures_test, the_persistent_try_again)
 // the rest of that memory.
 TEST_F(failures_test, what_the_persistent_got_has_not_failed)
 {
-    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
-
     for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
         settings.chunk_size = MiB;
         restart();
@@ -343,14 +340,11 @@ TEST_F(failures_test, what_the_persistent_got_has_not_failed)
 // another process was faster.
 TEST_F(failures_test, for_the_persistent_all_goes_that_may)
 {
-    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
-    const region *held        = nullptr;
-
     alloc(9);
     for (int i = 0; i < 7; ++i) {
         use(at(i), 1);
     }
-    held = hold(at(7), 1);
+    const region *held = hold(at(7), 1);
     nic.limit(8 * MiB);
     EXPECT_EQ(get(at(8), 4 * MiB), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(counters().evictions, 1u);
