@@ -3,6 +3,8 @@
 
 #include "driver.h"
 #include "sim.h"
+#include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -223,14 +225,16 @@ inline CUresult buffer::release()
     return result;
 }
 
-// A reserved range with one mapped VMM segment after the other.
+// A reserved range with one mapped VMM segment after the other, from its
+// beginning to its end or as many as are said.
 class segments {
 public:
-    explicit segments(unsigned count, int ordinal = 0, bool rdma_capable = true)
+    explicit segments(unsigned count, int ordinal = 0, bool rdma_capable = true,
+                      unsigned mapped = UINT_MAX)
         : step_(physical::granularity(ordinal)), place_(count * step_),
-          memory_(count)
+          memory_(std::min(count, mapped))
     {
-        for (unsigned i = 0; i < count; ++i) {
+        for (unsigned i = 0; i < memory_.size(); ++i) {
             map(i, ordinal, rdma_capable);
         }
     }

@@ -43,9 +43,8 @@ void exports(CUdeviceptr address, size_t size, const char *name)
 void measure()
 {
     section("costs");
-    CUdeviceptr address;
-    if (GPU_TRY(cuMemAlloc, &address, 256 * MiB) != CUDA_SUCCESS)
-        return;
+    const gpu::buffer memory(256 * MiB);
+    const CUdeviceptr address = memory.address();
     unsigned long long id;
     unsigned type, managed;
     CUdeviceptr base;
@@ -67,7 +66,6 @@ void measure()
     exports(address, 64 * KiB, "export and close, 64 KiB");
     exports(address, 2 * MiB, "export and close, 2 MiB");
     exports(address, 256 * MiB, "export and close, 256 MiB");
-    GPU_TRY(cuMemFree, address);
     cost("cuMemAlloc and cuMemFree, 4 KiB", 100, [&] {
         if (GPU_TRY(cuMemAlloc, &base, 4096) == CUDA_SUCCESS)
             GPU_TRY(cuMemFree, base);
