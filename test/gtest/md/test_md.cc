@@ -90,29 +90,6 @@ TEST_F(test_md, release_of_the_memory_deregisters_at_once)
     EXPECT_EQ(before, count_regions());
 }
 
-TEST_F(test_md, a_region_in_use_ends_with_its_memory)
-{
-    gpu::buffer buffer(4 * mib);
-    const int before = count_regions();
-    uct_mem_h memh   = nullptr;
-
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
-    buffer.release();
-    EXPECT_EQ(before, count_regions());
-    md_.dereg(memh);
-    EXPECT_EQ(before, count_regions());
-}
-
-TEST_F(test_md, a_failure_is_an_error)
-{
-    gpu::buffer buffer(4 * mib);
-    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    uct_mem_h memh = nullptr;
-
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_.reg(buffer.pointer(), mib, for_all, &memh));
-}
-
 // Last, as a hook that failed stays so: a runtime is loaded that cannot be
 // hooked, and begins as all do.
 class test_md_late : public test_md {};
