@@ -35,6 +35,13 @@ void tell(const observer &of, call what, uintptr_t address, size_t length)
     }
 }
 
+void fire(std::function<void()> &what)
+{
+    if (what) {
+        std::exchange(what, nullptr)();
+    }
+}
+
 } // namespace
 
 void faults::fail_call(uint64_t n, ucs_status_t status)
@@ -167,8 +174,8 @@ ucs_status_t gpu::describe(uintptr_t address, extent *out)
     if (status == UCS_OK) {
         status = look(address, out);
     }
-    if (status == UCS_OK && after_describe) {
-        std::exchange(after_describe, nullptr)();
+    if (status == UCS_OK) {
+        fire(after_describe);
     }
     return status;
 }
@@ -205,9 +212,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
     // The latest of that number.
     exported_[*fd] = {std::move(pieces), ++last_export_, length, device};
     locked.unlock();
-    if (during_export) {
-        std::exchange(during_export, nullptr)();
-    }
+    fire(during_export);
     return UCS_OK;
 }
 
@@ -287,9 +292,7 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
         return status;
     }
     tell(each_call, call::reg, address, length);
-    if (during_reg) {
-        std::exchange(during_reg, nullptr)();
-    }
+    fire(during_reg);
     status = reg_faults.next();
     if (status != UCS_OK) {
         return status;
@@ -302,8 +305,10 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
     if (made->pieces.empty()) {
         return UCS_ERR_INVALID_PARAM;
     }
-    std::lock_guard<std::mutex> locked(lock_);
+    std::unique_lock<std::mutex> locked(lock_);
     if (length > max_bytes_ || bytes_ > max_bytes_ - length) {
+        locked.unlock();
+        fire(after_refusal);
         return UCS_ERR_NO_MEMORY;
     }
     made->mapping = memory_.map(fd);
@@ -321,7 +326,7 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
 void nic::dereg(void *handle)
 {
     tell(each_call, call::dereg, 0, 0);
-    std::lock_guard<std::mutex> locked(lock_);
+    std::unique_lock<std::mutex> locked(lock_);
     auto *gone = static_cast<registration *>(handle);
     if (all_.erase(gone) == 0) {
         complain("deregistered twice");
@@ -340,6 +345,8 @@ void nic::dereg(void *handle)
     if (dead_.size() > 4096) {
         dead_.pop_front();
     }
+    locked.unlock();
+    fire(after_dereg);
 }
 
 void nic::let_go(uintptr_t address, size_t length)

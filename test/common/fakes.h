@@ -170,7 +170,10 @@ public:
 
     observer each_call;
     faults reg_faults;
+    // Called once, unlocked: something happens at that moment.
     std::function<void()> during_reg;
+    std::function<void()> after_refusal; // for want of room
+    std::function<void()> after_dereg;
     // Of a NIC whose users keep regions; set before it is attached.
     std::function<void(uintptr_t address, size_t length)> asked_back;
     std::atomic<uint64_t> registered{0}, deregistered{0};

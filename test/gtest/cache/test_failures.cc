@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
-#include <utility>
 
 // What has failed is not tried again with each message; what was refused for
 // want of room is, when there may be room.
@@ -214,38 +213,18 @@ TEST_F(failures_test, room_that_was_found_is_used)
     cache->put(held);
 }
 
-// Something happens just after the NIC has refused.
-class late_nic : public fakes::nic {
-public:
-    using fakes::nic::nic;
-    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
-                     uintptr_t address, size_t length, void **handle) override
-    {
-        ucs_status_t status =
-            fakes::nic::reg(memory, device, address, length, handle);
-        if (status != UCS_OK && after_refusal) {
-            std::exchange(after_refusal, nullptr)();
-        }
-        return status;
-    }
-    std::function<void()> after_refusal;
-};
-
 TEST_F(failures_test, room_that_comes_meanwhile_is_found)
 {
     settings.max_regions = 3;
     restart();
-    late_nic late(gpu);
-    cache->detach(id);
-    id = cache->attach(late);
     alloc(4);
     gpu.alloc(at(8), 4096, 1);
     const region *first = hold(at(0), 1);
 
     // The last user of something whose memory is gone.
     const region *second = hold(at(1), 1);
-    late.limit(8 * MiB);
-    late.after_refusal = [&] {
+    nic.limit(8 * MiB);
+    nic.after_refusal = [&] {
         release(at(1));
         cache->put(second);
     };
@@ -253,8 +232,8 @@ TEST_F(failures_test, room_that_comes_meanwhile_is_found)
     use(at(2), 4 * MiB);
 
     // What is idle is evicted for somebody else.
-    late.limit(8 * MiB + 4096);
-    late.after_refusal = [&] { second = hold(at(8), 1); };
+    nic.limit(8 * MiB + 4096);
+    nic.after_refusal = [&] { second = hold(at(8), 1); };
     get(at(3), 4 * MiB);
     use(at(3), 4 * MiB);
     cache->put(second);
@@ -262,17 +241,15 @@ TEST_F(failures_test, room_that_comes_meanwhile_is_found)
     // Memory that was not registered by us is released.
     release(at(3));
     release(at(8));
-    late.limit(4 * MiB);
-    late.after_refusal = [&] {
-        late.limit(8 * MiB);
+    nic.limit(4 * MiB);
+    nic.after_refusal = [&] {
+        nic.limit(8 * MiB);
         cache->invalidate(at(9), MiB);
     };
     get(at(2), 4 * MiB);
     use(at(2), 4 * MiB);
 
     cache->put(first);
-    cache->detach(id);
-    id = cache->attach(nic);
 }
 
 // Too large for the NIC: what fits is not driven out again and again.
