@@ -3,22 +3,14 @@
 // What the plug-in asks is answered whatever context is current, and leaves
 // contexts as they were.
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
-#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include <common/gpu.h>
+#include "fixture.h"
 #include <common/linked_ucx.h>
 #include <cstdarg>
-#include <gtest/gtest.h>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
-#include <vector>
-
-using namespace ucx_ib_dmabuf;
 
 namespace {
-
-constexpr size_t mib = 1 << 20;
 
 CUcontext current()
 {
@@ -43,13 +35,11 @@ void release_primary(int ordinal)
     }
 }
 
-class test_contexts : public ::testing::Test {
+class test_contexts : public cuda_test {
 protected:
     void SetUp() override
     {
-        gpu::use();
-        ASSERT_NE(nullptr, driver::get());
-        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
+        cuda_test::SetUp();
         release_primary(1);
     }
 
@@ -87,8 +77,6 @@ protected:
             GPU_CALL(cuDevicePrimaryCtxRelease, 1);
         }).join();
     }
-
-    std::unique_ptr<cuda_vendor> cuda_;
 };
 
 // Also where another allocation lies beside it.
