@@ -11,11 +11,6 @@ using ucx_ib_dmabuf::extent;
 using ucx_ib_dmabuf::mapping_type;
 
 std::atomic<uint64_t> complaints{0};
-void (*complained)(const char *what) = [](const char *what) {
-    if (complaints <= 20) {
-        fprintf(stderr, "fake hardware: %s\n", what);
-    }
-};
 
 namespace {
 
@@ -24,8 +19,9 @@ const int any_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 void complain(const char *what)
 {
-    ++complaints;
-    complained(what);
+    if (++complaints <= 20) {
+        fprintf(stderr, "fake hardware: %s\n", what);
+    }
 }
 
 void tell(const observer &of, call what, uintptr_t address, size_t length)
@@ -298,7 +294,6 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
         return status;
     }
     auto made     = std::make_unique<registration>();
-    made->with    = this;
     made->address = address;
     made->length  = length;
     made->pieces  = memory_.contents(fd, length);
@@ -331,9 +326,6 @@ void nic::dereg(void *handle)
     if (all_.erase(gone) == 0) {
         complain("deregistered twice");
         return;
-    }
-    if (gone->users != 0) {
-        complain("deregistered while in use");
     }
     gone->live = false;
     gone->pieces.clear();

@@ -130,18 +130,13 @@ private:
     uint64_t last_id_     = 0;
 };
 
-class nic;
-
 // What a NIC has registered. Some time after it was deregistered it is freed.
 struct registration {
-    const nic *with;
     uintptr_t address;
     size_t length;
     std::vector<piece> pieces;
     uint64_t mapping; // the export's number
     std::atomic<bool> live{true};
-    // The test's own count; a complaint if it is deregistered before they end.
-    std::atomic<int> users{0};
 
     // The id of the memory that the NIC reaches at the address.
     uint64_t id_at(uintptr_t at) const;
@@ -189,7 +184,5 @@ private:
 
 // What went wrong in any fake, since the start; 0 is what a test wants.
 extern std::atomic<uint64_t> complaints;
-// Who is told of it; nobody else than the standard error, at first.
-extern void (*complained)(const char *what);
 
 } // namespace fakes

@@ -47,7 +47,6 @@ struct platform {
 
 // The usual ones.
 platform connectx7();                      // beside a GPU without coherent link
-platform data_direct_on_x86();             // the same, with Data Direct
 platform gb300(unsigned nvidia = 595);     // Data Direct beside the GPU
 platform gb300_far(unsigned nvidia = 595); // Data Direct beside another GPU
 
@@ -84,8 +83,7 @@ public:
     // Registrations that there are.
     size_t live() const;
     registration of(const ibv_mr *mr) const;
-    // Of registrations with an fd: how many were tried, and with Data Direct.
-    unsigned tried() const { return tried_; }
+    // How many registrations were tried with Data Direct.
     unsigned tried_data_direct() const { return tried_data_direct_; }
     // Calls that would never have returned, of any NIC.
     static unsigned hangs();
@@ -125,7 +123,6 @@ private:
     owned<ibv_context> context_{};
     owned<ibv_pd> pd_{};
     std::set<sim_mr *> all_;
-    unsigned tried_             = 0;
     unsigned tried_data_direct_ = 0;
 };
 
