@@ -27,6 +27,11 @@ bool primary_is_active(int ordinal)
     return active != 0;
 }
 
+uint64_t retained()
+{
+    return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
+}
+
 // What other tests left.
 void release_primary(int ordinal)
 {
@@ -137,9 +142,6 @@ TEST_F(test_contexts, a_segment_takes_one_context)
 {
     gpu::segments memory(2, 1);
     gpu::buffer buffer(mib);
-    const auto retained = [] {
-        return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
-    };
     const uint64_t before = retained();
     extent found;
 
@@ -156,9 +158,6 @@ TEST_F(test_contexts, a_segment_takes_one_context)
 TEST_F(test_contexts, segments_share_a_context)
 {
     gpu::segments memory(8, 1);
-    const auto retained = [] {
-        return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
-    };
     uint64_t before = retained();
     memory_run found;
 
