@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Allocations, pointer queries, copies.
 #include "gpu.h"
 
 #include <csetjmp>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Virtual memory management.
 #include "gpu.h"
 
 #include <set>
