@@ -5,8 +5,8 @@
 #include "memory.h"
 #include "report.h"
 
+#include <common/elsewhere.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -109,15 +109,11 @@ void check_mappings()
 void check_fork()
 {
     section("fork");
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        CUdeviceptr address;
-        _exit(GPU_TRY(cuMemAlloc, &address, 512) == CUDA_SUCCESS ? 1 : 0);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    claim(status == 0, "a child cannot use its parent's GPU");
+    CUdeviceptr address;
+    claim(in_child([&] {
+              return GPU_TRY(cuMemAlloc, &address, 512) != CUDA_SUCCESS;
+          }),
+          "a child cannot use its parent's GPU");
 }
 
 } // namespace ucx_ib_dmabuf::conformance
