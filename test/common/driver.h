@@ -93,7 +93,6 @@ inline CUcontext use(int ordinal = 0)
     return context;
 }
 
-// The GPU of the current context.
 inline int current()
 {
     CUdevice device = 0;

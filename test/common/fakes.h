@@ -156,7 +156,6 @@ public:
     void let_go(uintptr_t address, size_t length) override;
 
     size_t live() const { return live_; }
-    // Of the registrations that there are now.
     void each(const std::function<void(const registration &)> &see) const;
     size_t bytes() const { return bytes_; }
     size_t max_seen_bytes() const { return max_seen_; }

@@ -15,7 +15,6 @@ const char *yes_no(bool value)
     return value ? "yes" : "no";
 }
 
-// Allocate and free one size over and over.
 void over_and_over(const char *name, size_t size, int times)
 {
     std::set<unsigned long long> seen;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What the tests of the simulated GPU share.
 #pragma once
 
 #include "../compat.h"

@@ -13,7 +13,6 @@
 // explanation where they differ. One thread.
 class model {
 public:
-    // Where the choices come from.
     class source {
     public:
         virtual ~source()                      = default;

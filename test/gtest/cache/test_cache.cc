@@ -159,7 +159,6 @@ TEST_F(cache_test, allocations_that_share_a_page)
     EXPECT_EQ(nic.registered, 21u);
 }
 
-// Without a check a hit asks nobody.
 TEST_F(cache_test, a_hit_calls_nobody)
 {
     gpu.alloc(A, MiB);

@@ -9,7 +9,6 @@ constexpr size_t GiB = size_t{1} << 30;
 
 class nics_test : public cache_test {
 protected:
-    // Starts again with that many NICs.
     void start(unsigned count, size_t limit)
     {
         stop();

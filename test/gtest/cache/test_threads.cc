@@ -184,7 +184,6 @@ TEST_F(threads_test, room_that_is_being_made_is_waited_for)
     nic.each_call = nullptr;
 }
 
-// What a thread took another one gives back.
 TEST_F(threads_test, a_region_outlives_its_thread)
 {
     gpu.alloc(A, MiB);
@@ -231,7 +230,6 @@ TEST_F(threads_test, users_are_done_before_it_is_deregistered)
     EXPECT_EQ(nic.live(), 0u);
 }
 
-// NICs come and go while others are in use.
 TEST_F(threads_test, nics_come_while_others_work)
 {
     gpu.alloc(A + 512 * MiB, MiB);

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <sys/mman.h>
 
-// The vendor that is not CUDA.
 class udmabuf_world {
 public:
     static std::string missing() { return udmabuf_vendor::missing(); }
