@@ -51,6 +51,8 @@ void check_all()
         try {
             part();
         } catch (const std::exception &error) {
+            if (gpu::is_simulated()) // which has all of it
+                throw;
             observe("the rest is not possible here", error.what());
         }
     }
