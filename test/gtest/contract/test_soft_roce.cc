@@ -67,7 +67,7 @@ private:
     }
 
     udmabuf_vendor gpus_; // not used
-    memory_domain md_;
+    ::memory_domain md_;
     lab::nic nic_{md_.pd()};
     std::optional<original_domain> original_;
     std::unique_ptr<nic> subject_;
