@@ -141,8 +141,8 @@ void release_resources(CUcontext context)
     }
     context->blocks.clear();
     std::erase_if(memory().host, [context](auto &one) {
-        Allocation &allocation = one.second;
-        const bool gone        = allocation.context == context;
+        const Allocation &allocation = one.second;
+        const bool gone              = allocation.context == context;
         if (gone && allocation.kind != Kind::registered)
             munmap(reinterpret_cast<void *>(allocation.base),
                    round_up(allocation.size, 4096));
