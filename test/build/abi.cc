@@ -43,12 +43,14 @@ namespace ours = ucx_ib_dmabuf;
     static_assert(offsetof(::type, member) ==                                  \
                   offsetof(ours::our_type, our_member));                       \
     static_assert(sizeof(::type::member) == sizeof(ours::our_type::our_member))
+#define SAME_AT(type, member) AT(type, member, type, member)
+#define SAME_SIZE(type)       static_assert(sizeof(::type) == sizeof(ours::type))
 #define OP(member, place)                                                      \
     static_assert(offsetof(::uct_md_ops_t, member) == (place) * sizeof(void *))
 
 // types.h
-static_assert(sizeof(::ucs_status_t) == sizeof(ours::ucs_status_t));
-static_assert(sizeof(::ucs_memory_type_t) == sizeof(ours::ucs_memory_type_t));
+SAME_SIZE(ucs_status_t);
+SAME_SIZE(ucs_memory_type_t);
 SAME(UCS_OK);
 SAME(UCS_INPROGRESS);
 SAME(UCS_ERR_NO_RESOURCE);
@@ -70,9 +72,9 @@ SAME(UCT_MD_MEM_FLAG_NONBLOCK);
 SAME(UCT_MD_MEM_FLAG_HIDE_ERRORS);
 SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
 SAME(UCT_MD_MEM_ACCESS_RMA);
-AT(uct_completion_t, func, uct_completion_t, func);
-AT(uct_completion_t, count, uct_completion_t, count);
-AT(uct_completion_t, status, uct_completion_t, status);
+SAME_AT(uct_completion_t, func);
+SAME_AT(uct_completion_t, count);
+SAME_AT(uct_completion_t, status);
 // transport_types.h
 constexpr ::ucs_status_t (*failure_handler)(
     void *, ::uct_ep_h, ::ucs_status_t) = ::uct_error_handler_t{};
@@ -84,14 +86,13 @@ static_assert(2 * UCT_IFACE_PARAM_FIELD_FEATURES - 1 ==
               uint64_t(ours::uct_iface_params_t::known_fields));
 static_assert(UCT_IFACE_OPEN_MODE_DEVICE ==
               uint64_t(ours::uct_iface_params_t::mode_device));
-static_assert(sizeof(::uct_iface_params_t) == sizeof(ours::uct_iface_params_t));
-AT(uct_iface_params_t, field_mask, uct_iface_params_t, field_mask);
-AT(uct_iface_params_t, open_mode, uct_iface_params_t, open_mode);
-AT(uct_iface_params_t, mode.device.tl_name, uct_iface_params_t,
-   mode.device.tl_name);
-AT(uct_iface_params_t, err_handler_arg, uct_iface_params_t, err_handler_arg);
-AT(uct_iface_params_t, err_handler, uct_iface_params_t, err_handler);
-AT(uct_iface_params_t, features, uct_iface_params_t, features);
+SAME_SIZE(uct_iface_params_t);
+SAME_AT(uct_iface_params_t, field_mask);
+SAME_AT(uct_iface_params_t, open_mode);
+SAME_AT(uct_iface_params_t, mode.device.tl_name);
+SAME_AT(uct_iface_params_t, err_handler_arg);
+SAME_AT(uct_iface_params_t, err_handler);
+SAME_AT(uct_iface_params_t, features);
 
 #define FLAG(name, ours_name)                                                  \
     static_assert(uint64_t(UCT_IFACE_FLAG_##name) ==                           \
@@ -120,14 +121,14 @@ SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
 SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
 SAME(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
 SAME(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH);
-AT(uct_md_mem_attr_t, field_mask, uct_md_mem_attr_t, field_mask);
-AT(uct_md_mem_attr_t, mem_type, uct_md_mem_attr_t, mem_type);
-AT(uct_md_mem_attr_t, sys_dev, uct_md_mem_attr_t, sys_dev);
-AT(uct_md_mem_attr_t, base_address, uct_md_mem_attr_t, base_address);
-AT(uct_md_mem_attr_t, alloc_length, uct_md_mem_attr_t, alloc_length);
-AT(uct_iov_t, buffer, uct_iov_t, buffer);
-AT(uct_iov_t, length, uct_iov_t, length);
-static_assert(sizeof(::uct_iov_t) == sizeof(ours::uct_iov_t));
+SAME_AT(uct_md_mem_attr_t, field_mask);
+SAME_AT(uct_md_mem_attr_t, mem_type);
+SAME_AT(uct_md_mem_attr_t, sys_dev);
+SAME_AT(uct_md_mem_attr_t, base_address);
+SAME_AT(uct_md_mem_attr_t, alloc_length);
+SAME_AT(uct_iov_t, buffer);
+SAME_AT(uct_iov_t, length);
+SAME_SIZE(uct_iov_t);
 ATTR(cap.put, put);
 ATTR(cap.put.max_iov, put.max_iov);
 ATTR(cap.get, get);
@@ -145,8 +146,8 @@ IFACE_OP(ep_get_zcopy, ours::op_get_zcopy);
 IFACE_OP(iface_query, ours::op_iface_query);
 SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
 SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
-AT(uct_md_mem_attr_t, dmabuf_fd, uct_md_mem_attr_t, dmabuf_fd);
-AT(uct_md_mem_attr_t, dmabuf_offset, uct_md_mem_attr_t, dmabuf_offset);
+SAME_AT(uct_md_mem_attr_t, dmabuf_fd);
+SAME_AT(uct_md_mem_attr_t, dmabuf_offset);
 
 // ucm.h
 SAME(UCM_EVENT_MEM_TYPE_ALLOC);
@@ -164,7 +165,7 @@ static_assert(offsetof(::ucm_event_t, mem_type.sys_dev) ==
               offsetof(ours::ucm_event_t, mem_type.sys_dev));
 static_assert(UCS_SYS_DEVICE_ID_UNKNOWN == 255);
 #endif
-AT(ucs_list_link_t, next, ucs_list_link_t, next);
+SAME_AT(ucs_list_link_t, next);
 static_assert(sizeof(::ucm_global_config_t::cuda_hook_modes) >=
               sizeof(uint32_t));
 static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
@@ -219,29 +220,26 @@ SAME(UCT_MD_MEM_SYMMETRIC_RKEY);
 #if UCX_MINOR >= 18
 SAME(UCT_MD_MEM_GVA);
 #endif
-AT(uct_md_mem_dereg_params_t, field_mask, uct_md_mem_dereg_params_t,
-   field_mask);
-AT(uct_md_mem_dereg_params_t, flags, uct_md_mem_dereg_params_t, flags);
-AT(uct_md_mem_dereg_params_t, memh, uct_md_mem_dereg_params_t, memh);
-AT(uct_md_mem_dereg_params_t, comp, uct_md_mem_dereg_params_t, comp);
-AT(uct_md_mkey_pack_params_t, field_mask, uct_md_mkey_pack_params_t,
-   field_mask);
-AT(uct_md_mkey_pack_params_t, flags, uct_md_mkey_pack_params_t, flags);
-AT(uct_md_t, ops, uct_md_t, ops);
-AT(uct_md_t, component, uct_md_t, component);
-AT(uct_component_t, name, uct_component_t, name);
-AT(uct_component_t, md_open, uct_component_t, md_open);
+SAME_AT(uct_md_mem_dereg_params_t, field_mask);
+SAME_AT(uct_md_mem_dereg_params_t, flags);
+SAME_AT(uct_md_mem_dereg_params_t, memh);
+SAME_AT(uct_md_mem_dereg_params_t, comp);
+SAME_AT(uct_md_mkey_pack_params_t, field_mask);
+SAME_AT(uct_md_mkey_pack_params_t, flags);
+SAME_AT(uct_md_t, ops);
+SAME_AT(uct_md_t, component);
+SAME_AT(uct_component_t, name);
+SAME_AT(uct_component_t, md_open);
 
-AT(uct_md_mem_reg_params_t, field_mask, uct_md_mem_reg_params_t, field_mask);
-AT(uct_md_mem_reg_params_t, flags, uct_md_mem_reg_params_t, flags);
-AT(uct_md_mem_reg_params_t, dmabuf_fd, uct_md_mem_reg_params_t, dmabuf_fd);
-AT(uct_md_mem_reg_params_t, dmabuf_offset, uct_md_mem_reg_params_t,
-   dmabuf_offset);
+SAME_AT(uct_md_mem_reg_params_t, field_mask);
+SAME_AT(uct_md_mem_reg_params_t, flags);
+SAME_AT(uct_md_mem_reg_params_t, dmabuf_fd);
+SAME_AT(uct_md_mem_reg_params_t, dmabuf_offset);
 static_assert(sizeof(::uct_md_mem_reg_params_t) <=
               sizeof(ours::uct_md_mem_reg_params_t));
 #if UCX_MINOR >= 22
 SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
-AT(uct_md_mem_reg_params_t, mem_type, uct_md_mem_reg_params_t, mem_type);
+SAME_AT(uct_md_mem_reg_params_t, mem_type);
 #endif
 
 // abi.h, domain.h
@@ -283,7 +281,7 @@ SAME_PLACE(uct_component_t, whole_component, tl_list);
 SAME_PLACE(uct_component_t, whole_component, list);
 SAME_PLACE(uct_component_t, whole_component, md_vfs_init);
 static_assert(sizeof(::uct_component_t) == sizeof(ours::whole_component));
-static_assert(sizeof(::uct_tl_t) == sizeof(ours::uct_tl_t));
+SAME_SIZE(uct_tl_t);
 static_assert(sizeof(::uct_tl_t::name) <= sizeof(ours::uct_tl_t::name));
 SAME_PLACE(uct_tl_t, uct_tl_t, iface_open);
 SAME_PLACE(uct_tl_t, uct_tl_t, config);
@@ -307,21 +305,20 @@ AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
 #endif
 
 // ucm.h
-AT(ucm_reloc_patch_t, symbol, ucm_reloc_patch_t, symbol);
-AT(ucm_reloc_patch_t, value, ucm_reloc_patch_t, value);
+SAME_AT(ucm_reloc_patch_t, symbol);
+SAME_AT(ucm_reloc_patch_t, value);
 static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
-AT(ucm_event_installer_t, install, ucm_event_installer_t, install);
-AT(ucm_event_installer_t, list, ucm_event_installer_t, list);
+SAME_AT(ucm_event_installer_t, install);
+SAME_AT(ucm_event_installer_t, list);
 
 // ucp.h, ucp_types.h
 static_assert(UCP_FEATURE_AMO == ours::feature_amo);
 SAME(UCT_CB_PARAM_FLAG_DESC);
-AT(ucp_am_handler_t, features, ucp_am_handler_t, features);
-AT(ucp_am_handler_t, cb, ucp_am_handler_t, cb);
-AT(ucp_am_handler_t, proxy_cb, ucp_am_handler_t, proxy_cb);
-AT(ucp_atomic_req_hdr_t, address, ucp_atomic_req_hdr_t, address);
-AT(ucp_atomic_req_hdr_t, length, ucp_atomic_req_hdr_t, length);
-AT(ucp_atomic_req_hdr_t, opcode, ucp_atomic_req_hdr_t, opcode);
-static_assert(sizeof(::ucp_atomic_req_hdr_t) ==
-              sizeof(ours::ucp_atomic_req_hdr_t));
+SAME_AT(ucp_am_handler_t, features);
+SAME_AT(ucp_am_handler_t, cb);
+SAME_AT(ucp_am_handler_t, proxy_cb);
+SAME_AT(ucp_atomic_req_hdr_t, address);
+SAME_AT(ucp_atomic_req_hdr_t, length);
+SAME_AT(ucp_atomic_req_hdr_t, opcode);
+SAME_SIZE(ucp_atomic_req_hdr_t);
 #endif // UCX_SOURCES

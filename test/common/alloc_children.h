@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_ALLOC_CHILDREN_H_
-#define TEST_COMMON_ALLOC_CHILDREN_H_
+#pragma once
 
 #include "alloc_faults.h"
 #include <cstdio>
@@ -53,5 +52,3 @@ unsigned each_in_a_child(Run &&run)
 }
 
 } // namespace alloc_faults
-
-#endif

@@ -178,88 +178,42 @@ constexpr size_t natural = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
 } // namespace
 
-// All forms: the C++ library's own would go by one of these, a sanitizer's
-// would not.
+// All forms, of objects and of arrays: the C++ library's own would go by one of
+// these, a sanitizer's would not.
 #define CALLER __builtin_return_address(0)
-
-void *operator new(size_t size)
-{
-    return or_throw(allocate(size, natural, CALLER));
-}
-
-void *operator new[](size_t size)
-{
-    return or_throw(allocate(size, natural, CALLER));
-}
-
-void *operator new(size_t size, const std::nothrow_t &) noexcept
-{
-    return allocate(size, natural, CALLER);
-}
-
-void *operator new[](size_t size, const std::nothrow_t &) noexcept
-{
-    return allocate(size, natural, CALLER);
-}
-
-void *operator new(size_t size, std::align_val_t alignment)
-{
-    return or_throw(allocate(size, size_t(alignment), CALLER));
-}
-
-void *operator new[](size_t size, std::align_val_t alignment)
-{
-    return or_throw(allocate(size, size_t(alignment), CALLER));
-}
-
-void *operator new(size_t size, std::align_val_t alignment,
-                   const std::nothrow_t &) noexcept
-{
-    return allocate(size, size_t(alignment), CALLER);
-}
-
-void *operator new[](size_t size, std::align_val_t alignment,
-                     const std::nothrow_t &) noexcept
-{
-    return allocate(size, size_t(alignment), CALLER);
-}
-
-void operator delete(void *memory) noexcept
-{
-    free(memory);
-}
-
-void operator delete[](void *memory) noexcept
-{
-    free(memory);
-}
-
-void operator delete(void *memory, size_t) noexcept
-{
-    free(memory);
-}
-
-void operator delete[](void *memory, size_t) noexcept
-{
-    free(memory);
-}
-
-void operator delete(void *memory, std::align_val_t) noexcept
-{
-    free(memory);
-}
-
-void operator delete[](void *memory, std::align_val_t) noexcept
-{
-    free(memory);
-}
-
-void operator delete(void *memory, size_t, std::align_val_t) noexcept
-{
-    free(memory);
-}
-
-void operator delete[](void *memory, size_t, std::align_val_t) noexcept
-{
-    free(memory);
-}
+#define FORMS(_of)                                                             \
+    void *operator new _of(size_t size)                                        \
+    {                                                                          \
+        return or_throw(allocate(size, natural, CALLER));                      \
+    }                                                                          \
+    void *operator new _of(size_t size, const std::nothrow_t &) noexcept       \
+    {                                                                          \
+        return allocate(size, natural, CALLER);                                \
+    }                                                                          \
+    void *operator new _of(size_t size, std::align_val_t alignment)            \
+    {                                                                          \
+        return or_throw(allocate(size, size_t(alignment), CALLER));            \
+    }                                                                          \
+    void *operator new _of(size_t size, std::align_val_t alignment,            \
+                           const std::nothrow_t &) noexcept                    \
+    {                                                                          \
+        return allocate(size, size_t(alignment), CALLER);                      \
+    }                                                                          \
+    void operator delete _of(void *memory) noexcept                            \
+    {                                                                          \
+        free(memory);                                                          \
+    }                                                                          \
+    void operator delete _of(void *memory, size_t) noexcept                    \
+    {                                                                          \
+        free(memory);                                                          \
+    }                                                                          \
+    void operator delete _of(void *memory, std::align_val_t) noexcept          \
+    {                                                                          \
+        free(memory);                                                          \
+    }                                                                          \
+    void operator delete _of(void *memory, size_t, std::align_val_t) noexcept  \
+    {                                                                          \
+        free(memory);                                                          \
+    }
+FORMS()
+FORMS([])

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_ALLOC_FAULTS_H_
-#define TEST_COMMON_ALLOC_FAULTS_H_
+#pragma once
 
 // Allocations that fail on demand: those that the program's own objects make,
 // by malloc and its kin or mmap (link with $(alloc_faults_ldflags)) or by new,
@@ -54,5 +53,3 @@ unsigned each(Run &&run)
 }
 
 } // namespace alloc_faults
-
-#endif

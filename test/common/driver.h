@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_DRIVER_H_
-#define TEST_COMMON_DRIVER_H_
+#pragma once
 
 #include <cstdlib>
 #include <cuda.h>
@@ -94,7 +93,6 @@ inline CUcontext use(int ordinal = 0)
     return context;
 }
 
-// The GPU of the current context.
 inline int current()
 {
     CUdevice device = 0;
@@ -120,5 +118,3 @@ inline CUcontext create_context(int ordinal)
 }
 
 } // namespace gpu
-
-#endif

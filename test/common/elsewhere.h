@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_ELSEWHERE_H_
-#define TEST_COMMON_ELSEWHERE_H_
+#pragma once
 
 #include <sys/wait.h>
 #include <thread>
@@ -33,5 +32,3 @@ void in_threads(unsigned count, Run &&run)
         each.join();
     }
 }
-
-#endif

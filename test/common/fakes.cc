@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
-#include <unistd.h>
 #include <utility>
 
 namespace fakes {
@@ -12,11 +11,6 @@ using ucx_ib_dmabuf::extent;
 using ucx_ib_dmabuf::mapping_type;
 
 std::atomic<uint64_t> complaints{0};
-void (*complained)(const char *what) = [](const char *what) {
-    if (complaints <= 20) {
-        fprintf(stderr, "fake hardware: %s\n", what);
-    }
-};
 
 namespace {
 
@@ -25,14 +19,22 @@ const int any_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 void complain(const char *what)
 {
-    ++complaints;
-    complained(what);
+    if (++complaints <= 20) {
+        fprintf(stderr, "fake hardware: %s\n", what);
+    }
 }
 
 void tell(const observer &of, call what, uintptr_t address, size_t length)
 {
     if (of) {
         of(what, address, length);
+    }
+}
+
+void fire(std::function<void()> &what)
+{
+    if (what) {
+        std::exchange(what, nullptr)();
     }
 }
 
@@ -168,8 +170,8 @@ ucs_status_t gpu::describe(uintptr_t address, extent *out)
     if (status == UCS_OK) {
         status = look(address, out);
     }
-    if (status == UCS_OK && after_describe) {
-        std::exchange(after_describe, nullptr)();
+    if (status == UCS_OK) {
+        fire(after_describe);
     }
     return status;
 }
@@ -206,9 +208,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
     // The latest of that number.
     exported_[*fd] = {std::move(pieces), ++last_export_, length, device};
     locked.unlock();
-    if (during_export) {
-        std::exchange(during_export, nullptr)();
-    }
+    fire(during_export);
     return UCS_OK;
 }
 
@@ -288,23 +288,22 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
         return status;
     }
     tell(each_call, call::reg, address, length);
-    if (during_reg) {
-        std::exchange(during_reg, nullptr)();
-    }
+    fire(during_reg);
     status = reg_faults.next();
     if (status != UCS_OK) {
         return status;
     }
     auto made     = std::make_unique<registration>();
-    made->with    = this;
     made->address = address;
     made->length  = length;
     made->pieces  = memory_.contents(fd, length);
     if (made->pieces.empty()) {
         return UCS_ERR_INVALID_PARAM;
     }
-    std::lock_guard<std::mutex> locked(lock_);
+    std::unique_lock<std::mutex> locked(lock_);
     if (length > max_bytes_ || bytes_ > max_bytes_ - length) {
+        locked.unlock();
+        fire(after_refusal);
         return UCS_ERR_NO_MEMORY;
     }
     made->mapping = memory_.map(fd);
@@ -322,14 +321,11 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
 void nic::dereg(void *handle)
 {
     tell(each_call, call::dereg, 0, 0);
-    std::lock_guard<std::mutex> locked(lock_);
+    std::unique_lock<std::mutex> locked(lock_);
     auto *gone = static_cast<registration *>(handle);
     if (all_.erase(gone) == 0) {
         complain("deregistered twice");
         return;
-    }
-    if (gone->users != 0) {
-        complain("deregistered while in use");
     }
     gone->live = false;
     gone->pieces.clear();
@@ -341,6 +337,8 @@ void nic::dereg(void *handle)
     if (dead_.size() > 4096) {
         dead_.pop_front();
     }
+    locked.unlock();
+    fire(after_dereg);
 }
 
 void nic::let_go(uintptr_t address, size_t length)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
-#define UCX_IB_DMABUF_TEST_COMMON_FAKES_H_
+#pragma once
 
 #include <atomic>
 #include <common/status.h>
@@ -131,18 +130,13 @@ private:
     uint64_t last_id_     = 0;
 };
 
-class nic;
-
 // What a NIC has registered. Some time after it was deregistered it is freed.
 struct registration {
-    const nic *with;
     uintptr_t address;
     size_t length;
     std::vector<piece> pieces;
     uint64_t mapping; // the export's number
     std::atomic<bool> live{true};
-    // The test's own count; a complaint if it is deregistered before they end.
-    std::atomic<int> users{0};
 
     // The id of the memory that the NIC reaches at the address.
     uint64_t id_at(uintptr_t at) const;
@@ -155,8 +149,6 @@ public:
     {
     }
     ~nic() override;
-    nic(const nic &)            = delete;
-    nic &operator=(const nic &) = delete;
 
     ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
                      uintptr_t address, size_t length, void **handle) override;
@@ -164,7 +156,6 @@ public:
     void let_go(uintptr_t address, size_t length) override;
 
     size_t live() const { return live_; }
-    // Of the registrations that there are now.
     void each(const std::function<void(const registration &)> &see) const;
     size_t bytes() const { return bytes_; }
     size_t max_seen_bytes() const { return max_seen_; }
@@ -173,7 +164,10 @@ public:
 
     observer each_call;
     faults reg_faults;
+    // Called once, unlocked: something happens at that moment.
     std::function<void()> during_reg;
+    std::function<void()> after_refusal; // for want of room
+    std::function<void()> after_dereg;
     // Of a NIC whose users keep regions; set before it is attached.
     std::function<void(uintptr_t address, size_t length)> asked_back;
     std::atomic<uint64_t> registered{0}, deregistered{0};
@@ -189,9 +183,5 @@ private:
 
 // What went wrong in any fake, since the start; 0 is what a test wants.
 extern std::atomic<uint64_t> complaints;
-// Who is told of it; nobody else than the standard error, at first.
-extern void (*complained)(const char *what);
 
 } // namespace fakes
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_FDS_H_
-#define TEST_COMMON_FDS_H_
+#pragma once
 
 #include <filesystem>
 #include <string_view>
@@ -22,5 +21,3 @@ inline int count_fds(std::string_view link = "")
     }
     return count;
 }
-
-#endif

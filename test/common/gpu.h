@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_GPU_H_
-#define TEST_COMMON_GPU_H_
+#pragma once
 
 #include "driver.h"
 #include "sim.h"
+#include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -125,8 +126,6 @@ public:
     explicit buffer(size_t size, memory kind = memory::device);
     // The memory may have gone with its context.
     ~buffer() { release(); }
-    buffer(const buffer &)            = delete;
-    buffer &operator=(const buffer &) = delete;
 
     CUresult release();
 
@@ -226,14 +225,16 @@ inline CUresult buffer::release()
     return result;
 }
 
-// A reserved range with one mapped VMM segment after the other.
+// A reserved range with one mapped VMM segment after the other, from its
+// beginning to its end or as many as are said.
 class segments {
 public:
-    explicit segments(unsigned count, int ordinal = 0, bool rdma_capable = true)
+    explicit segments(unsigned count, int ordinal = 0, bool rdma_capable = true,
+                      unsigned mapped = UINT_MAX)
         : step_(physical::granularity(ordinal)), place_(count * step_),
-          memory_(count)
+          memory_(std::min(count, mapped))
     {
-        for (unsigned i = 0; i < count; ++i) {
+        for (unsigned i = 0; i < memory_.size(); ++i) {
             map(i, ordinal, rdma_capable);
         }
     }
@@ -243,8 +244,6 @@ public:
             memory_[i]->unmap(place_.address(i * step_));
         }
     }
-    segments(const segments &)            = delete;
-    segments &operator=(const segments &) = delete;
 
     uintptr_t address() const { return place_.address(); }
     size_t step() const { return step_; }
@@ -298,5 +297,3 @@ private:
 };
 
 } // namespace gpu
-
-#endif

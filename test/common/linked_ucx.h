@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_LINKED_UCX_H_
-#define TEST_COMMON_LINKED_UCX_H_
+#pragma once
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +7,6 @@
 #include <uct/ib_dmabuf/host/settings.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <uct/ib_dmabuf/host/ucs.h>
-#include <uct/ib_dmabuf/host/verbs.h>
 
 namespace ucx_ib_dmabuf::test {
 
@@ -31,20 +29,4 @@ inline void use_linked_ucx()
     add_ucm(ucm);
 }
 
-// The libibverbs that the program is linked with.
-inline const verbs_functions &linked_verbs()
-{
-    static verbs_functions verbs;
-    static const char *const missing =
-        look_up_verbs(library::everything(), &verbs);
-
-    if (missing != nullptr) {
-        fprintf(stderr, "no %s\n", missing);
-        abort();
-    }
-    return verbs;
-}
-
 } // namespace ucx_ib_dmabuf::test
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_NIC_H_
-#define TEST_COMMON_NIC_H_
+#pragma once
 
 #include <dlfcn.h>
 #include <lab/rxe_dmabuf.h>
@@ -22,5 +21,3 @@ inline rxe_dmabuf_counters_t counters()
 }
 
 } // namespace nic
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_SIM_H_
-#define TEST_COMMON_SIM_H_
+#pragma once
 
 #include "driver.h"
 #include <cstdint>
@@ -52,5 +51,3 @@ public:
 };
 
 } // namespace gpu
-
-#endif

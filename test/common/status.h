@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_STATUS_H_
-#define TEST_COMMON_STATUS_H_
+#pragma once
 
 #include <uct/ib_dmabuf/host/types.h>
 
 // For tests that include no header of UCX's.
 using ucx_ib_dmabuf::ucs_status_t;
 using enum ucx_ib_dmabuf::ucs_status_t;
-
-#endif

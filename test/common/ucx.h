@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_COMMON_UCX_H_
-#define TEST_COMMON_UCX_H_
+#pragma once
 
 #include <common/status.h>
 #include <cstdarg>
@@ -57,5 +56,3 @@ inline void set_log_level(const char *level)
 }
 
 } // namespace ucx
-
-#endif

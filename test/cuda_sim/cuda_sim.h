@@ -7,8 +7,7 @@
  *
  * All functions are thread-safe.
  */
-#ifndef CUDA_SIM_H_
-#define CUDA_SIM_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +67,4 @@ int cuda_sim_dmabuf_is_pcie(int fd);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -153,7 +153,6 @@ UNIT_TESTS     += test/cuda_sim/test_cuda_sim
 check_PROGRAMS += test/cuda_sim/test_cuda_sim
 test_cuda_sim_test_cuda_sim_SOURCES = \
     test/cuda_sim/test/gpu.h \
-    test/cuda_sim/test/main.cc \
     test/cuda_sim/test/test_calls.cc \
     test/cuda_sim/test/test_capture.cc \
     test/cuda_sim/test/test_context.cc \
@@ -162,7 +161,7 @@ test_cuda_sim_test_cuda_sim_SOURCES = \
     test/cuda_sim/test/test_pool.cc \
     test/cuda_sim/test/test_runtime.cc \
     test/cuda_sim/test/test_vmm.cc
-test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la $(GTEST_LIBS) -ldl
+test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la -lgtest_main $(GTEST_LIBS) -ldl
 LAB_TESTS  += test/cuda_sim/test/cuda_sim.lab
 dist_noinst_DATA += test/cuda_sim/test/cuda_sim.lab
 endif

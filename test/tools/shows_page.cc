@@ -7,7 +7,6 @@
 //         not do: "silent", it never answers; "orders", name and page tell a
 //         terminal what to do; "nonsense", what is no JSON; "many" names;
 //         "long", a text that is longer than the page
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

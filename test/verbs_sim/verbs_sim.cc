@@ -61,13 +61,6 @@ platform connectx7()
     return {};
 }
 
-platform data_direct_on_x86()
-{
-    platform on;
-    on.data_direct = true;
-    return on;
-}
-
 platform gb300(unsigned nvidia)
 {
     platform on;
@@ -196,7 +189,6 @@ ibv_mr *nic::reg(uint64_t offset, size_t length, uint64_t iova, int fd,
     std::lock_guard<std::mutex> guard(mutex_);
     registration what{data_direct, false, true, length, iova, {}};
 
-    tried_ += fd >= 0;
     tried_data_direct_ += data_direct;
     int error = check_arguments(offset, iova, access, data_direct);
     if (error == 0) {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_VERBS_SIM_VERBS_SIM_H_
-#define TEST_VERBS_SIM_VERBS_SIM_H_
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <mutex>
 #include <set>
-#include <string>
 #include <uct/ib_dmabuf/host/verbs.h>
 #include <utility>
-#include <vector>
 
 // Simulated mlx5 NICs, as far as registering dma-bufs goes: libibverbs,
 // libmlx5, the kernel and the part of NVIDIA's driver that maps a dma-buf for a
@@ -50,7 +47,6 @@ struct platform {
 
 // The usual ones.
 platform connectx7();                      // beside a GPU without coherent link
-platform data_direct_on_x86();             // the same, with Data Direct
 platform gb300(unsigned nvidia = 595);     // Data Direct beside the GPU
 platform gb300_far(unsigned nvidia = 595); // Data Direct beside another GPU
 
@@ -67,8 +63,6 @@ struct registration {
 class nic {
 public:
     nic(const char *name, const platform &on);
-    nic(const nic &)            = delete;
-    nic &operator=(const nic &) = delete;
 
     // With what this rdma-core has.
     ucx_ib_dmabuf::protection_domain pd() { return {&pd_, &functions_, mlx5_}; }
@@ -89,8 +83,7 @@ public:
     // Registrations that there are.
     size_t live() const;
     registration of(const ibv_mr *mr) const;
-    // Of registrations with an fd: how many were tried, and with Data Direct.
-    unsigned tried() const { return tried_; }
+    // How many registrations were tried with Data Direct.
     unsigned tried_data_direct() const { return tried_data_direct_; }
     // Calls that would never have returned, of any NIC.
     static unsigned hangs();
@@ -130,10 +123,7 @@ private:
     owned<ibv_context> context_{};
     owned<ibv_pd> pd_{};
     std::set<sim_mr *> all_;
-    unsigned tried_             = 0;
     unsigned tried_data_direct_ = 0;
 };
 
 } // namespace verbs_sim
-
-#endif

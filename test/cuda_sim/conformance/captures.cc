@@ -79,19 +79,19 @@ void each(const char *name, const Action &action)
 void check_captures()
 {
     section("while a stream captures");
-    CUdeviceptr address, base;
+    const gpu::buffer memory(2 * MiB);
+    const gpu::segments mapping(1);
+    const CUdeviceptr address = memory.address();
+    CUdeviceptr base;
     size_t size;
     char byte;
-    if (GPU_TRY(cuMemAlloc, &address, 2 * MiB) != CUDA_SUCCESS)
-        return;
-    Mapping mapping(1, 1);
     each("cuPointerGetAttribute", [&] {
         unsigned long long id;
         return GPU_TRY(cuPointerGetAttribute, &id,
                        CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
     });
     each("cuMemGetAddressRange", [&] {
-        return GPU_TRY(cuMemGetAddressRange, &base, &size, mapping.base());
+        return GPU_TRY(cuMemGetAddressRange, &base, &size, mapping.address());
     });
     if (try_export(address, 2 * MiB) == CUDA_SUCCESS)
         each("cuMemGetHandleForAddressRange",
@@ -108,7 +108,6 @@ void check_captures()
               exchange(CU_STREAM_CAPTURE_MODE_GLOBAL) ==
                   CU_STREAM_CAPTURE_MODE_RELAXED,
           "cuThreadExchangeStreamCaptureMode gives the mode back");
-    GPU_TRY(cuMemFree, address);
 }
 
 } // namespace ucx_ib_dmabuf::conformance

@@ -56,25 +56,18 @@ void kind(const char *name, CUdeviceptr address, bool ordinary, bool owner,
 
 void kinds()
 {
-    CUdeviceptr address;
-    if (GPU_TRY(cuMemAlloc, &address, 2 * MiB) == CUDA_SUCCESS) {
-        claim(number(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + 4321) ==
-                      (long long)address &&
-                  number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address + 4321) ==
-                      2 * (long long)MiB,
-              "RANGE_START_ADDR and _SIZE are those of cuMemAlloc");
-        kind("cuMemAlloc memory", address, true, true, false);
-        GPU_TRY(cuMemFree, address);
-    }
-    if (GPU_TRY(cuMemAllocAsync, &address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
-        kind("stream-ordered memory", address, false, false, true);
-        GPU_TRY(cuMemFreeAsync, address, nullptr);
-        GPU_TRY(cuStreamSynchronize, nullptr);
-    }
-    Mapping mapping(3, 2);
-    if (mapping.valid())
-        kind("mapped memory", mapping.base() + mapping.unit(), false, false,
-             false);
+    const gpu::buffer ordinary(2 * MiB), pooled(2 * MiB, gpu::memory::pool);
+    const gpu::segments mapping(3, 0, true, 2);
+    const CUdeviceptr address = ordinary.address();
+    claim(number(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + 4321) ==
+                  (long long)address &&
+              number(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address + 4321) ==
+                  2 * (long long)MiB,
+          "RANGE_START_ADDR and _SIZE are those of cuMemAlloc");
+    kind("cuMemAlloc memory", address, true, true, false);
+    kind("stream-ordered memory", pooled.address(), false, false, true);
+    kind("mapped memory", mapping.address() + mapping.step(), false, false,
+         false);
 }
 
 // In a thread that has none.
@@ -138,24 +131,14 @@ void check_contexts()
     section("kinds and ranges");
     kinds();
     section("without a current context");
-    CUdeviceptr address, pooled = 0;
-    if (GPU_TRY(cuMemAlloc, &address, 2 * MiB) != CUDA_SUCCESS)
-        return;
-    GPU_TRY(cuMemAllocAsync, &pooled, 2 * MiB, nullptr);
-    GPU_TRY(cuStreamSynchronize, nullptr);
-    Mapping mapping(1, 1);
+    const gpu::buffer ordinary(2 * MiB), pooled(2 * MiB, gpu::memory::pool);
+    const gpu::segments mapping(1);
     std::thread([&] {
-        without("cuMemAlloc memory", address, 2 * MiB);
-        if (pooled)
-            without("stream-ordered memory", pooled, 2 * MiB);
-        if (mapping.valid())
-            without("mapped memory", mapping.base(), mapping.unit());
-        device_calls(address);
+        without("cuMemAlloc memory", ordinary.address(), 2 * MiB);
+        without("stream-ordered memory", pooled.address(), 2 * MiB);
+        without("mapped memory", mapping.address(), mapping.step());
+        device_calls(ordinary.address());
     }).join();
-    if (pooled)
-        GPU_TRY(cuMemFreeAsync, pooled, nullptr);
-    GPU_TRY(cuStreamSynchronize, nullptr);
-    GPU_TRY(cuMemFree, address);
 }
 
 void check_gone()

@@ -14,7 +14,7 @@ namespace {
 
 // The median of some rounds, in ns a call.
 template <typename F>
-void cost(const char *name, int calls, F call)
+void cost(const std::string &name, int calls, F call)
 {
     using clock = std::chrono::steady_clock;
     double rounds[7];
@@ -32,20 +32,13 @@ void cost(const char *name, int calls, F call)
     observe(name, text);
 }
 
-void exports(CUdeviceptr address, size_t size, const char *name)
-{
-    if (try_export(address, size) == CUDA_SUCCESS)
-        cost(name, 20, [&] { try_export(address, size); });
-}
-
 } // namespace
 
 void measure()
 {
     section("costs");
-    CUdeviceptr address;
-    if (GPU_TRY(cuMemAlloc, &address, 256 * MiB) != CUDA_SUCCESS)
-        return;
+    const gpu::buffer memory(256 * MiB);
+    const CUdeviceptr address = memory.address();
     unsigned long long id;
     unsigned type, managed;
     CUdeviceptr base;
@@ -64,18 +57,14 @@ void measure()
     });
     cost("cuMemGetAddressRange", 100000,
          [&] { GPU_TRY(cuMemGetAddressRange, &base, &size, address + 4096); });
-    exports(address, 64 * KiB, "export and close, 64 KiB");
-    exports(address, 2 * MiB, "export and close, 2 MiB");
-    exports(address, 256 * MiB, "export and close, 256 MiB");
-    GPU_TRY(cuMemFree, address);
-    cost("cuMemAlloc and cuMemFree, 4 KiB", 100, [&] {
-        if (GPU_TRY(cuMemAlloc, &base, 4096) == CUDA_SUCCESS)
-            GPU_TRY(cuMemFree, base);
-    });
-    cost("cuMemAlloc and cuMemFree, 4 MiB", 100, [&] {
-        if (GPU_TRY(cuMemAlloc, &base, 4 * MiB) == CUDA_SUCCESS)
-            GPU_TRY(cuMemFree, base);
-    });
+    for (const size_t length : {64 * KiB, 2 * MiB, 256 * MiB}) {
+        if (try_export(address, length) == CUDA_SUCCESS)
+            cost("export and close, " + std::to_string(length) + " bytes", 20,
+                 [&] { try_export(address, length); });
+    }
+    for (const size_t length : {4 * KiB, 4 * MiB})
+        cost("cuMemAlloc and cuMemFree, " + std::to_string(length) + " bytes",
+             100, [&] { gpu::buffer once(length); });
 }
 
 } // namespace ucx_ib_dmabuf::conformance

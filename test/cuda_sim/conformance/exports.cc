@@ -6,7 +6,6 @@
 #include "report.h"
 
 #include <fcntl.h>
-#include <functional>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -47,27 +46,22 @@ void kind(const char *name, CUdeviceptr address, size_t size, Exported claimed)
 
 void of_size(const char *name, size_t size)
 {
-    CUdeviceptr address;
-    if (GPU_TRY(cuMemAlloc, &address, size) == CUDA_SUCCESS) {
-        kind(name, address, size, Exported::yes);
-        GPU_TRY(cuMemFree, address);
-    }
+    const gpu::buffer memory(size);
+    kind(name, memory.address(), size, Exported::yes);
 }
 
-void mapped(const char *name, size_t handles, bool rdma, Exported claimed)
+void mapped(const char *name, unsigned handles, bool rdma, Exported claimed)
 {
-    Mapping mapping(handles, handles, rdma);
-    if (mapping.valid())
-        kind(name, mapping.base(), mapping.size(), claimed);
+    const gpu::segments memory(handles, 0, rdma);
+    kind(name, memory.address(), memory.size(), claimed);
 }
 
 void whole_pages()
 {
-    CUdeviceptr address;
-    uint64_t page = host_page();
-    if (GPU_TRY(cuMemAlloc, &address, 4 * MiB) != CUDA_SUCCESS)
-        return;
-    auto bad = CUDA_ERROR_INVALID_VALUE;
+    gpu::buffer memory(4 * MiB);
+    const CUdeviceptr address = memory.address();
+    const uint64_t page       = host_page();
+    const auto bad            = CUDA_ERROR_INVALID_VALUE;
     claim_result(CUDA_SUCCESS, try_export(address + page, page),
                  "one page in the middle");
     claim_result(bad, try_export(address + 512, page),
@@ -88,25 +82,19 @@ void whole_pages()
                 std::to_string(lseek(fd, 0, SEEK_END)));
         close(fd);
     }
-    GPU_TRY(cuMemFree, address);
+    memory.release();
     claim_refused(try_export(address, page), "after the memory was freed");
 }
 
 void two_allocations()
 {
-    CUdeviceptr a, b;
-    if (GPU_TRY(cuMemAlloc, &a, 4 * MiB) != CUDA_SUCCESS)
-        return;
-    if (GPU_TRY(cuMemAlloc, &b, 4 * MiB) == CUDA_SUCCESS) {
-        CUdeviceptr low = std::min(a, b);
-        if (low + 4 * MiB == std::max(a, b))
-            claim_result(CUDA_SUCCESS, try_export(low, 8 * MiB),
-                         "two neighbouring allocations at once");
-        else
-            observe("two allocations", "not neighbours, nothing to check");
-        GPU_TRY(cuMemFree, b);
-    }
-    GPU_TRY(cuMemFree, a);
+    const gpu::buffer a(4 * MiB), b(4 * MiB);
+    const auto [low, high] = std::minmax({a.address(), b.address()});
+    if (low + 4 * MiB == high)
+        claim_result(CUDA_SUCCESS, try_export(low, 8 * MiB),
+                     "two neighbouring allocations at once");
+    else
+        observe("two allocations", "not neighbours, nothing to check");
 }
 
 } // namespace
@@ -123,7 +111,6 @@ void check_kinds()
     of_size("cuMemAlloc of 256 MiB", 256 * MiB);
     CUdeviceptr address;
     size_t pitch;
-    void *pinned;
     if (GPU_TRY(cuMemAllocPitch, &address, &pitch, 1000, 1000, 4) ==
         CUDA_SUCCESS) {
         kind("cuMemAllocPitch", address, pitch * 1000, Exported::yes);
@@ -132,25 +119,16 @@ void check_kinds()
     mapped("cuMemMap of one handle", 1, true, Exported::yes);
     mapped("cuMemMap of four handles", 4, true, Exported::yes);
     mapped("cuMemMap without gpuDirectRDMACapable", 1, false, Exported::open);
-    if (GPU_TRY(cuMemAllocAsync, &address, 2 * MiB, nullptr) == CUDA_SUCCESS) {
-        GPU_TRY(cuStreamSynchronize, nullptr);
-        kind("cuMemAllocAsync", address, 2 * MiB, Exported::open);
-        GPU_TRY(cuMemFreeAsync, address, nullptr);
-        GPU_TRY(cuStreamSynchronize, nullptr);
-    }
-    if (GPU_TRY(cuMemAllocManaged, &address, 2 * MiB, CU_MEM_ATTACH_GLOBAL) ==
-        CUDA_SUCCESS) {
-        kind("cuMemAllocManaged", address, 2 * MiB, Exported::no);
-        GPU_TRY(cuMemFree, address);
-    }
-    if (GPU_TRY(cuMemAllocHost, &pinned, 2 * MiB) == CUDA_SUCCESS) {
-        int host = 0;
-        GPU_TRY(cuDeviceGetAttribute, &host,
-                CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0);
-        kind("cuMemAllocHost", reinterpret_cast<CUdeviceptr>(pinned), 2 * MiB,
-             host ? Exported::open : Exported::no);
-        GPU_TRY(cuMemFreeHost, pinned);
-    }
+    int host = 0;
+    GPU_TRY(cuDeviceGetAttribute, &host,
+            CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0);
+    const gpu::buffer pooled(2 * MiB, gpu::memory::pool),
+        managed(2 * MiB, gpu::memory::managed),
+        pinned(2 * MiB, gpu::memory::pinned);
+    kind("cuMemAllocAsync", pooled.address(), 2 * MiB, Exported::open);
+    kind("cuMemAllocManaged", managed.address(), 2 * MiB, Exported::no);
+    kind("cuMemHostAlloc", pinned.address(), 2 * MiB,
+         host ? Exported::open : Exported::no);
 }
 
 void check_exports()
@@ -160,21 +138,17 @@ void check_exports()
         return;
     whole_pages();
     two_allocations();
-    Mapping partly(4, 2);
-    if (partly.valid()) {
-        claim_result(
-            CUDA_SUCCESS,
-            try_export(partly.base() + partly.unit() / 2, partly.unit()),
-            "parts of two handles");
-        claim_refused(try_export(partly.base(), partly.size()),
-                      "addresses of which some have no memory");
-        observe("a page in the middle of a handle",
-                name_of(try_export(partly.base() + partly.unit() / 2,
-                                   host_page())));
-        observe("the second half of a handle",
-                name_of(try_export(partly.base() + partly.unit() / 2,
-                                   partly.unit() / 2)));
-    }
+    const gpu::segments partly(4, 0, true, 2);
+    const size_t unit         = partly.step();
+    const CUdeviceptr halfway = partly.address() + unit / 2;
+    claim_result(CUDA_SUCCESS, try_export(halfway, unit),
+                 "parts of two handles");
+    claim_refused(try_export(partly.address(), partly.size()),
+                  "addresses of which some have no memory");
+    observe("a page in the middle of a handle",
+            name_of(try_export(halfway, host_page())));
+    observe("the second half of a handle",
+            name_of(try_export(halfway, unit / 2)));
 }
 
 } // namespace ucx_ib_dmabuf::conformance

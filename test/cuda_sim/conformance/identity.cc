@@ -15,20 +15,16 @@ const char *yes_no(bool value)
     return value ? "yes" : "no";
 }
 
-// Allocate and free one size over and over.
 void over_and_over(const char *name, size_t size, int times)
 {
     std::set<unsigned long long> seen;
     CUdeviceptr first = 0;
     int reused = 0, same = 0;
     for (int i = 0; i < times; ++i) {
-        CUdeviceptr address;
-        if (GPU_TRY(cuMemAlloc, &address, size) != CUDA_SUCCESS)
-            break;
-        reused += address == first;
-        first = address;
-        same += !seen.insert(buffer_id(address)).second;
-        GPU_TRY(cuMemFree, address);
+        const gpu::buffer memory(size);
+        reused += memory.address() == first;
+        first = memory.address();
+        same += !seen.insert(buffer_id(first)).second;
     }
     claim(same == 0 && !seen.count(0),
           std::string("BUFFER_ID never comes twice, ") + name);
@@ -62,14 +58,12 @@ void pool_memory()
 
 void mapped_memory()
 {
-    Mapping mapping(2, 2);
-    if (!mapping.valid())
-        return;
-    auto first = buffer_id(mapping.base());
-    claim(first != buffer_id(mapping.base() + mapping.unit()),
+    gpu::segments mapping(2);
+    auto first = buffer_id(mapping.address());
+    claim(first != buffer_id(mapping.address() + mapping.step()),
           "BUFFER_ID of two mapped handles differs");
-    mapping.replace(0);
-    claim(mapping.valid() && first != buffer_id(mapping.base()),
+    mapping.remap(0);
+    claim(first != buffer_id(mapping.address()),
           "BUFFER_ID changes when other memory is mapped");
 }
 
@@ -78,16 +72,12 @@ void mapped_memory()
 void check_identity()
 {
     section("identity");
-    CUdeviceptr a, b;
-    if (GPU_TRY(cuMemAlloc, &a, 1000) == CUDA_SUCCESS) {
-        if (GPU_TRY(cuMemAlloc, &b, 1000) == CUDA_SUCCESS) {
-            claim(buffer_id(a) != buffer_id(b),
-                  "BUFFER_ID of two small allocations differs");
-            claim(buffer_id(a) == buffer_id(a + 999),
-                  "BUFFER_ID is the same throughout an allocation");
-            GPU_TRY(cuMemFree, b);
-        }
-        GPU_TRY(cuMemFree, a);
+    {
+        const gpu::buffer a(1000), b(1000);
+        claim(buffer_id(a.address()) != buffer_id(b.address()),
+              "BUFFER_ID of two small allocations differs");
+        claim(buffer_id(a.address()) == buffer_id(a.address() + 999),
+              "BUFFER_ID is the same throughout an allocation");
     }
     over_and_over("1000 bytes", 1000, 200);
     over_and_over("4 MiB", 4 * MiB, 200);

@@ -121,7 +121,7 @@ void check_kernels()
     does_not_wait("a first copy in a new stream",
                   [&] { copy_in_own_stream(memory); });
     does_not_wait("mapped memory's beginning and end",
-                  [] { Mapping mapping(1, 1); });
+                  [] { gpu::segments mapping(1); });
     may_wait("cuMemcpyDtoH", [&] { GPU_TRY(cuMemcpyDtoH, &byte, memory, 1); });
     may_wait("SYNC_MEMOPS, set for the first time", [&] {
         unsigned on = 1;

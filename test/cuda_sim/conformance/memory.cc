@@ -72,49 +72,4 @@ CUresult copy_in_own_stream(CUdeviceptr address)
     return result;
 }
 
-Mapping::Mapping(size_t handles, size_t backed, bool rdma)
-    : count_(handles), properties_(gpu::properties(0, rdma)), mapped_(handles)
-{
-    valid_ = GPU_TRY(cuMemGetAllocationGranularity, &unit_, &properties_,
-                     CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
-             GPU_TRY(cuMemAddressReserve, &base_, unit_ * handles, 0, 0, 0) ==
-                 CUDA_SUCCESS;
-    for (size_t i = 0; valid_ && i < backed; ++i)
-        map(i);
-}
-
-Mapping::~Mapping()
-{
-    for (size_t i = 0; i < count_; ++i) {
-        if (mapped_[i])
-            GPU_TRY(cuMemUnmap, base_ + i * unit_, unit_);
-    }
-    if (base_)
-        GPU_TRY(cuMemAddressFree, base_, unit_ * count_);
-}
-
-void Mapping::replace(size_t index)
-{
-    valid_ = valid_ &&
-             GPU_TRY(cuMemUnmap, base_ + index * unit_, unit_) == CUDA_SUCCESS;
-    mapped_[index] = false;
-    if (valid_)
-        map(index);
-}
-
-void Mapping::map(size_t index)
-{
-    CUmemGenericAllocationHandle handle;
-    CUdeviceptr at    = base_ + index * unit_;
-    const auto access = gpu::access();
-    if (GPU_TRY(cuMemCreate, &handle, unit_, &properties_, 0) != CUDA_SUCCESS) {
-        valid_ = false;
-        return;
-    }
-    mapped_[index] = GPU_TRY(cuMemMap, at, unit_, 0, handle, 0) == CUDA_SUCCESS;
-    valid_         = mapped_[index] &&
-             GPU_TRY(cuMemSetAccess, at, unit_, &access, 1) == CUDA_SUCCESS;
-    GPU_TRY(cuMemRelease, handle);
-}
-
 } // namespace ucx_ib_dmabuf::conformance

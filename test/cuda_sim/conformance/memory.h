@@ -5,7 +5,6 @@
 
 #include <common/gpu.h>
 #include <cstdint>
-#include <vector>
 
 namespace ucx_ib_dmabuf::conformance {
 
@@ -32,32 +31,5 @@ size_t free_bytes();
 CUresult copy_in(CUstream stream, CUdeviceptr address);
 // The same in a new stream, which waits for no other.
 CUresult copy_in_own_stream(CUdeviceptr address);
-
-// Addresses with physical memory of several handles one after the other.
-class Mapping {
-public:
-    // 'rdma': whether the memory is created with gpuDirectRDMACapable.
-    Mapping(size_t handles, size_t backed, bool rdma = true);
-    ~Mapping();
-    Mapping(const Mapping &)            = delete;
-    Mapping &operator=(const Mapping &) = delete;
-
-    // Put new memory behind one of the pieces.
-    void replace(size_t index);
-
-    bool valid() const { return valid_; }
-    CUdeviceptr base() const { return base_; }
-    size_t unit() const { return unit_; }
-    size_t size() const { return unit_ * count_; }
-
-private:
-    void map(size_t index);
-
-    size_t unit_      = 0, count_;
-    CUdeviceptr base_ = 0;
-    CUmemAllocationProp properties_;
-    std::vector<bool> mapped_;
-    bool valid_ = true;
-};
 
 } // namespace ucx_ib_dmabuf::conformance

@@ -5,22 +5,15 @@
 #include "memory.h"
 #include "report.h"
 
-#include <vector>
-
 namespace ucx_ib_dmabuf::conformance {
 namespace {
 
-CUdeviceptr address_of(const void *memory)
-{
-    return reinterpret_cast<CUdeviceptr>(memory);
-}
-
 void device_memory()
 {
-    CUdeviceptr address, base = 0;
-    size_t size = 0;
-    if (GPU_TRY(cuMemAlloc, &address, 4 * MiB) != CUDA_SUCCESS)
-        return;
+    const gpu::buffer memory(4 * MiB), little(1000);
+    const CUdeviceptr address = memory.address();
+    CUdeviceptr base          = 0;
+    size_t size               = 0;
     claim(number(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 12345) ==
               CU_MEMORYTYPE_DEVICE,
           "the middle of cuMemAlloc memory is device memory");
@@ -35,71 +28,55 @@ void device_memory()
                  GPU_TRY(cuPointerSetAttribute, &on,
                          CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address),
                  "SYNC_MEMOPS can be set on cuMemAlloc memory");
-    GPU_TRY(cuMemFree, address);
-    if (GPU_TRY(cuMemAlloc, &address, 1000) != CUDA_SUCCESS)
-        return;
-    claim(address % 256 == 0, "allocations are aligned to 256 bytes or more",
-          std::to_string(address & -address));
-    GPU_TRY(cuMemGetAddressRange, &base, &size, address);
+    const CUdeviceptr start = little.address();
+    claim(start % 256 == 0, "allocations are aligned to 256 bytes or more",
+          std::to_string(start & -start));
+    GPU_TRY(cuMemGetAddressRange, &base, &size, start);
     observe("size of a 1000-byte allocation", std::to_string(size));
-    GPU_TRY(cuMemFree, address);
 }
 
 void other_memory()
 {
-    CUdeviceptr managed, pooled;
-    void *pinned;
-    if (GPU_TRY(cuMemAllocManaged, &managed, 2 * MiB, CU_MEM_ATTACH_GLOBAL) ==
-        CUDA_SUCCESS) {
-        claim(number(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed) == 1,
-              "managed memory says so");
-        observe(
-            "memory type of managed memory",
-            std::to_string(number(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, managed)));
-        GPU_TRY(cuMemFree, managed);
-    }
-    if (GPU_TRY(cuMemAllocHost, &pinned, 2 * MiB) == CUDA_SUCCESS) {
-        claim(number(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address_of(pinned)) ==
-                  CU_MEMORYTYPE_HOST,
-              "pinned memory is host memory");
-        GPU_TRY(cuMemFreeHost, pinned);
-    }
-    if (GPU_TRY(cuMemAllocAsync, &pooled, 2 * MiB, nullptr) == CUDA_SUCCESS) {
-        claim(number(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pooled) != 0,
-              "stream-ordered memory names its pool");
-        claim(number(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pooled) ==
-                  CU_MEMORYTYPE_DEVICE,
-              "stream-ordered memory is device memory");
-        unsigned on = 1;
-        observe("SYNC_MEMOPS on stream-ordered memory",
-                name_of(GPU_TRY(cuPointerSetAttribute, &on,
-                                CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pooled)));
-        GPU_TRY(cuMemFreeAsync, pooled, nullptr);
-        GPU_TRY(cuStreamSynchronize, nullptr);
-    }
+    const gpu::buffer managed(2 * MiB, gpu::memory::managed),
+        pinned(2 * MiB, gpu::memory::pinned),
+        pooled(2 * MiB, gpu::memory::pool);
+    const auto type = [](const gpu::buffer &of) {
+        return number(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, of.address());
+    };
+    unsigned on = 1;
+    claim(number(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed.address()) == 1,
+          "managed memory says so");
+    observe("memory type of managed memory", std::to_string(type(managed)));
+    claim(type(pinned) == CU_MEMORYTYPE_HOST, "pinned memory is host memory");
+    claim(number(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pooled.address()) != 0,
+          "stream-ordered memory names its pool");
+    claim(type(pooled) == CU_MEMORYTYPE_DEVICE,
+          "stream-ordered memory is device memory");
+    observe(
+        "SYNC_MEMOPS on stream-ordered memory",
+        name_of(GPU_TRY(cuPointerSetAttribute, &on,
+                        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pooled.address())));
 }
 
 void no_memory()
 {
-    std::vector<char> pageable(8192);
+    const gpu::buffer pageable(8192, gpu::memory::host);
+    const CUdeviceptr address = pageable.address();
     unsigned type = 9, managed = 9;
     claim_result(CUDA_ERROR_INVALID_VALUE,
                  GPU_TRY(cuPointerGetAttribute, &type,
-                         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                         address_of(pageable.data())),
+                         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address),
                  "cuPointerGetAttribute of pageable memory");
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                    CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *data[]                = {&type, &managed};
-    CUresult result = GPU_TRY(cuPointerGetAttributes, 2, which, data,
-                              address_of(pageable.data()));
+    CUresult result = GPU_TRY(cuPointerGetAttributes, 2, which, data, address);
     claim(result == CUDA_SUCCESS && type == 0 && managed == 0,
           "cuPointerGetAttributes of pageable memory succeeds with zeros",
           name_of(result));
     CUdeviceptr base;
     size_t size;
-    claim_refused(GPU_TRY(cuMemGetAddressRange, &base, &size,
-                          address_of(pageable.data())),
+    claim_refused(GPU_TRY(cuMemGetAddressRange, &base, &size, address),
                   "cuMemGetAddressRange of pageable memory");
 }
 

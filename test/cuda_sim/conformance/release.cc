@@ -5,8 +5,8 @@
 #include "memory.h"
 #include "report.h"
 
+#include <common/elsewhere.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -15,16 +15,13 @@ namespace {
 // A free with a dma-buf still open: the memory must not be anyone else's yet.
 void free_with_dmabuf()
 {
-    CUdeviceptr address;
-    size_t start = free_bytes();
+    const size_t start = free_bytes();
+    gpu::buffer memory(64 * MiB);
+    const CUdeviceptr address = memory.address();
     int fd;
-    if (GPU_TRY(cuMemAlloc, &address, 64 * MiB) != CUDA_SUCCESS)
+    if (export_range(&fd, address, 64 * MiB) != CUDA_SUCCESS)
         return;
-    if (export_range(&fd, address, 64 * MiB) != CUDA_SUCCESS) {
-        GPU_TRY(cuMemFree, address);
-        return;
-    }
-    claim_result(CUDA_SUCCESS, GPU_TRY(cuMemFree, address),
+    claim_result(CUDA_SUCCESS, memory.release(),
                  "cuMemFree with a dma-buf open");
     claim(fcntl(fd, F_GETFD) >= 0, "the descriptor stays open");
     claim(buffer_id(address) == 0, "the address is unknown at once");
@@ -58,24 +55,19 @@ void contexts_take_memory_along()
 
 void unmapping()
 {
-    Mapping mapping(1, 1);
-    if (!mapping.valid())
-        return;
+    const gpu::segments mapping(1);
+    const gpu::buffer ordinary(2 * MiB);
     CUmemGenericAllocationHandle handle;
-    CUdeviceptr base = mapping.base();
+    const CUdeviceptr base = mapping.address();
     claim_result(CUDA_SUCCESS,
                  GPU_TRY(cuMemRetainAllocationHandle, &handle,
                          reinterpret_cast<void *>(base)),
                  "cuMemRetainAllocationHandle of mapped memory");
     GPU_TRY(cuMemRelease, handle);
     claim_refused(GPU_TRY(cuMemFree, base), "cuMemFree of mapped memory");
-    CUdeviceptr ordinary;
-    if (GPU_TRY(cuMemAlloc, &ordinary, 2 * MiB) == CUDA_SUCCESS) {
-        claim_refused(GPU_TRY(cuMemRetainAllocationHandle, &handle,
-                              reinterpret_cast<void *>(ordinary)),
-                      "cuMemRetainAllocationHandle of cuMemAlloc memory");
-        GPU_TRY(cuMemFree, ordinary);
-    }
+    claim_refused(
+        GPU_TRY(cuMemRetainAllocationHandle, &handle, ordinary.pointer()),
+        "cuMemRetainAllocationHandle of cuMemAlloc memory");
 }
 
 } // namespace
@@ -91,45 +83,37 @@ void check_release()
 void check_mappings()
 {
     section("mappings");
-    Mapping mapping(3, 2);
-    if (!mapping.valid()) {
-        observe("cuMemMap", "not possible, nothing to check");
-        return;
-    }
-    CUdeviceptr base = 0;
-    size_t size      = 0;
-    GPU_TRY(cuMemGetAddressRange, &base, &size,
-            mapping.base() + mapping.unit());
-    claim(base == mapping.base() + mapping.unit() && size == mapping.unit(),
+    const gpu::segments mapping(3, 0, true, 2);
+    const CUdeviceptr second = mapping.address() + mapping.step();
+    CUdeviceptr base         = 0;
+    size_t size              = 0;
+    GPU_TRY(cuMemGetAddressRange, &base, &size, second);
+    claim(base == second && size == mapping.step(),
           "cuMemGetAddressRange gives one handle's part, not the reservation");
-    claim(number(CU_POINTER_ATTRIBUTE_MAPPED, mapping.base()) == 1,
+    claim(number(CU_POINTER_ATTRIBUTE_MAPPED, mapping.address()) == 1,
           "MAPPED is 1 where there is memory");
     unsigned mapped = 0;
     const CUresult result =
         GPU_TRY(cuPointerGetAttribute, &mapped, CU_POINTER_ATTRIBUTE_MAPPED,
-                mapping.base() + 2 * mapping.unit());
+                second + mapping.step());
     observe("MAPPED where there is none",
             name_of(result) + ", " + std::to_string(mapped));
     unsigned on = 1;
     claim_refused(GPU_TRY(cuPointerSetAttribute, &on,
-                          CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, mapping.base()),
+                          CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, mapping.address()),
                   "SYNC_MEMOPS on mapped memory");
-    claim_refused(GPU_TRY(cuMemAddressFree, mapping.base(), mapping.size()),
+    claim_refused(GPU_TRY(cuMemAddressFree, mapping.address(), mapping.size()),
                   "cuMemAddressFree with memory still mapped");
 }
 
 void check_fork()
 {
     section("fork");
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        CUdeviceptr address;
-        _exit(GPU_TRY(cuMemAlloc, &address, 512) == CUDA_SUCCESS ? 1 : 0);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    claim(status == 0, "a child cannot use its parent's GPU");
+    CUdeviceptr address;
+    claim(in_child([&] {
+              return GPU_TRY(cuMemAlloc, &address, 512) != CUDA_SUCCESS;
+          }),
+          "a child cannot use its parent's GPU");
 }
 
 } // namespace ucx_ib_dmabuf::conformance

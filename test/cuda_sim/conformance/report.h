@@ -9,16 +9,12 @@
 
 namespace ucx_ib_dmabuf::conformance {
 
-// Begin a part of the table.
 void section(const char *title);
 
 // A behaviour that this project rests on; 'seen' is printed with it.
 void claim(bool holds, const std::string &text, const std::string &seen = "");
 
-// That a call returns 'expected'.
 void claim_result(CUresult expected, CUresult seen, const std::string &text);
-
-// That a call fails, with whatever error.
 void claim_refused(CUresult seen, const std::string &text);
 
 // A behaviour that nothing rests on.

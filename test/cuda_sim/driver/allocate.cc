@@ -69,14 +69,19 @@ CUresult allocate_on_host(void **out, uint64_t size, Kind kind)
     return CUDA_SUCCESS;
 }
 
-// Memory of the host of one of two kinds, by its first byte.
-CUresult free_on_host(CUdeviceptr base, Kind kind)
+// Memory of the host of this kind, by its first byte.
+CUresult free_on_host(void *address, Kind kind)
 {
+    CUcontext context;
+    if (CUresult error = need_context(&context))
+        return error;
     std::lock_guard guard(memory().lock);
-    auto one = memory().host.find(base);
+    auto one = memory().host.find(reinterpret_cast<CUdeviceptr>(address));
     if (one == memory().host.end() || one->second.kind != kind)
-        return CUDA_ERROR_INVALID_VALUE;
-    munmap(reinterpret_cast<void *>(base), round_up(one->second.size, page));
+        return kind == Kind::registered ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+                                        : CUDA_ERROR_INVALID_VALUE;
+    if (kind != Kind::registered)
+        munmap(address, round_up(one->second.size, page));
     memory().host.erase(one);
     return CUDA_SUCCESS;
 }
@@ -99,7 +104,7 @@ CUresult free_device(CUdeviceptr base)
             return CUDA_SUCCESS;
         }
     }
-    return free_on_host(base, Kind::managed);
+    return free_on_host(reinterpret_cast<void *>(base), Kind::managed);
 }
 
 CUresult host_register(void *address, uint64_t size)
@@ -147,29 +152,12 @@ SIM_ENTRY_IS(cuMemAllocHost_v2, allocate_on_host(out, size, Kind::host),
 SIM_ENTRY_IS(cuMemHostAlloc, allocate_on_host(out, size, Kind::host),
              void **out, size_t size, unsigned)
 
-SIM_ENTRY(cuMemFreeHost, void *address)
-{
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
-    return free_on_host(reinterpret_cast<CUdeviceptr>(address), Kind::host);
-}
-
+SIM_ENTRY_IS(cuMemFreeHost, free_on_host(address, Kind::host), void *address)
 SIM_ENTRY_IS(cuMemHostRegister_v2, host_register(address, size), void *address,
              size_t size, unsigned)
 
-SIM_ENTRY(cuMemHostUnregister, void *address)
-{
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
-    std::lock_guard guard(memory().lock);
-    auto one = memory().host.find(reinterpret_cast<CUdeviceptr>(address));
-    if (one == memory().host.end() || one->second.kind != Kind::registered)
-        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    memory().host.erase(one);
-    return CUDA_SUCCESS;
-}
+SIM_ENTRY_IS(cuMemHostUnregister, free_on_host(address, Kind::registered),
+             void *address)
 
 SIM_ENTRY(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *address,
           unsigned flags)

@@ -105,26 +105,6 @@ void rearm(Call &call)
                      std::memory_order_relaxed);
 }
 
-int set_fail(const char *spec)
-{
-    std::vector<Item> items;
-    if (!parse("CUDA_SIM_FAIL", spec, true, items))
-        return -1;
-    std::lock_guard guard(plan_lock);
-    for (Call *call : CallList()) {
-        call->error = CUDA_SUCCESS;
-        rearm(*call);
-    }
-    for (const Item &item : items) {
-        item.call->base  = item.call->count.load(std::memory_order_relaxed);
-        item.call->first = item.first;
-        item.call->last  = item.last;
-        item.call->error = CUresult(item.value);
-        rearm(*item.call);
-    }
-    return 0;
-}
-
 void set_delay(const char *spec)
 {
     std::vector<Item> items;
@@ -181,7 +161,7 @@ __attribute__((destructor)) void write_stats()
 __attribute__((constructor)) void load()
 {
     settings();
-    set_fail(getenv("CUDA_SIM_FAIL"));
+    cuda_sim_set_fail(getenv("CUDA_SIM_FAIL"));
     set_delay(getenv("CUDA_SIM_DELAY"));
 }
 
@@ -228,5 +208,20 @@ extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)
 
 extern "C" SIM_PUBLIC int cuda_sim_set_fail(const char *spec)
 {
-    return set_fail(spec);
+    std::vector<Item> items;
+    if (!parse("CUDA_SIM_FAIL", spec, true, items))
+        return -1;
+    std::lock_guard guard(plan_lock);
+    for (Call *call : CallList()) {
+        call->error = CUDA_SUCCESS;
+        rearm(*call);
+    }
+    for (const Item &item : items) {
+        item.call->base  = item.call->count.load(std::memory_order_relaxed);
+        item.call->first = item.first;
+        item.call->last  = item.last;
+        item.call->error = CUresult(item.value);
+        rearm(*item.call);
+    }
+    return 0;
 }

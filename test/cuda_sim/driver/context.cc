@@ -140,18 +140,14 @@ void release_resources(CUcontext context)
         memory().remove_block(block);
     }
     context->blocks.clear();
-    auto &host = memory().host;
-    for (auto one = host.begin(); one != host.end();) {
-        Allocation &allocation = one->second;
-        if (allocation.context != context) {
-            ++one;
-            continue;
-        }
-        if (allocation.kind != Kind::registered)
+    std::erase_if(memory().host, [context](auto &one) {
+        const Allocation &allocation = one.second;
+        const bool gone              = allocation.context == context;
+        if (gone && allocation.kind != Kind::registered)
             munmap(reinterpret_cast<void *>(allocation.base),
                    round_up(allocation.size, 4096));
-        one = host.erase(one);
-    }
+        return gone;
+    });
 }
 
 bool valid_device(CUdevice device)

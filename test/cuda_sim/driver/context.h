@@ -41,7 +41,6 @@ struct Contexts {
 };
 Contexts &contexts();
 
-// The calling thread's current context, or null.
 CUcontext current_context();
 
 // As above; fails where there is none or it is destroyed.

@@ -84,10 +84,9 @@ Block *Memory::add_block(Kind kind, int device, uint64_t size)
     block->id       = next_id();
     block->readable = block->writable = ~uint64_t(0);
     space.set(base, size, block);
-    for (auto one = gone.begin(); one != gone.end();)
-        one = one->first < base + size && base < one->first + one->second
-                  ? gone.erase(one)
-                  : std::next(one);
+    std::erase_if(gone, [base, size](auto &one) {
+        return one.first < base + size && base < one.first + one.second;
+    });
     return block;
 }
 

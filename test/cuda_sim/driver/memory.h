@@ -6,7 +6,6 @@
 #include "physical.h"
 #include "space.h"
 
-#include <atomic>
 #include <cuda.h>
 #include <list>
 #include <map>
@@ -141,7 +140,6 @@ public:
     Block *add_block(Kind kind, int device, uint64_t size);
     void remove_block(Block *block);
 
-    // An allocation in a block of its own.
     Allocation *allocate(Kind kind, int device, uint64_t size);
     void free(Allocation &allocation);
 

@@ -41,8 +41,6 @@ struct Extent {
     {
     }
     ~Extent();
-    Extent(const Extent &)            = delete;
-    Extent &operator=(const Extent &) = delete;
 };
 
 // Guarded by the lock of Memory: the caller holds it exclusively for what

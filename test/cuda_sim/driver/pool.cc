@@ -48,8 +48,14 @@ bool is_pool(CUmemoryPool pool)
     return pools().all.count(pool) != 0;
 }
 
-CUresult allocate(CUdeviceptr *out, uint64_t size, CUmemoryPool pool)
+CUresult allocate_from(CUdeviceptr *out, uint64_t size, CUmemoryPool pool,
+                       CUstream stream)
 {
+    if (CUresult error = need_stream(stream))
+        return error;
+    std::lock_guard guard(memory().lock);
+    if (!out || !size || !is_pool(pool))
+        return CUDA_ERROR_INVALID_VALUE;
     Allocation *made = pool->heap.allocate(size);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -62,21 +68,8 @@ CUresult allocate_async(CUdeviceptr *out, uint64_t size, CUstream stream)
 {
     if (CUresult error = need_stream(stream))
         return error;
-    if (!out || !size)
-        return CUDA_ERROR_INVALID_VALUE;
-    std::lock_guard guard(memory().lock);
-    return allocate(out, size, pools().standard[size_t(stream_device(stream))]);
-}
-
-CUresult allocate_from(CUdeviceptr *out, uint64_t size, CUmemoryPool pool,
-                       CUstream stream)
-{
-    if (CUresult error = need_stream(stream))
-        return error;
-    std::lock_guard guard(memory().lock);
-    if (!out || !size || !is_pool(pool))
-        return CUDA_ERROR_INVALID_VALUE;
-    return allocate(out, size, pool);
+    const auto device = size_t(stream_device(stream));
+    return allocate_from(out, size, pools().standard[device], stream);
 }
 
 CUresult free_async(CUdeviceptr address, CUstream stream)

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The primary context of each device.
 #include "calls.h"
 #include "context.h"
 

@@ -14,13 +14,11 @@ namespace ucx_ib_dmabuf::sim {
 // stale registration of an address likely. Not thread-safe.
 class FreeRanges {
 public:
-    // Give a range back, or add a new one.
     void add(uint64_t start, uint64_t size);
 
     // Take 'size', or nothing if there is no such range.
     std::optional<uint64_t> take(uint64_t size);
 
-    // Bytes that are free.
     uint64_t total() const { return total_; }
 
 private:

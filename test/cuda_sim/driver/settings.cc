@@ -65,16 +65,10 @@ void read_choice(const char *name, const char *yes, const char *no, bool &value)
         complain("%s=%s: neither %s nor %s", name, text, yes, no);
 }
 
-void read_gone(CUresult &value)
-{
-    uint64_t number = uint64_t(value);
-    read_number("CUDA_SIM_GONE", 1, 999, 1, number);
-    value = CUresult(number);
-}
-
 Settings read_settings()
 {
     Settings s;
+    uint64_t gone    = uint64_t(s.gone);
     s.driver_version = CUDA_VERSION;
     read_number("CUDA_SIM_DEVICES", 0, 16, 1, s.devices);
     read_number("CUDA_SIM_MEMORY_MIB", 2, 1 << 22, 1 << 20, s.memory_bytes);
@@ -86,7 +80,8 @@ Settings read_settings()
     read_choice("CUDA_SIM_RANGE", "reservation", "segment",
                 s.range_reservation);
     read_choice("CUDA_SIM_CAPTURE", "strict", "lenient", s.strict_capture);
-    read_gone(s.gone);
+    read_number("CUDA_SIM_GONE", 1, 999, 1, gone);
+    s.gone = CUresult(gone);
     read_choice("CUDA_SIM_DMABUF", "auto", "none", s.dmabuf);
     if (const char *file = value_of("CUDA_SIM_STATS"))
         s.stats_file = file;

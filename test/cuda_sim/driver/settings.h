@@ -32,7 +32,6 @@ struct Settings {
 // their default.
 const Settings &settings();
 
-// One line on stderr.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace ucx_ib_dmabuf::sim

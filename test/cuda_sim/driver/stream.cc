@@ -8,7 +8,6 @@
 #include "context.h"
 
 #include <mutex>
-#include <type_traits>
 #include <unordered_set>
 
 struct CUstream_st {
@@ -52,15 +51,14 @@ CUresult with_event(CUstream stream, CUevent event)
 
 CUresult synchronize(CUstream stream)
 {
-    CUresult result = need_stream(stream);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_stream(stream))
+        return error;
     if (is_capturing(stream))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (blocking_context(stream))
         wait_for_kernel();
     synchronized();
-    return result;
+    return CUDA_SUCCESS;
 }
 
 // On the calling thread, before the call returns.
@@ -111,22 +109,19 @@ int stream_device(CUstream stream)
 
 void destroy_streams(CUcontext context)
 {
-    std::lock_guard guard(handles().lock);
-    auto drop = [context](auto &set) {
-        for (auto one = set.begin(); one != set.end();) {
-            auto *handle = *one;
-            if (handle->context == context) {
-                if constexpr (std::is_same_v<decltype(handle), CUstream>)
-                    forget_capture(handle);
-                one = set.erase(one);
-                delete handle;
-            } else {
-                ++one;
-            }
-        }
+    const auto drop = [context](auto *handle) {
+        const bool gone = handle->context == context;
+        if (gone)
+            delete handle;
+        return gone;
     };
-    drop(handles().streams);
-    drop(handles().events);
+    std::lock_guard guard(handles().lock);
+    for (CUstream stream : handles().streams) {
+        if (stream->context == context)
+            forget_capture(stream);
+    }
+    std::erase_if(handles().streams, drop);
+    std::erase_if(handles().events, drop);
 }
 
 } // namespace ucx_ib_dmabuf::sim
@@ -205,10 +200,9 @@ SIM_ENTRY(cuEventSynchronize, CUevent event)
 SIM_ENTRY(cuCtxSynchronize)
 {
     CUcontext context;
-    CUresult result = need_context(&context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult error = need_context(&context))
+        return error;
     wait_for_kernel();
     synchronized();
-    return result;
+    return CUDA_SUCCESS;
 }

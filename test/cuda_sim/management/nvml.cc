@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The simulated libnvidia-ml.so.1.
 #include "nvml.h"
 #include "../driver/bar1.h"
 #include "../driver/settings.h"

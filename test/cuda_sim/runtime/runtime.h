@@ -58,7 +58,6 @@ struct Driver {
     cudaError_t error = cudaSuccess;
 };
 
-// Load and initialise the driver, once.
 const Driver &driver();
 
 // The driver, and the primary context of the thread's device made current, as
@@ -66,7 +65,6 @@ const Driver &driver();
 cudaError_t begin(const Driver **out);
 cudaError_t begin_without_context(const Driver **out);
 
-// Make a device's primary context the thread's.
 cudaError_t use_device(const Driver &d, int device);
 int current_device(const Driver &d);
 void device_was_reset(int device);

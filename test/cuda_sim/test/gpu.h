@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What the tests of the simulated GPU share.
 #pragma once
 
 #include "../compat.h"
 #include "../cuda_sim.h"
 
 #include <common/gpu.h>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -114,8 +113,26 @@ private:
 // Run this program's test NAME, which has the prefix DISABLED_, in a process
 // of its own with these settings ("NAME=VALUE ..."). Returns the exit status as
 // from wait() and puts what it wrote into 'output'.
-int run_alone(const std::string &settings, const std::string &name,
-              std::string *output = nullptr);
+inline int run_alone(const std::string &settings, const std::string &name,
+                     std::string *output = nullptr)
+{
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self));
+    std::string command =
+        "exec env " + settings + " '" + std::string(self, size_t(length)) +
+        "' --gtest_also_run_disabled_tests --gtest_filter='" + name + "' 2>&1";
+    FILE *pipe = popen(command.c_str(), "r");
+    std::string text;
+    char buffer[4096];
+    while (size_t got = fread(buffer, 1, sizeof(buffer), pipe))
+        text.append(buffer, got);
+    if (output)
+        *output = text;
+    int status = pclose(pipe);
+    if (status)
+        printf("%s", text.c_str());
+    return status;
+}
 
 // As TEST_F, run that way.
 #define TEST_ALONE(_fixture, _name, _settings)                                 \

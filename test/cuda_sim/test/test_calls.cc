@@ -3,11 +3,12 @@
 // Entry points, planned failures, statistics, settings, processes.
 #include "gpu.h"
 
+#include <algorithm>
+#include <common/elsewhere.h>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
 #include <sstream>
-#include <sys/wait.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -178,20 +179,14 @@ TEST_F(Calls, ChildOfAForkGetsErrors)
 {
     CUdeviceptr address = allocate(2 * MiB);
     ASSERT_CUDA(cuMemsetD8(address, 'p', 2 * MiB));
-    pid_t child = fork();
-    if (child == 0) {
+    EXPECT_TRUE(in_child([&] {
         char byte;
         CUdeviceptr out;
-        bool refused =
-            cuMemcpyDtoH(&byte, address, 1) == CUDA_ERROR_NOT_INITIALIZED &&
-            cuMemAlloc(&out, 512) == CUDA_ERROR_NOT_INITIALIZED &&
-            cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
-            cuda_sim_poke(address, "c", 1) == -1;
-        _exit(refused ? 0 : 1);
-    }
-    int status;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_EQ(0, status);
+        return cuMemcpyDtoH(&byte, address, 1) == CUDA_ERROR_NOT_INITIALIZED &&
+               cuMemAlloc(&out, 512) == CUDA_ERROR_NOT_INITIALIZED &&
+               cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+               cuda_sim_poke(address, "c", 1) == -1;
+    }));
     EXPECT_EQ('p', download(address, 1)[0]);
 }
 

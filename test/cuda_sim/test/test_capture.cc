@@ -62,30 +62,26 @@ CUstreamCaptureMode exchange(CUstreamCaptureMode mode)
     return mode;
 }
 
-TEST_F(Capture, GlobalModeForbidsUnsafeCallsEverywhere)
+TEST_F(Capture, ModesForbidUnsafeCallsHereOrElsewhere)
 {
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, copy_elsewhere());
-    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, copy());
-    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
-}
-
-TEST_F(Capture, ThreadLocalModeForbidsThemInItsThread)
-{
-    begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    EXPECT_EQ(CUDA_SUCCESS, copy_elsewhere());
-    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, copy());
-    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
-}
-
-TEST_F(Capture, RelaxedModeForbidsNothing)
-{
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
-    EXPECT_EQ(CUDA_SUCCESS, copy());
-    EXPECT_EQ(CUDA_SUCCESS, copy_elsewhere());
-    EXPECT_EQ(CUDA_SUCCESS, end());
+    constexpr auto refused = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    const struct {
+        CUstreamCaptureMode mode;
+        CUresult here, elsewhere;
+    } all[] = {{CU_STREAM_CAPTURE_MODE_GLOBAL, refused, refused},
+               {CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, refused, CUDA_SUCCESS},
+               {CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_SUCCESS, CUDA_SUCCESS}};
+    for (auto [mode, here, elsewhere] : all) {
+        for (bool is_here : {true, false}) {
+            const CUresult expected = is_here ? here : elsewhere;
+            begin(mode);
+            EXPECT_EQ(expected, is_here ? copy() : copy_elsewhere()) << mode;
+            EXPECT_EQ(expected == refused
+                          ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                          : CUDA_SUCCESS,
+                      end());
+        }
+    }
 }
 
 TEST_F(Capture, LegacyStreamDisturbsABlockingOneInAnyMode)

@@ -29,6 +29,11 @@ TEST_F(Context, MemoryGoesWithItsContext)
     EXPECT_EQ(context, current);
     EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy(other));
     EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxPushCurrent(other));
+    // Its addresses are free.
+    EXPECT_EQ(large, allocate(4 * MiB));
+    ASSERT_CUDA(cuMemFree(large));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which, large));
 }
 
 TEST_F(Context, ResetTakesThePrimaryContextsMemoryAndThePools)
@@ -104,19 +109,6 @@ TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
         close(fd);
         ASSERT_CUDA(cuCtxDestroy(other));
     }).join();
-}
-
-TEST_F(Context, TheAddressOfAContextThatIsGoneIsFree)
-{
-    CUcontext other     = gpu::create_context(0);
-    CUdeviceptr address = allocate(4 * MiB);
-    ASSERT_CUDA(cuCtxDestroy(other));
-    EXPECT_EQ(address, allocate(4 * MiB));
-    ASSERT_CUDA(cuMemFree(address));
-    unsigned type;
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-              cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                    address));
 }
 
 TEST_F(Context, StackIsPerThread)

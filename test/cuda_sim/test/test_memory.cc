@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Allocations, pointer queries, copies.
 #include "gpu.h"
 
 #include <csetjmp>
@@ -104,25 +102,19 @@ TEST_F(Memory, LargeAllocationsAreAlignedToBlocks)
     EXPECT_EQ(4 * MiB, after.device_bytes - before.device_bytes);
 }
 
-TEST_F(Memory, AddressComesBackWithNewMemory)
-{
-    CUdeviceptr first = allocate(8 * MiB);
-    ASSERT_CUDA(cuMemsetD8(first, 0x5a, 8 * MiB));
-    ASSERT_CUDA(cuMemFree(first));
-    CUdeviceptr second = allocate(8 * MiB);
-    EXPECT_EQ(first, second);
-    EXPECT_EQ(std::vector<char>(64), download(second, 64));
-}
-
-TEST_F(Memory, AddressFreedLastComesBackFirst)
+TEST_F(Memory, AddressFreedLastComesBackFirstWithNewMemory)
 {
     CUdeviceptr a = allocate(6 * MiB), b = allocate(6 * MiB);
     if (a > b)
         std::swap(a, b);
-    ASSERT_CUDA(cuMemFree(a));
-    ASSERT_CUDA(cuMemFree(b));
-    EXPECT_EQ(b, allocate(6 * MiB));
-    EXPECT_EQ(a, allocate(6 * MiB));
+    for (CUdeviceptr each : {a, b}) {
+        ASSERT_CUDA(cuMemsetD8(each, 0x5a, 6 * MiB));
+        ASSERT_CUDA(cuMemFree(each));
+    }
+    for (CUdeviceptr each : {b, a}) {
+        EXPECT_EQ(each, allocate(6 * MiB));
+        EXPECT_EQ(std::vector<char>(64), download(each, 64));
+    }
 }
 
 TEST_F(Memory, RefusesWrongFrees)

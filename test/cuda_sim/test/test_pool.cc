@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Stream-ordered memory.
 #include "gpu.h"
 
 namespace ucx_ib_dmabuf::test {

@@ -69,20 +69,6 @@ TEST_F(Runtime, RemembersErrors)
     EXPECT_STREQ("invalid device ordinal", text(cudaErrorInvalidDevice));
 }
 
-TEST_F(Runtime, ResetFreesEverything)
-{
-    auto allocate = LOAD(library, cudaMalloc);
-    auto reset    = LOAD(library, cudaDeviceReset);
-    void *address;
-    ASSERT_EQ(cudaSuccess, allocate(&address, 4096));
-    ASSERT_EQ(cudaSuccess, reset());
-    unsigned type;
-    EXPECT_EQ(gone_result(),
-              cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                    reinterpret_cast<CUdeviceptr>(address)));
-    EXPECT_EQ(cudaSuccess, allocate(&address, 4096));
-}
-
 // UCX in wheels is linked with one of these, whatever the program's is.
 TEST(Runtimes, AreThereForEachVersion)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
-#define UCX_IB_DMABUF_TEST_CACHE_FIXTURE_H_
+#pragma once
 
 #include <climits>
 #include <common/fakes.h>
@@ -37,8 +36,6 @@ public:
         EXPECT_EQ(count_fds(), fds_);
         EXPECT_EQ(fakes::complaints, complaints_);
     }
-    cache_test(const cache_test &)            = delete;
-    cache_test &operator=(const cache_test &) = delete;
 
 protected:
     void restart()
@@ -112,5 +109,3 @@ private:
     const int fds_;
     const uint64_t complaints_;
 };
-
-#endif

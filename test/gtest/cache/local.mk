@@ -6,8 +6,10 @@ cache_model_sources = \
     test/gtest/cache/model_checks.cc
 
 if HAVE_GTEST
-UNIT_TESTS     += test/gtest/cache/test_cache test/gtest/cache/test_model
-check_PROGRAMS += test/gtest/cache/test_cache test/gtest/cache/test_model
+cache_tests = test/gtest/cache/test_cache test/gtest/cache/test_model \
+    test/gtest/cache/test_pressure
+UNIT_TESTS     += $(cache_tests)
+check_PROGRAMS += $(cache_tests)
 
 test_gtest_cache_test_cache_SOURCES = \
     $(fakes_sources) \
@@ -33,8 +35,6 @@ test_gtest_cache_test_model_SOURCES = $(cache_model_sources) \
 test_gtest_cache_test_model_LDADD   = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main
 
-UNIT_TESTS     += test/gtest/cache/test_pressure
-check_PROGRAMS += test/gtest/cache/test_pressure
 test_gtest_cache_test_pressure_SOURCES = \
     $(alloc_faults_sources) \
     $(fakes_sources) \

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
-#define UCX_IB_DMABUF_TEST_CACHE_MODEL_H_
+#pragma once
 
 #include <common/fakes.h>
 #include <memory>
@@ -14,7 +13,6 @@
 // explanation where they differ. One thread.
 class model {
 public:
-    // Where the choices come from.
     class source {
     public:
         virtual ~source()                      = default;
@@ -23,8 +21,6 @@ public:
 
     explicit model(source &choices);
     ~model();
-    model(const model &)            = delete;
-    model &operator=(const model &) = delete;
 
     void step();
     // Compares everything; called now and then, and at the end.
@@ -119,5 +115,3 @@ private:
     // What failed for good: NIC and memory.
     std::set<std::pair<unsigned, uint64_t>> failed_;
 };
-
-#endif

@@ -48,55 +48,6 @@ TEST_F(cache_test, release_deregisters_idle_at_once)
     EXPECT_EQ(counters().registered_bytes, 0u);
 }
 
-TEST_F(cache_test, last_user_deregisters_released_memory)
-{
-    gpu.alloc(A, MiB);
-    const region *first = hold(A, 1), *second = hold(A + 7, 1);
-    EXPECT_EQ(first, second);
-    release(A);
-    EXPECT_EQ(nic.live(), 1u);
-    gpu.alloc(A, MiB);
-    const region *renewed = hold(A, 1);
-    EXPECT_NE(renewed, first);
-    cache->put(first);
-    EXPECT_EQ(nic.deregistered, 0u);
-    cache->put(second);
-    EXPECT_EQ(nic.deregistered, 1u);
-    cache->put(renewed);
-    EXPECT_EQ(nic.live(), 1u);
-}
-
-TEST_F(cache_test, release_during_the_work_is_not_published)
-{
-    for (auto *when :
-         {&gpu.after_describe, &gpu.during_export, &nic.during_reg}) {
-        gpu.alloc(A, MiB);
-        *when = [this] {
-            release(A);
-            gpu.alloc(A, MiB);
-        };
-        use(A, MiB);
-        EXPECT_EQ(nic.live(), 1u);
-        release(A);
-        EXPECT_EQ(nic.live(), 0u);
-    }
-}
-
-// What was described is not what is there any more, even if it can be exported.
-TEST_F(cache_test, release_after_the_description_is_noticed)
-{
-    gpu.alloc(A, 2 * MiB);
-    gpu.after_describe = [this] {
-        release(A);
-        gpu.alloc(A, MiB);
-        gpu.alloc(A + MiB, MiB);
-    };
-    use(A, MiB);
-    EXPECT_EQ(nic.bytes(), MiB);
-    use(A + MiB, MiB);
-    EXPECT_EQ(nic.registered, 2u);
-}
-
 TEST_F(cache_test, large_memory_is_registered_in_chunks)
 {
     settings.chunk_size = 4 * MiB;
@@ -208,7 +159,6 @@ TEST_F(cache_test, allocations_that_share_a_page)
     EXPECT_EQ(nic.registered, 21u);
 }
 
-// Without a check a hit asks nobody.
 TEST_F(cache_test, a_hit_calls_nobody)
 {
     gpu.alloc(A, MiB);
@@ -235,22 +185,6 @@ TEST_F(cache_test, strangers_leave_when_something_else_is_found)
     EXPECT_EQ(nic.live(), 1u);
     EXPECT_EQ(counters().identity_misses, 1u);
     use(A, MiB);
-}
-
-// Replaced behind the cache's back in the middle of its work.
-TEST_F(cache_test, identity_is_checked_before_publishing)
-{
-    cache->check_identity();
-    for (auto *when : {&gpu.after_describe, &gpu.during_export}) {
-        gpu.alloc(A, MiB);
-        *when = [this] {
-            gpu.free(A);
-            gpu.alloc(A, MiB);
-        };
-        use(A, MiB);
-        EXPECT_EQ(nic.live(), 1u);
-        release(A);
-    }
 }
 
 // The registered pages may be larger than the host's smallest.

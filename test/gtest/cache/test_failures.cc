@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
-#include <utility>
 
 // What has failed is not tried again with each message; what was refused for
 // want of room is, when there may be room.
@@ -28,6 +27,7 @@ protected:
     }
 };
 
+constexpr auto persistent          = ucx_ib_dmabuf::cache::effort::persistent;
 constexpr ucs_status_t permanent[] = {UCS_ERR_UNSUPPORTED,
                                       UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR};
 
@@ -213,38 +213,18 @@ TEST_F(failures_test, room_that_was_found_is_used)
     cache->put(held);
 }
 
-// Something happens just after the NIC has refused.
-class late_nic : public fakes::nic {
-public:
-    using fakes::nic::nic;
-    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
-                     uintptr_t address, size_t length, void **handle) override
-    {
-        ucs_status_t status =
-            fakes::nic::reg(memory, device, address, length, handle);
-        if (status != UCS_OK && after_refusal) {
-            std::exchange(after_refusal, nullptr)();
-        }
-        return status;
-    }
-    std::function<void()> after_refusal;
-};
-
 TEST_F(failures_test, room_that_comes_meanwhile_is_found)
 {
     settings.max_regions = 3;
     restart();
-    late_nic late(gpu);
-    cache->detach(id);
-    id = cache->attach(late);
     alloc(4);
     gpu.alloc(at(8), 4096, 1);
     const region *first = hold(at(0), 1);
 
     // The last user of something whose memory is gone.
     const region *second = hold(at(1), 1);
-    late.limit(8 * MiB);
-    late.after_refusal = [&] {
+    nic.limit(8 * MiB);
+    nic.after_refusal = [&] {
         release(at(1));
         cache->put(second);
     };
@@ -252,8 +232,8 @@ TEST_F(failures_test, room_that_comes_meanwhile_is_found)
     use(at(2), 4 * MiB);
 
     // What is idle is evicted for somebody else.
-    late.limit(8 * MiB + 4096);
-    late.after_refusal = [&] { second = hold(at(8), 1); };
+    nic.limit(8 * MiB + 4096);
+    nic.after_refusal = [&] { second = hold(at(8), 1); };
     get(at(3), 4 * MiB);
     use(at(3), 4 * MiB);
     cache->put(second);
@@ -261,17 +241,15 @@ TEST_F(failures_test, room_that_comes_meanwhile_is_found)
     // Memory that was not registered by us is released.
     release(at(3));
     release(at(8));
-    late.limit(4 * MiB);
-    late.after_refusal = [&] {
-        late.limit(8 * MiB);
+    nic.limit(4 * MiB);
+    nic.after_refusal = [&] {
+        nic.limit(8 * MiB);
         cache->invalidate(at(9), MiB);
     };
     get(at(2), 4 * MiB);
     use(at(2), 4 * MiB);
 
     cache->put(first);
-    cache->detach(id);
-    id = cache->attach(nic);
 }
 
 // Too large for the NIC: what fits is not driven out again and again.
@@ -294,8 +272,6 @@ TEST_F(failures_test, what_never_fits_evicts_once)
 // known, and of one that stays after a few attempts with an export each.
 TEST_F(failures_test, the_persistent_try_again)
 {
-    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
-
     for (ucs_status_t status :
          {UCS_ERR_UNSUPPORTED, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR,
           UCS_ERR_BUSY, UCS_ERR_NO_MEMORY}) {
@@ -322,8 +298,6 @@ TEST_F(failures_test, the_persistent_try_again)
 // the rest of that memory.
 TEST_F(failures_test, what_the_persistent_got_has_not_failed)
 {
-    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
-
     for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
         settings.chunk_size = MiB;
         restart();
@@ -343,14 +317,11 @@ TEST_F(failures_test, what_the_persistent_got_has_not_failed)
 // another process was faster.
 TEST_F(failures_test, for_the_persistent_all_goes_that_may)
 {
-    constexpr auto persistent = ucx_ib_dmabuf::cache::effort::persistent;
-    const region *held        = nullptr;
-
     alloc(9);
     for (int i = 0; i < 7; ++i) {
         use(at(i), 1);
     }
-    held = hold(at(7), 1);
+    const region *held = hold(at(7), 1);
     nic.limit(8 * MiB);
     EXPECT_EQ(get(at(8), 4 * MiB), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(counters().evictions, 1u);

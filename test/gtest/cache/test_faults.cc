@@ -3,57 +3,11 @@
 #include <utility>
 #include <vector>
 
-// Every call of the exporter and of a registrar failing in turn at every step;
-// misuse.
+// Odd answers of the exporter and of a registrar, and misuse. That each call
+// may fail is test_model's.
 namespace {
 
-class faults_test : public cache_test {
-protected:
-    // A life with every kind of call in it. Any get may fail; says how often.
-    int live()
-    {
-        settings.chunk_size = 4 * MiB;
-        restart();
-        fakes::nic other(gpu);
-        auto second  = cache->attach(other);
-        int failures = 0;
-        auto try_get = [&](ucx_ib_dmabuf::cache::nic_id with, uintptr_t at,
-                           size_t length) {
-            const region *got   = nullptr;
-            ucs_status_t status = cache->get(with, at, length, &got);
-            failures += status != UCS_OK;
-            EXPECT_TRUE(status == UCS_OK || status == fault) << status;
-            return got;
-        };
-        if (reg_fault_call != 0) {
-            nic.reg_faults.fail_call(reg_fault_call, fault);
-            other.reg_faults.fail_call(reg_fault_call, fault);
-        }
-        gpu.alloc(A, 16 * MiB);
-        gpu.alloc(A + 16 * MiB, MiB);
-        cache->put(try_get(id, A, 100));
-        cache->put(try_get(second, A, 100));
-        const region *held = try_get(id, A + 3 * MiB, 2 * MiB);
-        cache->put(try_get(id, A + 5 * MiB, 6 * MiB));
-        cache->put(try_get(second, A + 16 * MiB, MiB));
-        cache->put(try_get(id, A + 16 * MiB, MiB));
-        release(A);
-        gpu.alloc(A, 16 * MiB);
-        cache->put(try_get(id, A, 16 * MiB));
-        cache->put(held);
-        release(A);
-        release(A + 16 * MiB);
-        EXPECT_EQ(nic.live(), 0u);
-        EXPECT_EQ(other.live(), 0u);
-        EXPECT_EQ(counters().regions, 0u);
-        EXPECT_EQ(counters().registered_bytes, 0u);
-        cache->detach(second);
-        return failures;
-    }
-
-    ucs_status_t fault      = UCS_ERR_IO_ERROR;
-    uint64_t reg_fault_call = 0;
-};
+using faults_test = cache_test;
 
 // Words of UCX's that are no failures, and what the cache's functions say to
 // each other.
@@ -71,41 +25,6 @@ TEST_F(faults_test, an_odd_answer_is_a_failure)
     }
     use(A, 1);
     release(A);
-}
-
-TEST_F(faults_test, every_call_in_turn)
-{
-    ASSERT_EQ(live(), 0);
-    for (ucs_status_t each : {UCS_ERR_IO_ERROR, UCS_ERR_NO_MEMORY,
-                              UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_UNSUPPORTED}) {
-        fault = each;
-        for (uint64_t call = 1; call < 24; ++call) {
-            gpu.describe_faults.fail_call(call, fault);
-            live();
-            gpu.describe_faults.clear();
-            gpu.export_faults.fail_call(call, fault);
-            live();
-            gpu.export_faults.clear();
-            reg_fault_call = call;
-            live();
-            reg_fault_call = 0;
-            nic.reg_faults.clear();
-        }
-    }
-}
-
-TEST_F(faults_test, every_call)
-{
-    fault = UCS_ERR_IO_ERROR;
-    gpu.describe_faults.fail_all(fault);
-    EXPECT_EQ(live(), 7);
-    gpu.describe_faults.clear();
-    gpu.export_faults.fail_all(fault);
-    EXPECT_EQ(live(), 7);
-    gpu.export_faults.clear();
-    nic.reg_faults.fail_all(fault);
-    EXPECT_EQ(live(), 5); // the other NIC is no worse off
-    nic.reg_faults.clear();
 }
 
 // The whole allocation cannot be had, what is asked for can.

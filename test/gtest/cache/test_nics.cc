@@ -9,7 +9,6 @@ constexpr size_t GiB = size_t{1} << 30;
 
 class nics_test : public cache_test {
 protected:
-    // Starts again with that many NICs.
     void start(unsigned count, size_t limit)
     {
         stop();
@@ -183,6 +182,7 @@ TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
     const region *used = nullptr;
     ASSERT_EQ(cache->get(ids[0], A, MiB, &used), UCS_OK);
     cache->drop(ids[0]);
+    EXPECT_FALSE(cache->is_revoked(used));
     EXPECT_EQ(nics[0]->live(), 1u);
     EXPECT_EQ(nics[1]->live(), 2u);
     EXPECT_EQ(cache->find(ids[0], A, MiB), nullptr);

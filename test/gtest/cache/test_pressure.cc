@@ -93,8 +93,6 @@ public:
         EXPECT_EQ(fds_, count_fds());
         EXPECT_EQ(complaints_, fakes::complaints);
     }
-    world(const world &)            = delete;
-    world &operator=(const world &) = delete;
 
     // UCX is C: what is thrown ends the process here.
     bool use(ucx_ib_dmabuf::cache::nic_id nic, uintptr_t address,

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 
 // A NIC tells somebody that a registration is over, who uses the cache at once,
 // in the same thread.
@@ -17,41 +16,12 @@ namespace {
 
 constexpr uintptr_t B = A + 1024 * MiB;
 
-class telling_nic : public fakes::nic {
-public:
-    using nic::nic;
-
-    void dereg(void *handle) override
-    {
-        nic::dereg(handle);
-        if (told) {
-            std::exchange(told, nullptr)();
-        }
-    }
-
-    std::function<void()> told; // once
-};
-
-class reentry_test : public cache_test {
-protected:
-    reentry_test()
-    {
-        cache->detach(id);
-        id = cache->attach(told);
-    }
-    ~reentry_test() override
-    {
-        cache->invalidate(0, SIZE_MAX);
-        cache->detach(id);
-    }
-
-    telling_nic told{gpu};
-};
+using reentry_test = cache_test;
 
 // There was no room for what is registered then, so a part of it follows.
 TEST_F(reentry_test, no_region_is_within_another)
 {
-    told.limit(56 * MiB);
+    nic.limit(56 * MiB);
     gpu.alloc(B, 48 * MiB);
     for (uintptr_t at : {A, A + MiB, A + 2 * MiB}) {
         gpu.alloc(at, MiB, 0, true, true);
@@ -59,7 +29,7 @@ TEST_F(reentry_test, no_region_is_within_another)
     gpu.alloc(A + 3 * MiB, 29 * MiB, 0, true, true);
     use(B, 1);
     const region *whole = nullptr;
-    told.told           = [&] {
+    nic.after_dereg     = [&] {
         cache->invalidate(B + 512 * MiB, 1); // what was refused may work
         whole = hold(A + 20 * MiB, 1);
     };
@@ -76,9 +46,9 @@ TEST_F(reentry_test, no_region_is_within_another)
 TEST_F(reentry_test, what_is_not_published_is_waited_for_by_nobody_there)
 {
     gpu.alloc(A, MiB);
-    told.during_reg    = [&] { cache->invalidate(A, MiB); };
+    nic.during_reg     = [&] { cache->invalidate(A, MiB); };
     const region *then = nullptr;
-    told.told          = [&] { then = hold(A, 1); };
+    nic.after_dereg    = [&] { then = hold(A, 1); };
     use(A, 1);
     ASSERT_NE(then, nullptr);
     cache->put(then);
@@ -90,13 +60,13 @@ TEST_F(reentry_test, a_child_of_fork_starts_empty)
     gpu.alloc(B, MiB);
     use(A, 1);
     use(B, 1);
-    pid_t child = -1;
-    told.told   = [&] { child = fork(); };
+    pid_t child     = -1;
+    nic.after_dereg = [&] { child = fork(); };
     cache->invalidate(0, SIZE_MAX);
     if (child == 0) {
         const bool good = counters().registered_bytes == 0 &&
                           counters().mapped_bytes == 0 &&
-                          counters().regions == 0 && told.live() == 1;
+                          counters().regions == 0 && nic.live() == 1;
         if (!good) {
             _exit(1);
         }
@@ -138,7 +108,7 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
     gpu.during_export = [&] { std::thread(forker, open + 1).join(); };
     use(A, 1);
     cache->invalidate(A, MiB);
-    told.during_reg = [&] { std::thread(forker, open).join(); };
+    nic.during_reg = [&] { std::thread(forker, open).join(); };
     use(A, 1);
 }
 

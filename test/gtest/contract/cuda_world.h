@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_CUDA_WORLD_H_
-#define TEST_GTEST_CONTRACT_CUDA_WORLD_H_
+#pragma once
 
 #include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <common/gpu.h>
@@ -28,8 +27,6 @@ public:
         unit_ = segments(1);
     }
     ~cuda_world() { GPU_CALL(cuDevicePrimaryCtxRelease, 0); }
-    cuda_world(const cuda_world &)            = delete;
-    cuda_world &operator=(const cuda_world &) = delete;
 
     ucx_ib_dmabuf::exporter &subject() { return *gpus_; }
     size_t segment() const { return unit_->step(); }
@@ -131,5 +128,3 @@ inline bool cuda_world::shows(int fd, uintptr_t address)
     munmap(seen, size);
     return same;
 }
-
-#endif

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_EXPORTER_H_
-#define TEST_GTEST_CONTRACT_EXPORTER_H_
+#pragma once
 
 #include <common/elsewhere.h>
 #include <common/fds.h>
-#include <common/status.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
@@ -12,6 +10,8 @@
 #include <uct/ib_dmabuf/cache/provider.h>
 #include <unistd.h>
 #include <vector>
+
+namespace ucx_ib_dmabuf {
 
 // What cache/provider.h promises of an exporter, for whatever a World makes:
 //   static std::string missing();   why there is none here; "": there is
@@ -46,8 +46,8 @@ protected:
     }
 
     std::unique_ptr<World> world_;
-    ucx_ib_dmabuf::exporter *subject_ = nullptr;
-    ucx_ib_dmabuf::extent found_;
+    exporter *subject_ = nullptr;
+    extent found_;
     size_t page_ = 0;
 };
 TYPED_TEST_SUITE_P(contract_exporter);
@@ -306,7 +306,7 @@ TYPED_TEST_P(contract_exporter, every_thread_may_ask)
 
     in_threads(4, [&](unsigned) {
         for (uintptr_t at : {base, mapped}) {
-            ucx_ib_dmabuf::extent found;
+            extent found;
             int fd = -1;
             ASSERT_EQ(UCS_OK, SUBJECT.describe(at, &found));
             EXPECT_TRUE(SUBJECT.is_current(at, found.identity));
@@ -334,4 +334,4 @@ REGISTER_TYPED_TEST_SUITE_P(
 #undef MIB
 #undef DESCRIBE
 
-#endif
+} // namespace ucx_ib_dmabuf

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_FAKE_WORLDS_H_
-#define TEST_GTEST_CONTRACT_FAKE_WORLDS_H_
+#pragma once
 
 #include <common/fakes.h>
 #include <string>
@@ -119,5 +118,3 @@ private:
     fakes::gpu gpu_;
     fakes::nic nic_{gpu_};
 };
-
-#endif

@@ -27,8 +27,7 @@ udmabuf_vendor_sources = \
     test/gtest/contract/udmabuf_vendor.h
 test_gtest_contract_test_soft_roce_SOURCES = $(contract_sources) \
     $(udmabuf_vendor_sources) \
-    test/gtest/contract/rxe_domain.cc \
-    test/gtest/contract/rxe_domain.h \
+    test/gtest/md/memory_domain.h \
     test/gtest/contract/test_soft_roce.cc \
     test/gtest/contract/udmabuf_world.h \
     test/lab/soft_roce.cc \

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_REGISTRAR_H_
-#define TEST_GTEST_CONTRACT_REGISTRAR_H_
+#pragma once
 
 #include <common/elsewhere.h>
 #include <common/fds.h>
-#include <common/status.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <uct/ib_dmabuf/cache/provider.h>
 #include <unistd.h>
 #include <utility>
+
+namespace ucx_ib_dmabuf {
 
 // What cache/provider.h promises of a registrar, for whatever a World makes:
 //   static std::string missing();   why there is none here; "": there is
@@ -26,14 +26,14 @@ protected:
     static constexpr size_t size = 1 << 20;
 
     // What is exported as a dma-buf that the test has.
-    struct given final : ucx_ib_dmabuf::dmabuf_source {
+    struct given final : dmabuf_source {
         explicit given(int dmabuf) : fd_(dmabuf) {}
-        ucs_status_t get(ucx_ib_dmabuf::mapping_type, int *fd) override
+        ucs_status_t get(mapping_type, int *fd) override
         {
             *fd = fd_;
             return UCS_OK;
         }
-        void drop(ucx_ib_dmabuf::mapping_type) noexcept override {}
+        void drop(mapping_type) noexcept override {}
 
         const int fd_;
     };
@@ -61,9 +61,9 @@ protected:
     }
 
     std::unique_ptr<World> world_;
-    ucx_ib_dmabuf::registrar *subject_ = nullptr;
-    uintptr_t address_                 = 0;
-    int fd_                            = -1;
+    registrar *subject_ = nullptr;
+    uintptr_t address_  = 0;
+    int fd_             = -1;
 };
 TYPED_TEST_SUITE_P(contract_registrar);
 
@@ -169,4 +169,4 @@ REGISTER_TYPED_TEST_SUITE_P(contract_registrar, the_fd_stays_the_callers,
                             ranges_beyond_the_dmabuf_are_refused,
                             every_thread_may_register);
 
-#endif
+} // namespace ucx_ib_dmabuf

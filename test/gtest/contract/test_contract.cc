@@ -7,9 +7,13 @@
 #include "fake_worlds.h"
 #include "registrar.h"
 
+namespace ucx_ib_dmabuf {
+
 INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_exporter, fake_gpu);
 INSTANTIATE_TYPED_TEST_SUITE_P(gpu, contract_exporter, cuda_world);
 INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_registrar, fake_nic);
+
+} // namespace ucx_ib_dmabuf
 
 namespace {
 

@@ -4,17 +4,18 @@
 // soft-RoCE's. And the exporter's, where exports are dma-bufs.
 #include "../../../src/uct/ib_dmabuf/host/host.h"
 #include "../../../src/uct/ib_dmabuf/md/nic.h"
+#include "../md/memory_domain.h"
 #include "cuda_world.h"
 #include "exporter.h"
 #include "registrar.h"
-#include "rxe_domain.h"
 #include "udmabuf_world.h"
 #include <lab/soft_roce.h>
 #include <optional>
 
+namespace ucx_ib_dmabuf {
 namespace {
 
-namespace lab = ucx_ib_dmabuf::test;
+namespace lab = test;
 
 // uct_ib's own domain.
 class soft_roce {
@@ -23,12 +24,12 @@ public:
 
     soft_roce()
     {
-        const auto uct = static_cast<ucx_ib_dmabuf::uct_md_h>(md_.md());
+        const auto uct = reinterpret_cast<uct_md_h>(md_.get());
         original_.emplace(the_host(uct), uct, md_.pd(), false);
-        subject_ = std::make_unique<ucx_ib_dmabuf::nic>(*original_, gpus_);
+        subject_ = std::make_unique<nic>(*original_, gpus_);
     }
 
-    ucx_ib_dmabuf::registrar &subject() { return *subject_; }
+    registrar &subject() { return *subject_; }
     void mistake() {}
 
     int dmabuf(size_t size)
@@ -49,12 +50,11 @@ public:
     }
 
 private:
-    static const ucx_ib_dmabuf::host &the_host(ucx_ib_dmabuf::uct_md_h md)
+    static const host &the_host(uct_md_h md)
     {
         const char *why = nullptr;
         static const auto found =
-            ucx_ib_dmabuf::host::look_up(
-                ucx_ib_dmabuf::library::around(md->ops), md->component, &why)
+            host::look_up(library::around(md->ops), md->component, &why)
                 .release();
         if (found == nullptr) {
             throw std::runtime_error(why);
@@ -63,14 +63,14 @@ private:
     }
     static uint32_t rkey_of(void *handle)
     {
-        return static_cast<ucx_ib_dmabuf::registration *>(handle)->rkey;
+        return static_cast<registration *>(handle)->rkey;
     }
 
     udmabuf_vendor gpus_; // not used
-    rxe_domain md_;
+    ::memory_domain md_;
     lab::nic nic_{md_.pd()};
-    std::optional<ucx_ib_dmabuf::original_domain> original_;
-    std::unique_ptr<ucx_ib_dmabuf::nic> subject_;
+    std::optional<original_domain> original_;
+    std::unique_ptr<nic> subject_;
     std::unique_ptr<lab::dma_buf> memory_;
     int number_ = 0;
 };
@@ -80,3 +80,4 @@ INSTANTIATE_TYPED_TEST_SUITE_P(udmabuf, contract_exporter, udmabuf_world);
 INSTANTIATE_TYPED_TEST_SUITE_P(soft_roce, contract_registrar, soft_roce);
 
 } // namespace
+} // namespace ucx_ib_dmabuf

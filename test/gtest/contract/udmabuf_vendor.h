@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_UDMABUF_VENDOR_H_
-#define TEST_GTEST_CONTRACT_UDMABUF_VENDOR_H_
+#pragma once
 
 #include "../../../src/uct/ib_dmabuf/gpu.h"
 #include <map>
@@ -80,5 +79,3 @@ private:
     uint64_t last_identity_ = 0;
     listener *told_         = nullptr;
 };
-
-#endif

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_CONTRACT_UDMABUF_WORLD_H_
-#define TEST_GTEST_CONTRACT_UDMABUF_WORLD_H_
+#pragma once
 
 #include "udmabuf_vendor.h"
 #include <cstring>
 #include <sys/mman.h>
 
-// The vendor that is not CUDA.
 class udmabuf_world {
 public:
     static std::string missing() { return udmabuf_vendor::missing(); }
@@ -45,5 +43,3 @@ private:
     udmabuf_vendor vendor_;
     int last_ = 0;
 };
-
-#endif

@@ -7,6 +7,7 @@ TAP_TESTS      += test/gtest/cuda/behaviours.tap
 endif
 dist_noinst_DATA += test/gtest/cuda/variants.lab test/gtest/cuda/behaviours.tap
 test_gtest_cuda_test_cuda_SOURCES = \
+    test/gtest/cuda/fixture.h \
     test/gtest/cuda/test_contexts.cc \
     test/gtest/cuda/test_cuda.cc \
     test/gtest/cuda/test_streams.cc

@@ -3,22 +3,14 @@
 // What the plug-in asks is answered whatever context is current, and leaves
 // contexts as they were.
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
-#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include <common/gpu.h>
+#include "fixture.h"
 #include <common/linked_ucx.h>
 #include <cstdarg>
-#include <gtest/gtest.h>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
-#include <vector>
-
-using namespace ucx_ib_dmabuf;
 
 namespace {
-
-constexpr size_t mib = 1 << 20;
 
 CUcontext current()
 {
@@ -35,6 +27,11 @@ bool primary_is_active(int ordinal)
     return active != 0;
 }
 
+uint64_t retained()
+{
+    return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
+}
+
 // What other tests left.
 void release_primary(int ordinal)
 {
@@ -43,13 +40,11 @@ void release_primary(int ordinal)
     }
 }
 
-class test_contexts : public ::testing::Test {
+class test_contexts : public cuda_test {
 protected:
     void SetUp() override
     {
-        gpu::use();
-        ASSERT_NE(nullptr, driver::get());
-        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
+        cuda_test::SetUp();
         release_primary(1);
     }
 
@@ -87,8 +82,6 @@ protected:
             GPU_CALL(cuDevicePrimaryCtxRelease, 1);
         }).join();
     }
-
-    std::unique_ptr<cuda_vendor> cuda_;
 };
 
 // Also where another allocation lies beside it.
@@ -149,9 +142,6 @@ TEST_F(test_contexts, a_segment_takes_one_context)
 {
     gpu::segments memory(2, 1);
     gpu::buffer buffer(mib);
-    const auto retained = [] {
-        return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
-    };
     const uint64_t before = retained();
     extent found;
 
@@ -168,9 +158,6 @@ TEST_F(test_contexts, a_segment_takes_one_context)
 TEST_F(test_contexts, segments_share_a_context)
 {
     gpu::segments memory(8, 1);
-    const auto retained = [] {
-        return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
-    };
     uint64_t before = retained();
     memory_run found;
 

@@ -3,37 +3,18 @@
 // What detection and export say of failures, of mappings and of limits, against
 // the simulated GPU; what they promise of memory is in gtest/contract.
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
-#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
-#include <common/gpu.h>
+#include "fixture.h"
 #include <common/linked_ucx.h>
 #include <cstdlib>
 #include <cstring>
-#include <gtest/gtest.h>
 #include <map>
-#include <memory>
 #include <string_view>
-#include <unistd.h>
-#include <vector>
-
-using namespace ucx_ib_dmabuf;
 
 namespace {
 
 const bool linked = (test::use_linked_ucx(), true);
 
-constexpr size_t mib = 1 << 20;
-
-class test_cuda : public ::testing::Test {
-protected:
-    void SetUp() override
-    {
-        gpu::use();
-        ASSERT_NE(nullptr, driver::get());
-        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
-    }
-
-    std::unique_ptr<cuda_vendor> cuda_;
-};
+using test_cuda = cuda_test;
 
 // Between two questions.
 TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)

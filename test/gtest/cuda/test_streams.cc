@@ -2,35 +2,20 @@
 //
 // What the plug-in does neither disturbs a stream that captures nor waits for
 // kernels.
-#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
+#include "fixture.h"
 #include <atomic>
 #include <common/elsewhere.h>
-#include <common/gpu.h>
-#include <gtest/gtest.h>
 #include <thread>
-#include <unistd.h>
-#include <vector>
-
-using namespace ucx_ib_dmabuf;
 
 namespace {
-
-constexpr size_t mib = 1 << 20;
 
 uint64_t calls(const char *name)
 {
     return SIM_CALL(cuda_sim_calls, name);
 }
 
-class test_streams : public ::testing::Test {
+class test_streams : public cuda_test {
 protected:
-    void SetUp() override
-    {
-        gpu::use();
-        ASSERT_NE(nullptr, driver::get());
-        cuda_ = std::make_unique<cuda_vendor>(*driver::get());
-    }
-
     void copy(uintptr_t address)
     {
         std::vector<char> out(1000, 'x');
@@ -54,8 +39,6 @@ protected:
         EXPECT_NE(nullptr, cuda_->allocate_piece(0));
         copy(address);
     }
-
-    std::unique_ptr<cuda_vendor> cuda_;
 };
 
 TEST_F(test_streams, captures_are_not_disturbed)

@@ -29,8 +29,6 @@ test/gtest/host/drivers/other.so: test/gtest/host/driver.c
 test/gtest/host/drivers/before_54.so: test/gtest/host/driver.c
 	$(host_driver_link) -DMLX5
 
-test/gtest/host/drivers/since_54.so: test/gtest/host/driver.c
-	$(host_driver_link) -DMLX5 -DDATA_DIRECT
-
-test/gtest/host/drivers/since_54_global.so: test/gtest/host/driver.c
+test/gtest/host/drivers/since_54.so test/gtest/host/drivers/since_54_global.so: \
+    test/gtest/host/driver.c
 	$(host_driver_link) -DMLX5 -DDATA_DIRECT

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_MD_FAKE_DOMAIN_H_
-#define TEST_GTEST_MD_FAKE_DOMAIN_H_
+#pragma once
 
 #include "fake_ib.h"
 #include "handle_params.h"
@@ -114,5 +113,3 @@ inline std::unique_ptr<fake_domain> first_fake_domain()
     fake_ib::now = {};
     return std::make_unique<fake_domain>();
 }
-
-#endif

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_MD_FAKE_IB_H_
-#define TEST_GTEST_MD_FAKE_IB_H_
+#pragma once
 
 #include <common/ucx.h>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 // uct_ib of UCX 1.16 and later, without a device: the plug-in's own memory
 // domain code is linked with it, so that it can be tested anywhere. It keeps
@@ -55,5 +53,3 @@ const ibv_mr *find(uint32_t key);
 } // namespace fake_ib
 
 extern "C" ucx_ib_dmabuf::whole_component uct_ib_component;
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_MD_HANDLE_PARAMS_H_
-#define TEST_GTEST_MD_HANDLE_PARAMS_H_
+#pragma once
 
 #include <uct/ib_dmabuf/host/types.h>
 
@@ -34,5 +33,3 @@ struct completion : ucx_ib_dmabuf::uct_completion_t {
 
     unsigned told = 0;
 };
-
-#endif

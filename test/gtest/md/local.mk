@@ -2,22 +2,15 @@
 md_test_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 
 if HAVE_GTEST
-check_PROGRAMS += test/gtest/md/test_md
-LAB_TESTS      += test/gtest/md/md.lab
-
-check_PROGRAMS += test/gtest/md/test_trial
-UNIT_TESTS     += test/gtest/md/test_trial
-
-check_PROGRAMS += test/gtest/md/test_vendor
-LAB_TESTS      += test/gtest/md/vendor.lab
-
-# The same code over a fake uct_ib, which needs no device.
-check_PROGRAMS += test/gtest/md/test_domain test/gtest/md/test_pressure
-UNIT_TESTS     += test/gtest/md/test_domain test/gtest/md/test_pressure
-check_PROGRAMS += test/gtest/md/test_stats
-UNIT_TESTS     += test/gtest/md/test_stats
-check_PROGRAMS += test/gtest/md/test_counts
-UNIT_TESTS     += test/gtest/md/test_counts
+md_tests = \
+    test/gtest/md/test_counts \
+    test/gtest/md/test_domain \
+    test/gtest/md/test_pressure \
+    test/gtest/md/test_stats \
+    test/gtest/md/test_trial
+check_PROGRAMS += $(md_tests) test/gtest/md/test_md test/gtest/md/test_vendor
+UNIT_TESTS     += $(md_tests)
+LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/vendor.lab
 endif
 dist_noinst_DATA += test/gtest/md/md.lab test/gtest/md/vendor.lab
 
@@ -54,6 +47,7 @@ test_gtest_md_test_vendor_LDADD    = \
     libib_dmabuf_md.la \
     -lgtest_main $(GTEST_LIBS) -luct_ib -luct -lucs $(VERBS_LIBS) -ldl
 
+# The same code over a fake uct_ib, which needs no device.
 fake_ib_sources = \
     src/uct/ib_dmabuf/md/module.cc \
     $(alloc_faults_sources) \
@@ -79,23 +73,17 @@ test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
 
-test_gtest_md_test_stats_SOURCES = \
-    $(fake_ib_sources) \
-    test/gtest/md/test_stats.cc
+test_gtest_md_test_stats_SOURCES  = $(fake_ib_sources) test/gtest/md/test_stats.cc
 test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_stats_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_stats_LDADD    = $(fake_ib_ldadd)
 
-test_gtest_md_test_counts_SOURCES = \
-    $(fake_ib_sources) \
-    test/gtest/md/test_counts.cc
+test_gtest_md_test_counts_SOURCES  = $(fake_ib_sources) test/gtest/md/test_counts.cc
 test_gtest_md_test_counts_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_counts_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_counts_LDADD    = $(fake_ib_ldadd)
 
-test_gtest_md_test_pressure_SOURCES = \
-    $(fake_ib_sources) \
-    test/gtest/md/test_pressure.cc
+test_gtest_md_test_pressure_SOURCES  = $(fake_ib_sources) test/gtest/md/test_pressure.cc
 test_gtest_md_test_pressure_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)

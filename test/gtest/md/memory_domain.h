@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_MD_MEMORY_DOMAIN_H_
-#define TEST_GTEST_MD_MEMORY_DOMAIN_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -149,5 +148,3 @@ inline int count_regions()
     }
     return count;
 }
-
-#endif

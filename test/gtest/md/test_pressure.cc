@@ -59,14 +59,13 @@ public:
         EXPECT_EQ(0u, fake_ib::now.host);
         EXPECT_EQ(0u, fake_ib::now.domains);
     }
-    world(const world &)            = delete;
-    world &operator=(const world &) = delete;
 
     void close() { md_.reset(); }
     fake_domain &md() { return *md_; }
     gpu::buffer &pool() { return *pool_; }
 
-    ucs_status_t reg(uct_mem_h *memh, unsigned flags = ucx::access_all)
+    uct_mem_h reg() { return md_->reg(pool_->address() + 100, mib); }
+    ucs_status_t reg(uct_mem_h *memh, unsigned flags)
     {
         return md_->reg(pool_->address() + 100, mib, memh, flags);
     }
@@ -109,8 +108,7 @@ TEST_F(test_pressure, opening)
             fake_domain::close(md);
         }
         world again;
-        uct_mem_h memh = nullptr;
-        ASSERT_EQ(UCS_OK, again.reg(&memh));
+        uct_mem_h memh = again.reg();
         EXPECT_EQ(UCS_OK, again.md().dereg(memh));
         again.close(); // as releases may go unseen after that
     });
@@ -142,9 +140,8 @@ TEST_F(test_pressure, a_hit)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
-        uct_mem_h first = nullptr;
-        ASSERT_EQ(UCS_OK, here.reg(&first));
-        uct_mem_h memh = here.reg(what, aloud);
+        uct_mem_h first = here.reg();
+        uct_mem_h memh  = here.reg(what, aloud);
         EXPECT_EQ(UCS_OK, here.md().dereg(memh));
         EXPECT_EQ(UCS_OK, here.md().dereg(first));
     });
@@ -184,10 +181,9 @@ TEST_F(test_pressure, packing_a_key)
     for (unsigned flags : {0u, revocable}) {
         const unsigned count = each_in_a_child([&](plan &what) {
             world here;
-            uct_mem_h memh = nullptr;
+            uct_mem_h memh = here.reg();
             uint32_t key   = 0;
             ucs_status_t status;
-            ASSERT_EQ(UCS_OK, here.reg(&memh));
             {
                 armed now(what);
                 status = here.md().pack(memh, flags, &key);
@@ -210,19 +206,15 @@ TEST_F(test_pressure, ending_needs_no_memory)
 {
     auto deregister = [](plan &what) {
         world here;
-        uct_mem_h memh = nullptr;
-        ASSERT_EQ(UCS_OK, here.reg(&memh));
+        uct_mem_h memh = here.reg();
         armed now(what);
         EXPECT_EQ(UCS_OK, here.md().dereg(memh));
     };
     auto invalidate = [](plan &what) {
         world here;
-        uct_mem_h own = nullptr, shared = nullptr, other = nullptr;
+        uct_mem_h own = here.reg(), shared = here.reg(), other = here.reg();
         uint32_t key = 0;
         completion own_told, shared_told;
-        ASSERT_EQ(UCS_OK, here.reg(&own));
-        ASSERT_EQ(UCS_OK, here.reg(&shared));
-        ASSERT_EQ(UCS_OK, here.reg(&other));
         EXPECT_EQ(UCS_OK, here.md().pack(own, revocable, &key));
         EXPECT_EQ(UCS_OK, here.md().pack(shared, 0, &key));
         armed now(what);
@@ -233,9 +225,8 @@ TEST_F(test_pressure, ending_needs_no_memory)
         EXPECT_EQ(UCS_OK, here.md().dereg(other));
     };
     auto close = [](plan &what) {
-        uct_mem_h memh = nullptr;
         auto here      = std::make_unique<world>();
-        ASSERT_EQ(UCS_OK, here->reg(&memh));
+        uct_mem_h memh = here->reg();
         EXPECT_EQ(UCS_OK, here->md().dereg(memh));
         armed now(what);
         here->close();
@@ -251,9 +242,8 @@ TEST_F(test_pressure, an_event_needs_no_memory)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
-        uct_mem_h memh = nullptr;
         ucx_ib_dmabuf::ucm_event_t event{};
-        ASSERT_EQ(UCS_OK, here.reg(&memh));
+        uct_mem_h memh = here.reg();
         EXPECT_EQ(UCS_OK, here.md().dereg(memh));
         ASSERT_EQ(1u, fake_ib::now.regions.size());
         event.mem_type.address  = here.pool().pointer();
@@ -272,10 +262,9 @@ TEST_F(test_pressure, a_fork_needs_no_memory)
 {
     const unsigned count = each_in_a_child([](plan &what) {
         world here;
-        uct_mem_h memh = nullptr;
-        int status     = 0;
+        int status = 0;
         pid_t child;
-        ASSERT_EQ(UCS_OK, here.reg(&memh));
+        uct_mem_h memh = here.reg();
         {
             armed now(what);
             child = fork();

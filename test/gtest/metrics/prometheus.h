@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_METRICS_PROMETHEUS_H_
-#define TEST_GTEST_METRICS_PROMETHEUS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -22,5 +21,3 @@ struct prometheus_metric {
 };
 
 std::vector<prometheus_metric> parse_prometheus(const std::string &text);
-
-#endif

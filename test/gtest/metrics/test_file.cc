@@ -4,7 +4,6 @@
 #include "prometheus.h"
 #include <cerrno>
 #include <common/elsewhere.h>
-#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>

@@ -11,13 +11,11 @@
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <memory>
 #include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <uct/ib_dmabuf/metrics/live_page.h>
 #include <uct/ib_dmabuf/metrics/live_reader.h>

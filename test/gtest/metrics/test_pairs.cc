@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The table of NICs and GPUs.
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <string>

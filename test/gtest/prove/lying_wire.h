@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_PROVE_LYING_WIRE_H_
-#define TEST_GTEST_PROVE_LYING_WIRE_H_
+#pragma once
 
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <uct/ib_dmabuf/prove/proof.h>
@@ -196,5 +194,3 @@ struct bench {
 };
 
 } // namespace prove_test
-
-#endif

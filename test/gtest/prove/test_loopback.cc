@@ -4,7 +4,6 @@
 // its addresses. That bytes arrive over it is the lab's to show.
 #include <arpa/inet.h>
 #include <cerrno>
-#include <cstring>
 #include <gtest/gtest.h>
 #include <uct/ib_dmabuf/prove/loopback.h>
 #include <vector>

@@ -13,22 +13,29 @@ constexpr uint64_t ADDRESS = 0x7f2000000000;
 constexpr uint64_t NEW     = 0x7f0000000000; // what the fake allocates
 constexpr size_t SIZE      = 0x10000;        // how long it says memory is
 
-using Call1   = int(uint64_t);
-using Call2   = int(uint64_t, uint64_t);
-using Alloc   = int(uint64_t *, size_t);
-using Alloc3  = int(uint64_t *, size_t, uint64_t);
-using Alloc4  = int(uint64_t *, size_t, uint64_t, uint64_t);
-using Device  = int(int);
-using GetProc = int(const char *, void **, int, uint64_t, int *);
+using Call1     = int(uint64_t);
+using Call2     = int(uint64_t, uint64_t);
+using Alloc     = int(uint64_t *, size_t);
+using Alloc3    = int(uint64_t *, size_t, uint64_t);
+using Alloc4    = int(uint64_t *, size_t, uint64_t, uint64_t);
+using Device    = int(int);
+using GetProc   = int(const char *, void **, int, uint64_t, int *);
+using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
+
+/** A library of these tests, by its path in their folder. */
+inline void *open_fake(const std::string &path)
+{
+    const std::string build = variable("top_builddir");
+    return open_library((build.empty() ? "." : build) + "/test/gtest/ucm/" +
+                        path);
+}
 
 /** The fake driver. */
 class Fake {
 public:
     explicit Fake(const char *folder = "fake")
     {
-        const std::string build = variable("top_builddir");
-        library                 = open_library((build.empty() ? "." : build) +
-                                               "/test/gtest/ucm/" + folder + "/libcuda.so.1");
+        library = open_fake(std::string(folder) + "/libcuda.so.1");
         calls_ =
             function_of<unsigned long(const char *)>(library, "fake_calls");
     }

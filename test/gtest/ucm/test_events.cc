@@ -149,11 +149,7 @@ FAKE_TEST(CudaEvents, hooks_off, "UCX_MEM_CUDA_HOOK_MODE=none")
 FAKE_TEST(CudaEvents, by_relocation, "UCX_MEM_CUDA_HOOK_MODE=reloc")
 {
     Fake fake;
-    const std::string build = variable("top_builddir");
-    auto *call =
-        function_of<Call1>(open_library((build.empty() ? "." : build) +
-                                        "/test/gtest/ucm/fake/caller.so"),
-                           "call_free");
+    auto *call = function_of<Call1>(open_fake("fake/caller.so"), "call_free");
     CHECK_EQ(call(0), 0); // bound before the hooks
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
     CHECK(!cuda_events_complete());

@@ -31,7 +31,6 @@ namespace {
 
 using namespace test;
 
-using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
 using GetModule = int(uint64_t *, uint64_t);
 using Retain    = int(void *, int);
 
@@ -124,8 +123,7 @@ FAKE_TEST(CudaEventsGaps, late_runtime)
     install_all();
     Told told;
     cuda_events_on_incomplete(tell, &told);
-    open_library(variable("top_builddir") +
-                 "/test/gtest/ucm/fake/libcudart-odd.so");
+    open_fake("fake/libcudart-odd.so");
     CHECK(cuda_events_complete()); // nobody has looked
     for (int i = 0; i < 2; ++i) {
         uint64_t context;

@@ -14,12 +14,6 @@ namespace {
 
 using namespace test;
 
-std::string fake_library(const char *name)
-{
-    const std::string build = variable("top_builddir");
-    return (build.empty() ? "." : build) + "/test/gtest/ucm/fake/" + name;
-}
-
 std::binary_semaphore in_runtime{0}, in_constructor{0};
 
 // One thread initialises a runtime, which holds its lock and retains the
@@ -30,7 +24,7 @@ FAKE_TEST(CudaEventsInside, runtime_starts_in_a_constructor)
     alarm(60); // it hangs if it is wrong
     Fake fake;
     install_all();
-    void *runtime = open_library(fake_library("runtime.so"));
+    void *runtime = open_fake("fake/runtime.so");
     auto *call    = function_of<void(void (*)())>(runtime, "fake_runtime_call");
     *static_cast<void (**)()>(symbol_of(runtime, "fake_on_constructor")) = [] {
         in_constructor.release();
@@ -42,7 +36,7 @@ FAKE_TEST(CudaEventsInside, runtime_starts_in_a_constructor)
         });
     });
     in_runtime.acquire();
-    open_library(fake_library("constructor.so"));
+    open_fake("fake/constructor.so");
     initialises.join();
     CHECK_EQ(fake.calls("cuDevicePrimaryCtxRetain"), 2L);
 }

@@ -122,8 +122,8 @@ void call_all(const Fake &fake)
                                                                   LIBRARY);
     });
     expect_call(fake, "cuModuleGetGlobal_v2", 0, [&] {
-        fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-            "cuModuleGetGlobal_v2")(&address, &size, module, "a");
+        fake.get<GetGlobal>("cuModuleGetGlobal_v2")(&address, &size, module,
+                                                    "a");
     });
     expect_call(fake, "cuLibraryUnload", address,
                 [&] { fake.get<Call1>("cuLibraryUnload")(LIBRARY); });

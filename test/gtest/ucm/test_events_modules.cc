@@ -17,8 +17,7 @@ FAKE_TEST(CudaEventsOwners, modules)
     install_all();
     uint64_t address;
     size_t size;
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
+    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
     Events events;
     get(&address, &size, 0x77, "a");
     CHECK_EQ(events.take().size(), size_t(1));
@@ -41,8 +40,7 @@ FAKE_TEST(CudaEventsOwners, modules_that_stay)
     constexpr uint64_t library = 0x90;
     Fake fake;
     install_all();
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
+    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
     uint64_t module, address;
     size_t size, frees;
     fake.get<Call2>("cuLibraryGetModule")(uint64_t(&module), library);
@@ -76,8 +74,7 @@ FAKE_TEST(CudaEventsOwners, modules_that_went_unseen)
 {
     Fake fake;
     install_all();
-    auto *get = fake.get<int(uint64_t *, size_t *, uint64_t, const char *)>(
-        "cuModuleGetGlobal_v2");
+    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
     uint64_t address;
     size_t size;
     get(&address, &size, 0x77, "a");

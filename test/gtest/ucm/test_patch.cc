@@ -184,18 +184,10 @@ void expect_refused(int (*function)(int), const char *why)
     EXPECT_EQ(nullptr, patched_target(reinterpret_cast<void *>(function)));
 }
 
-TEST(PatchRefused, TooShort)
+TEST(PatchRefused, WhatCannotBeMoved)
 {
     expect_refused(is_too_short, "it is shorter than a jump");
-}
-
-TEST(PatchRefused, JumpsIntoItsBeginning)
-{
     expect_refused(jumps_back, "it jumps into its first instructions");
-}
-
-TEST(PatchRefused, UnknownInstruction)
-{
     expect_refused(is_unknown, "its first instructions are not known here");
 }
 

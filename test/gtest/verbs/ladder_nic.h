@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_VERBS_LADDER_NIC_H_
-#define TEST_GTEST_VERBS_LADDER_NIC_H_
+#pragma once
 
 #include "memfd_gpu.h"
 #include <common/fds.h>
@@ -122,5 +121,3 @@ private:
 };
 
 } // namespace ladder_test
-
-#endif

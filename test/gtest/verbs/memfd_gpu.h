@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef TEST_GTEST_VERBS_MEMFD_GPU_H_
-#define TEST_GTEST_VERBS_MEMFD_GPU_H_
+#pragma once
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -64,5 +63,3 @@ public:
 };
 
 } // namespace ladder_test
-
-#endif
