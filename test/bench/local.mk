@@ -4,14 +4,6 @@ dist_noinst_DATA   += test/bench/report.awk test/bench/targets \
 dist_check_SCRIPTS += test/bench/run test/bench/run.tap test/bench/traces.tap
 TAP_TESTS          += test/bench/run.tap test/bench/traces.tap
 
-# What a deregistration costs, in the lab (docs/lab.md); no verdict.
-check_PROGRAMS += test/bench/bench_dereg
-test_bench_bench_dereg_SOURCES = \
-    test/bench/bench_dereg.cc \
-    test/lab/soft_roce.cc \
-    test/lab/soft_roce.h
-test_bench_bench_dereg_LDADD   = $(VERBS_LIBS)
-
 check_PROGRAMS += test/bench/replay
 test_bench_replay_SOURCES = $(fakes_sources) \
     test/bench/byte_ranges.h \

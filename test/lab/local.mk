@@ -9,6 +9,7 @@ test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl
 
 dist_check_SCRIPTS += \
     test/lab/env \
+    test/lab/figures.sh \
     test/lab/in-host \
     test/lab/init \
     test/lab/lab \

@@ -88,22 +88,6 @@ TEST_F(test_verbs_dmabuf, each_byte_is_written_and_read_where_it_belongs)
     }
 }
 
-TEST_F(test_verbs_dmabuf, is_also_a_local_buffer)
-{
-    constexpr uint64_t IOVA     = 0x7fff00000000;
-    region mr                   = m_nic.reg(m_buffer.fd(), 0, SIZE, IOVA);
-    std::vector<uint8_t> wanted = m_host;
-    constexpr size_t LENGTH     = 100003;
-
-    std::copy_n(m_buffer.bytes() + 4099, LENGTH, wanted.begin() + 17);
-    ASSERT_EQ(m_nic.transfer(IBV_WR_RDMA_WRITE,
-                             reinterpret_cast<void *>(IOVA + 4099), mr->lkey,
-                             reinterpret_cast<uintptr_t>(m_host.data()) + 17,
-                             m_host_mr->rkey, LENGTH),
-              IBV_WC_SUCCESS);
-    EXPECT_TRUE(m_host == wanted);
-}
-
 TEST_F(test_verbs_dmabuf, honours_offset_length_and_iova)
 {
     constexpr size_t OFFSET = 3 * PAGE + 512;

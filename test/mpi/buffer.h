@@ -3,6 +3,7 @@
 #define UCX_IB_DMABUF_TEST_MPI_BUFFER_H_
 
 #include <common/gpu.h>
+#include <span>
 
 namespace ucx_ib_dmabuf::test {
 
@@ -15,9 +16,13 @@ inline CUdeviceptr as_pointer(const uint8_t *data)
     return reinterpret_cast<CUdeviceptr>(data);
 }
 
+// Copies of the program's own.
+void write_memory(memory kind, uint8_t *at, std::span<const uint8_t> bytes);
+std::vector<uint8_t> read_memory(memory kind, const uint8_t *at, size_t length);
+
 // Puts the message of that number where a memory of that kind is, or compares
 // what is there with it and gives the position of the first wrong byte, or
-// no_difference. The copies are the program's own, nothing that UCX stages.
+// no_difference.
 void put_message(memory kind, uint8_t *at, size_t length, uint64_t number);
 size_t compare_message(memory kind, const uint8_t *at, size_t length,
                        uint64_t number);

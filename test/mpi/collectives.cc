@@ -94,6 +94,11 @@ void run_moving(job &in, const variant &with, const two_buffers &kinds)
     run_each(in, exchanges(), with, kinds);
 }
 
+void run_persistent(job &in, const two_buffers &kinds)
+{
+    run_moving(in, {persistent, {5, 40009}}, kinds);
+}
+
 void run_without_own(job &in, memory first, memory second)
 {
     const two_buffers kinds = same_kinds(in, first, second);
@@ -161,31 +166,14 @@ void run_reductions(job &in, const two_buffers &kinds)
 // memory a job does not go on after any of them, so each is a group.
 void add_unaware(std::vector<test_case> *cases)
 {
-    const memory device = memory::device;
-
     for (const collective &one : reductions()) {
-        for (form as : {nonblocking, persistent}) {
-            cases->push_back({one.names[as], one.names[as],
-                              [&one, as](job &in, memory first, memory second) {
-                                  run_one(in, one, {as},
-                                          crossed_kinds(first, second), 40009);
-                              },
-                              device, device, staging::any});
-        }
+        cases->push_back({one.names[nonblocking], one.names[nonblocking],
+                          [&one](job &in, memory first, memory second) {
+                              run_one(in, one, {nonblocking},
+                                      crossed_kinds(first, second), 40009);
+                          },
+                          memory::device, memory::device, staging::any});
     }
-    cases->push_back({"MPI_Reduce_local", "MPI_Reduce_local",
-                      [](job &in, memory first, memory second) {
-                          two_buffers kinds = crossed_kinds(first, second);
-                          kinds.sent = kinds.received = 40009 * element;
-                          compare_with_host(
-                              in, kinds,
-                              [](uint8_t *send, uint8_t *receive) {
-                                  MPI_Reduce_local(send, receive, 40009, type(),
-                                                   MPI_SUM);
-                              },
-                              false);
-                      },
-                      device, device, staging::any});
 }
 
 } // namespace
@@ -239,12 +227,14 @@ void add_collectives(std::vector<test_case> *cases)
         add("all_collectives", "collectives in a ring", first, second,
             run_ring);
         add_both("persistent", "persistent collectives", first, second,
-                 [](job &in, const two_buffers &kinds) {
-                     run_moving(in, {persistent, {5, 40009}}, kinds);
-                 });
+                 run_persistent);
         add_both("reductions", "reductions", first, second, run_reductions,
                  staging::any);
     }
+    // For many ranks, which take long.
+    add_both("ranks", "persistent collectives", device, device, run_persistent);
+    add_both("ranks", "reductions", device, device, run_reductions,
+             staging::any);
     add_both("reductions", "reductions", managed, device, run_reductions,
              staging::any);
     for (memory other : {managed, host}) {

@@ -2,37 +2,9 @@
 #include "compared.h"
 #include "pattern.h"
 #include <algorithm>
-#include <cstring>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
-
-void write_bytes(const buffer &to, const std::vector<uint8_t> &bytes)
-{
-    if (bytes.empty()) {
-        return;
-    }
-    if (is_device(to.kind())) {
-        GPU_CALL(cuMemcpyHtoD, to.address(), bytes.data(), bytes.size());
-    } else {
-        std::memcpy(to.at(), bytes.data(), bytes.size());
-    }
-}
-
-std::vector<uint8_t> bytes_of(const buffer &from, size_t length)
-{
-    std::vector<uint8_t> bytes(length);
-
-    if (length == 0) {
-        return bytes;
-    }
-    if (is_device(from.kind())) {
-        GPU_CALL(cuMemcpyDtoH, bytes.data(), from.address(), length);
-    } else {
-        std::memcpy(bytes.data(), from.at(), length);
-    }
-    return bytes;
-}
 
 // Other bytes in each rank, and in each buffer.
 void draw_bytes(job &in, std::vector<uint8_t> *bytes)
@@ -60,7 +32,8 @@ std::unique_ptr<buffer> allocate(const job &in, memory kind, size_t length,
 void expect_equal(job &in, const buffer &found,
                   const std::vector<uint8_t> &expected, const char *which)
 {
-    const std::vector<uint8_t> bytes = bytes_of(found, expected.size());
+    const std::vector<uint8_t> bytes =
+        read_memory(found.kind(), found.at(), expected.size());
     const auto wrong =
         std::mismatch(bytes.begin(), bytes.end(), expected.begin()).first;
 
@@ -91,8 +64,8 @@ void compared::run(const std::function<void()> &with_host,
 {
     draw_bytes(job_, &sent_);
     draw_bytes(job_, &received_);
-    write_bytes(*send_, sent_);
-    write_bytes(*receive_, received_);
+    write_memory(send_->kind(), send(), sent_);
+    write_memory(receive_->kind(), receive(), received_);
     with_host();
 
     const uint64_t before = gpu::copied_bytes();

@@ -154,35 +154,33 @@ void run_collectives(job &in, memory first, memory second)
     }
 }
 
-using send_call = void (*)(const void *, int, int, int, MPI_Comm);
+#define SENT data, length, MPI_BYTE, peer, 7, MPI_COMM_WORLD
 
 const struct {
     const char *name;
-    send_call send;
+    void (*send)(const void *data, int length, int peer);
 } ways[] = {
     {"MPI_Ssend",
-     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
-         MPI_Ssend(data, length, MPI_BYTE, peer, tag, comm);
-     }},
+     [](const void *data, int length, int peer) { MPI_Ssend(SENT); }},
     {"MPI_Bsend",
-     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+     [](const void *data, int length, int peer) {
          std::vector<char> kept(room + MPI_BSEND_OVERHEAD);
          void *was;
          int size;
          MPI_Buffer_attach(kept.data(), static_cast<int>(kept.size()));
-         MPI_Bsend(data, length, MPI_BYTE, peer, tag, comm);
+         MPI_Bsend(SENT);
          MPI_Buffer_detach(&was, &size); // waits
      }},
     {"MPI_Issend",
-     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+     [](const void *data, int length, int peer) {
          MPI_Request request;
-         MPI_Issend(data, length, MPI_BYTE, peer, tag, comm, &request);
+         MPI_Issend(SENT, &request);
          MPI_Wait(&request, MPI_STATUS_IGNORE);
      }},
     {"MPI_Ssend_init",
-     [](const void *data, int length, int peer, int tag, MPI_Comm comm) {
+     [](const void *data, int length, int peer) {
          MPI_Request request;
-         MPI_Ssend_init(data, length, MPI_BYTE, peer, tag, comm, &request);
+         MPI_Ssend_init(SENT, &request);
          MPI_Start(&request);
          MPI_Wait(&request, MPI_STATUS_IGNORE);
          MPI_Request_free(&request);
@@ -190,13 +188,13 @@ const struct {
 };
 
 // What MPI_Mprobe has found is received where it says.
-void receive(void *data, int peer, MPI_Comm comm)
+void receive(void *data, int peer)
 {
     MPI_Status status;
     MPI_Message message;
     int length = 0;
 
-    MPI_Mprobe(peer, MPI_ANY_TAG, comm, &message, &status);
+    MPI_Mprobe(peer, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
     MPI_Get_count(&status, MPI_BYTE, &length);
     MPI_Mrecv(data, length, MPI_BYTE, &message, MPI_STATUS_IGNORE);
 }
@@ -209,9 +207,9 @@ void run_ways(job &in, memory first, memory second)
             const auto run = [&](uint8_t *send, uint8_t *into) {
                 for (int turn = 0; turn < 2; ++turn) {
                     if (in.rank % 2 == turn) {
-                        one.send(send, length, peer_of(in), 7, MPI_COMM_WORLD);
+                        one.send(send, length, peer_of(in));
                     } else {
-                        receive(into, peer_of(in), MPI_COMM_WORLD);
+                        receive(into, peer_of(in));
                     }
                 }
             };

@@ -138,7 +138,7 @@ with_mpi() {
 # perftest ARGUMENT...: UCX's own benchmark, one end of it, as a job of the shell's.
 perftest() {
     exec "$lab_env" env -u UCX_PREFIX "$UCX_PREFIX/bin/ucx_perftest" \
-        -p "$perftest_port" -s "$perftest_message" -n 6 -w 2 -O 2 -f "$@"
+        -p "$perftest_port" -s 1048576 -n 6 -w 2 -O 2 -f "$@"
 }
 
 is_running() { kill -0 "$1" 2>/dev/null; }
@@ -160,7 +160,7 @@ show_hung() {
 # Both ends of it on this host; what they said is in $mpi_work/server and /client.
 # If one fails the other, which would wait for it, is ended; both are if they take
 # longer than a pair may.
-perftest_port=13337 perftest_message=1048576 pair_seconds=180
+perftest_port=13337 pair_seconds=180
 both_ends() {
     local server client status=0 until=$((SECONDS + pair_seconds))
     forget_counters
@@ -192,6 +192,26 @@ both_ends() {
     return $status
 }
 
+# all_tests MEMORY SIZE:TEST...: one pair of processes runs them all; the client prints a
+# line that begins with the name of each test that has ended.
+all_tests() {
+    local memory=$1 test name
+    for test in "${@:2}"; do
+        echo "${test#*:}_${test%:*} -t ${test#*:} -s ${test%:*}"
+    done >"$mpi_work/batch"
+    both_ends -m "$memory" -b "$mpi_work/batch" -v ||
+        nok "${cases_prefix:-}ucx_perftest -m $memory ends well"
+    for test in "${@:2}"; do
+        name="${cases_prefix:-}ucx_perftest -t ${test#*:} -m $memory -s ${test%:*}"
+        if grep -q "^${test#*:}_${test%:*}," "$mpi_work/client"; then
+            ok "$name"
+        else
+            nok "$name"
+            note "$(tail -n 20 "$mpi_work/server" "$mpi_work/client")"
+        fi
+    done
+}
+
 # Algorithms of Open MPI's that send from and receive into the caller's memory only:
 # others, from three ranks on, gather through memory of MPI's, which it fills with
 # the CPU, or send two parts as one datatype with a hole.
@@ -206,24 +226,26 @@ choose_direct_algorithms() {
 # fails_by_itself RANKS GROUP...: the cases that this UCX fails without the
 # plug-in, and "the end" if mpi_tests did not get there.
 fails_by_itself() {
-    local ranks=$1
+    local ranks=$1 mpi_output=$mpi_work/alone mpi_errors=$mpi_work/alone.errors
     shift
     UCX_IB_DMABUF_PLUGIN=n with_mpi "$ranks" "$mpi_programs/mpi_tests" any \
         "$seed" "$@" || echo "the end"
     sed -nE 's/^not ok - (.*): rank [0-9]+: .*/\1/p' "$mpi_output"
 }
 
-# run_cases_as_ucx RANKS none|some|any GROUP...: what this UCX fails by itself is
-# asked first, and need not pass with the plug-in (docs/ucx-generations.md).
+# run_cases_as_ucx RANKS none|some|any GROUP...: a case that UCX fails by itself need
+# not pass with the plug-in (docs/ucx-generations.md). UCX runs alone after a failure.
 run_cases_as_ucx() {
-    local seed=${MPI_TESTS_SEED:-$RANDOM} excused
-    excused=$(fails_by_itself "$1" "${@:3}")
-    note "by itself it fails: $excused"
-    MPI_TESTS_SEED=$seed run_cases "$@"
+    local excused by_itself=("$1" "${@:3}")
+    run_cases "$@"
 }
 
 # failed CASE REASON: of run_cases.
 failed() {
+    if [ -v by_itself ] && [ ! -v excused ]; then
+        excused=$(fails_by_itself "${by_itself[@]}")
+        note "by itself it fails: $excused"
+    fi
     if grep -qxF "${1#"$prefix"}" <<<"${excused:-}"; then
         ok "$1, as this UCX by itself${2:+: $2}"
     else
@@ -275,8 +297,7 @@ expect_end() {
     fi
 }
 
-# run_cases RANKS none|some|any GROUP...: runs the groups of mpi_tests, and
-# passes its results on.
+# run_cases RANKS none|some|any GROUP...: the groups of mpi_tests, and their results.
 run_cases() {
     local ranks=$1 allowed=$2 seed=${MPI_TESTS_SEED:-$RANDOM}
     shift 2

@@ -3,9 +3,7 @@ mpi_lab_tests = \
     test/mpi/messages.lab \
     test/mpi/collectives.lab \
     test/mpi/cuda_aware.lab \
-    test/mpi/cuda_aware_ranks.lab \
     test/mpi/cuda_aware_hosts.lab \
-    test/mpi/cuda_unaware.lab \
     test/mpi/allocators.lab \
     test/mpi/windows.lab \
     test/mpi/mpi4py.lab \

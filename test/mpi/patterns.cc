@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The other ways of sending from one rank to another: windows of messages in
-// flight, both directions at once, persistent requests, datatypes, messages
-// that come before they are expected.
+// flight, both directions at once, persistent requests, messages that come
+// before they are expected.
 #include "job.h"
 #include <array>
 #include <mpi.h>
@@ -86,23 +86,6 @@ void run_window(job &in, memory first, memory second)
     }
 }
 
-void run_sendrecv(job &in, memory first, memory second)
-{
-    const memory kind = in.rank == 0 ? first : second;
-    buffer outgoing(kind, 4 * spacing), incoming(kind, 4 * spacing);
-    const auto pieces = draw_pieces(in, 4);
-
-    put_all(in, outgoing, pieces);
-    for (const piece &one : pieces) {
-        job::copies counted(in);
-        MPI_Sendrecv(outgoing.at(one.offset), count_of(one), MPI_BYTE,
-                     1 - in.rank, 0, incoming.at(one.offset), count_of(one),
-                     MPI_BYTE, 1 - in.rank, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
-    }
-    expect_all(in, incoming, pieces);
-}
-
 // The same two requests, started again and again with other bytes.
 void run_persistent(job &in, memory first, memory second)
 {
@@ -129,30 +112,6 @@ void run_persistent(job &in, memory first, memory second)
     }
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
-}
-
-// A derived datatype without holes. (One with holes is packed by Open MPI,
-// with the CPU, unless Open MPI is built with CUDA.)
-void run_datatype(job &in, memory first, memory second)
-{
-    const memory kind = in.rank == 0 ? first : second;
-    buffer outgoing(kind, spacing), incoming(kind, spacing);
-    const std::vector<piece> pieces = {
-        {16, size_t{3} * 100003, in.next_number()}};
-    MPI_Datatype triple;
-
-    in.next_number();
-    MPI_Type_contiguous(3, MPI_BYTE, &triple);
-    MPI_Type_commit(&triple);
-    put_all(in, outgoing, pieces);
-    {
-        job::copies counted(in);
-        MPI_Sendrecv(outgoing.at(16), 100003, triple, 1 - in.rank, 0,
-                     incoming.at(16), 100003, triple, 1 - in.rank, 0,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
-    expect_all(in, incoming, pieces);
-    MPI_Type_free(&triple);
 }
 
 // Rank 1 learns of the messages before it says where they go.
@@ -229,9 +188,7 @@ void add_patterns(std::vector<test_case> *cases)
     const memory host = memory::host, device = memory::device;
     const way ways[] = {
         {"windows of messages in flight", with_two<run_window>},
-        {"MPI_Sendrecv", with_two<run_sendrecv>},
         {"persistent requests", with_two<run_persistent>},
-        {"a contiguous datatype", with_two<run_datatype>},
         {"messages before they are expected", with_two<run_unexpected>},
     };
 

@@ -2,16 +2,19 @@
 #include "touches.h"
 #include <cstddef>
 
+// What calls that send have for arguments, those that receive, and both for
+// others.
+#define TO_PEER   a.peer(), tag, MPI_COMM_WORLD
+#define SENT      a.from, a.count, MPI_INT, TO_PEER
+#define RECEIVED  a.to, a.count, MPI_INT, TO_PEER
+#define UNCHECKED MPI_STATUS_IGNORE
+
 namespace ucx_ib_dmabuf::test {
 namespace {
 
 constexpr int tag = 7;
 
-void receive(const arguments &with)
-{
-    MPI_Recv(with.to, with.count, MPI_INT, with.peer(), tag, MPI_COMM_WORLD,
-             MPI_STATUS_IGNORE);
-}
+using args = const arguments &;
 
 // Every second int: `count` of them lie in two parts.
 class strided {
@@ -33,118 +36,48 @@ private:
 
 // A send of the even ranks, in any of MPI's ways, and its receive.
 template <class Send>
-void exchange(const arguments &with, Send send)
+void exchange(args a, Send send)
 {
-    with.sends() ? send() : receive(with);
+    a.sends() ? send() : (void)MPI_Recv(RECEIVED, UNCHECKED);
 }
 
-void send(const arguments &with)
+void send_buffered(args a)
 {
-    exchange(with, [&] {
-        MPI_Send(with.from, with.count, MPI_INT, with.peer(), tag,
-                 MPI_COMM_WORLD);
-    });
+    int size = 0;
+    MPI_Pack_size(a.count, MPI_INT, MPI_COMM_WORLD, &size);
+    std::vector<char> attached(static_cast<size_t>(size + MPI_BSEND_OVERHEAD));
+    MPI_Buffer_attach(attached.data(), static_cast<int>(attached.size()));
+    MPI_Bsend(SENT);
+    MPI_Buffer_detach(static_cast<void *>(attached.data()), &size);
 }
 
-void send_buffered(const arguments &with)
-{
-    exchange(with, [&] {
-        int size = 0;
-        MPI_Pack_size(with.count, MPI_INT, MPI_COMM_WORLD, &size);
-        std::vector<char> attached(
-            static_cast<size_t>(size + MPI_BSEND_OVERHEAD));
-        MPI_Buffer_attach(attached.data(), static_cast<int>(attached.size()));
-        MPI_Bsend(with.from, with.count, MPI_INT, with.peer(), tag,
-                  MPI_COMM_WORLD);
-        MPI_Buffer_detach(static_cast<void *>(attached.data()), &size);
-    });
-}
-
-void send_synchronously(const arguments &with)
-{
-    exchange(with, [&] {
-        MPI_Ssend(with.from, with.count, MPI_INT, with.peer(), tag,
-                  MPI_COMM_WORLD);
-    });
-}
-
-void send_and_receive_at_once(const arguments &with)
+void send_and_receive_at_once(args a)
 {
     MPI_Request requests[2];
 
-    MPI_Irecv(with.to, with.count, MPI_INT, with.peer(), tag, MPI_COMM_WORLD,
-              &requests[0]);
-    MPI_Isend(with.from, with.count, MPI_INT, with.peer(), tag, MPI_COMM_WORLD,
-              &requests[1]);
+    MPI_Irecv(RECEIVED, &requests[0]);
+    MPI_Isend(SENT, &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
 }
 
-void start(const arguments &with)
+void start(args a)
 {
     MPI_Request requests[2];
 
-    MPI_Recv_init(with.to, with.count, MPI_INT, with.peer(), tag,
-                  MPI_COMM_WORLD, &requests[0]);
-    MPI_Send_init(with.from, with.count, MPI_INT, with.peer(), tag,
-                  MPI_COMM_WORLD, &requests[1]);
+    MPI_Recv_init(RECEIVED, &requests[0]);
+    MPI_Send_init(SENT, &requests[1]);
     MPI_Startall(2, requests);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
 }
 
-void receive_matched(const arguments &with)
+void receive_matched(args a)
 {
-    if (with.sends()) {
-        MPI_Send(with.from, with.count, MPI_INT, with.peer(), tag,
-                 MPI_COMM_WORLD);
-        return;
-    }
     MPI_Message message = MPI_MESSAGE_NULL;
-    MPI_Mprobe(with.peer(), tag, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
-    MPI_Mrecv(with.to, with.count, MPI_INT, &message, MPI_STATUS_IGNORE);
-}
 
-void send_receive(const arguments &with)
-{
-    MPI_Sendrecv(with.from, with.count, MPI_INT, with.peer(), tag, with.to,
-                 with.count, MPI_INT, with.peer(), tag, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-}
-
-void send_receive_replace(const arguments &with)
-{
-    MPI_Sendrecv_replace(with.from, with.count, MPI_INT, with.peer(), tag,
-                         with.peer(), tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
-void send_to_self(const arguments &with)
-{
-    MPI_Sendrecv(with.from, with.count, MPI_INT, with.rank, tag, with.to,
-                 with.count, MPI_INT, with.rank, tag, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-}
-
-void send_strided(const arguments &with)
-{
-    const strided type(with.count);
-
-    exchange(with, [&] {
-        MPI_Send(with.from, 1, type, with.peer(), tag, MPI_COMM_WORLD);
-    });
-}
-
-void receive_strided(const arguments &with)
-{
-    const strided type(with.count);
-
-    if (with.sends()) {
-        MPI_Send(with.from, with.count, MPI_INT, with.peer(), tag,
-                 MPI_COMM_WORLD);
-    } else {
-        MPI_Recv(with.to, 1, type, with.peer(), tag, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-    }
+    MPI_Mprobe(TO_PEER, &message, UNCHECKED);
+    MPI_Mrecv(a.to, a.count, MPI_INT, &message, UNCHECKED);
 }
 
 } // namespace
@@ -152,17 +85,40 @@ void receive_strided(const arguments &with)
 std::vector<mpi_operation> point_to_point()
 {
     return {
-        {"MPI_Send, MPI_Recv", send},
-        {"MPI_Ssend", send_synchronously},
-        {"MPI_Bsend", send_buffered},
+        {"MPI_Send, MPI_Recv",
+         [](args a) { exchange(a, [&] { MPI_Send(SENT); }); }},
+        {"MPI_Ssend", [](args a) { exchange(a, [&] { MPI_Ssend(SENT); }); }},
+        {"MPI_Bsend", [](args a) { exchange(a, [&] { send_buffered(a); }); }},
         {"MPI_Isend, MPI_Irecv", send_and_receive_at_once},
         {"MPI_Send_init, MPI_Recv_init", start},
-        {"MPI_Mrecv", receive_matched},
-        {"MPI_Sendrecv", send_receive},
-        {"MPI_Sendrecv_replace", send_receive_replace},
-        {"MPI_Sendrecv with oneself", send_to_self},
-        {"MPI_Send of a vector type", send_strided},
-        {"MPI_Recv of a vector type", receive_strided},
+        {"MPI_Mrecv",
+         [](args a) { a.sends() ? (void)MPI_Send(SENT) : receive_matched(a); }},
+        {"MPI_Sendrecv",
+         [](args a) {
+             MPI_Sendrecv(a.from, a.count, MPI_INT, a.peer(), tag, RECEIVED,
+                          UNCHECKED);
+         }},
+        {"MPI_Sendrecv_replace",
+         [](args a) {
+             MPI_Sendrecv_replace(a.from, a.count, MPI_INT, a.peer(), tag,
+                                  TO_PEER, UNCHECKED);
+         }},
+        {"MPI_Sendrecv with oneself",
+         [](args a) {
+             MPI_Sendrecv(a.from, a.count, MPI_INT, a.rank, tag, a.to, a.count,
+                          MPI_INT, a.rank, tag, MPI_COMM_WORLD, UNCHECKED);
+         }},
+        {"MPI_Send of a vector type",
+         [](args a) {
+             const strided type(a.count);
+             exchange(a, [&] { MPI_Send(a.from, 1, type, TO_PEER); });
+         }},
+        {"MPI_Recv of a vector type",
+         [](args a) {
+             const strided type(a.count);
+             a.sends() ? MPI_Send(SENT)
+                       : MPI_Recv(a.to, 1, type, TO_PEER, UNCHECKED);
+         }},
     };
 }
 

@@ -22,32 +22,21 @@ struct access {
 
 using access_function = void (*)(const access &);
 
+// Arguments that all have.
+#define MOVED a.mine, a.count, type(), a.peer, a.at, a.count, type()
+
 const struct operation {
     const char *group; // the end of its name
     const char *name;
     bool moves; // no bytes are computed
     access_function run;
 } operations[] = {
-    {"put", "MPI_Put", true,
-     [](const access &a) {
-         MPI_Put(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
-                 a.window);
-     }},
-    {"get", "MPI_Get", true,
-     [](const access &a) {
-         MPI_Get(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
-                 a.window);
-     }},
+    {"put", "MPI_Put", true, [](const access &a) { MPI_Put(MOVED, a.window); }},
+    {"get", "MPI_Get", true, [](const access &a) { MPI_Get(MOVED, a.window); }},
     {"accumulate", "MPI_Accumulate", false,
-     [](const access &a) {
-         MPI_Accumulate(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
-                        MPI_SUM, a.window);
-     }},
+     [](const access &a) { MPI_Accumulate(MOVED, MPI_SUM, a.window); }},
     {"replace", "MPI_Accumulate, MPI_REPLACE", false,
-     [](const access &a) {
-         MPI_Accumulate(a.mine, a.count, type(), a.peer, a.at, a.count, type(),
-                        MPI_REPLACE, a.window);
-     }},
+     [](const access &a) { MPI_Accumulate(MOVED, MPI_REPLACE, a.window); }},
 };
 
 // Each begins and ends an epoch around the operation.

@@ -4,7 +4,6 @@ EXTRA_DIST += \
     test/setup/clean_root.sh \
     test/setup/common.sh \
     test/setup/kernel.sh \
-    test/setup/mpi4py.sh \
     test/setup/mpi_wheel.sh \
     test/setup/mpi_wheels \
     test/setup/openmpi.sh \

