@@ -74,6 +74,15 @@ TEST_F(test_judge, what_he_refutes_is_stepped_over)
     EXPECT_EQ(6u, by_.asked) << "what is known is not registered";
 }
 
+// It is mostly the same path: where a mapping is refuted only a proof will do.
+TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
+{
+    by_.says = {{ladder_step::standard, finding::refuted}};
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg());
+    by_.says[ladder_step::pcie] = finding::carries;
+    EXPECT_EQ(UCS_OK, reg());
+}
+
 // Where Data Direct does not reach the GPU uct_ib registers its standard
 // mapping over it all the same, which carries nothing.
 TEST_F(test_judge, data_direct_that_does_not_reach_a_gpu_is_refuted)

@@ -80,7 +80,11 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
                             // nobody knows
 
     if ((first.status != UCS_OK) && goes_on(before, first)) {
-        now    = attempt_judged(other_than(first.step), what, false);
+        now = attempt_judged(other_than(first.step), what, false);
+        if (first.refuted && (now.status == UCS_OK) && !now.proven) {
+            by.dereg(now.handle); // likely to be the same path
+            now = first;
+        }
         failed = (now.step == ladder_step::pcie) ? first : now;
     }
     if (now.status != UCS_OK) {
