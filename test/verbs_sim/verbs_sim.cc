@@ -199,7 +199,8 @@ ibv_mr *nic::reg(uint64_t offset, size_t length, uint64_t iova, int fd,
     if (error == 0) {
         error = map(&what);
     }
-    if ((error == 0) &&
+    const bool by_link = on_.coherent_gpu && !what.pcie;
+    if ((error == 0) && !by_link &&
         ((length > on_.room) || (bytes() > on_.room - length))) {
         error = ENOMEM;
     }

@@ -42,7 +42,8 @@ struct platform {
     // the NIC cannot reach: it is refused, or registered and of no use.
     bool refuses_unreachable = true;
 
-    size_t room = SIZE_MAX; // bytes that the NIC's registrations may have
+    // Bytes of BAR1, which the link of a coherent GPU does not need.
+    size_t room = SIZE_MAX;
 };
 
 // The usual ones.

@@ -49,6 +49,10 @@ ibv_mr *reg_dmabuf(ibv_pd *domain, int fd, uint64_t address, size_t length)
         errno = now.gone ? EIO : now.fail_verbs;
         return nullptr;
     }
+    if (now.regions.size() >= now.most) {
+        errno = EAGAIN;
+        return nullptr;
+    }
     auto *mr    = new ibv_mr{};
     mr->context = domain->context;
     mr->pd      = domain;

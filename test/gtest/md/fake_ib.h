@@ -33,6 +33,7 @@ struct counts {
     unsigned domains    = 0;          // open
     int fail_verbs      = 0;          // errno of registrations that fail
     unsigned fail_every = 1;          // of how many one does
+    size_t most         = SIZE_MAX;   // regions; beyond that EAGAIN
     bool gone           = false;      // the NIC: EIO, and no key is valid
     ucs_status_t fail   = UCS_OK;     // of each mem_reg without a dma-buf
     std::function<void()> during_reg; // of a dma-buf

@@ -152,6 +152,25 @@ TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
     EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
+// As the kernel says where a cgroup's limit is reached (rdmacg_try_charge).
+TEST_F(test_messages, what_is_idle_goes_where_a_nic_has_no_keys_left)
+{
+    gpu::buffer first(mib), second(mib);
+    uct_mem_h memh = nullptr, other = nullptr;
+
+    listen(log_level::warn);
+    fake_ib::now.most = 1;
+    for (const gpu::buffer *each : {&first, &second}) {
+        ASSERT_EQ(UCS_OK, md_->reg(each->address(), mib, &memh));
+        ASSERT_EQ(UCS_OK, md_->dereg(memh));
+    }
+    ASSERT_EQ(UCS_OK, md_->reg(first.address(), mib, &memh));
+    EXPECT_EQ(UCS_ERR_NO_MEMORY,
+              md_->reg(second.address(), mib, &other, to_hide));
+    EXPECT_TRUE(said("rdma.max"));
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
 // With the NIC, the range and the cause.
 TEST_F(test_messages, what_the_cache_does_is_told)
 {

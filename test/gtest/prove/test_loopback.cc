@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // How a NIC is connected with itself: over which partition, and from which of
-// its addresses. That bytes arrive over it is the lab's to show.
+// its addresses; how long it may be silent. That bytes arrive over it is the
+// lab's to show.
 #include <arpa/inet.h>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <uct/ib_dmabuf/prove/loopback.h>
 #include <vector>
+
+static std::atomic<int64_t> passed; // microseconds, and one with each look
+
+// In place of libstdc++'s.
+std::chrono::steady_clock::time_point std::chrono::steady_clock::now() noexcept
+{
+    return time_point(std::chrono::microseconds(++passed));
+}
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -26,6 +38,7 @@ struct port {
     int queue_pairs = 0, asked = 0;
     int key = -1; // of the queue pair that came last
     std::vector<int> from{};
+    int silent = 0; // polls without an answer, of a second each
 } nic;
 
 int query_device(ibv_context *, ibv_device_attr *attr)
@@ -66,10 +79,27 @@ int query_pkey(ibv_context *, uint8_t, int index, __be16 *key)
     return 0;
 }
 
-ibv_cq *create_cq(ibv_context *, int, void *, ibv_comp_channel *, int)
+ibv_cq *create_cq(ibv_context *context, int, void *, ibv_comp_channel *, int)
 {
     static ibv_cq only{};
+    only.context = context;
     return &only;
+}
+
+int post_send(ibv_qp *, ibv_send_wr *, ibv_send_wr **)
+{
+    return 0;
+}
+
+int poll_cq(ibv_cq *, int, ibv_wc *done)
+{
+    if (nic.silent > 0) {
+        --nic.silent;
+        passed += 1000000;
+        return 0;
+    }
+    *done = {};
+    return 1;
 }
 
 int destroy_cq(ibv_cq *)
@@ -78,10 +108,12 @@ int destroy_cq(ibv_cq *)
     return 0;
 }
 
-ibv_qp *create_qp(ibv_pd *, ibv_qp_init_attr *)
+ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *)
 {
+    auto *made    = new ibv_qp{};
+    made->context = pd->context;
     ++nic.queue_pairs;
-    return new ibv_qp{};
+    return made;
 }
 
 int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
@@ -113,11 +145,13 @@ class test_loopback : public ::testing::Test {
 protected:
     test_loopback()
     {
-        nic               = port{};
-        verbs_.connection = {query_device, query_port, query_gid,
-                             query_pkey,   create_cq,  destroy_cq,
-                             create_qp,    modify_qp,  destroy_qp};
-        pd_.context       = &context_;
+        nic                    = port{};
+        verbs_.connection      = {query_device, query_port, query_gid,
+                                  query_pkey,   create_cq,  destroy_cq,
+                                  create_qp,    modify_qp,  destroy_qp};
+        pd_.context            = &context_;
+        context_.ops.poll_cq   = poll_cq;
+        context_.ops.post_send = post_send;
     }
     ~test_loopback() override { EXPECT_EQ(0, nic.queue_pairs); }
 
@@ -165,6 +199,29 @@ TEST_F(test_loopback, not_all_addresses_are_tried)
     EXPECT_EQ((std::vector<int>{0, 1, 2, 3}), nic.from);
     nic.addresses.clear();
     EXPECT_STREQ("it does not connect with itself", connect());
+}
+
+// While the GPU's driver copies, which may have much else to copy, nobody waits
+// for the NIC.
+TEST_F(test_loopback, silent_is_who_does_not_answer_while_he_is_asked)
+{
+    const transfer one{verb::write, {}, {}, 1};
+    const protection_domain pd{&pd_, &verbs_};
+    const auto carry = [&](wire &over, int silent) {
+        passed += 10000000;
+        nic.silent = silent;
+        return !over.carry({&one, 1});
+    };
+
+    connection over = loopback::to_itself(pd);
+    for (bool good : {true, true, true, true, true, false}) {
+        EXPECT_EQ(good, carry(*over.by, 1));
+    }
+    EXPECT_TRUE(over.by->is_silent());
+    over.by.reset();
+    over = loopback::to_itself(pd);
+    EXPECT_FALSE(carry(*over.by, 4));
+    EXPECT_TRUE(over.by->is_silent());
 }
 
 } // namespace

@@ -74,6 +74,15 @@ TEST_F(test_judge, what_he_refutes_is_stepped_over)
     EXPECT_EQ(6u, by_.asked) << "what is known is not registered";
 }
 
+// It is mostly the same path: where a mapping is refuted only a proof will do.
+TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
+{
+    by_.says = {{ladder_step::standard, finding::refuted}};
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg());
+    by_.says[ladder_step::pcie] = finding::carries;
+    EXPECT_EQ(UCS_OK, reg());
+}
+
 // Where Data Direct does not reach the GPU uct_ib registers its standard
 // mapping over it all the same, which carries nothing.
 TEST_F(test_judge, data_direct_that_does_not_reach_a_gpu_is_refuted)
@@ -90,6 +99,29 @@ TEST_F(test_judge, data_direct_that_does_not_reach_a_gpu_is_refuted)
                   steps.reg(memory, 0, address, size, far.by, &handle));
     }
     EXPECT_EQ(0u, far.sim.live());
+}
+
+// The standard mapping would be refuted, with a warning, and UCX told that the
+// memory is not supported: what is idle would not be evicted for it.
+TEST_F(test_judge, what_carries_and_lacks_room_is_what_is_told)
+{
+    verbs_sim::platform full = verbs_sim::gb300();
+    full.room                = size + size / 2;
+    ladder_nic near(full);
+    ladder steps(near.sim.pd(), true, &by_);
+    exports memory(gpu_, address, size);
+    void *first = nullptr, *second = nullptr;
+    coherent();
+
+    by_.says = {{ladder_step::standard, finding::refuted},
+                {ladder_step::pcie, finding::carries}};
+    ASSERT_EQ(UCS_OK, steps.reg(memory, 0, address, size, near.by, &first));
+    EXPECT_EQ(UCS_ERR_NO_MEMORY,
+              steps.reg(memory, 0, address, size, near.by, &second));
+    EXPECT_EQ(1u, by_.asked);
+    near.by.dereg(first);
+    ASSERT_EQ(UCS_OK, steps.reg(memory, 0, address, size, near.by, &second));
+    near.by.dereg(second);
 }
 
 TEST_F(test_judge, what_he_cannot_tell_is_taken)

@@ -50,7 +50,9 @@ std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
         return std::nullopt;
     }
     const std::lock_guard<std::mutex> guard(mutex_);
-    known_[pair] = {status == UCS_OK, changes};
+    if (status != UCS_ERR_NO_MEMORY) { // there may be room later
+        known_[pair] = {status == UCS_OK, changes};
+    }
     return status == UCS_OK;
 }
 

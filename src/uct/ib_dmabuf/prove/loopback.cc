@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "loopback.h"
+#include "host_pages.h"
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <endian.h>
@@ -13,12 +13,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// For an answer, and for all that a connection carries: a proof takes some
-// milliseconds.
-constexpr std::chrono::seconds patience{2}, patience_in_all{5};
+// For an answer; a proof takes some milliseconds.
+constexpr std::chrono::seconds patience{2};
 constexpr int most_addresses = 4; // that are tried
-constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 const char *name_of(ibv_wc_status status)
 {
@@ -296,8 +293,9 @@ std::optional<text> loopback::post(std::span<const transfer> all) const
 
 std::optional<text> loopback::carry(std::span<const transfer> all)
 {
+    const clock::time_point begin = clock::now();
     const clock::time_point end =
-        std::min(clock::now() + patience, begun_ + patience_in_all);
+        begin + std::min<clock::duration>(patience, left_);
     size_t over = 0;
 
     std::optional<text> failure = post(all);
@@ -326,6 +324,7 @@ std::optional<text> loopback::carry(std::span<const transfer> all)
             ++over;
         }
     }
+    left_ -= clock::now() - begin;
     return std::nullopt;
 }
 

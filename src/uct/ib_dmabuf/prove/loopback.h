@@ -38,8 +38,6 @@ private:
 
     const protection_domain pd_;
     const connection_functions &verbs_;
-    const std::chrono::steady_clock::time_point begun_ =
-        std::chrono::steady_clock::now();
     bool atomics_  = false;
     bool silent_   = false;
     uint8_t port_  = 0;
@@ -48,6 +46,9 @@ private:
     uint16_t key_  = 0;                  // of the partition, its index
     int gids_      = 0;                  // places of the port's table
     std::bitset<UINT8_MAX + 1> tried_{}; // of these
+    // For all that is carried; what the GPU's driver copies meanwhile is
+    // beside.
+    std::chrono::steady_clock::duration left_ = std::chrono::seconds(5);
     ibv_ah_attr self_{};
     ibv_cq *cq_  = nullptr;
     ibv_qp *qp_  = nullptr;

@@ -44,8 +44,11 @@ constexpr verbs_error known[] = {
     {EIO, error_scope::memory, UCS_ERR_IO_ERROR,
      "the NIC was removed or reset, or its firmware failed: see dmesg. A "
      "program that had it open must be restarted to use it again"},
-    // A command of mlx5's that was interrupted, or has no slot free.
-    {EAGAIN, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
+    // The RDMA cgroup's limit of objects (rdmacg_try_charge); also mlx5's
+    // firmware without resources (MLX5_CMD_STAT_NO_RES_ERR).
+    {EAGAIN, error_scope::passing, UCS_ERR_NO_MEMORY,
+     "out of memory keys, or of what the container may have of them (rdma.max "
+     "of its cgroup): limit what is registered with UCX_IB_DMABUF_MAX_REGIONS"},
     {EBUSY, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
     {EINTR, error_scope::passing, UCS_ERR_BUSY, "it is tried again"},
 };

@@ -79,8 +79,12 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     outcome failed = first; // to be told of; not the PCIe mapping, of which
                             // nobody knows
 
-    if ((first.status != UCS_OK) && goes_on(first)) {
-        now    = attempt_judged(other_than(first.step), what, false);
+    if ((first.status != UCS_OK) && goes_on(before, first)) {
+        now = attempt_judged(other_than(first.step), what, false);
+        if (first.refuted && (now.status == UCS_OK) && !now.proven) {
+            by.dereg(now.handle); // likely to be the same path
+            now = first;
+        }
         failed = (now.step == ladder_step::pcie) ? first : now;
     }
     if (now.status != UCS_OK) {
@@ -102,9 +106,13 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
 }
 
 // Whether the other step may take what this one did not. Data Direct takes what
-// is near, and needs room in BAR1.
-bool ladder::goes_on(const outcome &failed) const
+// is near. A step that works and lacks room is to get room: over Data Direct
+// the standard mapping carries nothing.
+bool ladder::goes_on(knowledge before, const outcome &failed) const
 {
+    if ((before.failures == works) && (failed.status == UCS_ERR_NO_MEMORY)) {
+        return false;
+    }
     return (preferred_ == ladder_step::pcie) || failed.refuted ||
            (failed.error == kernel_enotsupp);
 }
@@ -155,7 +163,10 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
         errno                = 0;
         result.handle        = what.by.reg(fd, what.address, what.length);
         if (result.handle == nullptr) {
-            result.error  = errno;
+            // Data Direct works and lacks room: uct_ib tries without it, too.
+            const bool no_room = proven && (how == mapping_type::pcie) &&
+                                 (errno == kernel_enotsupp);
+            result.error  = no_room ? ENOMEM : errno;
             result.status = meaning_of(result.error).status;
         } else {
             registration_times.add(nanoseconds_now() - begin);

@@ -115,7 +115,7 @@ private:
     };
 
     static size_t place(int gpu);
-    bool goes_on(const outcome &failed) const;
+    bool goes_on(knowledge before, const outcome &failed) const;
     static outcome attempt(ladder_step step, const request &what, bool proven);
     outcome attempt_judged(ladder_step step, const request &what, bool proven);
     void learn(int gpu, knowledge before, const outcome &first,
