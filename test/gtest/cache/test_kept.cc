@@ -99,6 +99,60 @@ TEST_F(kept_test, a_part_of_a_region_is_left_to_its_last_user)
     EXPECT_EQ(nic.live(), 0u);
 }
 
+TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
+{
+    for (uintptr_t at : {A, A + MiB, A + 2 * MiB}) {
+        gpu.alloc(at, MiB, 0, true, true);
+    }
+    const region *kept = hold(A, 3 * MiB);
+    release_surely(A);
+    gpu.alloc(A, MiB, 0, true, true); // is not what was there
+    release_surely(A + 2 * MiB);
+    EXPECT_FALSE(cache->is_revoked(kept));
+    EXPECT_EQ(nic.live(), 1u);
+    release_surely(A + MiB);
+    EXPECT_TRUE(cache->is_revoked(kept));
+    EXPECT_EQ(nic.live(), 0u);
+    cache->put(kept);
+}
+
+// What is released twice may be new in between: that counts once.
+TEST_F(kept_test, a_piece_that_is_there_is_left_to_its_last_user)
+{
+    gpu.alloc(A, MiB, 0, true, true);
+    gpu.alloc(A + MiB, MiB, 0, true, true);
+    const region *kept = hold(A, 2 * MiB);
+    for (int i = 0; i < 3; ++i) {
+        release_surely(A);
+        gpu.alloc(A, MiB, 0, true, true);
+    }
+    EXPECT_EQ(nic.live(), 1u);
+    cache->put(kept);
+}
+
+// Which users get what they keep of it from, nobody else.
+TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(B, 8 * MiB);
+    const region *dropped = hold(A, MiB);
+    cache->drop(id);
+    nic.limit(4 * MiB);
+    const region *part = hold(B, 1);
+    nic.limit(SIZE_MAX);
+    cache->invalidate(A, 1); // what was refused may work
+    const region *whole = hold(B + 4 * MiB, 1);
+    EXPECT_EQ(nic.live(), 3u);
+    release_surely(B);
+    EXPECT_EQ(nic.live(), 1u);
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 0u);
+    for (const region *each : {dropped, part, whole}) {
+        EXPECT_TRUE(cache->is_revoked(each));
+        cache->put(each);
+    }
+}
+
 // It may be there still.
 TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
 {

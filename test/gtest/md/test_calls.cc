@@ -5,6 +5,8 @@
 #include "fake_domain.h"
 #include <atomic>
 #include <common/gpu.h>
+#include <cstdio>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
 #include <thread>
@@ -137,6 +139,39 @@ TEST_F(test_calls, a_handle_of_memory_that_is_being_released)
     }
     over = true;
     user.join();
+}
+
+// Memory of another process that is open twice, and closed once: what was just
+// registered is revoked, before there is a handle of it.
+TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
+{
+    gpu::buffer pool(mib);
+    static uintptr_t announced;
+
+    announced = pool.address();
+    ucx::set_log_level("debug");
+    ucs_log_push_handler([](const char *, unsigned, const char *, int,
+                            const void *, const char *format, va_list args) {
+        char line[1024];
+        vsnprintf(line, sizeof(line), format, args);
+        if ((announced != 0) && (strstr(line, ": acquire ") != nullptr)) {
+            ucx_ib_dmabuf::ucm_event_t event{};
+            event.mem_type.address =
+                reinterpret_cast<void *>(std::exchange(announced, 0));
+            event.mem_type.size     = mib;
+            event.mem_type.mem_type = ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA;
+            ucm_event_dispatch(ucx_ib_dmabuf::UCM_EVENT_MEM_TYPE_FREE, &event);
+        }
+        return 0;
+    });
+    uct_mem_h memh = nullptr;
+    EXPECT_EQ(UCS_OK, md_->reg(pool.address(), mib, &memh));
+    ucs_log_pop_handler();
+    ucx::set_log_level("warn");
+    EXPECT_EQ(0u, announced);
+    EXPECT_EQ(0u, fake_ib::now.asked) << "uct_ib takes it for the host's";
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
 } // namespace

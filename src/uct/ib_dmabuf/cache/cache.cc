@@ -105,6 +105,7 @@ void cache::forget()
     begin_anew(&lru_);
     begin_anew(&retired_);
     begin_anew(&leaving_);
+    begin_anew(&ended_);
     begin_anew(&count_);
     budget_ = budget(settings_.max_regions);
     failures_.clear();
@@ -154,13 +155,7 @@ void cache::deregister_all(guard &locked, nic_id nic)
     batch all;
     nics_[nic].index.each(everything, [&](cached_region *e) { all.push(e); });
     retire_all(locked, &all, cause::detached);
-    for (auto each = retired_.begin(); each != retired_.end();) {
-        cached_region *e = &*each++; // which may leave the list
-        if (e->nic == nic && !e->claimed) {
-            e->revoked = true;
-            claim(locked, e, &all);
-        }
-    }
+    revoke_if(locked, &all, [nic](cached_region *e) { return e->nic == nic; });
     locked.unlock();
     deregister(&all);
     locked.lock();

@@ -204,8 +204,8 @@ private:
     void expel(guard &, batch *gone, cause why, span released,
                const step &traced); // releases the lock
     void retire(guard &, cached_region *e, cause why);
-    size_t claim_unused(guard &, batch *retired, span released = {});
-    size_t retire_all(guard &, batch *chosen, cause why, span released = {});
+    void claim_unused(guard &, batch *retired);
+    void retire_all(guard &, batch *chosen, cause why);
     void claim(guard &, cached_region *e, batch *out);
     void call_dereg(nic_id nic, void *handle, span range, const char *why);
     void deregister(batch *claimed);
@@ -227,6 +227,18 @@ private:
     {
         for (nic_id nic = 0; nic < nic_end_; ++nic) {
             nics_[nic].index.each(range, call);
+        }
+    }
+    // Claims what has left the index, is in use, and is not to wait for that.
+    template <typename Call>
+    void revoke_if(guard &locked, batch *out, Call goes)
+    {
+        for (auto each = retired_.begin(); each != retired_.end();) {
+            cached_region *e = &*each++; // which may leave the list
+            if (goes(e)) {
+                e->revoked = true;
+                claim(locked, e, out);
+            }
         }
     }
     void warn(const char *message)
@@ -265,6 +277,7 @@ private:
     region_list lru_;     // what is in an index, least recently used first
     region_list retired_; // what has left it but is in use
     region_list leaving_; // claimed, and not deregistered yet
+    region_list ended_;   // deregistered although it is in use
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;

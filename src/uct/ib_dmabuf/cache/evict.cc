@@ -72,6 +72,7 @@ void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
     take_off(&lacking->regions, 1);
     take_off(&lacking->registered, e->nic == lacking->nic ? e->length : 0);
     e->why = cause::evicted;
+    ++count_.evictions;
     out->push(e);
 }
 
@@ -128,7 +129,7 @@ void cache::choose_oldest(guard &locked, shortage *lacking, batch *out)
 // Releases the lock.
 void cache::evict_chosen(guard &locked, batch *victims)
 {
-    count_.evictions += retire_all(locked, victims, cause::evicted);
+    retire_all(locked, victims, cause::evicted);
     locked.unlock();
     deregister(victims);
     locked.lock();

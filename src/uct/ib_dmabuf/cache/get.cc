@@ -101,7 +101,7 @@ void cache::put(const region *used) noexcept
             return;
         }
         if (e->ended) {
-            retired_.erase(e->place);
+            ended_.erase(e->place);
             return;
         }
         claim(locked, e, &last);

@@ -53,35 +53,27 @@ void cache::claim(guard &, cached_region *e, batch *out)
     out->push(e);
 }
 
-// Leaves in the batch what is unused, claimed, or to be revoked as all of its
-// memory was released. Returns how many that are. The rest waits for its last
+// Leaves in the batch what is unused, and claimed. The rest waits for its last
 // user.
-size_t cache::claim_unused(guard &locked, batch *retired, span released)
+void cache::claim_unused(guard &locked, batch *retired)
 {
     batch unused;
-    size_t count = 0;
     while (cached_region *e = retired->pop()) {
-        if (e->users > 0) {
-            if (!released.covers(e->bytes)) {
-                continue;
-            }
-            e->revoked = true;
+        if (e->users == 0) {
+            claim(locked, e, &unused);
         }
-        claim(locked, e, &unused);
-        ++count;
     }
     *retired = unused;
-    return count;
 }
 
 // What was chosen is retired, and claimed if it is unused; only that stays in
-// the batch. Returns how many that are.
-size_t cache::retire_all(guard &locked, batch *chosen, cause why, span released)
+// the batch.
+void cache::retire_all(guard &locked, batch *chosen, cause why)
 {
     for (cached_region *e : *chosen) {
         retire(locked, e, why);
     }
-    return claim_unused(locked, chosen, released);
+    claim_unused(locked, chosen);
 }
 
 void cache::call_dereg(nic_id nic, void *handle, span range, const char *why)
@@ -122,7 +114,7 @@ void cache::deregister(batch *claimed)
             --nics_[e->nic].busy;
             if (e->users > 0) { // it was revoked
                 e->ended = true;
-                retired_.splice(retired_.end(), leaving_, e->place);
+                ended_.splice(ended_.end(), leaving_, e->place);
             } else {
                 leaving_.erase(e->place);
             }
@@ -150,7 +142,6 @@ void cache::release(uintptr_t address, size_t length)
 void cache::withdraw(span range, span released)
 {
     batch gone;
-    size_t found = 0;
     if (range.empty()) {
         return;
     }
@@ -162,14 +153,13 @@ void cache::withdraw(span range, span released)
     }
     each_region(locked, range, [&](cached_region *e) {
         gone.push(e);
-        ++found;
+        ++count_.invalidations;
     });
-    if (found == 0) {
+    if (gone.empty() && retired_.empty()) {
         return;
     }
-    count_.invalidations += found;
     expel(locked, &gone, cause::released, released,
-          {.what = "invalidate", .range = range});
+          {.what = gone.empty() ? nullptr : "invalidate", .range = range});
 }
 
 // Users that keep some of it have an operation under way, or are asked back.
@@ -196,7 +186,13 @@ void cache::expel(guard &locked, batch *gone, cause why, span released,
                   const step &traced)
 {
     const kept_regions kept = kept_of(locked, *gone);
-    retire_all(locked, gone, why, released);
+    retire_all(locked, gone, why);
+    // Users merely keep a region all of whose memory was released. Releases
+    // count from its ends: what lies between may be in use, or be new.
+    revoke_if(locked, gone, [released](cached_region *e) {
+        e->bytes = without(e->bytes, released);
+        return e->bytes.empty();
+    });
     locked.unlock();
     if (traced.what != nullptr) {
         trace(traced.what, traced.nic, traced.range);

@@ -114,8 +114,9 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
     return failure;
 }
 
-// A handle for the cache's region, which has been acquired. None if its memory
-// is released meanwhile.
+// A handle for the cache's region, which has been acquired. UCS_ERR_CANCELED:
+// its memory was released meanwhile. It may be there still, as another
+// process's that was opened twice.
 ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
                                      size_t length, uct_mem_h *handle)
 {
@@ -131,7 +132,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
     }
     if (created == nullptr) {
         cache_.put(used);
-        return revoked ? UCS_ERR_NO_ELEM : UCS_ERR_NO_MEMORY;
+        return revoked ? UCS_ERR_CANCELED : UCS_ERR_NO_MEMORY;
     }
     created->address = address;
     created->length  = length;
@@ -157,7 +158,10 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
         cache_.get(id_, start, exact, &used,
                    needed ? cache::effort::persistent : cache::effort::normal);
 
-    return (status == UCS_OK) ? hand_out(used, start, exact, handle) : status;
+    if (status == UCS_OK) {
+        status = hand_out(used, start, exact, handle);
+    }
+    return (status == UCS_ERR_CANCELED) ? reg_device(request, handle) : status;
 }
 
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
@@ -225,8 +229,11 @@ ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
         shared_.gpu().refresh_events();
     }
     const region *hit = cache_.find(id_, start, exact);
-    return (hit != nullptr) ? hand_out(hit, start, exact, handle)
-                            : reg_new(address, length, handle, details);
+    const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)
+                                         : UCS_ERR_CANCELED;
+    return (status == UCS_ERR_CANCELED)
+               ? reg_new(address, length, handle, details)
+               : status;
 }
 
 // Which registration it was nobody says: the kernel has revoked one, or the NIC
