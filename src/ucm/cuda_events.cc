@@ -166,14 +166,14 @@ void installer::hook_runtimes()
     if (loaded == libraries_seen_) {
         return;
     }
-    const runtime_libraries libraries;
+    const std::vector<void *> libraries = runtime_libraries();
 
     for (const hooked_function &function : runtime_functions()) {
         // Where UCX hooks the driver's, its events are there already.
         const std::string_view symbol = function.symbol;
         if (!ucx_frees_ ||
             ((symbol != "cudaFree") && (symbol != "cudaFreeHost"))) {
-            hook(function, libraries.find(function));
+            hook(function, find_in(libraries, function));
         }
     }
     libraries_seen_ = loaded;
