@@ -64,7 +64,8 @@ struct allocating<void (*)(Args...), announce, before_ucx, Extra...> {
             }
         }
         --this_thread.allocations;
-        if (!before_ucx && outermost && (result == cuda_ok)) {
+        if (outermost && (result == cuda_ok)) {
+            this_thread.told = before_ucx;
             announce(args...);
         }
         return result;
@@ -87,13 +88,10 @@ template <bool per_thread>
 void allocate_from_pool(uint64_t *address, size_t size, uint64_t pool,
                         void *stream)
 {
-    const auto capturing = driver.is_capturing.load();
-    int status           = 0; // CU_STREAM_CAPTURE_STATUS_NONE
     if (per_thread && (stream == nullptr)) {
         stream = stream_per_thread();
     }
-    if ((capturing != nullptr) && (capturing(stream, &status) == cuda_ok) &&
-        (status != 0)) {
+    if (is_capturing(stream)) {
         note_graph_memory();
     }
     announce_allocation(*address, size, pool);
@@ -102,7 +100,7 @@ void allocate_from_pool(uint64_t *address, size_t size, uint64_t pool,
 template <bool per_thread>
 void allocate_async(uint64_t *address, size_t size, void *stream)
 {
-    allocate_from_pool<per_thread>(address, size, 0, stream);
+    allocate_from_pool<per_thread>(address, size, unknown_pool, stream);
 }
 
 void map(uint64_t address, size_t size)
@@ -113,7 +111,7 @@ void map(uint64_t address, size_t size)
 // Memory of another process, a pool or another API.
 void open(uint64_t *address)
 {
-    announce_allocation(*address, 0);
+    announce_allocation(*address, 0, unknown_pool);
 }
 
 // Memory that goes with its owner.
@@ -259,15 +257,15 @@ constexpr hooked_function of_driver[] = {
     releases<&release::pointer, refuses>("cuMemFree_v2"),
     releases<&release::pointer, refuses>("cuMemFree"),
     releases<&release::host_pointer, refuses>("cuMemFreeHost"),
-    releases<&release::to_pool, false, void *>("cuMemFreeAsync"),
-    releases<&release::to_pool, false, void *>("cuMemFreeAsync_ptsz"),
+    releases<&release::to_pool>("cuMemFreeAsync"),
+    releases<&release::to_pool>("cuMemFreeAsync_ptsz"),
     releases<&release::range, refuses>("cuMemUnmap"),
     releases<&release::range, refuses>("cuMemAddressFree"),
     releases<&release::opening, refuses>("cuIpcCloseMemHandle"),
-    releases<&release::owned, false, size_t>("cuMemPoolTrimTo"),
-    releases<&release::owned>("cuMemPoolDestroy"),
-    releases<&release::owned>("cuModuleUnload"),
-    releases<&release::owned>("cuLibraryUnload"),
+    releases<&release::pool, false, size_t>("cuMemPoolTrimTo"),
+    releases<&release::pool>("cuMemPoolDestroy"),
+    releases<&release::module>("cuModuleUnload"),
+    releases<&release::module>("cuLibraryUnload"),
     releases<&release::everything, false, void *>("cuCtxDestroy_v2"),
     releases<&release::everything, false, void *>("cuCtxDestroy"),
     releases<&release::everything, false, void *>("cuCtxDetach"),
@@ -313,11 +311,11 @@ constexpr hooked_function of_driver[] = {
 constexpr hooked_function of_runtime[] = {
     releases<&release::pointer>("cudaFree"),
     releases<&release::host_pointer>("cudaFreeHost"),
-    releases<&release::to_pool, false, void *>("cudaFreeAsync"),
-    releases<&release::to_pool, false, void *>("cudaFreeAsync_ptsz"),
+    releases<&release::to_pool>("cudaFreeAsync"),
+    releases<&release::to_pool>("cudaFreeAsync_ptsz"),
     releases<&release::opening>("cudaIpcCloseMemHandle"),
-    releases<&release::owned, false, size_t>("cudaMemPoolTrimTo"),
-    releases<&release::owned>("cudaMemPoolDestroy"),
+    releases<&release::pool, false, size_t>("cudaMemPoolTrimTo"),
+    releases<&release::pool>("cudaMemPoolDestroy"),
     releases<&release::everything>("cudaDeviceReset"),
     releases<&release::everything>("cudaThreadExit"),
 };

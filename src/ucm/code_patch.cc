@@ -48,6 +48,8 @@ const char *patch_function(void *function, void *hook,
     }
     uint8_t *moved   = write_far_jump(stub, hook);
     const auto *code = static_cast<const uint8_t *>(function);
+    uint8_t before[jump_near];
+    memcpy(before, code, sizeof(before));
     // Another UCX that patches on top of this, later, may need more bytes.
     const char *error =
         copy_prologue(code, jump_near, longest_patch, moved, moved_code, copy);
@@ -58,7 +60,7 @@ const char *patch_function(void *function, void *hook,
 
     original.store(moved, std::memory_order_release);
     arena.commit(size);
-    return write_jump(function, stub);
+    return write_jump(function, before, stub);
 }
 
 const void *patched_target(const void *function)

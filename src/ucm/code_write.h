@@ -2,13 +2,16 @@
 #ifndef UCX_IB_DMABUF_UCM_CODE_WRITE_H_
 #define UCX_IB_DMABUF_UCM_CODE_WRITE_H_
 
+#include <cstdint>
+
 namespace ucx_ib_dmabuf::ucm {
 
-// Makes a function begin with a jump (5 bytes) to a target within 2 GiB, while
-// other threads run it. They find the old instructions or the jump, never a
-// part of it. Callers serialise. Returns null, or why it is impossible (a
-// string constant); then nothing was changed.
-const char *write_jump(void *function, const void *target);
+// Replaces the 5 bytes `before` that a function begins with by a jump to a
+// target within 2 GiB, while other threads run it. They find the old
+// instructions or the jump, never a part of it. Callers serialise. Returns
+// null, or why it is impossible (a string constant); then nothing was changed.
+const char *write_jump(void *function, const uint8_t *before,
+                       const void *target);
 
 } // namespace ucx_ib_dmabuf::ucm
 

@@ -2,7 +2,6 @@
 #if defined(__x86_64__)
 
 #include "code_write.h"
-#include <cstdint>
 #include <cstring>
 #include <linux/membarrier.h>
 #include <sys/mman.h>
@@ -39,47 +38,62 @@ void synchronize_cores()
     }
 }
 
-// Two bytes in one cache line, wherever they lie there.
-void store_pair(uint8_t *at, const uint8_t *bytes)
+// Two bytes in one cache line, wherever they lie there, if they are as before.
+WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
+                              const uint8_t *after)
 {
-    uint16_t value;
-    memcpy(&value, bytes, sizeof(value));
-    asm volatile("xchgw %w0, (%1)" : "+r"(value) : "r"(at) : "memory");
+    uint16_t found, value;
+    memcpy(&found, before, sizeof(found));
+    memcpy(&value, after, sizeof(value));
+    return __atomic_compare_exchange_n(reinterpret_cast<uint16_t *>(at), &found,
+                                       value, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
 }
 
 // The jump lies within 8 aligned bytes, as in every function that starts at a
 // multiple of 16: one store.
-WRITES_CODE void store_aligned(uint8_t *code, const uint8_t *jump)
+WRITES_CODE bool store_aligned(uint8_t *code, const uint8_t *before,
+                               const uint8_t *jump)
 {
     const size_t offset = uintptr_t(code) % sizeof(uint64_t);
     auto *word          = reinterpret_cast<uint64_t *>(code - offset);
-    uint64_t before     = __atomic_load_n(word, __ATOMIC_RELAXED), after;
+    uint64_t found      = __atomic_load_n(word, __ATOMIC_RELAXED), after;
+    uint8_t *first      = reinterpret_cast<uint8_t *>(&after) + offset;
 
     do { // what is around it may be patched by somebody else
-        after = before;
-        memcpy(reinterpret_cast<uint8_t *>(&after) + offset, jump, jump_size);
-    } while (!__atomic_compare_exchange_n(word, &before, after, false,
+        after = found;
+        if (memcmp(first, before, jump_size) != 0) {
+            return false;
+        }
+        memcpy(first, jump, jump_size);
+    } while (!__atomic_compare_exchange_n(word, &found, after, false,
                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    return true;
 }
 
 // Threads that come by are held at the first two bytes until the others are
 // there.
-WRITES_CODE void store_in_steps(uint8_t *code, const uint8_t *jump)
+WRITES_CODE bool store_in_steps(uint8_t *code, const uint8_t *before,
+                                const uint8_t *jump)
 {
     static const uint8_t jump_to_itself[2] = {0xeb, 0xfe};
 
-    store_pair(code, jump_to_itself);
+    if ((memcmp(code, before, jump_size) != 0) ||
+        !replace_pair(code, before, jump_to_itself)) {
+        return false;
+    }
     synchronize_cores();
     for (size_t i = sizeof(jump_to_itself); i < jump_size; ++i) {
         const_cast<volatile uint8_t *>(code)[i] = jump[i];
     }
     synchronize_cores();
-    store_pair(code, jump);
+    return replace_pair(code, jump_to_itself, jump);
 }
 
 } // namespace
 
-const char *write_jump(void *function, const void *target)
+const char *write_jump(void *function, const uint8_t *before,
+                       const void *target)
 {
     auto *code = static_cast<uint8_t *>(function);
     const auto distance =
@@ -93,14 +107,13 @@ const char *write_jump(void *function, const void *target)
     if (!protect(code, PROT_READ | PROT_WRITE | PROT_EXEC)) {
         return "its code cannot be written";
     }
-    if (uintptr_t(code) % sizeof(uint64_t) + jump_size <= sizeof(uint64_t)) {
-        store_aligned(code, jump);
-    } else {
-        store_in_steps(code, jump);
-    }
+    const size_t end = uintptr_t(code) % sizeof(uint64_t) + jump_size;
+    const auto store =
+        (end <= sizeof(uint64_t)) ? store_aligned : store_in_steps;
+    const bool stored = store(code, before, jump);
     // If that fails the page stays writable, which harms nothing.
     protect(code, PROT_READ | PROT_EXEC);
-    return nullptr;
+    return stored ? nullptr : "something else changed it meanwhile";
 }
 
 } // namespace ucx_ib_dmabuf::ucm

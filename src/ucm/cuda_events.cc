@@ -105,13 +105,10 @@ const char *installer::hook_address(const hooked_function &function,
     if (!our_ucm().hook_by_bistro) {
         return "UCX_MEM_CUDA_HOOK_MODE does not allow to patch it";
     }
-    if (!is_in_our_ucm(patched_target(address))) {
-        return patch(function.kind(), address);
-    }
-    if (function.before_ucx != nullptr) {
-        patch(function.before_ucx(), address);
-    }
-    return nullptr; // UCX's hook announces, whatever becomes of ours
+    const auto kind = is_in_our_ucm(patched_target(address))
+                          ? function.before_ucx
+                          : function.kind;
+    return (kind == nullptr) ? nullptr : patch(kind(), address);
 }
 
 void installer::hook_by_reloc(const hooked_function &function, void *address)
@@ -166,14 +163,14 @@ void installer::hook_runtimes()
     if (loaded == libraries_seen_) {
         return;
     }
-    const runtime_libraries libraries;
+    const std::vector<void *> libraries = runtime_libraries();
 
     for (const hooked_function &function : runtime_functions()) {
         // Where UCX hooks the driver's, its events are there already.
         const std::string_view symbol = function.symbol;
         if (!ucx_frees_ ||
             ((symbol != "cudaFree") && (symbol != "cudaFreeHost"))) {
-            hook(function, libraries.find(function));
+            hook(function, find_in(libraries, function));
         }
     }
     libraries_seen_ = loaded;
@@ -323,9 +320,9 @@ bool cuda_events_complete() noexcept
     return ucm::immortal<ucm::installer>().complete();
 }
 
-bool cuda_events_saw_allocation(uintptr_t address) noexcept
+bool cuda_events_saw_allocation(uintptr_t base) noexcept
 {
-    return ucm::is_announced(address);
+    return ucm::is_announced(base);
 }
 
 std::string cuda_events_missing() noexcept

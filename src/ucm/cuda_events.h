@@ -77,9 +77,9 @@ using reclaim_handler = bool (*)(void *arg);
 // held, not for an allocation within the handler. It must not throw.
 void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
 
-// Whether an address lies in CUDA memory whose allocation was seen; memory that
-// was there before the hooks, and what is mapped (cuMemMap), are not known.
-bool cuda_events_saw_allocation(uintptr_t address) noexcept;
+// Whether the allocation that begins there was seen; memory that was there
+// before the hooks, and what is mapped (cuMemMap), are not known.
+bool cuda_events_saw_allocation(uintptr_t base) noexcept;
 
 // Whether the event that is being told in this thread is of memory that is
 // older than the hooks (cuda_events_announce_existing): nothing has changed.

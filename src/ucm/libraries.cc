@@ -102,22 +102,25 @@ addresses driver_library::find(const hooked_function &function) const
     return result;
 }
 
-runtime_libraries::runtime_libraries() : handles_{RTLD_DEFAULT}
+std::vector<void *> runtime_libraries()
 {
+    std::vector<void *> handles{RTLD_DEFAULT};
     for (const std::string &path : library::all()) {
         void *handle = (path.compare(path.rfind('/') + 1, 9, "libcudart") == 0)
                            ? open_loaded(path.c_str())
                            : nullptr;
         if (handle != nullptr) {
-            handles_.push_back(handle);
+            handles.push_back(handle);
         }
     }
+    return handles;
 }
 
-addresses runtime_libraries::find(const hooked_function &function) const
+addresses find_in(const std::vector<void *> &libraries,
+                  const hooked_function &function)
 {
     addresses result;
-    for (void *library : handles_) {
+    for (void *library : libraries) {
         add(result, dlsym(library, function.symbol));
     }
     return result;

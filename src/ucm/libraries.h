@@ -31,16 +31,11 @@ private:
 };
 
 // All CUDA runtimes in the process: each libcudart.so, and whatever exports the
-// runtime's functions globally. They stay loaded.
-class runtime_libraries {
-public:
-    runtime_libraries();
-
-    addresses find(const hooked_function &function) const;
-
-private:
-    std::vector<void *> handles_;
-};
+// runtime's functions globally. They stay loaded: what dlsym(RTLD_DEFAULT)
+// finds does, as long as the library that asks.
+std::vector<void *> runtime_libraries();
+addresses find_in(const std::vector<void *> &libraries,
+                  const hooked_function &function);
 
 // Whether an address lies in the UCM whose events we use, or in one of its
 // modules: a hook there announces to our subscribers. Other copies of UCX have

@@ -304,7 +304,10 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
         if ((target >= 0) && (target < int64_t(min_size))) {
             return "it jumps into its first instructions";
         }
-        if (insn.leads == flow::unknown) {
+        if (!ended && (from[done] == 0xcc)) {
+            // A debugger would write its byte back into our jump.
+            error = "a breakpoint is set in its first instructions";
+        } else if (insn.leads == flow::unknown) {
             error = "its first instructions are not known here";
         } else if (ended && (insn.leads != flow::nop) && (from[done] != 0xcc)) {
             // Beyond the end of a short function only padding may be

@@ -45,44 +45,40 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
     }
     memory_range &entry = found->second;
     const size_t size   = entry.exact ? entry.size : 0;
-    if (what == step::remove) {
-        entries_.erase(found);
-    } else if (what == step::retire) {
-        entry.is = state::retired;
-    } else if (what == step::doubt) {
+    if (what == step::doubt) {
         entry.exact = false;
+    } else if ((what == step::retire) && (entry.owner != 0)) {
+        entry.is = state::retired;
+    } else if (what != step::look) {
+        entries_.erase(found);
     }
     return size;
 }
 
-bool range_table::covers(uint64_t address) noexcept
+bool range_table::contains(uint64_t base) noexcept
 {
     const std::lock_guard<std::mutex> guard(lock_);
-    return std::ranges::any_of(entries_, [&](const auto &one) {
-        return address - one.first < one.second.size;
-    });
+    return entries_.contains(base);
 }
 
-std::vector<memory_range> range_table::take_owned(uint64_t owner)
+std::vector<memory_range> range_table::take(state which, uint64_t owner)
 {
-    std::vector<memory_range> result, owned, in_use;
+    std::vector<memory_range> result, there;
     std::unique_lock<std::mutex> guard(lock_);
     std::erase_if(entries_, [&](const auto &one) {
         const memory_range &entry = one.second;
-        if (entry.is == state::in_use) {
-            in_use.push_back(entry);
-            return false;
+        const bool goes =
+            (entry.is == which) &&
+            ((entry.owner == owner) || (entry.owner == unknown_pool));
+        if (goes || (entry.is != state::retired)) {
+            (goes ? result : there).push_back(entry);
         }
-        const bool is_owned = entry.is == state::owned;
-        if ((entry.owner != owner) && (is_owned || (entry.owner != 0))) {
-            return false;
-        }
-        (is_owned ? owned : result).push_back(entry);
-        return true;
+        return goes;
     });
     guard.unlock();
-    remove_overlapping(result, std::move(in_use));
-    result.insert(result.end(), owned.begin(), owned.end());
+    if (which == state::retired) {
+        remove_overlapping(result, std::move(there));
+    }
     return result;
 }
 

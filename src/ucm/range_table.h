@@ -18,11 +18,14 @@ enum class state : uint8_t {
     owned,   // its owner goes
 };
 
+// The owner of memory whose pool is not known: it goes with any.
+constexpr uint64_t unknown_pool = 1;
+
 // What is known of an allocation.
 struct memory_range {
     uint64_t base;
     size_t size;        // bytes
-    uint64_t owner = 0; // its pool or module; 0: unknown
+    uint64_t owner = 0; // its pool or module; 0: none
     state is       = state::in_use;
     bool exact     = true; // the size is right, not a minimum
     // Which insertion it is of, given by the table.
@@ -46,7 +49,7 @@ public:
     // These return an allocation's size, 0 if it is not known exactly.
     size_t size(uint64_t base) noexcept { return act(step::look, base); }
     size_t remove(uint64_t base) noexcept { return act(step::remove, base); }
-    // It went back to its pool, which still has its memory.
+    // It went back to its pool, if it has one, which still has its memory.
     size_t retire(uint64_t base) noexcept { return act(step::retire, base); }
 
     // Of what was seen, unless it was replaced since: remove it, or do not
@@ -60,17 +63,17 @@ public:
         act(step::doubt, seen.base, seen.serial);
     }
 
-    // Whether an address lies in an allocation, retired or not.
-    bool covers(uint64_t address) noexcept;
+    // Whether an allocation begins there, retired or not.
+    bool contains(uint64_t base) noexcept;
 
     // A number that grows with each insertion.
     uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
 
-    // Removes what goes with this owner: what it owns, and what was retired
-    // and belongs to it or to an unknown pool. Of the latter, returns what does
-    // not overlap memory in use: a pool may have given out part of it again.
+    // Removes what goes with this owner, and returns it: what it owns, or what
+    // was retired. Of the latter, returns what does not overlap memory that is
+    // there: a pool may have given out part of it again.
     // May throw std::bad_alloc; part of it may be removed then.
-    std::vector<memory_range> take_owned(uint64_t owner);
+    std::vector<memory_range> take(state which, uint64_t owner);
 
     // All of it, retired or not. May throw std::bad_alloc.
     std::vector<memory_range> snapshot();

@@ -115,11 +115,12 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     }
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
-        // Not exact: UCX announces pitched memory without its padding.
-        note_range({base, event->mem_type.size, 0, state::in_use, false});
+        // Not exact: UCX announces pitched memory without its padding. Our
+        // hook of the driver's call knows better, and notes that afterwards.
+        if ((this_thread.allocations != 0) || (ranges().size(base) == 0)) {
+            note_range({base, event->mem_type.size, 0, state::in_use, false});
+        }
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
-        // The memory may be a pool's, which goes later. If not, our hook of
-        // the same call removes the entry.
         ranges().retire(base);
     }
     pass_on(type, *event);
@@ -148,9 +149,12 @@ void release::host_pointer(uint64_t address)
     }
 }
 
-void release::to_pool(uint64_t address)
+// Only graph memory may be freed in a capture.
+void release::to_pool(uint64_t address, void *stream)
 {
-    if (outermost_ && (address != 0)) {
+    if (outermost_ && (address != 0) &&
+        !(graph_memory.load(std::memory_order_relaxed) &&
+          is_capturing(stream))) {
         announce(address, ranges().retire(address));
     }
 }
@@ -165,7 +169,7 @@ void release::announce(uint64_t address, size_t listed_size,
                        ucs_memory_type_t type)
 {
     was_listed_ = listed_size != 0;
-    range_      = was_listed_ ? memory_range{address, listed_size}
+    range_      = was_listed_ ? memory_range{address, listed_size, unknown_pool}
                               : range_from_driver(address);
     // Like UCM: what the driver does not know is announced as one byte, which
     // finds what was registered there.
@@ -183,20 +187,17 @@ void release::range(uint64_t address, size_t size)
     }
 }
 
-void release::owned(uint64_t owner)
-{
-    if (!outermost_) {
-        return;
-    }
-    try {
-        modules_ = modules().take_owned(owner);
-        owned_   = ranges().take_owned(owner);
+void release::owned(state which, uint64_t owner)
+try {
+    if (outermost_) {
+        modules_ = modules().take(which, owner);
+        owned_   = ranges().take(which, owner);
         for (const memory_range &range : owned_) {
             dispatch_free(range.base, range.size);
         }
-    } catch (const std::bad_alloc &) {
-        announce_without_memory();
     }
+} catch (const std::bad_alloc &) {
+    announce_without_memory();
 }
 
 void release::everything()
@@ -314,8 +315,12 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
             return; // asked for again: nothing is new
         }
         note_range({address, size, owner, state::owned});
+    } else {
+        ranges().remove(address);
     }
-    dispatch_allocation(address, size);
+    if (!this_thread.told) {
+        dispatch_allocation(address, size);
+    }
 }
 
 void note_module(uint64_t module, uint64_t library)
@@ -331,15 +336,23 @@ uint64_t owner_of_module(uint64_t module)
     return (library == 0) ? module : library;
 }
 
+bool is_capturing(void *stream)
+{
+    const auto ask = driver.is_capturing.load();
+    int status     = CU_STREAM_CAPTURE_STATUS_NONE;
+    return (ask != nullptr) && (ask(stream, &status) == cuda_ok) &&
+           (status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 void note_graph_memory()
 {
     graph_memory.store(true, std::memory_order_relaxed);
     note_gap(gap::graphs);
 }
 
-bool is_announced(uint64_t address) noexcept
+bool is_announced(uint64_t base) noexcept
 {
-    return ranges().covers(address);
+    return ranges().contains(base);
 }
 
 void follow_ucx_events()

@@ -75,6 +75,7 @@ struct thread_state {
     bool probing;         // hooks only note that they were reached
     bool announcing;      // the event being dispatched is ours
     bool existing;        // it is of memory that is older than the hooks
+    bool told;            // UCX's hook has announced the allocation
 };
 extern thread_local thread_state this_thread
     __attribute__((tls_model("initial-exec")));
@@ -91,14 +92,15 @@ public:
     // One allocation, by its address. 0 is no memory.
     void pointer(uint64_t address);
     void host_pointer(uint64_t address);
-    // One allocation that goes back to its pool.
-    void to_pool(uint64_t address);
+    // One allocation that goes back to its pool; in a capture, nothing.
+    void to_pool(uint64_t address, void *stream);
     // A range of mappings.
     void range(uint64_t address, size_t size);
     // One opening of memory that may have been opened more than once.
     void opening(uint64_t address);
     // What was given back to this pool, or belongs to this module or library.
-    void owned(uint64_t owner);
+    void pool(uint64_t pool) { owned(state::retired, pool); }
+    void module(uint64_t module) { owned(state::owned, module); }
     // Memory that we cannot name, perhaps all.
     void everything();
     // The same where graphs allocate memory; else this releases nothing.
@@ -118,6 +120,7 @@ public:
     }
 
 private:
+    void owned(state which, uint64_t owner);
     void finish(cuda_result result);
     void announce(uint64_t address, size_t listed_size,
                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
@@ -160,8 +163,8 @@ enum class kept {
     unlisted, // a mapping, which outlives contexts
 };
 
-// Announces new memory, and what is owned once only. A size of 0 means: ask the
-// driver.
+// Announces new memory, and what is owned once only, unless UCX's hook did. A
+// size of 0 means: ask the driver.
 void announce_allocation(uint64_t address, size_t size, uint64_t owner = 0,
                          kept how = kept::listed);
 
@@ -176,10 +179,11 @@ uint64_t owner_of_module(uint64_t module);
 
 // Graph memory is around: graphs going away concern us.
 void note_graph_memory();
+bool is_capturing(void *stream);
 
-// Whether an address lies in memory that was announced as new and not as gone;
+// Whether memory that begins there was announced as new and not as gone;
 // mappings are not known.
-bool is_announced(uint64_t address) noexcept;
+bool is_announced(uint64_t base) noexcept;
 
 // Follows the allocations that UCX's own hooks announce.
 void follow_ucx_events();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fake.h"
+#include "ucm/code_patch.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -23,6 +24,11 @@ FAKE_TEST(CudaEventsOwners, modules)
     CHECK_EQ(events.take().size(), size_t(1));
     get(&address, &size, 0x77, "a"); // nothing new
     CHECK(events.take().empty());
+    // Of an unknown pool, which has it still.
+    uint64_t freed;
+    fake.get<Alloc3>("cuMemAllocAsync")(&freed, 0x5000, 0);
+    fake.get<Call2>("cuMemFreeAsync")(freed, 0);
+    events.take();
     fake.get<Call1>("cuModuleUnload")(0x78);
     CHECK(events.take().empty());
     // Memory that was released unseen seems to be around it.
@@ -30,6 +36,46 @@ FAKE_TEST(CudaEventsOwners, modules)
     fake.place(stale, stale - NEW);
     fake.get<Alloc>("cuMemAlloc_v2")(&stale, 0x5000);
     expect_release(fake, "cuModuleUnload", address, 0x400,
+                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
+}
+
+using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
+std::atomic<void *> driver_get_global;
+
+// As that of UCX's CUDA module, which cannot patch the fake.
+int ucx_get_global(uint64_t *address, size_t *size, uint64_t module,
+                   const char *name)
+{
+    const ucm_functions &ucm = *all_ucm().front();
+    const int result = reinterpret_cast<GetGlobal *>(driver_get_global.load())(
+        address, size, module, name);
+    ucm_event_t event{};
+    event.mem_type = {reinterpret_cast<void *>(*address), *size,
+                      ucm.unknown_type, 0, 0};
+    ucm.event_dispatch(UCM_EVENT_MEM_TYPE_ALLOC, &event);
+    return result;
+}
+
+FAKE_TEST(CudaEventsOwners, modules_behind_ucx)
+{
+    Fake fake;
+    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
+    auto *list =
+        const_cast<ucs_list_link_t *>(all_ucm().front()->event_installer_list);
+    static ucm_event_installer_t ucx = {
+        [](int) { return UCS_OK; }, nullptr, {list->prev, list}};
+    list->prev->next = &ucx.list;
+    list->prev       = &ucx.list;
+    CHECK(ucm::patch_function(reinterpret_cast<void *>(get),
+                              reinterpret_cast<void *>(ucx_get_global),
+                              driver_get_global) == nullptr);
+    install_all();
+    uint64_t address;
+    size_t size;
+    Events events;
+    get(&address, &size, 0x77, "a");
+    CHECK_EQ(events.take().size(), size_t(1)); // UCX's
+    expect_release(fake, "cuModuleUnload", address, size,
                    [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
 }
 
@@ -99,6 +145,8 @@ FAKE_TEST(CudaEventsOwners, graphs)
     fake.setting("fake_capturing") = 1;
     fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
     events.take();
+    fake.get<Call2>("cuMemFreeAsync")(address, 5); // becomes a node
+    CHECK(events.take().empty());
     expect_release(fake, "cuGraphExecDestroy", 0, 0,
                    [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
     expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,

@@ -64,6 +64,7 @@ GPU_TEST(CudaEventsSim, mappings)
     Events mapped;
     GPU_CALL(cuMemMap, address, size, 0, handle, 0);
     CHECK_EQ(mapped.take().size(), size_t(1));
+    CHECK(!cuda_events_saw_allocation(address)); // one call may unmap many
     GPU_CALL(cuMemRelease, handle);
     CHECK(mapped.take().empty()); // the mapping holds the memory
     CHECK(gpu.alive(address));
@@ -82,11 +83,12 @@ GPU_TEST(CudaEventsSim, mappings)
 GPU_TEST(CudaEventsSim, pools)
 {
     Gpu gpu;
-    CUmemoryPool pool;
+    CUmemoryPool pool, second;
     CUmemPoolProps properties = {};
     properties.allocType      = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location       = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
     GPU_CALL(cuMemPoolCreate, &pool, &properties);
+    GPU_CALL(cuMemPoolCreate, &second, &properties);
     install_all();
     CUdeviceptr address, other;
     for (CUdeviceptr *each : {&address, &other}) {
@@ -101,8 +103,31 @@ GPU_TEST(CudaEventsSim, pools)
     CHECK_EQ(events.frees_of(address), size_t(1));
     GPU_CALL(cuMemFreeAsync, other, nullptr);
     events.take();
+    // What goes with this pool is neither another pool's nor no pool's.
+    GPU_CALL(cuMemAllocFromPoolAsync, &address, MIB, second, nullptr);
+    GPU_CALL(cuMemFreeAsync, address, nullptr);
+    address = gpu.allocate(MIB);
+    GPU_CALL(cuMemFree, address);
+    events.take();
     GPU_CALL(cuMemPoolDestroy, pool);
-    CHECK_EQ(events.frees_of(other), size_t(1));
+    const auto last = events.take();
+    CHECK_EQ(last.size(), size_t(1));
+    CHECK_EQ(last[0].address, uint64_t(other));
+}
+
+// A graph frees and maps it while it runs.
+GPU_TEST(CudaEventsSim, graph_memory)
+{
+    Gpu gpu;
+    CUstream stream;
+    CUdeviceptr address;
+    GPU_CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    install_all();
+    GPU_CALL(cuMemAllocAsync, &address, MIB, stream);
+    CHECK(cuda_events_complete());
+    GPU_CALL(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    GPU_CALL(cuMemAllocAsync, &address, MIB, stream);
+    CHECK(!cuda_events_complete());
 }
 
 GPU_TEST(CudaEventsSim, contexts)

@@ -191,6 +191,20 @@ TEST(PatchRefused, WhatCannotBeMoved)
     expect_refused(is_unknown, "its first instructions are not known here");
 }
 
+// A debugger's, at any instruction; not where a function ends before.
+TEST(PatchRefused, Breakpoint)
+{
+    for (size_t at = 0; at < 6; ++at) {
+        uint8_t memory[64];
+        prologue_copy copy;
+        memset(memory, 0x90, sizeof(memory));
+        memory[at] = 0xcc;
+        EXPECT_EQ(at < 5, copy_prologue(memory, 5, 13, &memory[32], 32, copy) !=
+                              nullptr);
+        EXPECT_EQ(at, copy.from_length);
+    }
+}
+
 // A displacement has 32 bits: what was nearly out of reach is so for a copy
 // behind it.
 TEST(PatchRefused, CopyTooFar)

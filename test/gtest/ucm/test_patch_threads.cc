@@ -22,6 +22,10 @@ namespace {
 // Which call of mprotect() with this protection fails next; 0: none.
 std::atomic<int> refused_protection{0};
 
+// The function that another tool patches as soon as it can be written.
+std::atomic<void *> patched_meanwhile{nullptr};
+constexpr char OTHER_JUMP[] = "\xe9\x10\0\0";
+
 } // namespace
 
 // Takes the place of libc's, for the code under test.
@@ -32,7 +36,11 @@ extern "C" int mprotect(void *address, size_t length, int protection) noexcept
         errno = EACCES;
         return -1;
     }
-    return pkey_mprotect(address, length, protection, -1);
+    const int result = pkey_mprotect(address, length, protection, -1);
+    if (void *code = patched_meanwhile.exchange(nullptr)) {
+        memcpy(code, OTHER_JUMP, sizeof(OTHER_JUMP));
+    }
+    return result;
 }
 
 namespace ucx_ib_dmabuf {
@@ -148,6 +156,17 @@ TEST(PatchWrite, MemoryThatCannotBeWritten)
     EXPECT_STREQ("its code cannot be written", functions.patch(0));
     refused_protection = 0;
     EXPECT_EQ(0, functions.call(0));
+}
+
+TEST(PatchWrite, AnotherToolIsFaster)
+{
+    for (const size_t offset : {0, 4}) { // stored at once, and in steps
+        const Functions functions(1, offset);
+        patched_meanwhile = functions.start(0);
+        EXPECT_STREQ("something else changed it meanwhile", functions.patch(0));
+        EXPECT_EQ(0,
+                  memcmp(functions.start(0), OTHER_JUMP, sizeof(OTHER_JUMP)));
+    }
 }
 
 // The function is patched, whatever becomes of its page.
