@@ -7,6 +7,7 @@
 #include "nic.h"
 #include <cstdio>
 #include <cstring>
+#include <loader/enable.h>
 #include <mutex>
 #include <new>
 #include <pthread.h>
@@ -115,10 +116,11 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
     if (decided == undecided) {
         const bool good = read_settings(parser, &read) == UCS_OK;
         if (!good) {
-            warn_once("settings",
-                      "not used because a UCX_IB_DMABUF_* variable is wrong: "
-                      "GPU memory is staged through host memory until the "
-                      "process is started anew");
+            warn_once(
+                "settings",
+                "not used because a UCX_IB_DMABUF_* variable has a "
+                "wrong value, which the error above names. " WITHOUT_PLUGIN
+                ". Correct it and restart the process");
         }
         const std::lock_guard<std::mutex> guard(mutex);
         if (decided == undecided) {
