@@ -21,7 +21,8 @@ settings config;
 find_gpus find_registered;
 
 std::atomic<plugin *> instance;
-bool stats_warned = false; // of a file that cannot be written
+const char *started_in = nullptr; // the folder, for good
+bool stats_warned      = false;   // of a file that cannot be written
 
 void log_event(const cache_event &event)
 {
@@ -64,7 +65,8 @@ void warn_of_stats() noexcept
     if (!writes_stats()) {
         return;
     }
-    const char *wrong = expand_pattern(config.stats, &path);
+    started_in        = get_current_dir_name();
+    const char *wrong = expand_pattern(config.stats, &path, started_in);
     const int error   = (wrong == nullptr) ? check_writable(path.data()) : 0;
     if (wrong != nullptr) {
         warn_once("stats", format("UCX_IB_DMABUF_STATS=%s: %s; this process "
@@ -86,7 +88,7 @@ __attribute__((destructor)) void write_stats() noexcept
     std::array<char, PATH_MAX> path;
 
     if ((shared == nullptr) || !writes_stats() ||
-        (expand_pattern(config.stats, &path) != nullptr)) {
+        (expand_pattern(config.stats, &path, started_in) != nullptr)) {
         return;
     }
     const int error = write_metrics(path.data(), shared->counters());
