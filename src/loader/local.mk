@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 lib_LTLIBRARIES += libucx_ib_dmabuf_preload.la
-libucx_ib_dmabuf_preload_la_SOURCES = src/loader/preload.c \
+libucx_ib_dmabuf_preload_la_SOURCES = src/loader/enable.h \
+                                      src/loader/preload.c \
                                       src/loader/ucx_copy.c \
                                       src/loader/ucx_copy.h
 # It comes before all others: a name of its own would stand for theirs.

@@ -7,6 +7,7 @@
  * it has no constructor and needs no library but libc.
  */
 #define _GNU_SOURCE
+#include "enable.h"
 #include "ucx_copy.h"
 
 #include <dlfcn.h>
@@ -15,12 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#define PLUGIN "libuct_ib_dmabuf.so.0"
-#define REMEDY                                                                 \
-    "Messages in GPU memory are staged through host memory where UCX was "     \
-    "built with CUDA, and crash where it was not. "
+#define PLUGIN  "libuct_ib_dmabuf.so.0"
 #define EXPORTS __attribute__((visibility("default")))
 
 typedef void (*load_modules_func_t)(const char *framework, const char *modules,
@@ -47,7 +44,8 @@ static atomic_bool complained;
 static void say(char *why, size_t max, const char *path, const char *reason)
 {
     snprintf(why, max,
-             "cannot load %s: %s. " REMEDY "Install the plug-in beside "
+             "cannot load %s: %s. " WITHOUT_PLUGIN
+             ". Install the plug-in beside "
              "libucx_ib_dmabuf_preload.so or name it in UCX_IB_DMABUF_MODULE",
              path, reason);
 }
@@ -109,28 +107,13 @@ static module_init_func_t find_plugin(char *why, size_t max)
     return init;
 }
 
-/* As UCX reads it; what is no switch at all is reported by the plug-in. */
-static int is_enabled(void)
-{
-    static const char *const off[] = {"n", "no", "off", "0", "false"};
-    const char *value              = getenv("UCX_IB_DMABUF_ENABLE");
-
-    for (size_t i = 0; (value != NULL) && (i < sizeof(off) / sizeof(off[0]));
-         ++i) {
-        if (strcasecmp(value, off[i]) == 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 /* UCX has loaded modules: the plug-in looks whether uct_ib is among them. */
 static void run_plugin(void)
 {
     char why[2 * PATH_MAX + 512] = "";
     module_init_func_t init      = atomic_load(&plugin_init);
 
-    if (!is_enabled()) {
+    if (read_enable() == 0) { /* UCX itself reports a wrong value */
         return;
     }
     if (init == NULL) {
@@ -203,7 +186,7 @@ EXPORTS int ucs_config_parser_fill_opts(void *opts, void *fields,
     if (next == NULL) {
         return -12; /* UCS_ERR_NO_ELEM */
     }
-    if (is_enabled()) {
+    if (read_enable() != 0) {
         load_before_ucp_reads(fields);
     }
     return next(opts, fields, prefix, table_prefix, ignore_errors);

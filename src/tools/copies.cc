@@ -6,12 +6,12 @@
 #include "ucx_probe.h"
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
-#include <sstream>
 #include <sys/auxv.h>
 #include <sys/wait.h>
 #include <uct/ib_dmabuf/host/version.h>
@@ -23,12 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 using paths  = std::vector<fs::path>;
 
-// "libucp.so.0", and in wheels "libucp-0123abcd.so.0.0.0".
+// "libucp.so.0", in wheels "libucp-0123abcd.so.0.0.0"; not "libucp.so.0.debug".
 bool is_library(const std::string &file, std::string_view name)
 {
+    const size_t end = file.find(".so");
+
     return file.starts_with(name) && (file.size() > name.size()) &&
            ((file[name.size()] == '.') || (file[name.size()] == '-')) &&
-           (file.find(".so") != file.npos);
+           (end != file.npos) &&
+           (file.find_first_not_of(".0123456789", end + 3) == file.npos);
 }
 
 void add(const fs::path &found, paths *to)
@@ -99,9 +102,10 @@ paths linked_with(const fs::path &file)
     char line[4096];
     while ((from != nullptr) && fgets(line, sizeof(line), from)) {
         const char *path = strstr(line, "=> /");
-        if (path != nullptr) {
-            std::istringstream(path + 3) >> line;
-            result.emplace_back(line);
+        char *end        = strrchr(line, '('); // of " (0x...)"
+        if ((path != nullptr) && (end > path)) {
+            end[-1] = '\0';
+            result.emplace_back(path + 3);
         }
     }
     (from != nullptr) ? fclose(from) : close(ends[0]);
@@ -125,6 +129,9 @@ paths copies_of_program(const fs::path &program)
 {
     paths copies;
 
+    if (is_library(program.filename(), "libucp")) {
+        add(program, &copies);
+    }
     add_linked(program, &copies);
     for (const fs::path &each : linked_with(program)) {
         if (copies.empty() && is_library(each.filename(), "libmpi")) {
@@ -138,6 +145,19 @@ paths copies_of_program(const fs::path &program)
         }
     }
     return copies;
+}
+
+// As a shell finds a word without a folder.
+std::string in_path(const std::string &word)
+{
+    const char *path = getenv("PATH");
+
+    for (const std::string &each : split((path == nullptr) ? "" : path, ":")) {
+        if (access((each + "/" + word).c_str(), X_OK) == 0) {
+            return each + "/" + word;
+        }
+    }
+    return word;
 }
 
 void judge(const ucx_answer &found, part *out)
@@ -204,10 +224,11 @@ void look_at_copy(const fs::path &libucp, report *out)
 
 } // namespace
 
-void look_at_copies(const std::string &path, report *out)
+void look_at_copies(const std::string &named, report *out)
 {
     std::error_code error;
     paths found;
+    const std::string path = fs::exists(named, error) ? named : in_path(named);
 
     if (fs::is_directory(path, error)) {
         find_below(path, "libucp", &found);
@@ -221,9 +242,10 @@ void look_at_copies(const std::string &path, report *out)
         part none{"UCX of " + path};
         none.fails("found", fs::exists(path, error) ? "none" : "no such file",
                    "it is linked with neither UCX nor an Open MPI that uses "
-                   "it, or there is none in that folder",
-                   "name the folder that the UCX is in, of a virtual "
-                   "environment, say, or of an MPI");
+                   "it, is a script, or there is none in that folder",
+                   "name the program that a script starts, or the folder that "
+                   "the UCX is in, of a virtual environment, say, or of an "
+                   "MPI");
         out->copies.push_back(none);
     } else if (found.size() > 1) {
         part both{"UCX of " + path};

@@ -104,6 +104,22 @@ std::string printable(std::string text)
     return text;
 }
 
+std::string line_with_pid(int pid, std::string_view text)
+{
+    using line = nlohmann::ordered_json; // "pid" stays in front
+    // dump() recurses: what is nested deeper than render_json() does goes.
+    const auto is_shallow = [](int depth, line::parse_event_t, line &) {
+        return depth < 16;
+    };
+    line all = line::parse(text, is_shallow, false);
+
+    if (!all.is_object()) {
+        return {};
+    }
+    all["pid"] = pid;
+    return all.dump(-1, ' ', true, line::error_handler_t::replace) + "\n";
+}
+
 counts counts_of(std::string_view text)
 {
     const json all = json::parse(text, nullptr, false);

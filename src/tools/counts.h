@@ -37,6 +37,10 @@ std::string printable(std::string text);
 // this ends. Texts are printable.
 counts counts_of(std::string_view json);
 
+// The same line, of printable ASCII, with the number that the process has here
+// and not in its container. "" where it is none.
+std::string line_with_pid(int pid, std::string_view json);
+
 } // namespace ucx_ib_dmabuf::info
 
 #endif

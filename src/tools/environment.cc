@@ -2,64 +2,58 @@
 #include "look.h"
 #include <algorithm>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
-#include <iterator>
+#include <loader/enable.h>
 #include <string_view>
 #include <system_error>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-std::string_view variable(const char *name)
+std::string variable(const char *name)
 {
     const char *value = getenv(name);
     return (value == nullptr) ? "" : value;
 }
 
-// Calls what with each word of a list; whether one of them was true.
-template <class Test>
-bool any_word(std::string_view list, const char *ends, Test what)
+// Why a library cannot be loaded; empty if it can.
+std::string error_of(const std::string &library)
 {
-    while (!list.empty()) {
-        const size_t end = list.find_first_of(ends);
-        const auto word  = list.substr(0, end);
-        if (!word.empty() && what(std::string(word))) {
-            return true;
-        }
-        list = (end == list.npos) ? "" : list.substr(end + 1);
-    }
-    return false;
-}
-
-bool is_file(const std::string &path)
-{
-    std::error_code error;
-    return std::filesystem::exists(path, error);
+    return (dlopen(library.c_str(), RTLD_LAZY) == nullptr) ? dlerror() : "";
 }
 
 void look_at_way_in(part *out)
 {
     constexpr char preload[] = "libucx_ib_dmabuf_preload.so";
-    std::string found, gone;
+    std::string found, bad, why;
+    const auto note = [&](const std::string &way, const std::string &error) {
+        (error.empty() ? found : bad) = way;
+        why                           = error;
+    };
 
-    any_word(variable("LD_PRELOAD"), ": ", [&](const std::string &word) {
-        if (word.find(preload) != word.npos) {
-            (is_file(word) ? found : gone) = "LD_PRELOAD: " + word;
+    for (const std::string &word : split(variable("LD_PRELOAD"), ": ")) {
+        if (found.empty() && (word.find(preload) != word.npos)) {
+            note("LD_PRELOAD: " + word, error_of(word));
         }
-        return !found.empty();
-    });
-    any_word(variable("UCX_PLUGIN_PATH"), ":", [&](const std::string &word) {
-        if (found.empty() && is_file(word + "/libuct_ib_dmabuf.so")) {
-            found = "UCX_PLUGIN_PATH: " + word;
+    }
+    const std::string plugin = variable("UCX_IB_DMABUF_MODULE");
+    if (!found.empty() && !plugin.empty() && !error_of(plugin).empty()) {
+        found.clear();
+        note("UCX_IB_DMABUF_MODULE: " + plugin, error_of(plugin));
+    }
+    for (const std::string &word : split(variable("UCX_PLUGIN_PATH"), ":")) {
+        const std::string file = word + "/libuct_ib_dmabuf.so";
+        std::error_code error;
+        if (found.empty() && std::filesystem::exists(file, error)) {
+            note("UCX_PLUGIN_PATH: " + word, error_of(file));
         }
-        return !found.empty();
-    });
+    }
     if (!found.empty()) {
         out->ok("plug-in", found);
-    } else if (!gone.empty()) {
-        out->fails("plug-in", gone,
-                   "that file is not there, and the dynamic linker goes on "
-                   "without it",
+    } else if (!bad.empty()) {
+        out->fails("plug-in", bad,
+                   why + ": the dynamic linker and UCX go on without it",
                    "set the path where it is installed, or start programs "
                    "with ucx-dmabuf-run");
     } else {
@@ -69,63 +63,66 @@ void look_at_way_in(part *out)
     }
 }
 
+// Whether UCX takes one of these names by its list, in which it strips no
+// blanks; "\" before one says that it is no alias.
+bool is_enabled(const std::string &list, std::string_view names)
+{
+    const bool negated = list.starts_with('^');
+    const auto words   = split(list.substr(negated ? 1 : 0), ",");
+
+    return list.empty() || (words == std::vector<std::string>{"all"}) ||
+           negated != std::ranges::any_of(words, [&](const auto &word) {
+               const bool strict = word.starts_with('\\');
+               return names.find("," + word.substr(strict ? 1 : 0) + ",") !=
+                      names.npos;
+           });
+}
+
 void look_at_switches(part *out)
 {
-    const std::string_view enable  = variable("UCX_IB_DMABUF_ENABLE");
-    const std::string_view modules = variable("UCX_MODULES");
-    const std::string_view by_path = variable("UCX_PLUGIN_PATH");
-    const std::string_view hooks   = variable("UCX_MEM_CUDA_HOOK_MODE");
+    const int enabled         = read_enable();
+    const std::string modules = variable("UCX_MODULES");
+    const std::string by_path = variable("UCX_PLUGIN_PATH");
+    const std::string hooks   = variable("UCX_MEM_CUDA_HOOK_MODE");
 
-    if ((enable == "n") || (enable == "no") || (enable == "0") ||
-        (enable == "off")) {
-        out->fails("UCX_IB_DMABUF_ENABLE", std::string(enable),
-                   "it switches the plug-in off", "unset it");
+    if (enabled != 1) {
+        out->fails("UCX_IB_DMABUF_ENABLE", variable("UCX_IB_DMABUF_ENABLE"),
+                   (enabled == 0) ? "it switches the plug-in off"
+                                  : "UCX knows y, yes, on, 1, n, no, off and "
+                                    "0; a wrong value switches the plug-in off",
+                   "unset it");
     }
-    if (!by_path.empty() && !modules.empty() && (modules != "all") &&
-        (modules[0] != '^') && !any_word(modules, ",", [](const auto &word) {
-            return word == "dmabuf";
-        })) {
-        out->fails("UCX_MODULES", std::string(modules),
+    if (!by_path.empty() && !is_enabled(modules, ",dmabuf,")) {
+        out->fails("UCX_MODULES", modules,
                    "UCX loads no other modules than these",
-                   "add dmabuf to it, or unset it");
+                   "have dmabuf in it, or unset it");
     }
     if ((hooks == "none") || (hooks == "reloc")) {
-        out->warns("UCX_MEM_CUDA_HOOK_MODE", std::string(hooks),
+        out->warns("UCX_MEM_CUDA_HOOK_MODE", hooks,
                    "not all releases of CUDA memory are seen, so that the "
                    "driver is asked at each use, which is slower",
                    "unset it");
     }
 }
 
-bool uses_nic(const std::string &transport)
-{
-    constexpr std::string_view by_nic[] = {"all", "ib", "rc", "ud", "dc", "sr"};
-
-    return (std::ranges::find(by_nic, transport) != std::end(by_nic)) ||
-           transport.starts_with("rc_") || transport.starts_with("dc_") ||
-           transport.starts_with("ud_");
-}
-
-bool knows_gpus(const std::string &transport)
-{
-    return (transport == "all") || transport.starts_with("cuda");
-}
-
 void look_at_transports(part *out)
 {
-    const std::string_view tls = variable("UCX_TLS");
+    // Each by all of its names.
+    constexpr std::string_view by_nic[] = {
+        ",rc_mlx5,rc_x,rc,ib,", ",rc_verbs,rc_v,rc,ib,", ",dc_mlx5,dc_x,dc,ib,",
+        ",ud_mlx5,ud_x,ud,ib,", ",ud_verbs,ud_v,ud,ib,", ",srd,ib,"};
+    const std::string tls = variable("UCX_TLS");
+    const auto is_on      = [&](std::string_view names) {
+        return is_enabled(tls, names);
+    };
 
-    if (tls.empty() || (tls[0] == '^')) {
-        return;
-    }
-    if (!any_word(tls, ",", uses_nic)) {
-        out->fails("UCX_TLS", std::string(tls),
-                   "none of these transports uses a NIC's RDMA",
-                   "add rc and cuda to it, or unset it");
-    } else if (!any_word(tls, ",", knows_gpus)) {
-        out->fails("UCX_TLS", std::string(tls),
+    if (std::ranges::none_of(by_nic, is_on)) {
+        out->fails("UCX_TLS", tls, "none of these transports uses a NIC's RDMA",
+                   "have rc and cuda in it, or unset it");
+    } else if (!is_on(",cuda_copy,cuda,")) {
+        out->fails("UCX_TLS", tls,
                    "without cuda UCX takes GPU memory for the host's",
-                   "add cuda to it, or unset it");
+                   "have cuda in it, or unset it");
     }
 }
 

@@ -47,6 +47,17 @@ explanation explain_init(const tree &files, CUresult result)
                 "boot, or load the module anew; see that no other "
                 "libcuda.so.1 is found first (LD_LIBRARY_PATH)"};
     }
+    if (result == CUDA_ERROR_STUB_LIBRARY) {
+        return {"libcuda.so.1 is the stub that the CUDA toolkit has to link "
+                "with, not the driver's library",
+                "take its folder (.../stubs) out of LD_LIBRARY_PATH"};
+    }
+    if (result == CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE) {
+        return {"libcuda.so.1 is of CUDA's forward compatibility package, "
+                "which this GPU or its driver does not support",
+                "take its folder (.../compat) out of LD_LIBRARY_PATH, or "
+                "update the driver"};
+    }
     return {"the driver finds no GPU that it can use",
             "see nvidia-smi and dmesg, and the rights on /dev/nvidia*"};
 }
@@ -142,11 +153,13 @@ void look_at_bar1(const tree &files, const driver &cuda, CUdevice device,
     size_t all = 0;
 
     cuda.device_total_mem(&all, device);
-    if (!read_bar1(bus_id.c_str(), &memory)) {
+    const bool known = read_bar1(bus_id.c_str(), &memory);
+    if (!known) {
         memory.total = memory.free = largest_region(files, bus_id);
     }
     const std::string found =
-        size_text(memory.used) + " of " + size_text(memory.total) + " used";
+        (known ? size_text(memory.used) : "an unknown part") + " of " +
+        size_text(memory.total) + " used";
     if (is_coherent(cuda, device)) {
         out->ok("BAR1", "not needed: the GPU has a coherent link to the host");
     } else if (memory.total == 0) {

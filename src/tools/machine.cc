@@ -48,7 +48,7 @@ void look_at_module(const tree &files, part *out)
                                : "nvidia_peermem is not loaded; not needed");
 }
 
-// The soft limit, in bytes or pieces; UINT64_MAX: there is none.
+// The soft limit, in bytes or pieces; UINT64_MAX: unlimited.
 uint64_t limit(const tree &files, std::string_view name)
 {
     std::istringstream lines(files.all_of("/proc/self/limits"));
@@ -125,9 +125,15 @@ void look_at_open_files(const tree &files, part *out)
     }
 }
 
+// Other devices than GPUs and NICs do not matter.
 void look_at_iommu(const tree &files, part *out)
 {
-    const std::string line = files.first_line("/proc/cmdline");
+    const auto is_translated = [&](const std::string &device) {
+        const std::string at   = "/sys/bus/pci/devices/" + device;
+        const std::string kind = files.first_line(at + "/class").substr(0, 4);
+        return ((kind == "0x02") || (kind == "0x03")) &&
+               (files.first_line(at + "/iommu_group/type") != "identity");
+    };
 
     if (!files.has("/sys/class")) {
         out->warns("/sys", "not there",
@@ -136,8 +142,9 @@ void look_at_iommu(const tree &files, part *out)
                    "mount it in the container, read only will do");
     } else if (files.list("/sys/class/iommu").empty()) {
         out->ok("IOMMU", "none is in use");
-    } else if (line.find("iommu=pt") != std::string::npos) {
-        out->ok("IOMMU", "in use, devices pass through (iommu=pt)");
+    } else if (std::ranges::none_of(files.list("/sys/bus/pci/devices"),
+                                    is_translated)) {
+        out->ok("IOMMU", "in use, GPUs and NICs pass through");
     } else {
         out->warns("IOMMU", "in use",
                    "what a NIC reads and writes in a GPU's memory may be "
@@ -168,8 +175,13 @@ void look_at_machine(const tree &files, report *out)
 {
     look_at_kernel(files, &out->machine);
     look_at_module(files, &out->machine);
-    look_at_locked_memory(files, &out->machine);
-    look_at_open_files(files, &out->machine);
+    if (files.has("/proc/self/limits")) {
+        look_at_locked_memory(files, &out->machine);
+        look_at_open_files(files, &out->machine);
+    } else {
+        out->machine.warns("limits", "unknown", "there is no /proc/self/limits",
+                           "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
+    }
     look_at_iommu(files, &out->machine);
 }
 

@@ -30,32 +30,26 @@ struct options {
 
 void usage(FILE *to)
 {
-    fputs("usage: ucx_dmabuf_info [--json] [--prove] [PROGRAM | FOLDER]...\n"
-          "       ucx_dmabuf_info --watch [--json] [--count N] [PID]...\n"
-          "Looks at each layer between the GPUs and the RDMA NICs of this "
-          "machine, and says\n"
-          "whether UCX can have the NICs reach GPU memory with ucx-ib-dmabuf, "
-          "or else why\n"
-          "not and what to do. Needs neither MPI nor UCX, and changes "
-          "nothing.\n"
-          "Of a PROGRAM it also looks at the copies of UCX that it would load, "
-          "of a FOLDER\nat those that are in it.\n\n"
-          "  --prove    also has each NIC write and read memory of each GPU, "
-          "looks at the\n"
-          "             bytes, and says how long it takes; GPUs come into use "
-          "for that\n"
-          "  --watch    once a second what the plug-in counts in running "
-          "programs: these and\n"
-          "             what they started, or all of this user's; --count N "
-          "times, else until\n             it is interrupted\n"
-          "  --json     for programs; docs/info.md has the schema\n"
-          "  --help, --version\n\n"
-          "Status: 0 every GPU and NIC can work together, with each of these "
-          "UCX, 1 some cannot,\n"
-          "or there was no program to watch, 2 wrong usage, or what it says "
-          "cannot be\n"
-          "written, 3 there is no GPU or no NIC. NO_COLOR switches colours "
-          "off.\n",
+    fputs(R"(usage: ucx_dmabuf_info [--json] [--prove] [PROGRAM | FOLDER]...
+       ucx_dmabuf_info --watch [--json] [--count N] [PID]...
+Looks at each layer between the GPUs and the RDMA NICs of this machine, and says
+whether UCX can have the NICs reach GPU memory with ucx-ib-dmabuf, or else why
+not and what to do. Needs neither MPI nor UCX, and changes nothing.
+Of a PROGRAM it also looks at the copies of UCX that it would load, of a FOLDER
+at those that are in it.
+
+  --prove    also has each NIC write and read memory of each GPU, looks at the
+             bytes, and says how long it takes; GPUs come into use for that
+  --watch    once a second what the plug-in counts in running programs: these and
+             what they started, or all of this user's; --count N times, else until
+             it is interrupted
+  --json     for programs; docs/info.md has the schema
+  --help, --version
+
+Status: 0 every GPU and NIC can work together, with each of these UCX, 1 some cannot,
+or there was no program to watch, 2 wrong usage, or what it says cannot be
+written, 3 there is no GPU or no NIC. NO_COLOR switches colours off.
+)",
           to);
 }
 
@@ -66,6 +60,12 @@ bool is_number(std::string_view word, Number *out)
     const auto found = std::from_chars(word.data(), end, *out);
 
     return (found.ec == std::errc()) && (found.ptr == end);
+}
+
+int refuse(const char *rule, const char *found)
+{
+    fprintf(stderr, "ucx_dmabuf_info: %s, not '%s'; see --help\n", rule, found);
+    return wrong_usage;
 }
 
 // The status, if the program ends with that.
@@ -87,8 +87,8 @@ int parse(int argc, char **argv, options *out)
             return -1;
         case 'c':
             if (!is_number(optarg, &out->rounds) || (out->rounds == 0)) {
-                usage(stderr);
-                return wrong_usage;
+                return refuse("--count takes a number from 1 to 4294967295",
+                              optarg);
             }
             break;
         case 'h':
@@ -116,14 +116,20 @@ int parse(int argc, char **argv, options *out)
     }
 }
 
+// One that knows escape sequences.
+bool is_terminal()
+{
+    const char *terminal = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && (terminal != nullptr) &&
+           (std::string_view(terminal) != "dumb");
+}
+
 bool wants_colour()
 {
     const char *no_colour = getenv("NO_COLOR");
-    const char *terminal  = getenv("TERM");
 
-    return isatty(STDOUT_FILENO) &&
-           ((no_colour == nullptr) || (*no_colour == '\0')) &&
-           (terminal != nullptr) && (std::string_view(terminal) != "dumb");
+    return is_terminal() && ((no_colour == nullptr) || (*no_colour == '\0'));
 }
 
 // The status.
@@ -134,14 +140,13 @@ int watch_programs(const options &wanted)
     for (const std::string &word : wanted.of) {
         int pid = 0;
         if (!is_number(word, &pid) || (pid <= 0)) {
-            usage(stderr);
-            return wrong_usage;
+            return refuse("--watch takes numbers of processes", word.c_str());
         }
         how.pids.push_back(pid);
     }
     how.rounds   = wanted.rounds;
     how.json     = wanted.json;
-    how.in_place = isatty(STDOUT_FILENO) != 0;
+    how.in_place = is_terminal();
     setlocale(LC_CTYPE, "");
     how.unicode = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
     return watch(how, stdout);

@@ -5,6 +5,7 @@
 #include "look.h"
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <string_view>
 
@@ -13,17 +14,10 @@ namespace {
 
 using way = std::vector<std::string>; // "pci0000:00", "0000:00:01.0", ...
 
-way split(std::string_view path)
+way way_to(const pci_place &place)
 {
-    way parts;
-
-    path.remove_prefix(std::min(path.size(), sizeof("/devices/") - 1));
-    while (!path.empty()) {
-        const size_t end = path.find('/');
-        parts.emplace_back(path.substr(0, end));
-        path = (end == path.npos) ? "" : path.substr(end + 1);
-    }
-    return parts;
+    const size_t known = std::min(place.path.size(), sizeof("/devices/") - 1);
+    return split(place.path.substr(known), "/");
 }
 
 size_t common(const way &one, const way &other)
@@ -34,7 +28,7 @@ size_t common(const way &one, const way &other)
 
 const char *distance(const pci_place &gpu, const pci_place &nic)
 {
-    const way to_gpu = split(gpu.path), to_nic = split(nic.path);
+    const way to_gpu = way_to(gpu), to_nic = way_to(nic);
     const size_t shared = common(to_gpu, to_nic);
 
     if (to_gpu.empty() || to_nic.empty()) {
@@ -50,13 +44,11 @@ const char *distance(const pci_place &gpu, const pci_place &nic)
     return ((gpu.numa >= 0) && (gpu.numa == nic.numa)) ? "NODE" : "SYS";
 }
 
-uint32_t little_endian(std::string_view bytes, size_t at, size_t count)
+// PCI's order of bytes is this machine's.
+uint32_t number_at(std::string_view bytes, size_t at)
 {
     uint32_t value = 0;
-
-    for (size_t i = count; i-- > 0;) {
-        value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-    }
+    memcpy(&value, bytes.data() + at, sizeof(value));
     return value;
 }
 
@@ -78,9 +70,9 @@ acs parse_acs(std::string_view config)
         if (at + 8 > config.size()) {
             break;
         }
-        const uint32_t head = little_endian(config, at, 4);
+        const uint32_t head = number_at(config, at);
         if ((head & 0xffff) == acs_id) {
-            return ((little_endian(config, at + 6, 2) & redirecting) != 0)
+            return ((number_at(config, at + 4) >> 16 & redirecting) != 0)
                        ? acs::redirects
                        : acs::off;
         }
@@ -114,7 +106,7 @@ private:
 void look_at_acs(bridges *all, const pci_place &gpu, const pci_place &nic,
                  part *out)
 {
-    const way to_gpu = split(gpu.path), to_nic = split(nic.path);
+    const way to_gpu = way_to(gpu), to_nic = way_to(nic);
     const size_t shared = common(to_gpu, to_nic);
     bool readable       = true;
     std::string redirecting;

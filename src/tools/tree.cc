@@ -2,6 +2,7 @@
 #include "tree.h"
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,19 @@
 namespace ucx_ib_dmabuf::info {
 
 namespace fs = std::filesystem;
+
+std::vector<std::string> split(std::string list, const char *between)
+{
+    std::vector<std::string> parts;
+
+    for (char *rest = list.data(); rest != nullptr;) {
+        const std::string part = strsep(&rest, between);
+        if (!part.empty()) {
+            parts.push_back(part);
+        }
+    }
+    return parts;
+}
 
 bool tree::has(std::string_view path) const
 {

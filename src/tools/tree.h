@@ -9,6 +9,9 @@
 
 namespace ucx_ib_dmabuf::info {
 
+// Parts of a list between any of these characters, none of them empty.
+std::vector<std::string> split(std::string list, const char *between);
+
 // The kernel's files, /proc and /sys; below another root in tests.
 class tree {
 public:

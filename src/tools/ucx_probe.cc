@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/host/host.h>
@@ -16,8 +17,8 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-constexpr unsigned patience = 5; // seconds
-constexpr int lines         = 4; // of an answer
+constexpr unsigned patience = 20; // seconds, as some file systems are slow
+constexpr int lines         = 4;  // of an answer
 
 ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
 {
@@ -64,7 +65,7 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
-    alarm(patience); // should nobody wait any more
+    alarm(2 * patience); // should nobody wait any more
     const ucx_answer found = look(libucp, libuct_ib);
     const std::string text = found.version + "\n" + found.missing + "\n" +
                              found.error + "\n" + found.unseen + "\n";
@@ -73,8 +74,8 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
 }
 
 // The child's lines. It may hang, deaf to its alarm, or have started what does,
-// and holds the pipe.
-std::string read_lines(int from)
+// and holds the pipe. Sets *late if it does not end in time.
+std::string read_lines(int from, bool *late)
 {
     using std::chrono::milliseconds, std::chrono::steady_clock;
     const auto end = steady_clock::now() + std::chrono::seconds(patience);
@@ -91,21 +92,12 @@ std::string read_lines(int from)
             (ready > 0) ? read(from, bytes, sizeof(bytes)) : ready;
         if (length > 0) {
             text.append(bytes, static_cast<size_t>(length));
-        } else if ((length == 0) || (errno != EINTR)) {
+        } else if ((ready == 0) || (length == 0) || (errno != EINTR)) {
+            *late = ready == 0;
             break;
         }
     }
     return text;
-}
-
-// Takes a line off.
-std::string line_of(std::string *text)
-{
-    const size_t end  = text->find('\n');
-    std::string first = text->substr(0, end);
-
-    text->erase(0, (end == text->npos) ? text->npos : end + 1);
-    return first;
 }
 
 } // namespace
@@ -124,7 +116,8 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
         be_child(ends[1], libucp, libuct_ib);
     }
     close(ends[1]);
-    std::string text = (child < 0) ? "" : read_lines(ends[0]);
+    bool late              = false;
+    const std::string text = (child < 0) ? "" : read_lines(ends[0], &late);
     close(ends[0]);
     if (child > 0) {
         kill(-child, SIGKILL);
@@ -132,13 +125,17 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
         waitpid(child, nullptr, 0);
     }
     if (text.empty()) {
-        result.error = "it ends the process that loads it, or hangs";
+        result.error = late ? "it did not load in " + std::to_string(patience) +
+                                  " seconds: it hangs, or its file system is "
+                                  "very slow"
+                            : "it ends the process that loads it";
         return result;
     }
-    result.version = line_of(&text);
-    result.missing = line_of(&text);
-    result.error   = line_of(&text);
-    result.unseen  = line_of(&text);
+    std::istringstream answer(text);
+    for (std::string *each :
+         {&result.version, &result.missing, &result.error, &result.unseen}) {
+        std::getline(answer, *each);
+    }
     return result;
 }
 

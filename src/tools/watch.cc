@@ -166,7 +166,7 @@ public:
 
         for (const auto &[pid, one] : all_) {
             if (how_.json) {
-                print_line(pid, one.json, to);
+                fputs(line_with_pid(pid, one.json).c_str(), to);
             }
             rows.push_back(&one.shown);
         }
@@ -207,14 +207,6 @@ private:
         shown.history.push_back(shown.lookups());
         if (shown.history.size() > history_length) {
             shown.history.pop_front();
-        }
-    }
-    // With the number that the process has here, not in its container.
-    static void print_line(int pid, const std::string &json, FILE *to)
-    {
-        const size_t rest = json.find(',');
-        if (rest != json.npos) {
-            fprintf(to, "{\"pid\": %d%s", pid, json.c_str() + rest);
         }
     }
 

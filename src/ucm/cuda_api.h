@@ -21,19 +21,21 @@ using CUstream     = CUstream_st *;
 using CUmemoryPool = CUmemPoolHandle_st *; // CUDA 11.2
 
 enum CUresult : int {
-    CUDA_SUCCESS                          = 0,
-    CUDA_ERROR_INVALID_VALUE              = 1,
-    CUDA_ERROR_OUT_OF_MEMORY              = 2,
-    CUDA_ERROR_NO_DEVICE                  = 100,
-    CUDA_ERROR_INVALID_CONTEXT            = 201,
-    CUDA_ERROR_NOT_FOUND                  = 500,
-    CUDA_ERROR_CONTEXT_IS_DESTROYED       = 709,
-    CUDA_ERROR_NOT_SUPPORTED              = 801,
-    CUDA_ERROR_SYSTEM_NOT_READY           = 802,
-    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH     = 803,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT    = 906,
+    CUDA_SUCCESS                              = 0,
+    CUDA_ERROR_INVALID_VALUE                  = 1,
+    CUDA_ERROR_OUT_OF_MEMORY                  = 2,
+    CUDA_ERROR_STUB_LIBRARY                   = 34,
+    CUDA_ERROR_NO_DEVICE                      = 100,
+    CUDA_ERROR_INVALID_CONTEXT                = 201,
+    CUDA_ERROR_NOT_FOUND                      = 500,
+    CUDA_ERROR_CONTEXT_IS_DESTROYED           = 709,
+    CUDA_ERROR_NOT_SUPPORTED                  = 801,
+    CUDA_ERROR_SYSTEM_NOT_READY               = 802,
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH         = 803,
+    CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED     = 900,
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED     = 901,
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT        = 906,
 };
 
 enum CUdevice_attribute : int {

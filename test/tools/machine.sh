@@ -11,6 +11,7 @@ simulated_gpus=$CUDA_SIM_LIBDIR ucx=${UCX_PREFIX:-}
 unset LD_PRELOAD "${!UCX_@}" "${!CUDA_SIM_@}" NO_COLOR CUDA_VISIBLE_DEVICES
 mkdir "$scratch/lib" && cp -L "$top_builddir/test/tools/.libs/libibverbs.so.1" "$scratch/lib"
 cp -L "$top_builddir/.libs/libucx_ib_dmabuf_preload.so" "$scratch"
+cp -L "$top_builddir/.libs/libuct_ib_dmabuf.so.0" "$scratch/plugin.so"
 
 # put FILE TEXT
 put() {

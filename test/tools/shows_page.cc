@@ -6,7 +6,8 @@
 //   HOW   "gaps" of hooks; "newline", one in its name; or what a page should
 //         not do: "silent", it never answers; "orders", name and page tell a
 //         terminal what to do; "nonsense", what is no JSON; "many" names;
-//         "long", a text that is longer than the page
+//         "long", a text that is longer than the page; "escaped", orders in
+//         JSON; "forged", "deep"
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -89,6 +90,16 @@ bool show(std::string_view how)
             R"({"hooks_complete": 0, "hooks_missing": "\u001b[2J", "pairs": [)"
             R"({"nic": "\u001b[2J", "path_bytes": {"\u009b2J": 1}}]})"
             "\n";
+        show(text, text.size());
+    } else if (how == "forged") { // another's number, at two places
+        constexpr std::string_view text =
+            R"({"pid": 1, "hits": 1, "pid": 2, "name": "\u009b2J"})"
+            "\n";
+        show(text, text.size());
+    } else if (how == "deep") {
+        const std::string text =
+            "{\"pid\": 1, \"a\": " + std::string(90000, '[') +
+            std::string(90000, ']') + "}\n";
         show(text, text.size());
     } else if (how == "nonsense") {
         constexpr std::string_view text = "\"hits\": -7, \"pairs\": [{\"nic\": "

@@ -209,6 +209,16 @@ TEST_F(test_stats, a_file_that_cannot_be_written_is_one_warning)
     }
 }
 
+TEST_F(test_stats, a_relative_name_counts_from_where_it_started)
+{
+    const fs::path before = fs::current_path();
+    fs::current_path(folder_);
+    run("%p-a", [] { fs::current_path("/"); });
+    fs::current_path(before);
+    const std::string line = content(std::to_string(child_) + "-a");
+    EXPECT_NE(std::string::npos, line.find("\"hits\": 1,")) << content("out");
+}
+
 TEST_F(test_stats, what_fails_at_the_end_only_is_told_then)
 {
     const std::string gone = folder_ + "/gone";

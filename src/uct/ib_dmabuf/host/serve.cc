@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
+#include <loader/enable.h>
 #include <mutex>
 #include <new>
 #include <set>
 #include <span>
 #include <string>
-#include <strings.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -55,24 +54,11 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
     return find(component)->served->open(name, config, md);
 }
 
-// By the words that UCX reads so. A copy that is declined is not asked to.
-bool is_switched_off()
-{
-    const char *word = getenv("UCX_IB_DMABUF_ENABLE");
-    for (const char *off : {"n", "no", "off", "0"}) {
-        if ((word != nullptr) && (strcasecmp(word, off) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Once for each reason, although a library that was declined is looked at again
 // whenever another is loaded: it is not remembered, as it may be unloaded, and
 // its addresses become another's.
 void decline(const std::string &path, const std::string &reason,
-             const char *outcome = "Messages in GPU memory are staged through "
-                                   "host memory")
+             const char *outcome = WITHOUT_PLUGIN)
 {
     static std::mutex mutex_of_told;
     // For ever: a copy may be loaded when the process ends, too.
@@ -82,7 +68,7 @@ void decline(const std::string &path, const std::string &reason,
     text += ", " + reason;
     {
         const std::lock_guard<std::mutex> guard(mutex_of_told);
-        if (is_switched_off() || !told.insert(text).second) {
+        if ((read_enable() == 0) || !told.insert(text).second) {
             return;
         }
     }

@@ -7,6 +7,7 @@
 #include "nic.h"
 #include <cstdio>
 #include <cstring>
+#include <loader/enable.h>
 #include <mutex>
 #include <new>
 #include <pthread.h>
@@ -20,7 +21,8 @@ settings config;
 find_gpus find_registered;
 
 std::atomic<plugin *> instance;
-bool stats_warned = false; // of a file that cannot be written
+const char *started_in = nullptr; // the folder, for good
+bool stats_warned      = false;   // of a file that cannot be written
 
 void log_event(const cache_event &event)
 {
@@ -63,7 +65,8 @@ void warn_of_stats() noexcept
     if (!writes_stats()) {
         return;
     }
-    const char *wrong = expand_pattern(config.stats, &path);
+    started_in        = get_current_dir_name();
+    const char *wrong = expand_pattern(config.stats, &path, started_in);
     const int error   = (wrong == nullptr) ? check_writable(path.data()) : 0;
     if (wrong != nullptr) {
         warn_once("stats", format("UCX_IB_DMABUF_STATS=%s: %s; this process "
@@ -85,7 +88,7 @@ __attribute__((destructor)) void write_stats() noexcept
     std::array<char, PATH_MAX> path;
 
     if ((shared == nullptr) || !writes_stats() ||
-        (expand_pattern(config.stats, &path) != nullptr)) {
+        (expand_pattern(config.stats, &path, started_in) != nullptr)) {
         return;
     }
     const int error = write_metrics(path.data(), shared->counters());
@@ -115,10 +118,11 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
     if (decided == undecided) {
         const bool good = read_settings(parser, &read) == UCS_OK;
         if (!good) {
-            warn_once("settings",
-                      "not used because a UCX_IB_DMABUF_* variable is wrong: "
-                      "GPU memory is staged through host memory until the "
-                      "process is started anew");
+            warn_once(
+                "settings",
+                "not used because a UCX_IB_DMABUF_* variable has a "
+                "wrong value, which the error above names. " WITHOUT_PLUGIN
+                ". Correct it and restart the process");
         }
         const std::lock_guard<std::mutex> guard(mutex);
         if (decided == undecided) {

@@ -105,16 +105,19 @@ int put_in_place_of(const char *path, std::string_view all)
 
 } // namespace
 
-const char *expand_pattern(const char *pattern, path_name *path) noexcept
+const char *expand_pattern(const char *pattern, path_name *path,
+                           const char *folder) noexcept
 {
+    const bool relative = (*pattern != '/') && (folder != nullptr);
     std::array<char, HOST_NAME_MAX + 1> host{};
     std::array<char, 24> pid{};
-    size_t length = 0;
+    auto length = static_cast<size_t>(snprintf(path->data(), path->size(),
+                                               "%s%s", relative ? folder : "",
+                                               relative ? "/" : ""));
 
     // The name is cut off where it is too long, not an error.
     gethostname(host.data(), host.size() - 1);
     snprintf(pid.data(), pid.size(), "%lld", static_cast<long long>(getpid()));
-    (*path)[0] = '\0';
     for (; *pattern != '\0'; ++pattern) {
         const char one[]  = {*pattern, '\0'};
         const char *added = one;

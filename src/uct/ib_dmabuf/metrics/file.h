@@ -11,9 +11,11 @@ namespace ucx_ib_dmabuf {
 // it may be used while the process ends.
 
 // A file's name out of a pattern, in which "%p" is the process's number, "%h"
-// the host's name and "%%" a "%". Null, or what is wrong with the pattern.
+// the host's name and "%%" a "%"; a relative one counts from the folder. Null,
+// or what is wrong with the pattern.
 const char *expand_pattern(const char *pattern,
-                           std::array<char, PATH_MAX> *path) noexcept;
+                           std::array<char, PATH_MAX> *path,
+                           const char *folder = nullptr) noexcept;
 
 // Whether write_metrics() can write there, as far as that can be seen without
 // doing so: 0, or the errno.

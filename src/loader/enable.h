@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef UCX_IB_DMABUF_LOADER_ENABLE_H_
+#define UCX_IB_DMABUF_LOADER_ENABLE_H_
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* For messages: what follows where the plug-in serves no UCX. */
+#define WITHOUT_PLUGIN                                                         \
+    "Messages in GPU memory are staged through host memory where UCX was "     \
+    "built with CUDA, and crash where it was not"
+
+/* As UCX's parser reads it: 1 on, also if not set, 0 off, -1 a wrong value. */
+static inline int read_enable(void)
+{
+    static const char *const words[] = {"0", "off", "n", "no",
+                                        "1", "on",  "y", "yes"};
+    const char *value                = getenv("UCX_IB_DMABUF_ENABLE");
+
+    for (int i = 0; (value != NULL) && (i < 8); ++i) {
+        if ((i % 4 < 2 ? strcmp : strcasecmp)(value, words[i]) == 0) {
+            return i / 4;
+        }
+    }
+    return (value == NULL) ? 1 : -1;
+}
+
+#endif
