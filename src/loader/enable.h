@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef UCX_IB_DMABUF_LOADER_ENABLE_H_
-#define UCX_IB_DMABUF_LOADER_ENABLE_H_
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,5 +24,3 @@ static inline int read_enable(void)
     }
     return (value == NULL) ? 1 : -1;
 }
-
-#endif

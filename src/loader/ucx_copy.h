@@ -4,8 +4,7 @@
  * A process may have several copies of UCX: the system's, a wheel's, under
  * names of their own, loaded RTLD_LOCAL. Which of them does a caller belong to?
  */
-#ifndef UCX_IB_DMABUF_LOADER_UCX_COPY_H_
-#define UCX_IB_DMABUF_LOADER_UCX_COPY_H_
+#pragma once
 
 /*
  * A symbol as the library would have found it that 'inside', any code or data,
@@ -23,5 +22,3 @@ int is_same_library(const void *one, const void *other);
 
 /* The path of the library that an address lies in. */
 const char *path_of(const void *address);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_COUNTS_H_
-#define UCX_IB_DMABUF_TOOLS_COUNTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -42,5 +41,3 @@ counts counts_of(std::string_view json);
 std::string line_with_pid(int pid, std::string_view json);
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_DEVICES_H_
-#define UCX_IB_DMABUF_TOOLS_DEVICES_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -71,5 +70,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_FINDINGS_H_
-#define UCX_IB_DMABUF_TOOLS_FINDINGS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -90,5 +89,3 @@ struct report {
 };
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

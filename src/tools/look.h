@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_LOOK_H_
-#define UCX_IB_DMABUF_TOOLS_LOOK_H_
+#pragma once
 
 #include "findings.h"
 #include "tree.h"
@@ -38,5 +37,3 @@ extern const char version[]; // the package's
 std::string size_text(uint64_t bytes);
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

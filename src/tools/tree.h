@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_TREE_H_
-#define UCX_IB_DMABUF_TOOLS_TREE_H_
+#pragma once
 
 #include "findings.h"
 #include <string>
@@ -37,5 +36,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

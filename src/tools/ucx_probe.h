@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_UCX_PROBE_H_
-#define UCX_IB_DMABUF_TOOLS_UCX_PROBE_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ struct ucx_answer {
 ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib);
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

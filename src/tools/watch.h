@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TOOLS_WATCH_H_
-#define UCX_IB_DMABUF_TOOLS_WATCH_H_
+#pragma once
 
 #include "counts.h"
 #include <cstdio>
@@ -41,5 +40,3 @@ void print_table(std::vector<const shown_program *> rows,
                  const watch_options &how, FILE *to);
 
 } // namespace ucx_ib_dmabuf::info
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_CALLS_H_
-#define UCX_IB_DMABUF_UCM_CALLS_H_
+#pragma once
 
 #include "hook.h"
 #include <span>
@@ -32,5 +31,3 @@ std::span<const hooked_function> runtime_functions();
 inline std::atomic<bool> runtimes_may_be_new{false};
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_CODE_ARENA_H_
-#define UCX_IB_DMABUF_UCM_CODE_ARENA_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -24,5 +23,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

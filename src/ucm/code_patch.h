@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_CODE_PATCH_H_
-#define UCX_IB_DMABUF_UCM_CODE_PATCH_H_
+#pragma once
 
 #include <atomic>
 
@@ -24,5 +23,3 @@ const char *patch_function(void *function, void *hook,
 const void *patched_target(const void *function);
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

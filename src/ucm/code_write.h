@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_CODE_WRITE_H_
-#define UCX_IB_DMABUF_UCM_CODE_WRITE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ const char *write_jump(void *function, const uint8_t *before,
                        const void *target);
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_CUDA_API_H_
-#define UCX_IB_DMABUF_UCM_CUDA_API_H_
+#pragma once
 
 #include <cstddef>
 
@@ -194,5 +193,3 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(ctx_get_id, cuCtxGetId, CUcontext, unsigned long long *)
 
 } // namespace ucx_ib_dmabuf
-
-#endif

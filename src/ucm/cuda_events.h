@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_CUDA_EVENTS_H_
-#define UCX_IB_DMABUF_UCM_CUDA_EVENTS_H_
+#pragma once
 
 #include "uct/ib_dmabuf/host/ucm.h"
 #include <atomic>
@@ -99,5 +98,3 @@ inline bool cuda_event_is_everything(const ucm_event_t &event)
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_DISPATCH_H_
-#define UCX_IB_DMABUF_UCM_DISPATCH_H_
+#pragma once
 
 #include "uct/ib_dmabuf/host/ucm.h"
 #include <cstddef>
@@ -22,5 +21,3 @@ void dispatch_allocation(uint64_t address, size_t size);
 void pass_on(ucm_event_type_t type, const ucm_event_t &event);
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

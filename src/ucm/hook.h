@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_HOOK_H_
-#define UCX_IB_DMABUF_UCM_HOOK_H_
+#pragma once
 
 #include "release.h"
 #include <type_traits>
@@ -92,5 +91,3 @@ hook_kind &kind_of()
 }
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

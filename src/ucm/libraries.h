@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_LIBRARIES_H_
-#define UCX_IB_DMABUF_UCM_LIBRARIES_H_
+#pragma once
 
 #include "calls.h"
 #include <string>
@@ -46,5 +45,3 @@ bool is_in_our_ucm(const void *address);
 void pin_this_library();
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_PROLOGUE_X86_64_H_
-#define UCX_IB_DMABUF_UCM_PROLOGUE_X86_64_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -23,5 +22,3 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
                           prologue_copy &copy);
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

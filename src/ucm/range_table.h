@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_RANGE_TABLE_H_
-#define UCX_IB_DMABUF_UCM_RANGE_TABLE_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -104,5 +103,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

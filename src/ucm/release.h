@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_UCM_RELEASE_H_
-#define UCX_IB_DMABUF_UCM_RELEASE_H_
+#pragma once
 
 #include "range_table.h"
 #include "uct/ib_dmabuf/host/ucm.h"
@@ -189,5 +188,3 @@ bool is_announced(uint64_t base) noexcept;
 void follow_ucx_events();
 
 } // namespace ucx_ib_dmabuf::ucm
-
-#endif

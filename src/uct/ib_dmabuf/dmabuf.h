@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_DMABUF_H_
-#define UCX_IB_DMABUF_DMABUF_H_
+#pragma once
 
 #include "host/types.h"
 #include <cstdint>
@@ -26,5 +25,3 @@ protected:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

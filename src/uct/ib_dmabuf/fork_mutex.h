@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_FORK_MUTEX_H_
-#define UCX_IB_DMABUF_FORK_MUTEX_H_
+#pragma once
 
 #include <mutex>
 #include <pthread.h>
@@ -17,5 +16,3 @@ void keep_from_forks()
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

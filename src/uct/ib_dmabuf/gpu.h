@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_GPU_H_
-#define UCX_IB_DMABUF_GPU_H_
+#pragma once
 
 #include "cache/provider.h"
 #include <atomic>
@@ -94,5 +93,3 @@ public:
 using find_gpus = std::unique_ptr<gpu_vendor> (*)();
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_REPORT_H_
-#define UCX_IB_DMABUF_REPORT_H_
+#pragma once
 
 namespace ucx_ib_dmabuf {
 
@@ -46,5 +45,3 @@ void tell_warnings_to(warnings_reader *reader) noexcept;
 void inform_once(const text &message) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_BUDGET_H_
-#define UCX_IB_DMABUF_CACHE_BUDGET_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -109,5 +108,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_CACHE_H_
-#define UCX_IB_DMABUF_CACHE_CACHE_H_
+#pragma once
 
 #include "failures.h"
 #include "pending.h"
@@ -304,5 +303,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_CACHED_REGION_H_
-#define UCX_IB_DMABUF_CACHE_CACHED_REGION_H_
+#pragma once
 
 #include "memory_run.h"
 #include <list>
@@ -128,5 +127,3 @@ bool all_of(cached_region *first, Call call)
 } // namespace mapping
 
 } // namespace ucx_ib_dmabuf
-
-#endif

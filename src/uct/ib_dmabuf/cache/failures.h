@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_FAILURES_H_
-#define UCX_IB_DMABUF_CACHE_FAILURES_H_
+#pragma once
 
 #include "../host/types.h"
 #include "span.h"
@@ -110,5 +109,3 @@ struct refusal {
 using refusals = std::map<std::pair<unsigned, int>, refusal>;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_MEMORY_RUN_H_
-#define UCX_IB_DMABUF_CACHE_MEMORY_RUN_H_
+#pragma once
 
 #include "provider.h"
 #include "span.h"
@@ -78,5 +77,3 @@ span window_of(span request, size_t chunk_size);
 span range_to_register(span memory, span request, size_t chunk_size);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

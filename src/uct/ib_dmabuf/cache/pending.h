@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_PENDING_H_
-#define UCX_IB_DMABUF_CACHE_PENDING_H_
+#pragma once
 
 #include "budget.h"
 #include "provider.h"
@@ -81,5 +80,3 @@ struct kept_regions {
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

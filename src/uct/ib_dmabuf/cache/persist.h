@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_PERSIST_H_
-#define UCX_IB_DMABUF_CACHE_PERSIST_H_
+#pragma once
 
 #include "../host/types.h"
 #include <chrono>
@@ -26,5 +25,3 @@ ucs_status_t persist(Call call)
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_PROVIDER_H_
-#define UCX_IB_DMABUF_CACHE_PROVIDER_H_
+#pragma once
 
 #include "../dmabuf.h"
 #include <cstddef>
@@ -100,5 +99,3 @@ inline ucs_status_t as_answer(ucs_status_t status)
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_REGION_INDEX_H_
-#define UCX_IB_DMABUF_CACHE_REGION_INDEX_H_
+#pragma once
 
 #include "cached_region.h"
 #include <iterator>
@@ -55,5 +54,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

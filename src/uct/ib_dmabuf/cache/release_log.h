@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
-#define UCX_IB_DMABUF_CACHE_RELEASE_LOG_H_
+#pragma once
 
 #include "span.h"
 #include <array>
@@ -46,5 +45,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

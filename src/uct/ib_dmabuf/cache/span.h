@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CACHE_SPAN_H_
-#define UCX_IB_DMABUF_CACHE_SPAN_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -55,5 +54,3 @@ inline span aligned(span bytes, size_t unit)
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_COPY_COPIER_H_
-#define UCX_IB_DMABUF_COPY_COPIER_H_
+#pragma once
 
 #include "../host/copier.h"
 
@@ -12,5 +11,3 @@ namespace ucx_ib_dmabuf {
 memory_copier *find_cuda_copier();
 
 } // namespace ucx_ib_dmabuf
-
-#endif

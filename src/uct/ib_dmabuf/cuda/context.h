@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CUDA_CONTEXT_H_
-#define UCX_IB_DMABUF_CUDA_CONTEXT_H_
+#pragma once
 
 #include "driver.h"
 
@@ -59,5 +58,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

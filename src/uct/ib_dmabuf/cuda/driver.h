@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CUDA_DRIVER_H_
-#define UCX_IB_DMABUF_CUDA_DRIVER_H_
+#pragma once
 
 #include "../../../ucm/cuda_api.h"
 #include "../host/log.h"
@@ -51,5 +50,3 @@ bool find_entry(void *library, const char *name, T **entry)
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

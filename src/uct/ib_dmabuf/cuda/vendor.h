@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_CUDA_VENDOR_H_
-#define UCX_IB_DMABUF_CUDA_VENDOR_H_
+#pragma once
 
 #include "../gpu.h"
 #include "context.h"
@@ -105,5 +104,3 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
                          size_t length, const void *gpu);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

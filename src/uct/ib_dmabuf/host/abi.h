@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_ABI_H_
-#define UCX_IB_DMABUF_HOST_ABI_H_
+#pragma once
 
 #include "domain.h"
 #include "transport_types.h"
@@ -76,5 +75,3 @@ void put_in_place(uct_md_h md, const original_domain &original,
                   std::unique_ptr<domain> user);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_COPIER_H_
-#define UCX_IB_DMABUF_HOST_COPIER_H_
+#pragma once
 
 #include "types.h"
 #include <cstddef>
@@ -53,5 +52,3 @@ protected:
 using find_copier = memory_copier *(*)();
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_COPY_COMPONENT_H_
-#define UCX_IB_DMABUF_HOST_COPY_COMPONENT_H_
+#pragma once
 
 #include "abi.h"
 #include "copier.h"
@@ -125,5 +124,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_CUDA_MODULE_H_
-#define UCX_IB_DMABUF_HOST_CUDA_MODULE_H_
+#pragma once
 
 namespace ucx_ib_dmabuf {
 
@@ -11,5 +10,3 @@ class library;
 bool has_cuda_module(const library &uct_ib);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

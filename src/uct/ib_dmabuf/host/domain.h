@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_DOMAIN_H_
-#define UCX_IB_DMABUF_HOST_DOMAIN_H_
+#pragma once
 
 #include "types.h"
 #include "verbs.h"
@@ -152,5 +151,3 @@ using make_domain =
     std::unique_ptr<domain> (*)(const original_domain &original);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

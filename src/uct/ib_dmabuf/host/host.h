@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_HOST_H_
-#define UCX_IB_DMABUF_HOST_HOST_H_
+#pragma once
 
 #include "abi.h"
 #include "copy_component.h"
@@ -106,5 +105,3 @@ struct services {
 void serve_new_copies(const services &with) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_LIBRARY_H_
-#define UCX_IB_DMABUF_HOST_LIBRARY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -72,5 +71,3 @@ bool read_memory(const void *from, Type *to)
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_LOG_H_
-#define UCX_IB_DMABUF_HOST_LOG_H_
+#pragma once
 
 #include "types.h"
 
@@ -37,5 +36,3 @@ void log_trace(const char *format, ...) noexcept
 const char *ucs_status_string(ucs_status_t status) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

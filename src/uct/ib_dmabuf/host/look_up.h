@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_LOOK_UP_H_
-#define UCX_IB_DMABUF_HOST_LOOK_UP_H_
+#pragma once
 
 #include "library.h"
 
@@ -49,5 +48,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_SETTINGS_H_
-#define UCX_IB_DMABUF_HOST_SETTINGS_H_
+#pragma once
 
 #include "transport_types.h"
 #include <cstddef>
@@ -91,5 +90,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_TRANSPORT_TYPES_H_
-#define UCX_IB_DMABUF_HOST_TRANSPORT_TYPES_H_
+#pragma once
 
 #include "types.h"
 #include "ucm.h"
@@ -186,5 +185,3 @@ struct whole_component {
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

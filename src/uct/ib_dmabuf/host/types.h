@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_TYPES_H_
-#define UCX_IB_DMABUF_HOST_TYPES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -132,5 +131,3 @@ struct uct_component_t {
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_UCM_H_
-#define UCX_IB_DMABUF_HOST_UCM_H_
+#pragma once
 
 #include "types.h"
 #include <cstddef>
@@ -87,5 +86,3 @@ bool add_ucm(const ucm_functions &added) noexcept;
 std::span<const ucm_functions *const> all_ucm() noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_UCP_H_
-#define UCX_IB_DMABUF_HOST_UCP_H_
+#pragma once
 
 #include "library.h"
 #include "types.h"
@@ -49,5 +48,3 @@ ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why);
 const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_UCP_TYPES_H_
-#define UCX_IB_DMABUF_HOST_UCP_TYPES_H_
+#pragma once
 
 #include "types.h"
 #include <cstddef>
@@ -32,5 +31,3 @@ struct [[gnu::packed]] ucp_atomic_req_hdr_t {
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_UCS_H_
-#define UCX_IB_DMABUF_HOST_UCS_H_
+#pragma once
 
 #include "types.h"
 #include <cstddef>
@@ -33,5 +32,3 @@ void set_first_ucs(const ucs_functions &found) noexcept; // unless there is one
 bool may_be_allocated(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

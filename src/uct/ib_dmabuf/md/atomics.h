@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_MD_ATOMICS_H_
-#define UCX_IB_DMABUF_MD_ATOMICS_H_
+#pragma once
 
 #include "../host/ucp.h"
 
@@ -14,5 +13,3 @@ namespace ucx_ib_dmabuf {
 bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_MD_MEMORY_DOMAIN_H_
-#define UCX_IB_DMABUF_MD_MEMORY_DOMAIN_H_
+#pragma once
 
 #include "../host/domain.h"
 #include "nic.h"
@@ -54,5 +53,3 @@ private:
 std::unique_ptr<domain> decorate(const original_domain &original);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

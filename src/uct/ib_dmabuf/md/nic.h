@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_MD_NIC_H_
-#define UCX_IB_DMABUF_MD_NIC_H_
+#pragma once
 
 #include "../cache/cache.h"
 #include "../gpu.h"
@@ -100,5 +99,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

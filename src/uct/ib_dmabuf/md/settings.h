@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_MD_SETTINGS_H_
-#define UCX_IB_DMABUF_MD_SETTINGS_H_
+#pragma once
 
 #include "../host/settings.h"
 #include <cstddef>
@@ -27,5 +26,3 @@ void set_settings(config_parser &parser) noexcept;
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

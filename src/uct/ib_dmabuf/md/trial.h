@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_MD_TRIAL_H_
-#define UCX_IB_DMABUF_MD_TRIAL_H_
+#pragma once
 
 #include "../gpu.h"
 #include <map>
@@ -34,5 +33,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_FALLBACKS_H_
-#define UCX_IB_DMABUF_METRICS_FALLBACKS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -46,5 +45,3 @@ using fallback_table =
 using fallback_counts = fallback_table<uint64_t>;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

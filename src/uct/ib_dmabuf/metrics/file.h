@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_FILE_H_
-#define UCX_IB_DMABUF_METRICS_FILE_H_
+#pragma once
 
 #include "metric.h"
 #include <climits>
@@ -27,5 +26,3 @@ int check_writable(const char *path) noexcept;
 int write_metrics(const char *path, const metrics &now) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

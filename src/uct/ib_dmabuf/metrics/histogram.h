@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_HISTOGRAM_H_
-#define UCX_IB_DMABUF_METRICS_HISTOGRAM_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -78,5 +77,3 @@ inline uint64_t nanoseconds_now() noexcept
 }
 
 } // namespace ucx_ib_dmabuf
-
-#endif

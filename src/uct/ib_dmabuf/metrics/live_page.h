@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_LIVE_PAGE_H_
-#define UCX_IB_DMABUF_METRICS_LIVE_PAGE_H_
+#pragma once
 
 #include "metric.h"
 #include "render.h"
@@ -42,5 +41,3 @@ bool show_live(metrics (*now)()) noexcept;
 void forget_live() noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

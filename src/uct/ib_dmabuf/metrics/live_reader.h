@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_LIVE_READER_H_
-#define UCX_IB_DMABUF_METRICS_LIVE_READER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -42,5 +41,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_METRIC_H_
-#define UCX_IB_DMABUF_METRICS_METRIC_H_
+#pragma once
 
 #include "fallbacks.h"
 #include "histogram.h"
@@ -79,5 +78,3 @@ struct metrics {
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_PAIRS_H_
-#define UCX_IB_DMABUF_METRICS_PAIRS_H_
+#pragma once
 
 #include "fallbacks.h"
 #include <algorithm>
@@ -216,5 +215,3 @@ private:
 inline constinit pair_table process_pairs;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_METRICS_RENDER_H_
-#define UCX_IB_DMABUF_METRICS_RENDER_H_
+#pragma once
 
 #include "metric.h"
 #include <span>
@@ -36,5 +35,3 @@ std::string_view render_prometheus(const metrics &now,
                                    std::span<char> out) noexcept;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_PROVE_LOOPBACK_H_
-#define UCX_IB_DMABUF_PROVE_LOOPBACK_H_
+#pragma once
 
 #include "../host/verbs.h"
 #include "wire.h"
@@ -56,5 +55,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

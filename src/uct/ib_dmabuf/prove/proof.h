@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_PROVE_PROOF_H_
-#define UCX_IB_DMABUF_PROVE_PROOF_H_
+#pragma once
 
 #include "../gpu.h"
 #include "../verbs/ladder.h"
@@ -34,5 +33,3 @@ verdict try_gpu(wire &nic, gpu_vendor &gpus, const place &gpu,
                 const place &host);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_PROVE_PROOFS_H_
-#define UCX_IB_DMABUF_PROVE_PROOFS_H_
+#pragma once
 
 #include "../verbs/ladder.h"
 #include "proof.h"
@@ -97,5 +96,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_PROVE_WIRE_H_
-#define UCX_IB_DMABUF_PROVE_WIRE_H_
+#pragma once
 
 #include "../report.h"
 #include <cstdint>
@@ -57,5 +56,3 @@ struct connection {
 using connector = std::function<connection()>;
 
 } // namespace ucx_ib_dmabuf
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_VERBS_ERRORS_H_
-#define UCX_IB_DMABUF_VERBS_ERRORS_H_
+#pragma once
 
 #include "../host/types.h"
 
@@ -31,5 +30,3 @@ const verbs_error &meaning_of(int error);
 class text describe_error(int error);
 
 } // namespace ucx_ib_dmabuf
-
-#endif

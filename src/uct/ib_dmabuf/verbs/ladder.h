@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_VERBS_LADDER_H_
-#define UCX_IB_DMABUF_VERBS_LADDER_H_
+#pragma once
 
 #include "../dmabuf.h"
 #include "../host/verbs.h"
@@ -134,5 +133,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf
-
-#endif
