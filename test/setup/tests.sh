@@ -48,7 +48,8 @@ show_failures() {
 # run_make TESTS: a log of the suite for each lane, as both run in one folder.
 run_make() {
     make --no-print-directory -C "$build" -j"$jobs" check "TESTS=$1" \
-        TEST_SUITE_LOG="test-suite-$lane.log" 2>&1 |
+        TEST_SUITE_LOG="test-suite-$lane.log" \
+        ${only_programs:+"check_PROGRAMS=$only_programs"} 2>&1 |
         tee "$results" |
         grep --line-buffered -E '^(PASS|FAIL|XFAIL|XPASS|SKIP|ERROR): '
 }
