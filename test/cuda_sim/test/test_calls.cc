@@ -64,15 +64,18 @@ TEST_F(Calls, AreCountedByName)
 
 TEST_F(Calls, GetProcAddressFindsVersions)
 {
-    void *found = nullptr;
+    constexpr auto no_symbol   = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    constexpr auto too_old     = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    void *self                 = dlopen("libcuda.so.1", RTLD_NOW);
+    const char *range_function = "cuMemGetHandleForAddressRange";
+    void *found;
     CUdriverProcAddressQueryResult status;
-    void *self = dlopen("libcuda.so.1", RTLD_NOW);
-    ASSERT_NE(nullptr, self);
     struct {
         const char *name;
         int version;
         unsigned long long flags;
-        const char *symbol;
+        const char *symbol; // null: success all the same
+        CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
     } expected[] = {
         {"cuMemAlloc", 12000, 0, "cuMemAlloc_v2"},
         {"cuMemAlloc", 2000, 0, "cuMemAlloc"},
@@ -80,42 +83,27 @@ TEST_F(Calls, GetProcAddressFindsVersions)
         {"cuCtxCreate", 11000, 0, "cuCtxCreate_v2"},
         {"cuMemFreeAsync", 12000, 2, "cuMemFreeAsync_ptsz"},
         {"cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"},
-        {"cuMemGetHandleForAddressRange", 11070, 0,
-         "cuMemGetHandleForAddressRange"},
+        {range_function, 11070, 0, range_function},
+        {range_function, 11000, 0, nullptr, too_old},
+        {"cuMemFree_v2", 12000, 0, nullptr, no_symbol},
+        {"cuda_sim_calls", 12000, 0, nullptr, no_symbol},
     };
     for (auto &one : expected) {
         EXPECT_CUDA(cuGetProcAddress(one.name, &found, one.version, one.flags,
                                      &status));
-        EXPECT_EQ(dlsym(self, one.symbol), found) << one.symbol;
-        EXPECT_NE(nullptr, found);
-    }
-    // What is not there is a success, and null.
-    using Status = CUdriverProcAddressQueryResult;
-    struct {
-        const char *name;
-        int version;
-        Status status;
-    } absent[] = {
-        {"cuMemGetHandleForAddressRange", 11000,
-         CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT},
-        {"cuMemFree_v2", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND},
-        {"cuda_sim_calls", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND},
-    };
-    auto *oldest =
-        reinterpret_cast<CUresult (*)(const char *, void **, int, cuuint64_t)>(
-            dlsym(self, "cuGetProcAddress"));
-    for (auto &one : absent) {
-        found = self;
-        EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
-                  oldest(one.name, &found, one.version, 0));
-        EXPECT_EQ(self, found) << one.name;
-        EXPECT_CUDA(
-            cuGetProcAddress(one.name, &found, one.version, 0, &status));
-        EXPECT_EQ(nullptr, found);
+        EXPECT_EQ(one.symbol ? dlsym(self, one.symbol) : nullptr, found)
+            << one.name;
         EXPECT_EQ(one.status, status) << one.name;
     }
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
               cuGetProcAddress("cuMemFree", &found, 99000, 0, &status));
+    // The old form fails, and leaves the pointer alone.
+    using Oldest = CUresult (*)(const char *, void **, int, cuuint64_t);
+    found        = self;
+    EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
+              reinterpret_cast<Oldest>(dlsym(self, "cuGetProcAddress"))(
+                  "cuMemFree_v2", &found, 12000, 0));
+    EXPECT_EQ(self, found);
     dlclose(self);
 }
 
