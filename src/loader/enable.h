@@ -17,10 +17,10 @@ static inline int read_enable(void)
                                         "1", "on",  "y", "yes"};
     const char *value                = getenv("UCX_IB_DMABUF_ENABLE");
 
-    for (int i = 0; (value != NULL) && (i < 8); ++i) {
+    for (int i = 0; value && (i < 8); ++i) {
         if ((i % 4 < 2 ? strcmp : strcasecmp)(value, words[i]) == 0) {
             return i / 4;
         }
     }
-    return (value == NULL) ? 1 : -1;
+    return value ? -1 : 1;
 }

@@ -152,9 +152,10 @@ std::string in_path(const std::string &word)
 {
     const char *path = getenv("PATH");
 
-    for (const std::string &each : split((path == nullptr) ? "" : path, ":")) {
-        if (access((each + "/" + word).c_str(), X_OK) == 0) {
-            return each + "/" + word;
+    for (const fs::path each : split((path == nullptr) ? "" : path, ":")) {
+        std::string file = each / word;
+        if (access(file.c_str(), X_OK) == 0) {
+            return file;
         }
     }
     return word;
