@@ -38,9 +38,12 @@ void look_at_way_in(part *out)
         }
     }
     const std::string plugin = variable("UCX_IB_DMABUF_MODULE");
-    if (!found.empty() && !plugin.empty() && !error_of(plugin).empty()) {
-        found.clear();
-        note("UCX_IB_DMABUF_MODULE: " + plugin, error_of(plugin));
+    if (!found.empty() && !plugin.empty()) {
+        const std::string error = error_of(plugin);
+        if (!error.empty()) {
+            found.clear();
+            note("UCX_IB_DMABUF_MODULE: " + plugin, error);
+        }
     }
     for (const std::string &word : split(variable("UCX_PLUGIN_PATH"), ":")) {
         const std::string file = word + "/libuct_ib_dmabuf.so";
