@@ -138,7 +138,7 @@ with_mpi() {
 # perftest ARGUMENT...: UCX's own benchmark, one end of it, as a job of the shell's.
 perftest() {
     exec "$lab_env" env -u UCX_PREFIX "$UCX_PREFIX/bin/ucx_perftest" \
-        -p "$perftest_port" -s 1048576 -n 6 -w 2 -O 2 -f "$@"
+        -p "$perftest_port" -n 6 -w 2 -O 2 -f "$@"
 }
 
 is_running() { kill -0 "$1" 2>/dev/null; }
