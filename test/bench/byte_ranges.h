@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_BENCH_BYTE_RANGES_H_
-#define UCX_IB_DMABUF_TEST_BENCH_BYTE_RANGES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -35,5 +34,3 @@ public:
 private:
     std::map<uintptr_t, uintptr_t> ranges_; // start to end
 };
-
-#endif

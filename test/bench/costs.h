@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_BENCH_COSTS_H_
-#define UCX_IB_DMABUF_TEST_BENCH_COSTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ struct account {
         ns += price.dereg;
     }
 };
-
-#endif

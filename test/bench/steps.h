@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_BENCH_STEPS_H_
-#define UCX_IB_DMABUF_TEST_BENCH_STEPS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -24,5 +23,3 @@ void count_end();
 // count_end() of the thread that runs it. Throws if the child fails. To be
 // called before other threads run.
 std::vector<steps> count_steps(const std::function<void()> &body);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_BENCH_TRACE_H_
-#define UCX_IB_DMABUF_TEST_BENCH_TRACE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -19,5 +18,3 @@ struct trace_step {
 // False, and says where, if the text is not a trace.
 bool read_trace(std::istream &in, std::vector<trace_step> *out,
                 std::string *error);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_BENCH_TRACE_GPUS_H_
-#define UCX_IB_DMABUF_TEST_BENCH_TRACE_GPUS_H_
+#pragma once
 
 #include "costs.h"
 #include <common/fakes.h>
@@ -70,5 +69,3 @@ private:
     const costs &price_;
     account &spent_;
 };
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_BENCH_UCX_POLICY_H_
-#define UCX_IB_DMABUF_TEST_BENCH_UCX_POLICY_H_
+#pragma once
 
 #include "costs.h"
 #include <map>
@@ -43,5 +42,3 @@ private:
     size_t bytes_  = 0;
     uint64_t uses_ = 0;
 };
-
-#endif

@@ -3,8 +3,7 @@
  *
  * What librxe_dmabuf.so counts in a process: look the function up with dlsym().
  */
-#ifndef RXE_DMABUF_H_
-#define RXE_DMABUF_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -29,6 +28,4 @@ int rxe_dmabuf_revoke(void);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

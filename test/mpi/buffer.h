@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_BUFFER_H_
-#define UCX_IB_DMABUF_TEST_MPI_BUFFER_H_
+#pragma once
 
 #include <common/gpu.h>
 #include <span>
@@ -48,5 +47,3 @@ public:
 };
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

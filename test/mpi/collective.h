@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_COLLECTIVE_H_
-#define UCX_IB_DMABUF_TEST_MPI_COLLECTIVE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -75,5 +74,3 @@ call put_in_place(const collective &one, call with);
 void make(const collective &one, form as, const call &with);
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_COMPARED_H_
-#define UCX_IB_DMABUF_TEST_MPI_COMPARED_H_
+#pragma once
 
 #include "job.h"
 #include <functional>
@@ -58,5 +57,3 @@ two_buffers same_kinds(const job &in, memory first, memory second);
 two_buffers crossed_kinds(memory first, memory second);
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_EXCHANGE_H_
-#define UCX_IB_DMABUF_TEST_MPI_EXCHANGE_H_
+#pragma once
 
 #include "job.h"
 #include <vector>
@@ -34,5 +33,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

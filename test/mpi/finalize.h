@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_FINALIZE_H_
-#define UCX_IB_DMABUF_TEST_MPI_FINALIZE_H_
+#pragma once
 
 #include <mpi.h>
 
@@ -20,5 +19,3 @@ inline void finalize()
 }
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_JOB_H_
-#define UCX_IB_DMABUF_TEST_MPI_JOB_H_
+#pragma once
 
 #include "buffer.h"
 #include <cstdint>
@@ -106,5 +105,3 @@ void add_allocators(std::vector<test_case> *cases);
 void add_windows(std::vector<test_case> *cases);
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

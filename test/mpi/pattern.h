@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_PATTERN_H_
-#define UCX_IB_DMABUF_TEST_MPI_PATTERN_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -21,5 +20,3 @@ size_t find_difference(const void *data, size_t length, uint64_t number);
 uint64_t checksum(const void *data, size_t length, uint64_t sum);
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_MPI_TOUCHES_H_
-#define UCX_IB_DMABUF_TEST_MPI_TOUCHES_H_
+#pragma once
 
 #include <functional>
 #include <mpi.h>
@@ -32,5 +31,3 @@ std::vector<mpi_operation> collectives();
 std::vector<mpi_operation> local_operations();
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

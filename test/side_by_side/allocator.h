@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_SIDE_BY_SIDE_ALLOCATOR_H_
-#define UCX_IB_DMABUF_TEST_SIDE_BY_SIDE_ALLOCATOR_H_
+#pragma once
 
 #include <common/gpu.h>
 #include <map>
@@ -42,5 +41,3 @@ private:
 };
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

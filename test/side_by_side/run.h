@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_SIDE_BY_SIDE_RUN_H_
-#define UCX_IB_DMABUF_TEST_SIDE_BY_SIDE_RUN_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ void several_handles(run &in, const arguments &how);
 void take_times(run &in, const arguments &how);
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifndef UCX_IB_DMABUF_TEST_UCP_PEERS_H_
-#define UCX_IB_DMABUF_TEST_UCP_PEERS_H_
+#pragma once
 
 #include <mpi/buffer.h>
 #include <random>
@@ -119,5 +118,3 @@ std::string difference(std::span<const uint8_t> found,
                        std::span<const uint8_t> expected);
 
 } // namespace ucx_ib_dmabuf::test
-
-#endif
