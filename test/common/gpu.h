@@ -241,7 +241,7 @@ public:
     ~segments()
     {
         for (unsigned i = 0; i < memory_.size(); ++i) {
-            memory_[i]->unmap(place_.address(i * step_));
+            unmap(i);
         }
     }
 
@@ -252,8 +252,15 @@ public:
     // Other memory behind one of them.
     void remap(unsigned index, int ordinal = 0, bool rdma_capable = true)
     {
-        memory_[index]->unmap(place_.address(index * step_));
+        unmap(index);
         map(index, ordinal, rdma_capable);
+    }
+    void unmap(unsigned index)
+    {
+        if (memory_[index]) {
+            memory_[index]->unmap(place_.address(index * step_));
+            memory_[index].reset();
+        }
     }
 
 private:

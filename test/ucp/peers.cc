@@ -103,10 +103,8 @@ void initiator::flush_worker()
     wait(ucp_worker_flush_nbx(worker_.get(), &params), "ucp_worker_flush_nbx");
 }
 
-remote_memory::remote_memory(const initiator &by, std::mt19937_64 &random,
-                             memory kind, size_t length, size_t around)
-    : context_(by.target()), around_(around),
-      buffer_(length + 2 * around, kind), expected_(buffer_.size())
+mapped_memory::mapped_memory(const initiator &by, void *address, size_t length)
+    : context_(by.target())
 {
     ucp_mem_map_params_t params = {};
     void *packed                = nullptr;
@@ -114,7 +112,7 @@ remote_memory::remote_memory(const initiator &by, std::mt19937_64 &random,
 
     params.field_mask =
         UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-    params.address = buffer_.at(around);
+    params.address = address;
     params.length  = length;
     check(ucp_mem_map(context_, &params, &memh_), "ucp_mem_map");
     check(ucp_rkey_pack(context_, memh_, &packed, &packed_length),
@@ -122,15 +120,22 @@ remote_memory::remote_memory(const initiator &by, std::mt19937_64 &random,
     const auto status = ucp_ep_rkey_unpack(by.ep(), packed, &key_);
     ucp_rkey_buffer_release(packed);
     check(status, "ucp_ep_rkey_unpack");
-    std::generate(expected_.begin(), expected_.end(),
-                  [&] { return static_cast<uint8_t>(random()); });
-    write_memory(kind, buffer_.at(), expected_);
 }
 
-remote_memory::~remote_memory()
+mapped_memory::~mapped_memory()
 {
     ucp_rkey_destroy(key_);
     ucp_mem_unmap(context_, memh_);
+}
+
+remote_memory::remote_memory(const initiator &by, std::mt19937_64 &random,
+                             memory kind, size_t length, size_t around)
+    : around_(around), buffer_(length + 2 * around, kind),
+      expected_(buffer_.size()), mapped_(by, buffer_.at(around), length)
+{
+    std::generate(expected_.begin(), expected_.end(),
+                  [&] { return static_cast<uint8_t>(random()); });
+    write_memory(kind, buffer_.at(), expected_);
 }
 
 void remote_memory::compare(const char *after) const

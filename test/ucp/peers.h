@@ -81,6 +81,22 @@ private:
     ucp_ep_h ep_ = nullptr;
 };
 
+// Memory of the target that UCP has mapped, and its key.
+class mapped_memory {
+public:
+    mapped_memory(const initiator &by, void *address, size_t length);
+    ~mapped_memory();
+    mapped_memory(const mapped_memory &)            = delete;
+    mapped_memory &operator=(const mapped_memory &) = delete;
+
+    ucp_rkey_h key() const { return key_; }
+
+private:
+    const ucp_context_h context_;
+    ucp_mem_h memh_ = nullptr;
+    ucp_rkey_h key_ = nullptr;
+};
+
 // Memory of the target, of which UCP has mapped a part, and the bytes expected
 // in all of it. It begins at random.
 class remote_memory {
@@ -88,29 +104,23 @@ public:
     // `around` bytes lie before and behind the mapped part.
     remote_memory(const initiator &by, std::mt19937_64 &random, memory kind,
                   size_t length, size_t around);
-    ~remote_memory();
-    remote_memory(const remote_memory &)            = delete;
-    remote_memory &operator=(const remote_memory &) = delete;
-
     // Of the mapped part.
     uint64_t address(size_t offset) const
     {
         return buffer_.address() + around_ + offset;
     }
     uint8_t *expected(size_t offset) { return &expected_[around_ + offset]; }
-    ucp_rkey_h key() const { return key_; }
+    ucp_rkey_h key() const { return mapped_.key(); }
     size_t length() const { return expected_.size() - 2 * around_; }
 
     // Throws if a byte of the memory is not the expected one.
     void compare(const char *after) const;
 
 private:
-    const ucp_context_h context_;
     const size_t around_;
     const gpu::buffer buffer_;
     std::vector<uint8_t> expected_;
-    ucp_mem_h memh_ = nullptr;
-    ucp_rkey_h key_ = nullptr;
+    const mapped_memory mapped_;
 };
 
 // The first byte that differs, for people; "" if none does.

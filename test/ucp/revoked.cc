@@ -2,7 +2,8 @@
 //
 // Memory of the GPU's is where it was, but the NIC does not reach it any more:
 // its exporter has revoked what was registered, or with "lies" as an argument,
-// access fails on the way. The operation that comes to it fails with UCX's
+// access fails on the way, or with "remapped" other memory is behind a part of
+// it. The operation that comes to it fails with UCX's
 // error; those on a new endpoint work, or end with an error before they send
 // anything: UCX cannot stage what is refuted then.
 #include "peers.h"
@@ -210,6 +211,76 @@ bool run_cases(job &in, std::span<const test_case> cases)
     });
 }
 
+// Segments that are mapped, and what is read of them by a key.
+class segments_at_target {
+public:
+    // With the same byte in all of one.
+    void fill(unsigned segment, uint8_t byte)
+    {
+        std::fill_n(bytes_.begin() + segment * step(), step(), byte);
+        write_memory(memory::vmm, at() + segment * step(),
+                     {bytes_.data() + segment * step(), step()});
+    }
+    void remap(unsigned segment, uint8_t byte)
+    {
+        theirs_.remap(segment);
+        fill(segment, byte);
+    }
+    void compare(const mapped_memory &from, size_t size)
+    {
+        const ucp_request_param_t params = {};
+        by.wait(ucp_get_nbx(by.ep(), mine_.pointer(), size, theirs_.address(),
+                            from.key(), &params),
+                "a get");
+        by.flush_ep();
+        const std::string differs =
+            difference(read_memory(memory::device, mine_.at(), size),
+                       {bytes_.data(), size});
+        if (!differs.empty()) {
+            throw std::runtime_error(differs);
+        }
+    }
+    uint8_t *at() { return reinterpret_cast<uint8_t *>(theirs_.address()); }
+    size_t step() const { return theirs_.step(); }
+    size_t size() const { return theirs_.size(); }
+
+    initiator by{true};
+
+private:
+    gpu::segments theirs_{4};
+    const gpu::buffer mine_{theirs_.size(), memory::device};
+    std::vector<uint8_t> bytes_ = std::vector<uint8_t>(theirs_.size());
+};
+
+// A key is of no use once there is other memory behind a part of what it is
+// for, whose old bytes it would reach; a new one reaches the new bytes.
+bool run_remapped()
+{
+    segments_at_target on;
+    for (unsigned each = 0; each < 4; ++each) {
+        on.fill(each, 1);
+    }
+    return passes("a segment beside it is remapped",
+                  [&] {
+                      const mapped_memory first(on.by, on.at(), on.step());
+                      on.remap(3, 2);
+                      on.compare(first, on.step());
+                  }) &&
+           passes("a segment of it is remapped", [&] {
+               const mapped_memory all(on.by, on.at(), on.size());
+               on.compare(all, on.size());
+               on.remap(2, 3);
+               try {
+                   on.compare(all, on.size());
+                   expect(false, "a get with the old key has passed");
+               } catch (const failure &) {
+                   on.by.connect_anew();
+               }
+               const mapped_memory anew(on.by, on.at(), on.size());
+               on.compare(anew, on.size());
+           });
+}
+
 bool run_revoked()
 {
     std::mt19937_64 random(1);
@@ -253,8 +324,11 @@ int main(int argc, char **argv)
 {
     using namespace ucx_ib_dmabuf::test;
     try {
-        const bool lies = (argc > 1) && (strcmp(argv[1], "lies") == 0);
-        return (lies ? run_lying() : run_revoked()) ? 0 : 1;
+        const std::string_view what = (argc > 1) ? argv[1] : "";
+        const bool good             = (what == "lies")       ? run_lying()
+                                      : (what == "remapped") ? run_remapped()
+                                                             : run_revoked();
+        return good ? 0 : 1;
     } catch (const std::exception &failed) {
         fprintf(stderr, "%s\n", failed.what());
         return 1;

@@ -116,17 +116,54 @@ TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
     cache->put(kept);
 }
 
-// What is released twice may be new in between: that counts once.
-TEST_F(kept_test, a_piece_that_is_there_is_left_to_its_last_user)
+// Its keys would reach what was there before. Users of a part that stays keep
+// it.
+TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
+{
+    for (const bool by_event : {true, false}) {
+        for (uintptr_t at = A; at < A + 4 * MiB; at += MiB) {
+            gpu.alloc(at, MiB, 0, true, true);
+        }
+        const region *all = hold(A, 4 * MiB);
+        release_surely(A + 2 * MiB);
+        EXPECT_FALSE(cache->is_revoked(all));
+        gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+        if (by_event) {
+            cache->invalidate(A + 2 * MiB, MiB);
+        } else {
+            release_surely(A + 2 * MiB);
+            gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+        }
+        EXPECT_TRUE(cache->is_revoked(all));
+        EXPECT_EQ(nic.live(), 0u);
+        const region *first = hold(A, 2 * MiB);
+        cache->put(hold(A, 4 * MiB), A, 4 * MiB); // and is no user any more
+        EXPECT_GE(first->length, 4 * MiB);
+        release_surely(A + 2 * MiB);
+        gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+        cache->invalidate(A + 2 * MiB, MiB);
+        EXPECT_FALSE(cache->is_revoked(first));
+        EXPECT_EQ(nic.live(), 1u);
+        cache->put(all);
+        cache->put(first);
+        cache->invalidate(A, 4 * MiB);
+        for (uintptr_t at = A; at < A + 4 * MiB; at += MiB) {
+            gpu.free(at);
+        }
+    }
+}
+
+// Found by a registration of what lies around it, as no event told.
+TEST_F(kept_test, a_part_whose_release_was_missed_ends_what_users_asked_for_it)
 {
     gpu.alloc(A, MiB, 0, true, true);
     gpu.alloc(A + MiB, MiB, 0, true, true);
     const region *kept = hold(A, 2 * MiB);
-    for (int i = 0; i < 3; ++i) {
-        release_surely(A);
-        gpu.alloc(A, MiB, 0, true, true);
-    }
-    EXPECT_EQ(nic.live(), 1u);
+    gpu.free(A + MiB);
+    gpu.alloc(A + MiB, MiB, 0, true, true);
+    gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+    use(A + MiB, 2 * MiB);
+    EXPECT_TRUE(cache->is_revoked(kept));
     cache->put(kept);
 }
 

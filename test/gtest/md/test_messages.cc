@@ -81,6 +81,18 @@ TEST_F(test_messages, a_range_that_leaves_gpu_memory_is_an_error)
     EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
+TEST_F(test_messages, a_range_with_a_hole_is_an_error)
+{
+    gpu::segments memory(3);
+    uct_mem_h memh = nullptr;
+
+    memory.unmap(1);
+    listen(log_level::error);
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              md_->reg(memory.address(), memory.size(), &memh, aloud));
+    EXPECT_TRUE(said("have a hole"));
+}
+
 // To 16 bytes, or to 64, as UCX 1.16 does.
 TEST_F(test_messages, a_range_that_ucp_rounded_up_is_inside)
 {

@@ -100,9 +100,12 @@ public:
     // Other errors are the exporter's or the registrar's.
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out, effort how = effort::normal);
-    // Once for each region that find() or get() gave; nullptr does nothing. If
-    // it has been invalidated the last one deregisters it, in this thread.
-    void put(const region *used) noexcept;
+    // Once for each region that find() or get() gave, with the range that was
+    // asked for, which else counts as asked for until the region ends; nullptr
+    // does nothing. If it has been invalidated the last one deregisters it, in
+    // this thread.
+    void put(const region *used, uintptr_t address = 0,
+             size_t length = 0) noexcept;
 
     // The memory in the range is going away: its regions leave the index
     // before this returns, and are deregistered now, or by a thread of the
@@ -111,7 +114,8 @@ public:
     void invalidate(uintptr_t address, size_t length);
     // The same where it is surely released, so that no operation on it is under
     // way: regions that users merely keep are revoked, that
-    // is, deregistered although they have them, if all of their memory goes.
+    // is, deregistered although they have them, if all of their memory goes, or
+    // if a part that went before, and that users asked for, is replaced.
     void release(uintptr_t address, size_t length);
     // What is registered with the NIC may be of no use any more, while its
     // memory is what it was: its regions leave the index, are deregistered as
@@ -149,7 +153,7 @@ private:
     friend class fork_handler;
 
     // get.cc
-    void acquire(guard &, cached_region *e);
+    void acquire(guard &, cached_region *e, span request);
     bool is_current(const cached_region &e, span request);
     ucs_status_t miss(nic_id nic, span request, effort how,
                       cached_region **out);

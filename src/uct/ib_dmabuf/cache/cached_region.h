@@ -33,7 +33,8 @@ using region_list = std::list<cached_region>;
 
 // A region as the cache knows it. In the index and in the LRU list until it is
 // retired; deregistered by whoever finds it unused after that. All but its
-// memory, which never changes, is under the cache's lock.
+// memory's places and identities, which never change, is under the cache's
+// lock.
 struct cached_region : region {
     span bytes;    // what it serves: the part of its allocation
     pieces memory; // of which that is made

@@ -11,9 +11,18 @@ namespace ucx_ib_dmabuf {
 // not used as its owner promised.
 constexpr int max_attempts = 64;
 
-void cache::acquire(guard &, cached_region *e)
+static void add_users(const cached_region &e, span request, uint32_t change)
+{
+    all_pieces(e.memory, request, [change](const piece &each, uintptr_t) {
+        each.users += change;
+        return true;
+    });
+}
+
+void cache::acquire(guard &, cached_region *e, span request)
 {
     ++e->users;
+    add_users(*e, request, 1);
     e->last_use = ++uses_;
     lru_.splice(lru_.end(), lru_, e->place);
     if (std::exchange(e->unasked, false)) {
@@ -33,10 +42,10 @@ const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
         if (e == nullptr) {
             return nullptr;
         }
-        acquire(locked, e);
+        acquire(locked, e, make_span(address, length));
     }
     if (check_identity_ && !is_current(*e, make_span(address, length))) {
-        put(e);
+        put(e, address, length);
         return nullptr;
     }
     ++count_.hits;
@@ -86,7 +95,7 @@ static bool is_held(const cached_region &e)
 
 // The last user of what was retired deregisters it, however large: the
 // registrar may tell that user's thread that it is over.
-void cache::put(const region *used) noexcept
+void cache::put(const region *used, uintptr_t address, size_t length) noexcept
 {
     // Regions are only ever made as these, which are not const.
     auto *e = static_cast<cached_region *>(const_cast<region *>(used));
@@ -96,8 +105,11 @@ void cache::put(const region *used) noexcept
     }
     {
         guard locked(lock_);
-        if (e->generation != generation_ || !is_held(*e) || --e->users > 0 ||
-            !e->retired || (e->claimed && !e->ended)) {
+        if (e->generation != generation_ || !is_held(*e)) {
+            return;
+        }
+        add_users(*e, make_span(address, length), UINT32_MAX);
+        if (--e->users > 0 || !e->retired || (e->claimed && !e->ended)) {
             return;
         }
         if (e->ended) {
@@ -201,7 +213,7 @@ ucs_status_t cache::begin(pending *work, uint64_t time, cached_region **out)
     }
     *out = nics_[nic].index.find(work->request.lo, work->request.size());
     if (*out != nullptr) {
-        acquire(locked, *out);
+        acquire(locked, *out, work->request);
         return UCS_OK;
     }
     ucs_status_t status = failures_.ask(memory.identity, nic);
@@ -229,10 +241,12 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
     each_region(locked, range, [&](cached_region *e) {
+        span other;
         if (!all_pieces(memory.all, intersection(e->bytes, range),
                         [e](const piece &each, uintptr_t at) {
-                            return piece_at(e->memory, at)->identity ==
-                                   each.identity;
+                            const auto old = piece_at(e->memory, at);
+                            old->lost      = old->identity != each.identity;
+                            return !old->lost;
                         })) {
             stale.push(e);
         }
@@ -241,7 +255,7 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
         return false;
     }
     ++count_.identity_misses;
-    expel(locked, &stale, cause::stale, {}, {});
+    expel(locked, &stale, cause::stale, {}, {.range = range});
     return true;
 }
 

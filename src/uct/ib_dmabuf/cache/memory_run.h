@@ -10,6 +10,9 @@ namespace ucx_ib_dmabuf {
 struct piece {
     uintptr_t base    = 0;
     uint64_t identity = 0;
+    // Of a region's, under the cache's lock:
+    mutable uint32_t users = 0;     // that asked for some of it
+    mutable bool lost      = false; // it was released
 };
 
 // What memory is made of, in the order of the addresses: one allocation, or

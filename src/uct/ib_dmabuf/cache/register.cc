@@ -189,7 +189,7 @@ ucs_status_t cache::publish(pending *work, cached_region **out)
         }
         *out = add_regions(locked, work, &replaced);
         if (*out != nullptr) {
-            acquire(locked, *out);
+            acquire(locked, *out, work->request);
             if (work->persistent) { // others stop at what is known
                 failures_.forget(work->memory.identity, work->nic);
             }

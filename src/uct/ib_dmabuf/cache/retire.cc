@@ -180,6 +180,32 @@ void cache::drop(nic_id nic)
     }
 }
 
+// Whether users asked for a part that was released, and that something happens
+// to once more: they would reach what was there before.
+static bool is_replaced(const cached_region &e, span happened)
+{
+    const span changed = intersection(e.bytes, happened);
+    return !changed.empty() &&
+           !all_pieces(e.memory, changed, [](const piece &each, uintptr_t) {
+               return !each.lost || each.users == 0;
+           });
+}
+
+// Notes what was released, too. Then users merely keep the region: of a part
+// that is left there may be operations under way.
+static bool all_is_lost(const cached_region &e, span released)
+{
+    bool all = true;
+    for (auto each = e.memory.begin(); each != e.memory.end(); ++each) {
+        const bool is_last = each + 1 == e.memory.end();
+        const span part    = intersection(
+               e.bytes, {each->base, is_last ? UINTPTR_MAX : each[1].base});
+        each->lost |= released.covers(part);
+        all &= each->lost || part.empty();
+    }
+    return all;
+}
+
 // What was chosen leaves the index and the caches of its users, and is
 // deregistered, by its last user if it has one. It is traced between.
 void cache::expel(guard &locked, batch *gone, cause why, span released,
@@ -187,11 +213,8 @@ void cache::expel(guard &locked, batch *gone, cause why, span released,
 {
     const kept_regions kept = kept_of(locked, *gone);
     retire_all(locked, gone, why);
-    // Users merely keep a region all of whose memory was released. Releases
-    // count from its ends: what lies between may be in use, or be new.
-    revoke_if(locked, gone, [released](cached_region *e) {
-        e->bytes = without(e->bytes, released);
-        return e->bytes.empty();
+    revoke_if(locked, gone, [&](cached_region *e) {
+        return is_replaced(*e, traced.range) || all_is_lost(*e, released);
     });
     locked.unlock();
     if (traced.what != nullptr) {

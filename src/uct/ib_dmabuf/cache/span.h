@@ -32,13 +32,6 @@ inline span intersection(span a, span b)
     return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
 }
 
-// Less what is cut off at its ends; what is cut out of the middle stays.
-inline span without(span bytes, span gone)
-{
-    return {gone.lo <= bytes.lo ? std::max(bytes.lo, gone.hi) : bytes.lo,
-            gone.hi >= bytes.hi ? std::min(bytes.hi, gone.lo) : bytes.hi};
-}
-
 inline span hull(span a, span b)
 {
     return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};

@@ -131,7 +131,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
         }
     }
     if (created == nullptr) {
-        cache_.put(used);
+        cache_.put(used, address, length);
         return revoked ? UCS_ERR_CANCELED : UCS_ERR_NO_MEMORY;
     }
     created->address = address;
@@ -164,6 +164,16 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
     return (status == UCS_ERR_CANCELED) ? reg_device(request, handle) : status;
 }
 
+// Whether there is memory again in front of the end.
+bool memory_domain::has_hole(uintptr_t end, const memory_run &found) const
+{
+    extent next;
+
+    return found.joins && (found.range.hi < end) &&
+           (shared_.gpu().describe(found.range.hi, &next) != UCS_OK) &&
+           (shared_.gpu().describe(end - 1, &next) == UCS_OK);
+}
+
 // No registration by us. What is not known to be a GPU's memory is uct_ib's:
 // the host's, of which CUDA may know some part, managed memory, what was
 // released; in a forked process all.
@@ -185,10 +195,14 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
         log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
                         ? log_level::debug
                         : log_level::error,
-                    "ib_dmabuf: the %zu bytes at %p begin in an allocation of "
-                    "GPU memory and go beyond its end: register only what is "
-                    "in one allocation",
-                    exact, request.address);
+                    has_hole(start_of(request) + exact, found)
+                        ? "ib_dmabuf: the %zu bytes at %p have a hole: no GPU "
+                          "memory is mapped at 0x%zx: register only what is "
+                          "mapped"
+                        : "ib_dmabuf: the %zu bytes at %p begin in an "
+                          "allocation of GPU memory and go beyond its end "
+                          "(0x%zx): register only what is in one allocation",
+                    exact, request.address, found.range.hi);
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
         request.length =

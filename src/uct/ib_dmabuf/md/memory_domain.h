@@ -36,6 +36,7 @@ private:
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
     bool has_own_registration(memh *handle);
+    bool has_hole(uintptr_t end, const memory_run &found) const;
 
     const original_domain original_;
     plugin &shared_;

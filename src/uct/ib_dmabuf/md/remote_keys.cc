@@ -11,6 +11,7 @@ void memory_domain::dereg(handle_keys *keys) noexcept
 {
     memh *handle       = static_cast<memh *>(keys);
     const region *used = handle->used;
+    const span asked   = make_span(handle->address, handle->length);
 
     // In the child of a fork it is the parent's, and stays.
     registration *own = handle->own;
@@ -18,7 +19,7 @@ void memory_domain::dereg(handle_keys *keys) noexcept
         device_.dereg(own);
     }
     delete handle;
-    cache_.put(used);
+    cache_.put(used, asked.lo, asked.size());
 }
 
 // For a user that may invalidate its remote key: the region's would stay valid
