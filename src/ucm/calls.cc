@@ -209,13 +209,48 @@ struct release_primary {
         release going;
         const cuda_result result = going.through([&] { return next(device); });
         if ((result == cuda_ok) && !primary_is_active(device, false)) {
-            const uint64_t bit = device_bit(device);
-            if ((known_primaries.fetch_and(~bit) & bit) == 0) {
-                announce_everything();
-            }
-            announce_vanished();
+            announce_primaries(device_bit(device));
         }
         return result;
+    }
+
+    // They are gone.
+    static void announce_primaries(uint64_t devices)
+    {
+        if ((known_primaries.fetch_and(~devices) & devices) != devices) {
+            announce_everything();
+        }
+        announce_vanished();
+    }
+};
+
+// It uses the primary context of its device, as others may: whose that is only
+// shows in which one is gone afterwards.
+struct destroy_green_context {
+    using signature               = cuda_result(void *);
+    static constexpr bool refuses = false;
+
+    static cuda_result run(signature *next, void *context)
+    {
+        const uint64_t before = active_primaries();
+        release going;
+        const cuda_result result = going.through([&] { return next(context); });
+        const uint64_t gone      = before & ~active_primaries();
+        if (gone != 0) {
+            release_primary::announce_primaries(gone);
+        }
+        return result;
+    }
+
+    static uint64_t active_primaries()
+    {
+        uint64_t active = 0;
+        for (int device = 0; device_bit(device) != 0; ++device) {
+            if (primary_is_active(device, false)) {
+                active |= device_bit(device);
+            }
+        }
+        return active;
     }
 };
 
@@ -269,7 +304,7 @@ constexpr hooked_function of_driver[] = {
     releases<&release::everything, false, void *>("cuCtxDestroy_v2"),
     releases<&release::everything, false, void *>("cuCtxDestroy"),
     releases<&release::everything, false, void *>("cuCtxDetach"),
-    releases<&release::everything, false, void *>("cuGreenCtxDestroy"),
+    {"cuGreenCtxDestroy", kind_of<destroy_green_context>},
     // The probe must not enter these two: too much would go.
     releases<&release::everything, false, int>("cuDevicePrimaryCtxReset_v2"),
     releases<&release::everything, false, int>("cuDevicePrimaryCtxReset"),

@@ -24,6 +24,7 @@ static struct {
 int fake_result    = 0;
 int fake_forgotten = 0;
 int fake_active    = 1;
+int fake_last      = 0; /* a green context is the primary context's last user */
 int fake_capturing = 0;
 /* Whether cuMemGetAddressRange finds no context. */
 int fake_no_context = 0;
@@ -201,7 +202,13 @@ FAKE(cuMemAddressFree, (uint64_t address, size_t size))
 FAKE(cuMemPoolTrimTo, (uint64_t pool, size_t keep))
 FAKE(cuMemPoolDestroy, (uint64_t pool))
 FAKE(cuLibraryUnload, (uint64_t library))
-FAKE(cuGreenCtxDestroy, (void *context))
+
+int cuGreenCtxDestroy(void *context);
+int cuGreenCtxDestroy(void *context)
+{
+    fake_active &= !fake_last;
+    return fake_called("cuGreenCtxDestroy");
+}
 
 int cuLibraryGetModule(uint64_t *module, uint64_t library);
 int cuLibraryGetModule(uint64_t *module, uint64_t library)

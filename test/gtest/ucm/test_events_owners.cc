@@ -17,7 +17,7 @@ FAKE_TEST(CudaEventsOwners, everything)
     Fake fake;
     install_all();
     for (const char *name : {"cuCtxDestroy_v2", "cuCtxDestroy", "cuCtxDetach",
-                             "cuGreenCtxDestroy", "cuDevicePrimaryCtxReset"}) {
+                             "cuDevicePrimaryCtxReset"}) {
         uint64_t address;
         fake.setting("fake_forgotten") = 0;
         fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
@@ -70,6 +70,21 @@ FAKE_TEST(CudaEventsOwners, primary_release)
     CHECK_EQ(seen[0].size, size_t(0x5000));
     release(0); // not retained since
     CHECK(events.saw_everything());
+}
+
+FAKE_TEST(CudaEventsOwners, green_contexts)
+{
+    Fake fake;
+    install_all();
+    auto *destroy = fake.get<Call1>("cuGreenCtxDestroy");
+    Events events;
+    destroy(0);
+    CHECK(events.take().empty()); // others use the primary context still
+    fake.setting("fake_last") = 1;
+    destroy(0);
+    CHECK(events.saw_everything());
+    destroy(0); // of another device, say
+    CHECK(events.take().empty());
 }
 
 // After the last release a driver may complain about the context instead of the
