@@ -60,9 +60,8 @@ void look_at_way_in(part *out)
                    "set the path where it is installed, or start programs "
                    "with ucx-dmabuf-run");
     } else {
-        out->warns("plug-in", "not loaded",
-                   "neither LD_PRELOAD nor UCX_PLUGIN_PATH names it here",
-                   "start programs with it: ucx-dmabuf-run COMMAND");
+        out->ok("plug-in", "not loaded in this shell; 'ucx-dmabuf-run COMMAND' "
+                           "starts a program with it");
     }
 }
 

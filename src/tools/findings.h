@@ -76,6 +76,8 @@ struct report {
     part environment{"environment"}; // of the programs that are started in it
     std::vector<part> gpus{}, nics{}, copies{};
     std::vector<pair> pairs{};
+    // PCI has none, neither of any driver nor without one.
+    bool no_gpu = false, no_nic = false;
 
     // 0: every pair can work, with every UCX that was asked for; 1: one
     // cannot; 3: there is no pair.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "look.h"
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <sstream>
 
@@ -26,11 +28,39 @@ void look_at_kernel(const tree &files, part *out)
     }
 }
 
-void look_at_module(const tree &files, part *out)
+// Where one device does not tell what it is, nothing is known.
+void look_at_hardware(const tree &files, report *out)
+{
+    const auto devices = files.list("/sys/bus/pci/devices");
+    bool known = !devices.empty(), gpu = false, nic = false;
+
+    for (const std::string &device : devices) {
+        const std::string at     = "/sys/bus/pci/devices/" + device;
+        const std::string kind   = files.first_line(at + "/class");
+        const std::string vendor = files.first_line(at + "/vendor");
+        known &= !kind.empty() && !vendor.empty();
+        gpu |= kind.starts_with("0x03") && (vendor == "0x10de");
+        // Of InfiniBand, or of vendors some of whose NICs have RDMA.
+        nic |= kind.starts_with("0x0207") ||
+               (kind.starts_with("0x02") &&
+                std::ranges::count(std::to_array<std::string_view>(
+                                       {"0x15b3", "0x14e4", "0x8086", "0x1d0f",
+                                        "0x1414", "0x1dd8", "0x1077"}),
+                                   vendor) != 0);
+    }
+    out->no_gpu = known && !gpu;
+    out->no_nic = known && !nic && files.list("/sys/class/infiniband").empty();
+}
+
+void look_at_module(const tree &files, bool no_gpu, part *out)
 {
     const std::string version = files.first_line("/proc/driver/nvidia/version");
 
-    if (version.empty()) {
+    if (version.empty() && no_gpu) {
+        out->warns(
+            "NVIDIA module", "none", "PCI has no NVIDIA GPU",
+            "use a machine with one, or pass one to the virtual machine");
+    } else if (version.empty()) {
         out->warns("NVIDIA module", "unknown",
                    "there is no /proc/driver/nvidia/version: the kernel module "
                    "nvidia is not loaded, or this container does not show it",
@@ -173,8 +203,9 @@ std::string size_text(uint64_t bytes)
 
 void look_at_machine(const tree &files, report *out)
 {
+    look_at_hardware(files, out);
     look_at_kernel(files, &out->machine);
-    look_at_module(files, &out->machine);
+    look_at_module(files, out->no_gpu, &out->machine);
     if (files.has("/proc/self/limits")) {
         look_at_locked_memory(files, &out->machine);
         look_at_open_files(files, &out->machine);

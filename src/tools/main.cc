@@ -4,6 +4,7 @@
 #include "look.h"
 #include "watch.h"
 #include <charconv>
+#include <climits>
 #include <clocale>
 #include <cstdlib>
 #include <exception>
@@ -11,6 +12,7 @@
 #include <getopt.h>
 #include <langinfo.h>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 using namespace ucx_ib_dmabuf::info;
@@ -132,6 +134,17 @@ bool wants_colour()
     return is_terminal() && ((no_colour == nullptr) || (*no_colour == '\0'));
 }
 
+// Of a line.
+int width()
+{
+    winsize window{};
+
+    return ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) &&
+            (window.ws_col > 40))
+               ? window.ws_col
+               : INT_MAX;
+}
+
 // The status.
 int watch_programs(const options &wanted)
 {
@@ -169,7 +182,7 @@ int look(const options &wanted)
         look_at_copies(each, &found);
     }
     wanted.json ? print_json(found, stdout)
-                : print_text(found, wants_colour(), stdout);
+                : print_text(found, wants_colour(), width(), stdout);
     if (!wanted.json && !wanted.prove && (found.status() == 0)) {
         puts("\nNothing was sent yet: ucx_dmabuf_info --prove does that.");
     }

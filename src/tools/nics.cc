@@ -143,15 +143,22 @@ void look_at_list(const tree &files, const libibverbs &verbs, report *out)
     if (!out->nics.empty()) {
         return;
     }
-    files.list("/sys/class/infiniband").empty()
-        ? out->machine.fails("RDMA devices", "none",
-                             "there is none in /sys/class/infiniband",
-                             "load the NIC's RDMA driver, as mlx5_ib")
-        : out->machine.fails(
-              "RDMA devices", "none that can be used",
-              "the kernel has some, but libibverbs takes none",
-              "load ib_uverbs, install rdma-core's provider for the NIC "
-              "(ibverbs-providers), pass /dev/infiniband to a container");
+    if (out->no_nic) {
+        out->machine.fails("RDMA devices", "none",
+                           "PCI has no NIC that is known for RDMA",
+                           "use a machine with one, or pass one to the virtual "
+                           "machine");
+    } else if (files.list("/sys/class/infiniband").empty()) {
+        out->machine.fails("RDMA devices", "none",
+                           "there is none in /sys/class/infiniband",
+                           "load the NIC's RDMA driver, as mlx5_ib");
+    } else {
+        out->machine.fails(
+            "RDMA devices", "none that can be used",
+            "the kernel has some, but libibverbs takes none",
+            "load ib_uverbs, install rdma-core's provider for the NIC "
+            "(ibverbs-providers), pass /dev/infiniband to a container");
+    }
 }
 
 } // namespace

@@ -24,7 +24,10 @@ std::string harmless(std::string text)
 
 class printer {
 public:
-    printer(bool coloured, FILE *to) : coloured_(coloured), to_(to) {}
+    printer(bool coloured, int width, FILE *to)
+        : coloured_(coloured), width_(width), to_(to)
+    {
+    }
 
     void print(const part &one)
     {
@@ -77,12 +80,22 @@ private:
     }
     void print(const char *what, const std::string &text)
     {
-        if (!text.empty()) {
-            fprintf(to_, "  %-20s  %s: %s\n", "", what, harmless(text).c_str());
+        if (text.empty()) {
+            return;
         }
+        int column = fprintf(to_, "  %-20s  %s:", "", what);
+        for (const std::string &word : split(harmless(text), " ")) {
+            if (column + 1 + static_cast<int>(word.size()) > width_) {
+                fputs("\n", to_);
+                column = fprintf(to_, "  %-20s   ", "");
+            }
+            column += fprintf(to_, " %s", word.c_str());
+        }
+        fputs("\n", to_);
     }
 
     const bool coloured_;
+    const int width_;
     FILE *const to_;
 };
 
@@ -119,9 +132,9 @@ std::vector<part> told_together(const std::vector<pair> &pairs)
 
 } // namespace
 
-void print_text(const report &all, bool coloured, FILE *to)
+void print_text(const report &all, bool coloured, int width, FILE *to)
 {
-    printer out(coloured, to);
+    printer out(coloured, width, to);
 
     out.print(all.machine);
     out.print(all.environment);
@@ -136,6 +149,12 @@ void print_text(const report &all, bool coloured, FILE *to)
     if (all.pairs.empty()) {
         fprintf(to, "No pair of a GPU and a NIC: %zu GPUs, %zu NICs.\n",
                 all.gpus.size(), all.nics.size());
+        if (all.no_gpu || all.no_nic) {
+            fprintf(to, "ucx-ib-dmabuf cannot work here: %s%s%s.\n",
+                    all.no_gpu ? "no NVIDIA GPU" : "",
+                    (all.no_gpu && all.no_nic) ? ", " : "",
+                    all.no_nic ? "no RDMA NIC" : "");
+        }
     } else {
         out.print_matrix(all);
     }
