@@ -4,6 +4,7 @@
 #include "fake_ib.h"
 #include "handle_params.h"
 #include <common/gpu.h>
+#include <gtest/gtest.h>
 #include <memory>
 #include <stdexcept>
 
@@ -39,13 +40,17 @@ public:
     }
 
     uct_md_h get() const { return md_; }
-    bool takes_cuda()
+    uct_md_attr_v2 query()
     {
         uct_md_attr_v2 attr{};
-        return (op<ucx_ib_dmabuf::md_query_function>(
-                    md_, ucx_ib_dmabuf::op_query)(md_, &attr) == UCS_OK) &&
-               ((attr.reg_mem_types &
-                 (1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA)) != 0);
+        EXPECT_EQ(UCS_OK, op<ucx_ib_dmabuf::md_query_function>(
+                              md_, ucx_ib_dmabuf::op_query)(md_, &attr));
+        return attr;
+    }
+    bool takes_cuda()
+    {
+        return (query().reg_mem_types &
+                (1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA)) != 0;
     }
     ucs_status_t reg(uintptr_t address, size_t length, uct_mem_h *memh,
                      unsigned flags = ucx::access_all)
@@ -53,6 +58,11 @@ public:
         uct_md_mem_reg_params_t params{};
         params.field_mask = ucx_ib_dmabuf::UCT_MD_MEM_REG_FIELD_FLAGS;
         params.flags      = flags;
+        return reg(address, length, memh, params);
+    }
+    ucs_status_t reg(uintptr_t address, size_t length, uct_mem_h *memh,
+                     const uct_md_mem_reg_params_t &params)
+    {
         return op<ucx_ib_dmabuf::md_mem_reg_function>(
             md_, ucx_ib_dmabuf::op_mem_reg)(
             md_, reinterpret_cast<void *>(address), length, &params, memh);
@@ -85,7 +95,11 @@ public:
     // Of all of it.
     ucs_status_t pack(uct_mem_h memh, unsigned flags, uint32_t *rkey)
     {
-        const auto params         = packing(flags);
+        return pack(memh, packing(flags), rkey);
+    }
+    ucs_status_t pack(uct_mem_h memh, const uct_md_mkey_pack_params_t &params,
+                      uint32_t *rkey)
+    {
         uint64_t packed           = 0;
         const ucs_status_t status = op<ucx_ib_dmabuf::md_mkey_pack_function>(
             md_, ucx_ib_dmabuf::op_mkey_pack)(md_, memh, nullptr, SIZE_MAX,

@@ -85,8 +85,11 @@ bool dereg_dmabuf(ibv_mr *mr)
 
 ucs_status_t query(uct_md_h, uct_md_attr_v2 *attr)
 {
-    attr->flags         = UCT_MD_FLAG_REG_DMABUF;
+    attr->flags         = UCT_MD_FLAG_REG_DMABUF | other_flags;
     attr->reg_mem_types = 1u << UCS_MEMORY_TYPE_HOST;
+    if (now.peer_memory) {
+        attr->reg_mem_types |= 1u << UCS_MEMORY_TYPE_CUDA;
+    }
     return UCS_OK;
 }
 
@@ -103,7 +106,9 @@ ucs_status_t mem_reg(uct_md_h md, void *address, size_t length,
             return UCS_ERR_IO_ERROR; // as uct_ib for all errors
         }
         alloc_faults::exempt from_it;
-        *memh = new memory{mr->lkey, mr->rkey, 0, at, length, mr};
+        std::lock_guard<std::mutex> guard(mutex);
+        now.reg_params = *params;
+        *memh          = new memory{mr->lkey, mr->rkey, 0, at, length, mr};
         return UCS_OK;
     }
     alloc_faults::exempt from_it;
@@ -118,7 +123,8 @@ ucs_status_t mem_reg(uct_md_h md, void *address, size_t length,
     return UCS_OK;
 }
 
-// The checks are uct_ib's (UCT_IB_MD_MEM_DEREG_CHECK_PARAMS).
+// As uct_ib_mlx5_devx_mem_dereg(), whose checks are
+// UCT_MD_MEM_DEREG_CHECK_PARAMS.
 ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t *params)
 {
     if (((params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) == 0) ||
@@ -134,23 +140,36 @@ ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t *params)
         --now.host;
     }
     delete ended;
+    if (good && ((params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) != 0) &&
+        ((params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE) != 0)) {
+        invoke_completion(params->comp);
+    }
     return good ? UCS_OK : UCS_ERR_IO_ERROR;
 }
 
-ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t,
-                       const uct_md_mkey_pack_params_t *, void *buffer)
+ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
+                       const uct_md_mkey_pack_params_t *params, void *buffer)
 {
+    const bool any = (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) != 0;
+
     if (memh == nullptr) {
         return UCS_ERR_INVALID_PARAM; // as UCT, where it checks parameters
     }
+    if (now.during_pack) {
+        now.during_pack();
+    }
+    std::lock_guard<std::mutex> guard(mutex);
+    now.packed                       = {length, any ? params->flags : 0};
     *static_cast<uint64_t *>(buffer) = static_cast<memory *>(memh)->rkey;
     return UCS_OK;
 }
 
+void *ops[max_ops];
+
 void close(uct_md_h md)
 {
+    now.domains -= md->ops == ops;
     delete reinterpret_cast<fake_md *>(md);
-    --now.domains;
 }
 
 ucs_status_t iface_open(uct_md_h, void *, const void *params, const void *,
@@ -177,8 +196,6 @@ uct_tl_t transport{"fake", nullptr, iface_open, {}, {}};
 namespace {
 
 uct_tl_t other_transport{"other", nullptr, other_open, {}, {}};
-void *ops[max_ops];
-
 template <class Function>
 void set(md_op which, Function *function)
 {

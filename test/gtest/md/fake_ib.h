@@ -30,7 +30,8 @@ struct counts {
     std::map<std::string, dmabufs> of_device;
     unsigned asked      = 0;          // mem_reg calls without a dma-buf
     unsigned host       = 0;          // handles of these that are out
-    unsigned domains    = 0;          // open
+    unsigned domains    = 0;          // open, or closed with others' operations
+    bool peer_memory    = false;      // it takes CUDA's without dma-bufs
     int fail_verbs      = 0;          // errno of registrations that fail
     unsigned fail_every = 1;          // of how many one does
     size_t most         = SIZE_MAX;   // regions; beyond that EAGAIN
@@ -38,12 +39,22 @@ struct counts {
     ucs_status_t fail   = UCS_OK;     // of each mem_reg without a dma-buf
     std::function<void()> during_reg; // of a dma-buf
     std::function<void()> during_dereg;
+    std::function<void()> during_pack;
+    // The last registration of a dma-buf, and the last key.
+    ucx_ib_dmabuf::uct_md_mem_reg_params_t reg_params{};
+    struct {
+        size_t length;
+        unsigned flags;
+    } packed{};
     // What an interface was opened with, by which transport.
     ucx_ib_dmabuf::uct_iface_params_t opened{};
     const char *open_by    = nullptr;
     ucs_status_t fail_open = UCS_OK;
 };
 extern counts now;
+
+// UCT_MD_FLAG_*, beside that of dma-bufs.
+constexpr uint64_t other_flags = 1u << 2 | 1u << 9 | 1u << 11;
 
 // "fake", the last of the component's; there is "other", too.
 extern ucx_ib_dmabuf::uct_tl_t transport;

@@ -112,27 +112,18 @@ TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)
     }
 }
 
-TEST_F(test_domain, managed_memory_is_passed_on)
+TEST_F(test_domain, what_is_no_memory_of_the_gpu_is_passed_on)
 {
     CUdeviceptr address = 0;
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t released = buffer.address();
 
     GPU_CALL(cuMemAllocManaged, &address, mib, CU_MEM_ATTACH_GLOBAL);
     expect_passed_on(address, mib);
     expect_passed_on(address, mib + page);
     GPU_CALL(cuMemFree, address);
-}
-
-TEST_F(test_domain, what_was_released_is_passed_on)
-{
-    gpu::buffer buffer(4 * mib);
-    const uintptr_t address = buffer.address();
-
     buffer.release();
-    expect_passed_on(address, mib);
-}
-
-TEST_F(test_domain, the_end_of_the_address_space_is_passed_on)
-{
+    expect_passed_on(released, mib);
     expect_passed_on(UINTPTR_MAX - page + 1, page);
     expect_passed_on(UINTPTR_MAX - page + 1, 2 * page);
     expect_passed_on(page, 0);
@@ -162,60 +153,82 @@ TEST_F(test_domain, a_null_handle_is_an_error)
     EXPECT_EQ(0u, told.told);
 }
 
+// For paging, of whatever is there; and a dma-buf of whatever memory and
+// number.
+TEST_F(test_domain, all_addresses_and_the_callers_dmabufs_are_passed_on)
+{
+    using namespace ucx_ib_dmabuf;
+    gpu::buffer pool(4 * mib);
+    uct_mem_h memh = nullptr;
+
+    EXPECT_EQ(fake_ib::other_flags, md_->query().flags) << "UCP has none";
+    for (const uct_md_mem_reg_params_t &params :
+         {uct_md_mem_reg_params_t{
+              UCT_MD_MEM_REG_FIELD_DMABUF_FD, 0, STDIN_FILENO, 0, {}},
+          {UCT_MD_MEM_REG_FIELD_FLAGS, UCT_MD_MEM_GVA, 0, 0, {}}}) {
+        EXPECT_EQ(UCS_OK, md_->reg(pool.address(), page, &memh, params));
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+        EXPECT_TRUE(fake_ib::now.regions.empty()) << "none of it is kept";
+    }
+    EXPECT_EQ(STDIN_FILENO, fake_ib::now.reg_params.dmabuf_fd);
+    EXPECT_EQ(UCS_OK, md_->reg(pool.address(), page, &memh,
+                               {0, UCT_MD_MEM_GVA, 0, 0, {}}));
+    EXPECT_EQ(1u, fake_ib::now.asked) << "flags that are not given";
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+TEST_F(test_domain, a_completion_is_called_after_an_invalidation_only)
+{
+    gpu::buffer pool(mib);
+    std::array<char, page> host{};
+
+    for (const uintptr_t address :
+         {pool.address(), reinterpret_cast<uintptr_t>(host.data())}) {
+        completion told;
+        auto other  = invalidating(md_->reg(address, page), &told);
+        other.flags = 0;
+        EXPECT_EQ(UCS_OK, md_->dereg(other));
+        EXPECT_EQ(0u, told.told);
+        EXPECT_EQ(UCS_OK, md_->invalidate(md_->reg(address, page), &told));
+        EXPECT_EQ(1u, told.told);
+    }
+}
+
 TEST_F(test_domain, one_user_invalidates_while_another_goes_on)
 {
     gpu::buffer pool(4 * mib);
-    uct_mem_h failed         = md_->reg(pool.address() + mib + 100, page);
-    uct_mem_h other          = md_->reg(pool.address() + 2 * mib, page);
-    const uint32_t other_key = pack(other);
-    const uint32_t key       = pack(failed, revoking);
-    completion told;
-
-    ASSERT_NE(key, other_key);
-    // No more than the pages that the user asked for.
-    const ibv_mr *mr = fake_ib::find(key);
-    EXPECT_EQ(pool.address() + mib, reinterpret_cast<uintptr_t>(mr->addr));
-    EXPECT_EQ(2 * page, mr->length);
-
-    EXPECT_EQ(UCS_OK, md_->invalidate(failed, &told));
-    EXPECT_EQ(1u, told.told);
-    EXPECT_EQ(nullptr, fake_ib::find(key));
-    EXPECT_NE(nullptr, fake_ib::find(other_key));
-    EXPECT_EQ(UCS_OK, md_->dereg(other));
-    EXPECT_NE(nullptr, fake_ib::find(other_key)) << "kept for the next use";
-}
-
-TEST_F(test_domain, two_users_of_the_same_buffer_have_keys_of_their_own)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h first           = md_->reg(pool.address(), mib);
-    uct_mem_h second          = md_->reg(pool.address(), mib);
+    const uintptr_t address = pool.address() + mib + 100;
+    uct_mem_h first         = nullptr;
+    ASSERT_EQ(UCS_OK, md_->reg(address, page, &first, aloud));
+    EXPECT_EQ(to_hide, fake_ib::now.reg_params.flags) << "others use it, too";
+    uct_mem_h second          = md_->reg(address, page);
+    uct_mem_h other           = md_->reg(pool.address() + 2 * mib, page);
     const uint32_t first_key  = pack(first, revoking);
     const uint32_t second_key = pack(second, revoking);
+    const uint32_t other_key  = pack(other);
+    uint32_t shared           = 0;
     completion told;
 
     EXPECT_NE(first_key, second_key);
     EXPECT_EQ(first_key, pack(first, revoking)) << "the same when asked again";
+    EXPECT_EQ(revoking, fake_ib::now.packed.flags);
+    EXPECT_EQ(SIZE_MAX, fake_ib::now.packed.length);
+    EXPECT_EQ(UCS_OK, md_->pack(first, {0, revoking}, &shared));
+    EXPECT_EQ(other_key, shared) << "flags that are not given";
+    // No more than the pages that the user asked for.
+    const ibv_mr *mr = fake_ib::find(first_key);
+    EXPECT_EQ(pool.address() + mib, reinterpret_cast<uintptr_t>(mr->addr));
+    EXPECT_EQ(2 * page, mr->length);
+
     EXPECT_EQ(UCS_OK, md_->invalidate(first, &told));
     EXPECT_EQ(1u, told.told);
     EXPECT_EQ(nullptr, fake_ib::find(first_key));
     EXPECT_NE(nullptr, fake_ib::find(second_key));
     EXPECT_EQ(UCS_OK, md_->dereg(second));
     EXPECT_EQ(nullptr, fake_ib::find(second_key));
-    EXPECT_EQ(1u, fake_ib::now.regions.size());
-}
-
-TEST_F(test_domain, a_key_that_nobody_got_is_invalid_at_once)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h failed = md_->reg(pool.address(), mib);
-    uct_mem_h other  = md_->reg(pool.address(), mib);
-    completion told;
-
-    EXPECT_EQ(UCS_OK, md_->invalidate(failed, &told));
-    EXPECT_EQ(1u, told.told);
-    EXPECT_NE(nullptr, fake_ib::find(pack(other)));
     EXPECT_EQ(UCS_OK, md_->dereg(other));
+    EXPECT_NE(nullptr, fake_ib::find(other_key)) << "kept for the next use";
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
 // Whoever has the region's key would reach the memory after an invalidation.
@@ -244,7 +257,9 @@ TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
 
     pool.release();
     EXPECT_NE(nullptr, fake_ib::find(key));
-    EXPECT_EQ(UCS_ERR_NO_ELEM, md_->pack(memh, revoking, &another));
+    for (unsigned flags : {revoking, 0u}) {
+        EXPECT_EQ(UCS_ERR_NO_ELEM, md_->pack(memh, flags, &another));
+    }
     EXPECT_EQ(UCS_OK, md_->invalidate(memh, &told));
     EXPECT_EQ(1u, told.told);
     EXPECT_TRUE(fake_ib::now.regions.empty());
@@ -260,6 +275,35 @@ TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
         md_->dereg(memh);
         return fake_ib::find(key) != nullptr;
     }));
+    EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+// By a thread that releases the memory meanwhile.
+TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
+{
+    gpu::buffer pool(mib);
+    uct_mem_h memh = md_->reg(pool.address(), mib);
+    std::atomic<bool> packing{false}, released{false};
+    uint32_t key = 0;
+    std::thread other;
+
+    fake_ib::now.during_dereg = [&] { EXPECT_FALSE(packing); };
+    fake_ib::now.during_pack  = [&] {
+        packing = true;
+        other   = std::thread([&] {
+            gpu::use();
+            released = true;
+            pool.release();
+        });
+        for (int i = 0; (i < 100) || !released; ++i) {
+            usleep(1000); // for as long as it takes to get there
+        }
+        packing = false;
+    };
+    EXPECT_EQ(UCS_OK, md_->pack(memh, 0, &key));
+    other.join();
+    fake_ib::now.during_pack = fake_ib::now.during_dereg = nullptr;
+    EXPECT_TRUE(fake_ib::now.regions.empty());
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 

@@ -3,6 +3,7 @@
 // What a transport tells of an endpoint that failed: UCP hears it as without
 // us, and what was registered is registered anew where that may be the cause.
 #include "fake_domain.h"
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -168,6 +169,10 @@ TEST_F(test_failures, all_else_reaches_the_transport_that_was_named)
         EXPECT_EQ(before.features, opened.features);
         EXPECT_EQ(before.err_handler, params_.err_handler); // the caller's
     }
+    params_.open_mode           = 0; // of no device
+    params_.mode.device.tl_name = nullptr;
+    EXPECT_EQ(UCS_OK, open());
+    params_                     = before;
     params_.mode.device.tl_name = "none";
     EXPECT_EQ(UCS_ERR_NO_DEVICE, open());
     params_.mode.device.tl_name = "fake";
@@ -223,23 +228,24 @@ TEST_F(test_failures, what_all_domains_of_the_device_have_goes)
 {
     const gpu::buffer memory(size);
     std::optional<fake_domain> other(std::in_place), closed(std::in_place);
+    fake_domain elsewhere("fake1");
     const auto use_in = [&](fake_domain &domain) {
         EXPECT_EQ(UCS_OK, domain.dereg(domain.reg(memory.address(), size)));
     };
 
-    for (fake_domain *each : {&*md_, &*other, &*closed}) {
+    for (fake_domain *each : {&*md_, &*other, &*closed, &elsewhere}) {
         use_in(*each);
     }
-    EXPECT_EQ(3u, fake_ib::now.regions.size());
+    EXPECT_EQ(4u, fake_ib::now.regions.size());
     closed.reset();
-    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    EXPECT_EQ(3u, fake_ib::now.regions.size());
     ASSERT_EQ(UCS_OK, open());
     EXPECT_EQ(UCS_OK, fail(UCS_ERR_IO_ERROR));
-    EXPECT_EQ(0u, told.regions);
+    EXPECT_EQ(1u, told.regions) << "another device's";
     use_in(*other);
-    EXPECT_EQ(1u, fake_ib::now.regions.size());
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
     other.reset();
-    EXPECT_EQ(0u, fake_ib::now.regions.size());
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
 // What was registered before that was found went over it, maybe.
@@ -256,6 +262,33 @@ TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
         return verdict{finding::refuted, "a test"};
     });
     EXPECT_EQ(0u, fake_ib::now.regions.size());
+}
+
+// Through a module of the kernel, over the same path.
+TEST_F(test_failures, peer_memory_takes_what_no_dmabuf_does)
+{
+    const gpu::buffer memory(1000);
+    uct_mem_h memh    = nullptr;
+    const auto refute = [](const char *nic) {
+        plugin::existing()->proven_paths()->ask(
+            {nic, 7, ladder_step::pcie}, [] {
+                return verdict{finding::refuted, "a test"};
+            });
+    };
+    fake_ib::now.peer_memory = true;
+    fake_ib::now.fail_verbs  = EINVAL;
+    refute("peer1");
+    fake_domain peer("peer0"), refuted("peer1");
+
+    EXPECT_TRUE(peer.takes_cuda());
+    EXPECT_FALSE(refuted.takes_cuda());
+    ASSERT_EQ(UCS_OK, peer.reg(memory.address(), 1024, &memh));
+    EXPECT_EQ(1000u, static_cast<fake_ib::memory *>(memh)->length);
+    EXPECT_EQ(UCS_OK, peer.dereg(memh));
+    refute("peer0");
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              peer.reg(memory.address(), 1000, &memh, ucx::hide_errors));
+    EXPECT_EQ(1u, fake_ib::now.asked);
 }
 
 // A proof is not possible here, which is tried a few times, and after a failure

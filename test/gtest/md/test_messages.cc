@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <uct/ib_dmabuf/host/log.h>
+#include <uct/ib_dmabuf/host/ucm.h>
+#include <uct/ib_dmabuf/md/plugin.h>
 #include <vector>
 
 namespace {
@@ -203,6 +205,28 @@ TEST_F(test_messages, what_the_cache_does_is_told)
     buffer.release();
     EXPECT_TRUE(said(gone.c_str())) << "UCP keeps the handle for longer";
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+// Last, as this stays so. UCP, which keeps handles, has to ask
+// for one for each operation: it drops those of memory that was unmapped.
+TEST_F(test_messages, where_each_use_is_checked_ucp_keeps_no_handle)
+{
+    using namespace ucx_ib_dmabuf;
+    gpu::buffer buffer(mib);
+    static size_t dropped;
+
+    ASSERT_EQ(UCS_OK, all_ucm().front()->set_event_handler(
+                          UCM_EVENT_VM_UNMAPPED | UCM_EVENT_FLAG_NO_INSTALL, 0,
+                          [](ucm_event_type_t, ucm_event_t *event, void *) {
+                              dropped += event->vm_unmapped.size;
+                          },
+                          nullptr));
+    plugin::existing()->registrations().check_identity();
+    for (size_t length : {1001, 1001, 2001}) { // one is a hit
+        dropped = 0;
+        EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(buffer.address(), length)));
+        EXPECT_EQ(length, dropped);
+    }
 }
 
 } // namespace

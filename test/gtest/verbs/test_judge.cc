@@ -83,24 +83,6 @@ TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
     EXPECT_EQ(UCS_OK, reg());
 }
 
-// Where Data Direct does not reach the GPU uct_ib registers its standard
-// mapping over it all the same, which carries nothing.
-TEST_F(test_judge, data_direct_that_does_not_reach_a_gpu_is_refuted)
-{
-    ladder_nic far(verbs_sim::gb300_far());
-    ladder steps(far.sim.pd(), true, &by_);
-    void *handle = nullptr;
-    coherent();
-
-    by_.says = {{ladder_step::standard, finding::refuted}};
-    for (int i = 0; i < 2; ++i) {
-        exports memory(gpu_, address, size);
-        EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-                  steps.reg(memory, 0, address, size, far.by, &handle));
-    }
-    EXPECT_EQ(0u, far.sim.live());
-}
-
 // The standard mapping would be refuted, with a warning, and UCX told that the
 // memory is not supported: what is idle would not be evicted for it.
 TEST_F(test_judge, what_carries_and_lacks_room_is_what_is_told)
@@ -122,12 +104,6 @@ TEST_F(test_judge, what_carries_and_lacks_room_is_what_is_told)
     near.by.dereg(first);
     ASSERT_EQ(UCS_OK, steps.reg(memory, 0, address, size, near.by, &second));
     near.by.dereg(second);
-}
-
-TEST_F(test_judge, what_he_cannot_tell_is_taken)
-{
-    ASSERT_EQ(UCS_OK, reg());
-    EXPECT_EQ(1u, by_.asked);
 }
 
 TEST_F(test_judge, what_he_doubts_is_not_taken_now)

@@ -2,8 +2,11 @@
 //
 // The ladder over simulated NICs: what is tried, remembered and told.
 #include "ladder_nic.h"
+#include <cerrno>
 #include <climits>
 #include <common/elsewhere.h>
+#include <map>
+#include <uct/ib_dmabuf/verbs/errors.h>
 
 namespace {
 
@@ -71,53 +74,27 @@ TEST_F(test_ladder, drivers_that_find_out_when_they_map)
     near.dereg_all(); // hangs if the two shared a dma-buf
 }
 
-TEST_F(test_ladder, nics_that_are_proven_share_an_export)
-{
-    ladder_nic first(verbs_sim::gb300());
-    ladder_nic second(verbs_sim::gb300(), "mlx5_1");
-    coherent();
-
-    ASSERT_EQ(UCS_OK, first.reg(gpu_));
-    ASSERT_EQ(UCS_OK, second.reg(gpu_));
-    gpu_.pcie = 0;
-    exports memory(gpu_, address, size);
-    ASSERT_EQ(UCS_OK, first.reg(memory));
-    ASSERT_EQ(UCS_OK, second.reg(memory));
-    EXPECT_EQ(1u, gpu_.pcie);
-    EXPECT_EQ(1u, memory.made());
-}
-
-TEST_F(test_ladder, nics_of_different_kinds_share_what_they_can)
+// Over Data Direct once they are proven.
+TEST_F(test_ladder, nics_share_what_they_can)
 {
     platform standard     = verbs_sim::connectx7();
     standard.coherent_gpu = true;
-    ladder_nic direct(verbs_sim::gb300());
-    ladder_nic one(standard, "mlx5_1");
-    ladder_nic other(standard, "mlx5_2");
+    ladder_nic direct(verbs_sim::gb300()), second(verbs_sim::gb300(), "mlx5_1");
+    ladder_nic one(standard, "mlx5_2"), other(standard, "mlx5_3");
     coherent();
 
+    ASSERT_EQ(UCS_OK, direct.reg(gpu_));
+    ASSERT_EQ(UCS_OK, second.reg(gpu_));
+    gpu_.pcie = 0;
     exports memory(gpu_, address, size);
-    for (ladder_nic *nic : {&one, &direct, &other}) {
+    for (ladder_nic *nic : {&one, &direct, &other, &second}) {
         ASSERT_EQ(UCS_OK, nic->reg(memory));
         EXPECT_TRUE(nic->last().reachable);
-        EXPECT_EQ(nic == &direct, nic->last().data_direct);
+        EXPECT_EQ((nic == &direct) || (nic == &second),
+                  nic->last().data_direct);
     }
     EXPECT_EQ(1u, gpu_.pcie);
     EXPECT_EQ(1u, gpu_.standard);
-}
-
-TEST_F(test_ladder, other_errors_try_no_other_mapping)
-{
-    platform full = verbs_sim::connectx7();
-    full.room     = 0;
-    ladder_nic nic(full, "mlx5_full");
-    coherent();
-
-    EXPECT_EQ(1u, told("mlx5_full", [&] {
-                  EXPECT_EQ(UCS_ERR_NO_MEMORY, nic.reg(gpu_));
-                  EXPECT_EQ(UCS_ERR_NO_MEMORY, nic.reg(gpu_));
-              }));
-    EXPECT_EQ(0u, gpu_.pcie);
 }
 
 TEST_F(test_ladder, what_no_step_takes_is_told_of_once)
@@ -146,22 +123,6 @@ TEST_F(test_ladder, what_no_step_takes_is_told_of_once)
               told("mlx5_chipset",
                    [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 2)); }))
         << "there is no other mapping";
-}
-
-TEST_F(test_ladder, room_that_runs_out_is_no_reason_to_give_up)
-{
-    platform full = verbs_sim::gb300();
-    full.room     = size + size / 2;
-    ladder_nic nic(full);
-    coherent();
-
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    for (int i = 0; i < 5; ++i) {
-        EXPECT_EQ(UCS_ERR_NO_MEMORY, nic.reg(gpu_));
-    }
-    nic.dereg_all();
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
 }
 
 // For single registrations, as BAR1 is full.
@@ -195,6 +156,75 @@ TEST_F(test_ladder, memory_that_cannot_be_exported_says_nothing_of_the_pair)
     gpu_.fail = UCS_OK;
     ASSERT_EQ(UCS_OK, nic.reg(gpu_));
     EXPECT_TRUE(nic.last().data_direct);
+}
+
+// Fails in a mapping with its errno: 0 leaves what there was, as no verb was
+// called, and -1 does not fail.
+class failing final : public dmabuf_registration {
+public:
+    failing(uct_ib &other, int standard, int pcie)
+        : other_(other), errors_{standard, pcie}
+    {
+    }
+    void *reg(int fd, uintptr_t at, size_t length) override
+    {
+        const int error = errors_[(fcntl(fd, F_GETFL) & O_NONBLOCK) != 0];
+
+        errno = (error > 0) ? error : errno;
+        return (error < 0) ? other_.reg(fd, at, length) : nullptr;
+    }
+    void dereg(void *handle) override { other_.dereg(handle); }
+
+private:
+    uct_ib &other_;
+    const int errors_[2];
+};
+
+// Of the pair: at once. Of the memory or the moment: after three times.
+TEST_F(test_ladder, an_error_decides_what_is_told_and_remembered)
+{
+    const auto reg = [&](ladder_nic &nic, int standard, int pcie) {
+        exports memory(gpu_, address, size);
+        void *handle = nullptr;
+        failing by(nic.by, standard, pcie);
+        const auto status =
+            nic.steps.reg(memory, 0, address, size, by, &handle);
+        if (status == UCS_OK) {
+            by.dereg(handle);
+        }
+        return status;
+    };
+    coherent();
+
+    const std::map<ucs_status_t, std::vector<int>> errors{
+        {UCS_ERR_UNSUPPORTED, {kernel_enotsupp, EOPNOTSUPP, EPROTONOSUPPORT}},
+        {UCS_ERR_NO_MEMORY, {ENOMEM, ENOSPC, EAGAIN}},
+        {UCS_ERR_BUSY, {EBUSY, EINTR}},
+        {UCS_ERR_INVALID_PARAM, {EINVAL}},
+        {UCS_ERR_IO_ERROR, {EIO, EPERM}}};
+    for (const auto &[status, numbers] : errors) {
+        for (const int error : numbers) {
+            ladder_nic nic(verbs_sim::gb300()), other(verbs_sim::connectx7());
+            for (int i = 1; i <= 3; ++i) {
+                EXPECT_EQ(UCS_OK, reg(nic, -1, error));
+                EXPECT_EQ(((status == UCS_ERR_UNSUPPORTED) || (i == 3))
+                              ? ladder_step::standard
+                              : ladder_step::pcie,
+                          nic.steps.first(0))
+                    << error;
+            }
+            EXPECT_EQ(status, reg(nic, error, error));
+            // The mapping that nobody knows of is not told of.
+            EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg(other, kernel_enotsupp, error));
+            // Nor is it tried for other errors, or for one of before.
+            gpu_.pcie = 0;
+            errno     = error;
+            EXPECT_EQ(UCS_ERR_IO_ERROR, reg(other, 0, -1));
+            EXPECT_EQ(0u, gpu_.pcie);
+            reg(other, error, -1);
+            EXPECT_EQ(error == kernel_enotsupp, gpu_.pcie == 1);
+        }
+    }
 }
 
 TEST_F(test_ladder, older_software_has_no_data_direct)

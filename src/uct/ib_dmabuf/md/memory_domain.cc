@@ -59,9 +59,9 @@ fallback_cause cause_of(ucs_status_t failure)
 
 void memory_domain::query(domain_attributes *attributes) noexcept
 {
-    if (offers_gpu_) {
-        attributes->reg_mem_types |= type_bit(shared_.gpu());
-    }
+    const uint64_t type = type_bit(shared_.gpu());
+    attributes->reg_mem_types &= ~type; // peer memory's, whose path is refuted
+    attributes->reg_mem_types |= offers_gpu_ ? type : 0;
     // UCP would export each buffer by itself, for us to find out what it is in.
     attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
 }
