@@ -18,6 +18,7 @@ public:
     std::vector<uint64_t> memory = std::vector<uint64_t>(proof_size / 8);
     bool fails                   = false; // the driver
     unsigned copies              = 0;
+    unsigned late                = 0; // so many copies find what was before
 
     place at()
     {
@@ -28,7 +29,12 @@ public:
                               size_t length) override
     {
         ++copies;
-        memcpy(host, reinterpret_cast<void *>(device), length);
+        if (late > 0) {
+            --late;
+            memset(host, 0, length);
+        } else {
+            memcpy(host, reinterpret_cast<void *>(device), length);
+        }
         return fails ? UCS_ERR_IO_ERROR : UCS_OK;
     }
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
@@ -74,8 +80,9 @@ public:
     enum class outcome { fine, dropped, error };
     std::function<outcome(const access &)> lie;
     bool lies_of_host = false;
-    bool atomic       = true; // it has them
-    unsigned silent   = 0;    // says nothing of so many
+    bool late         = false; // what it writes waits for a read behind it
+    bool atomic       = true;  // it has them
+    unsigned silent   = 0;     // says nothing of so many
     unsigned carried  = 0;
     unsigned atomics  = 0;
 
@@ -99,13 +106,40 @@ public:
     }
 
 private:
+    struct write {
+        bool to_gpu;
+        uint8_t *where;
+        std::vector<uint8_t> bytes;
+    };
     bool said_nothing_ = false;
+    std::vector<write> on_its_way_;
+
+    static bool is_gpu(const place &of)
+    {
+        return (of.lkey == gpu_key) || (of.rkey == gpu_key + 100);
+    }
+    void put(const place &to, std::vector<uint8_t> bytes)
+    {
+        on_its_way_.push_back({is_gpu(to), pointer(to), std::move(bytes)});
+        if (!late) {
+            push(is_gpu(to));
+        }
+    }
+    // A read of the memory does not overtake what is written to it.
+    void push(bool to_gpu)
+    {
+        std::erase_if(on_its_way_, [=](const write &one) {
+            if (one.to_gpu == to_gpu) {
+                memcpy(one.where, one.bytes.data(), one.bytes.size());
+            }
+            return one.to_gpu == to_gpu;
+        });
+    }
 
     outcome ask(const transfer &one, bool is_local, bool is_read,
                 uint8_t *bytes)
     {
-        const bool gpu = is_local ? one.local.lkey == gpu_key
-                                  : one.remote.rkey == gpu_key + 100;
+        const bool gpu = is_gpu(is_local ? one.local : one.remote);
         return (lie && (gpu || lies_of_host))
                    ? lie({one.what, is_read, is_local, bytes, one.length})
                    : outcome::fine;
@@ -122,12 +156,15 @@ private:
         const bool writes = one.what == verb::write;
         const place &from = writes ? one.local : one.remote;
         const place &to   = writes ? one.remote : one.local;
+        if (!writes) {
+            push(is_gpu(from));
+        }
         std::vector<uint8_t> moved(pointer(from), pointer(from) + one.length);
 
         const outcome read    = ask(one, writes, true, moved.data());
         const outcome written = ask(one, !writes, false, moved.data());
         if (written == outcome::fine) {
-            memcpy(pointer(to), moved.data(), one.length);
+            put(to, std::move(moved));
         }
         return (read != outcome::error) && (written != outcome::error);
     }
@@ -141,7 +178,8 @@ private:
             ask(one, false, false, reinterpret_cast<uint8_t *>(&value));
         if (result == outcome::fine) {
             ++value;
-            memcpy(pointer(one.remote), &value, 8);
+            const auto *bytes = reinterpret_cast<const uint8_t *>(&value);
+            put(one.remote, {bytes, bytes + 8});
         }
         return result != outcome::error;
     }
