@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <uct/ib_dmabuf/prove/proof.h>
+#include <utility>
 #include <vector>
 
 namespace prove_test {
@@ -106,13 +107,8 @@ public:
     }
 
 private:
-    struct write {
-        bool to_gpu;
-        uint8_t *where;
-        std::vector<uint8_t> bytes;
-    };
     bool said_nothing_ = false;
-    std::vector<write> on_its_way_;
+    std::vector<std::function<void()>> on_its_way_[2]; // the GPU's is the last
 
     static bool is_gpu(const place &of)
     {
@@ -120,20 +116,20 @@ private:
     }
     void put(const place &to, std::vector<uint8_t> bytes)
     {
-        on_its_way_.push_back({is_gpu(to), pointer(to), std::move(bytes)});
+        on_its_way_[is_gpu(to)].emplace_back(
+            [at = pointer(to), all = std::move(bytes)] {
+                memcpy(at, all.data(), all.size());
+            });
         if (!late) {
-            push(is_gpu(to));
+            push(to);
         }
     }
     // A read of the memory does not overtake what is written to it.
-    void push(bool to_gpu)
+    void push(const place &to)
     {
-        std::erase_if(on_its_way_, [=](const write &one) {
-            if (one.to_gpu == to_gpu) {
-                memcpy(one.where, one.bytes.data(), one.bytes.size());
-            }
-            return one.to_gpu == to_gpu;
-        });
+        for (auto &write : std::exchange(on_its_way_[is_gpu(to)], {})) {
+            write();
+        }
     }
 
     outcome ask(const transfer &one, bool is_local, bool is_read,
@@ -157,7 +153,7 @@ private:
         const place &from = writes ? one.local : one.remote;
         const place &to   = writes ? one.remote : one.local;
         if (!writes) {
-            push(is_gpu(from));
+            push(from);
         }
         std::vector<uint8_t> moved(pointer(from), pointer(from) + one.length);
 
