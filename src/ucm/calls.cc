@@ -82,16 +82,12 @@ void allocate_pitch(uint64_t *address, size_t *pitch, size_t, size_t height)
     announce_allocation(*address, *pitch * height);
 }
 
-// In a capture it is graph memory. The default stream is another one in the
-// _ptsz variants.
+// In a capture it is graph memory.
 template <bool per_thread>
 void allocate_from_pool(uint64_t *address, size_t size, uint64_t pool,
                         void *stream)
 {
-    if (per_thread && (stream == nullptr)) {
-        stream = stream_per_thread();
-    }
-    if (is_capturing(stream)) {
+    if (is_capturing(stream, per_thread)) {
         note_graph_memory();
     }
     announce_allocation(*address, size, pool);
@@ -292,8 +288,8 @@ constexpr hooked_function of_driver[] = {
     releases<&release::pointer, refuses>("cuMemFree_v2"),
     releases<&release::pointer, refuses>("cuMemFree"),
     releases<&release::host_pointer, refuses>("cuMemFreeHost"),
-    releases<&release::to_pool>("cuMemFreeAsync"),
-    releases<&release::to_pool>("cuMemFreeAsync_ptsz"),
+    releases<&release::to_pool<false>>("cuMemFreeAsync"),
+    releases<&release::to_pool<true>>("cuMemFreeAsync_ptsz"),
     releases<&release::range, refuses>("cuMemUnmap"),
     releases<&release::range, refuses>("cuMemAddressFree"),
     releases<&release::opening, refuses>("cuIpcCloseMemHandle"),
@@ -346,8 +342,8 @@ constexpr hooked_function of_driver[] = {
 constexpr hooked_function of_runtime[] = {
     releases<&release::pointer>("cudaFree"),
     releases<&release::host_pointer>("cudaFreeHost"),
-    releases<&release::to_pool>("cudaFreeAsync"),
-    releases<&release::to_pool>("cudaFreeAsync_ptsz"),
+    releases<&release::to_pool<false>>("cudaFreeAsync"),
+    releases<&release::to_pool<true>>("cudaFreeAsync_ptsz"),
     releases<&release::opening>("cudaIpcCloseMemHandle"),
     releases<&release::pool, false, size_t>("cudaMemPoolTrimTo"),
     releases<&release::pool>("cudaMemPoolDestroy"),

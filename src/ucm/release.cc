@@ -150,11 +150,11 @@ void release::host_pointer(uint64_t address)
 }
 
 // Only graph memory may be freed in a capture.
-void release::to_pool(uint64_t address, void *stream)
+void release::to_pool(uint64_t address, void *stream, bool per_thread)
 {
     if (outermost_ && (address != 0) &&
         !(graph_memory.load(std::memory_order_relaxed) &&
-          is_capturing(stream))) {
+          is_capturing(stream, per_thread))) {
         announce(address, ranges().retire(address));
     }
 }
@@ -336,10 +336,14 @@ uint64_t owner_of_module(uint64_t module)
     return (library == 0) ? module : library;
 }
 
-bool is_capturing(void *stream)
+bool is_capturing(void *stream, bool per_thread)
 {
     const auto ask = driver.is_capturing.load();
     int status     = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (per_thread && (stream == nullptr)) {
+        stream = stream_per_thread();
+    }
     return (ask != nullptr) && (ask(stream, &status) == cuda_ok) &&
            (status != CU_STREAM_CAPTURE_STATUS_NONE);
 }

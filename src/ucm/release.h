@@ -92,7 +92,11 @@ public:
     void pointer(uint64_t address);
     void host_pointer(uint64_t address);
     // One allocation that goes back to its pool; in a capture, nothing.
-    void to_pool(uint64_t address, void *stream);
+    template <bool per_thread>
+    void to_pool(uint64_t address, void *stream)
+    {
+        to_pool(address, stream, per_thread);
+    }
     // A range of mappings.
     void range(uint64_t address, size_t size);
     // One opening of memory that may have been opened more than once.
@@ -119,6 +123,7 @@ public:
     }
 
 private:
+    void to_pool(uint64_t address, void *stream, bool per_thread);
     void owned(state which, uint64_t owner);
     void finish(cuda_result result);
     void announce(uint64_t address, size_t listed_size,
@@ -178,7 +183,8 @@ uint64_t owner_of_module(uint64_t module);
 
 // Graph memory is around: graphs going away concern us.
 void note_graph_memory();
-bool is_capturing(void *stream);
+// The default stream is another one in the _ptsz variants (`per_thread`).
+bool is_capturing(void *stream, bool per_thread);
 
 // Whether memory that begins there was announced as new and not as gone;
 // mappings are not known.

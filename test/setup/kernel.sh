@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Get Debian's newest kernel source that our patches apply to and build it in
-# user mode, once. Prints the path of the kernel.
+# user mode, once. Prints the path of the kernel. With --built it builds none, and fails
+# where there is none.
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -82,6 +83,7 @@ build() {
     rm -rf source build
 }
 
+[ -e "$dir/linux" ] || [ "${1:-}" != --built ] || exit 1
 [ -e "$dir/linux" ] || with_lock kernel build
 forget_others '*'
 echo "$dir/linux"

@@ -63,7 +63,8 @@ check_on() {
         UCX_IB_DMABUF_UCX=$("$SETUP_DIR/ucx_wheel.sh" "$version") || exit
     export UCX_IB_DMABUF_UCX
     say "UCX $version: running the tests of the lane '$lane'; their logs are in $build"
-    run_make "$2" & # a trap waits for what is not in the background
+    # A trap waits for what is not in the background.
+    UCX_IB_DMABUF_NEWS=7 run_make "$2" 7>&2 &
     wait $! || status=$?
 
     good=$(($(total PASS) + $(total XFAIL)))

@@ -27,17 +27,19 @@ scripts() {
 }
 
 # passes_on NAME LIST COMMAND...: one result; passes if the command, given the
-# files of the list, does, and the list is not empty.
+# files of the list, does, and the list is not empty. If not, only what it says is shown.
 passes_on() {
     local name=$1 list=$2
     shift 2
     if [ -z "$list" ]; then
         nok "$name (no files found)"
     else
-        # shellcheck disable=SC2086
-        check "$name ($(wc -w <<<"$list") files)" "$@" $list
+        check "$name ($(wc -w <<<"$list") files)" with_list "$@"
     fi
 }
+
+# shellcheck disable=SC2086
+with_list() { "$@" $list; }
 
 # What they find differs from one version to the next; the sources are as Debian 12's
 # version wants them.

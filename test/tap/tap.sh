@@ -50,4 +50,11 @@ is() {
 # skip_all WHY: before the first result; ends the test.
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
 
+# need_lab: exports UCX_IB_DMABUF_KERNEL, the lab's; skips all where none was built.
+need_lab() {
+    UCX_IB_DMABUF_KERNEL=${UCX_IB_DMABUF_KERNEL:-$("$top_srcdir/test/setup/kernel.sh" --built)} ||
+        skip_all "there is no kernel for the lab: ./quickstart check builds it"
+    export UCX_IB_DMABUF_KERNEL
+}
+
 done_testing() { echo "1..$tap_count"; exit "$tap_failed"; }

@@ -61,7 +61,10 @@ TEST_F(limits_test, nothing_in_use_is_evicted)
     const region *first = hold(at(0), 1), *second = hold(at(1), 1);
     EXPECT_EQ(get(at(2), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
     EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
-    EXPECT_EQ(warnings.size(), 1u); // for both
+    EXPECT_EQ(cache->get(id, at(3), 4 * MiB, &out,
+                         ucx_ib_dmabuf::cache::effort::persistent),
+              UCS_ERR_EXCEEDS_LIMIT); // a limit is no failure that passes
+    EXPECT_EQ(warnings.size(), 1u);   // for both
     EXPECT_EQ(nic.live(), 2u);
     cache->put(first);
     use(at(2), 4 * MiB);

@@ -70,6 +70,26 @@ TEST_F(lookup_test, regions_that_overlap)
     EXPECT_EQ(nic.live(), 0u);
 }
 
+// However much is released between the exporter's answer and its use.
+TEST_F(lookup_test, what_was_released_meanwhile_is_described_again)
+{
+    for (int others : {0, 255, 256, 257}) {
+        gpu.alloc(A, 2 * MiB);
+        gpu.after_describe = [&] {
+            release(A);
+            gpu.alloc(A, MiB);
+            gpu.alloc(A + MiB, MiB);
+            for (int i = 0; i < others; ++i) {
+                cache->invalidate(A + 64 * MiB, 1);
+            }
+        };
+        use(A, 1);
+        EXPECT_EQ(get(A + MiB - 1, 2), UCS_ERR_INVALID_PARAM);
+        release(A);
+        release(A + MiB);
+    }
+}
+
 TEST_F(lookup_test, events_find_all_of_their_range)
 {
     const unsigned seed = std::random_device()();

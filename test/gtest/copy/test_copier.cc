@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a UCX without CUDA is told of memory, and copies.
+#include <common/fds.h>
 #include <common/gpu.h>
 #include <common/linked_ucx.h>
 #include <common/sim.h>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
+#include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/copy/copier.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <vector>
@@ -37,8 +40,12 @@ protected:
     // UCS_ERR_INVALID_ADDR: UCX takes it for the host's.
     ours::ucs_status_t detect(uintptr_t address, size_t length)
     {
-        found_ = {};
-        return copier_->detect(address, length, &found_);
+        const int open = count_fds();
+        const ours::ucs_status_t status =
+            copier_->detect(address, length, &(found_ = {}));
+
+        EXPECT_EQ(open, count_fds());
+        return status;
     }
 
     void copy(const void *to, const void *from, size_t length, const void *gpu)
@@ -103,7 +110,7 @@ TEST_F(test_copier, each_kind_is_what_it_is)
         const bool is_host = (kind == memory::host) || (kind == memory::pinned);
 
         ASSERT_EQ(is_host ? ours::UCS_ERR_INVALID_ADDR : ours::UCS_OK,
-                  detect(some.address() + 4096, mib))
+                  detect(some.address() + 4100, mib))
             << gpu::name_of(kind);
         if (is_host) {
             continue;
@@ -112,8 +119,8 @@ TEST_F(test_copier, each_kind_is_what_it_is)
                                             : ours::UCS_MEMORY_TYPE_CUDA,
                   found_.type)
             << gpu::name_of(kind);
-        EXPECT_LE(found_.base, some.address() + 4096);
-        EXPECT_GE(found_.base + found_.length, some.address() + 4096 + mib);
+        EXPECT_LE(found_.base, some.address() + 4100);
+        EXPECT_GE(found_.base + found_.length, some.address() + 4100 + mib);
         if (kind == memory::device) {
             EXPECT_EQ(some.address(), found_.base);
             EXPECT_EQ(some.size(), found_.length);
@@ -135,13 +142,39 @@ TEST_F(test_copier, copies_of_the_program_are_waited_for)
 
 TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
 {
+    const bool seen = ours::cuda_events_complete(); // what is older
+    const gpu::buffer older(mib);
     EXPECT_TRUE(copier_->begin());
     const gpu::buffer some(mib), managed(mib, memory::managed);
+    CUcontext context;
 
+    GPU_CALL(cuDevicePrimaryCtxRetain, &context, 0); // as a runtime begins
+    EXPECT_TRUE(ours::cuda_events_need_refresh());
     ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
+    EXPECT_FALSE(ours::cuda_events_need_refresh());
     EXPECT_TRUE(found_.lasts);
     ASSERT_EQ(ours::UCS_OK, detect(managed.address(), mib));
     EXPECT_FALSE(found_.lasts);
+    ASSERT_EQ(ours::UCS_OK, detect(older.address(), mib));
+    EXPECT_EQ(seen, found_.lasts);
+}
+
+TEST_F(test_copier, nothing_lasts_where_releases_go_unseen)
+{
+    GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own
+    EXPECT_EXIT(
+        {
+            CUstream stream;
+            CUdeviceptr address;
+            copier_->begin();
+            const gpu::buffer some(mib);
+            GPU_CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+            GPU_CALL(cuStreamBeginCapture, stream,
+                     CU_STREAM_CAPTURE_MODE_GLOBAL);
+            GPU_CALL(cuMemAllocAsync, &address, mib, stream); // a graph's
+            exit((detect(some.address(), mib) != ours::UCS_OK) + found_.lasts);
+        },
+        testing::ExitedWithCode(0), "");
 }
 
 // UCX would stage it for as long as it lives, for a moment without room.
@@ -228,6 +261,7 @@ TEST_F(test_copier, a_stream_goes_on_to_capture)
     gpu::capture capture;
 
     pass_through(first, second);
+    EXPECT_EQ(ours::UCS_OK, detect(first.address(), mib));
     EXPECT_EQ(ours::UCS_OK, detect(second.address(), mib));
     EXPECT_TRUE(capture.end());
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <uct/ib_dmabuf/prove/proof.h>
+#include <utility>
 #include <vector>
 
 namespace prove_test {
@@ -18,6 +19,7 @@ public:
     std::vector<uint64_t> memory = std::vector<uint64_t>(proof_size / 8);
     bool fails                   = false; // the driver
     unsigned copies              = 0;
+    unsigned late                = 0; // so many copies find what was before
 
     place at()
     {
@@ -28,7 +30,12 @@ public:
                               size_t length) override
     {
         ++copies;
-        memcpy(host, reinterpret_cast<void *>(device), length);
+        if (late > 0) {
+            --late;
+            memset(host, 0, length);
+        } else {
+            memcpy(host, reinterpret_cast<void *>(device), length);
+        }
         return fails ? UCS_ERR_IO_ERROR : UCS_OK;
     }
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
@@ -74,8 +81,9 @@ public:
     enum class outcome { fine, dropped, error };
     std::function<outcome(const access &)> lie;
     bool lies_of_host = false;
-    bool atomic       = true; // it has them
-    unsigned silent   = 0;    // says nothing of so many
+    bool late         = false; // what it writes waits for a read behind it
+    bool atomic       = true;  // it has them
+    unsigned silent   = 0;     // says nothing of so many
     unsigned carried  = 0;
     unsigned atomics  = 0;
 
@@ -100,12 +108,34 @@ public:
 
 private:
     bool said_nothing_ = false;
+    std::vector<std::function<void()>> on_its_way_[2]; // the GPU's is the last
+
+    static bool is_gpu(const place &of)
+    {
+        return (of.lkey == gpu_key) || (of.rkey == gpu_key + 100);
+    }
+    void put(const place &to, std::vector<uint8_t> bytes)
+    {
+        on_its_way_[is_gpu(to)].emplace_back(
+            [at = pointer(to), all = std::move(bytes)] {
+                memcpy(at, all.data(), all.size());
+            });
+        if (!late) {
+            push(to);
+        }
+    }
+    // A read of the memory does not overtake what is written to it.
+    void push(const place &to)
+    {
+        for (auto &write : std::exchange(on_its_way_[is_gpu(to)], {})) {
+            write();
+        }
+    }
 
     outcome ask(const transfer &one, bool is_local, bool is_read,
                 uint8_t *bytes)
     {
-        const bool gpu = is_local ? one.local.lkey == gpu_key
-                                  : one.remote.rkey == gpu_key + 100;
+        const bool gpu = is_gpu(is_local ? one.local : one.remote);
         return (lie && (gpu || lies_of_host))
                    ? lie({one.what, is_read, is_local, bytes, one.length})
                    : outcome::fine;
@@ -122,12 +152,15 @@ private:
         const bool writes = one.what == verb::write;
         const place &from = writes ? one.local : one.remote;
         const place &to   = writes ? one.remote : one.local;
+        if (!writes) {
+            push(from);
+        }
         std::vector<uint8_t> moved(pointer(from), pointer(from) + one.length);
 
         const outcome read    = ask(one, writes, true, moved.data());
         const outcome written = ask(one, !writes, false, moved.data());
         if (written == outcome::fine) {
-            memcpy(pointer(to), moved.data(), one.length);
+            put(to, std::move(moved));
         }
         return (read != outcome::error) && (written != outcome::error);
     }
@@ -141,7 +174,8 @@ private:
             ask(one, false, false, reinterpret_cast<uint8_t *>(&value));
         if (result == outcome::fine) {
             ++value;
-            memcpy(pointer(one.remote), &value, 8);
+            const auto *bytes = reinterpret_cast<const uint8_t *>(&value);
+            put(one.remote, {bytes, bytes + 8});
         }
         return result != outcome::error;
     }

@@ -135,6 +135,7 @@ TEST_F(test_doubts, what_could_not_be_found_out_is_asked_again)
     EXPECT_EQ(finding::unknown, ask(finding::unknown));
     EXPECT_EQ(finding::carries, ask(finding::carries));
     EXPECT_EQ(5, calls_);
+    EXPECT_EQ(1u, process_.made());
 }
 
 // As that takes seconds, a few times only.
@@ -154,6 +155,13 @@ TEST_F(test_doubts, a_nic_that_did_not_reach_itself_is_asked_again)
     EXPECT_EQ(finding::carries, once.ask(path, [] {
         return verdict{finding::carries, ""};
     }));
+    proofs busy; // that a failure is over it is no reason to wait once more
+    busy.ask(path, [&] {
+        ++calls_;
+        busy.doubt("nic0");
+        return silent;
+    });
+    EXPECT_EQ(4, calls_);
 }
 
 TEST_F(test_doubts, none_needs_memory)

@@ -3,13 +3,17 @@
 // How a NIC is connected with itself: over which partition, and from which of
 // its addresses; how long it may be silent. That bytes arrive over it is the
 // lab's to show.
+#include <algorithm>
 #include <arpa/inet.h>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <common/elsewhere.h>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <uct/ib_dmabuf/prove/host_pages.h>
 #include <uct/ib_dmabuf/prove/loopback.h>
+#include <utility>
 #include <vector>
 
 static std::atomic<int64_t> passed; // microseconds, and one with each look
@@ -27,29 +31,40 @@ struct address {
     bool v2       = true;
     bool ipv4     = true;
     bool connects = true;
+    bool there    = true; // else its place in the table is empty
 };
 
-// A NIC with a port.
+// A NIC with a port that is active.
 struct port {
+    int down         = 0; // ports before it that are not
+    bool atomics     = true;
+    int target_reads = 16, reads = 16; // at a time
     bool ethernet = true;
     std::vector<uint16_t> keys{0xffff};
     std::vector<address> addresses{{}};
 
-    int queue_pairs = 0, asked = 0;
-    int key = -1; // of the queue pair that came last
+    int queues = 0, queue_pairs = 0, ready = 0, asked = 0;
+    int key       = -1; // of the queue pair that came last
+    int used      = 0;  // of its reads at a time
+    size_t posted = 0;
     std::vector<int> from{};
-    int silent = 0; // polls without an answer, of a second each
+    int silent           = 0;       // polls without an answer
+    int64_t pause        = 1000000; // each of so many microseconds
+    ibv_wc_status answer = IBV_WC_SUCCESS;
 } nic;
 
 int query_device(ibv_context *, ibv_device_attr *attr)
 {
-    attr->phys_port_cnt = 1;
+    attr->phys_port_cnt       = static_cast<uint8_t>(nic.down + 1);
+    attr->atomic_cap          = nic.atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+    attr->max_qp_rd_atom      = nic.target_reads;
+    attr->max_qp_init_rd_atom = nic.reads;
     return 0;
 }
 
-int query_port(ibv_context *, uint8_t, ibv_port_attr *attr)
+int query_port(ibv_context *, uint8_t number, ibv_port_attr *attr)
 {
-    attr->state = IBV_PORT_ACTIVE;
+    attr->state = (number > nic.down) ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     attr->link_layer =
         nic.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     attr->gid_tbl_len  = static_cast<int>(nic.addresses.size());
@@ -64,6 +79,9 @@ int query_gid(ibv_context *, uint32_t, uint32_t index, ibv_gid_entry *entry,
 
     ++nic.asked;
     entry->gid_type = at.v2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+    if (!at.there) {
+        return 0;
+    }
     if (at.ipv4) {
         entry->gid.raw[10] = entry->gid.raw[11] = 255;
     } else {
@@ -83,11 +101,20 @@ ibv_cq *create_cq(ibv_context *context, int, void *, ibv_comp_channel *, int)
 {
     static ibv_cq only{};
     only.context = context;
+    ++nic.queues;
     return &only;
 }
 
-int post_send(ibv_qp *, ibv_send_wr *, ibv_send_wr **)
+int post_send(ibv_qp *, ibv_send_wr *first, ibv_send_wr **)
 {
+    for (nic.posted = 0; first != nullptr; first = first->next) {
+        EXPECT_EQ(nic.posted++, first->wr_id);
+        EXPECT_TRUE((first->send_flags & IBV_SEND_SIGNALED) != 0);
+        EXPECT_EQ(5u, first->sg_list->lkey);
+        EXPECT_EQ(6u, first->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
+                          ? first->wr.atomic.rkey
+                          : first->wr.rdma.rkey);
+    }
     return 0;
 }
 
@@ -95,15 +122,17 @@ int poll_cq(ibv_cq *, int, ibv_wc *done)
 {
     if (nic.silent > 0) {
         --nic.silent;
-        passed += 1000000;
+        passed += nic.pause;
         return 0;
     }
-    *done = {};
+    *done        = {};
+    done->status = nic.answer;
     return 1;
 }
 
 int destroy_cq(ibv_cq *)
 {
+    --nic.queues;
     EXPECT_EQ(0, nic.queue_pairs); // as a device refuses it
     return 0;
 }
@@ -112,22 +141,36 @@ ibv_qp *create_qp(ibv_pd *pd, ibv_qp_init_attr *)
 {
     auto *made    = new ibv_qp{};
     made->context = pd->context;
-    ++nic.queue_pairs;
+    made->qp_num  = static_cast<uint32_t>(++nic.queue_pairs);
     return made;
 }
 
 int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 {
     if ((mask & IBV_QP_PKEY_INDEX) != 0) {
+        EXPECT_EQ(nic.down + 1, attr->port_num);
         nic.key = attr->pkey_index;
+        const bool atomics =
+            (attr->qp_access_flags & unsigned{IBV_ACCESS_REMOTE_ATOMIC}) != 0;
+        return (atomics && !nic.atomics) ? EINVAL : 0;
     }
-    if ((attr->qp_state != IBV_QPS_RTR) || (attr->ah_attr.is_global == 0)) {
+    if (attr->qp_state == IBV_QPS_RTS) {
+        EXPECT_EQ(IBV_QPS_RTR, qp->state);
+        ++nic.ready;
+        nic.used = attr->max_rd_atomic;
+        return (nic.used <= nic.reads) ? 0 : EINVAL;
+    }
+    EXPECT_EQ(IBV_QPS_RESET, qp->state);
+    EXPECT_NE(qp->qp_num, attr->dest_qp_num);
+    qp->state = IBV_QPS_RTR; // each is moved there once
+    if (attr->max_dest_rd_atomic > nic.target_reads) {
+        return EINVAL;
+    }
+    if (attr->ah_attr.is_global == 0) {
         return 0;
     }
     const uint8_t index = attr->ah_attr.grh.sgid_index;
     EXPECT_EQ(index + 1, attr->ah_attr.grh.dgid.raw[15]); // its own
-    EXPECT_EQ(IBV_QPS_RESET, qp->state);
-    qp->state = IBV_QPS_RTR; // each is moved there once
     if (nic.from.empty() || (nic.from.back() != index)) {
         nic.from.push_back(index);
     }
@@ -137,6 +180,7 @@ int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
 int destroy_qp(ibv_qp *qp)
 {
     --nic.queue_pairs;
+    nic.ready = 0;
     delete qp;
     return 0;
 }
@@ -153,11 +197,18 @@ protected:
         context_.ops.poll_cq   = poll_cq;
         context_.ops.post_send = post_send;
     }
-    ~test_loopback() override { EXPECT_EQ(0, nic.queue_pairs); }
+    ~test_loopback() override
+    {
+        EXPECT_EQ(0, nic.queue_pairs);
+        EXPECT_EQ(0, nic.queues);
+    }
 
     const char *connect()
     {
-        return loopback::to_itself({&pd_, &verbs_}).problem;
+        const connection made = loopback::to_itself({&pd_, &verbs_});
+
+        EXPECT_EQ(made.by ? 2 : 0, nic.ready);
+        return made.problem;
     }
 
     verbs_functions verbs_{};
@@ -185,9 +236,57 @@ TEST_F(test_loopback, the_best_address_is_found_with_few_questions)
     EXPECT_EQ(3, nic.asked);
 }
 
+// A NIC refuses what it has not.
+TEST_F(test_loopback, a_nic_is_asked_for_what_it_has)
+{
+    nic.down    = 1;
+    nic.atomics = false;
+    for (auto [target, own] : {std::pair{4, 16}, {16, 4}, {100, 100}}) {
+        nic.target_reads = target;
+        nic.reads        = own;
+        EXPECT_EQ(nullptr, connect());
+        EXPECT_EQ(std::min({target, own, 16}), nic.used);
+    }
+}
+
+TEST_F(test_loopback, host_pages_end_with_their_registration)
+{
+    static int registered;
+    const protection_domain pd{&pd_, &verbs_};
+    void *at        = nullptr;
+    const auto gone = [&] { return msync(at, 4096, MS_ASYNC) != 0; };
+
+    verbs_.reg_iova = [](ibv_pd *, void *, size_t, uint64_t, int) {
+        static ibv_mr mr;
+        ++registered;
+        return &mr;
+    };
+    verbs_.dereg = [](ibv_mr *) { return --registered; };
+    {
+        const host_pages pages(pd, 4096);
+        at = reinterpret_cast<void *>(pages.at().address);
+        EXPECT_EQ(1, registered);
+        EXPECT_TRUE(in_child(gone)); // it is no child's
+    }
+    EXPECT_EQ(0, registered);
+    EXPECT_TRUE(gone());
+}
+
+TEST_F(test_loopback, all_is_posted_at_once_and_by_its_keys)
+{
+    const place local{0, 5, 0}, remote{0, 0, 6};
+    const connection over = loopback::to_itself({&pd_, &verbs_});
+    const transfer all[]  = {{verb::write, local, remote, 1},
+                             {verb::read, local, remote, 1},
+                             {verb::fetch_add, local, remote, 8}};
+    EXPECT_FALSE(over.by->carry(all));
+    EXPECT_EQ(3u, nic.posted);
+}
+
 TEST_F(test_loopback, another_address_is_tried_where_one_does_not_connect)
 {
-    nic.addresses = {{false, false}, {true, true, false}, {true, false}};
+    nic.addresses          = {{}, {true, true, false}, {true, false}};
+    nic.addresses[0].there = false;
     EXPECT_EQ(nullptr, connect());
     EXPECT_EQ((std::vector<int>{1, 2}), nic.from);
 }
@@ -205,7 +304,7 @@ TEST_F(test_loopback, not_all_addresses_are_tried)
 // for the NIC.
 TEST_F(test_loopback, silent_is_who_does_not_answer_while_he_is_asked)
 {
-    const transfer one{verb::write, {}, {}, 1};
+    const transfer one{verb::write, {0, 5, 0}, {0, 0, 6}, 1};
     const protection_domain pd{&pd_, &verbs_};
     const auto carry = [&](wire &over, int silent) {
         passed += 10000000;
@@ -222,6 +321,18 @@ TEST_F(test_loopback, silent_is_who_does_not_answer_while_he_is_asked)
     over = loopback::to_itself(pd);
     EXPECT_FALSE(carry(*over.by, 4));
     EXPECT_TRUE(over.by->is_silent());
+
+    over.by.reset();
+    over      = loopback::to_itself(pd);
+    nic.pause = 10000000; // of the machine, while the answer came
+    EXPECT_TRUE(carry(*over.by, 1));
+    for (auto status : {IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR}) {
+        over.by.reset();
+        over       = loopback::to_itself(pd);
+        nic.answer = status;
+        EXPECT_FALSE(carry(*over.by, 0));
+        EXPECT_EQ(status == IBV_WC_RETRY_EXC_ERR, over.by->is_silent());
+    }
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // That a proof finds what a NIC, a platform or a driver gets wrong between
 // them, and does not find what is not there.
 #include "lying_wire.h"
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -63,6 +64,41 @@ TEST(test_proof, writes_of_one_size_that_vanish)
             expect_refuted(of, std::to_string(length) + " bytes vanished");
         }
     }
+}
+
+TEST(test_proof, writes_that_a_read_pushes_before_it_have_arrived)
+{
+    bench of;
+    of.nic.late = true;
+    EXPECT_EQ(finding::carries, of.prove().what);
+    EXPECT_EQ(2u, of.nic.atomics);
+}
+
+// How fast it is is not for the proof to say.
+TEST(test_proof, a_moment_later_is_early_enough)
+{
+    bench of;
+    of.gpu.late = 2;
+    EXPECT_EQ(finding::carries, of.prove().what);
+    of.gpu.late = 3;
+    EXPECT_EQ(finding::refuted, of.prove().what);
+}
+
+// As the first turn of the proof has written it.
+TEST(test_proof, reads_of_what_was_there_before)
+{
+    bench of;
+    std::vector<std::vector<uint8_t>> first;
+    size_t next = 0;
+    of.nic.lie  = [&](const access &it) {
+        if (first.size() < 8) { // seven writes, and the read behind them
+            first.emplace_back(it.bytes, it.bytes + it.length);
+        } else if (it.is_read && !it.is_local && next < 7) {
+            std::copy_n(first[next++].begin(), it.length, it.bytes);
+        }
+        return outcome::fine;
+    };
+    expect_refuted(of, "an RDMA read of GPU memory: ");
 }
 
 TEST(test_proof, reads_of_zeros_and_ones)

@@ -94,6 +94,9 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
     CHECK_EQ(seen[0].address, address);
     CHECK_EQ(seen[0].size, size);
     CHECK_EQ(seen[0].context, before);
+    CHECK_EQ(int(seen[0].type), std::string(name) == "cuMemFreeHost"
+                                    ? int(UCS_MEMORY_TYPE_HOST)
+                                    : int(UCS_MEMORY_TYPE_CUDA));
 }
 
 using Query = int (*)(uint64_t);

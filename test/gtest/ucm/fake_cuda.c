@@ -228,7 +228,7 @@ FAKE_ALLOC(cuMemAllocFromPoolAsync,
 int cuStreamIsCapturing(void *stream, int *status);
 int cuStreamIsCapturing(void *stream, int *status)
 {
-    *status = fake_capturing;
+    *status = (stream != NULL) ? fake_capturing : 0;
     return 0;
 }
 

@@ -100,7 +100,8 @@ void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
     std::lock_guard<std::mutex> guard(state->lock);
     state->seen.push_back({type == UCM_EVENT_MEM_TYPE_FREE,
                            reinterpret_cast<uint64_t>(event->mem_type.address),
-                           event->mem_type.size, answer});
+                           event->mem_type.size, answer,
+                           event->mem_type.mem_type});
 }
 
 std::vector<SeenEvent> Events::take()

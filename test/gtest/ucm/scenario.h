@@ -67,6 +67,7 @@ struct SeenEvent {
     uint64_t address;
     size_t size;
     long context; /**< what the observer said at that moment */
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA;
 };
 
 /** Subscribes to UCM's memory type events and keeps them. */

@@ -110,6 +110,24 @@ GPU_TEST(CudaEventsCopies, other_without_cuda)
     CHECK(by.releases >= 1);
 }
 
+// Whatever handlers of the first copy's release meanwhile.
+GPU_TEST(CudaEventsCopies, a_handler_that_releases)
+{
+    Gpu gpu;
+    CUdeviceptr inner = gpu.allocate(MIB);
+    Events events([&] { // before ours
+        return (inner == 0) ? 0 : GPU_TRY(cuMemFree, std::exchange(inner, 0));
+    });
+    heard by{gpu.allocate(2 * MIB)};
+    install_all();
+    const SecondUcx other;
+    CHECK(other.announces(note_event, &by));
+    CHECK(add_ucm(other.functions()));
+    GPU_CALL(cuMemFree, by.address);
+    CHECK_EQ(inner, CUdeviceptr(0));
+    CHECK_EQ(by.releases, 1);
+}
+
 WITH_AND_WITHOUT_UCX(CudaEventsCopies);
 
 } // namespace

@@ -45,6 +45,7 @@ void tell(const char *why, void *arg)
     auto *told = static_cast<Told *>(arg);
     ++told->times;
     told->why = why;
+    CHECK_EQ(cuda_events_missing(), told->why); // no lock is held
 }
 
 FAKE_TEST(CudaEventsGaps, old_entry_point)

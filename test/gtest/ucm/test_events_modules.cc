@@ -146,6 +146,7 @@ FAKE_TEST(CudaEventsOwners, graphs)
     fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
     events.take();
     fake.get<Call2>("cuMemFreeAsync")(address, 5); // becomes a node
+    fake.get<Call2>("cuMemFreeAsync_ptsz")(address, 0);
     CHECK(events.take().empty());
     expect_release(fake, "cuGraphExecDestroy", 0, 0,
                    [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });

@@ -38,6 +38,7 @@ SCENARIO(no_double_events)
     CHECK_EQ(events.take().size(), size_t(1));
     GPU_CALL(cuMemFree, address);
     CHECK_EQ(events.frees_of(address), size_t(1));
+    CHECK(!cuda_events_saw_allocation(address)); // it is gone
     GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
     GPU_CALL(cuMemFreeAsync, address, nullptr);
     CHECK_EQ(events.frees_of(address), size_t(1));
