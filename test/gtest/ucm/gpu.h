@@ -38,8 +38,7 @@ public:
 
     /** As cuGetProcAddress knows it. */
     template <class Function>
-    Function *entry(const char *name, uint64_t flags,
-                    int version = 12000) const
+    Function *entry(const char *name, uint64_t flags, int version = 12000) const
     {
         void *address = nullptr;
         gpu::check(
