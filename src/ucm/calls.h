@@ -16,8 +16,9 @@ struct hooked_function {
     hook_kind &(*before_ucx)() = nullptr;
     // Without it nothing that is released goes unseen.
     bool optional = false;
-    // cuGetProcAddress gives functions with other arguments.
-    bool by_symbol_only = false;
+    // If not 0: cuGetProcAddress gives this variant for this version of CUDA,
+    // and variants with other arguments for others.
+    int only_version = 0;
 };
 
 // The newest version of each first.

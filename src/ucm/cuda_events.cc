@@ -149,7 +149,13 @@ void installer::hook(const hooked_function &function, const addresses &found)
 void installer::hook_driver(const driver_library &library)
 {
     for (const hooked_function &function : driver_functions()) {
-        hook(function, library.find(function));
+        void *newest;
+        hook(function, library.find(function, &newest));
+        // Not hooked: its arguments may be others.
+        if ((newest != nullptr) && !function.optional &&
+            !hooked_.contains(newest)) {
+            missing_.emplace(function.symbol, "the driver has a newer variant");
+        }
     }
     void *free_device = library.symbol("cuMemFree_v2");
     ucx_frees_ =

@@ -15,8 +15,8 @@ namespace {
 // Variants from before 3.2 take 32-bit pointers.
 constexpr int versions[] = {3020,  4000,  4010,  6000,  6050,  7000,
                             8000,  9000,  10000, 10020, 11000, 11020,
-                            11030, 11040, 11070, 12000, 12030, 12040,
-                            12050, 12080, 13000, 13010};
+                            11030, 11040, 11070, 12000, 12020, 12030,
+                            12040, 12050, 12080, 13000, 13010, 13040};
 
 void add(addresses &all, void *address)
 {
@@ -59,6 +59,9 @@ driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
     if (handle_ == nullptr) {
         handle_ = open_loaded("libcuda.so");
     }
+    if (void *get_version = found() ? symbol("cuDriverGetVersion") : nullptr) {
+        reinterpret_cast<int (*)(int *)>(get_version)(&version_);
+    }
 }
 
 void *driver_library::symbol(const char *name) const
@@ -84,21 +87,27 @@ void *driver_library::ask(const char *entry, int version, uint64_t flags) const
     return (result == cuda_ok) ? address : nullptr;
 }
 
-addresses driver_library::find(const hooked_function &function) const
+addresses driver_library::find(const hooked_function &function,
+                               void **newest) const
 {
     addresses result;
+    std::string entry = function.symbol;
+    const auto flags  = take_off(entry, "_ptsz")
+                            ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                            : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+    take_off(entry, "_v2");
+    take_off(entry, "_v3");
 
     add(result, symbol(function.symbol));
-    if (!function.by_symbol_only) {
-        std::string entry = function.symbol;
-        const auto flags  = take_off(entry, "_ptsz")
-                                ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-                                : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
-        take_off(entry, "_v2");
-        for (const int version : versions) {
+    for (const int version : versions) {
+        if ((version <= version_) && ((function.only_version == 0) ||
+                                      (function.only_version == version))) {
             add(result, ask(entry.c_str(), version, flags));
         }
     }
+    *newest = (function.only_version <= version_)
+                  ? ask(entry.c_str(), version_, flags)
+                  : nullptr;
     return result;
 }
 

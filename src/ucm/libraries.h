@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calls.h"
+#include <climits>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,15 @@ public:
     void *symbol(const char *name) const;
 
     // All addresses of a function: dlsym's, and what cuGetProcAddress answers
-    // for every version of CUDA that brought another variant.
-    addresses find(const hooked_function &function) const;
+    // for every version of CUDA that brought another variant. 'newest' is the
+    // variant for programs of this driver's own version, or null.
+    addresses find(const hooked_function &function, void **newest) const;
 
 private:
     void *ask(const char *entry, int version, uint64_t flags) const;
 
     void *handle_;
+    int version_ = INT_MAX; // CUDA's, as cuDriverGetVersion says
 };
 
 // All CUDA runtimes in the process: each libcudart.so, and whatever exports the

@@ -36,6 +36,7 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/device.cc \
     test/cuda_sim/driver/dmabuf.cc \
     test/cuda_sim/driver/error.cc \
+    test/cuda_sim/driver/graph.cc \
     test/cuda_sim/driver/ipc.cc \
     test/cuda_sim/driver/memory.cc \
     test/cuda_sim/driver/memory.h \

@@ -91,7 +91,6 @@ CUresult begin(CUstream stream, CUstreamCaptureMode mode)
 // The graph is empty.
 CUresult end(CUstream stream, CUgraph *out)
 {
-    static char graph;
     std::lock_guard guard(under_way().lock);
     auto one = under_way().all.find(stream);
     if (!out || one == under_way().all.end())
@@ -102,7 +101,7 @@ CUresult end(CUstream stream, CUgraph *out)
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     under_way().all.erase(one);
     --captures;
-    *out = capture.invalidated ? nullptr : reinterpret_cast<CUgraph>(&graph);
+    *out = capture.invalidated ? nullptr : any_graph();
     return capture.invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                                : CUDA_SUCCESS;
 }
@@ -133,6 +132,12 @@ Kernel &kernel()
 }
 
 } // namespace
+
+CUgraph any_graph()
+{
+    static char graph;
+    return reinterpret_cast<CUgraph>(&graph);
+}
 
 CUresult capture_check(const char *name)
 {
@@ -222,13 +227,10 @@ SIM_ENTRY_BOTH(cuStreamIsCapturing, _ptsz,
      CUstreamCaptureStatus *out)
 // clang-format on
 
-SIM_ENTRY(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
+SIM_ENTRY_ANYTIME(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
 {
     if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     std::swap(*mode, thread_mode);
     return CUDA_SUCCESS;
 }
-
-SIM_ENTRY_IS(cuGraphDestroy, graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
-             CUgraph graph)

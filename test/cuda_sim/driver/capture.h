@@ -10,6 +10,9 @@ namespace ucx_ib_dmabuf::sim {
 
 bool is_capturing(CUstream stream);
 
+// The only graph there is, an empty one.
+CUgraph any_graph();
+
 // A stream is destroyed: its capture is over.
 void forget_capture(CUstream stream);
 

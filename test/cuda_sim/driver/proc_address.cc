@@ -28,6 +28,8 @@ constexpr Version versions[] = {
     {"cuDevicePrimaryCtxRelease", 11000, "_v2"},
     {"cuDevicePrimaryCtxReset", 11000, "_v2"},
     {"cuGetProcAddress", 12000, "_v2"},
+    {"cuGraphAddNode", 13040, "_v3"},
+    {"cuGraphAddNode", 12030, "_v2"},
     {"cuIpcOpenMemHandle", 11000, "_v2"},
     {"cuMemHostRegister", 6050, "_v2"},
     {"cuMemcpyBatchAsync", 13000, "_v2"},
@@ -37,6 +39,8 @@ constexpr int first_v2 = 3020;
 
 // Plain names that came with some version.
 constexpr Version introduced[] = {
+    {"cuGraphAddMemAllocNode", 11040, ""},
+    {"cuGraphAddNode", 12020, ""},
     {"cuMemGetHandleForAddressRange", 11070, ""},
     {"cuMemAllocAsync", 11020, ""},
     {"cuMemAllocFromPoolAsync", 11020, ""},

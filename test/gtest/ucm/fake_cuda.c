@@ -262,6 +262,21 @@ static __attribute__((noinline)) int fake_inner_free_async(uint64_t address,
 
 #endif
 
+/* One of a later CUDA, with other arguments. */
+static __attribute__((noinline)) int fake_later_free(uint64_t address, int node)
+{
+    return fake_called("fake_later_free");
+}
+
+int fake_version = 13040;
+
+int cuDriverGetVersion(int *version);
+int cuDriverGetVersion(int *version)
+{
+    *version = fake_version;
+    return 0;
+}
+
 int cuGetProcAddress_v2(const char *name, void **address, int version,
                         uint64_t flags, int *found);
 int cuGetProcAddress_v2(const char *name, void **address, int version,
@@ -269,7 +284,8 @@ int cuGetProcAddress_v2(const char *name, void **address, int version,
 {
     *address = NULL;
     if (!strcmp(name, "cuMemFree") && (version >= 11000)) {
-        *address = (void *)fake_inner_free;
+        *address = (version < 13050) ? (void *)fake_inner_free
+                                     : (void *)fake_later_free;
     }
 #ifndef FAKE_OLD
     if (!strcmp(name, "cuMemFreeAsync") && (flags == 2)) {

@@ -38,12 +38,12 @@ public:
 
     /** As cuGetProcAddress knows it. */
     template <class Function>
-    Function *entry(const char *name, uint64_t flags) const
+    Function *entry(const char *name, uint64_t flags, int version = 12000) const
     {
         void *address = nullptr;
         gpu::check(
             get<CUresult(const char *, void **, int, cuuint64_t, int *)>(
-                "cuGetProcAddress_v2")(name, &address, 12000, flags, nullptr),
+                "cuGetProcAddress_v2")(name, &address, version, flags, nullptr),
             name);
         return reinterpret_cast<Function *>(address);
     }

@@ -118,6 +118,17 @@ FAKE_TEST(CudaEventsGaps, graph_memory)
     }
 }
 
+// A program built for that CUDA calls what no hook is for.
+FAKE_TEST(CudaEventsGaps, newer_driver)
+{
+    Fake fake;
+    fake.setting("fake_version") = 13050;
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(
+        cuda_events_missing(),
+        std::string("cuMemFree, cuMemFree_v2: the driver has a newer variant"));
+}
+
 FAKE_TEST(CudaEventsGaps, late_runtime)
 {
     Fake fake;

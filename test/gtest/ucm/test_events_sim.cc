@@ -130,6 +130,32 @@ GPU_TEST(CudaEventsSim, graph_memory)
     CHECK(!cuda_events_complete());
 }
 
+// The newest cuGraphAddNode, since CUDA 13.4 the third one.
+GPU_TEST(CudaEventsSim, graph_nodes, "CUDA_SIM_DRIVER_VERSION=13040")
+{
+    Gpu gpu;
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphNodeParams params         = {};
+    params.type                      = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    params.alloc.poolProps.location  = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    params.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.alloc.bytesize            = MIB;
+    int version                      = 0;
+    GPU_CALL(cuGraphCreate, &graph, 0);
+    GPU_CALL(cuDriverGetVersion, &version);
+    auto *add =
+        gpu.entry<decltype(cuGraphAddNode_v2)>("cuGraphAddNode", 0, version);
+    install_all();
+    Events events;
+    CHECK_EQ(int(add(&node, graph, nullptr, nullptr, 0, &params)), 0);
+    CHECK(!cuda_events_complete());
+    const auto seen = events.take();
+    CHECK_EQ(seen.size(), size_t(1));
+    CHECK(!seen[0].free && seen[0].address == params.alloc.dptr);
+    CHECK_EQ(seen[0].size, MIB);
+}
+
 GPU_TEST(CudaEventsSim, contexts)
 {
     Gpu gpu;
