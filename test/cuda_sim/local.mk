@@ -171,6 +171,7 @@ endif
 # built by itself and run on a real one (docs/conformance.md).
 check_PROGRAMS += test/cuda_sim/conformance/conformance
 test_cuda_sim_conformance_conformance_SOURCES = \
+    test/cuda_sim/conformance/calls.cc \
     test/cuda_sim/conformance/captures.cc \
     test/cuda_sim/conformance/claims.h \
     test/cuda_sim/conformance/contexts.cc \

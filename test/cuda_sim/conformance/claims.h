@@ -6,6 +6,8 @@
 
 namespace ucx_ib_dmabuf::conformance {
 
+void ask_without_gpu(); // before the driver is loaded, for check_calls()
+void check_calls();
 void check_queries();
 void check_exports();
 void check_kinds();

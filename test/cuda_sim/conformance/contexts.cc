@@ -100,6 +100,8 @@ void device_calls(CUdeviceptr address)
                  GPU_TRY(cuMemAlloc, &other, 2 * MiB), "cuMemAlloc");
     claim_result(CUDA_ERROR_INVALID_CONTEXT,
                  GPU_TRY(cuMemcpyDtoH, &byte, address, 1), "cuMemcpyDtoH");
+    claim_result(CUDA_ERROR_INVALID_CONTEXT, GPU_TRY(cuCtxSynchronize),
+                 "cuCtxSynchronize");
 }
 
 // Another GPU's, of which nobody makes use here.

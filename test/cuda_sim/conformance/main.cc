@@ -44,10 +44,10 @@ void check_all()
 {
     say_what_it_is();
     gpu::use();
-    for (auto *part :
-         {check_queries, check_kinds, check_exports, check_identity,
-          check_mappings, check_release, check_contexts, check_gone,
-          check_captures, check_kernels, check_others, check_fork, measure}) {
+    for (auto *part : {check_calls, check_queries, check_kinds, check_exports,
+                       check_identity, check_mappings, check_release,
+                       check_contexts, check_gone, check_captures,
+                       check_kernels, check_others, check_fork, measure}) {
         try {
             part();
         } catch (const std::exception &error) {
@@ -65,6 +65,8 @@ using namespace ucx_ib_dmabuf::conformance;
 
 int main(int argc, char **)
 {
+    if (argc == 1)
+        ask_without_gpu();
     if (!load())
         return 0;
     try {

@@ -114,27 +114,21 @@ void of_another_process()
     GPU_TRY(cuMemFree, address);
 }
 
-// The result, what was found of it, and where it is.
-void find_function(const char *name, int version)
+// The old form has an error for what is not there.
+void find_function(const char *name, int version, CUresult newest,
+                   CUresult oldest)
 {
-    auto unset  = reinterpret_cast<void *>(1);
-    void *found = unset;
-    int status  = -1;
-    auto *newest =
-        gpu::entry<CUresult(const char *, void **, int, cuuint64_t, int *)>(
-            "cuGetProcAddress_v2");
-    auto *oldest = gpu::entry<CUresult(const char *, void **, int, cuuint64_t)>(
-        "cuGetProcAddress");
-    const auto text = [&](CUresult result) {
-        return name_of(result) + (found == unset     ? ", untouched"
-                                  : found == nullptr ? ", null"
-                                                     : ", found");
-    };
-    std::string seen = text(newest(name, &found, version, 0, &status));
-    seen += ", status " + std::to_string(status);
-    found = unset;
-    observe(std::string(name) + " of version " + std::to_string(version),
-            seen + "; the old form: " + text(oldest(name, &found, version, 0)));
+    void *found = nullptr, *old = nullptr;
+    const CUresult first =
+        gpu::entry<CUresult(const char *, void **, int, cuuint64_t, void *)>(
+            "cuGetProcAddress_v2")(name, &found, version, 0, nullptr);
+    const CUresult second =
+        gpu::entry<CUresult(const char *, void **, int, cuuint64_t)>(
+            "cuGetProcAddress")(name, &old, version, 0);
+    claim(first == newest && second == oldest && found == old &&
+              (found != nullptr) == (second == CUDA_SUCCESS),
+          std::string(name) + " of version " + std::to_string(version),
+          name_of(first) + ", the old form " + name_of(second));
 }
 
 } // namespace
@@ -148,11 +142,13 @@ void check_others()
         of_another_process();
     }
     section("how functions are found");
-    find_function("cuMemFree", 12000);
-    find_function("cuMemFree", 99000);
-    find_function("cuMemFree_v2", 12000);
-    find_function("cuNoSuchFunction", 12000);
-    find_function("cuMemAllocAsync", 11000); // of 11.2
+    constexpr auto none = CUDA_ERROR_NOT_FOUND;
+    constexpr auto bad  = CUDA_ERROR_INVALID_VALUE;
+    find_function("cuMemFree", 12000, CUDA_SUCCESS, CUDA_SUCCESS);
+    find_function("cuMemFree", 99000, bad, bad);
+    find_function("cuMemFree_v2", 12000, CUDA_SUCCESS, none);
+    find_function("cuNoSuchFunction", 12000, CUDA_SUCCESS, none);
+    find_function("cuMemAllocAsync", 11000, CUDA_SUCCESS, none); // of 11.2
 }
 
 // In a process of its own, with the handle at its standard input.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
 
+#include <common/driver.h>
 #include <cstdio>
+#include <cstring>
 
 namespace ucx_ib_dmabuf::conformance {
 namespace {
@@ -45,32 +47,10 @@ void observe(const std::string &text, const std::string &seen)
 
 std::string name_of(CUresult result)
 {
-    switch (int(result)) {
-    case CUDA_SUCCESS:
-        return "success";
-    case CUDA_ERROR_INVALID_VALUE:
-        return "INVALID_VALUE";
-    case CUDA_ERROR_OUT_OF_MEMORY:
-        return "OUT_OF_MEMORY";
-    case CUDA_ERROR_NOT_INITIALIZED:
-        return "NOT_INITIALIZED";
-    case CUDA_ERROR_INVALID_CONTEXT:
-        return "INVALID_CONTEXT";
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        return "CONTEXT_IS_DESTROYED";
-    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-        return "STREAM_CAPTURE_UNSUPPORTED";
-    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
-        return "STREAM_CAPTURE_INVALIDATED";
-    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
-        return "STREAM_CAPTURE_IMPLICIT";
-    case CUDA_ERROR_NOT_FOUND:
-        return "NOT_FOUND";
-    case CUDA_ERROR_NOT_SUPPORTED:
-        return "NOT_SUPPORTED";
-    default:
+    const char *name = nullptr;
+    if (GPU_TRY(cuGetErrorName, result, &name) != CUDA_SUCCESS)
         return "error " + std::to_string(int(result));
-    }
+    return result == CUDA_SUCCESS ? "success" : name + strlen("CUDA_ERROR_");
 }
 
 int finish()

@@ -179,6 +179,15 @@ CUresult Call::planned(uint64_t number)
     return result;
 }
 
+// Without a GPU, the export says that none has dma-bufs.
+CUresult Call::refused() const
+{
+    return settings().devices == 0 &&
+                   !strcmp(name, "cuMemGetHandleForAddressRange")
+               ? CUDA_ERROR_NOT_SUPPORTED
+               : state_error();
+}
+
 CUresult state_error()
 {
     return state == State::finished ? CUDA_ERROR_DEINITIALIZED

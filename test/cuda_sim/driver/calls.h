@@ -55,7 +55,7 @@ struct Call {
         }
         if (state.load(std::memory_order_acquire) != State::ready && !anytime)
             [[unlikely]]
-            return state_error();
+            return refused();
         if (captures.load(std::memory_order_relaxed)) [[unlikely]]
             return capture_check(name);
         return CUDA_SUCCESS;
@@ -63,6 +63,7 @@ struct Call {
 
 private:
     CUresult planned(uint64_t number);
+    CUresult refused() const; // what it answers before cuInit
 };
 
 // Bytes by direction; see cuda_sim_counters_t.

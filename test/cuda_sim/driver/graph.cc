@@ -7,45 +7,6 @@
 #include "capture.h"
 #include "context.h"
 
-namespace ucx_ib_dmabuf::sim {
-namespace {
-
-// A graph belongs to no context: what is no graph is said first.
-CUresult destroy(bool exists)
-{
-    return !exists                 ? CUDA_ERROR_INVALID_VALUE
-           : state != State::ready ? state_error()
-                                   : CUDA_SUCCESS;
-}
-
-template <class Params>
-CUresult add_allocation(CUgraphNode *node, CUgraph graph, Params *params)
-{
-    if (!node || graph != any_graph() || !params || !params->bytesize ||
-        params->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        !valid_device(params->poolProps.location.id))
-        return CUDA_ERROR_INVALID_VALUE;
-    std::lock_guard guard(memory().lock);
-    params->dptr =
-        memory().space.reserve(round_up(params->bytesize, block_size));
-    *node = reinterpret_cast<CUgraphNode>(graph);
-    return params->dptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-#if CUDA_VERSION >= 12020
-CUresult add(CUgraphNode *node, CUgraph graph, CUgraphNodeParams *params)
-{
-    if (!params)
-        return CUDA_ERROR_INVALID_VALUE;
-    return params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
-               ? add_allocation(node, graph, &params->alloc)
-               : CUDA_ERROR_NOT_SUPPORTED;
-}
-#endif
-
-} // namespace
-} // namespace ucx_ib_dmabuf::sim
-
 using namespace ucx_ib_dmabuf::sim;
 
 SIM_ENTRY(cuGraphCreate, CUgraph *out, unsigned flags)
@@ -56,14 +17,17 @@ SIM_ENTRY(cuGraphCreate, CUgraph *out, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+// A graph belongs to no context: what is none is said before cuInit, too.
 SIM_ENTRY_ANYTIME(cuGraphDestroy, CUgraph graph)
 {
-    return destroy(graph == any_graph());
+    if (graph != any_graph())
+        return CUDA_ERROR_INVALID_VALUE;
+    return state == State::ready ? CUDA_SUCCESS : state_error();
 }
 
 SIM_ENTRY_ANYTIME(cuGraphExecDestroy, CUgraphExec)
 {
-    return destroy(false);
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 // Nothing is cached for graphs.
@@ -71,16 +35,19 @@ SIM_ENTRY_IS(cuDeviceGraphMemTrim,
              valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE,
              CUdevice device)
 
-SIM_ENTRY_IS(cuGraphAddMemAllocNode, add_allocation(node, graph, params),
-             CUgraphNode *node, CUgraph graph, const CUgraphNode *, size_t,
-             CUDA_MEM_ALLOC_NODE_PARAMS *params)
+#if CUDA_VERSION >= 12030
+static CUresult add(CUgraphNode *node, CUgraph graph, CUgraphNodeParams *params)
+{
+    if (!node || graph != any_graph() || !params || !params->alloc.bytesize ||
+        params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(memory().lock);
+    params->alloc.dptr =
+        memory().space.reserve(round_up(params->alloc.bytesize, block_size));
+    *node = reinterpret_cast<CUgraphNode>(graph);
+    return CUDA_SUCCESS;
+}
 
-// The second one tells edges apart, the third one (CUDA 13.4) checks contexts.
-#if CUDA_VERSION >= 12020
-#undef cuGraphAddNode
-SIM_ENTRY_IS(cuGraphAddNode, add(node, graph, params), CUgraphNode *node,
-             CUgraph graph, const CUgraphNode *, size_t,
-             CUgraphNodeParams *params)
 SIM_ENTRY_IS(cuGraphAddNode_v2, add(node, graph, params), CUgraphNode *node,
              CUgraph graph, const CUgraphNode *, const void *, size_t,
              CUgraphNodeParams *params)

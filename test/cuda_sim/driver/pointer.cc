@@ -89,7 +89,10 @@ CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return give<unsigned>(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        return give<unsigned long long>(data, 0);
+        return give<unsigned long long>(
+            data, found.kind == Kind::vmm
+                      ? found.block->handle->properties.requestedHandleTypes
+                      : 0);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return give<unsigned>(data, rdma_capable(found));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

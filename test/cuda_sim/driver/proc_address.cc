@@ -39,8 +39,7 @@ constexpr int first_v2 = 3020;
 
 // Plain names that came with some version.
 constexpr Version introduced[] = {
-    {"cuGraphAddMemAllocNode", 11040, ""},
-    {"cuGraphAddNode", 12020, ""},
+    {"cuGraphAddNode", 12030, ""},
     {"cuMemGetHandleForAddressRange", 11070, ""},
     {"cuMemAllocAsync", 11020, ""},
     {"cuMemAllocFromPoolAsync", 11020, ""},

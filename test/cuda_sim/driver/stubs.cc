@@ -36,3 +36,9 @@ SIM_ENTRY_IS(cuModuleGetGlobal_v2, CUDA_ERROR_INVALID_HANDLE, CUdeviceptr *,
 SIM_ENTRY_IS(cuLibraryUnload, CUDA_ERROR_INVALID_HANDLE, CUlibrary)
 SIM_ENTRY_IS(cuLibraryGetGlobal, CUDA_ERROR_INVALID_HANDLE, CUdeviceptr *,
              size_t *, CUlibrary, const char *)
+
+// NVIDIA documents no table; cudart asks for some before cuInit.
+SIM_ENTRY_ANYTIME(cuGetExportTable, const void **, const CUuuid *)
+{
+    return CUDA_ERROR_INVALID_VALUE;
+}

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 struct nvmlDevice_st {
     int index;
@@ -48,10 +49,18 @@ void fill(nvmlPciInfo_t *pci, unsigned bus)
 
 NVML_ENTRY nvmlReturn_t nvmlInit_v2(void)
 {
+    if (settings().devices == 0)
+        return NVML_ERROR_DRIVER_NOT_LOADED;
     for (int i = 0; i < 16; ++i)
         devices[i].index = i;
     ++users;
     return NVML_SUCCESS;
+}
+
+// UCX's configure looks for this one.
+NVML_ENTRY nvmlReturn_t nvmlInit(void)
+{
+    return nvmlInit_v2();
 }
 
 NVML_ENTRY nvmlReturn_t nvmlShutdown(void)
@@ -64,20 +73,18 @@ NVML_ENTRY nvmlReturn_t nvmlShutdown(void)
 
 NVML_ENTRY const char *nvmlErrorString(nvmlReturn_t result)
 {
-    switch (result) {
-    case NVML_SUCCESS:
-        return "Success";
-    case NVML_ERROR_UNINITIALIZED:
-        return "Uninitialized";
-    case NVML_ERROR_INVALID_ARGUMENT:
-        return "Invalid Argument";
-    case NVML_ERROR_NOT_SUPPORTED:
-        return "Not Supported";
-    case NVML_ERROR_NOT_FOUND:
-        return "Not Found";
-    default:
-        return "Unknown Error";
+    constexpr std::pair<nvmlReturn_t, const char *> texts[] = {
+        {NVML_SUCCESS, "Success"},
+        {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
+        {NVML_ERROR_INVALID_ARGUMENT, "Invalid Argument"},
+        {NVML_ERROR_NOT_SUPPORTED, "Not Supported"},
+        {NVML_ERROR_NOT_FOUND, "Not Found"},
+        {NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"}};
+    for (auto &[code, text] : texts) {
+        if (code == result)
+            return text;
     }
+    return "Unknown Error";
 }
 
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)

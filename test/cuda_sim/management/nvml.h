@@ -11,6 +11,7 @@ enum nvmlReturn_t {
     NVML_ERROR_INVALID_ARGUMENT          = 2,
     NVML_ERROR_NOT_SUPPORTED             = 3,
     NVML_ERROR_NOT_FOUND                 = 6,
+    NVML_ERROR_DRIVER_NOT_LOADED         = 9,
     NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
 
@@ -63,6 +64,7 @@ inline constexpr unsigned nvmlGpuFabricInfo_v2 =
     sizeof(nvmlGpuFabricInfo_v2_t) | 2U << 24;
 
 extern "C" {
+nvmlReturn_t nvmlInit(void);
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
                                            nvmlDevice_t *device);

@@ -64,18 +64,12 @@ TEST_F(Calls, AreCountedByName)
 
 TEST_F(Calls, GetProcAddressFindsVersions)
 {
-    constexpr auto no_symbol   = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    constexpr auto too_old     = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-    void *self                 = dlopen("libcuda.so.1", RTLD_NOW);
-    const char *range_function = "cuMemGetHandleForAddressRange";
-    void *found;
-    CUdriverProcAddressQueryResult status;
+    void *found, *self = dlopen("libcuda.so.1", RTLD_NOW);
     struct {
         const char *name;
         int version;
         unsigned long long flags;
-        const char *symbol; // null: success all the same
-        CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+        const char *symbol;
     } expected[] = {
         {"cuMemAlloc", 12000, 0, "cuMemAlloc_v2"},
         {"cuMemAlloc", 2000, 0, "cuMemAlloc"},
@@ -83,27 +77,15 @@ TEST_F(Calls, GetProcAddressFindsVersions)
         {"cuCtxCreate", 11000, 0, "cuCtxCreate_v2"},
         {"cuMemFreeAsync", 12000, 2, "cuMemFreeAsync_ptsz"},
         {"cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"},
-        {range_function, 11070, 0, range_function},
-        {range_function, 11000, 0, nullptr, too_old},
-        {"cuMemFree_v2", 12000, 0, nullptr, no_symbol},
-        {"cuda_sim_calls", 12000, 0, nullptr, no_symbol},
+        {"cuGraphAddNode", 13000, 0, "cuGraphAddNode_v2"},
     };
     for (auto &one : expected) {
         EXPECT_CUDA(cuGetProcAddress(one.name, &found, one.version, one.flags,
-                                     &status));
-        EXPECT_EQ(one.symbol ? dlsym(self, one.symbol) : nullptr, found)
-            << one.name;
-        EXPECT_EQ(one.status, status) << one.name;
+                                     nullptr));
+        EXPECT_EQ(dlsym(self, one.symbol), found) << one.name;
     }
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-              cuGetProcAddress("cuMemFree", &found, 99000, 0, &status));
-    // The old form fails, and leaves the pointer alone.
-    using Oldest = CUresult (*)(const char *, void **, int, cuuint64_t);
-    found        = self;
-    EXPECT_EQ(CUDA_ERROR_NOT_FOUND,
-              reinterpret_cast<Oldest>(dlsym(self, "cuGetProcAddress"))(
-                  "cuMemFree_v2", &found, 12000, 0));
-    EXPECT_EQ(self, found);
+    EXPECT_CUDA(cuGetProcAddress("cuda_sim_calls", &found, 12000, 0, nullptr));
+    EXPECT_EQ(nullptr, found);
     dlclose(self);
 }
 
@@ -154,13 +136,11 @@ TEST(Settings, WrongOnesAreSaid)
         EXPECT_NE(output.npos, output.find(part)) << part << "\n" << output;
 }
 
-using Process = testing::Test;
-
-TEST_ALONE(Process, NoDevice, "CUDA_SIM_DEVICES=0")
+TEST_ALONE(Calls, OfANewerDriver, "CUDA_SIM_DRIVER_VERSION=13040")
 {
-    EXPECT_EQ(CUDA_ERROR_NO_DEVICE, cuInit(0));
-    int count;
-    EXPECT_EQ(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGetCount(&count));
+    void *found;
+    EXPECT_CUDA(cuGetProcAddress("cuGraphAddNode", &found, 13040, 0, nullptr));
+    EXPECT_EQ(dlsym(RTLD_DEFAULT, "cuGraphAddNode_v3"), found);
 }
 
 TEST_F(Calls, ChildOfAForkGetsErrors)

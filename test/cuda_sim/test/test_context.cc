@@ -74,20 +74,6 @@ TEST_F(Context, PrimaryContextIsCounted)
     EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(1));
 }
 
-TEST_F(Context, WorkNeedsOne)
-{
-    CUdeviceptr address = allocate(2 * MiB);
-    std::thread([&] {
-        auto none = CUDA_ERROR_INVALID_CONTEXT;
-        CUstream stream;
-        EXPECT_EQ(none, cuMemFree(address));
-        EXPECT_EQ(none, cuMemAllocAsync(&address, 512, nullptr));
-        EXPECT_EQ(none, cuMemsetD8(address, 0, 16));
-        EXPECT_EQ(none, cuStreamCreate(&stream, 0));
-        EXPECT_EQ(none, cuCtxSynchronize());
-    }).join();
-}
-
 TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
 {
     const bool need     = played("CUDA_SIM_NEEDS_CONTEXT", "y") == "y";

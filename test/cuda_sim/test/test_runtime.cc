@@ -110,6 +110,13 @@ TEST_F(Runtime, KernelsHaveNoImageForThisGpu)
     leave(handle);
 }
 
+using Library = testing::Test;
+TEST_ALONE(Library, OfNvmlWithoutGpu, "CUDA_SIM_DEVICES=0")
+{
+    EXPECT_EQ(NVML_ERROR_DRIVER_NOT_LOADED,
+              LOAD(dlopen("libnvidia-ml.so.1", RTLD_NOW), nvmlInit)());
+}
+
 TEST(Nvml, ReportsBar1LinksPlaceAndFabric)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "scenario.h"
-#include "ucm/cuda_events.h"
 
 /** fake_cuda.c, for the scenarios. */
 namespace ucx_ib_dmabuf::test {
@@ -66,16 +65,6 @@ public:
 private:
     unsigned long (*calls_)(const char *);
 };
-
-inline void install_all()
-{
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
-    if (!cuda_events_complete()) {
-        check_failed(__FILE__, __LINE__, "complete", cuda_events_missing());
-    }
-    CHECK_EQ(cuda_events_missing(), std::string());
-}
 
 // One event, for this range, before the driver's function was entered.
 inline void expect_release(const Fake &fake, const char *name, uint64_t address,

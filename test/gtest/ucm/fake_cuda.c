@@ -263,10 +263,7 @@ static __attribute__((noinline)) int fake_inner_free_async(uint64_t address,
 #endif
 
 /* One of a later CUDA, with other arguments. */
-static __attribute__((noinline)) int fake_later_free(uint64_t address, int node)
-{
-    return fake_called("fake_later_free");
-}
+FAKE(fake_later_free, (uint64_t address, int node))
 
 int fake_version = 13040;
 

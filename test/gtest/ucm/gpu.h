@@ -7,7 +7,6 @@
 #include <common/gpu.h>
 
 #include "scenario.h"
-#include "ucm/cuda_events.h"
 
 /** A GPU for the scenarios: the simulated one, through public entry points. */
 namespace ucx_ib_dmabuf::test {
@@ -72,14 +71,6 @@ public:
 private:
     decltype(::cuPointerGetAttribute) *attribute_;
 };
-
-inline void install_all()
-{
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
-    CHECK_EQ(cuda_events_missing(), std::string());
-    CHECK(cuda_events_complete());
-}
 
 // 'release' announces all of [address, address + size), while it is alive.
 inline void expect_release(const Gpu &gpu, CUdeviceptr address, size_t size,

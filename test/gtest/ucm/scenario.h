@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 
 /**
@@ -112,5 +113,13 @@ bool ucx_hooks_loaded();
 
 /** An environment variable, "" if it is not set. */
 std::string variable(const char *name);
+
+inline void install_all()
+{
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
+    CHECK_EQ(cuda_events_missing(), std::string());
+    CHECK(cuda_events_complete());
+}
 
 } // namespace ucx_ib_dmabuf::test
