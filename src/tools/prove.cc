@@ -114,7 +114,7 @@ public:
     double export_time = 0, reg_time = 0; // seconds
 
 private:
-    void *reg(int fd, uintptr_t address, size_t length) override
+    void *reg(int fd, size_t, uintptr_t address, size_t length) override
     {
         return device_.reg_dmabuf(fd, address, length, all_access);
     }

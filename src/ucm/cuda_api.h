@@ -55,6 +55,7 @@ enum CUpointer_attribute : int {
     CU_POINTER_ATTRIBUTE_RANGE_SIZE                 = 12,
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15, // CUDA 11.1
     CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE             = 17, // CUDA 11.2
+    CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR          = 19, // CUDA 11.6
 };
 
 enum CUmemorytype : int { CU_MEMORYTYPE_DEVICE = 2 };

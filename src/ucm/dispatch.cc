@@ -36,9 +36,10 @@ void dispatch_free(uint64_t address, size_t size, ucs_memory_type_t type)
     dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_FREE, address, size, type);
 }
 
-void dispatch_allocation(uint64_t address, size_t size)
+void dispatch_allocation(uint64_t address, size_t size,
+                         std::optional<ucs_memory_type_t> type)
 {
-    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_ALLOC, address, size, std::nullopt);
+    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_ALLOC, address, size, type);
 }
 
 void pass_on(ucm_event_type_t type, const ucm_event_t &event)

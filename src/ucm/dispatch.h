@@ -4,6 +4,7 @@
 #include "uct/ib_dmabuf/host/ucm.h"
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 // Telling the copies of UCX in this process of memory that comes and goes.
 // Their handlers are called, with `this_thread.announcing` set. Thread-safe.
@@ -12,8 +13,9 @@ namespace ucx_ib_dmabuf::ucm {
 // To all copies.
 void dispatch_free(uint64_t address, size_t size,
                    ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
-// They shall ask the driver for its type.
-void dispatch_allocation(uint64_t address, size_t size);
+// Without a type they shall ask the driver.
+void dispatch_allocation(uint64_t address, size_t size,
+                         std::optional<ucs_memory_type_t> type = {});
 
 // What the first copy's own hooks announce, to the others: theirs may be
 // missing, or find the functions patched. A copy that hears of it twice loses

@@ -311,14 +311,18 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
     if (how == kept::listed) {
         note_range({address, size, owner});
     } else if (how == kept::owned) {
-        if (ranges().size(address) == size) {
+        if (!this_thread.told && (ranges().size(address) == size)) {
             return; // asked for again: nothing is new
         }
         note_range({address, size, owner, state::owned});
     } else {
         ranges().remove(address);
     }
-    if (!this_thread.told) {
+    // The driver exports no variables. UCX from 1.23 on takes them for managed
+    // memory by itself, which is staged; others would register them.
+    if (how == kept::owned) {
+        dispatch_allocation(address, size, UCS_MEMORY_TYPE_CUDA_MANAGED);
+    } else if (!this_thread.told) {
         dispatch_allocation(address, size);
     }
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -22,20 +23,27 @@ enum class memory {
     vmm,     // cuMemCreate, mapped into a reservation
     managed, // cuMemAllocManaged
     pinned,  // cuMemHostAlloc
+    // What another process has is the process's own here, which only the
+    // simulated driver opens.
+    variable,  // of a module
+    opened,    // cuIpcOpenMemHandle
+    imported,  // cuMemImportFromShareableHandle, mapped
+    incapable, // mapped, without gpuDirectRDMACapable
 };
 
 inline const char *name_of(memory kind)
 {
-    constexpr const char *names[] = {"host", "device",  "pool",
-                                     "vmm",  "managed", "pinned"};
+    constexpr const char *names[] = {
+        "host",   "device",   "pool",   "vmm",      "managed",
+        "pinned", "variable", "opened", "imported", "incapable"};
     return names[static_cast<int>(kind)];
 }
 
 // Whether the GPU has the bytes, so that the CPU must not touch them.
 constexpr bool is_device(memory kind)
 {
-    return kind == memory::device || kind == memory::pool ||
-           kind == memory::vmm;
+    return kind != memory::host && kind != memory::managed &&
+           kind != memory::pinned;
 }
 
 // What memory to map is asked for with, and how a GPU may use it there.
@@ -58,11 +66,25 @@ inline CUmemAccessDesc access(int ordinal = 0)
 class physical {
 public:
     explicit physical(size_t size, int ordinal = current(),
-                      bool rdma_capable = true)
+                      bool rdma_capable = true, bool shareable = false)
         : size_(size), ordinal_(ordinal)
     {
-        const auto all = properties(ordinal, rdma_capable);
+        auto all = properties(ordinal, rdma_capable);
+        if (shareable) {
+            all.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        }
         GPU_CALL(cuMemCreate, &handle_, size, &all, 0);
+    }
+    // As another process would get it.
+    explicit physical(physical &made)
+        : size_(made.size_), ordinal_(made.ordinal_)
+    {
+        constexpr auto as = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        int fd            = -1;
+        GPU_CALL(cuMemExportToShareableHandle, &fd, made.handle_, as, 0);
+        GPU_CALL(cuMemImportFromShareableHandle, &handle_,
+                 reinterpret_cast<void *>(intptr_t{fd}), as);
+        close(fd);
     }
     ~physical() { GPU_CALL(cuMemRelease, handle_); }
     physical(const physical &)            = delete;
@@ -140,10 +162,14 @@ public:
 
 private:
     void map();
+    void find_variable();
+    void open();
 
     memory kind_;
     size_t size_;
     CUdeviceptr address_ = 0;
+    CUmodule module_     = nullptr;
+    std::unique_ptr<buffer> source_;     // what was opened
     std::unique_ptr<physical> physical_; // VMM
     std::unique_ptr<reservation> place_;
 };
@@ -170,7 +196,15 @@ inline buffer::buffer(size_t size, memory kind) : kind_(kind), size_(size)
         GPU_CALL(cuStreamSynchronize, nullptr);
         return;
     case memory::vmm:
+    case memory::imported:
+    case memory::incapable:
         map();
+        return;
+    case memory::variable:
+        find_variable();
+        return;
+    case memory::opened:
+        open();
         return;
     }
     address_ = reinterpret_cast<CUdeviceptr>(host);
@@ -182,13 +216,39 @@ inline void buffer::map()
     const size_t step    = physical::granularity(current());
     const size_t rounded = (size_ + step - 1) / step * step;
 
-    physical_ = std::make_unique<physical>(rounded);
-    place_    = std::make_unique<reservation>(rounded);
-    address_  = place_->address();
+    physical_ = std::make_unique<physical>(rounded, current(),
+                                           kind_ != memory::incapable,
+                                           kind_ == memory::imported);
+    if (kind_ == memory::imported) {
+        physical_ = std::make_unique<physical>(*physical_);
+    }
+    place_   = std::make_unique<reservation>(rounded);
+    address_ = place_->address();
     physical_->map(address_);
     for (int i = 0; i < count(); ++i) {
         physical_->allow(address_, i);
     }
+}
+
+inline void buffer::find_variable()
+{
+    const std::string text = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                             ".visible .global .align 8 .b8 data[" +
+                             std::to_string(size_) + "];\n";
+    size_t found = 0;
+
+    GPU_CALL(cuModuleLoadData, &module_, text.c_str());
+    GPU_CALL(cuModuleGetGlobal, &address_, &found, module_, "data");
+}
+
+inline void buffer::open()
+{
+    CUipcMemHandle handle;
+
+    source_ = std::make_unique<buffer>(size_);
+    GPU_CALL(cuIpcGetMemHandle, &handle, source_->address());
+    GPU_CALL(cuIpcOpenMemHandle, &address_, handle,
+             CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 }
 
 inline CUresult buffer::release()
@@ -216,7 +276,16 @@ inline CUresult buffer::release()
             result = GPU_TRY(cuStreamSynchronize, nullptr);
         }
         break;
+    case memory::variable:
+        result = GPU_TRY(cuModuleUnload, module_);
+        break;
+    case memory::opened:
+        result = GPU_TRY(cuIpcCloseMemHandle, address);
+        source_.reset();
+        break;
     case memory::vmm:
+    case memory::imported:
+    case memory::incapable:
         physical_->unmap(address);
         place_.reset();
         physical_.reset();

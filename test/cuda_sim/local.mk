@@ -40,6 +40,7 @@ test_cuda_sim_libcuda_la_SOURCES = \
     test/cuda_sim/driver/ipc.cc \
     test/cuda_sim/driver/memory.cc \
     test/cuda_sim/driver/memory.h \
+    test/cuda_sim/driver/modules.cc \
     test/cuda_sim/driver/physical.cc \
     test/cuda_sim/driver/physical.h \
     test/cuda_sim/driver/pointer.cc \

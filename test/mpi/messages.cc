@@ -145,6 +145,14 @@ void add_messages(std::vector<test_case> *cases)
     };
     add_kind("vmm", memory::vmm, staging::follows);
     add_kind("pools", memory::pool, staging::follows);
+    for (memory kind : {memory::variable, memory::opened, memory::imported,
+                        memory::incapable}) {
+        const char *group = (kind == memory::variable) ? "variables" : "others";
+        cases->push_back({group,
+                          std::string("small messages, ") + name_of(kind),
+                          run_small, kind, kind, staging::any});
+        add_kind(group, kind, staging::any);
+    }
     // These are not the GPU's alone, and UCX may move them as it likes.
     add_kind("kinds", memory::managed, staging::any);
     add_kind("kinds", memory::pinned, staging::any);

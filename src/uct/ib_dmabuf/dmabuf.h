@@ -14,14 +14,20 @@ enum class mapping_type : uint8_t { standard, pcie };
 // it. Used by one thread at a time.
 class dmabuf_source {
 public:
-    // A dma-buf that begins with the range; it stays the source's, and is the
-    // same one until it is dropped. Failures are logged.
+    // A dma-buf in which the range begins at offset(); it stays the source's,
+    // and is the same one until it is dropped. Failures are logged.
     virtual ucs_status_t get(mapping_type how, int *fd) = 0;
     // Nobody gets that dma-buf any more.
     virtual void drop(mapping_type how) noexcept = 0;
+    // Bytes, whole pages.
+    size_t offset() const { return offset_; }
 
 protected:
+    explicit dmabuf_source(size_t offset = 0) : offset_(offset) {}
     ~dmabuf_source() = default;
+
+private:
+    const size_t offset_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory that a program did not allocate itself, and how functions are found.
-// Nothing is claimed: the simulated GPU has no such memory.
+// Nothing is claimed.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -135,12 +135,10 @@ void find_function(const char *name, int version, CUresult newest,
 
 void check_others()
 {
-    if (!gpu::is_simulated()) {
-        section("memory of others");
-        of_modules();
-        of_handles();
-        of_another_process();
-    }
+    section("memory of others");
+    of_modules();
+    of_handles();
+    of_another_process();
     section("how functions are found");
     constexpr auto none = CUDA_ERROR_NOT_FOUND;
     constexpr auto bad  = CUDA_ERROR_INVALID_VALUE;

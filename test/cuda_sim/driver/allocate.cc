@@ -94,8 +94,9 @@ CUresult free_device(CUdeviceptr base)
     {
         std::lock_guard guard(memory().lock);
         Allocation *found = memory().find(base);
-        if (!found || found->base != base || found->kind == Kind::vmm ||
-            found->kind == Kind::host || found->kind == Kind::registered)
+        if (!found || found->base != base ||
+            (found->kind != Kind::device && found->kind != Kind::pool &&
+             found->kind != Kind::managed))
             return CUDA_ERROR_INVALID_VALUE;
         if (found->kind != Kind::managed) {
             if (found->context)

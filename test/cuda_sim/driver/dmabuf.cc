@@ -9,6 +9,7 @@
 #include "settings.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
@@ -37,12 +38,21 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
     Block *first = memory().space.find(address);
     if (!first)
         return CUDA_ERROR_INVALID_VALUE;
-    if (first->kind == Kind::pool && !settings().pool_export)
+    if (first->kind == Kind::pool && settings().pool_export == Settings::none)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (first->kind == Kind::module || first->kind == Kind::opened ||
+        (first->kind == Kind::pool && (address - first->base) % pool_chunk &&
+         size < pool_chunk && settings().pool_export == Settings::chunk))
+        return CUDA_ERROR_INVALID_VALUE;
     if (first->kind == Kind::vmm && !memory().reserved(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     while (size) {
         Block *block = memory().space.find(address);
+        if (first->kind == Kind::pool &&
+            (!block || block->kind != first->kind)) {
+            complain("an export beyond a pool's last chunk");
+            abort(); // the real driver crashes
+        }
         if (!block)
             return CUDA_ERROR_INVALID_VALUE;
         if (block->kind == Kind::vmm) {
@@ -50,7 +60,8 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
                 memcmp(&block->handle->properties, &first->handle->properties,
                        sizeof(CUmemAllocationProp)))
                 return CUDA_ERROR_INVALID_VALUE;
-            if (!block->handle->properties.allocFlags.gpuDirectRDMACapable)
+            if (!block->handle->properties.allocFlags.gpuDirectRDMACapable &&
+                !settings().incapable_export)
                 return CUDA_ERROR_NOT_SUPPORTED;
         } else if (block->kind != first->kind ||
                    block->device != first->device) {

@@ -68,11 +68,14 @@ bool Memory::is_gone(CUdeviceptr address) const
 
 Block *Memory::add_block(Kind kind, int device, uint64_t size)
 {
-    size        = round_up(size, block_size);
-    auto extent = devices[size_t(device)]->allocate(size);
-    if (!extent)
-        return nullptr;
-    CUdeviceptr base = space.reserve(size);
+    auto extent = devices[size_t(device)]->allocate(round_up(size, block_size));
+    return extent ? place(kind, device, std::move(extent)) : nullptr;
+}
+
+Block *Memory::place(Kind kind, int device, std::shared_ptr<Extent> extent)
+{
+    const uint64_t size = extent->size;
+    CUdeviceptr base    = space.reserve(size);
     if (!base)
         return nullptr;
     auto *block     = new Block{};
@@ -143,7 +146,7 @@ Allocation *Heap::allocate(uint64_t size)
             return &take(block, *base, size);
     }
     Block *block =
-        memory().add_block(kind_, device_, rounded > chunk_ ? rounded : chunk_);
+        memory().add_block(kind_, device_, round_up(rounded, chunk_));
     if (!block)
         return nullptr;
     block->heap = this;

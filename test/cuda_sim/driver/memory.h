@@ -24,7 +24,12 @@ enum class Kind {
     managed,    // cuMemAllocManaged
     host,       // cuMemAllocHost, cuMemHostAlloc
     registered, // cuMemHostRegister
+    module,     // a variable of a module or a library
+    opened,     // cuIpcOpenMemHandle
 };
+
+// Of which a pool's blocks are multiples.
+inline constexpr uint64_t pool_chunk = 32ull << 20;
 
 struct Block;
 class Heap;
@@ -138,6 +143,7 @@ public:
     // A block of its own for 'size' bytes of a device, without allocations in
     // it. Null if there is no memory.
     Block *add_block(Kind kind, int device, uint64_t size);
+    Block *place(Kind kind, int device, std::shared_ptr<Extent> extent);
     void remove_block(Block *block);
 
     Allocation *allocate(Kind kind, int device, uint64_t size);

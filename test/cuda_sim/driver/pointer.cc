@@ -30,14 +30,20 @@ bool rdma_capable(const Allocation &found)
 }
 
 CUresult mapping_attribute(void *data, CUpointer_attribute which,
-                           const Allocation &found)
+                           CUdeviceptr address, const Allocation &found)
 {
     const Block *block = found.block;
+    uint64_t size      = block ? block->size : found.size;
+    CUdeviceptr base   = block ? block->base : found.base;
+    if (found.kind == Kind::pool) {
+        base = address - (address - base) % pool_chunk;
+        size = pool_chunk;
+    }
     switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        return give<size_t>(data, block ? block->size : found.size);
+        return give<size_t>(data, size);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        return give<CUdeviceptr>(data, block ? block->base : found.base);
+        return give<CUdeviceptr>(data, base);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         return give<unsigned long long>(data, block ? block->id : found.id);
     default:
@@ -100,7 +106,7 @@ CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return give<CUmemoryPool>(data, found.pool);
     default:
-        return mapping_attribute(data, which, found);
+        return mapping_attribute(data, which, address, found);
     }
 }
 

@@ -12,8 +12,8 @@
 
 struct CUmemPoolHandle_st {
     CUmemPoolHandle_st(int its_device)
-        : device(its_device),
-          heap(its_device, ucx_ib_dmabuf::sim::Kind::pool, 32ull << 20)
+        : device(its_device), heap(its_device, ucx_ib_dmabuf::sim::Kind::pool,
+                                   ucx_ib_dmabuf::sim::pool_chunk)
     {
     }
 

@@ -74,7 +74,13 @@ Settings read_settings()
     read_number("CUDA_SIM_MEMORY_MIB", 2, 1 << 22, 1 << 20, s.memory_bytes);
     read_number("CUDA_SIM_BAR1_MIB", 0, 1 << 22, 1 << 20, s.bar1_bytes);
     read_number("CUDA_SIM_DRIVER_VERSION", 11000, 99990, 1, s.driver_version);
-    read_choice("CUDA_SIM_POOL_EXPORT", "y", "n", s.pool_export);
+    bool all = true;
+    if (const char *text = value_of("CUDA_SIM_POOL_EXPORT");
+        text && strcmp(text, "chunk")) {
+        read_choice("CUDA_SIM_POOL_EXPORT", "y", "n", all);
+        s.pool_export = all ? Settings::all : Settings::none;
+    }
+    read_choice("CUDA_SIM_INCAPABLE_EXPORT", "y", "n", s.incapable_export);
     read_choice("CUDA_SIM_COHERENT", "y", "n", s.coherent);
     read_choice("CUDA_SIM_NEEDS_CONTEXT", "y", "n", s.needs_context);
     read_choice("CUDA_SIM_RANGE", "reservation", "segment",

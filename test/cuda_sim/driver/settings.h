@@ -15,8 +15,10 @@ struct Settings {
     uint64_t memory_bytes   = 80ull << 30;  // per device
     uint64_t bar1_bytes     = 128ull << 30; // per device
     uint64_t driver_version = 0;
-    bool pool_export        = true;  // stream-ordered memory can be exported
-    bool coherent           = false; // a coherent link to the host
+    // Of stream-ordered memory: ranges that begin with a chunk, all, or none.
+    enum { chunk, all, none } pool_export = chunk;
+    bool incapable_export = true;  // memory without gpuDirectRDMACapable, too
+    bool coherent         = false; // a coherent link to the host
     // Where reports leave two behaviours open, the harder one is played.
     bool needs_context     = true; // address ranges and exports
     bool range_reservation = true; // RANGE_* are the reservation's of a mapping

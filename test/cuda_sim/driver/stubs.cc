@@ -30,12 +30,6 @@ SIM_ENTRY_IS(cuMemPoolSetAccess, CUDA_ERROR_NOT_SUPPORTED, CUmemoryPool,
              const CUmemAccessDesc *, size_t)
 SIM_ENTRY_IS(cuFlushGPUDirectRDMAWrites, CUDA_SUCCESS,
              CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope)
-SIM_ENTRY_IS(cuModuleUnload, CUDA_ERROR_INVALID_HANDLE, CUmodule)
-SIM_ENTRY_IS(cuModuleGetGlobal_v2, CUDA_ERROR_INVALID_HANDLE, CUdeviceptr *,
-             size_t *, CUmodule, const char *)
-SIM_ENTRY_IS(cuLibraryUnload, CUDA_ERROR_INVALID_HANDLE, CUlibrary)
-SIM_ENTRY_IS(cuLibraryGetGlobal, CUDA_ERROR_INVALID_HANDLE, CUdeviceptr *,
-             size_t *, CUlibrary, const char *)
 
 // NVIDIA documents no table; cudart asks for some before cuInit.
 SIM_ENTRY_ANYTIME(cuGetExportTable, const void **, const CUuuid *)

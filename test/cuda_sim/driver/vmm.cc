@@ -225,9 +225,3 @@ SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *out,
     *out = handle->properties;
     return CUDA_SUCCESS;
 }
-
-SIM_ENTRY_IS(cuMemExportToShareableHandle, CUDA_ERROR_NOT_SUPPORTED, void *,
-             CUmemGenericAllocationHandle, CUmemAllocationHandleType,
-             unsigned long long)
-SIM_ENTRY_IS(cuMemImportFromShareableHandle, CUDA_ERROR_NOT_SUPPORTED,
-             CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType)

@@ -168,14 +168,22 @@ TEST_F(Context, DevicesHaveNamesAndIdentities)
     EXPECT_EQ(0, can);
 }
 
-TEST_F(Context, IpcHandlesCannotBeOpened)
+TEST_F(Context, OpenedMemoryIsTheSame)
 {
-    CUdeviceptr address = allocate(2 * MiB), other;
+    constexpr auto lazily = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+    CUdeviceptr address   = allocate(2 * MiB), other;
     CUipcMemHandle handle;
+    int fd;
     ASSERT_CUDA(cuIpcGetMemHandle(&handle, address));
-    EXPECT_EQ(
-        CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-        cuIpcOpenMemHandle(&other, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    ASSERT_CUDA(cuIpcOpenMemHandle(&other, handle, lazily));
+    ASSERT_CUDA(cuMemsetD8(address, 'o', 2 * MiB));
+    EXPECT_EQ('o', download(other + MiB, 1)[0]);
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, other, 2 * MiB));
+    ASSERT_CUDA(cuIpcCloseMemHandle(other));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(other));
+    ++handle.reserved[0]; // another process's
+    EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+              cuIpcOpenMemHandle(&other, handle, lazily));
 }
 
 TEST_F(Context, ThreadsWorkAtOnce)

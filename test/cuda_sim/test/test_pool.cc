@@ -102,12 +102,24 @@ TEST_F(Pool, MemoryOutlivesAContext)
     ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
 }
 
-TEST_F(Pool, CanBeExportedUnlessSetOtherwise)
+TEST_F(Pool, IsExportedFromWhereAChunkBegins)
 {
-    CUdeviceptr a = allocate_async(2 * MiB);
+    CUdeviceptr first = allocate_async(2 * MiB), a = allocate_async(63 * MiB);
     int fd;
-    ASSERT_CUDA(export_range(&fd, a / 4096 * 4096, 4096));
+    for (CUdeviceptr at : {first, a, a + 32 * MiB}) {
+        const auto chunk = pointer_attribute<CUdeviceptr>(
+            CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
+        EXPECT_EQ(32 * MiB, pointer_attribute<size_t>(
+                                CU_POINTER_ATTRIBUTE_MAPPING_SIZE, at));
+        ASSERT_LE(chunk, at);
+        ASSERT_CUDA(export_range(&fd, chunk, at + 4096 - chunk));
+        close(fd);
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+                  export_range(&fd, chunk + 4096, 4096));
+    }
+    ASSERT_CUDA(export_range(&fd, a + 4096, 32 * MiB));
     close(fd);
+    ASSERT_CUDA(cuMemFreeAsync(first, nullptr));
     EXPECT_EQ(0u, pointer_attribute<unsigned>(
                       CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, a));
     ASSERT_CUDA(cuMemFreeAsync(a, nullptr));

@@ -197,6 +197,16 @@ TEST_F(Vmm, ExportWantsAlikeMemoryOfOneDevice)
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 2 * unit));
     base = two_handles(gpu::properties(0, false));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, base, 2 * unit));
+    for (CUdeviceptr at : {base, base + unit}) {
+        ASSERT_CUDA(export_range(&fd, at, unit));
+        close(fd);
+    }
+}
+
+TEST_ALONE(Vmm, ExportWantsCapableMemory, "CUDA_SIM_INCAPABLE_EXPORT=n")
+{
+    int fd;
+    CUdeviceptr base = two_handles(gpu::properties(0, false));
     EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_range(&fd, base + unit, unit));
     ASSERT_CUDA(export_range(&fd, base, unit));
     close(fd);

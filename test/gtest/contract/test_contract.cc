@@ -22,7 +22,7 @@ TEST(cuda_vendor, takes_only_what_can_be_exported)
 {
     gpu::use();
     const auto gpus = ucx_ib_dmabuf::find_cuda();
-    const gpu::segments no_rdma(1, 0, false);
+    const gpu::buffer variable(4096, gpu::memory::variable);
     ucx_ib_dmabuf::extent found;
     CUdeviceptr managed = 0;
     void *host          = nullptr;
@@ -30,9 +30,9 @@ TEST(cuda_vendor, takes_only_what_can_be_exported)
 
     GPU_CALL(cuMemAllocManaged, &managed, 4096, CU_MEM_ATTACH_GLOBAL);
     GPU_CALL(cuMemAllocHost, &host, 4096);
-    EXPECT_EQ(UCS_OK, gpus->describe(no_rdma.address(), &found));
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
-              gpus->export_range(no_rdma.address(), no_rdma.size(), &fd));
+    EXPECT_EQ(UCS_OK, gpus->describe(variable.address(), &found));
+    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
+              gpus->export_range(variable.address(), variable.size(), &fd));
     for (uintptr_t other : {uintptr_t{managed}, uintptr_t(host)}) {
         EXPECT_EQ(UCS_ERR_NO_ELEM, gpus->describe(other, &found));
     }

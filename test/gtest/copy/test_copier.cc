@@ -214,11 +214,11 @@ TEST_F(test_copier, what_was_released_is_the_hosts)
     EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
 }
 
-TEST_F(test_copier, mapped_memory_that_no_nic_may_read_is_copied)
+TEST_F(test_copier, what_is_never_exported_is_copied)
 {
-    const gpu::segments some(1, 0, false);
+    const gpu::buffer some(mib, memory::variable);
 
-    ASSERT_EQ(ours::UCS_OK, detect(some.address(), some.size()));
+    ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
     EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
 }
 

@@ -63,7 +63,8 @@ protected:
         EXPECT_EQ(size, found.size);
         EXPECT_EQ(device, found.device);
         EXPECT_TRUE(cuda_->is_current(inside, found.identity));
-        EXPECT_EQ(UCS_OK, cuda_->export_range(base, size, &fd));
+        const uintptr_t begin = cuda_->export_begin(base);
+        EXPECT_EQ(UCS_OK, cuda_->export_range(begin, base + size - begin, &fd));
         close(fd);
         EXPECT_EQ(UCS_OK, cuda_->copy_from_host(inside, out.data(), 100));
         EXPECT_EQ(UCS_OK, cuda_->copy_to_host(in.data(), inside, 100));

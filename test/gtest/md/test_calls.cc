@@ -77,7 +77,7 @@ TEST_F(test_calls, memory_that_is_registered_costs_none)
         gpu::memory kind;
         uint64_t of_a_miss;
     } kinds[] = {{gpu::memory::device, 11},
-                 {gpu::memory::pool, 14},
+                 {gpu::memory::pool, 18},
                  {gpu::memory::vmm, 25}};
 
     for (const auto &one : kinds) {

@@ -24,7 +24,7 @@ public:
         : sim_(sim), tries_data_direct_(tries_data_direct)
     {
     }
-    void *reg(int fd, uintptr_t at, size_t length) override
+    void *reg(int fd, size_t, uintptr_t at, size_t length) override
     {
         return sim_.uct_ib_reg(fd, at, length, access_flags,
                                tries_data_direct_);

@@ -9,8 +9,10 @@ namespace ucx_ib_dmabuf {
 std::mutex exports::lock_;
 exports *exports::first_ = nullptr;
 
-exports::exports(exporter &memory, uintptr_t address, size_t length)
-    : memory_(memory), address_(address), length_(length)
+exports::exports(exporter &memory, uintptr_t address, size_t length,
+                 bool in_chunks)
+    : dmabuf_source(in_chunks ? address - memory.export_begin(address) : 0),
+      memory_(memory), address_(address - offset()), length_(length + offset())
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { lock_.lock(); }, [] { lock_.unlock(); }, in_child);

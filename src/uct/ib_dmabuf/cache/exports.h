@@ -11,7 +11,8 @@ namespace ucx_ib_dmabuf {
 // child of a fork as well: open for good, they would keep the memory.
 class exports final : public dmabuf_source {
 public:
-    exports(exporter &memory, uintptr_t address, size_t length);
+    exports(exporter &memory, uintptr_t address, size_t length,
+            bool in_chunks = false);
     ~exports();
     exports(const exports &)            = delete;
     exports &operator=(const exports &) = delete;

@@ -40,6 +40,7 @@ ucs_status_t memory_run::find_all(exporter &memory, span request)
     joins       = next.joins;
     identity    = next.identity;
     reservation = next.reservation;
+    in_chunks   = next.in_chunks;
     std::unique_ptr<exporter::session> together;
     if (joins && next.base + next.size < request.hi) {
         together = memory.begin(request.lo);

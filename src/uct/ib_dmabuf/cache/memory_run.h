@@ -47,8 +47,9 @@ bool all_pieces(const pieces &all, span range, Call call)
 struct memory_run {
     span range;
     pieces all;
-    int device = -1;
-    bool joins = false; // segments
+    int device     = -1;
+    bool joins     = false; // segments
+    bool in_chunks = false;
     // Of the first that the request touches: what failures are remembered by,
     // and what more segments have to be of.
     uint64_t identity    = 0;

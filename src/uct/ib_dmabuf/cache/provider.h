@@ -21,6 +21,8 @@ struct extent {
     // Which addresses it is mapped in: an export may not go beyond them. 0: not
     // known.
     uint64_t reservation = 0;
+    // It may not be exported by itself: see exporter::export_begin().
+    bool in_chunks = false;
 };
 
 // Thread-safe; called without any lock held. None needs a current context. Both
@@ -45,6 +47,9 @@ public:
     // call.
     virtual bool is_current(uintptr_t address, uint64_t identity) = 0;
 
+    // Where an export of memory in chunks has to begin that holds the address,
+    // which is aligned to granularity(): there, or before.
+    virtual uintptr_t export_begin(uintptr_t address) { return address; }
     // A dma-buf of the range, which is aligned to granularity(), else refused;
     // it begins at `address`. The caller owns the fd, which is set on success
     // only, close-on-exec.
@@ -70,10 +75,11 @@ public:
     virtual ~registrar() = default;
 
     // Registers [address, address + length), so that the NIC reaches it under
-    // the GPU's addresses. It is what the source's dma-bufs begin with; the NIC
-    // asks for one in the mapping that suits it and the GPU (extent::device),
-    // and needs none afterwards. A range beyond the dma-buf and an empty one
-    // are refused. The handle is opaque to the cache, and set on success only.
+    // the GPU's addresses. It is in the source's dma-bufs, from its offset()
+    // on; the NIC asks for one in the mapping that suits it and the GPU
+    // (extent::device), and needs none afterwards. A range beyond the dma-buf
+    // and an empty one are refused. The handle is opaque to the cache, and set
+    // on success only.
     virtual ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                              size_t length, void **handle) = 0;
     virtual void dereg(void *handle)                       = 0;

@@ -126,7 +126,7 @@ nic_set cache::add_companions(guard &locked, const pending &work)
 ucs_status_t cache::export_and_register(pending *work)
 {
     span range = work->made.range;
-    exports memory(memory_, range.lo, range.size());
+    exports memory(memory_, range.lo, range.size(), work->memory.in_chunks);
     ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.

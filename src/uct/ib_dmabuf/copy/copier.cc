@@ -24,9 +24,10 @@ public:
 
 private:
     struct attributes {
-        int type          = 0;
-        unsigned managed  = 0;
-        CUcontext context = nullptr;
+        int type             = 0;
+        unsigned managed     = 0;
+        CUcontext context    = nullptr;
+        unsigned ipc_capable = 0;
     };
     bool query(uintptr_t address, attributes *out) const;
     void sync_copies(uintptr_t address) const;
@@ -53,24 +54,29 @@ bool cuda_copier::begin() noexcept
 bool cuda_copier::query(uintptr_t address, attributes *out) const
 {
     const driver &cuda          = *cuda_.load();
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_CONTEXT};
-    void *values[]              = {&out->type, &out->managed, &out->context};
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    void *values[] = {&out->type, &out->managed, &out->context,
+                      &out->ipc_capable};
     relaxed_capture relaxed(cuda);
 
     return cuda.pointer_get_attributes(std::size(names), names, values,
                                        address) == CUDA_SUCCESS;
 }
 
-// Memory that belongs to no context, of pools and mapped, may not be exported.
-// UCX has no other way once it has chosen to register it.
+// All but what cuMemAlloc() gives may not be exported: pools, mapped memory,
+// variables of modules, what another process has. UCX has no other way once it
+// has chosen to register it. A page tells, with what is before it in a chunk.
 ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address)
 {
-    const size_t page = gpus.granularity();
-    int fd            = -1;
+    const size_t page      = gpus.granularity();
+    const uintptr_t wanted = address & ~(page - 1);
+    const uintptr_t begin  = gpus.export_begin(wanted);
+    int fd                 = -1;
     const ucs_status_t status =
-        gpus.export_range(address & ~(page - 1), page, &fd);
+        gpus.export_range(begin, wanted + page - begin, &fd);
 
     if (status == UCS_OK) {
         close(fd);
@@ -113,7 +119,7 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
     }
     cuda_vendor gpus(*cuda_.load());
     const ucs_status_t exported =
-        (known.context != nullptr) ? UCS_OK : try_export(gpus, address);
+        (known.ipc_capable != 0) ? UCS_OK : try_export(gpus, address);
     if (exported == UCS_OK) {
         out->type = UCS_MEMORY_TYPE_CUDA;
     }

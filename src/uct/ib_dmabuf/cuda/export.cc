@@ -28,6 +28,10 @@ const char *remedy(CUresult result)
         return "there is no descriptor left: raise 'ulimit -n'";
     }
     switch (result) {
+    case CUDA_ERROR_INVALID_VALUE:
+        return "the driver exports neither variables of modules nor memory of "
+               "other processes (cudaIpcOpenMemHandle): send from memory of "
+               "cudaMalloc";
     case CUDA_ERROR_NOT_SUPPORTED:
         return "this memory or this GPU's driver exports no dma-bufs; NVIDIA's "
                "open kernel modules do, for memory that is GPUDirect RDMA "
@@ -44,8 +48,9 @@ const char *remedy(CUresult result)
 // be for GPUDirect RDMA. Stream-ordered memory never is, and memory to map if
 // it was asked for; an H100's driver exports both all the same
 // (docs/conformance.md), so that is a reason only where an export fails. The
-// range was rounded to pages, and at its beginning there may be
-// nothing: small allocations, which are aligned to 256 bytes, share pages.
+// range was rounded to pages, or begins with a chunk, and at its beginning
+// there may be nothing: small allocations, which are aligned to 256 bytes,
+// share pages.
 uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
                       unsigned *rdma_capable)
 {
@@ -54,16 +59,34 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 
     for (size_t done = 0; done < std::min(length, page_max);
          done += alignment) {
-        if (cuda.pointer_get_attribute(
-                rdma_capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
-                address + done) == CUDA_SUCCESS) {
-            return address + done;
+        for (uintptr_t at :
+             {address + done, address + length - alignment - done}) {
+            if (cuda.pointer_get_attribute(
+                    rdma_capable,
+                    CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+                    at) == CUDA_SUCCESS) {
+                return at;
+            }
         }
     }
     return address;
 }
 
 } // namespace
+
+// A pool lies in chunks, of which only what begins with one is surely exported
+// (docs/conformance.md).
+uintptr_t cuda_vendor::export_begin(uintptr_t address)
+{
+    relaxed_capture relaxed(cuda_);
+    unsigned unused      = 0;
+    CUdeviceptr mapping  = address;
+    const CUdeviceptr at = first_known(cuda_, address, page_size_, &unused);
+
+    cuda_.pointer_get_attribute(&mapping,
+                                CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
+    return std::min<uintptr_t>(address, mapping);
+}
 
 ucs_status_t cuda_vendor::export_range(uintptr_t address, size_t length,
                                        int *fd)

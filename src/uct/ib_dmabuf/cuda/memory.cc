@@ -105,8 +105,8 @@ ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
             return status;
         }
     }
-    *out = {found.base,   found.size,        found.identity,
-            found.device, found.is_mapped(), reservation};
+    *out = {found.base,        found.size,  found.identity,       found.device,
+            found.is_mapped(), reservation, found.pool != nullptr};
     return UCS_OK;
 }
 

@@ -32,6 +32,7 @@ public:
     // export.cc. A failure is logged with its cause. UCS_ERR_UNSUPPORTED: this
     // memory, GPU or driver exports none; UCS_ERR_NO_MEMORY: no room, BAR1's
     // say.
+    uintptr_t export_begin(uintptr_t address) override;
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
     ucs_status_t export_range_pcie(uintptr_t address, size_t length,

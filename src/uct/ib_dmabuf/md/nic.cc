@@ -18,7 +18,7 @@ public:
         : domain_(domain), type_(type)
     {
     }
-    void *reg(int fd, uintptr_t address, size_t length) override
+    void *reg(int fd, size_t offset, uintptr_t address, size_t length) override
     {
         const uct_md_mem_reg_params_t params{
             .field_mask = UCT_MD_MEM_REG_FIELD_FLAGS |
@@ -28,7 +28,7 @@ public:
             .flags = UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_ACCESS_REMOTE_ATOMIC |
                      UCT_MD_MEM_FLAG_HIDE_ERRORS,
             .dmabuf_fd     = fd,
-            .dmabuf_offset = 0,
+            .dmabuf_offset = offset,
             .mem_type      = type_};
         uct_mem_h made = nullptr;
 
@@ -114,7 +114,7 @@ registration *nic::reg_alone(const memh &handle)
     if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    exports memory(gpu_, low, high - low);
+    exports memory(gpu_, low, high - low, found.in_chunks);
     if (reg(memory, found.device, low, high - low, &result) != UCS_OK) {
         return nullptr;
     }

@@ -32,7 +32,7 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     const size_t length = (proof_size + mask) & ~mask;
     exports memory(gpu_, piece->address, length);
     void *handle = (memory.get(mapping_of(step), &fd) == UCS_OK)
-                       ? by.reg(fd, piece->address, length)
+                       ? by.reg(fd, memory.offset(), piece->address, length)
                        : nullptr;
     if (handle == nullptr) {
         return {finding::unknown, "memory to try cannot be registered"};

@@ -161,7 +161,8 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
     if (result.status == UCS_OK) {
         const uint64_t begin = nanoseconds_now();
         errno                = 0;
-        result.handle        = what.by.reg(fd, what.address, what.length);
+        result.handle =
+            what.by.reg(fd, what.memory.offset(), what.address, what.length);
         if (result.handle == nullptr) {
             // Data Direct works and lacks room: uct_ib tries without it, too.
             const bool no_room = proven && (how == mapping_type::pcie) &&

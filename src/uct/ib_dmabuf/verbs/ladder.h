@@ -27,12 +27,13 @@ constexpr mapping_type mapping_of(ladder_step step)
 // Whether mlx5's driver says that the device has Data Direct.
 bool has_data_direct(const protection_domain &pd);
 
-// What a step calls: a registration of a dma-buf from its start.
+// What a step calls: a registration of a dma-buf, from an offset on.
 class dmabuf_registration {
 public:
     // A handle; null, and an errno, if that fails.
-    virtual void *reg(int fd, uintptr_t address, size_t length) = 0;
-    virtual void dereg(void *handle)                            = 0;
+    virtual void *reg(int fd, size_t offset, uintptr_t address,
+                      size_t length) = 0;
+    virtual void dereg(void *handle) = 0;
 
 protected:
     ~dmabuf_registration() = default;
@@ -71,8 +72,8 @@ public:
     ladder(const protection_domain &pd, bool tries_data_direct,
            path_judge *judge = nullptr);
 
-    // Registers [address, address + length) of the GPU's memory, which is what
-    // the source exports, to be reached under these addresses. The address is
+    // Registers [address, address + length) of the GPU's memory, which the
+    // source exports, to be reached under these addresses. The address is
     // aligned to pages. The caller owns the handle. A failure is logged with
     // its cause, once for each step and errno. UCS_ERR_NO_MEMORY: there is no
     // room; UCS_ERR_UNSUPPORTED: the two do not work together; UCS_ERR_BUSY:

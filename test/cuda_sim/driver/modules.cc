@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Variables of modules and libraries. An image is PTX, of which only
+// declarations of variables are read: "NAME[BYTES]".
+#include "calls.h"
+#include "context.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace ucx_ib_dmabuf::sim {
+namespace {
+
+// A library's context is that of whoever asks first for a variable.
+struct Image {
+    std::string text;
+    CUcontext context;
+    std::map<std::string, std::pair<CUdeviceptr, uint64_t>> variables; // id
+};
+
+// Guarded by the lock of Memory.
+std::map<void *, Image> &images()
+{
+    static auto &all = *new std::map<void *, Image>;
+    return all;
+}
+
+CUresult load(void *out, const void *text, CUcontext context)
+{
+    static char *last;
+    std::lock_guard guard(memory().lock);
+    if (!out || !text)
+        return CUDA_ERROR_INVALID_VALUE;
+    images()[++last]           = {static_cast<const char *>(text), context, {}};
+    *static_cast<void **>(out) = last;
+    return CUDA_SUCCESS;
+}
+
+Allocation *find(const std::pair<CUdeviceptr, uint64_t> &variable)
+{
+    Allocation *found = memory().find(variable.first);
+    return found && found->id == variable.second ? found : nullptr;
+}
+
+CUresult unload(void *handle)
+{
+    std::lock_guard guard(memory().lock);
+    auto one = images().find(handle);
+    if (one == images().end())
+        return CUDA_ERROR_INVALID_HANDLE;
+    for (auto &[name, variable] : one->second.variables) {
+        if (Allocation *found = find(variable)) {
+            found->context->blocks.erase(found->block);
+            memory().free(*found);
+        }
+    }
+    images().erase(one);
+    return CUDA_SUCCESS;
+}
+
+CUresult get_global(CUdeviceptr *out, size_t *size, void *handle,
+                    const char *name)
+{
+    CUcontext context;
+    if (CUresult error = need_context(&context))
+        return error;
+    std::lock_guard guard(memory().lock);
+    auto one = images().find(handle);
+    if (one == images().end() || !name)
+        return CUDA_ERROR_INVALID_HANDLE;
+    Image &image    = one->second;
+    context         = image.context ? image.context : context;
+    const size_t at = image.text.find(std::string(" ") + name + "[");
+    if (at == std::string::npos || !context->alive)
+        return CUDA_ERROR_NOT_FOUND;
+    Allocation *found = find(image.variables[name]);
+    if (!found) {
+        found = memory().allocate(
+            Kind::module, context->device,
+            strtoull(&image.text[at + strlen(name) + 2], nullptr, 0));
+        if (!found)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        context->blocks.insert(found->block);
+        found->context        = context;
+        image.variables[name] = {found->base, found->id};
+    }
+    if (out)
+        *out = found->base;
+    if (size)
+        *size = found->size;
+    return CUDA_SUCCESS;
+}
+
+} // namespace
+} // namespace ucx_ib_dmabuf::sim
+
+using namespace ucx_ib_dmabuf::sim;
+
+SIM_ENTRY(cuModuleLoadData, CUmodule *out, const void *text)
+{
+    CUcontext context;
+    if (CUresult error = need_context(&context))
+        return error;
+    return load(out, text, context);
+}
+
+SIM_ENTRY_IS(cuModuleUnload, unload(module), CUmodule module)
+SIM_ENTRY_IS(cuModuleGetGlobal_v2, get_global(out, size, module, name),
+             CUdeviceptr *out, size_t *size, CUmodule module, const char *name)
+SIM_ENTRY_IS(cuLibraryLoadData, load(out, text, nullptr), CUlibrary *out,
+             const void *text, CUjit_option *, void **, unsigned,
+             CUlibraryOption *, void **, unsigned)
+SIM_ENTRY_IS(cuLibraryUnload, unload(library), CUlibrary library)
+SIM_ENTRY_IS(cuLibraryGetGlobal, get_global(out, size, library, name),
+             CUdeviceptr *out, size_t *size, CUlibrary library,
+             const char *name)
