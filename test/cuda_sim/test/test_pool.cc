@@ -71,6 +71,28 @@ TEST_F(Pool, FreedMemoryStaysUntilAProgramWaitsOrTrims)
     ASSERT_CUDA(cuMemPoolDestroy(pool));
 }
 
+TEST_F(Pool, KeepsAsMuchAsItsReleaseThreshold)
+{
+    CUmemLocation location{};
+    location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemoryPool pool;
+    ASSERT_CUDA(cuMemGetDefaultMemPool(&pool, &location,
+                                       CU_MEM_ALLOCATION_TYPE_PINNED));
+    EXPECT_EQ(standard, pool);
+    constexpr auto attribute = CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    ASSERT_CUDA(cuStreamSynchronize(nullptr));
+    const uint64_t before = device_bytes();
+    for (uint64_t threshold : {UINT64_MAX, uint64_t(0)}) {
+        uint64_t now = 1;
+        ASSERT_CUDA(cuMemPoolGetAttribute(pool, attribute, &now));
+        EXPECT_EQ(~threshold, now);
+        ASSERT_CUDA(cuMemPoolSetAttribute(pool, attribute, &threshold));
+        ASSERT_CUDA(cuMemFreeAsync(allocate_async(4 * MiB), nullptr));
+        ASSERT_CUDA(cuStreamSynchronize(nullptr));
+        EXPECT_EQ(threshold != 0, before < device_bytes());
+    }
+}
+
 TEST_F(Pool, GoesWithItsMemory)
 {
     CUmemoryPool pool = create();
