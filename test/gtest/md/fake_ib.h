@@ -38,6 +38,9 @@ struct counts {
     ucs_status_t fail   = UCS_OK;     // of each mem_reg without a dma-buf
     std::function<void()> during_reg; // of a dma-buf
     std::function<void()> during_dereg;
+    // What a domain says of itself; by default: there is no peer memory.
+    uint64_t flags        = ucx_ib_dmabuf::UCT_MD_FLAG_REG_DMABUF;
+    uint64_t memory_types = 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_HOST;
     // What an interface was opened with, by which transport.
     ucx_ib_dmabuf::uct_iface_params_t opened{};
     const char *open_by    = nullptr;

@@ -81,6 +81,22 @@ TEST_F(test_messages, a_range_that_leaves_gpu_memory_is_an_error)
     EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
+// Several allocations, of which some may be gone, are one range for it.
+TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
+{
+    gpu::buffer buffer(4 * mib);
+    uct_mem_h memh = nullptr;
+
+    fake_ib::now.memory_types |= 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA;
+    fake_domain with_peer_memory("fake_peer");
+    listen(log_level::error);
+    ASSERT_EQ(UCS_OK, with_peer_memory.reg(buffer.address(), size_t{1} << 40,
+                                           &memh, aloud));
+    EXPECT_EQ(1u, fake_ib::now.asked);
+    EXPECT_EQ(UCS_OK, with_peer_memory.dereg(memh));
+    EXPECT_TRUE(messages.empty());
+}
+
 // To 16 bytes, or to 64, as UCX 1.16 does.
 TEST_F(test_messages, a_range_that_ucp_rounded_up_is_inside)
 {

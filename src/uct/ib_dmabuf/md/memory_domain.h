@@ -36,6 +36,10 @@ private:
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
     bool has_own_registration(memh *handle);
+    bool may_use_peer_memory() const
+    {
+        return peer_memory_ && !device_.has_refuted();
+    }
 
     const original_domain original_;
     plugin &shared_;
