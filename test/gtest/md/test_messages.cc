@@ -9,6 +9,8 @@
 #include <uct/ib_dmabuf/host/log.h>
 #include <vector>
 
+extern "C" ucx_ib_dmabuf::ucs_list_link_t ucs_config_global_list;
+
 namespace {
 
 constexpr size_t mib       = 1 << 20;
@@ -95,6 +97,26 @@ TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
     EXPECT_EQ(1u, fake_ib::now.asked);
     EXPECT_EQ(UCS_OK, with_peer_memory.dereg(memh));
     EXPECT_TRUE(messages.empty());
+}
+
+// UCX_IB_GPU_DIRECT_RDMA; by "n" uct_ib says that it takes no dma-bufs.
+TEST_F(test_messages, a_nic_that_is_to_reach_no_gpu_is_left_alone)
+{
+    auto &list = ucs_config_global_list;
+    const void *fields[22]{"GPU_DIRECT_RDMA"};
+    ucx_ib_dmabuf::config_entry table{
+        "IB memory domain", "IB_", fields, sizeof(int), {list.prev, &list}, 0};
+
+    list.prev = list.prev->next = &table.list;
+    listen(log_level::warn);
+    for (const int value : {2, 1, 0}) { // try, y, n
+        fake_ib::now.flags *= unsigned{value != 0};
+        fake_domain md("fake_alone", &value);
+        EXPECT_EQ(value != 0, md.takes_cuda()) << value;
+        EXPECT_TRUE(messages.empty()) << value;
+    }
+    list.prev       = table.list.prev;
+    list.prev->next = &list;
 }
 
 // To 16 bytes, or to 64, as UCX 1.16 does.
