@@ -14,22 +14,23 @@ extern "C" ucs_status_t ucs_module_global_init();
 // operations are called as UCT does.
 class fake_domain {
 public:
-    explicit fake_domain(const char *device = "fake0")
+    explicit fake_domain(const char *device = "fake0",
+                         const void *config = nullptr)
     {
         ucs_module_global_init();
-        md_ = open(device);
+        md_ = open(device, config);
     }
     ~fake_domain() { close(md_); }
     fake_domain(const fake_domain &)            = delete;
     fake_domain &operator=(const fake_domain &) = delete;
 
-    static uct_md_h open(const char *device)
+    static uct_md_h open(const char *device, const void *config = nullptr)
     {
         uct_md_h md = nullptr;
         if (uct_ib_component.md_open(
                 reinterpret_cast<ucx_ib_dmabuf::uct_component_t *>(
                     &uct_ib_component),
-                device, nullptr, &md) != UCS_OK) {
+                device, config, &md) != UCS_OK) {
             throw std::runtime_error("md_open failed");
         }
         return md;

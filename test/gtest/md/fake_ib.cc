@@ -85,11 +85,8 @@ bool dereg_dmabuf(ibv_mr *mr)
 
 ucs_status_t query(uct_md_h, uct_md_attr_v2 *attr)
 {
-    attr->flags         = UCT_MD_FLAG_REG_DMABUF | other_flags;
-    attr->reg_mem_types = 1u << UCS_MEMORY_TYPE_HOST;
-    if (now.peer_memory) {
-        attr->reg_mem_types |= 1u << UCS_MEMORY_TYPE_CUDA;
-    }
+    attr->flags         = now.flags;
+    attr->reg_mem_types = now.memory_types;
     return UCS_OK;
 }
 

@@ -25,13 +25,15 @@ struct dmabufs {
     uint64_t made = 0, ended = 0, bytes = 0;
 };
 
+// UCT_MD_FLAG_*, beside that of dma-bufs.
+constexpr uint64_t other_flags = 1u << 2 | 1u << 9 | 1u << 11;
+
 struct counts {
     std::set<ibv_mr *> regions; // of dma-bufs, registered now
     std::map<std::string, dmabufs> of_device;
     unsigned asked      = 0;          // mem_reg calls without a dma-buf
     unsigned host       = 0;          // handles of these that are out
     unsigned domains    = 0;          // open, or closed with others' operations
-    bool peer_memory    = false;      // it takes CUDA's without dma-bufs
     int fail_verbs      = 0;          // errno of registrations that fail
     unsigned fail_every = 1;          // of how many one does
     size_t most         = SIZE_MAX;   // regions; beyond that EAGAIN
@@ -46,15 +48,15 @@ struct counts {
         size_t length;
         unsigned flags;
     } packed{};
+    // What a domain says of itself; by default: there is no peer memory.
+    uint64_t flags        = ucx_ib_dmabuf::UCT_MD_FLAG_REG_DMABUF | other_flags;
+    uint64_t memory_types = 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_HOST;
     // What an interface was opened with, by which transport.
     ucx_ib_dmabuf::uct_iface_params_t opened{};
     const char *open_by    = nullptr;
     ucs_status_t fail_open = UCS_OK;
 };
 extern counts now;
-
-// UCT_MD_FLAG_*, beside that of dma-bufs.
-constexpr uint64_t other_flags = 1u << 2 | 1u << 9 | 1u << 11;
 
 // "fake", the last of the component's; there is "other", too.
 extern ucx_ib_dmabuf::uct_tl_t transport;

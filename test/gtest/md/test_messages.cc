@@ -11,6 +11,8 @@
 #include <uct/ib_dmabuf/md/plugin.h>
 #include <vector>
 
+extern "C" ucx_ib_dmabuf::ucs_list_link_t ucs_config_global_list;
+
 namespace {
 
 constexpr size_t mib       = 1 << 20;
@@ -93,6 +95,42 @@ TEST_F(test_messages, a_range_with_a_hole_is_an_error)
     EXPECT_EQ(UCS_ERR_INVALID_PARAM,
               md_->reg(memory.address(), memory.size(), &memh, aloud));
     EXPECT_TRUE(said("have a hole"));
+}
+
+// Several allocations, of which some may be gone, are one range for it.
+TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
+{
+    gpu::buffer buffer(4 * mib);
+    uct_mem_h memh = nullptr;
+
+    fake_ib::now.memory_types |= 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA;
+    fake_domain with_peer_memory("fake_peer");
+    listen(log_level::error);
+    ASSERT_EQ(UCS_OK, with_peer_memory.reg(buffer.address(), size_t{1} << 40,
+                                           &memh, aloud));
+    EXPECT_EQ(1u, fake_ib::now.asked);
+    EXPECT_EQ(UCS_OK, with_peer_memory.dereg(memh));
+    EXPECT_TRUE(messages.empty());
+}
+
+// UCX_IB_GPU_DIRECT_RDMA; by "n" uct_ib says that it takes no dma-bufs.
+TEST_F(test_messages, a_nic_that_is_to_reach_no_gpu_is_left_alone)
+{
+    auto &list = ucs_config_global_list;
+    const void *fields[22]{"GPU_DIRECT_RDMA"};
+    ucx_ib_dmabuf::config_entry table{
+        "IB memory domain", "IB_", fields, sizeof(int), {list.prev, &list}, 0};
+
+    list.prev = list.prev->next = &table.list;
+    listen(log_level::warn);
+    for (const int value : {2, 1, 0}) { // try, y, n
+        fake_ib::now.flags *= unsigned{value != 0};
+        fake_domain md("fake_alone", &value);
+        EXPECT_EQ(value != 0, md.takes_cuda()) << value;
+        EXPECT_TRUE(messages.empty()) << value;
+    }
+    list.prev       = table.list.prev;
+    list.prev->next = &list;
 }
 
 // To 16 bytes, or to 64, as UCX 1.16 does.

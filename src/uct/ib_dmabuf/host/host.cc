@@ -79,24 +79,28 @@ const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const
                : "the protection domain of its device";
 }
 
-// Where the device has it uct_ib tries each dma-buf with Data Direct first
-// (uct_ib_mlx5dv_check_direct_nic), from the version on that has this setting.
-bool host::tries_data_direct(const void *config) const
+// A setting of a memory domain's; none in a version that has no such setting.
+std::optional<int> host::setting_of(const void *config, const char *name) const
 {
     config_parser::ucx_setting setting;
-    int wanted;
+    int value;
 
     if ((config == nullptr) ||
-        !parser_.find_setting("IB memory domain", "DIRECT_NIC", &setting)) {
-        return false;
+        !parser_.find_setting("IB memory domain", name, &setting)) {
+        return std::nullopt;
     }
-    memcpy(&wanted, static_cast<const char *>(config) + setting.offset,
-           sizeof(wanted));
-    return wanted != 0;
+    memcpy(&value, static_cast<const char *>(config) + setting.offset,
+           sizeof(value));
+    return value;
 }
 
 void host::decorate(uct_md_h md, const char *name, const void *config) const
 {
+    if (setting_of(config, "GPU_DIRECT_RDMA") == 0) { // not "y" or "try"
+        log_info("ib_dmabuf: %s is left as it is: UCX_IB_GPU_DIRECT_RDMA=n",
+                 name);
+        return;
+    }
     ibv_pd *pd      = nullptr;
     const char *why = check(md, name, &pd);
 
@@ -105,7 +109,10 @@ void host::decorate(uct_md_h md, const char *name, const void *config) const
                  path(), why);
         return;
     }
-    const original_domain original(*this, md, pd, tries_data_direct(config));
+    // Where the device has Data Direct uct_ib tries each dma-buf with it first
+    // (uct_ib_mlx5dv_check_direct_nic), from the version on that has this.
+    const bool data_direct = setting_of(config, "DIRECT_NIC").value_or(0) != 0;
+    const original_domain original(*this, md, pd, data_direct);
     if (std::unique_ptr<domain> user = make_(original)) {
         put_in_place(md, original, std::move(user));
         watch_failures();

@@ -12,6 +12,7 @@
 #include "verbs.h"
 #include <atomic>
 #include <memory>
+#include <optional>
 
 namespace ucx_ib_dmabuf {
 
@@ -62,7 +63,7 @@ private:
     const char *find_all();
     const char *check(uct_md_h md, const char *name, ibv_pd **pd) const;
     bool is_of_this_copy(const void *address) const;
-    bool tries_data_direct(const void *config) const;
+    std::optional<int> setting_of(const void *config, const char *name) const;
     void decorate(uct_md_h md, const char *name, const void *config) const;
     // failures.cc: the domain hears of endpoints that fail, of the interfaces
     // that are opened from now on.

@@ -89,7 +89,7 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
 
     // What a dma-buf does not carry peer memory would not, either: it is the
     // same path.
-    if (peer_memory_ && !device_.has_refuted()) {
+    if (may_use_peer_memory()) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
                   device_.name(), request.length, request.address, why);
         count(fallback_way::peer_memory);
@@ -192,6 +192,9 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     case UCS_ERR_NO_ELEM:
         return reg_host(request, handle);
     case UCS_ERR_INVALID_PARAM:
+        if (may_use_peer_memory()) { // it takes several allocations, too
+            break;
+        }
         log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
                         ? log_level::debug
                         : log_level::error,
@@ -269,7 +272,7 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
       offers_gpu_(shared.nic_trials().takes_memory(shared.gpu(), device_,
                                                    device_.name(),
                                                    device_.changes()) ||
-                  (peer_memory && !device_.has_refuted())),
+                  may_use_peer_memory()),
       id_(shared.nics().attach(device_))
 {
 }

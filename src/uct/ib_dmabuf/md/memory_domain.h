@@ -37,6 +37,10 @@ private:
                                ucs_status_t failure, uct_mem_h *handle);
     bool has_own_registration(memh *handle);
     bool has_hole(uintptr_t end, const memory_run &found) const;
+    bool may_use_peer_memory() const
+    {
+        return peer_memory_ && !device_.has_refuted();
+    }
 
     const original_domain original_;
     plugin &shared_;
