@@ -166,12 +166,12 @@ public:
         : other_(other), errors_{standard, pcie}
     {
     }
-    void *reg(int fd, uintptr_t at, size_t length) override
+    void *reg(int fd, size_t offset, uintptr_t at, size_t length) override
     {
         const int error = errors_[(fcntl(fd, F_GETFL) & O_NONBLOCK) != 0];
 
         errno = (error > 0) ? error : errno;
-        return (error < 0) ? other_.reg(fd, at, length) : nullptr;
+        return (error < 0) ? other_.reg(fd, offset, at, length) : nullptr;
     }
     void dereg(void *handle) override { other_.dereg(handle); }
 
