@@ -153,20 +153,6 @@ TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
     }
 }
 
-// Found by a registration of what lies around it, as no event told.
-TEST_F(kept_test, a_part_whose_release_was_missed_ends_what_users_asked_for_it)
-{
-    gpu.alloc(A, MiB, 0, true, true);
-    gpu.alloc(A + MiB, MiB, 0, true, true);
-    const region *kept = hold(A, 2 * MiB);
-    gpu.free(A + MiB);
-    gpu.alloc(A + MiB, MiB, 0, true, true);
-    gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
-    use(A + MiB, 2 * MiB);
-    EXPECT_TRUE(cache->is_revoked(kept));
-    cache->put(kept);
-}
-
 // Which users get what they keep of it from, nobody else.
 TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
 {

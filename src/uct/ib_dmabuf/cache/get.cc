@@ -244,9 +244,8 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
         span other;
         if (!all_pieces(memory.all, intersection(e->bytes, range),
                         [e](const piece &each, uintptr_t at) {
-                            const auto old = piece_at(e->memory, at);
-                            old->lost      = old->identity != each.identity;
-                            return !old->lost;
+                            return piece_at(e->memory, at)->identity ==
+                                   each.identity;
                         })) {
             stale.push(e);
         }
@@ -255,7 +254,7 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
         return false;
     }
     ++count_.identity_misses;
-    expel(locked, &stale, cause::stale, {}, {.range = range});
+    expel(locked, &stale, cause::stale, {}, {});
     return true;
 }
 
