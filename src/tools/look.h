@@ -26,8 +26,8 @@ void prove_pairs(report *out);
 // copies.cc: the copies of UCX of a program, or in a folder.
 void look_at_copies(const std::string &path, report *out);
 
-// text.cc, for people: parts, their checks, and a matrix of GPUs and NICs. Causes
-// and remedies in lines of this width.
+// text.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
+// Causes and remedies in lines of this width.
 void print_text(const report &all, bool coloured, int width, FILE *to);
 // json.cc, for programs; docs/info.md has the schema.
 constexpr int schema_version = 1;

@@ -276,7 +276,7 @@ TEST_F(test_failures, peer_memory_takes_what_no_dmabuf_does)
             });
     };
     fake_ib::now.memory_types |= 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA;
-    fake_ib::now.fail_verbs  = EINVAL;
+    fake_ib::now.fail_verbs = EINVAL;
     refute("peer1");
     fake_domain peer("peer0"), refuted("peer1");
 
