@@ -99,15 +99,19 @@ addresses driver_library::find(const hooked_function &function,
     take_off(entry, "_v3");
 
     add(result, symbol(function.symbol));
+    int asked = 0;
+    *newest   = nullptr;
     for (const int version : versions) {
         if ((version <= version_) && ((function.only_version == 0) ||
                                       (function.only_version == version))) {
-            add(result, ask(entry.c_str(), version, flags));
+            asked   = version;
+            *newest = ask(entry.c_str(), version, flags);
+            add(result, *newest);
         }
     }
-    *newest = (function.only_version <= version_)
-                  ? ask(entry.c_str(), version_, flags)
-                  : nullptr;
+    if ((asked != version_) && (function.only_version <= version_)) {
+        *newest = ask(entry.c_str(), version_, flags);
+    }
     return result;
 }
 

@@ -75,6 +75,15 @@ ucs_status_t status_of(initiator &by, operation *run, void *mine,
     }
 }
 
+void expect_bytes(const gpu::buffer &mine, std::span<const uint8_t> expected)
+{
+    const std::string differs = difference(
+        read_memory(mine.kind(), mine.at(), expected.size()), expected);
+    if (!differs.empty()) {
+        throw std::runtime_error(differs);
+    }
+}
+
 // What both have is the same afterwards.
 void run_and_compare(job &in, operation *run, const gpu::buffer &mine)
 {
@@ -89,12 +98,7 @@ void run_and_compare(job &in, operation *run, const gpu::buffer &mine)
         std::copy(bytes.begin(), bytes.end(), theirs.expected(0));
     }
     theirs.compare("the operation");
-    const std::string differs =
-        difference(read_memory(mine.kind(), mine.at(), length),
-                   {theirs.expected(0), length});
-    if (!differs.empty()) {
-        throw std::runtime_error(differs);
-    }
+    expect_bytes(mine, {theirs.expected(0), length});
 }
 
 void expect(bool good, const char *what)
@@ -233,12 +237,7 @@ public:
                             from.key(), &params),
                 "a get");
         by.flush_ep();
-        const std::string differs =
-            difference(read_memory(memory::device, mine_.at(), size),
-                       {bytes_.data(), size});
-        if (!differs.empty()) {
-            throw std::runtime_error(differs);
-        }
+        expect_bytes(mine_, {bytes_.data(), size});
     }
     uint8_t *at() { return reinterpret_cast<uint8_t *>(theirs_.address()); }
     size_t step() const { return theirs_.step(); }

@@ -241,7 +241,6 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
     each_region(locked, range, [&](cached_region *e) {
-        span other;
         if (!all_pieces(memory.all, intersection(e->bytes, range),
                         [e](const piece &each, uintptr_t at) {
                             return piece_at(e->memory, at)->identity ==

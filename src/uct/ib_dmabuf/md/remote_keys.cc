@@ -9,17 +9,15 @@ namespace ucx_ib_dmabuf {
 
 void memory_domain::dereg(handle_keys *keys) noexcept
 {
-    memh *handle       = static_cast<memh *>(keys);
-    const region *used = handle->used;
-    const span asked   = make_span(handle->address, handle->length);
+    memh *handle = static_cast<memh *>(keys);
 
     // In the child of a fork it is the parent's, and stays.
     registration *own = handle->own;
     if ((own != nullptr) && (own->process == getpid())) {
         device_.dereg(own);
     }
+    cache_.put(handle->used, handle->address, handle->length);
     delete handle;
-    cache_.put(used, asked.lo, asked.size());
 }
 
 // For a user that may invalidate its remote key: the region's would stay valid
