@@ -9,14 +9,18 @@ alike = --sort=name --format=posix --owner=0 --group=0 --numeric-owner \
 am__tar = LC_ALL=C $${TAR-tar} $(alike) -chf - "$$tardir"
 
 # $(call stage,FOLDER,PREFIX,WHAT): all that is installed, stripped, in a folder that was
-# not there; not libtool's own. WHAT may lie anywhere, so that all has to be found from
-# where ucx-dmabuf-run is.
+# not there; not libtool's own; and the pages that messages name. WHAT may lie anywhere, so
+# that all has to be found from where ucx-dmabuf-run is.
 stage = $(AM_V_GEN)rm -rf $(1) && $(MKDIR_P) $(1) && \
     { $(MAKE) install-strip DESTDIR='$(abs_builddir)/$(1)' prefix=$(2) >$(1).log 2>&1 || \
       { cat $(1).log >&2; exit 1; }; } && \
     { $(1)$(2)/bin/ucx-dmabuf-run --print >$(1).log || \
       { echo 'configure without --libdir and --bindir for $(3)' >&2; exit 1; }; } && \
-    rm $(1).log && find $(1) -name '*.la' -exec rm {} +
+    rm $(1).log && find $(1) -name '*.la' -exec rm {} + && \
+    $(MKDIR_P) $(1)$(2)/docs/figures && \
+    cp $(addprefix $(top_srcdir)/,LICENSE README.md NEWS) $(1)$(2) && \
+    cp $(top_srcdir)/docs/*.md $(1)$(2)/docs && \
+    cp $(top_srcdir)/docs/figures/*.svg $(1)$(2)/docs/figures
 
 include packaging/tarball/local.mk
 include packaging/wheel/local.mk

@@ -6,8 +6,6 @@ tarball_stage = packaging/tarball/stage
 .PHONY: tarball
 tarball: all
 	$(call stage,$(tarball_stage),/$(binary),a tarball) && \
-	cp $(top_srcdir)/LICENSE $(top_srcdir)/README.md $(top_srcdir)/NEWS \
-	    $(tarball_stage)/$(binary) && \
 	LC_ALL=C tar $(alike) -C $(tarball_stage) -cJf $(binary).tar.xz $(binary) && \
 	rm -rf $(tarball_stage)
 CLEANFILES += $(binary).tar.xz

@@ -22,7 +22,7 @@ wheel_link = $(CC) $(CFLAGS) $(LDFLAGS) -shared -fPIC -nostdlib -s \
 .PHONY: wheel
 wheel: all
 	$(call stage,$(wheel_stage),/data/$(PACKAGE_TARNAME),a wheel) && \
-	cp $(top_srcdir)/LICENSE $(wheel_folder) && $(MKDIR_P) $(wheel_stage)/scripts && \
+	$(MKDIR_P) $(wheel_stage)/scripts && \
 	for program in $(wheel_folder)/bin/*; do \
 	    cp $(top_srcdir)/packaging/wheel/start $(wheel_stage)/scripts/$${program##*/} || exit; \
 	done && \

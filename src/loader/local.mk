@@ -5,8 +5,9 @@ libucx_ib_dmabuf_preload_la_SOURCES = src/loader/enable.h \
                                       src/loader/ucx_copy.c \
                                       src/loader/ucx_copy.h
 # It comes before all others: a name of its own would stand for theirs.
-libucx_ib_dmabuf_preload_la_CFLAGS  = $(AM_CFLAGS) -fvisibility=hidden
+libucx_ib_dmabuf_preload_la_CFLAGS  = $(AM_CFLAGS) $(HARDENING_CFLAGS) \
+                                      -fvisibility=hidden
 libucx_ib_dmabuf_preload_la_LDFLAGS = -module -avoid-version -shared \
-                                      $(AM_LDFLAGS) $(OLD_GLIBC_LDFLAGS)
+                                      $(AM_LDFLAGS) $(HARDENING_LDFLAGS) $(OLD_GLIBC_LDFLAGS)
 libucx_ib_dmabuf_preload_la_LIBADD  = $(OLD_GLIBC_DL) -ldl
 EXTRA_libucx_ib_dmabuf_preload_la_DEPENDENCIES = $(OLD_GLIBC_STUB)

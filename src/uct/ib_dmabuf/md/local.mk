@@ -30,7 +30,7 @@ module_LTLIBRARIES += libuct_ib_dmabuf.la
 libuct_ib_dmabuf_la_SOURCES  = src/uct/ib_dmabuf/md/module.cc
 libuct_ib_dmabuf_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libuct_ib_dmabuf_la_LDFLAGS  = \
-    $(AM_LDFLAGS) $(OLD_GLIBC_LDFLAGS) -version-info 0:0:0 -no-undefined \
+    $(AM_LDFLAGS) $(HARDENING_LDFLAGS) $(OLD_GLIBC_LDFLAGS) -version-info 0:0:0 -no-undefined \
     -Wl,-z,nodelete -Wl,--gc-sections \
     -Wl,--version-script=$(top_srcdir)/src/uct/ib_dmabuf/md/module.map
 libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_copy.la \
