@@ -62,6 +62,18 @@ explanation explain_init(const tree &files, CUresult result)
             "see nvidia-smi and dmesg, and the rights on /dev/nvidia*"};
 }
 
+std::string version_of(void *library)
+{
+    CUresult (*get)(int *) = nullptr;
+    int version            = 0;
+
+    return (find_entry(library, "cuDriverGetVersion", &get) &&
+            (get(&version) == CUDA_SUCCESS))
+               ? "CUDA " + std::to_string(version / 1000) + "." +
+                     std::to_string(version % 1000 / 10)
+               : "CUDA's version is unknown";
+}
+
 // Why driver::get() found nothing: it needs what libcuda has since CUDA 11.
 void explain(const tree &files, void *library, part *out)
 {
@@ -88,20 +100,8 @@ void explain(const tree &files, void *library, part *out)
     out->fails(
         "CUDA driver",
         "cuInit failed: " + std::string(name == nullptr ? "error" : name) +
-            " (" + std::to_string(result) + ")",
+            " (" + std::to_string(result) + "), " + version_of(library),
         cause, remedy);
-}
-
-std::string version_of(void *library)
-{
-    CUresult (*get)(int *) = nullptr;
-    int version            = 0;
-
-    return (find_entry(library, "cuDriverGetVersion", &get) &&
-            (get(&version) == CUDA_SUCCESS))
-               ? "CUDA " + std::to_string(version / 1000) + "." +
-                     std::to_string(version % 1000 / 10)
-               : "unknown";
 }
 
 void look_at_export(const driver &cuda, CUdevice device, part *out)

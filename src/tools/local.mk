@@ -29,8 +29,8 @@ src_tools_ucx_dmabuf_info_SOURCES = \
 # What the plug-in finds out by the same code; like that it is linked with neither CUDA nor
 # libibverbs, and has its C++ runtime in it.
 src_tools_ucx_dmabuf_info_CXXFLAGS = $(AM_CXXFLAGS) $(HARDENING_CFLAGS)
-src_tools_ucx_dmabuf_info_LDFLAGS = $(AM_LDFLAGS) $(HARDENING_LDFLAGS) $(CXX_PROGRAM_RUNTIME) \
-    $(OLD_GLIBC_PROGRAM_LDFLAGS)
+src_tools_ucx_dmabuf_info_LDFLAGS = $(AM_LDFLAGS) $(HARDENING_LDFLAGS) -Wl,--gc-sections \
+    $(CXX_PROGRAM_RUNTIME) $(OLD_GLIBC_PROGRAM_LDFLAGS)
 src_tools_ucx_dmabuf_info_LDADD = libib_dmabuf_cuda.la libib_dmabuf_prove.la \
     libib_dmabuf_verbs.la libib_dmabuf_cache.la libib_dmabuf_metrics.la \
     libib_dmabuf_report.la $(OLD_GLIBC_LIBS) -ldl
