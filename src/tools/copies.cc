@@ -173,7 +173,9 @@ void judge(const ucx_answer &found, part *out)
         out->fails("loads", "no", found.error,
                    "see what it is linked with (ldd), and install that");
     } else if (found.missing == too_old) {
-        out->fails("plug-in", "does not serve it", "it is older than 1.16",
+        out->fails("plug-in", "does not serve it", claims_1_16(found.version)
+                       ? "it is a snapshot from before " + found.version
+                       : "it is older than 1.16",
                    newer_ucx);
     } else if (!found.missing.empty()) {
         out->fails("plug-in", "cannot serve it", "it lacks " + found.missing,
