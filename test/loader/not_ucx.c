@@ -37,8 +37,8 @@ const char *ucp_get_version_string(void)
 #endif
 
 #if defined(PACKS)
-/* A domain's mkey_pack with so many arguments; and a function that came with those of
- * 1.16 to UCX itself, but to vendors' snapshots before. */
+/* A domain's mkey_pack with so many arguments; and a function that came with
+ * those of 1.16 to UCX itself, but to vendors' snapshots before. */
 typedef signed char status_t;
 typedef status_t pack4_t(void *, void *, void *, void *);
 typedef status_t pack6_t(void *, void *, void *, long, void *, void *);
@@ -48,19 +48,17 @@ status_t uct_md_mkey_pack(void *md, void *memh, void *buffer)
     void *const pack = (*(void ***)md)[8];
     long params      = 0;
 
-    return (PACKS == 4)
-               ? ((pack4_t *)pack)(md, memh, &params, buffer)
-               : ((pack6_t *)pack)(md, memh, 0, -1, &params, buffer);
+    return (PACKS == 4) ? ((pack4_t *)pack)(md, memh, &params, buffer)
+                        : ((pack6_t *)pack)(md, memh, 0, -1, &params, buffer);
 }
 
-void uct_ib_iface_resolve_remote_flid(void)
-{
-}
+void uct_ib_iface_resolve_remote_flid(void) {}
 #endif
 
 #if defined(WITHOUT_CUDA)
-/* What the plug-in's cuda_copy calls of a libuct of 1.16, which cannot be asked for
- * attributes. That of a new component says what its domain makes of cleared ones. */
+/* What the plug-in's cuda_copy calls of a libuct of 1.16, which cannot be asked
+ * for attributes. That of a new component says what its domain makes of cleared
+ * ones. */
 typedef signed char open_t(component_t *, const char *, void *, void ****);
 typedef signed char query_t(void *, unsigned long long *);
 
@@ -81,9 +79,7 @@ void uct_component_register(component_t *component)
 }
 
 #define STUB(name)                                                             \
-    void name(void)                                                            \
-    {                                                                          \
-    }
+    void name(void) {}
 STUB(uct_tl_register)
 STUB(uct_md_query_single_md_resource)
 STUB(uct_single_device_resource)

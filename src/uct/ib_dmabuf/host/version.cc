@@ -19,7 +19,8 @@ unsigned number(const char *version)
 
 using pack_function = ucs_status_t(uct_md_h md, uct_mem_h memh, void *buffer);
 
-// mkey_pack of a domain of 1.16: before, the buffer stood in the length's place.
+// mkey_pack of a domain of 1.16: before, the buffer stood in the length's
+// place.
 ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
                        const uct_md_mkey_pack_params_t *, void *buffer) noexcept
 {
