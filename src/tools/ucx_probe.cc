@@ -10,6 +10,7 @@
 #include <sstream>
 #include <sys/wait.h>
 #include <ucm/cuda_events.h>
+#include <uct/ib_dmabuf/host/cuda_module.h>
 #include <uct/ib_dmabuf/host/host.h>
 #include <uct/ib_dmabuf/host/version.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ namespace ucx_ib_dmabuf::info {
 namespace {
 
 constexpr unsigned patience = 20; // seconds, as some file systems are slow
-constexpr int lines         = 4;  // of an answer
+constexpr int lines         = 5;  // of an answer
 
 ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
 {
@@ -42,6 +43,10 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     if (component == nullptr) {
         result.missing = "uct_ib_component";
         return result;
+    }
+    if (!has_cuda_module(uct_ib) &&
+        ((missing = copy_component::missing(uct_ib)) != nullptr)) {
+        result.uncopied = missing;
     }
     auto *found =
         host::look_up(std::move(uct_ib), component, &missing).release();
@@ -68,7 +73,8 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     alarm(2 * patience); // should nobody wait any more
     const ucx_answer found = look(libucp, libuct_ib);
     const std::string text = found.version + "\n" + found.missing + "\n" +
-                             found.error + "\n" + found.unseen + "\n";
+                             found.error + "\n" + found.unseen + "\n" +
+                             found.uncopied + "\n";
     const bool written = write(to, text.data(), text.size()) > 0;
     _exit(written ? 0 : 1);
 }
@@ -132,8 +138,8 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
         return result;
     }
     std::istringstream answer(text);
-    for (std::string *each :
-         {&result.version, &result.missing, &result.error, &result.unseen}) {
+    for (std::string *each : {&result.version, &result.missing, &result.error,
+                              &result.unseen, &result.uncopied}) {
         std::getline(answer, *each);
     }
     return result;

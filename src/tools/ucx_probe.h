@@ -13,6 +13,7 @@ struct ucx_answer {
     std::string missing{}; // what the plug-in needs and does not find
     std::string error{};   // why it cannot be loaded at all
     std::string unseen{};  // releases of CUDA memory that no hook sees, and why
+    std::string uncopied{}; // what lacks for the plug-in's copies
 };
 
 // Has the plug-in's own code look at a copy of UCX, given its libucp and its

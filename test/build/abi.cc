@@ -289,17 +289,19 @@ SAME_PLACE(uct_tl_t, uct_tl_t, list);
 SAME_PLACE(uct_base_iface_t, uct_iface_t, md);
 OP(mem_query, 7);
 OP(detect_memory_type, 10);
-#if UCX_MINOR >= 17 // for copies, which 1.16 is not offered
-// What copy_component looks for.
+// What copy_component looks for, and what it counts on with 1.16.
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
-              ((UCX_MINOR == 17) ? 104 : 112));
+              ((UCX_MINOR <= 17) ? 104 : 112));
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) -
                   offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
               48);
 static_assert(offsetof(::uct_md_attr_v2_t, access_mem_types) -
                   offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
               16);
-#endif
+static_assert(offsetof(::uct_md_attr_v2_t, max_reg) == 16);
+static_assert((UCX_MINOR != 16) ||
+              ((offsetof(::uct_md_attr_v2_t, local_cpus) == 128) &&
+               (sizeof(::uct_md_attr_v2_t::local_cpus) == 128)));
 #if UCX_MINOR >= 22
 AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
 #endif

@@ -87,3 +87,10 @@ SIM_RUNTIME_FORWARD(cudaStreamDestroy, cuStreamDestroy, (stream),
                     cudaStream_t stream)
 SIM_RUNTIME_FORWARD(cudaStreamSynchronize, cuStreamSynchronize, (stream),
                     cudaStream_t stream)
+SIM_RUNTIME_FORWARD(cudaEventCreateWithFlags, cuEventCreate, (out, flags),
+                    cudaEvent_t *out, unsigned flags)
+SIM_RUNTIME_FORWARD(cudaEventDestroy, cuEventDestroy, (event),
+                    cudaEvent_t event)
+SIM_RUNTIME_FORWARD(cudaEventQuery, cuEventQuery, (event), cudaEvent_t event)
+SIM_RUNTIME_FORWARD(cudaEventRecord, cuEventRecord, (event, stream),
+                    cudaEvent_t event, cudaStream_t stream)

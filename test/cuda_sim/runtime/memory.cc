@@ -51,6 +51,8 @@ SIM_RUNTIME(cudaError_t, cudaFreeHost, void *address)
 
 SIM_RUNTIME_FORWARD(cudaHostRegister, cuMemHostRegister, (address, size, flags),
                     void *address, size_t size, unsigned flags)
+SIM_RUNTIME_FORWARD(cudaHostUnregister, cuMemHostUnregister, (address),
+                    void *address)
 SIM_RUNTIME_FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer,
                     (dev(out), address, flags), void **out, void *address,
                     unsigned flags)

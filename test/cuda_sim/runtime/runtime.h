@@ -35,6 +35,7 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuMemHostAlloc, void **, size_t, unsigned)                            \
     CALL(cuMemFreeHost, void *)                                                \
     CALL(cuMemHostRegister, void *, size_t, unsigned)                          \
+    CALL(cuMemHostUnregister, void *)                                          \
     CALL(cuMemHostGetDevicePointer, CUdeviceptr *, void *, unsigned)           \
     CALL(cuMemcpy, CUdeviceptr, CUdeviceptr, size_t)                           \
     CALL(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)            \
@@ -47,7 +48,11 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuMemsetD8, CUdeviceptr, unsigned char, size_t)                       \
     CALL(cuStreamCreate, CUstream *, unsigned)                                 \
     CALL(cuStreamDestroy, CUstream)                                            \
-    CALL(cuStreamSynchronize, CUstream)
+    CALL(cuStreamSynchronize, CUstream)                                        \
+    CALL(cuEventCreate, CUevent *, unsigned)                                   \
+    CALL(cuEventDestroy, CUevent)                                              \
+    CALL(cuEventQuery, CUevent)                                                \
+    CALL(cuEventRecord, CUevent, CUstream)
 
 struct Driver {
 #define SIM_POINTER(_name, ...) CUresult (*p_##_name)(__VA_ARGS__) = nullptr;

@@ -58,6 +58,24 @@ TEST_F(Runtime, MakesAContextAndCopies)
     EXPECT_EQ(cudaSuccess, release(nullptr));
 }
 
+// As UCX before 1.19 does.
+TEST_F(Runtime, RecordsEventsAndPinsMemory)
+{
+    cudaEvent_t event;
+    ASSERT_EQ(cudaSuccess, LOAD(library, cudaEventCreateWithFlags)(
+                               &event, cudaEventDisableTiming));
+    EXPECT_EQ(cudaSuccess, LOAD(library, cudaEventRecord)(event, nullptr));
+    EXPECT_EQ(cudaSuccess, LOAD(library, cudaEventQuery)(event));
+    EXPECT_EQ(cudaSuccess, LOAD(library, cudaEventDestroy)(event));
+
+    alignas(4096) static char host[4096];
+    const auto unpin = LOAD(library, cudaHostUnregister);
+    ASSERT_EQ(cudaSuccess,
+              LOAD(library, cudaHostRegister)(host, sizeof(host), 0));
+    EXPECT_EQ(cudaSuccess, unpin(host));
+    EXPECT_EQ(cudaErrorHostMemoryNotRegistered, unpin(host));
+}
+
 TEST_F(Runtime, RemembersErrors)
 {
     auto set_device = LOAD(library, cudaSetDevice);

@@ -21,6 +21,11 @@ public:
     // CUDA by itself or is not as we know it.
     static copy_component *make(const library &uct_ib, memory_copier &user,
                                 const char **why);
+    // Null, or what a copy of UCX without CUDA lacks.
+    static const char *missing(const library &uct_ib)
+    {
+        return copy_component().look_up(uct_ib);
+    }
     // From now on that UCX lists it.
     void show();
 

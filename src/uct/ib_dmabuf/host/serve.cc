@@ -153,8 +153,10 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     if (is_too_old(uct_ib)) {
         const std::string version = version_of(uct_ib);
         decline(path,
-                "which is " +
-                    (version.empty() ? "older than 1.16" : "UCX " + version),
+                "which is " + (version.empty() ? "older than 1.16"
+                               : claims_1_16(version)
+                                   ? "a snapshot from before UCX " + version
+                                   : "UCX " + version),
                 (std::string(newer_ucx) +
                  ". It sends GPU memory as it does without the plug-in")
                     .c_str());

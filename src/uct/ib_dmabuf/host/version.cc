@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "version.h"
+#include "abi.h"
 #include "library.h"
 #include <cstdio>
 
@@ -14,6 +15,27 @@ unsigned number(const char *version)
     return (sscanf(version, "%u.%u", &major, &minor) == 2)
                ? major * 1000 + minor
                : 0;
+}
+
+using pack_function = ucs_status_t(uct_md_h md, uct_mem_h memh, void *buffer);
+
+// mkey_pack of a domain of 1.16: before, the buffer stood in the length's
+// place.
+ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
+                       const uct_md_mkey_pack_params_t *, void *buffer) noexcept
+{
+    return ((length == SIZE_MAX) && (buffer == memh)) ? UCS_OK
+                                                      : UCS_ERR_UNSUPPORTED;
+}
+
+bool packs_ranges(pack_function *pack)
+{
+    void *ops[max_ops] = {};
+    uct_md_t md{ops, nullptr};
+    uint64_t buffer = 0; // also the handle
+
+    ops[op_mkey_pack] = reinterpret_cast<void *>(mkey_pack);
+    return pack(&md, &buffer, &buffer) == UCS_OK;
 }
 
 } // namespace
@@ -38,14 +60,20 @@ bool is_newer_than_known(const std::string &version)
     return number(version.c_str()) > number(newest_known);
 }
 
-// uct_ib_iface_resolve_remote_flid() came to both branches when mkey_pack had
-// got its range (uct_rkey_compare() months before); uct_rkey_unpack_v2() is of
-// UCT's interface, should the first one go.
+bool claims_1_16(const std::string &version)
+{
+    return number(version.c_str()) >= 1016;
+}
+
+// Asks uct_md_mkey_pack() how it calls a domain: uct_rkey_compare() came months
+// before mkey_pack's range. UCX from 1.19 on needs no question.
 bool is_too_old(const library &uct_ib)
 {
+    const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");
+
     return (uct_ib.symbol("ucs_log_dispatch") != nullptr) &&
-           (uct_ib.symbol("uct_ib_iface_resolve_remote_flid") == nullptr) &&
-           (uct_ib.symbol("uct_rkey_unpack_v2") == nullptr);
+           (uct_ib.symbol("uct_rkey_unpack_v2") == nullptr) &&
+           ((pack == nullptr) || !packs_ranges(pack));
 }
 
 } // namespace ucx_ib_dmabuf

@@ -17,10 +17,11 @@ std::string version_of(const library &uct_ib);
 
 bool is_newer_than_known(const std::string &version);
 
-// Whether it is a UCX before 1.16. Told by what it exports: snapshots of 1.16
-// and 1.17 before December 2023, which vendors ship under these versions, are
-// not as these.
+// Whether it is a UCX before 1.16, or a snapshot from before December 2023,
+// which vendors ship as 1.16 or 1.17.
 bool is_too_old(const library &uct_ib);
+// Of one that is too old: whether it is such a snapshot.
+bool claims_1_16(const std::string &version);
 // What helps then.
 constexpr char newer_ucx[] =
     "UCX 1.16 or later is needed: Debian 13, Ubuntu 24.04 and a current RHEL 9 "
