@@ -124,6 +124,10 @@ public:
     // Whether a region that somebody has was revoked. Not before this says so
     // is its handle given to registrar::dereg().
     bool is_revoked(const region *used) const;
+    // For memory that is registered without the cache, which the GPU or the NIC
+    // refused for want of room: evicts idle regions of as many bytes of each.
+    // False if none was idle.
+    bool evict_idle(nic_id nic, int device, size_t bytes);
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
     // nothing, nor ever left to the cache's thread. In a registrar's dereg() it

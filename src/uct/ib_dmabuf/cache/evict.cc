@@ -249,6 +249,22 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     }
 }
 
+bool cache::evict_idle(nic_id nic, int device, size_t bytes)
+{
+    batch victims;
+    shortage lacking{.device     = budget::place(device),
+                     .nic        = nic,
+                     .mapped     = bytes,
+                     .registered = bytes};
+    need_each_use();
+    guard locked(lock_);
+    const bool waited = wait_for_leaving(locked);
+    choose_oldest(locked, &lacking, &victims);
+    const bool found = waited || !victims.empty();
+    evict_chosen(locked, &victims);
+    return found;
+}
+
 // Until no more of the GPU and of the NIC is left, or nothing more is idle.
 void cache::evict_down_to(guard &locked, const pending &work,
                           const attempt &left)

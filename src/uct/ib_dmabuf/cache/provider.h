@@ -95,6 +95,11 @@ public:
     virtual void let_go(uintptr_t, size_t) {}
 };
 
+inline bool lacks_room(ucs_status_t status)
+{
+    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT;
+}
+
 // No failure, or a word that the cache's functions have among each other: an
 // exporter or a registrar that answers so has failed.
 inline ucs_status_t as_answer(ucs_status_t status)

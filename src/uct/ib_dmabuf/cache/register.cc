@@ -7,11 +7,6 @@
 // Making a registration, without the lock; then publishing it.
 namespace ucx_ib_dmabuf {
 
-static bool lacks_room(ucs_status_t status)
-{
-    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT;
-}
-
 // Not by itself in a while: what UCX is to hear again is that there is no room,
 // or that somebody else is busy.
 static bool is_permanent(ucs_status_t status)

@@ -100,7 +100,7 @@ void nic::count_end(int gpu, ending why) noexcept
                                               : pair_metric::invalidations];
 }
 
-registration *nic::reg_alone(const memh &handle)
+registration *nic::reg_alone(const memh &handle, cache &all, nic_id self)
 {
     const uintptr_t mask = gpu_.granularity() - 1;
     const region &around = *handle.used;
@@ -115,7 +115,16 @@ registration *nic::reg_alone(const memh &handle)
         return nullptr;
     }
     exports memory(gpu_, low, high - low, found.in_chunks);
-    if (reg(memory, found.device, low, high - low, &result) != UCS_OK) {
+    const auto attempt = [&] {
+        return reg(memory, found.device, low, high - low, &result);
+    };
+    ucs_status_t status = attempt();
+    for (const size_t bytes : {high - low, SIZE_MAX}) {
+        if (lacks_room(status) && all.evict_idle(self, found.device, bytes)) {
+            status = attempt();
+        }
+    }
+    if (status != UCS_OK) {
         return nullptr;
     }
     auto *own    = static_cast<registration *>(result);
