@@ -121,6 +121,24 @@ TEST_F(limits_test, export_without_room_makes_room)
     EXPECT_FALSE(registered(0));
 }
 
+// An export of a pool's memory begins with its chunk, and all of it is mapped.
+TEST_F(limits_test, chunks_before_the_memory_count)
+{
+    constexpr uintptr_t P = A + (size_t{1} << 30);
+    start(9 * MiB);
+    gpu.chunk = 4 * MiB;
+    for (int i = 0; i < 16; ++i) {
+        gpu.alloc(P + i * MiB, MiB);
+    }
+    for (int i : {3, 7, 11, 15}) {
+        use(P + i * MiB, 1);
+        EXPECT_EQ(counters().mapped_bytes, gpu.mapped(0));
+    }
+    EXPECT_LE(gpu.max_mapped(0), 9 * MiB);
+    EXPECT_EQ(counters().evictions, 2u);
+    EXPECT_EQ(counters().registered_bytes, 2 * MiB);
+}
+
 // Of the mapping, which they share, nothing more; of the regions.
 TEST_F(limits_test, companions_take_only_what_is_left)
 {

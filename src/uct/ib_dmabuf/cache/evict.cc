@@ -61,7 +61,7 @@ shortage cache::left_after(guard &, shortage lacking)
         }
         if (e.device == lacking.device && is_newest(&e) &&
             is_idle_mapping(&e)) {
-            take_off(&lacking.mapped, e.length);
+            take_off(&lacking.mapped, e.exported);
         }
     }
     return lacking;
@@ -80,7 +80,7 @@ void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
 void cache::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
                            batch *out)
 {
-    take_off(&lacking->mapped, e->length);
+    take_off(&lacking->mapped, e->exported);
     mapping::all_of(e, [&](cached_region *each) {
         if (each->why == cause::none) {
             choose(locked, each, lacking, out);
@@ -151,10 +151,10 @@ bool cache::wait_for_leaving(guard &locked)
 // What there is of the GPU and of the NIC, without what is reserved for this.
 attempt cache::beside(guard &, const pending &work) const
 {
-    size_t size = work.made.range.size();
+    const registered &made = work.made;
     return {.time       = log_.now(),
-            .mapped     = budget_.mapped(work.memory.device) - size,
-            .registered = budget_.registered(work.nic) - size};
+            .mapped     = budget_.mapped(work.memory.device) - made.exported(),
+            .registered = budget_.registered(work.nic) - made.range.size()};
 }
 
 // UCS_OK if it is worth trying. Else how as much was refused, and what would
@@ -162,9 +162,9 @@ attempt cache::beside(guard &, const pending &work) const
 ucs_status_t cache::refused(guard &locked, const pending &work,
                             shortage *lacking)
 {
-    const auto found  = refusals_.find({work.nic, lacking->device});
-    size_t size       = work.made.range.size();
-    size_t mapped     = budget_.mapped(work.memory.device) + size;
+    const auto found = refusals_.find({work.nic, lacking->device});
+    size_t size      = work.made.range.size();
+    size_t mapped = budget_.mapped(work.memory.device) + work.made.exported();
     size_t registered = budget_.registered(work.nic) + size;
     if (found == refusals_.end()) {
         return UCS_OK;
@@ -194,10 +194,11 @@ ucs_status_t cache::refused(guard &locked, const pending &work,
 // way; evicts nothing if that is not enough.
 ucs_status_t cache::reserve(guard &locked, const pending &work)
 {
-    int device = work.memory.device;
-    span range = work.made.range;
+    int device            = work.memory.device;
+    span range            = work.made.range;
+    const size_t exported = work.made.exported();
     for (bool waited = false;;) {
-        shortage lacking    = budget_.lacking(device, range.size(), 1);
+        shortage lacking    = budget_.lacking(device, exported, 1);
         lacking.nic         = work.nic;
         const bool allowed  = lacking.nothing();
         ucs_status_t status = UCS_ERR_EXCEEDS_LIMIT;
@@ -215,7 +216,7 @@ ucs_status_t cache::reserve(guard &locked, const pending &work)
         } else if (status != UCS_OK && !waited && wait_for_leaving(locked)) {
             waited = true;
         } else if (status == UCS_OK || (allowed && work.persistent)) {
-            budget_.map(device, range.size());
+            budget_.map(device, exported);
             budget_.add(work.nic, range.size());
             return UCS_OK;
         } else {
@@ -234,7 +235,7 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     refusal note{.status     = status,
                  .time       = last.time,
                  .size       = size,
-                 .mapped     = last.mapped + size,
+                 .mapped     = last.mapped + work.made.exported(),
                  .registered = last.registered + size};
     if (work.refused && note.mapped <= work.refused->mapped) {
         note.mapped = 0;

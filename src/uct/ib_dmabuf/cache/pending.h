@@ -41,9 +41,12 @@ struct registered {
     bool mapped    = false; // and no region has taken over the mapping
     bool by_memory = false; // what failed was the export
     span range;
+    size_t before = 0; // bytes of the export before the range
     nic_id nic[max_nics];
     void *handle[max_nics];
     unsigned count = 0;
+
+    size_t exported() const { return before + range.size(); }
 };
 
 // A registration that is being made, without the lock, for one miss. On its

@@ -50,6 +50,11 @@ public:
     // Where an export of memory in chunks has to begin that holds the address,
     // which is aligned to granularity(): there, or before.
     virtual uintptr_t export_begin(uintptr_t address) { return address; }
+    // How many bytes that is before the address.
+    size_t before(uintptr_t address, bool in_chunks)
+    {
+        return in_chunks ? address - export_begin(address) : 0;
+    }
     // A dma-buf of the range, which is aligned to granularity(), else refused;
     // it begins at `address`. The caller owns the fd, which is set on success
     // only, close-on-exec.

@@ -109,7 +109,7 @@ void cache::deregister(batch *claimed)
         while (cached_region *e = claimed->pop()) {
             budget_.remove(e->nic, e->length);
             if (mapping::part(e)) {
-                budget_.unmap(e->device, e->length);
+                budget_.unmap(e->device, e->exported);
             }
             --nics_[e->nic].busy;
             if (e->users > 0) { // it was revoked

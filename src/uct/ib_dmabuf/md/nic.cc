@@ -114,7 +114,7 @@ registration *nic::reg_alone(const memh &handle, cache &all, nic_id self)
     if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    exports memory(gpu_, low, high - low, found.in_chunks);
+    exports memory(gpu_, low, high - low, gpu_.before(low, found.in_chunks));
     const auto attempt = [&] {
         return reg(memory, found.device, low, high - low, &result);
     };
