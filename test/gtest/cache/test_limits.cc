@@ -139,6 +139,35 @@ TEST_F(limits_test, chunks_before_the_memory_count)
     EXPECT_EQ(counters().registered_bytes, 2 * MiB);
 }
 
+// At last, once for a request, and for no more than its pages.
+TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
+{
+    unsigned asked      = 0;
+    settings.ask_others = [&] {
+        EXPECT_EQ(nic.live(), 1u);
+        nic.limit(4 * MiB + (++asked == 2 ? 8192 : 0));
+        return asked != 3;
+    };
+    start(SIZE_MAX);
+    nic.limit(4 * MiB);
+    const region *held = hold(at(0), 1);
+    EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(asked, 1u); // nor for what is known to be refused
+    EXPECT_EQ(cache->get(id, at(2), 8192, &out,
+                         ucx_ib_dmabuf::cache::effort::persistent),
+              UCS_OK);
+    cache->put(out);
+    EXPECT_EQ(asked, 2u);
+    EXPECT_EQ(nic.bytes(), 4 * MiB + 8192);
+    EXPECT_TRUE(cache->evict_idle(id, 0, SIZE_MAX));
+    EXPECT_EQ(asked, 3u);
+    EXPECT_FALSE(cache->evict_idle(id, 0, MiB));
+    cache->put(held);
+    cache->evict_all_idle();
+    EXPECT_EQ(nic.live(), 0u);
+}
+
 // Of the mapping, which they share, nothing more; of the regions.
 TEST_F(limits_test, companions_take_only_what_is_left)
 {

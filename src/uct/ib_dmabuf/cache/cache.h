@@ -43,6 +43,9 @@ struct cache_settings {
     // text, each time that it comes up. Called without any lock held, as the
     // next one.
     std::function<void(const char *message)> warn;
+    // Asks other processes to evict what is idle there, as the GPU or a NIC has
+    // no room although nothing is idle here; whether any did.
+    std::function<bool()> ask_others = [] { return false; };
     std::function<void(const cache_event &event)> trace;
 };
 
@@ -125,9 +128,11 @@ public:
     // is its handle given to registrar::dereg().
     bool is_revoked(const region *used) const;
     // For memory that is registered without the cache, which the GPU or the NIC
-    // refused for want of room: evicts idle regions of as many bytes of each.
-    // False if none was idle.
+    // refused for want of room: evicts idle regions of as many bytes of each;
+    // with SIZE_MAX all, those of other processes, too. False if none was idle.
     bool evict_idle(nic_id nic, int device, size_t bytes);
+    // All that is idle, as another process lacks room.
+    void evict_all_idle();
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
     // nothing, nor ever left to the cache's thread. In a registrar's dereg() it
@@ -200,6 +205,7 @@ private:
     void evict_down_to(guard &, const pending &work,
                        const attempt &left); // releases the lock
     bool make_room(pending *work, ucs_status_t status);
+    bool ask_others(guard &, pending *work); // releases the lock
 
     // retire.cc
     void withdraw(span range, span released);

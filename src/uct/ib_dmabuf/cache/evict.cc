@@ -263,7 +263,18 @@ bool cache::evict_idle(nic_id nic, int device, size_t bytes)
     choose_oldest(locked, &lacking, &victims);
     const bool found = waited || !victims.empty();
     evict_chosen(locked, &victims);
-    return found;
+    locked.unlock();
+    return (bytes == SIZE_MAX && settings_.ask_others()) || found;
+}
+
+void cache::evict_all_idle()
+{
+    batch victims;
+    shortage lacking{.regions = SIZE_MAX};
+    need_each_use();
+    guard locked(lock_);
+    choose_oldest(locked, &lacking, &victims);
+    evict_chosen(locked, &victims);
 }
 
 // Until no more of the GPU and of the NIC is left, or nothing more is idle.
@@ -285,7 +296,8 @@ void cache::evict_down_to(guard &locked, const pending &work,
 // After the GPU or the NIC said that there is no room, and not which of the
 // two: the first time for a miss, waits for what others deregister and evicts
 // until there is no more of both with it than there was without it; then, for
-// who insists, all that is idle. False if that is no use.
+// who insists, all that is idle; at last asks other processes. False if that is
+// no use.
 bool cache::make_room(pending *work, ucs_status_t status)
 {
     need_each_use();
@@ -296,13 +308,28 @@ bool cache::make_room(pending *work, ucs_status_t status)
     if (!work->refused) {
         work->refused = left = last;
     } else if (!work->insists()) {
-        return false;
+        return ask_others(locked, work);
     }
     wait_for_leaving(locked);
     evict_down_to(locked, *work, left);
     work->tried = beside(locked, *work);
     return work->tried.mapped < last.mapped ||
-           work->tried.registered < last.registered;
+           work->tried.registered < last.registered || ask_others(locked, work);
+}
+
+// Once, for the pages of the request.
+bool cache::ask_others(guard &locked, pending *work)
+{
+    if (!work->exact || std::exchange(work->asked_others, true)) {
+        return false;
+    }
+    locked.unlock();
+    const bool gave = settings_.ask_others();
+    locked.lock();
+    if (gave) {
+        refusals_.clear();
+    }
+    return gave;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -59,8 +59,9 @@ struct pending {
 
     const nic_id nic;
     const span request;
-    const bool persistent; // effort
-    bool exact = false;    // what is tried are the pages of the request
+    const bool persistent;     // effort
+    bool exact        = false; // what is tried are the pages of the request
+    bool asked_others = false;
     memory_run memory;
     registered made;
     attempt tried;                  // the latest
