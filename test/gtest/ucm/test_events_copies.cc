@@ -110,6 +110,37 @@ GPU_TEST(CudaEventsCopies, other_without_cuda)
     CHECK(by.releases >= 1);
 }
 
+// From 1.17 to 1.20 UCP notes each one, and forgets none until it is called.
+GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
+{
+    Gpu gpu;
+    install_all();
+    const SecondUcx other;
+    static ucm_functions functions = other.functions();
+    functions.has_cuda             = false;
+    CHECK(add_ucm(functions));
+
+    for (const size_t kept : {size_t{0}, MIB, size_t{0}, MIB}) {
+        heard by{gpu.allocate(2 * MIB)};
+        const heard next{gpu.allocate(2 * MIB)};
+        if (kept != 0) {
+            note_registered(by.address + MIB / 2, kept / 2);
+            note_registered(by.address + MIB / 2 + 64, kept);
+            note_registered(next.address, kept);
+        }
+        CHECK(other.announces(note_event, &by));
+        GPU_CALL(cuMemFree, by.address);
+        CHECK_EQ(by.releases > 0, kept != 0);
+        CHECK(by.releases + by.allocations > 0);
+        CHECK(!take_registered(by.address, 2 * MIB));
+        CHECK_EQ(take_registered(next.address, 2 * MIB), kept != 0);
+        GPU_CALL(cuMemFree, next.address);
+        other.forgets(note_event, &by);
+    }
+    note_registered(0, SIZE_MAX);
+    CHECK(take_registered(MIB, 1));
+}
+
 // Whatever handlers of the first copy's release meanwhile.
 GPU_TEST(CudaEventsCopies, a_handler_that_releases)
 {

@@ -72,6 +72,8 @@ struct ucm_functions {
     bool hook_by_bistro;
     // Of memory that UCX shall ask the driver about.
     ucs_memory_type_t unknown_type;
+    // It hears of each release by its own hooks.
+    bool has_cuda = true;
 };
 
 // Null, or the name of what is missing. `ucs` knows the settings of that UCX.
@@ -84,5 +86,13 @@ bool add_ucm(const ucm_functions &added) noexcept;
 // Those that were added, in their order. The first one is whose hooks and
 // events we rely on. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
+
+// UCP may keep what a UCX without CUDA registers of this range, until it hears
+// of its release. With SIZE_MAX: of any, for good.
+void note_registered(uintptr_t address, size_t length) noexcept;
+// Whether UCP may keep some of the range, which is released. From 1.17 to 1.20
+// it notes each release that it hears of, and forgets none before it is called
+// again.
+bool take_registered(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf
