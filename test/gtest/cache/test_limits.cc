@@ -146,7 +146,7 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     settings.ask_others = [&] {
         EXPECT_EQ(nic.live(), 1u);
         nic.limit(4 * MiB + (++asked == 2 ? 8192 : 0));
-        return asked != 3;
+        return true;
     };
     start(SIZE_MAX);
     nic.limit(4 * MiB);
@@ -160,11 +160,12 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     cache->put(out);
     EXPECT_EQ(asked, 2u);
     EXPECT_EQ(nic.bytes(), 4 * MiB + 8192);
-    EXPECT_TRUE(cache->evict_idle(id, 0, SIZE_MAX));
-    EXPECT_EQ(asked, 3u);
-    EXPECT_FALSE(cache->evict_idle(id, 0, MiB));
+    EXPECT_TRUE(cache->evict_all_idle());
+    EXPECT_EQ(nic.bytes(), 4 * MiB);
+    EXPECT_FALSE(cache->evict_all_idle());
     cache->put(held);
-    cache->evict_all_idle();
+    EXPECT_TRUE(cache->evict_all_idle());
+    EXPECT_EQ(asked, 2u);
     EXPECT_EQ(nic.live(), 0u);
 }
 

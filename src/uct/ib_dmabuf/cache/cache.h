@@ -127,12 +127,9 @@ public:
     // Whether a region that somebody has was revoked. Not before this says so
     // is its handle given to registrar::dereg().
     bool is_revoked(const region *used) const;
-    // For memory that is registered without the cache, which the GPU or the NIC
-    // refused for want of room: evicts idle regions of as many bytes of each;
-    // with SIZE_MAX all, those of other processes, too. False if none was idle.
-    bool evict_idle(nic_id nic, int device, size_t bytes);
-    // All that is idle, as another process lacks room.
-    void evict_all_idle();
+    // Evicts all that is idle, for who registers without this cache and has no
+    // room. False if nothing was.
+    bool evict_all_idle();
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
     // nothing, nor ever left to the cache's thread. In a registrar's dereg() it
@@ -202,8 +199,7 @@ private:
     ucs_status_t refused(guard &, const pending &work, shortage *lacking);
     ucs_status_t reserve(guard &, const pending &work); // releases the lock
     void note_refusal(guard &, const pending &work, ucs_status_t status);
-    void evict_down_to(guard &, const pending &work,
-                       const attempt &left); // releases the lock
+    void evict_oldest(guard &, shortage lacking); // releases the lock
     bool make_room(pending *work, ucs_status_t status);
     bool ask_others(guard &, pending *work); // releases the lock
 
@@ -224,7 +220,6 @@ private:
     void deregister(batch *claimed);
     void deregister_soon(batch *claimed);
 
-    kept_regions kept_of(guard &, const batch &retired);
     void keep(guard &, kept_regions *result, const cached_region *e);
     void ask_back(const kept_regions &kept);
     void need_each_use();

@@ -250,47 +250,21 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     }
 }
 
-bool cache::evict_idle(nic_id nic, int device, size_t bytes)
+void cache::evict_oldest(guard &locked, shortage lacking)
 {
     batch victims;
-    shortage lacking{.device     = budget::place(device),
-                     .nic        = nic,
-                     .mapped     = bytes,
-                     .registered = bytes};
-    need_each_use();
-    guard locked(lock_);
-    const bool waited = wait_for_leaving(locked);
-    choose_oldest(locked, &lacking, &victims);
-    const bool found = waited || !victims.empty();
-    evict_chosen(locked, &victims);
-    locked.unlock();
-    return (bytes == SIZE_MAX && settings_.ask_others()) || found;
-}
-
-void cache::evict_all_idle()
-{
-    batch victims;
-    shortage lacking{.regions = SIZE_MAX};
-    need_each_use();
-    guard locked(lock_);
     choose_oldest(locked, &lacking, &victims);
     evict_chosen(locked, &victims);
 }
 
-// Until no more of the GPU and of the NIC is left, or nothing more is idle.
-void cache::evict_down_to(guard &locked, const pending &work,
-                          const attempt &left)
+bool cache::evict_all_idle()
 {
-    const int device = budget::place(work.memory.device);
-    shortage lacking{.device     = device,
-                     .nic        = work.nic,
-                     .mapped     = budget_.mapped(device),
-                     .registered = budget_.registered(work.nic)};
-    batch victims;
-    take_off(&lacking.mapped, left.mapped);
-    take_off(&lacking.registered, left.registered);
-    choose_oldest(locked, &lacking, &victims);
-    evict_chosen(locked, &victims);
+    need_each_use();
+    guard locked(lock_);
+    const bool waited     = wait_for_leaving(locked);
+    const uint64_t before = count_.evictions;
+    evict_oldest(locked, {.regions = SIZE_MAX});
+    return waited || count_.evictions != before;
 }
 
 // After the GPU or the NIC said that there is no room, and not which of the
@@ -311,7 +285,13 @@ bool cache::make_room(pending *work, ucs_status_t status)
         return ask_others(locked, work);
     }
     wait_for_leaving(locked);
-    evict_down_to(locked, *work, left);
+    shortage lacking{.device     = budget::place(work->memory.device),
+                     .nic        = work->nic,
+                     .mapped     = budget_.mapped(work->memory.device),
+                     .registered = budget_.registered(work->nic)};
+    take_off(&lacking.mapped, left.mapped);
+    take_off(&lacking.registered, left.registered);
+    evict_oldest(locked, lacking);
     work->tried = beside(locked, *work);
     return work->tried.mapped < last.mapped ||
            work->tried.registered < last.registered || ask_others(locked, work);

@@ -132,8 +132,8 @@ ucs_status_t host::open(const char *name, const void *config,
         } catch (const std::bad_alloc &) {
             log_warn("ib_dmabuf: no memory of the host to serve %s", name);
         }
-        if (decorated::find(*md) == nullptr) { // what it registers goes unseen
-            note_registered(0, SIZE_MAX);
+        if (decorated::find(*md) == nullptr) {
+            registers_unseen = true;
         }
     }
     return status;

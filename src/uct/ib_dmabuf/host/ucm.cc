@@ -4,13 +4,11 @@
 #include "library.h"
 #include "look_up.h"
 #include "settings.h"
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <iterator>
-#include <map>
 #include <mutex>
 #include <new>
+#include <set>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -18,10 +16,9 @@ namespace {
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
 
-// What note_registered() is told: begin and end; none overlap.
 std::mutex registered_mutex;
-std::map<uintptr_t, uintptr_t> registered;
-bool all_registered = false;
+// Where it begins. Never destroyed: memory is released until the process ends.
+auto &registered = *new std::set<uintptr_t>;
 
 // Bits of ucm_mmap_hook_mode_t. Null without a setting of that name. It is an
 // int in ucm_global_config_t, from 1.18 a 64-bit integer behind it: UCS knows
@@ -84,6 +81,7 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
 bool add_ucm(const ucm_functions &added) noexcept
 {
     static std::mutex mutex;
+    keep_from_forks<registered_mutex>();
     const std::lock_guard<std::mutex> guard(mutex);
     const size_t count = known_count.load(std::memory_order_relaxed);
 
@@ -100,44 +98,23 @@ std::span<const ucm_functions *const> all_ucm() noexcept
     return {known.data(), known_count.load(std::memory_order_acquire)};
 }
 
-void note_registered(uintptr_t address, size_t length) noexcept
+void note_registered(uintptr_t address) noexcept
 try {
-    keep_from_forks<registered_mutex>();
     const std::lock_guard<std::mutex> guard(registered_mutex);
-    if (length == SIZE_MAX) {
-        all_registered = true;
-        return;
-    }
-    uintptr_t end = address + length;
-    auto next     = registered.upper_bound(address);
-    if ((next != registered.begin()) && (std::prev(next)->second > address)) {
-        --next;
-    }
-    for (; (next != registered.end()) && (next->first < end);
-         next = registered.erase(next)) {
-        address = std::min(address, next->first);
-        end     = std::max(end, next->second);
-    }
-    registered[address] = end;
+    registered.insert(address);
 } catch (const std::bad_alloc &) {
-    note_registered(0, SIZE_MAX);
+    registers_unseen = true;
 }
 
 bool take_registered(uintptr_t address, size_t length) noexcept
 {
     const std::lock_guard<std::mutex> guard(registered_mutex);
-    const uintptr_t end = address + length;
-    auto next           = registered.upper_bound(address);
-    bool found          = all_registered;
-    if ((next != registered.begin()) && (std::prev(next)->second > address)) {
-        --next;
-    }
-    while ((next != registered.end()) && (next->first < end)) {
-        const bool inside = (next->first >= address) && (next->second <= end);
-        found             = true;
-        next              = inside ? registered.erase(next) : std::next(next);
-    }
-    return found;
+    const auto begin = registered.lower_bound(address);
+    const auto end   = registered.lower_bound(address + length);
+    const bool found = begin != end;
+
+    registered.erase(begin, end);
+    return found || registers_unseen;
 }
 
 } // namespace ucx_ib_dmabuf

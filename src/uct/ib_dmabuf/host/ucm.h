@@ -2,6 +2,7 @@
 #pragma once
 
 #include "types.h"
+#include <atomic>
 #include <cstddef>
 #include <span>
 
@@ -87,12 +88,13 @@ bool add_ucm(const ucm_functions &added) noexcept;
 // events we rely on. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
 
-// UCP may keep what a UCX without CUDA registers of this range, until it hears
-// of its release. With SIZE_MAX: of any, for good.
-void note_registered(uintptr_t address, size_t length) noexcept;
-// Whether UCP may keep some of the range, which is released. From 1.17 to 1.20
-// it notes each release that it hears of, and forgets none before it is called
-// again.
+// UCP may keep what a UCX without CUDA registers there, in one allocation,
+// until it hears of its release; once something registers unseen, that may be
+// anywhere.
+void note_registered(uintptr_t address) noexcept;
+inline std::atomic<bool> registers_unseen{false};
+// Whether UCP may keep some of the allocation, which is released. From 1.17 to
+// 1.20 it notes each release that it hears of until it is called.
 bool take_registered(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -71,9 +71,9 @@ public:
     }
 
     // A registration of no more than the pages that the handle is for, which
-    // only it uses, until dereg(). If there is no room, evicts idle regions of
-    // the cache, in which this NIC is `self`. Null if it fails; logged.
-    registration *reg_alone(const memh &handle, cache &all, nic_id self);
+    // only it uses, until dereg(). Null if that fails, although all that was
+    // idle has made room; logged.
+    registration *reg_alone(const memh &handle, cache &all);
 
     // Held while a registration is looked at that may be revoked: it does not
     // end meanwhile. uct_ib makes some keys only as it packs them, locking
