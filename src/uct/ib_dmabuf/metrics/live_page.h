@@ -28,8 +28,7 @@ struct live_page {
     uint32_t answered;   // what had been asked before the text was made
     uint32_t length;     // of the text
     char text[json_max]; // render_json()
-    // Who lacks room that this process may have registered, and does not use,
-    // adds one before it asks.
+    // Processes that lack registered room add one before they ask.
     std::atomic<uint32_t> wants_room;
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
