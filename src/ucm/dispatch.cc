@@ -8,22 +8,25 @@ namespace ucx_ib_dmabuf::ucm {
 
 namespace {
 
-// Without a type UCX shall ask the driver.
+// Without a type UCX shall ask the driver. Of a release of what UCP does not
+// keep a UCX without CUDA hears only that it shall ask from now on.
 void dispatch(std::span<const ucm_functions *const> copies,
               ucm_event_type_t type, uint64_t address, size_t size,
-              std::optional<ucs_memory_type_t> memory_type)
+              std::optional<ucs_memory_type_t> memory_type, bool kept = true)
 {
     // The handlers may free memory of their own: their hooks must work.
     const bool nested      = this_thread.announcing;
     this_thread.announcing = true;
     for (const ucm_functions *ucm : copies) {
+        const bool hears = kept || ucm->has_cuda;
+        const auto known = memory_type.value_or(ucm->unknown_type);
         ucm_event_t event{};
         event.mem_type.address  = reinterpret_cast<void *>(address);
         event.mem_type.size     = size;
-        event.mem_type.mem_type = memory_type.value_or(ucm->unknown_type);
+        event.mem_type.mem_type = hears ? known : ucm->unknown_type;
         event.mem_type.sys_dev  = 255; // unknown
         ucm->event_enter();
-        ucm->event_dispatch(type, &event);
+        ucm->event_dispatch(hears ? type : UCM_EVENT_MEM_TYPE_ALLOC, &event);
         ucm->event_leave();
     }
     this_thread.announcing = nested;
@@ -31,9 +34,10 @@ void dispatch(std::span<const ucm_functions *const> copies,
 
 } // namespace
 
-void dispatch_free(uint64_t address, size_t size, ucs_memory_type_t type)
+void dispatch_free(uint64_t address, size_t size, ucs_memory_type_t type,
+                   bool kept)
 {
-    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_FREE, address, size, type);
+    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_FREE, address, size, type, kept);
 }
 
 void dispatch_allocation(uint64_t address, size_t size,
@@ -44,12 +48,15 @@ void dispatch_allocation(uint64_t address, size_t size,
 
 void pass_on(ucm_event_type_t type, const ucm_event_t &event)
 {
-    const auto said = event.mem_type.mem_type;
+    const auto said     = event.mem_type.mem_type;
+    const auto address  = reinterpret_cast<uint64_t>(event.mem_type.address);
+    const bool released = type == UCM_EVENT_MEM_TYPE_FREE;
 
-    dispatch(
-        all_ucm().subspan(1), type,
-        reinterpret_cast<uint64_t>(event.mem_type.address), event.mem_type.size,
-        (said == our_ucm().unknown_type) ? std::nullopt : std::optional(said));
+    dispatch(all_ucm().subspan(1), type, address, event.mem_type.size,
+             (said == our_ucm().unknown_type) ? std::nullopt
+                                              : std::optional(said),
+             !released || take_registered(address, event.mem_type.size) ||
+                 (said == UCS_MEMORY_TYPE_HOST));
 }
 
 } // namespace ucx_ib_dmabuf::ucm

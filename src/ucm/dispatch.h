@@ -10,9 +10,10 @@
 // Their handlers are called, with `this_thread.announcing` set. Thread-safe.
 namespace ucx_ib_dmabuf::ucm {
 
-// To all copies.
+// To all copies. `kept`: UCP may have registered some of it.
 void dispatch_free(uint64_t address, size_t size,
-                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
+                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA,
+                   bool kept              = true);
 // Without a type they shall ask the driver.
 void dispatch_allocation(uint64_t address, size_t size,
                          std::optional<ucs_memory_type_t> type = {});

@@ -176,7 +176,9 @@ void release::announce(uint64_t address, size_t listed_size,
     if (range_.size == 0) {
         range_.size = 1;
     }
-    dispatch_free(range_.base, range_.size, type);
+    const bool kept = take_registered(range_.base, range_.size) ||
+                      !was_listed_ || (type == UCS_MEMORY_TYPE_HOST);
+    dispatch_free(range_.base, range_.size, type, kept);
 }
 
 void release::range(uint64_t address, size_t size)

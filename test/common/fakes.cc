@@ -142,6 +142,7 @@ ucs_status_t gpu::look(uintptr_t address, extent *out) const
     }
     *out = {it->first, it->second.size, it->second.id, it->second.device,
             it->second.vmm};
+    out->in_chunks = chunk != 0;
     return it->second.exportable ? UCS_OK : UCS_ERR_UNSUPPORTED;
 }
 

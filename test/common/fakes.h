@@ -74,6 +74,13 @@ public:
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
     size_t granularity() const override { return page_; }
+    // Of all memory, if chunk is set.
+    uintptr_t export_begin(uintptr_t address) override
+    {
+        return address - address % chunk;
+    }
+
+    size_t chunk = 0; // whose bytes before a range are exported with it
 
     // What the dma-buf is of; empty if it isn't one of ours, was closed, or
     // does not have all of the range.

@@ -3,11 +3,12 @@
 ucp_lab_tests = \
     test/ucp/dmabuf_fd.lab \
     test/ucp/one_sided.lab \
+    test/ucp/releases.lab \
     test/ucp/revoked.lab \
     test/ucp/two_copies.lab
 
-check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/revoked \
-    test/ucp/two_copies
+check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/releases \
+    test/ucp/revoked test/ucp/two_copies
 LAB_TESTS      += $(ucp_lab_tests)
 dist_check_SCRIPTS += $(ucp_lab_tests)
 
@@ -27,6 +28,13 @@ test_ucp_one_sided_SOURCES = \
 test_ucp_one_sided_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_one_sided_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_one_sided_LDADD    = -lucp -lucs -ldl
+
+test_ucp_releases_SOURCES = \
+    test/ucp/releases.cc \
+    $(ucp_peers_sources)
+test_ucp_releases_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_ucp_releases_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_ucp_releases_LDADD    = -lucp -lucs -ldl
 
 test_ucp_revoked_SOURCES = \
     test/lab/rxe_dmabuf.h \

@@ -121,6 +121,54 @@ TEST_F(limits_test, export_without_room_makes_room)
     EXPECT_FALSE(registered(0));
 }
 
+// An export of a pool's memory begins with its chunk, and all of it is mapped.
+TEST_F(limits_test, chunks_before_the_memory_count)
+{
+    constexpr uintptr_t P = A + (size_t{1} << 30);
+    start(9 * MiB);
+    gpu.chunk = 4 * MiB;
+    for (int i = 0; i < 16; ++i) {
+        gpu.alloc(P + i * MiB, MiB);
+    }
+    for (int i : {3, 7, 11, 15}) {
+        use(P + i * MiB, 1);
+        EXPECT_EQ(counters().mapped_bytes, gpu.mapped(0));
+    }
+    EXPECT_LE(gpu.max_mapped(0), 9 * MiB);
+    EXPECT_EQ(counters().evictions, 2u);
+    EXPECT_EQ(counters().registered_bytes, 2 * MiB);
+}
+
+// At last, once for a request, and for no more than its pages.
+TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
+{
+    unsigned asked      = 0;
+    settings.ask_others = [&] {
+        EXPECT_EQ(nic.live(), 1u);
+        nic.limit(4 * MiB + (++asked == 2 ? 8192 : 0));
+        return true;
+    };
+    start(SIZE_MAX);
+    nic.limit(4 * MiB);
+    const region *held = hold(at(0), 1);
+    EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(asked, 1u); // nor for what is known to be refused
+    EXPECT_EQ(cache->get(id, at(2), 8192, &out,
+                         ucx_ib_dmabuf::cache::effort::persistent),
+              UCS_OK);
+    cache->put(out);
+    EXPECT_EQ(asked, 2u);
+    EXPECT_EQ(nic.bytes(), 4 * MiB + 8192);
+    EXPECT_TRUE(cache->evict_all_idle());
+    EXPECT_EQ(nic.bytes(), 4 * MiB);
+    EXPECT_FALSE(cache->evict_all_idle());
+    cache->put(held);
+    EXPECT_TRUE(cache->evict_all_idle());
+    EXPECT_EQ(asked, 2u);
+    EXPECT_EQ(nic.live(), 0u);
+}
+
 // Of the mapping, which they share, nothing more; of the regions.
 TEST_F(limits_test, companions_take_only_what_is_left)
 {

@@ -18,7 +18,7 @@ test_gtest_md_test_trial_SOURCES = \
     src/uct/ib_dmabuf/md/trial.cc \
     test/gtest/md/test_trial.cc
 test_gtest_md_test_trial_LDADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
+    libib_dmabuf_cache.la libib_dmabuf_metrics.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/handle_params.h \

@@ -246,6 +246,22 @@ TEST_F(test_domain, without_room_there_is_no_key_to_invalidate)
     EXPECT_EQ(1u, told.told);
 }
 
+TEST_F(test_domain, what_is_idle_makes_room_for_a_key_to_invalidate)
+{
+    gpu::buffer pool(4 * mib), idle(mib);
+    uct_mem_h used = md_->reg(pool.address(), mib);
+    EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(idle.address(), mib)));
+    fake_ib::now.during_reg = [] {
+        fake_ib::now.fail_verbs = fake_ib::now.regions.size() < 2 ? 0 : ENOMEM;
+    };
+    const int open = count_fds();
+
+    pack(used, revoking);
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    EXPECT_EQ(open, count_fds());
+    EXPECT_EQ(UCS_OK, md_->dereg(used));
+}
+
 // So little of it that the thread that releases it deregisters.
 TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
 {

@@ -4,8 +4,10 @@
 // ends, and what it says where it cannot. Each test is a process of its own, as
 // settings are read once.
 #include "fake_domain.h"
+#include <atomic>
 #include <cerrno>
 #include <common/gpu.h>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <uct/ib_dmabuf/metrics/live_reader.h>
 #include <unistd.h>
@@ -168,6 +171,42 @@ TEST_F(test_stats, what_is_now_can_be_asked_for)
         EXPECT_NE(std::string::npos, line.find("\"hits\": 2, \"misses\": 2,"));
         EXPECT_NE(std::string::npos, line.find("\"hooks_complete\": 1,"));
     });
+}
+
+// Of two processes, as the GPU and the NIC are everybody's.
+TEST_F(test_stats, what_another_process_has_idle_makes_room)
+{
+    static auto *const gone = static_cast<std::atomic<unsigned> *>(
+        mmap(nullptr, sizeof(unsigned), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    int ready[2];
+    char byte = 0;
+    ASSERT_EQ(0, pipe(ready));
+    const pid_t other = fork();
+    if (other == 0) {
+        const auto md = first_fake_domain();
+        const gpu::buffer memory(1 << 20);
+        md->dereg(md->reg(memory.address(), 4096));
+        fake_ib::now.during_dereg = [] { ++*gone; };
+        if (write(ready[1], &byte, 1) == 1) {
+            pause();
+        }
+        _exit(1);
+    }
+    EXPECT_EQ(1, read(ready[0], &byte, 1));
+    run("", [] {
+        const auto md = std::make_unique<fake_domain>();
+        const gpu::buffer memory(1 << 20);
+        fake_ib::now.during_reg = [] {
+            fake_ib::now.fail_verbs = (*gone == 0) ? ENOMEM : 0;
+        };
+        EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+        EXPECT_EQ(1u, *gone);
+    });
+    kill(other, SIGKILL);
+    waitpid(other, nullptr, 0);
+    close(ready[0]);
+    close(ready[1]);
 }
 
 TEST_F(test_stats, a_child_of_fork_counts_from_zero)

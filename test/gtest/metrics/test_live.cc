@@ -326,6 +326,24 @@ TEST(test_live, a_process_in_a_container_is_seen_from_outside)
     kill(inside, SIGKILL);
 }
 
+TEST(test_live, other_processes_are_asked_for_room)
+{
+    *counter() = 0;
+    process idle([] {
+        return show_live([] { return metrics(); }, [] { ++*counter(); });
+    });
+    process without(show);
+    const auto page = live_reader::open(idle.pid());
+
+    EXPECT_TRUE(ask_others_for_room());
+    EXPECT_EQ(1u, *counter());
+    EXPECT_NE("", page->ask(patience));
+    EXPECT_EQ(1u, *counter()) << "that wants no room";
+    page->request(true);
+    EXPECT_NE("", page->ask(patience));
+    EXPECT_EQ(2u, *counter());
+}
+
 // As docs/metrics.md describes it.
 TEST(test_live, the_layout_is_the_documented_one)
 {
@@ -338,6 +356,7 @@ TEST(test_live, the_layout_is_the_documented_one)
     EXPECT_EQ(32u, offsetof(live_page, answered));
     EXPECT_EQ(36u, offsetof(live_page, length));
     EXPECT_EQ(40u, offsetof(live_page, text));
+    EXPECT_EQ(sizeof(live_page) - 8, offsetof(live_page, wants_room));
     EXPECT_EQ(0, memcmp(&live_page::right_magic, "ucx-dmab", 8));
 }
 

@@ -50,6 +50,14 @@ public:
                                              0, handler, arg) == UCS_OK;
     }
 
+    /** Take that back. */
+    void forgets(ucm_event_callback_t handler, void *arg) const
+    {
+        using unset = void(int, ucm_event_callback_t, void *);
+        function_of<unset>(ucm, "ucm_unset_event_handler")(
+            UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, handler, arg);
+    }
+
     /** Its UCM as the hooks see it; for good. */
     const ucm_functions &functions() const
     {

@@ -110,6 +110,37 @@ GPU_TEST(CudaEventsCopies, other_without_cuda)
     CHECK(by.releases >= 1);
 }
 
+// From 1.17 to 1.20 UCP notes each one, and forgets none until it is called.
+GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
+{
+    Gpu gpu;
+    install_all();
+    const SecondUcx other;
+    static ucm_functions functions = other.functions();
+    functions.has_cuda             = false;
+    CHECK(add_ucm(functions));
+
+    for (const bool kept : {false, true, false, true}) {
+        heard by{gpu.allocate(2 * MIB)};
+        const heard next{gpu.allocate(2 * MIB)};
+        if (kept) {
+            note_registered(by.address);
+            note_registered(by.address + MIB / 2);
+            note_registered(next.address);
+        }
+        CHECK(other.announces(note_event, &by));
+        GPU_CALL(cuMemFree, by.address);
+        CHECK_EQ(by.releases > 0, kept);
+        CHECK(by.releases + by.allocations > 0);
+        CHECK(!take_registered(by.address, 2 * MIB));
+        CHECK_EQ(take_registered(next.address, 2 * MIB), kept);
+        GPU_CALL(cuMemFree, next.address);
+        other.forgets(note_event, &by);
+    }
+    registers_unseen = true;
+    CHECK(take_registered(MIB, 1));
+}
+
 // Whatever handlers of the first copy's release meanwhile.
 GPU_TEST(CudaEventsCopies, a_handler_that_releases)
 {

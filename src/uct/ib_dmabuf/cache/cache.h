@@ -43,6 +43,9 @@ struct cache_settings {
     // text, each time that it comes up. Called without any lock held, as the
     // next one.
     std::function<void(const char *message)> warn;
+    // Asks other processes to evict what is idle there, as the GPU or a NIC has
+    // no room although nothing is idle here; whether any did.
+    std::function<bool()> ask_others = [] { return false; };
     std::function<void(const cache_event &event)> trace;
 };
 
@@ -124,6 +127,9 @@ public:
     // Whether a region that somebody has was revoked. Not before this says so
     // is its handle given to registrar::dereg().
     bool is_revoked(const region *used) const;
+    // Evicts all that is idle, for who registers without this cache and has no
+    // room. False if nothing was.
+    bool evict_all_idle();
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
     // nothing, nor ever left to the cache's thread. In a registrar's dereg() it
@@ -193,9 +199,9 @@ private:
     ucs_status_t refused(guard &, const pending &work, shortage *lacking);
     ucs_status_t reserve(guard &, const pending &work); // releases the lock
     void note_refusal(guard &, const pending &work, ucs_status_t status);
-    void evict_down_to(guard &, const pending &work,
-                       const attempt &left); // releases the lock
+    void evict_oldest(guard &, shortage lacking); // releases the lock
     bool make_room(pending *work, ucs_status_t status);
+    bool ask_others(guard &, pending *work); // releases the lock
 
     // retire.cc
     void withdraw(span range, span released);
@@ -214,7 +220,6 @@ private:
     void deregister(batch *claimed);
     void deregister_soon(batch *claimed);
 
-    kept_regions kept_of(guard &, const batch &retired);
     void keep(guard &, kept_regions *result, const cached_region *e);
     void ask_back(const kept_regions &kept);
     void need_each_use();

@@ -36,10 +36,11 @@ using region_list = std::list<cached_region>;
 // memory's places and identities, which never change, is under the cache's
 // lock.
 struct cached_region : region {
-    span bytes;    // what it serves: the part of its allocation
-    pieces memory; // of which that is made
-    nic_id nic = 0;
-    int device = -1; // its place in the budget
+    span bytes;          // what it serves: the part of its allocation
+    pieces memory;       // of which that is made
+    size_t exported = 0; // bytes that the GPU maps for it and its siblings
+    nic_id nic      = 0;
+    int device      = -1; // its place in the budget
 
     region_list::iterator place;      // in the list that it is in
     cached_region *sibling = nullptr; // the next one of the same export, or it

@@ -61,7 +61,7 @@ shortage cache::left_after(guard &, shortage lacking)
         }
         if (e.device == lacking.device && is_newest(&e) &&
             is_idle_mapping(&e)) {
-            take_off(&lacking.mapped, e.length);
+            take_off(&lacking.mapped, e.exported);
         }
     }
     return lacking;
@@ -80,7 +80,7 @@ void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
 void cache::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
                            batch *out)
 {
-    take_off(&lacking->mapped, e->length);
+    take_off(&lacking->mapped, e->exported);
     mapping::all_of(e, [&](cached_region *each) {
         if (each->why == cause::none) {
             choose(locked, each, lacking, out);
@@ -151,10 +151,10 @@ bool cache::wait_for_leaving(guard &locked)
 // What there is of the GPU and of the NIC, without what is reserved for this.
 attempt cache::beside(guard &, const pending &work) const
 {
-    size_t size = work.made.range.size();
+    const registered &made = work.made;
     return {.time       = log_.now(),
-            .mapped     = budget_.mapped(work.memory.device) - size,
-            .registered = budget_.registered(work.nic) - size};
+            .mapped     = budget_.mapped(work.memory.device) - made.exported(),
+            .registered = budget_.registered(work.nic) - made.range.size()};
 }
 
 // UCS_OK if it is worth trying. Else how as much was refused, and what would
@@ -162,9 +162,9 @@ attempt cache::beside(guard &, const pending &work) const
 ucs_status_t cache::refused(guard &locked, const pending &work,
                             shortage *lacking)
 {
-    const auto found  = refusals_.find({work.nic, lacking->device});
-    size_t size       = work.made.range.size();
-    size_t mapped     = budget_.mapped(work.memory.device) + size;
+    const auto found = refusals_.find({work.nic, lacking->device});
+    size_t size      = work.made.range.size();
+    size_t mapped = budget_.mapped(work.memory.device) + work.made.exported();
     size_t registered = budget_.registered(work.nic) + size;
     if (found == refusals_.end()) {
         return UCS_OK;
@@ -194,10 +194,11 @@ ucs_status_t cache::refused(guard &locked, const pending &work,
 // way; evicts nothing if that is not enough.
 ucs_status_t cache::reserve(guard &locked, const pending &work)
 {
-    int device = work.memory.device;
-    span range = work.made.range;
+    int device            = work.memory.device;
+    span range            = work.made.range;
+    const size_t exported = work.made.exported();
     for (bool waited = false;;) {
-        shortage lacking    = budget_.lacking(device, range.size(), 1);
+        shortage lacking    = budget_.lacking(device, exported, 1);
         lacking.nic         = work.nic;
         const bool allowed  = lacking.nothing();
         ucs_status_t status = UCS_ERR_EXCEEDS_LIMIT;
@@ -215,7 +216,7 @@ ucs_status_t cache::reserve(guard &locked, const pending &work)
         } else if (status != UCS_OK && !waited && wait_for_leaving(locked)) {
             waited = true;
         } else if (status == UCS_OK || (allowed && work.persistent)) {
-            budget_.map(device, range.size());
+            budget_.map(device, exported);
             budget_.add(work.nic, range.size());
             return UCS_OK;
         } else {
@@ -234,7 +235,7 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     refusal note{.status     = status,
                  .time       = last.time,
                  .size       = size,
-                 .mapped     = last.mapped + size,
+                 .mapped     = last.mapped + work.made.exported(),
                  .registered = last.registered + size};
     if (work.refused && note.mapped <= work.refused->mapped) {
         note.mapped = 0;
@@ -249,26 +250,28 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     }
 }
 
-// Until no more of the GPU and of the NIC is left, or nothing more is idle.
-void cache::evict_down_to(guard &locked, const pending &work,
-                          const attempt &left)
+void cache::evict_oldest(guard &locked, shortage lacking)
 {
-    const int device = budget::place(work.memory.device);
-    shortage lacking{.device     = device,
-                     .nic        = work.nic,
-                     .mapped     = budget_.mapped(device),
-                     .registered = budget_.registered(work.nic)};
     batch victims;
-    take_off(&lacking.mapped, left.mapped);
-    take_off(&lacking.registered, left.registered);
     choose_oldest(locked, &lacking, &victims);
     evict_chosen(locked, &victims);
+}
+
+bool cache::evict_all_idle()
+{
+    need_each_use();
+    guard locked(lock_);
+    const bool waited     = wait_for_leaving(locked);
+    const uint64_t before = count_.evictions;
+    evict_oldest(locked, {.regions = SIZE_MAX});
+    return waited || count_.evictions != before;
 }
 
 // After the GPU or the NIC said that there is no room, and not which of the
 // two: the first time for a miss, waits for what others deregister and evicts
 // until there is no more of both with it than there was without it; then, for
-// who insists, all that is idle. False if that is no use.
+// who insists, all that is idle; at last asks other processes. False if that is
+// no use.
 bool cache::make_room(pending *work, ucs_status_t status)
 {
     need_each_use();
@@ -279,13 +282,34 @@ bool cache::make_room(pending *work, ucs_status_t status)
     if (!work->refused) {
         work->refused = left = last;
     } else if (!work->insists()) {
-        return false;
+        return ask_others(locked, work);
     }
     wait_for_leaving(locked);
-    evict_down_to(locked, *work, left);
+    shortage lacking{.device     = budget::place(work->memory.device),
+                     .nic        = work->nic,
+                     .mapped     = budget_.mapped(work->memory.device),
+                     .registered = budget_.registered(work->nic)};
+    take_off(&lacking.mapped, left.mapped);
+    take_off(&lacking.registered, left.registered);
+    evict_oldest(locked, lacking);
     work->tried = beside(locked, *work);
     return work->tried.mapped < last.mapped ||
-           work->tried.registered < last.registered;
+           work->tried.registered < last.registered || ask_others(locked, work);
+}
+
+// Once, for the pages of the request.
+bool cache::ask_others(guard &locked, pending *work)
+{
+    if (!work->exact || std::exchange(work->asked_others, true)) {
+        return false;
+    }
+    locked.unlock();
+    const bool gave = settings_.ask_others();
+    locked.lock();
+    if (gave) {
+        refusals_.clear();
+    }
+    return gave;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -10,9 +10,9 @@ std::mutex exports::lock_;
 exports *exports::first_ = nullptr;
 
 exports::exports(exporter &memory, uintptr_t address, size_t length,
-                 bool in_chunks)
-    : dmabuf_source(in_chunks ? address - memory.export_begin(address) : 0),
-      memory_(memory), address_(address - offset()), length_(length + offset())
+                 size_t before)
+    : dmabuf_source(before), memory_(memory), address_(address - before),
+      length_(length + before)
 {
     [[maybe_unused]] static const int once =
         pthread_atfork([] { lock_.lock(); }, [] { lock_.unlock(); }, in_child);

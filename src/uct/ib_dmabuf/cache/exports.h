@@ -11,8 +11,9 @@ namespace ucx_ib_dmabuf {
 // child of a fork as well: open for good, they would keep the memory.
 class exports final : public dmabuf_source {
 public:
+    // Exports begin as many bytes before the range (exporter::before).
     exports(exporter &memory, uintptr_t address, size_t length,
-            bool in_chunks = false);
+            size_t before = 0);
     ~exports();
     exports(const exports &)            = delete;
     exports &operator=(const exports &) = delete;

@@ -298,7 +298,7 @@ void cache::end(pending *work)
             budget_.remove(what.nic[i], what.range.size());
         }
         if (what.mapped) {
-            budget_.unmap(work->memory.device, what.range.size());
+            budget_.unmap(work->memory.device, what.exported());
         }
         pending **link = &pending_;
         while (*link != nullptr && *link != work) {

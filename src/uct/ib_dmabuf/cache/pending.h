@@ -41,9 +41,12 @@ struct registered {
     bool mapped    = false; // and no region has taken over the mapping
     bool by_memory = false; // what failed was the export
     span range;
+    size_t before = 0; // bytes of the export before the range
     nic_id nic[max_nics];
     void *handle[max_nics];
     unsigned count = 0;
+
+    size_t exported() const { return before + range.size(); }
 };
 
 // A registration that is being made, without the lock, for one miss. On its
@@ -56,8 +59,9 @@ struct pending {
 
     const nic_id nic;
     const span request;
-    const bool persistent; // effort
-    bool exact = false;    // what is tried are the pages of the request
+    const bool persistent;     // effort
+    bool exact        = false; // what is tried are the pages of the request
+    bool asked_others = false;
     memory_run memory;
     registered made;
     attempt tried;                  // the latest

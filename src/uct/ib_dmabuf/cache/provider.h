@@ -50,6 +50,11 @@ public:
     // Where an export of memory in chunks has to begin that holds the address,
     // which is aligned to granularity(): there, or before.
     virtual uintptr_t export_begin(uintptr_t address) { return address; }
+    // How many bytes that is before the address.
+    size_t before(uintptr_t address, bool in_chunks)
+    {
+        return in_chunks ? address - export_begin(address) : 0;
+    }
     // A dma-buf of the range, which is aligned to granularity(), else refused;
     // it begins at `address`. The caller owns the fd, which is set on success
     // only, close-on-exec.
@@ -94,6 +99,11 @@ public:
     // is told.
     virtual void let_go(uintptr_t, size_t) {}
 };
+
+inline bool lacks_room(ucs_status_t status)
+{
+    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT;
+}
 
 // No failure, or a word that the cache's functions have among each other: an
 // exporter or a registrar that answers so has failed.

@@ -7,11 +7,6 @@
 // Making a registration, without the lock; then publishing it.
 namespace ucx_ib_dmabuf {
 
-static bool lacks_room(ucs_status_t status)
-{
-    return status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT;
-}
-
 // Not by itself in a while: what UCX is to hear again is that there is no room,
 // or that somebody else is busy.
 static bool is_permanent(ucs_status_t status)
@@ -54,6 +49,7 @@ ucs_status_t cache::try_range(pending *work)
 {
     registered &made    = work->made;
     made.by_memory      = false;
+    made.before         = memory_.before(made.range.lo, work->memory.in_chunks);
     ucs_status_t status = prepare(work);
     if (status != UCS_OK) {
         return status;
@@ -74,7 +70,7 @@ ucs_status_t cache::try_range(pending *work)
                 budget_.remove(each, made.range.size());
             }
         }
-        budget_.unmap(work->memory.device, made.range.size());
+        budget_.unmap(work->memory.device, made.exported());
     }
     return status;
 }
@@ -86,7 +82,8 @@ ucs_status_t cache::prepare(pending *work)
     guard locked(lock_);
     span range = work->made.range;
     if (!work->exact &&
-        !budget_.lacking(work->memory.device, range.size(), 1).nothing() &&
+        !budget_.lacking(work->memory.device, work->made.exported(), 1)
+             .nothing() &&
         nics_[work->nic].index.overlaps(range)) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
@@ -126,7 +123,7 @@ nic_set cache::add_companions(guard &locked, const pending &work)
 ucs_status_t cache::export_and_register(pending *work)
 {
     span range = work->made.range;
-    exports memory(memory_, range.lo, range.size(), work->memory.in_chunks);
+    exports memory(memory_, range.lo, range.size(), work->made.before);
     ucs_status_t status = register_with(work->nic, &memory, work);
     // Whatever happens to the others is their own matter: they try again when
     // they are asked.
@@ -247,6 +244,7 @@ cached_region *cache::add_region(guard &locked, const pending &work, unsigned i,
         e->length        = what.range.size();
         e->handle        = what.handle[i];
         e->bytes         = bytes;
+        e->exported      = what.exported();
         e->nic           = what.nic[i];
         e->device        = budget::place(memory.device);
         e->place         = made.begin();

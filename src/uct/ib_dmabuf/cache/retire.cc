@@ -9,22 +9,11 @@ constinit thread_local bool cache::deregistering_ = false;
 
 static const char *name_of(cause why)
 {
-    switch (why) {
-    case cause::released:
-        return "released";
-    case cause::stale:
-        return "released, and no event told";
-    case cause::evicted:
-        return "evicted";
-    case cause::replaced:
-        return "replaced";
-    case cause::detached:
-        return "detached";
-    case cause::failed:
-        return "of no use";
-    default:
-        return "";
-    }
+    static constexpr const char *names[] = {
+        "",         "released", "released, and no event told",
+        "evicted",  "replaced", "detached",
+        "of no use"};
+    return names[static_cast<size_t>(why)];
 }
 
 static void tell_why(registrar &nic, const cached_region &e)
@@ -109,7 +98,7 @@ void cache::deregister(batch *claimed)
         while (cached_region *e = claimed->pop()) {
             budget_.remove(e->nic, e->length);
             if (mapping::part(e)) {
-                budget_.unmap(e->device, e->length);
+                budget_.unmap(e->device, e->exported);
             }
             --nics_[e->nic].busy;
             if (e->users > 0) { // it was revoked
@@ -211,7 +200,10 @@ static bool all_is_lost(const cached_region &e, span released)
 void cache::expel(guard &locked, batch *gone, cause why, span released,
                   const step &traced)
 {
-    const kept_regions kept = kept_of(locked, *gone);
+    kept_regions kept;
+    for (const cached_region *e : *gone) {
+        keep(locked, &kept, e);
+    }
     retire_all(locked, gone, why);
     revoke_if(locked, gone, [&](cached_region *e) {
         return is_replaced(*e, traced.range) || all_is_lost(*e, released);
@@ -235,15 +227,6 @@ void cache::keep(guard &, kept_regions *result, const cached_region *e)
     result->where =
         result->where.empty() ? e->bytes : hull(result->where, e->bytes);
     result->nics.set(e->nic);
-}
-
-kept_regions cache::kept_of(guard &locked, const batch &retired)
-{
-    kept_regions result;
-    for (const cached_region *e : retired) {
-        keep(locked, &result, e);
-    }
-    return result;
 }
 
 void cache::ask_back(const kept_regions &kept)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "host.h"
+#include "cuda_module.h"
 #include "log.h"
 #include "look_up.h"
 #include <atomic>
@@ -28,6 +29,7 @@ const char *host::find_all()
         ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
+    ucm_.has_cuda  = has_cuda_module(uct_ib_);
     tries_exports_ = uct_ib_.symbol("uct_md_mem_query_v2") != nullptr;
     uct_component_t begin;
     if (!read_memory(component_, &begin) ||
@@ -129,6 +131,9 @@ ucs_status_t host::open(const char *name, const void *config,
             decorate(*md, name, config);
         } catch (const std::bad_alloc &) {
             log_warn("ib_dmabuf: no memory of the host to serve %s", name);
+        }
+        if (decorated::find(*md) == nullptr) {
+            registers_unseen = true;
         }
     }
     return status;

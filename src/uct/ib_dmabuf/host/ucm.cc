@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucm.h"
+#include "../fork_mutex.h"
 #include "library.h"
 #include "look_up.h"
 #include "settings.h"
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
+#include <set>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
+
+std::mutex registered_mutex;
+// Where it begins. Never destroyed: memory is released until the process ends.
+auto &registered = *new std::set<uintptr_t>;
 
 // Bits of ucm_mmap_hook_mode_t. Null without a setting of that name. It is an
 // int in ucm_global_config_t, from 1.18 a 64-bit integer behind it: UCS knows
@@ -74,6 +81,7 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
 bool add_ucm(const ucm_functions &added) noexcept
 {
     static std::mutex mutex;
+    keep_from_forks<registered_mutex>();
     const std::lock_guard<std::mutex> guard(mutex);
     const size_t count = known_count.load(std::memory_order_relaxed);
 
@@ -88,6 +96,25 @@ bool add_ucm(const ucm_functions &added) noexcept
 std::span<const ucm_functions *const> all_ucm() noexcept
 {
     return {known.data(), known_count.load(std::memory_order_acquire)};
+}
+
+void note_registered(uintptr_t address) noexcept
+try {
+    const std::lock_guard<std::mutex> guard(registered_mutex);
+    registered.insert(address);
+} catch (const std::bad_alloc &) {
+    registers_unseen = true;
+}
+
+bool take_registered(uintptr_t address, size_t length) noexcept
+{
+    const std::lock_guard<std::mutex> guard(registered_mutex);
+    const auto begin = registered.lower_bound(address);
+    const auto end   = registered.lower_bound(address + length);
+    const bool found = begin != end;
+
+    registered.erase(begin, end);
+    return found || registers_unseen;
 }
 
 } // namespace ucx_ib_dmabuf

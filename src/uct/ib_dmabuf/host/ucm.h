@@ -2,6 +2,7 @@
 #pragma once
 
 #include "types.h"
+#include <atomic>
 #include <cstddef>
 #include <span>
 
@@ -72,6 +73,8 @@ struct ucm_functions {
     bool hook_by_bistro;
     // Of memory that UCX shall ask the driver about.
     ucs_memory_type_t unknown_type;
+    // It hears of each release by its own hooks.
+    bool has_cuda = true;
 };
 
 // Null, or the name of what is missing. `ucs` knows the settings of that UCX.
@@ -84,5 +87,14 @@ bool add_ucm(const ucm_functions &added) noexcept;
 // Those that were added, in their order. The first one is whose hooks and
 // events we rely on. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
+
+// UCP may keep what a UCX without CUDA registers there, in one allocation,
+// until it hears of its release; once something registers unseen, that may be
+// anywhere.
+void note_registered(uintptr_t address) noexcept;
+inline std::atomic<bool> registers_unseen{false};
+// Whether UCP may keep some of the allocation, which is released. From 1.17 to
+// 1.20 it notes each release that it hears of until it is called.
+bool take_registered(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
+#include "../metrics/live_reader.h"
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -100,7 +101,7 @@ void nic::count_end(int gpu, ending why) noexcept
                                               : pair_metric::invalidations];
 }
 
-registration *nic::reg_alone(const memh &handle)
+registration *nic::reg_alone(const memh &handle, cache &all)
 {
     const uintptr_t mask = gpu_.granularity() - 1;
     const region &around = *handle.used;
@@ -114,8 +115,18 @@ registration *nic::reg_alone(const memh &handle)
     if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    exports memory(gpu_, low, high - low, found.in_chunks);
-    if (reg(memory, found.device, low, high - low, &result) != UCS_OK) {
+    exports memory(gpu_, low, high - low, gpu_.before(low, found.in_chunks));
+    const auto attempt = [&] {
+        return reg(memory, found.device, low, high - low, &result);
+    };
+    ucs_status_t status = attempt();
+    if (lacks_room(status) && all.evict_all_idle()) {
+        status = attempt();
+    }
+    if (lacks_room(status) && ask_others_for_room()) {
+        status = attempt();
+    }
+    if (status != UCS_OK) {
         return nullptr;
     }
     auto *own    = static_cast<registration *>(result);

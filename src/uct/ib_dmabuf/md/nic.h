@@ -71,8 +71,8 @@ public:
     }
 
     // A registration of no more than the pages that the handle is for, which
-    // only it uses, until dereg(). Null if that fails; logged.
-    registration *reg_alone(const memh &handle);
+    // only it uses, until dereg(). Evicts what is idle. Null: failed, logged.
+    registration *reg_alone(const memh &handle, cache &all);
 
     // Held while a registration is looked at that may be revoked: it does not
     // end meanwhile. uct_ib makes some keys only as it packs them, locking

@@ -4,6 +4,7 @@
 #include "../host/log.h"
 #include "../metrics/file.h"
 #include "../metrics/live_page.h"
+#include "../metrics/live_reader.h"
 #include "nic.h"
 #include <cstdio>
 #include <cstring>
@@ -47,6 +48,7 @@ cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
     result.check_identity = (from.check_identity == on_off_auto::on);
     result.warn  = [](const char *message) { warn_once(message, message); };
     result.trace = log_event;
+    result.ask_others = ask_others_for_room;
     return result;
 }
 
@@ -152,7 +154,8 @@ try {
     }
     plugin *shared = instance.load();
     // Also in the child of a fork, of which this is the first domain.
-    if (!show_live([] { return instance.load()->counters(); })) {
+    if (!show_live([] { return instance.load()->counters(); },
+                   [] { instance.load()->registrations().evict_all_idle(); })) {
         log_debug("ib_dmabuf: no page for live counters: %m");
     }
     return shared;

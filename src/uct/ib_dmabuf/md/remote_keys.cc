@@ -29,7 +29,7 @@ bool memory_domain::has_own_registration(memh *handle)
     if (own != nullptr) {
         return true;
     }
-    registration *made = device_.reg_alone(*handle);
+    registration *made = device_.reg_alone(*handle, cache_);
     if (made == nullptr) {
         return false;
     }

@@ -3,6 +3,7 @@
 #include "../cache/exports.h"
 #include "../cache/persist.h"
 #include "../host/log.h"
+#include "../metrics/live_reader.h"
 #include "../report.h"
 
 namespace ucx_ib_dmabuf {
@@ -43,7 +44,10 @@ std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
     if (!what) {
         return std::nullopt;
     }
-    const ucs_status_t status = try_piece(gpus, nic, gpu, *what);
+    ucs_status_t status = try_piece(gpus, nic, gpu, *what);
+    if (lacks_room(status) && ask_others_for_room()) {
+        status = try_piece(gpus, nic, gpu, *what);
+    }
     log_debug("ib_dmabuf: %s: a trial with GPU %d's memory: %s", name, gpu,
               ucs_status_string(status));
     if (status == UCS_ERR_BUSY) {

@@ -13,17 +13,19 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 // This process's; other processes may map it, but only change what they ask.
 struct {
-    live_page *page  = nullptr;
-    int fd           = -1;
-    dev_t device     = 0; // of the file, as the number may become another's
-    ino_t inode      = 0;
-    metrics (*now)() = nullptr;
+    live_page *page     = nullptr;
+    int fd              = -1;
+    dev_t device        = 0; // of the file, as the number may become another's
+    ino_t inode         = 0;
+    metrics (*now)()    = nullptr;
+    void (*give_room)() = nullptr;
 } live;
 
 // Readers look again while the sequence is odd.
@@ -56,10 +58,16 @@ size_t stack_size(const pthread_attr_t *how)
 
 void *answer(void *mine)
 {
-    auto *page = static_cast<live_page *>(mine);
+    auto *page     = static_cast<live_page *>(mine);
+    uint32_t given = 0;
 
     for (;;) {
-        const uint32_t asked = page->asked.load();
+        const uint32_t asked  = page->asked.load();
+        const uint32_t wanted = page->wants_room.load();
+        if ((wanted != std::exchange(given, wanted)) &&
+            (live.give_room != nullptr)) {
+            live.give_room();
+        }
         publish(page, asked);
         usleep(10'000); // whoever asks all the time is not to cost a core
         if ((syscall(SYS_futex, &page->asked, FUTEX_WAIT, asked, nullptr,
@@ -117,7 +125,7 @@ int create_file()
 
 } // namespace
 
-bool show_live(metrics (*now)()) noexcept
+bool show_live(metrics (*now)(), void (*give_room)()) noexcept
 {
     struct stat file {};
 
@@ -142,7 +150,7 @@ bool show_live(metrics (*now)()) noexcept
     page->size    = sizeof(live_page);
     page->pid     = static_cast<uint64_t>(getpid());
     page->magic   = live_page::right_magic;
-    live          = {page, fd, file.st_dev, file.st_ino, now};
+    live          = {page, fd, file.st_dev, file.st_ino, now, give_room};
     if (const int error = start_answering(page); error != 0) {
         live = {};
         munmap(made, sizeof(live_page));

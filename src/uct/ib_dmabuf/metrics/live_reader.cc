@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstddef>
+#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -124,8 +126,11 @@ live_reader::~live_reader()
     munmap(page_, size_);
 }
 
-void live_reader::request()
+void live_reader::request(bool room)
 {
+    if (room && (size_ >= sizeof(live_page))) {
+        ++page_->wants_room;
+    }
     mine_ = page_->asked.fetch_add(1) + 1;
     syscall(SYS_futex, &page_->asked, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -158,6 +163,31 @@ std::string live_reader::ask(unsigned milliseconds)
         }
         usleep(1000);
     }
+}
+
+bool ask_others_for_room() noexcept
+try {
+    const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir("/proc"), closedir);
+    std::vector<std::unique_ptr<live_reader>> asked;
+
+    while (const dirent *each = all ? readdir(all.get()) : nullptr) {
+        const pid_t pid = atoi(each->d_name);
+        if ((pid > 0) && (pid != getpid())) {
+            if (auto page = live_reader::open(pid)) {
+                page->request(true);
+                asked.push_back(std::move(page));
+            }
+        }
+    }
+    const size_t count = asked.size();
+    for (unsigned waited = 0; !asked.empty() && (waited < 500); ++waited) {
+        usleep(1000);
+        std::erase_if(asked,
+                      [](const auto &page) { return !page->answer().empty(); });
+    }
+    return asked.size() < count;
+} catch (const std::bad_alloc &) {
+    return false;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -23,8 +23,10 @@ public:
     live_reader(const live_reader &)            = delete;
     live_reader &operator=(const live_reader &) = delete;
 
-    // Asks what is now, and does not wait.
-    void request();
+    // Asks what is now, and does not wait; with `room` also for all room that
+    // the process has registered and does not use: when there is an answer it
+    // has given it.
+    void request(bool room = false);
     // What that brought: a line of JSON, printable ASCII. Empty: nothing yet,
     // and if it is no such line.
     std::string answer() const;
@@ -39,5 +41,9 @@ private:
     const size_t size_; // of what is mapped
     uint32_t mine_ = 0; // request
 };
+
+// Asks all other processes for room that may be looked into, and waits for at
+// most half a second. Whether any answered.
+bool ask_others_for_room() noexcept;
 
 } // namespace ucx_ib_dmabuf
