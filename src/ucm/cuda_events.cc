@@ -4,6 +4,7 @@
 #include "code_write.h"
 #include "libraries.h"
 #include "uct/ib_dmabuf/host/library.h"
+#include "uct/ib_dmabuf/host/start_lock.h"
 #include <cstring>
 #include <map>
 #include <set>
@@ -35,7 +36,7 @@ public:
 
 private:
     ucs_status_t install_locked();
-    void tell_news(std::unique_lock<std::mutex> &guard);
+    void tell_news(std::unique_lock<start_lock> &guard);
     std::string all_missing() const;
     void hook_driver(const driver_library &library);
     void hook_runtimes();
@@ -44,7 +45,7 @@ private:
                                     void *address);
     void hook_by_reloc(const hooked_function &function, void *address);
 
-    std::mutex lock_;
+    start_lock lock_;
     bool driver_done_        = false;
     uint64_t libraries_seen_ = 0;
     bool ucx_frees_          = false; // UCX's own hooks see cuMemFree
@@ -230,7 +231,10 @@ ucs_status_t installer::install_locked()
 
 ucs_status_t installer::install() noexcept
 try {
-    std::unique_lock<std::mutex> guard(lock_);
+    if (!lock_.acquire()) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    std::unique_lock guard(lock_, std::adopt_lock);
     const ucs_status_t status = install_locked();
     tell_news(guard);
     if (status == UCS_OK) {
@@ -246,7 +250,7 @@ void installer::hook_new_runtimes() noexcept
 try {
     // Whoever waits here may hold the dynamic loader's lock, which the owner of
     // ours may want.
-    std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
+    std::unique_lock guard(lock_, std::try_to_lock);
     if (!guard.owns_lock()) {
         runtimes_may_be_new.store(true);
     } else if (driver_done_) {
@@ -258,7 +262,7 @@ try {
 }
 
 // What is missing, if that is more than the last time, without the lock.
-void installer::tell_news(std::unique_lock<std::mutex> &guard)
+void installer::tell_news(std::unique_lock<start_lock> &guard)
 {
     if (missing_.size() != told_) {
         const std::string why = all_missing();
@@ -292,7 +296,10 @@ std::string installer::all_missing() const
 
 std::string installer::missing() noexcept
 try {
-    const std::lock_guard<std::mutex> guard(lock_);
+    if (!lock_.acquire()) {
+        return "not installed"; // as the next one, short enough
+    }
+    const std::lock_guard guard(lock_, std::adopt_lock);
     std::string result = all_missing();
     if (result.empty() && !installed_.load()) {
         result = "the hooks are not installed";
