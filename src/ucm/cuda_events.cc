@@ -209,7 +209,8 @@ ucs_status_t installer::install_locked()
         return UCS_ERR_UNSUPPORTED;
     }
     if (!our_ucm().hook_by_bistro && !our_ucm().hook_by_relocation) {
-        missing_.emplace("all", "UCX_MEM_CUDA_HOOK_MODE allows no hooks");
+        missing_.emplace(
+            "all", "UCX_MEM_CUDA_HOOK_MODE or UCX_MEM_EVENTS allows no hooks");
         return UCS_OK;
     }
     if (!driver_done_) {
