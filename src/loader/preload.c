@@ -113,16 +113,14 @@ static void run_plugin(void)
     char why[2 * PATH_MAX + 512] = "";
     module_init_func_t init      = atomic_load(&plugin_init);
 
-    if (read_enable() == 0) { /* UCX itself reports a wrong value */
-        return;
-    }
+    /* Also switched off: UCX would report settings that no table has. */
     if (init == NULL) {
         init = find_plugin(why, sizeof(why));
         atomic_store(&plugin_init, init);
     }
     if (init != NULL) {
         init();
-    } else if (!atomic_exchange(&complained, 1)) {
+    } else if ((read_enable() != 0) && !atomic_exchange(&complained, 1)) {
         fprintf(stderr, "ucx-ib-dmabuf: %s\n", why);
     }
 }

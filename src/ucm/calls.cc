@@ -25,14 +25,12 @@ namespace {
 
 // Releases are announced before the driver is called. `Extra` are arguments
 // that say nothing about what goes.
-template <class Member, Member announce, bool refused, class... Extra>
+template <class Member, Member announce, class... Extra>
 struct releasing;
 
-template <class... Args, void (release::*announce)(Args...), bool refused,
-          class... Extra>
-struct releasing<void (release::*)(Args...), announce, refused, Extra...> {
-    using signature               = cuda_result(Args..., Extra...);
-    static constexpr bool refuses = refused;
+template <class... Args, void (release::*announce)(Args...), class... Extra>
+struct releasing<void (release::*)(Args...), announce, Extra...> {
+    using signature = cuda_result(Args..., Extra...);
 
     static cuda_result run(signature *next, Args... args, Extra... extra)
     {
@@ -50,8 +48,7 @@ struct allocating;
 template <class... Args, void (*announce)(Args...), bool before_ucx,
           class... Extra>
 struct allocating<void (*)(Args...), announce, before_ucx, Extra...> {
-    using signature               = cuda_result(Args..., Extra...);
-    static constexpr bool refuses = false;
+    using signature = cuda_result(Args..., Extra...);
 
     static cuda_result run(signature *next, Args... args, Extra... extra)
     {
@@ -174,8 +171,7 @@ bool primary_is_active(int device, bool unknown)
 
 // How each runtime begins.
 struct retain_primary {
-    using signature               = cuda_result(void *, int);
-    static constexpr bool refuses = false;
+    using signature = cuda_result(void *, int);
 
     static cuda_result run(signature *next, void *context, int device)
     {
@@ -197,8 +193,7 @@ struct retain_primary {
 // libraries retain and release a context that nobody else uses again and again,
 // which must not empty the caches each time.
 struct release_primary {
-    using signature               = cuda_result(int);
-    static constexpr bool refuses = true;
+    using signature = cuda_result(int);
 
     static cuda_result run(signature *next, int device)
     {
@@ -223,8 +218,7 @@ struct release_primary {
 // It uses the primary context of its device, as others may: whose that is only
 // shows in which one is gone afterwards.
 struct destroy_green_context {
-    using signature               = cuda_result(void *);
-    static constexpr bool refuses = false;
+    using signature = cuda_result(void *);
 
     static cuda_result run(signature *next, void *context)
     {
@@ -252,14 +246,11 @@ struct destroy_green_context {
 
 // ---- The functions.
 
-constexpr bool refuses = true;
-
-template <auto announce, bool refused = false, class... Extra>
-constexpr hooked_function releases(const char *symbol)
+template <auto announce, class... Extra>
+constexpr hooked_function releases(const char *symbol, int since = 0)
 {
-    return {
-        symbol,
-        kind_of<releasing<decltype(announce), announce, refused, Extra...>>};
+    return {symbol, kind_of<releasing<decltype(announce), announce, Extra...>>,
+            since};
 }
 
 template <auto announce, bool before_ucx, class... Extra>
@@ -267,16 +258,17 @@ constexpr auto kind_of_allocating =
     kind_of<allocating<decltype(+announce), announce, before_ucx, Extra...>>;
 
 template <auto announce, class... Extra>
-constexpr hooked_function allocates(const char *symbol)
+constexpr hooked_function allocates(const char *symbol, int since)
 {
-    return {symbol, kind_of_allocating<announce, false, Extra...>,
+    return {symbol, kind_of_allocating<announce, false, Extra...>, since,
             kind_of_allocating<announce, true, Extra...>};
 }
 
 template <class... Args>
-constexpr hooked_function creates(const char *symbol)
+constexpr hooked_function creates(const char *symbol, int since)
 {
-    return {symbol, kind_of_allocating<create, false, Args...>, nullptr, true};
+    return {symbol, kind_of_allocating<create, false, Args...>, since, nullptr,
+            true};
 }
 
 // First what releases memory, then what allocates it: UCX takes memory that it
@@ -285,57 +277,56 @@ constexpr hooked_function creates(const char *symbol)
 // unmapped), cuMemHostUnregister and cuArrayDestroy (never device memory at an
 // address).
 constexpr hooked_function of_driver[] = {
-    releases<&release::pointer, refuses>("cuMemFree_v2"),
-    releases<&release::pointer, refuses>("cuMemFree"),
-    releases<&release::host_pointer, refuses>("cuMemFreeHost"),
-    releases<&release::to_pool<false>>("cuMemFreeAsync"),
-    releases<&release::to_pool<true>>("cuMemFreeAsync_ptsz"),
-    releases<&release::range, refuses>("cuMemUnmap"),
-    releases<&release::range, refuses>("cuMemAddressFree"),
-    releases<&release::opening, refuses>("cuIpcCloseMemHandle"),
-    releases<&release::pool, false, size_t>("cuMemPoolTrimTo"),
-    releases<&release::pool>("cuMemPoolDestroy"),
-    releases<&release::module>("cuModuleUnload"),
-    releases<&release::module>("cuLibraryUnload"),
-    releases<&release::everything, false, void *>("cuCtxDestroy_v2"),
-    releases<&release::everything, false, void *>("cuCtxDestroy"),
-    releases<&release::everything, false, void *>("cuCtxDetach"),
-    {"cuGreenCtxDestroy", kind_of<destroy_green_context>},
-    // The probe must not enter these two: too much would go.
-    releases<&release::everything, false, int>("cuDevicePrimaryCtxReset_v2"),
-    releases<&release::everything, false, int>("cuDevicePrimaryCtxReset"),
-    {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>},
-    {"cuDevicePrimaryCtxRelease", kind_of<release_primary>},
-    {"cuDevicePrimaryCtxRetain", kind_of<retain_primary>},
-    releases<&release::graphs, false, void *>("cuGraphExecDestroy"),
-    releases<&release::graphs, refuses, int>("cuDeviceGraphMemTrim"),
+    releases<&release::pointer>("cuMemFree_v2", 3020),
+    releases<&release::pointer>("cuMemFree", 2000),
+    releases<&release::host_pointer>("cuMemFreeHost", 2000),
+    releases<&release::to_pool<false>>("cuMemFreeAsync", 11020),
+    releases<&release::to_pool<true>>("cuMemFreeAsync_ptsz", 11020),
+    releases<&release::range>("cuMemUnmap", 10020),
+    releases<&release::range>("cuMemAddressFree", 10020),
+    releases<&release::opening>("cuIpcCloseMemHandle", 4010),
+    releases<&release::pool, size_t>("cuMemPoolTrimTo", 11020),
+    releases<&release::pool>("cuMemPoolDestroy", 11020),
+    releases<&release::module>("cuModuleUnload", 2000),
+    releases<&release::module>("cuLibraryUnload", 12000),
+    releases<&release::everything, void *>("cuCtxDestroy_v2", 4000),
+    releases<&release::everything, void *>("cuCtxDestroy", 2000),
+    releases<&release::everything, void *>("cuCtxDetach", 2000),
+    {"cuGreenCtxDestroy", kind_of<destroy_green_context>, 12040},
+    releases<&release::everything, int>("cuDevicePrimaryCtxReset_v2", 11000),
+    releases<&release::everything, int>("cuDevicePrimaryCtxReset", 7000),
+    {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>, 11000},
+    {"cuDevicePrimaryCtxRelease", kind_of<release_primary>, 7000},
+    {"cuDevicePrimaryCtxRetain", kind_of<retain_primary>, 7000},
+    releases<&release::graphs, void *>("cuGraphExecDestroy", 10000),
+    releases<&release::graphs, int>("cuDeviceGraphMemTrim", 11040),
 
-    allocates<allocate>("cuMemAlloc_v2"),
-    allocates<allocate, unsigned>("cuMemAllocManaged"),
-    allocates<allocate_pitch, unsigned>("cuMemAllocPitch_v2"),
-    allocates<allocate_async<false>>("cuMemAllocAsync"),
-    allocates<allocate_async<true>>("cuMemAllocAsync_ptsz"),
-    allocates<allocate_from_pool<false>>("cuMemAllocFromPoolAsync"),
-    allocates<allocate_from_pool<true>>("cuMemAllocFromPoolAsync_ptsz"),
-    allocates<map, size_t, uint64_t, uint64_t>("cuMemMap"),
-    allocates<open, CUipcMemHandle, unsigned>("cuIpcOpenMemHandle_v2"),
-    allocates<get_global, const char *>("cuModuleGetGlobal_v2"),
-    allocates<get_library_module>("cuLibraryGetModule"),
-    allocates<get_global, const char *>("cuLibraryGetGlobal"),
-    allocates<get_global, const char *>("cuLibraryGetManaged"),
-    allocates<open, uint64_t, void *>("cuMemPoolImportPointer"),
-    allocates<open, uint64_t, void *>("cuExternalMemoryGetMappedBuffer"),
-    allocates<add_alloc_node>("cuGraphAddMemAllocNode"),
+    allocates<allocate>("cuMemAlloc_v2", 3020),
+    allocates<allocate, unsigned>("cuMemAllocManaged", 6000),
+    allocates<allocate_pitch, unsigned>("cuMemAllocPitch_v2", 3020),
+    allocates<allocate_async<false>>("cuMemAllocAsync", 11020),
+    allocates<allocate_async<true>>("cuMemAllocAsync_ptsz", 11020),
+    allocates<allocate_from_pool<false>>("cuMemAllocFromPoolAsync", 11020),
+    allocates<allocate_from_pool<true>>("cuMemAllocFromPoolAsync_ptsz", 11020),
+    allocates<map, size_t, uint64_t, uint64_t>("cuMemMap", 10020),
+    allocates<open, CUipcMemHandle, unsigned>("cuIpcOpenMemHandle_v2", 11000),
+    allocates<open, CUipcMemHandle, unsigned>("cuIpcOpenMemHandle", 4010),
+    allocates<get_global, const char *>("cuModuleGetGlobal_v2", 3020),
+    allocates<get_library_module>("cuLibraryGetModule", 12000),
+    allocates<get_global, const char *>("cuLibraryGetGlobal", 12000),
+    allocates<get_global, const char *>("cuLibraryGetManaged", 12000),
+    allocates<open, uint64_t, void *>("cuMemPoolImportPointer", 11020),
+    allocates<open, uint64_t, void *>("cuExternalMemoryGetMappedBuffer", 10000),
+    allocates<add_alloc_node>("cuGraphAddMemAllocNode", 11040),
     {"cuGraphAddNode_v3", kind_of_allocating<add_node<const void *>, false>,
-     nullptr, false, 13040},
+     13040},
     {"cuGraphAddNode_v2", kind_of_allocating<add_node<const void *>, false>,
-     nullptr, false, 12030},
-    {"cuGraphAddNode", kind_of_allocating<add_node<>, false>, nullptr, false,
-     12020},
-    creates<uint64_t *, size_t, const void *, uint64_t>("cuMemCreate"),
-    creates<void *, const void *>("cuArrayCreate_v2"),
-    creates<void *, const void *>("cuArray3DCreate_v2"),
-    creates<void *, const void *, unsigned>("cuMipmappedArrayCreate"),
+     12030},
+    {"cuGraphAddNode", kind_of_allocating<add_node<>, false>, 12020},
+    creates<uint64_t *, size_t, const void *, uint64_t>("cuMemCreate", 10020),
+    creates<void *, const void *>("cuArrayCreate_v2", 3020),
+    creates<void *, const void *>("cuArray3DCreate_v2", 3020),
+    creates<void *, const void *, unsigned>("cuMipmappedArrayCreate", 5000),
 };
 
 // The runtime calls the driver, where the same memory is announced. Whether it
@@ -347,7 +338,7 @@ constexpr hooked_function of_runtime[] = {
     releases<&release::to_pool<false>>("cudaFreeAsync"),
     releases<&release::to_pool<true>>("cudaFreeAsync_ptsz"),
     releases<&release::opening>("cudaIpcCloseMemHandle"),
-    releases<&release::pool, false, size_t>("cudaMemPoolTrimTo"),
+    releases<&release::pool, size_t>("cudaMemPoolTrimTo"),
     releases<&release::pool>("cudaMemPoolDestroy"),
     releases<&release::everything>("cudaDeviceReset"),
     releases<&release::everything>("cudaThreadExit"),

@@ -6,22 +6,21 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// One function of CUDA that is hooked, under each of its addresses.
+// One variant of a function of CUDA, hooked under each of its addresses.
 struct hooked_function {
     // As dlsym() knows it; but for its suffix, cuGetProcAddress knows the
     // driver's by the same name.
     const char *symbol;
     hook_kind &(*kind)();
+    // The version of CUDA that brought it, of which cuGetProcAddress is asked.
+    int since;
     // What stands before UCX's own hook. Null: that needs nothing of ours.
     hook_kind &(*before_ucx)() = nullptr;
     // Without it nothing that is released goes unseen.
     bool optional = false;
-    // If not 0: cuGetProcAddress gives this variant for this version of CUDA,
-    // and variants with other arguments for others.
-    int only_version = 0;
 };
 
-// The newest version of each first.
+// The newest variant of each first.
 std::span<const hooked_function> driver_functions();
 std::span<const hooked_function> runtime_functions();
 

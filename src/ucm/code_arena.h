@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -18,8 +19,8 @@ public:
     void commit(size_t size) { used_ += (size + 15) & ~size_t(15); }
 
 private:
-    uint8_t *start_ = nullptr;
-    size_t used_    = 0;
+    std::span<uint8_t> memory_;
+    size_t used_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda_events.h"
 #include "code_patch.h"
+#include "code_write.h"
 #include "libraries.h"
 #include "uct/ib_dmabuf/host/library.h"
+#include "uct/ib_dmabuf/host/start_lock.h"
+#include <cstring>
 #include <map>
 #include <set>
 #include <string_view>
@@ -33,7 +36,7 @@ public:
 
 private:
     ucs_status_t install_locked();
-    void tell_news(std::unique_lock<std::mutex> &guard);
+    void tell_news(std::unique_lock<start_lock> &guard);
     std::string all_missing() const;
     void hook_driver(const driver_library &library);
     void hook_runtimes();
@@ -42,7 +45,7 @@ private:
                                     void *address);
     void hook_by_reloc(const hooked_function &function, void *address);
 
-    std::mutex lock_;
+    start_lock lock_;
     bool driver_done_        = false;
     uint64_t libraries_seen_ = 0;
     bool ucx_frees_          = false; // UCX's own hooks see cuMemFree
@@ -70,21 +73,35 @@ void resolve_driver_calls(const driver_library &library)
     resolve(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
 }
 
-// Calls the function and sees whether the hook was reached. Our jump must be
-// there before: the probe's arguments are harmless, but cudaDeviceReset() has
-// none.
-const char *verify(const hook_kind &kind, void *address, const void *hook)
+// No function of CUDA's is called to see whether it is hooked: one that is not
+// may release something, and tools report calls that fail.
+__attribute__((noinline, aligned(16))) int trial(int *called)
 {
-    if (patched_target(address) != hook) {
-        return "something else replaced the hook";
-    }
-    const relaxed_capture relaxed;
-    this_thread.seen    = nullptr;
-    this_thread.probing = true;
-    kind.probe(address);
-    this_thread.probing = false;
-    return (this_thread.seen == hook) ? nullptr
-                                      : "a call did not reach the hook";
+    return *called = 1;
+}
+
+int trial_hook(int *called)
+{
+    return *called = 2;
+}
+
+// Whether code that has run before runs as it was patched: not in valgrind,
+// which has translated it.
+bool patches_are_seen()
+{
+#if defined(__x86_64__)
+    int (*volatile call)(int *) = trial;
+    uint8_t code[5];
+    int called;
+
+    call(&called);
+    memcpy(code, reinterpret_cast<void *>(call), sizeof(code));
+    return (write_jump(reinterpret_cast<void *>(call), code,
+                       reinterpret_cast<void *>(&trial_hook)) != nullptr) ||
+           (call(&called) == 2);
+#else
+    return true; // there are none
+#endif
 }
 
 const char *patch(hook_kind &kind, void *address)
@@ -96,7 +113,9 @@ const char *patch(hook_kind &kind, void *address)
     const char *error = patch_function(address, slot->hook, *slot->original);
     // Never another function's, once somebody may have come here through it.
     kind.used += (slot->original->load() != nullptr);
-    return (error != nullptr) ? error : verify(kind, address, slot->hook);
+    return ((error == nullptr) && (patched_target(address) != slot->hook))
+               ? "something else replaced the hook"
+               : error;
 }
 
 const char *installer::hook_address(const hooked_function &function,
@@ -190,10 +209,17 @@ ucs_status_t installer::install_locked()
         return UCS_ERR_UNSUPPORTED;
     }
     if (!our_ucm().hook_by_bistro && !our_ucm().hook_by_relocation) {
-        missing_.emplace("all", "UCX_MEM_CUDA_HOOK_MODE allows no hooks");
+        missing_.emplace(
+            "all", "UCX_MEM_CUDA_HOOK_MODE or UCX_MEM_EVENTS allows no hooks");
         return UCS_OK;
     }
     if (!driver_done_) {
+        static const bool seen =
+            !our_ucm().hook_by_bistro || patches_are_seen();
+        if (!seen) {
+            missing_.emplace("all", "this process does not see that code is "
+                                    "patched (valgrind: --smc-check=all)");
+        }
         pin_this_library();
         resolve_driver_calls(library);
         follow_ucx_events(); // makes UCX install its hooks
@@ -206,7 +232,10 @@ ucs_status_t installer::install_locked()
 
 ucs_status_t installer::install() noexcept
 try {
-    std::unique_lock<std::mutex> guard(lock_);
+    if (!lock_.acquire()) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    std::unique_lock guard(lock_, std::adopt_lock);
     const ucs_status_t status = install_locked();
     tell_news(guard);
     if (status == UCS_OK) {
@@ -222,7 +251,7 @@ void installer::hook_new_runtimes() noexcept
 try {
     // Whoever waits here may hold the dynamic loader's lock, which the owner of
     // ours may want.
-    std::unique_lock<std::mutex> guard(lock_, std::try_to_lock);
+    std::unique_lock guard(lock_, std::try_to_lock);
     if (!guard.owns_lock()) {
         runtimes_may_be_new.store(true);
     } else if (driver_done_) {
@@ -234,7 +263,7 @@ try {
 }
 
 // What is missing, if that is more than the last time, without the lock.
-void installer::tell_news(std::unique_lock<std::mutex> &guard)
+void installer::tell_news(std::unique_lock<start_lock> &guard)
 {
     if (missing_.size() != told_) {
         const std::string why = all_missing();
@@ -268,7 +297,10 @@ std::string installer::all_missing() const
 
 std::string installer::missing() noexcept
 try {
-    const std::lock_guard<std::mutex> guard(lock_);
+    if (!lock_.acquire()) {
+        return "not installed"; // as the next one, short enough
+    }
+    const std::lock_guard guard(lock_, std::adopt_lock);
     std::string result = all_missing();
     if (result.empty() && !installed_.load()) {
         result = "the hooks are not installed";

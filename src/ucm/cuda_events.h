@@ -29,7 +29,8 @@ namespace ucx_ib_dmabuf {
 // found no libcuda may be repeated after libcuda was loaded. Never loads
 // libcuda, never calls cuInit, never creates a context.
 // UCS_OK: installed, perhaps not completely, see cuda_events_complete();
-// UCS_ERR_UNSUPPORTED: no libcuda, or no UCM, in this process;
+// UCS_ERR_UNSUPPORTED: no libcuda, or no UCM, in this process, or it was forked
+// while its parent's hooks were installed;
 // UCS_ERR_NO_MEMORY: it may be repeated, but is not complete.
 ucs_status_t cuda_events_install() noexcept;
 

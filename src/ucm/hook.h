@@ -2,7 +2,6 @@
 #pragma once
 
 #include "release.h"
-#include <type_traits>
 #include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
@@ -23,8 +22,6 @@ struct hook_kind {
     }
 
     slot slots[max_slots];
-    // Calls a function with arguments that mean nothing: 0 and device -2.
-    void (*probe)(void *function);
     size_t used = 0;
 };
 
@@ -42,46 +39,19 @@ struct hooks_of<Call, cuda_result(Args...)> {
     static cuda_result hook(Args... args)
     {
         const auto next = reinterpret_cast<function *>(original<slot>.load());
-        if (__builtin_expect(this_thread.probing, false)) {
-            // The first: an old entry point may lead to a newer, hooked one.
-            if (this_thread.seen == nullptr) {
-                this_thread.seen = reinterpret_cast<const void *>(&hook<slot>);
-            }
-            return Call::refuses ? next(args...) : cuda_invalid_value;
-        }
         return Call::run(next, args...);
     }
 
     template <size_t... slot>
     static hook_kind make(std::index_sequence<slot...>)
     {
-        return {{{reinterpret_cast<void *>(&hook<slot>), &original<slot>}...},
-                probe};
-    }
-
-    static void probe(void *address)
-    {
-        reinterpret_cast<function *>(address)(nothing<Args>()...);
-    }
-
-    template <class Arg>
-    static constexpr Arg nothing()
-    {
-        if constexpr (std::is_same_v<Arg, int>) {
-            return -2; // CU_DEVICE_INVALID; -1 is the processor
-        } else {
-            return Arg{};
-        }
+        return {{{reinterpret_cast<void *>(&hook<slot>), &original<slot>}...}};
     }
 };
 
 // The kind that belongs to a struct with
 //     using signature = cuda_result(...);
 //     static cuda_result run(signature *next, ...);
-//     static constexpr bool refuses;
-// `refuses`: the driver answers the probe's arguments with an error, or with
-// success without doing anything, so that the probe may enter it. Never so in
-// the runtime, where every call may create a context.
 template <class Call>
 hook_kind &kind_of()
 {

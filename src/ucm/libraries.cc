@@ -10,13 +10,8 @@
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-// The versions of CUDA that brought new variants of entry points. A version
-// above the driver's is answered with an error or with the newest variant.
-// Variants from before 3.2 take 32-bit pointers.
-constexpr int versions[] = {3020,  4000,  4010,  6000,  6050,  7000,
-                            8000,  9000,  10000, 10020, 11000, 11020,
-                            11030, 11040, 11070, 12000, 12020, 12030,
-                            12040, 12050, 12080, 13000, 13010, 13040};
+// No variant is known that a later CUDA brought: it may have other arguments.
+constexpr int newest_known = 13040;
 
 void add(addresses &all, void *address)
 {
@@ -98,19 +93,17 @@ addresses driver_library::find(const hooked_function &function,
     take_off(entry, "_v2");
     take_off(entry, "_v3");
 
-    add(result, symbol(function.symbol));
-    int asked = 0;
-    *newest   = nullptr;
-    for (const int version : versions) {
-        if ((version <= version_) && ((function.only_version == 0) ||
-                                      (function.only_version == version))) {
-            asked   = version;
-            *newest = ask(entry.c_str(), version, flags);
+    void *const named = symbol(function.symbol);
+    add(result, named);
+    *newest = nullptr;
+    if (function.since <= version_) {
+        *newest = ask(entry.c_str(), version_, flags);
+        if (*newest != named) { // an older variant, or there is another address
+            add(result, ask(entry.c_str(), function.since, flags));
+        }
+        if (version_ <= newest_known) {
             add(result, *newest);
         }
-    }
-    if ((asked != version_) && (function.only_version <= version_)) {
-        *newest = ask(entry.c_str(), version_, flags);
     }
     return result;
 }

@@ -20,9 +20,9 @@ public:
     bool found() const { return handle_ != nullptr; }
     void *symbol(const char *name) const;
 
-    // All addresses of a function: dlsym's, and what cuGetProcAddress answers
-    // for every version of CUDA that brought another variant. 'newest' is the
-    // variant for programs of this driver's own version, or null.
+    // All addresses of a variant: dlsym's, and what cuGetProcAddress answers
+    // for the CUDA that brought it and, if no older variant has taken that, for
+    // this driver's: `newest`, or null.
     addresses find(const hooked_function &function, void **newest) const;
 
 private:

@@ -6,25 +6,47 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-bool range_table::insert(const memory_range &added) noexcept
+template <class Goes>
+void range_table::move_to(table &gone, Goes goes)
 {
+    for (auto next = entries_.begin(); next != entries_.end();) {
+        const auto each = next++;
+        if (goes(each->second)) {
+            gone.insert(gone.end(), entries_.extract(each));
+        }
+    }
+}
+
+// Room for all entries, which may be more by the time that it is there.
+void range_table::make_room(std::vector<memory_range> &list,
+                            std::unique_lock<std::mutex> &guard)
+{
+    while (list.capacity() < entries_.size()) {
+        const size_t wanted = entries_.size() + entries_.size() / 8;
+        guard.unlock();
+        list.reserve(wanted);
+        guard.lock();
+    }
+}
+
+bool range_table::insert(const memory_range &added) noexcept
+try {
+    table fresh{{added.base, added}}, gone; // freed without the lock
     const std::lock_guard<std::mutex> guard(lock_);
     if (entries_.size() >= limit_) {
-        std::erase_if(entries_, [](const auto &entry) {
-            return entry.second.is == state::retired;
+        move_to(gone, [](const memory_range &entry) {
+            return entry.is == state::retired;
         });
         limit_ = entries_.size() + max_with_retired;
     }
-    try {
-        // Under the lock: who sees a new number and takes the lock finds the
-        // entry.
-        memory_range &entry = entries_[added.base];
-        entry               = added;
-        entry.serial        = serial_.fetch_add(1) + 1;
-    } catch (const std::bad_alloc &) {
-        return false;
-    }
+    entries_.merge(fresh);
+    // Under the lock: who sees a new number and takes the lock finds the entry.
+    memory_range &entry = entries_.find(added.base)->second;
+    entry               = added;
+    entry.serial        = serial_.fetch_add(1) + 1;
     return true;
+} catch (const std::bad_alloc &) {
+    return false;
 }
 
 uint64_t range_table::owner(uint64_t base) noexcept
@@ -37,6 +59,7 @@ uint64_t range_table::owner(uint64_t base) noexcept
 // Returns the size if it is exact. A serial of 0 is any.
 size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 {
+    table gone;
     const std::lock_guard<std::mutex> guard(lock_);
     const auto found = entries_.find(base);
     if ((found == entries_.end()) ||
@@ -50,7 +73,7 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
     } else if ((what == step::retire) && (entry.owner != 0)) {
         entry.is = state::retired;
     } else if (what != step::look) {
-        entries_.erase(found);
+        gone.insert(entries_.extract(found));
     }
     return size;
 }
@@ -64,18 +87,22 @@ bool range_table::contains(uint64_t base) noexcept
 std::vector<memory_range> range_table::take(state which, uint64_t owner)
 {
     std::vector<memory_range> result, there;
+    table gone;
     std::unique_lock<std::mutex> guard(lock_);
-    std::erase_if(entries_, [&](const auto &one) {
-        const memory_range &entry = one.second;
+    make_room(there, guard);
+    move_to(gone, [&](const memory_range &entry) {
         const bool goes =
             (entry.is == which) &&
             ((entry.owner == owner) || (entry.owner == unknown_pool));
-        if (goes || (entry.is != state::retired)) {
-            (goes ? result : there).push_back(entry);
+        if (!goes && (entry.is != state::retired)) {
+            there.push_back(entry);
         }
         return goes;
     });
     guard.unlock();
+    for (const auto &[base, entry] : gone) {
+        result.push_back(entry);
+    }
     if (which == state::retired) {
         remove_overlapping(result, std::move(there));
     }
@@ -86,7 +113,8 @@ template <class Wanted>
 std::vector<memory_range> range_table::select(Wanted wanted)
 {
     std::vector<memory_range> result;
-    const std::lock_guard<std::mutex> guard(lock_);
+    std::unique_lock<std::mutex> guard(lock_);
+    make_room(result, guard);
     for (const auto &[base, entry] : entries_) {
         if (wanted(entry)) {
             result.push_back(entry);

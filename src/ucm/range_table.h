@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 namespace ucx_ib_dmabuf::ucm {
@@ -95,9 +95,17 @@ private:
     template <class Wanted>
     std::vector<memory_range> select(Wanted wanted);
 
+    // Under the lock nodes are moved, and nothing is allocated or freed:
+    // malloc() may itself call CUDA, and its hooks.
+    using table = std::map<uint64_t, memory_range>;
+    template <class Goes>
+    void move_to(table &gone, Goes goes);
+    void make_room(std::vector<memory_range> &list,
+                   std::unique_lock<std::mutex> &guard);
+
     // One for all: UCM takes another lock for each event.
     std::mutex lock_;
-    std::unordered_map<uint64_t, memory_range> entries_;
+    table entries_;
     size_t limit_ = max_with_retired; // entries, before it is cleaned
     std::atomic<uint64_t> serial_{0};
 };

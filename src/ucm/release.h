@@ -68,10 +68,8 @@ private:
 
 // Per thread; small, as it takes static thread-local storage.
 struct thread_state {
-    const void *seen;     // while probing: the hook that was reached
     uint16_t releases;    // hooked releases that this thread is in
     uint16_t allocations; // hooked allocations that this thread is in
-    bool probing;         // hooks only note that they were reached
     bool announcing;      // the event being dispatched is ours
     bool existing;        // it is of memory that is older than the hooks
     bool told;            // UCX's hook has announced the allocation

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <loader/enable.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -85,6 +86,13 @@ void warn_once(const text &cause, const text &message) noexcept
     } else {
         log_debug("ib_dmabuf: %s", message.c_str());
     }
+}
+
+void warn_forked() noexcept
+{
+    warn_once("forked",
+              "this process was forked while another thread of its parent "
+              "started the plug-in, and is without it. " WITHOUT_PLUGIN);
 }
 
 void report_refusal(const text &cause, const text &what, const char *remedy,

@@ -32,6 +32,9 @@ constexpr char staged_otherwise[] =
 // and a debug message after that. `cause` names it: the call and its error, not
 // the buffer. Thread-safe.
 void warn_once(const text &cause, const text &message) noexcept;
+// The same in a child whose parent forked while another of its threads started
+// the plug-in.
+void warn_forked() noexcept;
 // The same of memory that cannot be registered: what failed, that messages in
 // it are staged, and what the user can do. What passes by itself is no warning.
 void report_refusal(const text &cause, const text &what, const char *remedy,

@@ -3,12 +3,17 @@
 // What the memory domain says, over a fake uct_ib.
 #include "fake_domain.h"
 #include <algorithm>
+#include <common/elsewhere.h>
 #include <common/gpu.h>
+#include <cstdlib>
+#include <cuda_sim/cuda_sim.h>
 #include <gtest/gtest.h>
 #include <string>
+#include <thread>
 #include <uct/ib_dmabuf/host/log.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <uct/ib_dmabuf/md/plugin.h>
+#include <unistd.h>
 #include <vector>
 
 extern "C" ucx_ib_dmabuf::ucs_list_link_t ucs_config_global_list;
@@ -111,6 +116,31 @@ TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
     EXPECT_EQ(1u, fake_ib::now.asked);
     EXPECT_EQ(UCS_OK, with_peer_memory.dereg(memh));
     EXPECT_TRUE(messages.empty());
+}
+
+// In a process of its own: each begins once in a process.
+TEST(test_forks, a_child_of_a_start_is_left_alone)
+{
+    if (getenv("CUDA_SIM_DELAY") == nullptr) {
+        EXPECT_EQ(0, system("CUDA_SIM_DELAY=cuInit=1000000 /proc/$PPID/exe "
+                            "--gtest_brief=1 --gtest_filter=test_forks.*"));
+        return;
+    }
+    fake_ib::now = {};
+    ucs_module_global_init();
+    auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
+    std::thread starts([] { EXPECT_TRUE(fake_domain().takes_cuda()); });
+    while (calls("cuInit") == 0) {
+        std::this_thread::yield();
+    }
+    EXPECT_TRUE(in_child([&] {
+        alarm(60); // it hangs if it is wrong
+        wanted = log_level::warn;
+        ucs_log_push_handler(keep_message);
+        const bool first = fake_domain().takes_cuda();
+        return !first && !fake_domain().takes_cuda() && (messages.size() == 1);
+    }));
+    starts.join();
 }
 
 // UCX_IB_GPU_DIRECT_RDMA; by "n" uct_ib says that it takes no dma-bufs.

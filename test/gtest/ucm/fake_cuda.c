@@ -280,7 +280,7 @@ int cuGetProcAddress_v2(const char *name, void **address, int version,
                         uint64_t flags, int *found)
 {
     *address = NULL;
-    if (!strcmp(name, "cuMemFree") && (version >= 11000)) {
+    if (!strcmp(name, "cuMemFree") && (version >= 3020)) {
         *address = (version < 13050) ? (void *)fake_inner_free
                                      : (void *)fake_later_free;
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include <ucm/code_patch.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -140,15 +141,19 @@ FAKE_TEST(CudaEvents, refused)
     CHECK(events.take().empty());
 }
 
+TEST(CudaEvents, EventsOff)
+{
+    EXPECT_TRUE(run_on_fake("hooks_off", "UCX_MEM_EVENTS=n"));
+}
+
 FAKE_TEST(CudaEvents, hooks_off, "UCX_MEM_CUDA_HOOK_MODE=none")
 {
     Fake fake;
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
     CHECK(!cuda_events_complete());
     CHECK(cuda_events_missing().find("HOOK_MODE") != std::string::npos);
-    Events events;
-    fake.get<Call1>("cuMemFree_v2")(ADDRESS);
-    CHECK(events.take().empty());
+    CHECK(ucm::patched_target(symbol_of(fake.library, "cuMemFree_v2")) ==
+          nullptr);
 }
 
 FAKE_TEST(CudaEvents, by_relocation, "UCX_MEM_CUDA_HOOK_MODE=reloc")

@@ -2,10 +2,19 @@
 //
 // What must not count as a gap in the hooks, what must, and who is told when
 // one appears; on the driver library that does nothing.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <sys/mman.h>
+#include <ucm/calls.h>
+#include <vector>
 
 #include "fake.h"
 
@@ -54,6 +63,69 @@ FAKE_TEST(CudaEventsGaps, old_entry_point)
     install_all();
     expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
                    [&] { fake.get<Call1>("cuMemFree")(ADDRESS); });
+}
+
+// All that a program of some CUDA may ask the driver for, of what is hooked.
+TEST(CudaEventsGaps, EveryVariantOfCudasHeader)
+{
+    std::set<std::string> rows, names, wanted, there;
+    for (const auto &row : ucm::driver_functions()) {
+        const std::string symbol = row.symbol;
+        const bool per_thread    = symbol.ends_with("_ptsz");
+        const std::string name   = symbol.substr(0, symbol.find('_'));
+        names.insert(name);
+        rows.insert(name + "_v" + std::to_string(row.since) +
+                    (per_thread ? "_ptsz" : ""));
+    }
+    std::ifstream header(variable("CUDA_DIR") + "/include/cudaTypedefs.h");
+    const std::regex variant(R"(\*PFN_((cu\w+)_v(\d+)(_ptsz)?)\))");
+    for (std::string line; std::getline(header, line);) {
+        std::smatch is;
+        if (std::regex_search(line, is, variant) && names.contains(is[2])) {
+            there.insert(is[1]);
+            if (stoi(is[3]) >= 3020) { // before, pointers had 32 bits
+                wanted.insert(is[1]);
+            }
+        }
+    }
+    EXPECT_GT(wanted.size(), 30U);
+    std::vector<std::string> left_out, unknown;
+    std::ranges::set_difference(wanted, rows, std::back_inserter(left_out));
+    std::ranges::set_difference(rows, there, std::back_inserter(unknown));
+    EXPECT_EQ(left_out, std::vector<std::string>());
+    std::erase(unknown, "cuGraphAddNode_v13040"); // newer than most headers
+    EXPECT_EQ(unknown, std::vector<std::string>());
+}
+
+// valgrind runs its translation of what has run before; nothing is called to
+// find that out but a function of our own.
+TEST(CudaEventsGaps, Valgrind)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "not with a sanitizer";
+#endif
+    if (system("command -v valgrind >/dev/null") != 0) {
+        GTEST_SKIP() << "there is no valgrind";
+    }
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+    for (const auto &[option, scenario] :
+         {std::pair("", "patches_unseen"),
+          std::pair("--smc-check=all ", "nothing_is_tried")}) {
+        EXPECT_EQ(system(("UCX_MODULES=^cuda UCX_MEM_MMAP_HOOK_MODE=none "
+                          "valgrind -q --tool=none " +
+                          std::string(option) + program +
+                          " --scenario=" + scenario + " 1>&2")
+                             .c_str()),
+                  0);
+    }
+}
+
+SCENARIO(patches_unseen)
+{
+    Fake fake;
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK(cuda_events_missing().find("valgrind") != std::string::npos);
+    CHECK_EQ(fake.calls("cuMemFree_v2"), 0L);
 }
 
 // Each hook still leads to its own function.

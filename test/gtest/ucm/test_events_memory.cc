@@ -17,6 +17,18 @@ namespace {
 long allowed  = -1;
 bool refused  = false;
 bool for_good = false; // also all that follow
+// What each allocation and each release calls, but for those within.
+void (*inside)()            = nullptr;
+thread_local bool is_inside = false;
+
+void call_inside()
+{
+    if ((inside != nullptr) && !is_inside) {
+        is_inside = true;
+        inside();
+        is_inside = false;
+    }
+}
 
 } // namespace
 
@@ -28,6 +40,7 @@ __attribute__((noinline)) void *operator new(size_t size)
         refused = true;
         throw std::bad_alloc();
     }
+    call_inside();
     if (void *memory = malloc(size)) {
         return memory;
     }
@@ -36,12 +49,13 @@ __attribute__((noinline)) void *operator new(size_t size)
 
 __attribute__((noinline)) void operator delete(void *memory) noexcept
 {
+    call_inside();
     free(memory);
 }
 
 __attribute__((noinline)) void operator delete(void *memory, size_t) noexcept
 {
-    free(memory);
+    operator delete(memory);
 }
 
 namespace ucx_ib_dmabuf {
@@ -189,6 +203,34 @@ FAKE_TEST(CudaEventsMemory, installation)
         CHECK(!refused || !cuda_events_complete());
         call_all(fake);
     });
+}
+
+// An allocator that has its memory from CUDA, also for the hooks.
+FAKE_TEST(CudaEventsMemory, malloc_calls_cuda)
+{
+    alarm(60); // it hangs if it is wrong
+    static Fake fake;
+    fake.place(NEW, 0x10000);
+    install_all();
+    inside = [] {
+        uint64_t address;
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        fake.get<Call1>("cuMemFree_v2")(address);
+    };
+    uint64_t address, pooled;
+    size_t size;
+    for (int i = 0; i < 3; ++i) {
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&pooled, 0x5000, 7, 0);
+        fake.get<Call2>("cuMemFreeAsync")(pooled, 0);
+        fake.get<Call2>("cuMemPoolTrimTo")(7, 0);
+        fake.get<GetGlobal>("cuModuleGetGlobal_v2")(&pooled, &size, 9, "a");
+        fake.get<Call1>("cuModuleUnload")(9);
+        fake.get<Call1>("cuMemFree_v2")(address);
+        fake.get<Call1>("cuCtxDestroy_v2")(0);
+    }
+    CHECK(cuda_events_complete());
+    inside = nullptr;
 }
 
 } // namespace

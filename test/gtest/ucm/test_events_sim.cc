@@ -3,6 +3,7 @@
 // The hooks on the simulated GPU, by every way to reach a function, with UCX's
 // own CUDA hooks and without. Everything goes through the public driver and
 // runtime API and would run on a real GPU.
+#include <common/sim.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +47,19 @@ GPU_TEST(CudaEventsSim, driver_api)
     Events events;
     by_symbol(0); // frees nothing
     CHECK(events.take().empty());
+}
+
+// A call for each hooked function and a few more; it was one for each function
+// and each version of CUDA.
+GPU_TEST(CudaEventsSim, calls_at_the_start)
+{
+    Gpu gpu;
+    if (gpu::is_simulated()) {
+        const auto calls = gpu.get<decltype(cuda_sim_calls)>("cuda_sim_calls");
+        const uint64_t before = calls(nullptr);
+        install_all();
+        CHECK(calls(nullptr) - before <= 60);
+    }
 }
 
 GPU_TEST(CudaEventsSim, mappings)

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "ucm/code_arena.h"
 #include "ucm/code_patch.h"
 #include "ucm/prologue_x86_64.h"
 
@@ -327,6 +328,24 @@ INSTANTIATE_TEST_SUITE_P(
         // ret
         "\x8d\x47\xff\x90\x90\xff\xc0\x83\xf8\x14\x7e\xf9\xc3"),
     [](const auto &test) { return "form_" + std::to_string(test.index); });
+
+// Its place is looked for once: in a process with many mappings that takes
+// long.
+TEST(CodeArena, HoldsAllHooks)
+{
+    constexpr size_t HOOKS = 60, SIZE = 92; // of a libcuda and a runtime
+    code_arena arena;
+    uint8_t *first = nullptr;
+
+    for (size_t i = 0; i < HOOKS; ++i) {
+        uint8_t *memory =
+            arena.reserve(reinterpret_cast<void *>(&patch_helper), SIZE);
+        ASSERT_NE(nullptr, memory);
+        first = (i == 0) ? memory : first;
+        EXPECT_EQ(first + i * 96, memory);
+        arena.commit(SIZE);
+    }
+}
 
 } // namespace
 } // namespace ucx_ib_dmabuf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "driver.h"
 #include "../host/log.h"
+#include "../host/start_lock.h"
 #include "../report.h"
 #include <mutex>
 
@@ -61,9 +62,13 @@ const driver *driver::get()
 {
     static driver table;
     static bool opened;
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> guard(mutex);
+    static start_lock mutex;
 
+    if (!mutex.acquire()) {
+        warn_forked();
+        return nullptr;
+    }
+    const std::lock_guard guard(mutex, std::adopt_lock);
     opened = opened || open(&table);
     return opened ? &table : nullptr;
 }

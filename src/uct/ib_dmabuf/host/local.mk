@@ -21,6 +21,7 @@ libib_dmabuf_host_la_SOURCES = \
     src/uct/ib_dmabuf/host/serve.cc \
     src/uct/ib_dmabuf/host/settings.cc \
     src/uct/ib_dmabuf/host/settings.h \
+    src/uct/ib_dmabuf/host/start_lock.h \
     src/uct/ib_dmabuf/host/transport_types.h \
     src/uct/ib_dmabuf/host/types.h \
     src/uct/ib_dmabuf/host/ucm.cc \

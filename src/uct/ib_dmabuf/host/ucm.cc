@@ -33,6 +33,15 @@ const uint32_t *cuda_hook_modes(const char *options, const config_parser &ucs)
                : nullptr;
 }
 
+// UCX_MEM_EVENTS.
+bool events_are_enabled(const char *options, const config_parser &ucs)
+{
+    config_parser::ucx_setting setting;
+
+    return !ucs.find_setting("UCM", "EVENTS", &setting) ||
+           (*reinterpret_cast<const int *>(options + setting.offset) != 0);
+}
+
 // The last of the types' names is the unknown's, and a null follows.
 ucs_memory_type_t unknown_type(const char *const *names)
 {
@@ -72,8 +81,9 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
     if (modes == nullptr) {
         return "UCX_MEM_CUDA_HOOK_MODE";
     }
-    out->hook_by_relocation = (*modes & (1u << 1)) != 0;
-    out->hook_by_bistro     = (*modes & (1u << 2)) != 0;
+    const bool events       = events_are_enabled(options, ucs);
+    out->hook_by_relocation = events && ((*modes & (1u << 1)) != 0);
+    out->hook_by_bistro     = events && ((*modes & (1u << 2)) != 0);
     out->unknown_type       = unknown_type(names);
     return nullptr;
 }

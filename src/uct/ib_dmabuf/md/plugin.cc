@@ -2,6 +2,7 @@
 #include "plugin.h"
 #include "../host/host.h"
 #include "../host/log.h"
+#include "../host/start_lock.h"
 #include "../metrics/file.h"
 #include "../metrics/live_page.h"
 #include "../metrics/live_reader.h"
@@ -138,9 +139,13 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 
 plugin *plugin::get() noexcept
 try {
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> guard(mutex);
+    static start_lock mutex;
 
+    if (!mutex.acquire()) {
+        warn_forked();
+        return nullptr;
+    }
+    const std::lock_guard guard(mutex, std::adopt_lock);
     if (instance.load() == nullptr) {
         auto gpu = find_registered();
         if (!gpu) {
