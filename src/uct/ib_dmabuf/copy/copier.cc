@@ -39,7 +39,7 @@ private:
 bool cuda_copier::has_gpu() noexcept
 {
     if (cuda_.load() == nullptr) {
-        cuda_.store(driver::get());
+        cuda_.store(driver::find());
     }
     return cuda_.load() != nullptr;
 }
@@ -47,7 +47,9 @@ bool cuda_copier::has_gpu() noexcept
 bool cuda_copier::begin() noexcept
 {
     cuda_events_install();
-    cuda_events_announce_existing();
+    if (cuda_.load()->is_initialized()) {
+        cuda_events_announce_existing();
+    }
     return cuda_events_complete();
 }
 

@@ -44,28 +44,59 @@ bool open(driver *table)
         log_debug("ib_dmabuf: no libcuda: %s", dlerror());
         return false;
     }
-    if (!find_all(library, table)) {
-        warn_once("libcuda", "this libcuda.so.1 lacks functions that every "
-                             "driver since CUDA 11 has: GPU memory is staged "
-                             "through host memory. Update the NVIDIA driver");
-    } else if (start(*table)) {
+    if (find_all(library, table)) {
         return true;
     }
+    warn_once("libcuda", "this libcuda.so.1 lacks functions that every driver "
+                         "since CUDA 11 has: GPU memory is staged through host "
+                         "memory. Update the NVIDIA driver");
     dlclose(library);
     return false;
+}
+
+// The table, once it is filled.
+const driver *opened()
+{
+    static driver table;
+    static bool is_open;
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> guard(mutex);
+
+    is_open = is_open || open(&table);
+    return is_open ? &table : nullptr;
 }
 
 } // namespace
 
 const driver *driver::get()
 {
-    static driver table;
-    static bool opened;
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> guard(mutex);
+    const driver *found = opened();
+    return ((found != nullptr) && start(*found)) ? found : nullptr;
+}
 
-    opened = opened || open(&table);
-    return opened ? &table : nullptr;
+const driver *driver::find()
+{
+    const driver *found = opened();
+    int count           = 0;
+
+    if (found == nullptr) {
+        return nullptr;
+    }
+    const CUresult result = found->device_get_count(&count);
+    const bool has_gpu    = (result == CUDA_ERROR_NOT_INITIALIZED)
+                                ? nvml_may_have_gpu()
+                                : ((result == CUDA_SUCCESS) && (count > 0));
+    if (!has_gpu) {
+        log_debug("ib_dmabuf: no GPU: %d devices, %s", count,
+                  found->error(result).c_str());
+    }
+    return has_gpu ? found : nullptr;
+}
+
+bool driver::is_initialized() const
+{
+    int count = 0;
+    return device_get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
 }
 
 text driver::error(CUresult result) const

@@ -19,10 +19,16 @@ struct driver {
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
 #undef UCX_IB_DMABUF_CUDA_MEMBER
 
-    // Opens libcuda.so.1 and initialises the driver, the first time. Null if
+    // Opens libcuda.so.1, the first time, and initializes the driver. Null if
     // there is no libcuda, no driver or no GPU; tried again each time then,
     // for libraries that are opened late. Never released. Thread-safe.
     static const driver *get();
+    // The same without cuInit(), after which no child that is forked can use
+    // CUDA: until the program calls it, NVML tells of GPUs, and every function
+    // fails with CUDA_ERROR_NOT_INITIALIZED.
+    static const driver *find();
+    // Whether the program has called cuInit(), in this process.
+    bool is_initialized() const;
 
     // "CUDA_ERROR_NOT_SUPPORTED (801)"
     text error(CUresult result) const;
@@ -37,6 +43,10 @@ struct driver {
 // The status that UCX gets for an error of the driver. UCS_ERR_BUSY: one that
 // passes, of the calling thread or a capture; it says nothing of the memory.
 ucs_status_t to_status(CUresult result);
+
+// bar1.cc. False if there is surely no GPU, and no NVIDIA driver. Thread-safe;
+// calls the dynamic loader.
+bool nvml_may_have_gpu();
 
 // Looks up a function; false if the library has none of that name.
 template <typename T>

@@ -19,7 +19,9 @@ bool cuda_vendor::can_export(text *why) const
                "update it to one for CUDA 11.7 or later";
         return false;
     }
-    cuda_.device_get_count(&count);
+    if (cuda_.device_get_count(&count) != CUDA_SUCCESS) {
+        return true;
+    }
     for (int i = 0; i < count; ++i) {
         CUdevice device = 0;
         int supported   = 0;
@@ -38,23 +40,28 @@ bool cuda_vendor::can_export(text *why) const
     return false;
 }
 
+bool cuda_vendor::exports() const
+{
+    text why;
+
+    if (can_export(&why)) {
+        return true;
+    }
+    warn_once("no GPU exports", format("%s. Messages in GPU memory are staged "
+                                       "through host memory",
+                                       why.c_str()));
+    return false;
+}
+
 std::unique_ptr<gpu_vendor> find_cuda()
 {
-    const driver *cuda = driver::get();
-    text why;
+    const driver *cuda = driver::find();
 
     if (cuda == nullptr) {
         return nullptr;
     }
     auto found = std::make_unique<cuda_vendor>(*cuda);
-    if (!found->can_export(&why)) {
-        warn_once("no GPU exports",
-                  format("%s. Messages in GPU memory are staged through host "
-                         "memory",
-                         why.c_str()));
-        return nullptr;
-    }
-    return found;
+    return found->exports() ? std::move(found) : nullptr;
 }
 
 } // namespace ucx_ib_dmabuf
