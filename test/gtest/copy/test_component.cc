@@ -22,6 +22,8 @@ namespace ours = ucx_ib_dmabuf;
 extern "C" ucs_status_t uct_md_mem_query_v2(uct_md_h md, const void *address,
                                             size_t length,
                                             ours::uct_md_mem_attr_t *attr);
+extern "C" ucs_status_t uct_iface_estimate_perf(uct_iface_h iface,
+                                                ours::uct_perf_attr_t *attr);
 
 namespace {
 
@@ -309,6 +311,22 @@ TEST_F(test_interface, offers_copies_and_nothing_else)
     EXPECT_EQ(0u, attr_.cap.am.max_short);
     EXPECT_GT(attr_.latency.c, 0);
     EXPECT_GT(attr_.bandwidth.shared, 0);
+}
+
+// UCP would use it for what a process sends to itself.
+TEST_F(test_interface, host_memory_is_not_copied_to_host_memory)
+{
+    constexpr auto host = ours::UCS_MEMORY_TYPE_HOST;
+    constexpr auto cuda = ours::UCS_MEMORY_TYPE_CUDA;
+    const auto estimate = [&](uint64_t mask, auto local, auto remote) {
+        ours::uct_perf_attr_t attr{mask, 0, local, remote};
+        return uct_iface_estimate_perf(iface_, &attr);
+    };
+
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED, estimate(7, host, host));
+    EXPECT_EQ(UCS_OK, estimate(7, host, cuda));
+    EXPECT_EQ(UCS_OK, estimate(7, cuda, host));
+    EXPECT_EQ(UCS_OK, estimate(1, host, host)); // no types are given
 }
 
 TEST_F(test_interface, short_and_zero_copy)

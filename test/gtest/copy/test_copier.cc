@@ -288,6 +288,22 @@ TEST_F(test_copier, memory_of_the_host_only)
     EXPECT_EQ(out, in);
 }
 
+// After an error of the program's, in a forked process, when the driver ends.
+TEST_F(test_copier, memory_of_the_host_whatever_the_driver_answers)
+{
+    const std::vector<char> out(mib, 'o');
+    const gpu::buffer some(mib);
+
+    for (const char *error : {"3", "4", "201", "709", "999"}) {
+        std::vector<char> in(mib);
+        gpu::scoped_fail fail(std::string("cuPointerGetAttributes=") + error);
+        copy(in.data(), out.data(), mib, in.data());
+        EXPECT_EQ(out, in) << error;
+        EXPECT_NE(ours::UCS_OK,
+                  copier_->copy(in.data(), some.pointer(), mib, in.data()));
+    }
+}
+
 TEST_F(test_copier, memory_that_is_gone_is_an_error)
 {
     std::vector<char> host(mib, 'x');

@@ -43,7 +43,9 @@ public:
 
     // CUDA_ERROR_INVALID_VALUE: perhaps not CUDA memory.
     CUresult result() const { return result_; }
-    // Surely not: neither a GPU's, nor of the host and known to CUDA.
+    // The driver does not say what is there. CUDA_ERROR_INVALID_VALUE: surely
+    // none of CUDA's. Other errors: of the thread's context, the process's
+    // state or an earlier call, and most likely the same.
     bool is_unknown() const { return is_unknown_; }
 
 private:
