@@ -212,11 +212,18 @@ void look_at_copy(const fs::path &libucp, report *out)
                    "install that part (in Fedora ucx-ib), or use a UCX that "
                    "is built --with-verbs");
     } else {
-        const ucx_answer found = probe_ucx(libucp, ib);
+        const ucx_answer found = probe_ucx(libucp, ib, cuda);
         made.ok("version", found.version.empty() ? "unknown" : found.version);
         made.ok("InfiniBand", ib.native());
-        made.ok("CUDA", cuda.empty() ? "none: the plug-in copies for it"
-                                     : cuda.native());
+        if (!found.no_cuda.empty()) {
+            made.warns("CUDA", "does not load: the plug-in copies for it",
+                       found.no_cuda,
+                       "install what its module needs (ldd): without the "
+                       "plug-in this UCX takes GPU memory for the host's");
+        } else {
+            made.ok("CUDA", cuda.empty() ? "none: the plug-in copies for it"
+                                         : cuda.native());
+        }
         judge(found, &made);
         judge_hooks(found, &made);
     }

@@ -113,8 +113,7 @@ const char *copy_component::look_up(const library &uct_ib)
     if (const char *missing = look_up_attributes(uct_ib)) {
         return missing;
     }
-    return has_cuda_module(uct_ib) ? "need of it: it is built with CUDA"
-                                   : nullptr;
+    return has_cuda_module(uct_ib) ? "need of it: it has CUDA" : nullptr;
 }
 
 // Where a memory domain says which types of memory it knows. What UCX says for
