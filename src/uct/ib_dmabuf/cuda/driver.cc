@@ -77,19 +77,10 @@ const driver *driver::get()
 const driver *driver::find()
 {
     const driver *found = opened();
-    int count           = 0;
+    const bool has_gpu =
+        (found != nullptr) &&
+        (found->is_initialized() ? start(*found) : nvml_may_have_gpu());
 
-    if (found == nullptr) {
-        return nullptr;
-    }
-    const CUresult result = found->device_get_count(&count);
-    const bool has_gpu    = (result == CUDA_ERROR_NOT_INITIALIZED)
-                                ? nvml_may_have_gpu()
-                                : ((result == CUDA_SUCCESS) && (count > 0));
-    if (!has_gpu) {
-        log_debug("ib_dmabuf: no GPU: %d devices, %s", count,
-                  found->error(result).c_str());
-    }
     return has_gpu ? found : nullptr;
 }
 

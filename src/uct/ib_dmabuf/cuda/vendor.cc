@@ -10,14 +10,19 @@ cuda_vendor::cuda_vendor(const driver &cuda)
 {
 }
 
-bool cuda_vendor::can_export(text *why) const
+bool cuda_vendor::can_export() const
 {
+    const auto report = [](const text &why) {
+        warn_once("no GPU exports", format("%s. Messages in GPU memory are "
+                                           "staged through host memory",
+                                           why.c_str()));
+        return false;
+    };
     int count = 0;
 
     if (cuda_.get_handle_for_address_range == nullptr) {
-        *why = "this NVIDIA driver has no cuMemGetHandleForAddressRange: "
-               "update it to one for CUDA 11.7 or later";
-        return false;
+        return report("this NVIDIA driver has no cuMemGetHandleForAddressRange"
+                      ": update it to one for CUDA 11.7 or later");
     }
     if (cuda_.device_get_count(&count) != CUDA_SUCCESS) {
         return true;
@@ -33,24 +38,11 @@ bool cuda_vendor::can_export(text *why) const
             return true;
         }
     }
-    *why = format("none of the %d GPUs can export its memory as a dma-buf "
-                  "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
-                  "NVIDIA's open kernel modules, on Linux 5.12 or later",
-                  count);
-    return false;
-}
-
-bool cuda_vendor::exports() const
-{
-    text why;
-
-    if (can_export(&why)) {
-        return true;
-    }
-    warn_once("no GPU exports", format("%s. Messages in GPU memory are staged "
-                                       "through host memory",
-                                       why.c_str()));
-    return false;
+    return report(
+        format("none of the %d GPUs can export its memory as a dma-buf "
+               "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
+               "NVIDIA's open kernel modules, on Linux 5.12 or later",
+               count));
 }
 
 std::unique_ptr<gpu_vendor> find_cuda()
@@ -61,7 +53,7 @@ std::unique_ptr<gpu_vendor> find_cuda()
         return nullptr;
     }
     auto found = std::make_unique<cuda_vendor>(*cuda);
-    return found->exports() ? std::move(found) : nullptr;
+    return found->can_export() ? std::move(found) : nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -21,11 +21,9 @@ public:
     explicit cuda_vendor(const driver &cuda);
 
     // Whether any GPU can export its memory
-    // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED). If not, `why` tells. True as
+    // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED); no is reported once. True as
     // long as CUDA is not initialized.
-    bool can_export(text *why) const;
-    // The same; no is reported once.
-    bool exports() const;
+    bool can_export() const;
 
     // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not tell where the memory
     // begins and ends (logged); UCS_ERR_BUSY: it may a moment later.
