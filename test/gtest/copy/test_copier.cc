@@ -9,11 +9,9 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/copy/copier.h>
-#include <uct/ib_dmabuf/cuda/vendor.h>
 #include <uct/ib_dmabuf/host/ucm.h>
 #include <vector>
 
@@ -245,7 +243,6 @@ TEST_F(test_copier, an_allocation_is_exported_once)
               SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange"));
 }
 
-// What is idle makes room for it.
 TEST_F(test_copier, ordinary_memory_that_finds_no_room_is_registered)
 {
     const gpu::buffer some(mib);
@@ -398,35 +395,6 @@ TEST_F(test_copier, memory_older_than_the_hooks_is_asked_for)
     copier_->begin();
     EXPECT_TRUE(here.told);
     EXPECT_FALSE(host.told);
-}
-
-// Else a child that is forked later could not use CUDA.
-TEST(test_copier_start, cuda_is_initialized_by_the_program_only)
-{
-    GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own
-    EXPECT_EXIT(
-        {
-            auto *copier = ours::find_cuda_copier();
-            ours::memory_copier::found found{};
-            int status      = 0;
-            const auto here = reinterpret_cast<uintptr_t>(&status);
-            if (!copier->has_gpu() || !copier->begin() || !ours::find_cuda() ||
-                (copier->detect(here, 1, &found) == ours::UCS_OK)) {
-                exit(1);
-            }
-            const pid_t child = fork();
-            if (child == 0) {
-                gpu::use();
-                const gpu::buffer some(mib);
-                _exit((copier->detect(some.address(), mib, &found) !=
-                       ours::UCS_OK) ||
-                      (found.type != ours::UCS_MEMORY_TYPE_CUDA) ||
-                      !found.lasts);
-            }
-            waitpid(child, &status, 0);
-            exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
-        },
-        testing::ExitedWithCode(0), "");
 }
 
 } // namespace

@@ -35,7 +35,7 @@ private:
 bool cuda_copier::has_gpu() noexcept
 {
     if (cuda_.load() == nullptr) {
-        cuda_.store(driver::find());
+        cuda_.store(driver::get());
     }
     return cuda_.load() != nullptr;
 }
@@ -162,13 +162,10 @@ ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
 memory_copier *find_cuda_copier()
 {
     static constinit cuda_copier only;
-    static std::atomic<bool> is_there{false};
-
-    if (!is_there.load()) { // then it stays open
-        is_there.store(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) !=
-                       nullptr);
-    }
-    return is_there.load() ? &only : nullptr;
+    // It stays open.
+    return (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr)
+               ? &only
+               : nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -43,9 +43,8 @@ public:
 
     // CUDA_ERROR_INVALID_VALUE: perhaps not CUDA memory.
     CUresult result() const { return result_; }
-    // The driver does not say what is there. CUDA_ERROR_INVALID_VALUE: surely
-    // none of CUDA's. Other errors: of the thread's context, the process's
-    // state or an earlier call, and most likely the same.
+    // The driver does not say what is there: none of CUDA's, but for errors of
+    // the thread's context, the process's state or an earlier call.
     bool is_unknown() const { return is_unknown_; }
 
 private:

@@ -158,8 +158,7 @@ ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
 
 // A message from the host's memory to the host's, of a process to itself. There
 // may be no context, and none is made for that. By the kernel: the memory may
-// be a GPU's after all, or that of one that is gone, of which the CPU would
-// die.
+// be a GPU's after all, of which the CPU would die.
 static CUresult copy_without_context(void *to, const void *from, size_t length,
                                      bool is_host)
 {

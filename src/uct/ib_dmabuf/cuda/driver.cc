@@ -54,34 +54,20 @@ bool open(driver *table)
     return false;
 }
 
-// The table, once it is filled.
-const driver *opened()
-{
-    static driver table;
-    static bool is_open;
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> guard(mutex);
-
-    is_open = is_open || open(&table);
-    return is_open ? &table : nullptr;
-}
-
 } // namespace
 
-const driver *driver::get()
+const driver *driver::get(bool starts)
 {
-    const driver *found = opened();
-    return ((found != nullptr) && start(*found)) ? found : nullptr;
-}
+    static driver table;
+    static bool opened;
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> guard(mutex);
 
-const driver *driver::find()
-{
-    const driver *found = opened();
+    opened = opened || open(&table);
     const bool has_gpu =
-        (found != nullptr) &&
-        (found->is_initialized() ? start(*found) : nvml_may_have_gpu());
-
-    return has_gpu ? found : nullptr;
+        opened && ((starts || table.is_initialized()) ? start(table)
+                                                      : nvml_may_have_gpu());
+    return has_gpu ? &table : nullptr;
 }
 
 bool driver::is_initialized() const

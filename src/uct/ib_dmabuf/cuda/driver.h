@@ -19,14 +19,12 @@ struct driver {
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
 #undef UCX_IB_DMABUF_CUDA_MEMBER
 
-    // Opens libcuda.so.1, the first time, and initializes the driver. Null if
-    // there is no libcuda, no driver or no GPU; tried again each time then,
-    // for libraries that are opened late. Never released. Thread-safe.
-    static const driver *get();
-    // The same without cuInit(), after which no child that is forked can use
-    // CUDA: until the program calls it, NVML tells of GPUs, and every function
-    // fails with CUDA_ERROR_NOT_INITIALIZED.
-    static const driver *find();
+    // Opens libcuda.so.1, the first time. Null if there is no libcuda, no
+    // driver or no GPU; tried again each time then, for libraries that are
+    // opened late. Never released. Thread-safe. cuInit() is called if `starts`:
+    // after that no child that is forked can use CUDA. Else NVML tells of GPUs
+    // until the program has called it, and functions fail.
+    static const driver *get(bool starts = false);
     // Whether the program has called cuInit(), in this process.
     bool is_initialized() const;
 
@@ -44,7 +42,7 @@ struct driver {
 // passes, of the calling thread or a capture; it says nothing of the memory.
 ucs_status_t to_status(CUresult result);
 
-// bar1.cc. False if there is surely no GPU, and no NVIDIA driver. Thread-safe;
+// bar1.cc. False if NVML finds no NVIDIA driver loaded. Thread-safe;
 // calls the dynamic loader.
 bool nvml_may_have_gpu();
 

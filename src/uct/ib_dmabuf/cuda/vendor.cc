@@ -47,7 +47,7 @@ bool cuda_vendor::can_export() const
 
 std::unique_ptr<gpu_vendor> find_cuda()
 {
-    const driver *cuda = driver::find();
+    const driver *cuda = driver::get();
 
     if (cuda == nullptr) {
         return nullptr;

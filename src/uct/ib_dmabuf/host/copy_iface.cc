@@ -41,10 +41,8 @@ ucs_status_t copy_component::iface_open(uct_md_h md, void *worker,
         // How many there are differs, and which of them is the estimate.
         const auto *from = static_cast<void **>((*iface)->internal_ops);
         for (void *&op : self.internal_ops_) {
-            if (!read_memory(from++, &op)) {
-                break;
-            }
-            if (op == reinterpret_cast<void *>(self.base_estimate_perf_)) {
+            if (read_memory(from++, &op) &&
+                (op == reinterpret_cast<void *>(self.base_estimate_perf_))) {
                 op = reinterpret_cast<void *>(estimate_perf);
             }
         }
@@ -58,15 +56,13 @@ ucs_status_t copy_component::iface_open(uct_md_h md, void *worker,
 ucs_status_t copy_component::estimate_perf(uct_iface_h iface,
                                            uct_perf_attr_t *attr) noexcept
 {
-    constexpr uint64_t both =
-        uct_perf_attr_t::field_local_type | uct_perf_attr_t::field_remote_type;
+    constexpr uint64_t both = uct_perf_attr_t::field_memory_types;
 
-    if (((attr->field_mask & both) == both) &&
-        (attr->local_memory_type == UCS_MEMORY_TYPE_HOST) &&
-        (attr->remote_memory_type == UCS_MEMORY_TYPE_HOST)) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    return of(iface->md).base_estimate_perf_(iface, attr);
+    return (((attr->field_mask & both) == both) &&
+            (attr->local_memory_type == UCS_MEMORY_TYPE_HOST) &&
+            (attr->remote_memory_type == UCS_MEMORY_TYPE_HOST))
+               ? UCS_ERR_UNSUPPORTED
+               : of(iface->md).base_estimate_perf_(iface, attr);
 }
 
 ucs_status_t copy_component::iface_query(uct_iface_h iface,

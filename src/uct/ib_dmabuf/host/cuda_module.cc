@@ -36,36 +36,29 @@ bool has_component(const library &uct_ib)
     return false;
 }
 
-// Whether UCX loads all modules that it can (UCX_MODULES).
-bool loads_all_modules(const library &uct_ib)
-{
-    ucs_status_t (*get)(const char *name, char *value, size_t max) = nullptr;
-    class look_up in(uct_ib);
-    char value[8] = "";
-
-    in.find("ucs_global_opts_get_value", &get);
-    return (get != nullptr) && (get("MODULES", value, sizeof(value)) == 0) &&
-           (strcmp(value, "all") == 0);
-}
-
 } // namespace
 
 // A module that lacks one of its libraries copies nothing. Where UCX has not
-// come to it yet it gets the one that is opened here.
+// come to it yet it gets the one that is opened here. With UCX_MODULES the user
+// may have switched it off.
 bool has_cuda_module(const library &uct_ib)
 {
     constexpr std::string_view ib = "_ib.so";
     std::string path              = uct_ib.path();
     const size_t at               = path.rfind(ib);
+    char modules[8]               = "";
+    ucs_status_t (*get)(const char *name, char *value, size_t max);
 
     if (has_component(uct_ib)) {
         return true;
     }
-    if (at == std::string::npos) {
+    look_up(uct_ib).find("ucs_global_opts_get_value", &get);
+    if ((at == std::string::npos) || (get == nullptr)) {
         return false;
     }
     path.replace(at, ib.size(), "_cuda.so");
-    return loads_all_modules(uct_ib)
+    get("MODULES", modules, sizeof(modules));
+    return (strcmp(modules, "all") == 0)
                ? (dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr)
                : (access(path.c_str(), F_OK) == 0);
 }

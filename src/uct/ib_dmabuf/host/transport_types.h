@@ -99,7 +99,7 @@ struct uct_iface_t {
 using uct_iface_h = uct_iface_t *;
 
 struct uct_perf_attr_t {
-    enum : uint64_t { field_local_type = 1u << 1, field_remote_type = 1u << 2 };
+    enum : uint64_t { field_memory_types = 3u << 1 };
 
     uint64_t field_mask;
     uint32_t operation;

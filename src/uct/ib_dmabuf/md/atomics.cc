@@ -29,8 +29,7 @@ uint64_t result_of(const atomic_request &request, uint64_t before)
     return before;
 }
 
-// No NIC's domain need be open. Where nothing is found it is worth another look
-// once more libraries are loaded.
+// No NIC's domain need be open. Looks anew once more libraries are loaded.
 plugin *find_plugin()
 {
     static std::atomic<uint64_t> looked_at;

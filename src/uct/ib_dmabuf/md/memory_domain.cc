@@ -309,13 +309,12 @@ std::unique_ptr<domain> decorate(const original_domain &original)
         return nullptr;
     }
     if (!made->is_attached()) {
-        warn_once(
-            "too many domains",
-            format("%s is left as it is, as %u memory domains of NICs are "
-                   "open in this process: messages in GPU memory that "
-                   "use it are staged through host memory. Open fewer "
-                   "contexts of UCX at a time",
-                   original.name(), max_nics));
+        warn_once("too many domains",
+                  format("%s is left as it is, as %u memory domains are open "
+                         "in this process: messages in GPU memory that use it "
+                         "are staged through host memory. Open fewer contexts "
+                         "of UCX",
+                         original.name(), max_nics));
         return nullptr;
     }
     log_debug("ib_dmabuf: %s takes %s memory", original.name(),
