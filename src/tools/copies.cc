@@ -167,11 +167,16 @@ constexpr char others[] =
 
 void judge_cuda(const ucx_answer &found, const fs::path &module, part *out)
 {
-    if (!module.empty()) {
-        out->ok("CUDA", module.native());
-    } else if (!found.uncopied.empty()) {
+    if (!found.uncopied.empty()) {
         out->fails("CUDA", "none, and the plug-in cannot copy for it",
                    "it lacks " + found.uncopied, others);
+    } else if (!found.no_cuda.empty()) {
+        out->warns("CUDA", "does not load: the plug-in copies for it",
+                   found.no_cuda,
+                   "install what its module needs (ldd): without the "
+                   "plug-in this UCX takes GPU memory for the host's");
+    } else if (!module.empty()) {
+        out->ok("CUDA", module.native());
     } else {
         out->ok("CUDA", (found.missing.empty() && found.error.empty())
                             ? "none: the plug-in copies for it"
@@ -229,7 +234,7 @@ void look_at_copy(const fs::path &libucp, report *out)
                    "install that part (in Fedora ucx-ib), or use a UCX that "
                    "is built --with-verbs");
     } else {
-        const ucx_answer found = probe_ucx(libucp, ib);
+        const ucx_answer found = probe_ucx(libucp, ib, cuda);
         made.ok("version", found.version.empty() ? "unknown" : found.version);
         made.ok("InfiniBand", ib.native());
         judge_cuda(found, cuda, &made);

@@ -222,7 +222,7 @@ void look_at_gpus(const tree &files, report *out)
                            no_driver);
         return;
     }
-    const driver *cuda = driver::get();
+    const driver *cuda = driver::get(true);
     if (cuda == nullptr) {
         explain(files, library, &out->machine);
     } else {

@@ -268,7 +268,7 @@ void prove_pair(const open_device &device, const driver &cuda, int gpu,
 
 void prove_pairs(report *out)
 {
-    const driver *cuda = driver::get();
+    const driver *cuda = driver::get(true);
 
     if (out->pairs.empty() || (cuda == nullptr)) {
         return;

@@ -21,7 +21,8 @@ namespace {
 constexpr unsigned patience = 20; // seconds, as some file systems are slow
 constexpr int lines         = 5;  // of an answer
 
-ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
+ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
+                const std::string &libuct_cuda)
 {
     ucx_answer result;
     const char *missing = nullptr;
@@ -31,6 +32,10 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
             result.error = dlerror();
             return result;
         }
+    }
+    if (!libuct_cuda.empty() &&
+        (dlopen(libuct_cuda.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr)) {
+        result.no_cuda = dlerror();
     }
     library uct_ib(libuct_ib.c_str());
     result.version = version_of(uct_ib);
@@ -63,7 +68,8 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
 
 // What UCX itself has to say goes nowhere. What it starts can be ended with it.
 [[noreturn]] void be_child(int to, const std::string &libucp,
-                           const std::string &libuct_ib)
+                           const std::string &libuct_ib,
+                           const std::string &libuct_cuda)
 {
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     setpgid(0, 0);
@@ -71,10 +77,10 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib)
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
     alarm(2 * patience); // should nobody wait any more
-    const ucx_answer found = look(libucp, libuct_ib);
+    const ucx_answer found = look(libucp, libuct_ib, libuct_cuda);
     const std::string text = found.version + "\n" + found.missing + "\n" +
                              found.error + "\n" + found.unseen + "\n" +
-                             found.uncopied + "\n";
+                             found.uncopied + "\n" + found.no_cuda + "\n";
     const bool written = write(to, text.data(), text.size()) > 0;
     _exit(written ? 0 : 1);
 }
@@ -108,7 +114,8 @@ std::string read_lines(int from, bool *late)
 
 } // namespace
 
-ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
+ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib,
+                     const std::string &libuct_cuda)
 {
     ucx_answer result;
     int ends[2];
@@ -119,7 +126,7 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
     }
     const pid_t child = fork();
     if (child == 0) {
-        be_child(ends[1], libucp, libuct_ib);
+        be_child(ends[1], libucp, libuct_ib, libuct_cuda);
     }
     close(ends[1]);
     bool late              = false;
@@ -138,8 +145,9 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib)
         return result;
     }
     std::istringstream answer(text);
-    for (std::string *each : {&result.version, &result.missing, &result.error,
-                              &result.unseen, &result.uncopied}) {
+    for (std::string *each :
+         {&result.version, &result.missing, &result.error, &result.unseen,
+          &result.uncopied, &result.no_cuda}) {
         std::getline(answer, *each);
     }
     return result;

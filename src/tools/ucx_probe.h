@@ -14,11 +14,13 @@ struct ucx_answer {
     std::string error{};   // why it cannot be loaded at all
     std::string unseen{};  // releases of CUDA memory that no hook sees, and why
     std::string uncopied{}; // what lacks for the plug-in's copies
+    std::string no_cuda{};  // why its CUDA module does not load
 };
 
-// Has the plug-in's own code look at a copy of UCX, given its libucp and its
-// libuct_ib, in a child process, as UCX does things when it is loaded. Returns
-// after some seconds at most.
-ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib);
+// Has the plug-in's own code look at a copy of UCX, given its libucp, its
+// libuct_ib and its CUDA module, which may be "", in a child process, as UCX
+// does things when it is loaded. Returns after some seconds at most.
+ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib,
+                     const std::string &libuct_cuda);
 
 } // namespace ucx_ib_dmabuf::info

@@ -23,6 +23,7 @@ enum CUresult : int {
     CUDA_SUCCESS                              = 0,
     CUDA_ERROR_INVALID_VALUE                  = 1,
     CUDA_ERROR_OUT_OF_MEMORY                  = 2,
+    CUDA_ERROR_NOT_INITIALIZED                = 3,
     CUDA_ERROR_STUB_LIBRARY                   = 34,
     CUDA_ERROR_NO_DEVICE                      = 100,
     CUDA_ERROR_INVALID_CONTEXT                = 201,

@@ -231,6 +231,12 @@ SAME_AT(uct_md_t, component);
 SAME_AT(uct_component_t, name);
 SAME_AT(uct_component_t, md_open);
 
+static_assert((UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
+               UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE) ==
+              ours::uct_perf_attr_t::field_memory_types);
+SAME_AT(uct_perf_attr_t, field_mask);
+SAME_AT(uct_perf_attr_t, local_memory_type);
+SAME_AT(uct_perf_attr_t, remote_memory_type);
 SAME_AT(uct_md_mem_reg_params_t, field_mask);
 SAME_AT(uct_md_mem_reg_params_t, flags);
 SAME_AT(uct_md_mem_reg_params_t, dmabuf_fd);

@@ -214,12 +214,43 @@ TEST_F(test_copier, what_was_released_is_the_hosts)
     EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
 }
 
+// UCX would end the first operation with an error.
 TEST_F(test_copier, what_is_never_exported_is_copied)
 {
-    const gpu::buffer some(mib, memory::variable);
+    const gpu::buffer ordinary(mib);
+
+    for (const memory kind : {memory::variable, memory::opened}) {
+        const gpu::buffer some(mib, kind);
+        ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
+        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+    }
+    const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
+    ASSERT_EQ(ours::UCS_OK, detect(ordinary.address(), mib));
+    EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+}
+
+TEST_F(test_copier, an_allocation_is_exported_once)
+{
+    const gpu::buffer some(mib);
+    const uint64_t before =
+        SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange");
+
+    for (const uintptr_t at : {some.address(), some.address() + mib / 2}) {
+        ASSERT_EQ(ours::UCS_OK, detect(at, 8));
+        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+    }
+    EXPECT_EQ(before + 1,
+              SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange"));
+}
+
+TEST_F(test_copier, ordinary_memory_that_finds_no_room_is_registered)
+{
+    const gpu::buffer some(mib);
+    const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=2");
 
     ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
-    EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+    EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+    EXPECT_FALSE(found_.lasts);
 }
 
 TEST_F(test_copier, every_kind_to_every_kind)
@@ -284,6 +315,22 @@ TEST_F(test_copier, memory_of_the_host_only)
         EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
     }).join();
     EXPECT_EQ(out, in);
+}
+
+// After an error of the program's, in a forked process, when the driver ends.
+TEST_F(test_copier, memory_of_the_host_whatever_the_driver_answers)
+{
+    const std::vector<char> out(mib, 'o');
+    const gpu::buffer some(mib);
+
+    for (const char *error : {"3", "4", "201", "709", "999"}) {
+        std::vector<char> in(mib);
+        gpu::scoped_fail fail(std::string("cuPointerGetAttributes=") + error);
+        copy(in.data(), out.data(), mib, in.data());
+        EXPECT_EQ(out, in) << error;
+        EXPECT_NE(ours::UCS_OK,
+                  copier_->copy(in.data(), some.pointer(), mib, in.data()));
+    }
 }
 
 TEST_F(test_copier, memory_that_is_gone_is_an_error)

@@ -147,4 +147,25 @@ TEST_F(test_atomics, no_kernel_is_waited_for)
     EXPECT_EQ(6u, read(word));
 }
 
+// Over TCP or shared memory, say. Ends the process.
+void apply_without_a_domain()
+{
+    uint64_t before = 0, host = 5;
+    ucs_module_global_init();
+    gpu::use();
+    const gpu::buffer word(sizeof(before));
+    const auto add = [&](uintptr_t address) {
+        return do_gpu_atomic({address, 8, atomic_operation::add, 1, 0},
+                             &before);
+    };
+    const auto on_host = reinterpret_cast<uintptr_t>(&host);
+    exit(add(on_host) || !add(word.address()) || add(on_host));
+}
+
+TEST(test_atomics_alone, no_domain_need_be_open)
+{
+    GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own
+    EXPECT_EXIT(apply_without_a_domain(), testing::ExitedWithCode(0), "");
+}
+
 } // namespace

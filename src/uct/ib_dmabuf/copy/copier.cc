@@ -23,17 +23,13 @@ public:
                       const void *gpu) noexcept override;
 
 private:
-    struct attributes {
-        int type             = 0;
-        unsigned managed     = 0;
-        CUcontext context    = nullptr;
-        unsigned ipc_capable = 0;
-    };
-    bool query(uintptr_t address, attributes *out) const;
     void sync_copies(uintptr_t address) const;
-    static ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address);
+    ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address,
+                            uint64_t identity);
 
     std::atomic<const driver *> cuda_{nullptr};
+    // Identities of allocations that were exported, each at a place of its own.
+    std::atomic<uint64_t> exported_[256]{};
 };
 
 bool cuda_copier::has_gpu() noexcept
@@ -47,39 +43,36 @@ bool cuda_copier::has_gpu() noexcept
 bool cuda_copier::begin() noexcept
 {
     cuda_events_install();
-    cuda_events_announce_existing();
+    if (cuda_.load()->is_initialized()) {
+        cuda_events_announce_existing();
+    }
     return cuda_events_complete();
 }
 
-bool cuda_copier::query(uintptr_t address, attributes *out) const
+// Not all memory is exported: none of another process, no variables of modules,
+// nothing of some GPUs. UCX has no other way once it has chosen to register it.
+// A page tells, with what is before it in a chunk; once for each allocation, as
+// it takes longer than all else here (34 us).
+ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address,
+                                     uint64_t identity)
 {
-    const driver &cuda          = *cuda_.load();
-    CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        CU_POINTER_ATTRIBUTE_CONTEXT,
-        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
-    void *values[] = {&out->type, &out->managed, &out->context,
-                      &out->ipc_capable};
-    relaxed_capture relaxed(cuda);
+    std::atomic<uint64_t> &known = exported_[identity % std::size(exported_)];
+    const size_t page            = gpus.granularity();
+    const uintptr_t wanted       = address & ~(page - 1);
+    int fd                       = -1;
 
-    return cuda.pointer_get_attributes(std::size(names), names, values,
-                                       address) == CUDA_SUCCESS;
-}
-
-// All but what cuMemAlloc() gives may not be exported: pools, mapped memory,
-// variables of modules, what another process has. UCX has no other way once it
-// has chosen to register it. A page tells, with what is before it in a chunk.
-ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address)
-{
-    const size_t page      = gpus.granularity();
-    const uintptr_t wanted = address & ~(page - 1);
-    const uintptr_t begin  = gpus.export_begin(wanted);
-    int fd                 = -1;
+    if ((identity != 0) && (known.load() == identity)) {
+        return UCS_OK;
+    }
+    if (!gpus.can_export()) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    const uintptr_t begin = gpus.export_begin(wanted);
     const ucs_status_t status =
         gpus.export_range(begin, wanted + page - begin, &fd);
-
     if (status == UCS_OK) {
         close(fd);
+        known.store(identity);
     }
     return status;
 }
@@ -106,33 +99,35 @@ void cuda_copier::sync_copies(uintptr_t address) const
 ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
                                  found *out) noexcept
 {
-    attributes known;
+    const driver &cuda = *cuda_.load();
+    cuda_vendor gpus(cuda);
     extent around;
+    unsigned managed = 0;
 
     cuda_events_refresh();
-    if (!query(address, &known) || (known.type != CU_MEMORYTYPE_DEVICE)) {
-        return UCS_ERR_INVALID_ADDR;
+    *out                      = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
+    const ucs_status_t status = gpus.describe(address, &around);
+    if (status == UCS_ERR_NO_ELEM) {
+        const relaxed_capture relaxed(cuda);
+        cuda.pointer_get_attribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   address);
+        return (managed != 0) ? UCS_OK : UCS_ERR_INVALID_ADDR;
     }
-    *out = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
-    if (known.managed != 0) {
-        return UCS_OK;
+    sync_copies(address);
+    if (status != UCS_OK) {
+        return UCS_OK; // nor can it be registered
     }
-    cuda_vendor gpus(*cuda_.load());
-    const ucs_status_t exported =
-        (known.ipc_capable != 0) ? UCS_OK : try_export(gpus, address);
-    if (exported == UCS_OK) {
+    // What cuMemAlloc() gave finds room a moment later.
+    const bool ordinary         = !around.joins && !around.in_chunks;
+    const ucs_status_t exported = try_export(gpus, address, around.identity);
+    if ((exported == UCS_OK) || (ordinary && !is_of_the_memory(exported))) {
         out->type = UCS_MEMORY_TYPE_CUDA;
     }
-    if (known.context != nullptr) {
-        sync_copies(address);
-    }
-    if (gpus.describe(address, &around) == UCS_OK) {
-        out->gpu    = around.device;
-        out->base   = around.base;
-        out->length = around.size;
-        out->lasts  = is_of_the_memory(exported) && cuda_events_complete() &&
-                     (around.joins || cuda_events_saw_allocation(around.base));
-    }
+    out->gpu    = around.device;
+    out->base   = around.base;
+    out->length = around.size;
+    out->lasts  = is_of_the_memory(exported) && cuda_events_complete() &&
+                 (around.joins || cuda_events_saw_allocation(around.base));
     return UCS_OK;
 }
 
@@ -167,13 +162,10 @@ ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
 memory_copier *find_cuda_copier()
 {
     static constinit cuda_copier only;
-    static std::atomic<bool> is_there{false};
-
-    if (!is_there.load()) { // then it stays open
-        is_there.store(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) !=
-                       nullptr);
-    }
-    return is_there.load() ? &only : nullptr;
+    // It stays open.
+    return (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr)
+               ? &only
+               : nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -5,43 +5,53 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-bool ask(void *library, const char *bus_id, bar1_memory *memory)
+// What a question of NVML answers; `otherwise` without the library.
+template <class Question>
+bool ask(bool otherwise, Question &&question)
 {
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     int (*init)();
     int (*shutdown)();
-    int (*by_pci_bus_id)(const char *, void **);
-    int (*bar1)(void *, bar1_memory *);
-    void *handle = nullptr;
+    bool answer = false;
 
-    if (!find_entry(library, "nvmlInit_v2", &init) ||
-        !find_entry(library, "nvmlShutdown", &shutdown) ||
-        !find_entry(library, "nvmlDeviceGetHandleByPciBusId_v2",
-                    &by_pci_bus_id) ||
-        !find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &bar1) ||
-        (init() != 0)) {
-        return false;
+    if (library == nullptr) {
+        log_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
+        return otherwise;
     }
-    bool known =
-        (by_pci_bus_id(bus_id, &handle) == 0) && (bar1(handle, memory) == 0);
-    shutdown();
-    return known;
+    if (find_entry(library, "nvmlInit_v2", &init) &&
+        find_entry(library, "nvmlShutdown", &shutdown) && (init() == 0)) {
+        answer = question(library);
+        shutdown();
+    }
+    dlclose(library);
+    return answer;
 }
 
 } // namespace
 
 bool read_bar1(const char *bus_id, bar1_memory *memory)
 {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) {
-        log_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
-        return false;
-    }
-    const bool known = ask(library, bus_id, memory) && (memory->total != 0);
-    dlclose(library);
+    const bool known = ask(false, [&](void *library) {
+        int (*by_pci_bus_id)(const char *, void **);
+        int (*bar1)(void *, bar1_memory *);
+        void *handle = nullptr;
+
+        return find_entry(library, "nvmlDeviceGetHandleByPciBusId_v2",
+                          &by_pci_bus_id) &&
+               find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &bar1) &&
+               (by_pci_bus_id(bus_id, &handle) == 0) &&
+               (bar1(handle, memory) == 0) && (memory->total != 0);
+    });
     if (!known) {
         log_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", bus_id);
     }
     return known;
+}
+
+// Which initializes no GPU, and fails where no driver is loaded.
+bool nvml_may_have_gpu()
+{
+    return ask(true, [](void *) { return true; });
 }
 
 bool is_coherent(const driver &cuda, CUdevice device)

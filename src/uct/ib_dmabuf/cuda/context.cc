@@ -16,7 +16,7 @@ scoped_context::scoped_context(const driver &cuda, CUdeviceptr address)
     if ((result_ == CUDA_SUCCESS) && (ordinal < 0)) {
         result_ = CUDA_ERROR_INVALID_VALUE;
     }
-    is_unknown_ = (result_ == CUDA_ERROR_INVALID_VALUE);
+    is_unknown_ = (result_ != CUDA_SUCCESS);
     if (result_ == CUDA_SUCCESS) {
         result_ = enter(owner, ordinal);
     }

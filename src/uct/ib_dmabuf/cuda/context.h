@@ -43,7 +43,8 @@ public:
 
     // CUDA_ERROR_INVALID_VALUE: perhaps not CUDA memory.
     CUresult result() const { return result_; }
-    // Surely not: neither a GPU's, nor of the host and known to CUDA.
+    // The driver does not say what is there: none of CUDA's, but for errors of
+    // the thread's context, the process's state or an earlier call.
     bool is_unknown() const { return is_unknown_; }
 
 private:

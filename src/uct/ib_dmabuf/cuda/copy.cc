@@ -158,8 +158,9 @@ ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
 
 // A message from the host's memory to the host's, of a process to itself. There
 // may be no context, and none is made for that. By the kernel: the memory may
-// be a GPU's that is gone, of which the CPU would die.
-static CUresult copy_without_context(void *to, const void *from, size_t length)
+// be a GPU's after all, of which the CPU would die.
+static CUresult copy_without_context(void *to, const void *from, size_t length,
+                                     bool is_host)
 {
     iovec target = {to, length};
     iovec source = {const_cast<void *>(from), length};
@@ -167,7 +168,7 @@ static CUresult copy_without_context(void *to, const void *from, size_t length)
     while (target.iov_len > 0) {
         const ssize_t done =
             process_vm_readv(getpid(), &target, 1, &source, 1, 0);
-        if ((done < 0) && ((errno == ENOSYS) || (errno == EPERM))) {
+        if ((done < 0) && is_host && ((errno == ENOSYS) || (errno == EPERM))) {
             memmove(target.iov_base, source.iov_base, target.iov_len);
             break; // a container may forbid it
         }
@@ -193,6 +194,7 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
     };
 
     const auto in_a_context = [&] {
+        bool is_host = true;
         for (const uintptr_t side : {first, target ^ source ^ first}) {
             scoped_context context(cuda, side);
             if (!context.is_unknown()) {
@@ -200,8 +202,9 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
                            ? copy_and_wait(cuda, call)
                            : context.result();
             }
+            is_host &= (context.result() == CUDA_ERROR_INVALID_VALUE);
         }
-        return copy_without_context(to, from, length);
+        return copy_without_context(to, from, length, is_host);
     };
 
     relaxed_capture relaxed(cuda);

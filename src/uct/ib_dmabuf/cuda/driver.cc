@@ -45,20 +45,19 @@ bool open(driver *table)
         log_debug("ib_dmabuf: no libcuda: %s", dlerror());
         return false;
     }
-    if (!find_all(library, table)) {
-        warn_once("libcuda", "this libcuda.so.1 lacks functions that every "
-                             "driver since CUDA 11 has: GPU memory is staged "
-                             "through host memory. Update the NVIDIA driver");
-    } else if (start(*table)) {
+    if (find_all(library, table)) {
         return true;
     }
+    warn_once("libcuda", "this libcuda.so.1 lacks functions that every driver "
+                         "since CUDA 11 has: GPU memory is staged through host "
+                         "memory. Update the NVIDIA driver");
     dlclose(library);
     return false;
 }
 
 } // namespace
 
-const driver *driver::get()
+const driver *driver::get(bool starts)
 {
     static driver table;
     static bool opened;
@@ -70,7 +69,16 @@ const driver *driver::get()
     }
     const std::lock_guard guard(mutex, std::adopt_lock);
     opened = opened || open(&table);
-    return opened ? &table : nullptr;
+    const bool has_gpu =
+        opened && ((starts || table.is_initialized()) ? start(table)
+                                                      : nvml_may_have_gpu());
+    return has_gpu ? &table : nullptr;
+}
+
+bool driver::is_initialized() const
+{
+    int count = 0;
+    return device_get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
 }
 
 text driver::error(CUresult result) const

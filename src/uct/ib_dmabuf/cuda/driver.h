@@ -19,10 +19,14 @@ struct driver {
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
 #undef UCX_IB_DMABUF_CUDA_MEMBER
 
-    // Opens libcuda.so.1 and initialises the driver, the first time. Null if
-    // there is no libcuda, no driver or no GPU; tried again each time then,
-    // for libraries that are opened late. Never released. Thread-safe.
-    static const driver *get();
+    // Opens libcuda.so.1, the first time. Null if there is no libcuda, no
+    // driver or no GPU; tried again each time then, for libraries that are
+    // opened late. Never released. Thread-safe. cuInit() is called if `starts`:
+    // after that no child that is forked can use CUDA. Else NVML tells of GPUs
+    // until the program has called it, and functions fail.
+    static const driver *get(bool starts = false);
+    // Whether the program has called cuInit(), in this process.
+    bool is_initialized() const;
 
     // "CUDA_ERROR_NOT_SUPPORTED (801)"
     text error(CUresult result) const;
@@ -37,6 +41,10 @@ struct driver {
 // The status that UCX gets for an error of the driver. UCS_ERR_BUSY: one that
 // passes, of the calling thread or a capture; it says nothing of the memory.
 ucs_status_t to_status(CUresult result);
+
+// bar1.cc. False if NVML finds no NVIDIA driver loaded. Thread-safe;
+// calls the dynamic loader.
+bool nvml_may_have_gpu();
 
 // Looks up a function; false if the library has none of that name.
 template <typename T>

@@ -10,16 +10,23 @@ cuda_vendor::cuda_vendor(const driver &cuda)
 {
 }
 
-bool cuda_vendor::can_export(text *why) const
+bool cuda_vendor::can_export() const
 {
+    const auto report = [](const text &why) {
+        warn_once("no GPU exports", format("%s. Messages in GPU memory are "
+                                           "staged through host memory",
+                                           why.c_str()));
+        return false;
+    };
     int count = 0;
 
     if (cuda_.get_handle_for_address_range == nullptr) {
-        *why = "this NVIDIA driver has no cuMemGetHandleForAddressRange: "
-               "update it to one for CUDA 11.7 or later";
-        return false;
+        return report("this NVIDIA driver has no cuMemGetHandleForAddressRange"
+                      ": update it to one for CUDA 11.7 or later");
     }
-    cuda_.device_get_count(&count);
+    if (cuda_.device_get_count(&count) != CUDA_SUCCESS) {
+        return true;
+    }
     for (int i = 0; i < count; ++i) {
         CUdevice device = 0;
         int supported   = 0;
@@ -31,30 +38,22 @@ bool cuda_vendor::can_export(text *why) const
             return true;
         }
     }
-    *why = format("none of the %d GPUs can export its memory as a dma-buf "
-                  "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
-                  "NVIDIA's open kernel modules, on Linux 5.12 or later",
-                  count);
-    return false;
+    return report(
+        format("none of the %d GPUs can export its memory as a dma-buf "
+               "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
+               "NVIDIA's open kernel modules, on Linux 5.12 or later",
+               count));
 }
 
 std::unique_ptr<gpu_vendor> find_cuda()
 {
     const driver *cuda = driver::get();
-    text why;
 
     if (cuda == nullptr) {
         return nullptr;
     }
     auto found = std::make_unique<cuda_vendor>(*cuda);
-    if (!found->can_export(&why)) {
-        warn_once("no GPU exports",
-                  format("%s. Messages in GPU memory are staged through host "
-                         "memory",
-                         why.c_str()));
-        return nullptr;
-    }
-    return found;
+    return found->can_export() ? std::move(found) : nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -8,8 +8,9 @@
 namespace ucx_ib_dmabuf {
 
 // NVIDIA's GPUs, if there is a libcuda, a GPU and one that can export its
-// memory; reported if only the last is missing. At most one of them may
-// watch().
+// memory; reported if only the last is missing. Never calls cuInit(): before
+// the program does there are no GPUs yet, and no memory of theirs. At most one
+// of them may watch().
 std::unique_ptr<gpu_vendor> find_cuda();
 
 // Device memory is what is memory of one GPU: neither managed memory, which
@@ -20,8 +21,9 @@ public:
     explicit cuda_vendor(const driver &cuda);
 
     // Whether any GPU can export its memory
-    // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED). If not, `why` tells.
-    bool can_export(text *why) const;
+    // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED); no is reported once. True as
+    // long as CUDA is not initialized.
+    bool can_export() const;
 
     // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not tell where the memory
     // begins and ends (logged); UCS_ERR_BUSY: it may a moment later.

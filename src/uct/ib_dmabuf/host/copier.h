@@ -27,7 +27,7 @@ public:
         uint8_t function;
     };
 
-    // Whether there is a GPU. The first question; may start its driver.
+    // Whether there may be a GPU. The first question; never starts its driver.
     virtual bool has_gpu() noexcept = 0;
     // UCX is going to use it, by this copy's cache of memory types: from now on
     // that is told of all GPU memory, also of what was there before. False:

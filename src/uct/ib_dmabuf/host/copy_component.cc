@@ -92,6 +92,7 @@ const char *copy_component::look_up(const library &uct_ib)
     in.find("uct_single_device_resource", &single_device_);
     in.find("uct_md_stub_rkey_unpack", &stub_rkey_unpack_);
     in.find("uct_base_rkey_compare", &rkey_compare_);
+    in.find("uct_base_iface_estimate_perf", &base_estimate_perf_);
     in.find("ucs_memtype_cache_lookup", &memtype_cache_lookup_);
     in.find("ucs_memtype_cache_update", &memtype_cache_update_);
     in.find("ucs_global_opts_set_value", &set_global_option_);
@@ -101,14 +102,18 @@ const char *copy_component::look_up(const library &uct_ib)
     }
     find_sys_device_ = reinterpret_cast<decltype(find_sys_device_)>(
         uct_ib.symbol("ucs_topo_find_device_by_bus_id"));
+    // Until 1.18 UCP does not say of which memory it wants an estimate: there
+    // this keeps it from using the copier for host memory to host memory.
+    access_types_ = (uct_ib.symbol("uct_rkey_unpack_v2") != nullptr)
+                        ? all_types
+                        : gpu_types;
     if (!read_memory(self_tl_, &name) || (strcmp(name, "self") != 0)) {
         return "a transport with the name self";
     }
     if (const char *missing = look_up_attributes(uct_ib)) {
         return missing;
     }
-    return has_cuda_module(uct_ib) ? "need of it: it is built with CUDA"
-                                   : nullptr;
+    return has_cuda_module(uct_ib) ? "need of it: it has CUDA" : nullptr;
 }
 
 // Where a memory domain says which types of memory it knows. What UCX says for
@@ -244,7 +249,7 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
 
     struct {
         uint64_t detect, alloc, access;
-    } types{gpu_types, 0, all_types};
+    } types{gpu_types, 0, self.access_types_};
     // No allocation: UCP would make fragments of its pipeline of the GPU's
     // memory, and give some back in the middle of a message, which waits for
     // kernels.

@@ -76,6 +76,8 @@ private:
                                    uct_iface_h *iface) noexcept;
     static ucs_status_t iface_query(uct_iface_h iface,
                                     uct_iface_attr_t *attr) noexcept;
+    static ucs_status_t estimate_perf(uct_iface_h iface,
+                                      uct_perf_attr_t *attr) noexcept;
     static ucs_status_t put_short(uct_ep_h ep, const void *buffer,
                                   unsigned length, uint64_t remote,
                                   uct_rkey_t rkey) noexcept;
@@ -118,14 +120,18 @@ private:
                                        const char *value) = nullptr;
     // Null if this UCX knows of no places.
     ucs_status_t (*find_sys_device_)(const memory_copier::pci_address *,
-                                     uint8_t *sys_device) = nullptr;
-    void *stub_rkey_unpack_                               = nullptr;
-    void *rkey_compare_                                   = nullptr;
-    const uct_tl_t *self_tl_                              = nullptr;
-    iface_open_function *self_open_                       = nullptr;
+                                     uint8_t *sys_device)      = nullptr;
+    void *stub_rkey_unpack_                                    = nullptr;
+    void *rkey_compare_                                        = nullptr;
+    const uct_tl_t *self_tl_                                   = nullptr;
+    iface_open_function *self_open_                            = nullptr;
+    ucs_status_t (*base_estimate_perf_)(uct_iface_h iface,
+                                        uct_perf_attr_t *attr) = nullptr;
     // Of self's interfaces, which are all alike.
-    void *self_query_  = nullptr;
-    size_t types_from_ = 0; // where detect_mem_types is in the attributes
+    void *self_query_ = nullptr;
+    void *internal_ops_[16]{};  // with our estimate_perf
+    size_t types_from_     = 0; // where detect_mem_types is in the attributes
+    uint64_t access_types_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -2,6 +2,7 @@
 //
 // The component's interfaces: self's, with other operations.
 #include "copy_component.h"
+#include "library.h"
 #include <climits>
 #include <cstring>
 
@@ -37,8 +38,31 @@ ucs_status_t copy_component::iface_open(uct_md_h md, void *worker,
         ops[op_get_short]   = reinterpret_cast<void *>(get_short);
         ops[op_put_zcopy]   = reinterpret_cast<void *>(put_zcopy);
         ops[op_get_zcopy]   = reinterpret_cast<void *>(get_zcopy);
+        // How many there are differs, and which of them is the estimate.
+        const auto *from = static_cast<void **>((*iface)->internal_ops);
+        for (void *&op : self.internal_ops_) {
+            if (read_memory(from++, &op) &&
+                (op == reinterpret_cast<void *>(self.base_estimate_perf_))) {
+                op = reinterpret_cast<void *>(estimate_perf);
+            }
+        }
+        (*iface)->internal_ops = self.internal_ops_;
     }
     return status;
+}
+
+// As UCX's own cuda_copy: else UCP would choose it for what a process sends to
+// itself in host memory.
+ucs_status_t copy_component::estimate_perf(uct_iface_h iface,
+                                           uct_perf_attr_t *attr) noexcept
+{
+    constexpr uint64_t both = uct_perf_attr_t::field_memory_types;
+
+    return (((attr->field_mask & both) == both) &&
+            (attr->local_memory_type == UCS_MEMORY_TYPE_HOST) &&
+            (attr->remote_memory_type == UCS_MEMORY_TYPE_HOST))
+               ? UCS_ERR_UNSUPPORTED
+               : of(iface->md).base_estimate_perf_(iface, attr);
 }
 
 ucs_status_t copy_component::iface_query(uct_iface_h iface,

@@ -4,8 +4,10 @@
 #include "look_up.h"
 #include "transport_types.h"
 #include <cstring>
-#include <glob.h>
+#include <dlfcn.h>
 #include <string>
+#include <string_view>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -36,22 +38,29 @@ bool has_component(const library &uct_ib)
 
 } // namespace
 
+// A module that lacks one of its libraries copies nothing. Where UCX has not
+// come to it yet it gets the one that is opened here. With UCX_MODULES the user
+// may have switched it off.
 bool has_cuda_module(const library &uct_ib)
 {
+    constexpr std::string_view ib = "_ib.so";
+    std::string path              = uct_ib.path();
+    const size_t at               = path.rfind(ib);
+    char modules[8]               = "";
+    ucs_status_t (*get)(const char *name, char *value, size_t max);
+
     if (has_component(uct_ib)) {
         return true;
     }
-    const std::string path = uct_ib.path();
-    const size_t slash     = path.rfind('/');
-    glob_t found{};
-    bool is_there = false;
-
-    if (slash != std::string::npos) {
-        const std::string pattern = path.substr(0, slash) + "/libuct_cuda*";
-        is_there = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0;
-        globfree(&found);
+    look_up(uct_ib).find("ucs_global_opts_get_value", &get);
+    if ((at == std::string::npos) || (get == nullptr)) {
+        return false;
     }
-    return is_there;
+    path.replace(at, ib.size(), "_cuda.so");
+    get("MODULES", modules, sizeof(modules));
+    return (strcmp(modules, "all") == 0)
+               ? (dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr)
+               : (access(path.c_str(), F_OK) == 0);
 }
 
 } // namespace ucx_ib_dmabuf

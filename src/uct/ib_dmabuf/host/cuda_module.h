@@ -5,8 +5,8 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
-// Whether a copy of UCX is built with CUDA: a component of CUDA's is there, or
-// a module of it lies beside libuct_ib, as where the user switched it off.
+// Whether a copy of UCX has CUDA: a component of CUDA's is there, or a module
+// beside libuct_ib that loads, or that the user has switched off.
 bool has_cuda_module(const library &uct_ib);
 
 } // namespace ucx_ib_dmabuf

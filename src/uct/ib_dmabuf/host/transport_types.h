@@ -98,6 +98,15 @@ struct uct_iface_t {
 };
 using uct_iface_h = uct_iface_t *;
 
+struct uct_perf_attr_t {
+    enum : uint64_t { field_memory_types = 3u << 1 };
+
+    uint64_t field_mask;
+    uint32_t operation;
+    ucs_memory_type_t local_memory_type, remote_memory_type;
+    // More follows.
+};
+
 struct uct_ep_t {
     uct_iface_h iface;
     // More follows.

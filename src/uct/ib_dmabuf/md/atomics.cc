@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "atomics.h"
+#include "../host/library.h"
 #include "plugin.h"
+#include <atomic>
 #include <mutex>
 #include <new>
 
@@ -27,6 +29,19 @@ uint64_t result_of(const atomic_request &request, uint64_t before)
     return before;
 }
 
+// No NIC's domain need be open. Looks anew once more libraries are loaded.
+plugin *find_plugin()
+{
+    static std::atomic<uint64_t> looked_at;
+    plugin *const found = plugin::existing();
+
+    if (found != nullptr) {
+        return found;
+    }
+    const uint64_t loaded = library::count_loaded();
+    return (looked_at.exchange(loaded) == loaded) ? nullptr : plugin::get();
+}
+
 } // namespace
 
 bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept
@@ -34,7 +49,7 @@ try {
     // Held over calls of the driver, as two copies make one operation. Nothing
     // that the driver calls takes it, nor does any hook.
     static std::mutex mutex;
-    plugin *const shared = plugin::existing();
+    plugin *const shared = find_plugin();
     extent at;
 
     if ((shared == nullptr) ||

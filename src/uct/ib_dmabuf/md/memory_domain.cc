@@ -301,11 +301,20 @@ std::unique_ptr<domain> decorate(const original_domain &original)
     }
     const bool peer_memory =
         (attributes.reg_mem_types & type_bit(shared->gpu())) != 0;
-    std::unique_ptr<domain> made;
+    std::unique_ptr<memory_domain> made;
     try {
         made = std::make_unique<memory_domain>(original, *shared, peer_memory);
     } catch (const std::bad_alloc &) {
         warn_no_memory();
+        return nullptr;
+    }
+    if (!made->is_attached()) {
+        warn_once("too many domains",
+                  format("%s is left as it is, as %u memory domains are open "
+                         "in this process: messages in GPU memory that use it "
+                         "are staged through host memory. Open fewer contexts "
+                         "of UCX",
+                         original.name(), max_nics));
         return nullptr;
     }
     log_debug("ib_dmabuf: %s takes %s memory", original.name(),

@@ -23,6 +23,8 @@ public:
     ucs_status_t pack(const pack_request &request,
                       void *buffer) noexcept override;
     void failed(ucs_status_t status) noexcept override;
+    // False if the cache has no place for more NICs: it registers nothing.
+    bool is_attached() const { return id_ < max_nics; }
 
 private:
     ucs_status_t reg_new(void *address, size_t length, uct_mem_h *handle,
