@@ -14,6 +14,9 @@ void dispatch(std::span<const ucm_functions *const> copies,
               ucm_event_type_t type, uint64_t address, size_t size,
               std::optional<ucs_memory_type_t> memory_type, bool kept = true)
 {
+    if (copies.empty()) {
+        return;
+    }
     // The handlers may free memory of their own: their hooks must work.
     const bool nested      = this_thread.announcing;
     this_thread.announcing = true;

@@ -59,7 +59,7 @@ uint64_t range_table::owner(uint64_t base) noexcept
 // Returns the size if it is exact. A serial of 0 is any.
 size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 {
-    table gone;
+    table::node_type gone;
     const std::lock_guard<std::mutex> guard(lock_);
     const auto found = entries_.find(base);
     if ((found == entries_.end()) ||
@@ -73,7 +73,7 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
     } else if ((what == step::retire) && (entry.owner != 0)) {
         entry.is = state::retired;
     } else if (what != step::look) {
-        gone.insert(entries_.extract(found));
+        gone = entries_.extract(found);
     }
     return size;
 }

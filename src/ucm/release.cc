@@ -7,7 +7,7 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-thread_local thread_state this_thread;
+constinit thread_local thread_state this_thread{};
 
 namespace {
 

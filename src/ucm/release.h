@@ -66,7 +66,8 @@ private:
     bool exchanged_;
 };
 
-// Per thread; small, as it takes static thread-local storage.
+// Per thread. Not in static thread-local storage: of that there may be none
+// left where a library is opened late.
 struct thread_state {
     uint16_t releases;    // hooked releases that this thread is in
     uint16_t allocations; // hooked allocations that this thread is in
@@ -74,8 +75,7 @@ struct thread_state {
     bool existing;        // it is of memory that is older than the hooks
     bool told;            // UCX's hook has announced the allocation
 };
-extern thread_local thread_state this_thread
-    __attribute__((tls_model("initial-exec")));
+extern constinit thread_local thread_state this_thread;
 
 // One release, from before the driver call until after it. A release inside
 // another one announces nothing.

@@ -302,10 +302,8 @@ private:
     std::condition_variable deferred_changed_;
 
     // This thread is in a registrar's dereg: what it calls there is not to wait
-    // for what this very thread, or one that waits for it, deregisters. In the
-    // static TLS block, which needs no memory later.
-    static constinit thread_local bool deregistering_
-        [[gnu::tls_model("initial-exec")]];
+    // for what this very thread, or one that waits for it, deregisters.
+    static constinit thread_local bool deregistering_;
 
     cache *next_ = nullptr; // cache.cc; from before it is in that list
     event_counts count_;
