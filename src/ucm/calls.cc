@@ -23,6 +23,18 @@ void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
 namespace ucm {
 namespace {
 
+// Not for what the handler itself allocates.
+bool reclaim()
+{
+    const reclaim_handler handler = reclaimer.load();
+    if ((handler == nullptr) || std::exchange(this_thread.reclaiming, true)) {
+        return false;
+    }
+    const bool reclaimed   = handler(reclaimer_arg);
+    this_thread.reclaiming = false;
+    return reclaimed;
+}
+
 // Releases are announced before the driver is called. `Extra` are arguments
 // that say nothing about what goes.
 template <class Member, Member announce, class... Extra>
@@ -52,16 +64,11 @@ struct allocating<void (*)(Args...), announce, before_ucx, Extra...> {
 
     static cuda_result run(signature *next, Args... args, Extra... extra)
     {
-        const bool outermost = this_thread.allocations++ == 0;
-        cuda_result result   = next(args..., extra...);
-        if (outermost && (result == cuda_out_of_memory)) {
-            const reclaim_handler reclaim = reclaimer.load();
-            if ((reclaim != nullptr) && reclaim(reclaimer_arg)) {
-                result = next(args..., extra...);
-            }
+        cuda_result result = next(args..., extra...);
+        if ((result == cuda_out_of_memory) && reclaim()) {
+            result = next(args..., extra...);
         }
-        --this_thread.allocations;
-        if (outermost && (result == cuda_ok)) {
+        if (result == cuda_ok) {
             this_thread.told = before_ucx;
             announce(args...);
         }
@@ -197,8 +204,7 @@ struct release_primary {
 
     static cuda_result run(signature *next, int device)
     {
-        release going;
-        const cuda_result result = going.through([&] { return next(device); });
+        const cuda_result result = next(device);
         if ((result == cuda_ok) && !primary_is_active(device, false)) {
             announce_primaries(device_bit(device));
         }
@@ -222,9 +228,8 @@ struct destroy_green_context {
 
     static cuda_result run(signature *next, void *context)
     {
-        const uint64_t before = active_primaries();
-        release going;
-        const cuda_result result = going.through([&] { return next(context); });
+        const uint64_t before    = active_primaries();
+        const cuda_result result = next(context);
         const uint64_t gone      = before & ~active_primaries();
         if (gone != 0) {
             release_primary::announce_primaries(gone);
@@ -329,9 +334,8 @@ constexpr hooked_function of_driver[] = {
     creates<void *, const void *, unsigned>("cuMipmappedArrayCreate", 5000),
 };
 
-// The runtime calls the driver, where the same memory is announced. Whether it
-// does so through public entry points for each of these is NVIDIA's secret, so
-// they are hooked too; a hook inside a hook keeps quiet.
+// For these a runtime calls the driver's functions, which it looks up by
+// cuGetProcAddress (11.8, 12.9 and 13.5 do). Hooked where one of those is not.
 constexpr hooked_function of_runtime[] = {
     releases<&release::pointer>("cudaFree"),
     releases<&release::host_pointer>("cudaFreeHost"),

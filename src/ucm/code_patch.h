@@ -18,6 +18,9 @@ namespace ucx_ib_dmabuf::ucm {
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
 
+// Whether a function begins with a jump as patch_function() or UCM writes it.
+bool begins_with_jump(const void *function);
+
 // Where a patched function leads: follows the jumps at its start to the last
 // one. Null if it does not start with a jump.
 const void *patched_target(const void *function);

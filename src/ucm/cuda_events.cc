@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <string_view>
 
 namespace ucx_ib_dmabuf {
 namespace ucm {
@@ -25,6 +24,19 @@ const char *usual_reason(gap which)
     return (which == gap::graphs)
                ? "graphs allocate memory, and free it while they run"
                : "host memory ran out while CUDA memory was noted";
+}
+
+// Functions that begin with a jump to a hook, ours or UCX's: a uprobe or
+// another tool may write over it.
+struct watched_function {
+    const char *symbol;
+    std::atomic<const void *> code;
+};
+watched_function watched[128]; // to the first null, written under the lock
+
+bool is_changed(const watched_function &function)
+{
+    return !begins_with_jump(function.code.load(std::memory_order_acquire));
 }
 
 class installer {
@@ -44,16 +56,19 @@ private:
     static const char *hook_address(const hooked_function &function,
                                     void *address);
     void hook_by_reloc(const hooked_function &function, void *address);
+    void watch(const char *symbol, const void *code);
+    void look_again();
 
     start_lock lock_;
     bool driver_done_        = false;
     uint64_t libraries_seen_ = 0;
-    bool ucx_frees_          = false; // UCX's own hooks see cuMemFree
+    bool needs_runtimes_     = false; // a hook of the driver is missing
     std::set<void *> hooked_;         // addresses that were dealt with
     // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
     std::map<const hooked_function *, ucm_reloc_patch_t> reloc_patches_;
     std::map<std::string, std::string> missing_; // function, why
-    size_t told_ = 0; // how many of those the subscriber knows
+    size_t watched_count_ = 0;
+    size_t told_          = 0; // how many of those the subscriber knows
     std::atomic<bool> installed_{false};
 };
 
@@ -152,6 +167,7 @@ void installer::hook(const hooked_function &function, const addresses &found)
         }
         const char *error = hook_address(function, address);
         if (error == nullptr) {
+            watch(function.symbol, address);
             continue;
         }
         if (!function.optional) {
@@ -176,27 +192,41 @@ void installer::hook_driver(const driver_library &library)
             missing_.emplace(function.symbol, "the driver has a newer variant");
         }
     }
-    void *free_device = library.symbol("cuMemFree_v2");
-    ucx_frees_ =
-        (free_device != nullptr) && is_in_our_ucm(patched_target(free_device));
+    needs_runtimes_ = !missing_.empty();
 }
 
-// Time and again: a runtime may have been loaded since the last time.
+void installer::watch(const char *symbol, const void *code)
+{
+    if (begins_with_jump(code) && (watched_count_ < std::size(watched))) {
+        watched[watched_count_].symbol = symbol;
+        watched[watched_count_++].code.store(code, std::memory_order_release);
+    }
+}
+
+void installer::look_again()
+{
+    for (size_t i = 0; i < watched_count_; ++i) {
+        if (is_changed(watched[i])) {
+            missing_.emplace(watched[i].symbol,
+                             "something else replaced the hook");
+        }
+    }
+}
+
+// Time and again: a runtime may have been loaded since the last time. Only
+// where a hook of the driver is missing, as runtimes release by the driver's
+// functions: threads may stand between the short instructions that a runtime's
+// begin with.
 void installer::hook_runtimes()
 {
     const uint64_t loaded = library::count_loaded();
-    if (loaded == libraries_seen_) {
+    if (!needs_runtimes_ || (loaded == libraries_seen_)) {
         return;
     }
     const std::vector<void *> libraries = runtime_libraries();
 
     for (const hooked_function &function : runtime_functions()) {
-        // Where UCX hooks the driver's, its events are there already.
-        const std::string_view symbol = function.symbol;
-        if (!ucx_frees_ ||
-            ((symbol != "cudaFree") && (symbol != "cudaFreeHost"))) {
-            hook(function, find_in(libraries, function));
-        }
+        hook(function, find_in(libraries, function));
     }
     libraries_seen_ = loaded;
 }
@@ -255,6 +285,7 @@ try {
     if (!guard.owns_lock()) {
         runtimes_may_be_new.store(true);
     } else if (driver_done_) {
+        look_again();
         hook_runtimes();
         tell_news(guard);
     }
@@ -311,6 +342,18 @@ try {
 }
 
 } // namespace
+
+void check_hooks() noexcept
+{
+    for (const watched_function &function : watched) {
+        if (function.code.load(std::memory_order_relaxed) == nullptr) {
+            break;
+        }
+        if (is_changed(function)) {
+            runtimes_may_be_new.store(true);
+        }
+    }
+}
 
 void note_gap(gap which, const char *why) noexcept
 {

@@ -14,6 +14,7 @@ void dispatch(std::span<const ucm_functions *const> copies,
               ucm_event_type_t type, uint64_t address, size_t size,
               std::optional<ucs_memory_type_t> memory_type, bool kept = true)
 {
+    check_hooks();
     if (copies.empty()) {
         return;
     }

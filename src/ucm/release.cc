@@ -117,7 +117,7 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
         // Not exact: UCX announces pitched memory without its padding. Our
         // hook of the driver's call knows better, and notes that afterwards.
-        if ((this_thread.allocations != 0) || (ranges().size(base) == 0)) {
+        if (ranges().size(base) == 0) {
             note_range({base, event->mem_type.size, 0, state::in_use, false});
         }
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
@@ -137,14 +137,14 @@ void announce_without_memory()
 
 void release::pointer(uint64_t address)
 {
-    if (outermost_ && (address != 0)) {
+    if (address != 0) {
         announce(address, ranges().remove(address));
     }
 }
 
 void release::host_pointer(uint64_t address)
 {
-    if (outermost_ && (address != 0)) {
+    if (address != 0) {
         announce(address, ranges().remove(address), UCS_MEMORY_TYPE_HOST);
     }
 }
@@ -152,9 +152,8 @@ void release::host_pointer(uint64_t address)
 // Only graph memory may be freed in a capture.
 void release::to_pool(uint64_t address, void *stream, bool per_thread)
 {
-    if (outermost_ && (address != 0) &&
-        !(graph_memory.load(std::memory_order_relaxed) &&
-          is_capturing(stream, per_thread))) {
+    if ((address != 0) && !(graph_memory.load(std::memory_order_relaxed) &&
+                            is_capturing(stream, per_thread))) {
         announce(address, ranges().retire(address));
     }
 }
@@ -183,7 +182,7 @@ void release::announce(uint64_t address, size_t listed_size,
 
 void release::range(uint64_t address, size_t size)
 {
-    if (outermost_ && (size != 0)) {
+    if (size != 0) {
         range_ = {address, size};
         dispatch_free(address, size);
     }
@@ -191,12 +190,10 @@ void release::range(uint64_t address, size_t size)
 
 void release::owned(state which, uint64_t owner)
 try {
-    if (outermost_) {
-        modules_ = modules().take(which, owner);
-        owned_   = ranges().take(which, owner);
-        for (const memory_range &range : owned_) {
-            dispatch_free(range.base, range.size);
-        }
+    modules_ = modules().take(which, owner);
+    owned_   = ranges().take(which, owner);
+    for (const memory_range &range : owned_) {
+        dispatch_free(range.base, range.size);
     }
 } catch (const std::bad_alloc &) {
     announce_without_memory();
@@ -204,18 +201,14 @@ try {
 
 void release::everything()
 {
-    if (outermost_) {
-        announce_everything();
-        swept_ = true;
-    }
+    announce_everything();
+    swept_ = true;
 }
 
 void release::graphs()
 {
     if (graph_memory.load(std::memory_order_relaxed)) {
         everything();
-    } else {
-        releases_ = 0;
     }
 }
 

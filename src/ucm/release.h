@@ -69,19 +69,19 @@ private:
 // Per thread. Not in static thread-local storage: of that there may be none
 // left where a library is opened late.
 struct thread_state {
-    uint16_t releases;    // hooked releases that this thread is in
-    uint16_t allocations; // hooked allocations that this thread is in
-    bool announcing;      // the event being dispatched is ours
-    bool existing;        // it is of memory that is older than the hooks
-    bool told;            // UCX's hook has announced the allocation
+    bool announcing; // the event being dispatched is ours
+    bool existing;   // it is of memory that is older than the hooks
+    bool told;       // UCX's hook has announced the allocation
+    bool reclaiming; // the reclaim handler runs
 };
 extern constinit thread_local thread_state this_thread;
 
 // One release, from before the driver call until after it. A release inside
-// another one announces nothing.
+// another one announces its memory once more: a thread may jump out of a call
+// (siglongjmp, an exception), so no hook can know whether it is inside another.
 class release {
 public:
-    release() : outermost_(this_thread.releases == 0) {}
+    release()                           = default;
     ~release()                          = default;
     release(const release &)            = delete;
     release &operator=(const release &) = delete;
@@ -111,9 +111,7 @@ public:
     template <class Call>
     cuda_result through(Call &&call)
     {
-        this_thread.releases += releases_;
         const cuda_result result = call();
-        this_thread.releases -= releases_;
         if ((result != cuda_ok) || swept_ || is_opening_) {
             finish(result);
         }
@@ -128,8 +126,6 @@ private:
                   ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
     void take_back(bool size_is_sure);
 
-    const bool outermost_;
-    uint16_t releases_  = 1; // that this one counts for
     bool swept_         = false;
     bool is_opening_    = false;
     bool was_listed_    = false;
@@ -148,6 +144,10 @@ enum class gap : unsigned {
 // Notes a gap, and tells the subscriber if it is new: `why`, which only `hooks`
 // needs. Takes no lock; call it with none held.
 void note_gap(gap which, const char *why = nullptr) noexcept;
+
+// Where something has changed the beginning of a hooked function since, has
+// cuda_events_refresh() note it. Takes no lock.
+void check_hooks() noexcept;
 
 // Announces the allocations that the driver does not know any more, after a
 // context or the like was destroyed. Where its answer leaves open whether the

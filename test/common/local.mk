@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What tests share.
 noinst_HEADERS += test/common/driver.h test/common/elsewhere.h \
-                  test/common/fds.h test/common/gpu.h \
+                  test/common/fds.h test/common/first_byte.h test/common/gpu.h \
                   test/common/linked_ucx.h test/common/nic.h \
                   test/common/status.h \
                   test/common/ucx.h \

@@ -28,6 +28,8 @@ int fake_last      = 0; /* a green context is the primary context's last user */
 int fake_capturing = 0;
 /* Whether cuMemGetAddressRange finds no context. */
 int fake_no_context = 0;
+/* What happens inside a call, if this is set. */
+void (*fake_inside)(const char *name) = NULL;
 /* What is answered of an address, if this is set. */
 int (*fake_query)(uint64_t address) = NULL;
 /* A stream captures in the global mode; calls that invalidated the capture. */
@@ -69,6 +71,9 @@ static int fake_called(const char *name)
             __atomic_add_fetch(&fake_journal[i].count, 1, __ATOMIC_RELAXED);
             break;
         }
+    }
+    if (fake_inside != NULL) {
+        fake_inside(name);
     }
     return fake_result;
 }

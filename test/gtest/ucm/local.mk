@@ -64,6 +64,7 @@ ucm_fakes = \
     test/gtest/ucm/fake_odd/libcuda.so.1 \
     test/gtest/ucm/fake_old/libcuda.so.1 \
     test/gtest/ucm/fake/caller.so \
+    test/gtest/ucm/fake/interposer.so \
     test/gtest/ucm/fake/libcudart-odd.so \
     test/gtest/ucm/fake/runtime.so \
     test/gtest/ucm/fake/constructor.so
@@ -71,6 +72,7 @@ dist_noinst_DATA += \
     test/gtest/ucm/caller.c \
     test/gtest/ucm/fake_cuda.c \
     test/gtest/ucm/fake_odd_runtime.c \
+    test/gtest/ucm/interposer.c \
     test/gtest/ucm/starting_runtime.c
 CLEANFILES += $(ucm_fakes)
 
@@ -92,6 +94,9 @@ test/gtest/ucm/fake_old/libcuda.so.1: test/gtest/ucm/fake_cuda.c
 
 test/gtest/ucm/fake/caller.so: test/gtest/ucm/caller.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/caller.c
+
+test/gtest/ucm/fake/interposer.so: test/gtest/ucm/interposer.c
+	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/interposer.c -ldl
 
 test/gtest/ucm/fake/libcudart-odd.so: test/gtest/ucm/fake_odd_runtime.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_odd_runtime.c

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <common/first_byte.h>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -61,8 +63,15 @@ FAKE_TEST(CudaEventsGaps, old_entry_point)
 {
     Fake fake;
     install_all();
-    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
-                   [&] { fake.get<Call1>("cuMemFree")(ADDRESS); });
+    const long before = fake.calls("cuMemFree_v2");
+    Events events([&] { return fake.calls("cuMemFree_v2"); });
+    fake.get<Call1>("cuMemFree")(ADDRESS);
+    const auto seen = events.take();
+    CHECK_EQ(seen.size(), size_t(2)); // of this one and of the one it leads to
+    for (const SeenEvent &event : seen) {
+        CHECK(event.free && (event.address == ADDRESS) &&
+              (event.context == before) && (event.size == SIZE));
+    }
 }
 
 // All that a program of some CUDA may ask the driver for, of what is hooked.
@@ -201,22 +210,76 @@ FAKE_TEST(CudaEventsGaps, newer_driver)
         std::string("cuMemFree, cuMemFree_v2: the driver has a newer variant"));
 }
 
+// A runtime's functions matter where one of the driver's is not hooked.
+void load_runtime(const Fake &fake)
+{
+    open_fake("fake/libcudart-odd.so");
+    uint64_t context;
+    fake.get<Retain>("cuDevicePrimaryCtxRetain")(&context, 0);
+    cuda_events_refresh();
+}
+
 FAKE_TEST(CudaEventsGaps, late_runtime)
+{
+    Fake fake;
+    install_all();
+    load_runtime(fake);
+    install_all();
+}
+
+FAKE_TEST(CudaEventsGaps, late_runtime_of_incomplete_driver)
+{
+    Fake fake("fake_odd");
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK(cuda_events_missing().find("cudaFreeAsync") == std::string::npos);
+    load_runtime(fake);
+    CHECK(cuda_events_missing().find("cudaFreeAsync") != std::string::npos);
+}
+
+// Its functions are found where the driver's are looked up.
+SCENARIO(interposed)
+{
+    const Fake fake;
+    auto *real = function_of<void *(void *, const char *)>(
+        RTLD_DEFAULT, "interposed_dlsym")(fake.library, "cuMemFree_v2");
+    auto *interposed = fake.get<Call1>("cuMemFree_v2");
+    CHECK(reinterpret_cast<void *>(interposed) != real);
+    install_all();
+    for (Call1 *call : {reinterpret_cast<Call1 *>(real), interposed}) {
+        expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
+                       [&] { CHECK_EQ(call(ADDRESS), 0); });
+    }
+}
+
+TEST(CudaEventsGaps, Interposer)
+{
+    const std::string preload = "LD_PRELOAD=" + variable("top_builddir") +
+                                "/test/gtest/ucm/fake/interposer.so";
+    EXPECT_TRUE(run_on_fake("interposed", preload.c_str()));
+}
+
+// A uprobe comes: a breakpoint instead of the jump's first byte.
+FAKE_TEST(CudaEventsGaps, a_hook_is_overwritten)
 {
     Fake fake;
     install_all();
     Told told;
     cuda_events_on_incomplete(tell, &told);
-    open_fake("fake/libcudart-odd.so");
-    CHECK(cuda_events_complete()); // nobody has looked
-    for (int i = 0; i < 2; ++i) {
-        uint64_t context;
-        fake.get<Retain>("cuDevicePrimaryCtxRetain")(&context, 0);
-        CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-        CHECK(!cuda_events_complete());
-        CHECK_EQ(told.times, 1);
-        CHECK(told.why.find("cudaFreeAsync: ") != std::string::npos);
+    uint64_t address;
+    auto *allocate = fake.get<Alloc>("cuMemAlloc_v2");
+    allocate(&address, 0x5000);
+    CHECK(!cuda_events_need_refresh());
+    {
+        const first_byte breakpoint(fake.get<void>("cuMemFree_v2"), 0xcc);
+        allocate(&address, 0x5000);
+        CHECK(cuda_events_need_refresh());
+        cuda_events_refresh();
     }
+    CHECK_EQ(told.times, 1);
+    CHECK_EQ(told.why, std::string("cuMemFree_v2: something else replaced the "
+                                   "hook"));
+    cuda_events_refresh();
+    CHECK_EQ(told.times, 1);
 }
 
 FAKE_TEST(CudaEventsGaps, late_subscriber)

@@ -2,6 +2,7 @@
 //
 // A hook runs inside the program's call, with the locks of whoever calls and in
 // the middle of what the program does: what it must not do there.
+#include <csetjmp>
 #include <gtest/gtest.h>
 #include <semaphore>
 #include <thread>
@@ -78,6 +79,83 @@ FAKE_TEST(CudaEventsInside, nothing_is_tried)
           "cuIpcCloseMemHandle", "cuDevicePrimaryCtxRelease",
           "cuDevicePrimaryCtxReset", "cuCtxDestroy_v2"}) {
         CHECK_EQ(fake.calls(name), 0L);
+    }
+}
+
+sigjmp_buf outside;
+
+bool is_called(const char *name)
+{
+    return (std::string(name) == "cuMemFree_v2") ||
+           (std::string(name) == "cuMemAlloc_v2");
+}
+
+void jump_out(const char *name)
+{
+    if (is_called(name)) {
+        siglongjmp(outside, 1);
+    }
+}
+
+void throw_out(const char *name)
+{
+    if (is_called(name)) {
+        throw 1;
+    }
+}
+
+// As far down the stack as that, most of which keeps what was there.
+void at_depth(int depth, const std::function<void()> &call)
+{
+    volatile char frame[512];
+    frame[0] = 0;
+    if (depth > 0) {
+        at_depth(depth - 1, call);
+    } else {
+        call();
+    }
+    frame[1] = frame[0];
+}
+
+// What jumps out of the driver, as an interrupt does in Python and Julia, runs
+// nothing of the hooks that it was in. Later calls are seen as any.
+FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
+{
+    static Fake fake;
+    install_all();
+    uint64_t address;
+    const auto release  = [] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); };
+    const auto allocate = [&] {
+        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    };
+    auto &inside = *static_cast<void (**)(const char *)>(
+        symbol_of(fake.library, "fake_inside"));
+    Events events;
+    const auto expect_seen = [&] {
+        inside = nullptr;
+        for (int depth : {0, 1, 9, 0}) {
+            events.take();
+            at_depth(depth, release);
+            CHECK_EQ(events.frees_of(ADDRESS), size_t(1));
+            at_depth(depth, allocate);
+            CHECK_EQ(events.take().size(), size_t(1));
+        }
+    };
+    for (const std::function<void()> &call :
+         {std::function<void()>(release), std::function<void()>(allocate)}) {
+        inside = jump_out;
+        if (sigsetjmp(outside, 0) == 0) {
+            at_depth(4, call);
+            CHECK(false);
+        }
+        expect_seen();
+        inside = throw_out;
+        try {
+            at_depth(4, call);
+            CHECK(false);
+        } catch (int) {
+        }
+        expect_seen();
     }
 }
 

@@ -2,6 +2,7 @@
 //
 // Functions that begin in many ways are patched and called, and so is what was
 // moved away from their beginning.
+#include <common/first_byte.h>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -46,6 +47,16 @@ FUNCTION(begins_stores, "mov %rdi, -8(%rsp)\n movss %xmm0, -16(%rsp)\n"
                         "lea 10(%rdi), %eax\n ret");
 FUNCTION(begins_imm64, "movabs $0x123456789abcdef, %rax\n"
                        "lea 11(%rdi), %eax\n ret");
+// Begins with a comparison that UCX knows of the driver; and what a uprobe has
+// run elsewhere before it goes on.
+#define BEGINS_COMPARING(_name)                                                \
+    FUNCTION(_name, "cmpl $5, patch_zero(%rip)\n jne 1f\n"                     \
+                    "xor %eax, %eax\n ret\n"                                   \
+                    "1: lea 12(%rdi), %eax\n ret");                            \
+    FUNCTION(_name##_probed, "cmpl $5, patch_zero(%rip)\n jmp " #_name "+10"   \
+                                                                       "\n")
+BEGINS_COMPARING(begins_comparing);
+BEGINS_COMPARING(has_a_uprobe);
 FUNCTION(is_short, "lea (%rdi), %eax\n ret\n nop\n nop");
 
 // These must be left alone.
@@ -167,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{begins_branch, 7, "branch", -7}, Case{begins_jump, 12, "jump"},
         Case{begins_far_branch, 8, "far_branch", -8},
         Case{begins_canary, 9, "canary"}, Case{begins_stores, 10, "stores"},
-        Case{begins_imm64, 11, "imm64"}, Case{is_short, 0, "short"}),
+        Case{begins_imm64, 11, "imm64"}, Case{is_short, 0, "short"},
+        Case{begins_comparing, 12, "comparing"}),
     [](const auto &test) { return test.param.name; });
 
 void expect_refused(int (*function)(int), const char *why)
@@ -204,6 +216,26 @@ TEST(PatchRefused, Breakpoint)
                               nullptr);
         EXPECT_EQ(at, copy.from_length);
     }
+}
+
+// A uprobe that comes later: a breakpoint in place of the file's first byte,
+// and the file's first instruction runs elsewhere. It goes, and that byte is
+// back.
+TEST(PatchUprobe, ComesAndGoes)
+{
+    auto *code                  = reinterpret_cast<uint8_t *>(has_a_uprobe);
+    int (*volatile call)(int)   = has_a_uprobe;
+    int (*volatile probed)(int) = has_a_uprobe_probed;
+
+    ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
+                                         original));
+    EXPECT_EQ(1032, call(20));
+    {
+        const test::first_byte uprobe(code, 0xcc);
+        EXPECT_EQ(1032, probed(20));
+        EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
+    }
+    EXPECT_EQ(1032, call(20));
 }
 
 // A displacement has 32 bits: what was nearly out of reach is so for a copy
@@ -292,7 +324,9 @@ TEST_P(PatchBelow, AnotherToolPatchesOnTop)
     constexpr size_t PAGE = 4096;
     constexpr int ANY     = PROT_READ | PROT_WRITE | PROT_EXEC;
     const std::string function(GetParam());
-    uint8_t jump[] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
+    // push %rax; mov $other, %rax; xchg %rax, (%rsp); ret
+    uint8_t jump[] = {0x50, 0x48, 0xb8, 0,    0,    0,    0,    0,
+                      0,    0,    0,    0x48, 0x87, 0x04, 0x24, 0xc3};
     auto *code     = static_cast<uint8_t *>(
         mmap(nullptr, PAGE, ANY, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     auto *call = reinterpret_cast<int (*)(int)>(code);
@@ -310,7 +344,7 @@ TEST_P(PatchBelow, AnotherToolPatchesOnTop)
     below = reinterpret_cast<int (*)(int)>(code + 5 + distance);
 
     ASSERT_EQ(0, mprotect(code, PAGE, ANY));
-    memcpy(jump + 2, &other, sizeof(other));
+    memcpy(jump + 3, &other, sizeof(other));
     memcpy(code, jump, sizeof(jump));
     EXPECT_EQ(8021, call(20));
     munmap(code, PAGE);
@@ -324,6 +358,9 @@ INSTANTIATE_TEST_SUITE_P(
         // test %edi, %edi; jne 1f; nopl 127(%rax); nop;
         // 1: lea 1(%rdi), %eax; nop; nop; ret
         "\x85\xff\x75\x05\x0f\x1f\x40\x7f\x90\x8d\x47\x01\x90\x90\xc3",
+        // mov $1, %eax; add %edi, %eax; 6 nop; lea 0(%rax), %eax; ret
+        std::string(
+            "\xb8\x01\0\0\0\x01\xf8\x90\x90\x90\x90\x90\x90\x8d\x40\0\xc3", 17),
         // lea -1(%rdi), %eax; nop; nop; 1: inc %eax; cmp $20, %eax; jle 1b;
         // ret
         "\x8d\x47\xff\x90\x90\xff\xc0\x83\xf8\x14\x7e\xf9\xc3"),
