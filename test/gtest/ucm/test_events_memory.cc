@@ -221,6 +221,7 @@ FAKE_TEST(CudaEventsMemory, malloc_calls_cuda)
     size_t size;
     for (int i = 0; i < 3; ++i) {
         fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        note_registered(address);
         fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&pooled, 0x5000, 7, 0);
         fake.get<Call2>("cuMemFreeAsync")(pooled, 0);
         fake.get<Call2>("cuMemPoolTrimTo")(7, 0);

@@ -108,23 +108,27 @@ std::span<const ucm_functions *const> all_ucm() noexcept
     return {known.data(), known_count.load(std::memory_order_acquire)};
 }
 
+// Nothing is allocated or freed under the lock, which hooks take: that may call
+// CUDA.
 void note_registered(uintptr_t address) noexcept
 try {
+    std::set<uintptr_t> added{address};
     const std::lock_guard<std::mutex> guard(registered_mutex);
-    registered.insert(address);
+    registered.merge(added);
 } catch (const std::bad_alloc &) {
     registers_unseen = true;
 }
 
 bool take_registered(uintptr_t address, size_t length) noexcept
 {
+    std::set<uintptr_t> gone;
     const std::lock_guard<std::mutex> guard(registered_mutex);
-    const auto begin = registered.lower_bound(address);
-    const auto end   = registered.lower_bound(address + length);
-    const bool found = begin != end;
+    auto each = registered.lower_bound(address);
 
-    registered.erase(begin, end);
-    return found || registers_unseen;
+    while ((each != registered.end()) && (*each - address < length)) {
+        gone.insert(registered.extract(each++));
+    }
+    return !gone.empty() || registers_unseen;
 }
 
 } // namespace ucx_ib_dmabuf
