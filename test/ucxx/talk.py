@@ -80,7 +80,14 @@ class Side:
     async def connect(self):
         if self.server:
             return await self.accepted.get()
-        return await ucxx.create_endpoint(self.address, self.port)
+        while True:
+            try:
+                return await ucxx.create_endpoint(
+                    self.address, self.port, connect_timeout=10)
+            except asyncio.TimeoutError:
+                # At times the listener's UCX says "Destination is unreachable"
+                # of a connection, with the plug-in and without.
+                print("connects once more", flush=True)
 
     async def stop(self):
         while self.listener and self.listener.active_clients:

@@ -122,15 +122,16 @@ TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
 TEST(test_forks, a_child_of_a_start_is_left_alone)
 {
     if (getenv("CUDA_SIM_DELAY") == nullptr) {
-        EXPECT_EQ(0, system("CUDA_SIM_DELAY=cuInit=1000000 /proc/$PPID/exe "
-                            "--gtest_brief=1 --gtest_filter=test_forks.*"));
+        EXPECT_EQ(
+            0, system("CUDA_SIM_DELAY=cuDeviceGetCount=1000000 /proc/$PPID/exe "
+                      "--gtest_brief=1 --gtest_filter=test_forks.*"));
         return;
     }
     fake_ib::now = {};
     ucs_module_global_init();
     auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
     std::thread starts([] { EXPECT_TRUE(fake_domain().takes_cuda()); });
-    while (calls("cuInit") == 0) {
+    while (calls("cuDeviceGetCount") == 0) {
         std::this_thread::yield();
     }
     EXPECT_TRUE(in_child([&] {

@@ -130,6 +130,8 @@ public:
     // Evicts all that is idle, for who registers without this cache and has no
     // room. False if nothing was.
     bool evict_all_idle();
+    // cache_settings::ask_others.
+    bool ask_others_for_room() { return settings_.ask_others(); }
     // Waits until what has left the index, and nobody uses, is deregistered:
     // the driver can give its memory to somebody else. False if there was
     // nothing, nor ever left to the cache's thread. In a registrar's dereg() it

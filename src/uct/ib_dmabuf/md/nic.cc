@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
 #include "../cache/exports.h"
-#include "../metrics/live_reader.h"
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -120,11 +119,11 @@ registration *nic::reg_alone(const memh &handle, cache &all)
         return reg(memory, found.device, low, high - low, &result);
     };
     ucs_status_t status = attempt();
-    if (lacks_room(status) && all.evict_all_idle()) {
-        status = attempt();
-    }
-    if (lacks_room(status) && ask_others_for_room()) {
-        status = attempt();
+    for (auto make_room :
+         {&cache::evict_all_idle, &cache::ask_others_for_room}) {
+        if (lacks_room(status) && (all.*make_room)()) {
+            status = attempt();
+        }
     }
     if (status != UCS_OK) {
         return nullptr;

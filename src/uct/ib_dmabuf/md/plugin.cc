@@ -5,7 +5,6 @@
 #include "../host/start_lock.h"
 #include "../metrics/file.h"
 #include "../metrics/live_page.h"
-#include "../metrics/live_reader.h"
 #include "nic.h"
 #include <cstdio>
 #include <cstring>

@@ -3,6 +3,7 @@
 
 #include "../cache/cache.h"
 #include "../gpu.h"
+#include "../metrics/live_reader.h"
 #include "../metrics/metric.h"
 #include "../prove/proofs.h"
 #include "../report.h"
@@ -87,7 +88,7 @@ private:
     const std::unique_ptr<gpu_vendor> gpu_;
     cache cache_;
     open_nics nics_;
-    trials trials_;
+    trials trials_{ask_others_for_room};
     proofs proofs_;
     std::atomic<uint64_t> atomics_{0};
     hooks_gap hooks_gap_;

@@ -3,7 +3,6 @@
 #include "../cache/exports.h"
 #include "../cache/persist.h"
 #include "../host/log.h"
-#include "../metrics/live_reader.h"
 #include "../report.h"
 
 namespace ucx_ib_dmabuf {
@@ -45,7 +44,7 @@ std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
         return std::nullopt;
     }
     ucs_status_t status = try_piece(gpus, nic, gpu, *what);
-    if (lacks_room(status) && ask_others_for_room()) {
+    if (lacks_room(status) && ask_others_()) {
         status = try_piece(gpus, nic, gpu, *what);
     }
     log_debug("ib_dmabuf: %s: a trial with GPU %d's memory: %s", name, gpu,

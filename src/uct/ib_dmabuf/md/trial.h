@@ -14,6 +14,12 @@ namespace ucx_ib_dmabuf {
 // has to be known before UCX chooses a protocol. Thread-safe.
 class trials {
 public:
+    // `ask_others`: as cache_settings'.
+    explicit trials(bool (*ask_others)() = [] { return false; })
+        : ask_others_(ask_others)
+    {
+    }
+
     // False if the NIC takes the memory of no GPU that can be tried; why was
     // logged. A GPU that is not in use cannot, and without any it is true.
     // `changes`: what was found counts for as long as that is the same.
@@ -24,6 +30,7 @@ private:
     std::optional<bool> ask(gpu_vendor &gpus, registrar &nic, const char *name,
                             int gpu, uint64_t changes);
 
+    bool (*const ask_others_)();
     std::mutex mutex_;
     struct result {
         bool works;
