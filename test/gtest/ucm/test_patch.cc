@@ -50,11 +50,11 @@ FUNCTION(begins_imm64, "movabs $0x123456789abcdef, %rax\n"
 // Begins with a comparison that UCX knows of the driver; and what a uprobe has
 // run elsewhere before it goes on.
 #define BEGINS_COMPARING(_name)                                                \
-    FUNCTION(_name, "cmpl $5, patch_zero(%rip)\n jne 1f\n"                     \
+    FUNCTION(_name, "cmpl $500, patch_zero(%rip)\n jne 1f\n"                   \
                     "xor %eax, %eax\n ret\n"                                   \
                     "1: lea 12(%rdi), %eax\n ret");                            \
-    FUNCTION(_name##_probed, "cmpl $5, patch_zero(%rip)\n jmp " #_name "+10"   \
-                                                                       "\n")
+    FUNCTION(_name##_probed, "cmpl $500, patch_zero(%rip)\n jmp " #_name "+10" \
+                             "\n")
 BEGINS_COMPARING(begins_comparing);
 BEGINS_COMPARING(has_a_uprobe);
 FUNCTION(is_short, "lea (%rdi), %eax\n ret\n nop\n nop");
