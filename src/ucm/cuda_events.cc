@@ -5,6 +5,7 @@
 #include "libraries.h"
 #include "uct/ib_dmabuf/host/library.h"
 #include "uct/ib_dmabuf/host/start_lock.h"
+#include "watched.h"
 #include <cstring>
 #include <map>
 #include <set>
@@ -26,19 +27,6 @@ const char *usual_reason(gap which)
                : "host memory ran out while CUDA memory was noted";
 }
 
-// Functions that begin with a jump to a hook, ours or UCX's: a uprobe or
-// another tool may write over it.
-struct watched_function {
-    const char *symbol;
-    std::atomic<const void *> code;
-};
-watched_function watched[128]; // to the first null, written under the lock
-
-bool is_changed(const watched_function &function)
-{
-    return !begins_with_jump(function.code.load(std::memory_order_acquire));
-}
-
 class installer {
 public:
     ucs_status_t install() noexcept;
@@ -56,7 +44,6 @@ private:
     static const char *hook_address(const hooked_function &function,
                                     void *address);
     void hook_by_reloc(const hooked_function &function, void *address);
-    void watch(const char *symbol, const void *code);
     void look_again();
 
     start_lock lock_;
@@ -67,8 +54,7 @@ private:
     // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
     std::map<const hooked_function *, ucm_reloc_patch_t> reloc_patches_;
     std::map<std::string, std::string> missing_; // function, why
-    size_t watched_count_ = 0;
-    size_t told_          = 0; // how many of those the subscriber knows
+    size_t told_ = 0; // how many of those the subscriber knows
     std::atomic<bool> installed_{false};
 };
 
@@ -195,19 +181,11 @@ void installer::hook_driver(const driver_library &library)
     needs_runtimes_ = !missing_.empty();
 }
 
-void installer::watch(const char *symbol, const void *code)
-{
-    if (begins_with_jump(code) && (watched_count_ < std::size(watched))) {
-        watched[watched_count_].symbol = symbol;
-        watched[watched_count_++].code.store(code, std::memory_order_release);
-    }
-}
-
 void installer::look_again()
 {
-    for (size_t i = 0; i < watched_count_; ++i) {
-        if (is_changed(watched[i])) {
-            missing_.emplace(watched[i].symbol,
+    for (const watched_function &function : watched_functions()) {
+        if (is_changed(function)) {
+            missing_.emplace(function.symbol,
                              "something else replaced the hook");
         }
     }
@@ -345,10 +323,7 @@ try {
 
 void check_hooks() noexcept
 {
-    for (const watched_function &function : watched) {
-        if (function.code.load(std::memory_order_relaxed) == nullptr) {
-            break;
-        }
+    for (const watched_function &function : watched_functions()) {
         if (is_changed(function)) {
             runtimes_may_be_new.store(true);
         }

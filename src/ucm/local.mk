@@ -23,5 +23,7 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/range_table.cc \
     src/ucm/range_table.h \
     src/ucm/release.cc \
-    src/ucm/release.h
+    src/ucm/release.h \
+    src/ucm/watched.cc \
+    src/ucm/watched.h
 libib_dmabuf_ucm_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

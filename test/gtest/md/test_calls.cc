@@ -174,4 +174,17 @@ TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
+// Else UCP would register with it, and each operation would end with an error.
+TEST_F(test_calls, a_domain_too_many_is_left_as_it_is)
+{
+    std::vector<std::unique_ptr<fake_domain>> all;
+
+    do {
+        all.push_back(std::make_unique<fake_domain>());
+    } while ((all.size() < 300) && all.back()->takes_cuda());
+    EXPECT_EQ(256u, all.size()); // with the fixture's
+    all.resize(10);
+    EXPECT_TRUE(fake_domain().takes_cuda());
+}
+
 } // namespace

@@ -395,17 +395,4 @@ TEST_F(test_domain, two_threads_pack_one_handle)
     EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
-// Else UCP would register with it, and each operation would end with an error.
-TEST_F(test_domain, a_domain_too_many_is_left_as_it_is)
-{
-    std::vector<std::unique_ptr<fake_domain>> all;
-
-    do {
-        all.push_back(std::make_unique<fake_domain>());
-    } while ((all.size() < 300) && all.back()->takes_cuda());
-    EXPECT_EQ(256u, all.size()); // with the fixture's
-    all.resize(10);
-    EXPECT_TRUE(fake_domain().takes_cuda());
-}
-
 } // namespace
