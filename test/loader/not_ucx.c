@@ -85,6 +85,7 @@ STUB(uct_md_query_single_md_resource)
 STUB(uct_single_device_resource)
 STUB(uct_md_stub_rkey_unpack)
 STUB(uct_base_rkey_compare)
+STUB(uct_base_iface_estimate_perf)
 #endif
 
 #if defined(UNREADABLE)

@@ -43,7 +43,8 @@ bool cuda_copier::has_gpu() noexcept
 bool cuda_copier::begin() noexcept
 {
     cuda_events_install();
-    if (cuda_.load()->is_initialized()) {
+    const driver *cuda = cuda_.load(); // null if UCX has not asked for GPUs
+    if ((cuda != nullptr) && cuda->is_initialized()) {
         cuda_events_announce_existing();
     }
     return cuda_events_complete();
