@@ -97,7 +97,7 @@ void jump_out(const char *name)
     }
 }
 
-void throw_out(const char *name)
+[[maybe_unused]] void throw_out(const char *name)
 {
     if (is_called(name)) {
         throw 1;
@@ -149,6 +149,9 @@ FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
             CHECK(false);
         }
         expect_seen();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        // Not through a call among the first 16 bytes, as a sanitizer's: its
+        // copy has no unwind tables.
         inside = throw_out;
         try {
             at_depth(4, call);
@@ -156,6 +159,7 @@ FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
         } catch (int) {
         }
         expect_seen();
+#endif
     }
 }
 
