@@ -334,8 +334,8 @@ constexpr hooked_function of_driver[] = {
     creates<void *, const void *, unsigned>("cuMipmappedArrayCreate", 5000),
 };
 
-// For these a runtime calls the driver's functions, which it looks up by
-// cuGetProcAddress (11.8, 12.9 and 13.5 do). Hooked where one of those is not.
+// For these a runtime calls the driver's functions, on whose hooks UCX relies
+// as well. Hooked where one of those is not.
 constexpr hooked_function of_runtime[] = {
     releases<&release::pointer>("cudaFree"),
     releases<&release::host_pointer>("cudaFreeHost"),
