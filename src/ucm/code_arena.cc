@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "code_arena.h"
+#include "maps.h"
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <sys/mman.h>
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -66,22 +64,14 @@ private:
 // which it aligns some to 2 MiB.
 std::span<uint8_t> nearest_gap(uintptr_t near)
 {
-    const std::unique_ptr<FILE, int (*)(FILE *)> maps(
-        fopen("/proc/self/maps", "re"), fclose);
     place roomy(near, roomy_size, margin), tight(near, page, 0);
     uintptr_t last = margin; // nothing is mapped at 0
-    char line[512];
 
-    while (maps && (fgets(line, sizeof(line), maps.get()) != nullptr)) {
-        char *at              = line; // fscanf() takes longer than the kernel
-        const uintptr_t begin = strtoull(at, &at, 16);
-        const uintptr_t end   = (*at == '-') ? strtoull(at + 1, &at, 16) : 0;
-        if (begin < end) {
-            roomy.look_between(last, begin);
-            tight.look_between(last, begin);
-            last = end;
-        }
-    }
+    each_mapping([&](uintptr_t begin, uintptr_t end, const char *) {
+        roomy.look_between(last, begin);
+        tight.look_between(last, begin);
+        last = end;
+    });
     return roomy.found().empty() ? tight.found() : roomy.found();
 }
 

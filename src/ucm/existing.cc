@@ -2,11 +2,9 @@
 //
 // CUDA memory that is older than the hooks.
 #include "cuda_events.h"
+#include "maps.h"
 #include "release.h"
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -29,19 +27,11 @@ bool cuda_event_is_of_old_memory() noexcept
 
 void cuda_events_announce_existing() noexcept
 {
-    const std::unique_ptr<FILE, int (*)(FILE *)> maps(
-        fopen("/proc/self/maps", "re"), fclose);
-    char line[512];
-
-    while (maps && (fgets(line, sizeof(line), maps.get()) != nullptr)) {
-        // Not by sscanf(), which takes longer than the kernel does.
-        char *at            = line;
-        const uint64_t from = strtoull(at, &at, 16);
-        const uint64_t to   = (*at == '-') ? strtoull(at + 1, &at, 16) : 0;
-        if ((from < to) && may_be_cuda(at)) {
+    ucm::each_mapping([](uint64_t from, uint64_t to, const char *rest) {
+        if (may_be_cuda(rest)) {
             ucm::announce_range(from, to - from);
         }
-    }
+    });
 }
 
 } // namespace ucx_ib_dmabuf

@@ -18,6 +18,7 @@ libib_dmabuf_ucm_la_SOURCES = \
     src/ucm/hook.h \
     src/ucm/libraries.cc \
     src/ucm/libraries.h \
+    src/ucm/maps.h \
     src/ucm/prologue_x86_64.cc \
     src/ucm/prologue_x86_64.h \
     src/ucm/range_table.cc \
