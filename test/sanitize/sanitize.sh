@@ -33,13 +33,15 @@ build_tests() {
     fi
 }
 
-# run_tests COMMAND...: each unit test started by that; one result each.
+# run_tests COMMAND...: each unit test started by that; one result each, also where
+# it hangs.
 run_tests() {
     local test output status
     [ -n "$UNIT_TESTS" ] || echo "Bail out! there are no unit tests"
     for test in $UNIT_TESTS; do
-        output=$(cd "$build" && ulimit -c 0 && "$@" "$test" \
-            --gtest_color=no --gtest_brief=1 2>&1 </dev/null)
+        output=$(cd "$build" && ulimit -c 0 &&
+            "$@" timeout --signal=ABRT --kill-after=10 900 \
+                "$test" --gtest_color=no --gtest_brief=1 2>&1 </dev/null)
         status=$?
         if [ $status = 0 ] && [[ "$output" == *"[  PASSED  ]"* ]]; then
             ok "$test"
