@@ -6,9 +6,13 @@
 
 namespace ucx_ib_dmabuf::test {
 
-/** Has another first byte in a function while it lives, as a uprobe has. */
+/**
+ * Has another first byte in a function while it lives, as a uprobe has. The
+ * thread sanitizer has no shadow memory for code.
+ */
 class first_byte {
 public:
+    __attribute__((no_sanitize("thread")))
     first_byte(void *function, uint8_t byte)
         : code_(static_cast<uint8_t *>(function)), before_(*code_)
     {
@@ -19,7 +23,7 @@ public:
     first_byte &operator=(const first_byte &) = delete;
 
 private:
-    void write(uint8_t byte)
+    __attribute__((no_sanitize("thread"))) void write(uint8_t byte)
     {
         const uintptr_t page = uintptr_t(code_) & ~uintptr_t(4095);
         mprotect(reinterpret_cast<void *>(page), 4096,
