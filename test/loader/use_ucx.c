@@ -6,6 +6,7 @@
  *   beside PATH  open this one, too, and print where its component is
  *   close        close it
  *   plugin PATH  open this one, and start it as UCX starts a module
+ *   threads PATH  the same by many threads at once
  *   settings     print what UCP would use
  *   components   have libuct load its modules
  *   events       have libucm load its modules
@@ -16,6 +17,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +108,29 @@ static void start_plugin(const char *path)
     check(path, (init == NULL) ? -1 : init());
 }
 
+static pthread_barrier_t together;
+
+static void *start_with_others(void *path)
+{
+    pthread_barrier_wait(&together);
+    start_plugin(path);
+    return NULL;
+}
+
+static void start_by_threads(char *path)
+{
+    pthread_t threads[100];
+    int i;
+
+    pthread_barrier_init(&together, NULL, 100);
+    for (i = 0; i < 100; ++i) {
+        pthread_create(&threads[i], NULL, start_with_others, path);
+    }
+    for (i = 0; i < 100; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
 static int print_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
@@ -133,6 +158,8 @@ int main(int argc, char **argv)
             dlclose(other);
         } else if (!strcmp(argv[i], "plugin")) {
             start_plugin(argv[++i]);
+        } else if (!strcmp(argv[i], "threads")) {
+            start_by_threads(argv[++i]);
         } else if (!strcmp(argv[i], "settings")) {
             print_settings();
         } else if (!strcmp(argv[i], "components")) {
