@@ -10,7 +10,6 @@
 #include <sstream>
 #include <sys/wait.h>
 #include <ucm/cuda_events.h>
-#include <uct/ib_dmabuf/host/cuda_module.h>
 #include <uct/ib_dmabuf/host/host.h>
 #include <uct/ib_dmabuf/host/version.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@ namespace ucx_ib_dmabuf::info {
 namespace {
 
 constexpr unsigned patience = 20; // seconds, as some file systems are slow
-constexpr int lines         = 5;  // of an answer
+constexpr int lines         = 6;  // of an answer
 
 ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
                 const std::string &libuct_cuda)
@@ -49,15 +48,16 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
         result.missing = "uct_ib_component";
         return result;
     }
-    if (!has_cuda_module(uct_ib) &&
-        ((missing = copy_component::missing(uct_ib)) != nullptr)) {
-        result.uncopied = missing;
-    }
     auto *found =
         host::look_up(std::move(uct_ib), component, &missing).release();
     if (found == nullptr) {
         result.missing = missing;
         return result;
+    }
+    if (!found->ucm().has_cuda &&
+        ((missing = copy_component::missing(library(libuct_ib.c_str()))) !=
+         nullptr)) {
+        result.uncopied = missing;
     }
     add_ucm(found->ucm()); // which holds it, for as long as the process is
     if (cuda_events_install() == UCS_OK) {

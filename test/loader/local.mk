@@ -5,4 +5,5 @@ dist_noinst_DATA += test/loader/loader.tap test/loader/copies.tap \
 
 check_PROGRAMS += test/loader/use_ucx
 test_loader_use_ucx_SOURCES = test/loader/use_ucx.c
+test_loader_use_ucx_LDFLAGS = $(AM_LDFLAGS) -rdynamic
 test_loader_use_ucx_LDADD   = -ldl

@@ -6,6 +6,7 @@
  *   beside PATH  open this one, too, and print where its component is
  *   close        close it
  *   plugin PATH  open this one, and start it as UCX starts a module
+ *   threads PATH  the same by eight threads, while pipes are slow
  *   settings     print what UCP would use
  *   components   have libuct load its modules
  *   events       have libucm load its modules
@@ -16,10 +17,13 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static void *library;
 static void *other;
@@ -106,6 +110,38 @@ static void start_plugin(const char *path)
     check(path, (init == NULL) ? -1 : init());
 }
 
+static int pipes_are_slow;
+
+/* By which the plug-in reads what may not be there: threads overtake each other
+ * while they look. */
+int pipe2(int ends[2], int flags)
+{
+    if (pipes_are_slow) {
+        usleep((useconds_t)rand() % 2000);
+    }
+    return (int)syscall(SYS_pipe2, ends, flags);
+}
+
+static void *start_in_thread(void *path)
+{
+    start_plugin(path);
+    return NULL;
+}
+
+static void start_by_threads(char *path)
+{
+    pthread_t threads[8];
+    int i;
+
+    pipes_are_slow = 1;
+    for (i = 0; i < 8; ++i) {
+        pthread_create(&threads[i], NULL, start_in_thread, path);
+    }
+    for (i = 0; i < 8; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
 static int print_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
@@ -133,6 +169,8 @@ int main(int argc, char **argv)
             dlclose(other);
         } else if (!strcmp(argv[i], "plugin")) {
             start_plugin(argv[++i]);
+        } else if (!strcmp(argv[i], "threads")) {
+            start_by_threads(argv[++i]);
         } else if (!strcmp(argv[i], "settings")) {
             print_settings();
         } else if (!strcmp(argv[i], "components")) {

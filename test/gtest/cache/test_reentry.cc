@@ -125,6 +125,19 @@ const int handled = pthread_atfork(
     },
     nullptr, nullptr);
 
+// A thread that releases memory is inside an event of UCX's, whose lock the
+// child could never write: it would hang where it ends.
+TEST_F(reentry_test, a_release_waits_for_no_fork)
+{
+    ASSERT_EQ(handled, 0);
+    gpu.alloc(A, MiB);
+    during_fork = [&] { std::thread([&] { cache->release(A, MiB); }).join(); };
+    alarm(60); // it hangs if it is wrong
+    EXPECT_TRUE(in_child([] { return true; }));
+    alarm(0);
+    during_fork = nullptr;
+}
+
 class watched_nic : public fakes::nic {
 public:
     using nic::nic;

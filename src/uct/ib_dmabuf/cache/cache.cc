@@ -17,7 +17,7 @@ public:
     {
         // Once, and before there is anything to protect.
         [[maybe_unused]] static int once =
-            pthread_atfork(before, in_parent, in_child);
+            pthread_atfork(nullptr, nullptr, in_child);
         std::lock_guard<std::mutex> locked(lock_);
         e->next_ = caches_;
         caches_  = e;
@@ -34,28 +34,14 @@ public:
     }
 
 private:
-    static void before()
-    {
-        lock_.lock();
-        for (cache *e = caches_; e != nullptr; e = e->next_) {
-            e->lock_.lock();
-        }
-    }
-
-    static void in_parent()
-    {
-        for (cache *e = caches_; e != nullptr; e = e->next_) {
-            e->lock_.unlock();
-        }
-        lock_.unlock();
-    }
-
+    // No lock is held over a fork: threads that release memory would wait for
+    // it inside an event of UCX's, whose lock the child could never write.
     static void in_child()
     {
+        new (&lock_) std::mutex;
         for (cache *e = caches_; e != nullptr; e = e->next_) {
             e->forget();
         }
-        in_parent();
     }
 
     static std::mutex lock_;
@@ -93,6 +79,7 @@ static void begin_anew(T *what)
 
 void cache::forget()
 {
+    begin_anew(&lock_);
     for (nic_slot &slot : nics_) {
         begin_anew(&slot.index);
         slot.inherited = slot.nic != nullptr;
@@ -107,9 +94,9 @@ void cache::forget()
     begin_anew(&leaving_);
     begin_anew(&ended_);
     begin_anew(&count_);
-    budget_ = budget(settings_.max_regions);
-    failures_.clear();
-    refusals_.clear();
+    new (&budget_) budget(settings_.max_regions);
+    begin_anew(&failures_);
+    begin_anew(&refusals_);
     pending_ = nullptr;
     ++generation_;
 }

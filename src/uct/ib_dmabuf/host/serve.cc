@@ -56,19 +56,20 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
 
 // Once for each reason, although a library that was declined is looked at again
 // whenever another is loaded: it is not remembered, as it may be unloaded, and
-// its addresses become another's.
-void decline(const std::string &path, const std::string &reason,
-             const char *outcome = WITHOUT_PLUGIN)
+// its addresses become another's. Not if another thread has served it
+// meanwhile, whose md_open was taken for something else's.
+void decline(const known_copy &copy, const std::string &path,
+             const std::string &reason, const char *outcome = WITHOUT_PLUGIN)
 {
-    static std::mutex mutex_of_told;
     // For ever: a copy may be loaded when the process ends, too.
     static auto &told = *new std::set<std::string>;
     std::string text  = path.empty() ? "the program" : path;
 
     text += ", " + reason;
     {
-        const std::lock_guard<std::mutex> guard(mutex_of_told);
-        if ((read_enable() == 0) || !told.insert(text).second) {
+        const std::lock_guard<std::mutex> guard(mutex);
+        if ((find(copy.defined) != nullptr) || (read_enable() == 0) ||
+            !told.insert(text).second) {
             return;
         }
     }
@@ -94,26 +95,17 @@ bool is_plugin(const library &one)
     return (start != nullptr) && one.has(start);
 }
 
-enum class answer { yes, no, known };
-
-// Whether a copy that has all that is needed can be added; no: `reason`.
-answer can_be_added(const known_copy &copy, const host &found,
-                    std::string *reason)
+// Why a copy that has all that is needed cannot be added; empty: it can.
+std::string obstacle(const host &found)
 {
     const std::lock_guard<std::mutex> guard(mutex);
 
-    if (find(copy.defined) != nullptr) {
-        return answer::known;
-    }
     if (copy_count == copies.size()) {
-        *reason = "as " + std::to_string(copies.size()) + " others came first";
-        return answer::no;
+        return "as " + std::to_string(copies.size()) + " others came first";
     }
-    if (!found.can_be_served()) {
-        *reason = "which has not a component that can be written";
-        return answer::no;
-    }
-    return answer::yes;
+    return found.can_be_served()
+               ? ""
+               : "which has not a component that can be written";
 }
 
 // Memory only: nothing of UCX's or the loader's is called with the lock held.
@@ -142,17 +134,17 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     const void *const md_open = md_open_of(copy.component);
     const library server      = library::around(md_open);
     const char *missing       = nullptr;
-    std::string reason;
 
     if (!uct_ib.has(md_open) && is_plugin(server)) { // another file of ours
-        decline(path, std::string("as ") + server.path() + " serves it already",
+        decline(copy, path,
+                std::string("as ") + server.path() + " serves it already",
                 "Of two files of this plug-in the first one is used: its "
                 "settings and its counters count");
         return;
     }
     if (is_too_old(uct_ib)) {
         const std::string version = version_of(uct_ib);
-        decline(path,
+        decline(copy, path,
                 "which is " + (version.empty() ? "older than 1.16"
                                : claims_1_16(version)
                                    ? "a snapshot from before UCX " + version
@@ -165,14 +157,12 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     auto found = host::look_up(std::move(uct_ib), copy.component, &missing);
 
     if (missing != nullptr) {
-        decline(path, std::string("which has not ") + missing);
+        decline(copy, path, std::string("which has not ") + missing);
         return;
     }
-    const answer can = can_be_added(copy, *found, &reason);
-    if (can != answer::yes) {
-        if (can == answer::no) {
-            decline(path, reason);
-        }
+    const std::string reason = obstacle(*found);
+    if (!reason.empty()) {
+        decline(copy, path, reason);
         return;
     }
     host *made = found.release(); // others may hold what is in it

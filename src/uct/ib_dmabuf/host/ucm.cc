@@ -16,6 +16,8 @@ namespace {
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
 
+// Releases take no lock before: with CUDA in every UCX it stays so.
+std::atomic<bool> any_registered{false};
 std::mutex registered_mutex;
 // Where it begins. Never destroyed: memory is released until the process ends.
 auto &registered = *new std::set<uintptr_t>;
@@ -113,6 +115,7 @@ std::span<const ucm_functions *const> all_ucm() noexcept
 void note_registered(uintptr_t address) noexcept
 try {
     std::set<uintptr_t> added{address};
+    any_registered.store(true);
     const std::lock_guard<std::mutex> guard(registered_mutex);
     registered.merge(added);
 } catch (const std::bad_alloc &) {
@@ -121,6 +124,9 @@ try {
 
 bool take_registered(uintptr_t address, size_t length) noexcept
 {
+    if (!any_registered.load()) {
+        return registers_unseen;
+    }
     std::set<uintptr_t> gone;
     const std::lock_guard<std::mutex> guard(registered_mutex);
     auto each = registered.lower_bound(address);
