@@ -284,6 +284,13 @@ TEST_F(test_copier, two_gpus)
     pass_through(first, second);
     pass_through(second, first);
     gpu::use(0);
+
+    const gpu::segments mapped(1); // to which the second has no access
+    const auto *at = reinterpret_cast<const void *>(mapped.address());
+    for (const void *side : {at, static_cast<const void *>(second.pointer())}) {
+        copy(at, second.pointer(), mib, side);
+        copy(second.pointer(), at, mib, side);
+    }
 }
 
 TEST_F(test_copier, a_stream_goes_on_to_capture)
