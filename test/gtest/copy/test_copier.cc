@@ -285,7 +285,6 @@ TEST_F(test_copier, two_gpus)
     pass_through(first, second);
     pass_through(second, first);
     gpu::use(0);
-
     const gpu::segments mapped(1); // to which the second has no access
     const auto *at = reinterpret_cast<const void *>(mapped.address());
     copy(at, second.pointer(), mib, second.pointer());
@@ -320,11 +319,13 @@ TEST_F(test_copier, memory_of_the_host_only)
 TEST_F(test_copier, memory_of_the_host_whatever_the_driver_answers)
 {
     const std::vector<char> out(mib, 'o');
+    ours::may_be_allocated(0, 1); // makes the cache of types
     const gpu::buffer some(mib);
-
     for (const char *error : {"3", "4", "201", "709", "999"}) {
         std::vector<char> in(mib);
-        gpu::scoped_fail fail(std::string("cuPointerGetAttributes=") + error);
+        gpu::scoped_fail fail(std::string("cuPointerGetAttribute=") + error +
+                              ",cuPointerGetAttributes=" + error);
+        EXPECT_EQ(ours::UCS_OK, detect(some.address(), mib)); // not the host's
         copy(in.data(), out.data(), mib, in.data());
         EXPECT_EQ(out, in) << error;
         EXPECT_NE(ours::UCS_OK,
