@@ -108,8 +108,14 @@ void map(uint64_t address, size_t size)
     announce_allocation(address, size, 0, kept::unlisted);
 }
 
-// Memory of another process, a pool or another API.
+// Memory of another process.
 void open(uint64_t *address)
+{
+    announce_allocation(*address, 0, 0, kept::owned);
+}
+
+// Memory of another API.
+void open_external(uint64_t *address)
 {
     announce_allocation(*address, 0, unknown_pool);
 }
@@ -321,7 +327,8 @@ constexpr hooked_function of_driver[] = {
     allocates<get_global, const char *>("cuLibraryGetGlobal", 12000),
     allocates<get_global, const char *>("cuLibraryGetManaged", 12000),
     allocates<open, uint64_t, void *>("cuMemPoolImportPointer", 11020),
-    allocates<open, uint64_t, void *>("cuExternalMemoryGetMappedBuffer", 10000),
+    allocates<open_external, uint64_t, void *>(
+        "cuExternalMemoryGetMappedBuffer", 10000),
     allocates<add_alloc_node>("cuGraphAddMemAllocNode", 11040),
     {"cuGraphAddNode_v3", kind_of_allocating<add_node<const void *>, false>,
      13040},

@@ -126,6 +126,17 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     pass_on(type, *event);
 }
 
+// The driver exports neither variables nor memory of other processes. UCX would
+// register these, and fail; managed memory it stages. From 1.22 on it tries,
+// and opened memory is good for CUDA IPC.
+void announce_unexported(const memory_range &range)
+{
+    const bool tried = (range.owner == 0) && our_ucm().tries_exports;
+    tried ? dispatch_allocation(range.base, range.size)
+          : dispatch_allocation(range.base, range.size,
+                                UCS_MEMORY_TYPE_CUDA_MANAGED);
+}
+
 // What goes is not known: all does. UCX's cache of types cannot be told so.
 void announce_without_memory()
 {
@@ -161,6 +172,7 @@ void release::to_pool(uint64_t address, void *stream, bool per_thread)
 void release::opening(uint64_t address)
 {
     pointer(address);
+    range_.is   = state::owned;
     is_opening_ = range_.size != 0;
 }
 
@@ -234,12 +246,14 @@ void release::take_back(bool size_is_sure)
             range_.exact = size_is_sure;
             note_range(range_);
         }
-        dispatch_allocation(range_.base, range_.size);
+        (range_.is == state::owned)
+            ? announce_unexported(range_)
+            : dispatch_allocation(range_.base, range_.size);
     }
     for (const memory_range &range : owned_) {
         if (range.is == state::owned) {
             note_range(range);
-            dispatch_allocation(range.base, range.size);
+            announce_unexported(range);
         }
     }
     for (const memory_range &module : modules_) {
@@ -313,10 +327,8 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
     } else {
         ranges().remove(address);
     }
-    // The driver exports no variables. UCX from 1.23 on takes them for managed
-    // memory by itself, which is staged; others would register them.
     if (how == kept::owned) {
-        dispatch_allocation(address, size, UCS_MEMORY_TYPE_CUDA_MANAGED);
+        announce_unexported({address, size, owner});
     } else if (!this_thread.told) {
         dispatch_allocation(address, size);
     }

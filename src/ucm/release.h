@@ -161,7 +161,7 @@ void announce_everything();
 // What becomes of new memory.
 enum class kept {
     listed,   // until it is freed, or its context goes
-    owned,    // until its owner goes
+    owned,    // until its owner, if any, goes or it is closed; never exported
     unlisted, // a mapping, which outlives contexts
 };
 

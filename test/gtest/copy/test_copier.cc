@@ -272,6 +272,7 @@ TEST_F(test_copier, the_gpus_side_is_found)
 
     copy(some.pointer(), out, sizeof(out), out);
     copy(in, some.pointer(), sizeof(in), in);
+    copy(in, nullptr, 0, nullptr); // nothing
     EXPECT_STREQ(out, in);
 }
 
@@ -284,6 +285,10 @@ TEST_F(test_copier, two_gpus)
     pass_through(first, second);
     pass_through(second, first);
     gpu::use(0);
+    const gpu::segments mapped(1); // to which the second has no access
+    const auto *at = reinterpret_cast<const void *>(mapped.address());
+    copy(at, second.pointer(), mib, second.pointer());
+    copy(second.pointer(), at, mib, second.pointer());
 }
 
 TEST_F(test_copier, a_stream_goes_on_to_capture)
@@ -295,13 +300,6 @@ TEST_F(test_copier, a_stream_goes_on_to_capture)
     EXPECT_EQ(ours::UCS_OK, detect(first.address(), mib));
     EXPECT_EQ(ours::UCS_OK, detect(second.address(), mib));
     EXPECT_TRUE(capture.end());
-}
-
-TEST_F(test_copier, nothing_to_copy)
-{
-    char some = 'x';
-    copy(&some, nullptr, 0, nullptr);
-    EXPECT_EQ('x', some);
 }
 
 // What a process sends to itself comes here, too.
@@ -321,11 +319,13 @@ TEST_F(test_copier, memory_of_the_host_only)
 TEST_F(test_copier, memory_of_the_host_whatever_the_driver_answers)
 {
     const std::vector<char> out(mib, 'o');
+    ours::may_be_allocated(0, 1); // makes the cache of types
     const gpu::buffer some(mib);
-
     for (const char *error : {"3", "4", "201", "709", "999"}) {
         std::vector<char> in(mib);
-        gpu::scoped_fail fail(std::string("cuPointerGetAttributes=") + error);
+        gpu::scoped_fail fail(std::string("cuPointerGetAttribute=") + error +
+                              ",cuPointerGetAttributes=" + error);
+        EXPECT_EQ(ours::UCS_OK, detect(some.address(), mib)); // not the host's
         copy(in.data(), out.data(), mib, in.data());
         EXPECT_EQ(out, in) << error;
         EXPECT_NE(ours::UCS_OK,

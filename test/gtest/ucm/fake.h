@@ -97,11 +97,15 @@ inline void set_query(const Fake &fake, Query query)
 }
 
 /** The last thing that is said of an address. */
-inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees)
+inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees,
+                           bool *managed = nullptr)
 {
     bool there = true;
     *frees     = 0;
     for (const SeenEvent &event : events.take()) {
+        if (managed != nullptr) {
+            *managed = event.type == UCS_MEMORY_TYPE_CUDA_MANAGED;
+        }
         if ((address >= event.address) &&
             (address - event.address < event.size)) {
             there = !event.free;

@@ -90,6 +90,7 @@ FAKE_TEST(CudaEventsOwners, modules_that_stay)
     auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
     uint64_t module, address;
     size_t size, frees;
+    bool managed = false;
     fake.get<Call2>("cuLibraryGetModule")(uint64_t(&module), library);
     const struct {
         const char *unload;
@@ -107,7 +108,8 @@ FAKE_TEST(CudaEventsOwners, modules_that_stay)
         get(&address, &size, one.owner, "a");
         Events events;
         refuse();
-        CHECK(ends_as_memory(events, address, &frees));
+        CHECK(ends_as_memory(events, address, &frees, &managed));
+        CHECK(managed);
         get(&address, &size, one.owner, "a");
         CHECK(events.take().empty()); // nothing new
         expect_release(fake, one.unload, address, size,

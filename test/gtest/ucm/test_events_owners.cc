@@ -292,15 +292,17 @@ FAKE_TEST(CudaEventsOwners, ipc_memory_opened_twice)
     install_all();
     auto *close = fake.get<Call1>("cuIpcCloseMemHandle");
     size_t frees;
+    bool managed;
     Events events;
     for (const char *answer : {"there", "unclear", "gone"}) {
         set_query(fake, (*answer == 't')   ? Query([](uint64_t) { return 0; })
                         : (*answer == 'u') ? Query([](uint64_t) { return 201; })
                                            : Query([](uint64_t) { return 1; }));
         close(ADDRESS);
-        CHECK_EQ(ends_as_memory(events, ADDRESS + SIZE - 1, &frees),
+        CHECK_EQ(ends_as_memory(events, ADDRESS + SIZE - 1, &frees, &managed),
                  *answer != 'g');
         CHECK_EQ(frees, size_t(1));
+        CHECK_EQ(managed, *answer != 'g'); // as none of it is exported
     }
 }
 

@@ -171,6 +171,26 @@ GPU_TEST(CudaEventsSim, graph_nodes, "CUDA_SIM_DRIVER_VERSION=13040")
 }
 #endif
 
+// UCX would register another process's memory, which is never exported.
+GPU_TEST(CudaEventsSim, opened_memory)
+{
+    Gpu gpu;
+    install_all();
+    if (!gpu::is_simulated()) {
+        return; // a real driver opens none of the same process
+    }
+    Events events;
+    bool managed = false;
+    const gpu::buffer opened(MIB, gpu::memory::opened);
+    for (const SeenEvent &event : events.take()) {
+        managed |= (event.address == opened.address()) &&
+                   (event.type == UCS_MEMORY_TYPE_CUDA_MANAGED);
+    }
+    CHECK(managed);
+    gpu::buffer(MIB, gpu::memory::variable); // whose module is unloaded
+    CHECK_EQ(events.frees_of(opened.address()), size_t(0));
+}
+
 GPU_TEST(CudaEventsSim, contexts)
 {
     Gpu gpu;

@@ -2,6 +2,7 @@
 #include "copier.h"
 #include "../../../ucm/cuda_events.h"
 #include "../cuda/vendor.h"
+#include "../host/ucs.h"
 #include <atomic>
 #include <cstdio>
 #include <dlfcn.h>
@@ -110,9 +111,14 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
     const ucs_status_t status = gpus.describe(address, &around);
     if (status == UCS_ERR_NO_ELEM) {
         const relaxed_capture relaxed(cuda);
-        cuda.pointer_get_attribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   address);
-        return (managed != 0) ? UCS_OK : UCS_ERR_INVALID_ADDR;
+        const CUresult result = cuda.pointer_get_attribute(
+            &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+        // After an error of the program's a driver answers nothing. UCX would
+        // have the CPU touch the memory; a copy fails with that error.
+        const bool unclear = (result != CUDA_SUCCESS) &&
+                             (result != CUDA_ERROR_INVALID_VALUE) &&
+                             may_be_allocated(address, length);
+        return ((managed != 0) || unclear) ? UCS_OK : UCS_ERR_INVALID_ADDR;
     }
     sync_copies(address);
     if (status != UCS_OK) {

@@ -193,18 +193,27 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
         return cuda.memcpy_async(target, source, length, stream);
     };
 
+    // Mapped memory is reached from the GPUs that have access to it: perhaps in
+    // the other side's context only.
     const auto in_a_context = [&] {
-        bool is_host = true;
+        bool is_host = true, is_known = false;
+        CUresult result = CUDA_SUCCESS;
         for (const uintptr_t side : {first, target ^ source ^ first}) {
             scoped_context context(cuda, side);
-            if (!context.is_unknown()) {
-                return (context.result() == CUDA_SUCCESS)
+            if (context.is_unknown()) {
+                is_host &= (context.result() == CUDA_ERROR_INVALID_VALUE);
+                continue;
+            }
+            result   = (context.result() == CUDA_SUCCESS)
                            ? copy_and_wait(cuda, call)
                            : context.result();
+            is_known = true;
+            if (result != CUDA_ERROR_INVALID_VALUE) {
+                break;
             }
-            is_host &= (context.result() == CUDA_ERROR_INVALID_VALUE);
         }
-        return copy_without_context(to, from, length, is_host);
+        return is_known ? result
+                        : copy_without_context(to, from, length, is_host);
     };
 
     relaxed_capture relaxed(cuda);

@@ -29,8 +29,8 @@ const char *host::find_all()
         ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
-    ucm_.has_cuda  = has_cuda_module(uct_ib_);
-    tries_exports_ = uct_ib_.symbol("uct_md_mem_query_v2") != nullptr;
+    ucm_.has_cuda      = has_cuda_module(uct_ib_);
+    ucm_.tries_exports = uct_ib_.symbol("uct_md_mem_query_v2") != nullptr;
     uct_component_t begin;
     if (!read_memory(component_, &begin) ||
         (strncmp(begin.name, "ib", sizeof(begin.name)) != 0)) {
@@ -163,7 +163,7 @@ void host::change_defaults() const noexcept
     // registers. From 1.22 on it tries each export before UCP
     // chooses, so that what the driver refuses is staged as before; until then
     // a message would fail.
-    if (tries_exports_) {
+    if (ucm_.tries_exports) {
         change_default("Cuda-copy memory domain", "ASYNC_MEM_TYPE", "cuda");
     }
 }

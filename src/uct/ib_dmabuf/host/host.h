@@ -77,7 +77,6 @@ private:
     ucm_functions ucm_{};
     verbs_functions verbs_{};
     config_parser parser_;
-    bool tries_exports_ = false; // of memory that it is to register: 1.22
 
     md_open_function md_open_ = nullptr; // uct_ib's
     make_domain make_         = nullptr;

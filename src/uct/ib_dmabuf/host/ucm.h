@@ -75,6 +75,8 @@ struct ucm_functions {
     ucs_memory_type_t unknown_type;
     // It hears of each release by its own hooks.
     bool has_cuda = true;
+    // Of memory that it is to register: from 1.22 on.
+    bool tries_exports = false;
 };
 
 // Null, or the name of what is missing. `ucs` knows the settings of that UCX.
