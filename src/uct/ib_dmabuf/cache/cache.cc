@@ -109,8 +109,8 @@ void cache::forget()
     begin_anew(&count_);
     budget_ = budget(settings_.max_regions);
     failures_.clear();
-    refusals_.clear();
-    pending_ = nullptr;
+    refusals_ = {};
+    pending_  = nullptr;
     ++generation_;
 }
 
