@@ -293,6 +293,7 @@ private:
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
+    uint64_t ask_again_  = 0; // when others may be asked (nanoseconds_now())
     uint64_t uses_       = 0; // how many there have been, as the next
     uint64_t claims_     = 0;
     uint32_t generation_ = 0; // how many forks ago it was made

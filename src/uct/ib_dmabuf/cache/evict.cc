@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../metrics/histogram.h"
 #include "cache.h"
 
 // Room is made by evicting idle regions, least recently used first: for the
@@ -281,15 +282,21 @@ bool cache::make_room(pending *work, ucs_status_t status)
            work->tried.registered < last.registered || ask_others(locked, work);
 }
 
-// Once, for the pages of the request.
+// Once, for the pages of the request. As another process may be stopped, and as
+// it evicts all that is idle, requests with another way take a twentieth of the
+// time for that, at most.
 bool cache::ask_others(guard &locked, pending *work)
 {
-    if (!work->exact || std::exchange(work->asked_others, true)) {
+    const uint64_t begin = nanoseconds_now();
+    if (!work->exact || (!work->persistent && begin < ask_again_) ||
+        std::exchange(work->asked_others, true)) {
         return false;
     }
     locked.unlock();
-    const bool gave = settings_.ask_others();
+    const bool gave    = settings_.ask_others();
+    const uint64_t end = nanoseconds_now();
     locked.lock();
+    ask_again_ = end + 20 * (end - begin);
     if (gave) {
         refusals_ = {};
     }
