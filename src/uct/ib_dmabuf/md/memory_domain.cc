@@ -269,9 +269,10 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
       events_need_refresh_(shared.gpu().events_need_refresh()),
       device_(original_, shared.gpu(), shared.proven_paths()),
       peer_memory_(peer_memory),
-      offers_gpu_(shared.nic_trials().takes_memory(shared.gpu(), device_,
-                                                   device_.name(),
-                                                   device_.changes()) ||
+      offers_gpu_((plugin::may_register() &&
+                   shared.nic_trials().takes_memory(shared.gpu(), device_,
+                                                    device_.name(),
+                                                    device_.changes())) ||
                   may_use_peer_memory()),
       id_(shared.nics().attach(device_))
 {
