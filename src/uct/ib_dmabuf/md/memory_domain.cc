@@ -205,7 +205,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
                         : "ib_dmabuf: the %zu bytes at %p begin in an "
                           "allocation of GPU memory and go beyond its end "
                           "(0x%zx): register only what is in one allocation",
-                    exact, request.address, found.range.hi);
+                    request.length, request.address, found.range.hi);
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
         request.length =
