@@ -66,9 +66,20 @@ bool refuses()
     return true;
 }
 
+bool calls_inside()
+{
+    if ((current == nullptr) || (exemptions > 0) ||
+        (current->inside == nullptr)) {
+        return false;
+    }
+    const exempt from_it;
+    current->inside();
+    return true;
+}
+
 bool refuses_new(const void *caller)
 {
-    if ((current == nullptr) || (exemptions > 0)) {
+    if ((current == nullptr) || (exemptions > 0) || calls_inside()) {
         return false;
     }
     search where{reinterpret_cast<uintptr_t>(caller)};
@@ -101,6 +112,7 @@ exempt::~exempt()
 
 } // namespace alloc_faults
 
+using alloc_faults::calls_inside;
 using alloc_faults::refuses;
 using alloc_faults::refuses_new;
 
@@ -174,6 +186,12 @@ void *or_throw(void *memory)
     return memory;
 }
 
+void release(void *memory)
+{
+    calls_inside();
+    free(memory);
+}
+
 constexpr size_t natural = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
 } // namespace
@@ -201,19 +219,19 @@ constexpr size_t natural = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
     }                                                                          \
     void operator delete _of(void *memory) noexcept                            \
     {                                                                          \
-        free(memory);                                                          \
+        release(memory);                                                       \
     }                                                                          \
     void operator delete _of(void *memory, size_t) noexcept                    \
     {                                                                          \
-        free(memory);                                                          \
+        release(memory);                                                       \
     }                                                                          \
     void operator delete _of(void *memory, std::align_val_t) noexcept          \
     {                                                                          \
-        free(memory);                                                          \
+        release(memory);                                                       \
     }                                                                          \
     void operator delete _of(void *memory, size_t, std::align_val_t) noexcept  \
     {                                                                          \
-        free(memory);                                                          \
+        release(memory);                                                       \
     }
 FORMS()
 FORMS([])

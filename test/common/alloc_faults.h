@@ -11,6 +11,8 @@ struct plan {
     unsigned nth = 1;     // the first that fails, counted from 1
     bool all     = false; // and all after it
     bool failed  = false; // whether so many were made
+    // Called by new and delete instead: an allocator that calls others.
+    void (*inside)() = nullptr;
 };
 
 // From here to the end of the scope the plan is carried out.

@@ -169,6 +169,29 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     EXPECT_EQ(nic.live(), 0u);
 }
 
+// Another process may be stopped: a request with another way rarely waits for
+// it.
+TEST_F(limits_test, others_are_not_asked_all_the_time)
+{
+    unsigned asked      = 0;
+    settings.ask_others = [&] {
+        usleep(50'000);
+        return ++asked == 0;
+    };
+    start(SIZE_MAX);
+    nic.limit(0);
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_EQ(get(at(i % 2), 8192), UCS_ERR_NO_MEMORY);
+        cache->invalidate(A / 2, 1); // there may be room now
+    }
+    EXPECT_LT(asked, 10u);
+    asked = 0;
+    EXPECT_EQ(cache->get(id, at(2), 8192, &out,
+                         ucx_ib_dmabuf::cache::effort::persistent),
+              UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(asked, 1u);
+}
+
 // Of the mapping, which they share, nothing more; of the regions.
 TEST_F(limits_test, companions_take_only_what_is_left)
 {

@@ -16,11 +16,12 @@ using ucx_ib_dmabuf::region;
 
 namespace {
 
-constexpr size_t KiB       = 1024;
-constexpr size_t MiB       = 1024 * KiB;
-constexpr uintptr_t low    = uintptr_t{1} << 40;
-constexpr uintptr_t high   = uintptr_t{1} << 56;
-constexpr unsigned in_pool = 12; // small allocations
+constexpr size_t KiB        = 1024;
+constexpr size_t MiB        = 1024 * KiB;
+constexpr uintptr_t low     = uintptr_t{1} << 40;
+constexpr uintptr_t high    = uintptr_t{1} << 56;
+constexpr uintptr_t nowhere = high / 2; // no memory is there
+constexpr unsigned in_pool  = 12;       // small allocations
 
 // The fakes are the world around the cache: nothing fails in them.
 class steady_gpu : public fakes::gpu {
@@ -153,6 +154,29 @@ TEST_F(test_pressure, every_kind_of_get)
         });
         EXPECT_GE(count, 5u);
     }
+}
+
+// An allocator that releases GPU memory, of which the cache hears at once.
+TEST_F(test_pressure, an_allocator_calls_the_cache)
+{
+    static world *here;
+    alarm(20); // it hangs if it is wrong
+    world lacks_room(6);
+    here = &lacks_room;
+    plan what{.inside = [] { here->cache->invalidate(nowhere, KiB); }};
+    const region *held = nullptr;
+    armed now(what);
+
+    EXPECT_EQ(0u, here->use_all());
+    EXPECT_EQ(UCS_OK, here->cache->get(here->first, high, KiB, &held));
+    here->cache->release(high, 4 * MiB);
+    here->cache->put(held);
+    for (const ucs_status_t status : {UCS_ERR_NO_MEMORY, UCS_ERR_IO_ERROR}) {
+        here->gpu.export_faults.fail_all(status);
+        EXPECT_EQ(status, here->cache->get(here->first, high, KiB, &held));
+    }
+    here->cache->invalidate(0, SIZE_MAX);
+    alarm(0);
 }
 
 TEST_F(test_pressure, what_cannot_fail_needs_no_memory)

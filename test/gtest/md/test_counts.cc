@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <common/elsewhere.h>
 #include <csignal>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -151,6 +152,19 @@ void expect_what_devices_saw()
     EXPECT_GT(evictions, 0u);
     EXPECT_GT(invalidations, 0u);
     EXPECT_GT(failures, 0u);
+}
+
+// In a child, as a process reads its settings once.
+TEST(test_counts, with_a_limit_of_nothing_no_gpu_memory_is_offered)
+{
+    for (const char *limit :
+         {"UCX_IB_DMABUF_MAX_SIZE", "UCX_IB_DMABUF_MAX_REGIONS"}) {
+        EXPECT_TRUE(in_child([limit] {
+            setenv(limit, "0", 1);
+            gpu::use();
+            return !fake_domain().takes_cuda();
+        })) << limit;
+    }
 }
 
 TEST(test_counts, each_pair_has_what_its_device_saw)

@@ -83,7 +83,9 @@ TEST_F(test_messages, a_range_that_leaves_gpu_memory_is_an_error)
             EXPECT_EQ(UCS_ERR_INVALID_PARAM,
                       md_->reg(buffer.address(), length, &memh, flags));
             EXPECT_EQ((flags == to_hide) ? 0u : 1u, messages.size());
+            const std::string named = std::to_string(length) + " bytes";
             EXPECT_EQ(flags != to_hide, said("go beyond"));
+            EXPECT_EQ(flags != to_hide, said(named.c_str()));
         }
     }
     EXPECT_EQ(0u, fake_ib::now.asked);

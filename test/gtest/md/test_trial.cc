@@ -3,6 +3,7 @@
 // Whether a NIC is offered GPU memory, after trials with GPUs of which some are
 // not in use, some work with it, and some do not.
 #include "../../../src/uct/ib_dmabuf/md/trial.h"
+#include <atomic>
 #include <common/elsewhere.h>
 #include <fcntl.h>
 #include <functional>
@@ -208,6 +209,31 @@ TEST(test_trial, a_child_of_fork_has_nothing_of_what_is_being_tried)
     };
     EXPECT_TRUE(all.takes_memory(vendor, with, "nic", 0));
     EXPECT_TRUE(good);
+}
+
+TEST(test_trial, a_child_of_fork_waits_for_no_thread_that_asks)
+{
+    trials all;
+    gpus vendor({true});
+    nic with({UCS_OK});
+    std::atomic<bool> over{false};
+    const auto ask = [&] { return all.takes_memory(vendor, with, "nic", 0); };
+    const auto ask_in_time = [&] {
+        alarm(10); // it hangs if it is wrong
+        return ask();
+    };
+
+    EXPECT_TRUE(ask());
+    std::thread other([&] {
+        while (!over) {
+            ask();
+        }
+    });
+    for (int i = 0; i < 50 && !HasFailure(); ++i) {
+        EXPECT_TRUE(in_child(ask_in_time));
+    }
+    over = true;
+    other.join();
 }
 
 } // namespace

@@ -181,9 +181,11 @@ private:
     ucs_status_t register_with(nic_id nic, exports *memory, pending *work);
     bool still_current(const memory_run &memory);
     ucs_status_t publish(pending *work, cached_region **out);
-    cached_region *add_regions(guard &, pending *work, batch *replaced);
-    cached_region *add_region(guard &, const pending &work, unsigned i,
-                              batch *replaced);
+    static bool make_regions(const pending &work, region_list *made);
+    cached_region *add_regions(guard &, pending *work, region_list *made,
+                               batch *replaced);
+    bool add_region(guard &, cached_region *e, region_list *made,
+                    batch *replaced);
     void note_failure(pending *work, ucs_status_t status);
 
     // evict.cc
@@ -291,6 +293,7 @@ private:
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
+    uint64_t ask_again_  = 0; // when others may be asked (nanoseconds_now())
     uint64_t uses_       = 0; // how many there have been, as the next
     uint64_t claims_     = 0;
     uint32_t generation_ = 0; // how many forks ago it was made

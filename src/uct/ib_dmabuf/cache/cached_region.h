@@ -3,6 +3,7 @@
 
 #include "memory_run.h"
 #include <list>
+#include <map>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
@@ -30,6 +31,7 @@ using nic_id = unsigned;
 
 struct cached_region;
 using region_list = std::list<cached_region>;
+using region_map  = std::map<uintptr_t, cached_region *>;
 
 // A region as the cache knows it. In the index and in the LRU list until it is
 // retired; deregistered by whoever finds it unused after that. All but its
@@ -43,6 +45,7 @@ struct cached_region : region {
     int device      = -1; // its place in the budget
 
     region_list::iterator place;      // in the list that it is in
+    region_map::node_type entry;      // of the index, while it is not there
     cached_region *sibling = nullptr; // the next one of the same export, or it
     cached_region *next_in_batch = nullptr;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "../metrics/histogram.h"
 #include "cache.h"
-#include <new>
 
 // Room is made by evicting idle regions, least recently used first: for the
 // budget, and after the GPU or a NIC has refused.
@@ -43,28 +43,6 @@ static bool is_newest(cached_region *e)
     return mapping::all_of(e, [e](cached_region *each) {
         return each->last_use <= e->last_use || each->why != cause::none;
     });
-}
-
-// What would be lacking still, were everything idle evicted.
-shortage cache::left_after(guard &, shortage lacking)
-{
-    for (cached_region &e : lru_) {
-        if (lacking.nothing()) {
-            break;
-        }
-        if (e.users > 0) {
-            continue;
-        }
-        take_off(&lacking.regions, 1);
-        if (e.nic == lacking.nic) {
-            take_off(&lacking.registered, e.length);
-        }
-        if (e.device == lacking.device && is_newest(&e) &&
-            is_idle_mapping(&e)) {
-            take_off(&lacking.mapped, e.exported);
-        }
-    }
-    return lacking;
 }
 
 void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
@@ -126,6 +104,18 @@ void cache::choose_oldest(guard &locked, shortage *lacking, batch *out)
     }
 }
 
+// What would be lacking still, were everything idle evicted.
+shortage cache::left_after(guard &locked, shortage lacking)
+{
+    batch victims;
+    choose_oldest(locked, &lacking, &victims);
+    for (cached_region *e : victims) {
+        e->why = cause::none;
+        --count_.evictions;
+    }
+    return lacking;
+}
+
 // Releases the lock.
 void cache::evict_chosen(guard &locked, batch *victims)
 {
@@ -162,15 +152,12 @@ attempt cache::beside(guard &, const pending &work) const
 ucs_status_t cache::refused(guard &locked, const pending &work,
                             shortage *lacking)
 {
-    const auto found = refusals_.find({work.nic, lacking->device});
-    size_t size      = work.made.range.size();
+    refusal *last = &refusals_.of(work.nic, lacking->device);
+    size_t size   = work.made.range.size();
     size_t mapped = budget_.mapped(work.memory.device) + work.made.exported();
     size_t registered = budget_.registered(work.nic) + size;
-    if (found == refusals_.end()) {
-        return UCS_OK;
-    }
-    refusal *last = &found->second;
-    if (last->time != log_.now() || size < last->size ||
+    if (last->nic != work.nic || last->device != lacking->device ||
+        last->time != log_.now() || size < last->size ||
         mapped < last->mapped || registered < last->registered) {
         return UCS_OK;
     }
@@ -232,7 +219,9 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
 {
     const attempt &last = work.tried;
     const size_t size   = work.made.range.size();
-    refusal note{.status     = status,
+    refusal note{.nic        = work.nic,
+                 .device     = budget::place(work.memory.device),
+                 .status     = status,
                  .time       = last.time,
                  .size       = size,
                  .mapped     = last.mapped + work.made.exported(),
@@ -243,11 +232,7 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     if (work.refused && note.registered <= work.refused->registered) {
         note.registered = 0;
     }
-    try {
-        refusals_[{work.nic, budget::place(work.memory.device)}] = note;
-    } catch (const std::bad_alloc &) {
-        // It is tried the next time.
-    }
+    refusals_.of(note.nic, note.device) = note;
 }
 
 void cache::evict_oldest(guard &locked, shortage lacking)
@@ -297,17 +282,23 @@ bool cache::make_room(pending *work, ucs_status_t status)
            work->tried.registered < last.registered || ask_others(locked, work);
 }
 
-// Once, for the pages of the request.
+// Once, for the pages of the request. As another process may be stopped, and as
+// it evicts all that is idle, requests with another way take a twentieth of the
+// time for that, at most.
 bool cache::ask_others(guard &locked, pending *work)
 {
-    if (!work->exact || std::exchange(work->asked_others, true)) {
+    const uint64_t begin = nanoseconds_now();
+    if (!work->exact || (!work->persistent && begin < ask_again_) ||
+        std::exchange(work->asked_others, true)) {
         return false;
     }
     locked.unlock();
-    const bool gave = settings_.ask_others();
+    const bool gave    = settings_.ask_others();
+    const uint64_t end = nanoseconds_now();
     locked.lock();
+    ask_again_ = end + 20 * (end - begin);
     if (gave) {
-        refusals_.clear();
+        refusals_ = {};
     }
     return gave;
 }

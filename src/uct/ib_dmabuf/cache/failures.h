@@ -3,24 +3,22 @@
 
 #include "../host/types.h"
 #include "span.h"
-#include <list>
-#include <map>
-#include <new>
-#include <utility>
+#include <algorithm>
+#include <array>
 
 namespace ucx_ib_dmabuf {
 
 // Memory that could not be exported, or not be registered with a NIC, and the
 // error: until the memory is released or the NIC detached, or until it was
 // asked for so often that it is worth another attempt. Of many the latest.
-// Under the cache's lock.
+// Under the cache's lock, so all room for them is taken at the beginning.
 class failures {
     struct failure {
-        span memory;
-        uint64_t identity;
-        unsigned nic;
-        ucs_status_t status;
-        unsigned asked = 0;
+        span memory{};
+        uint64_t identity   = 0;
+        unsigned nic        = 0;
+        ucs_status_t status = UCS_OK;
+        unsigned asked      = 0;
 
         bool is_of(uint64_t which, unsigned with) const
         {
@@ -38,11 +36,12 @@ public:
     // Of this memory with that NIC or with all, else nullptr.
     failure *find(uint64_t identity, unsigned nic)
     {
-        auto found =
-            std::find_if(all_.begin(), all_.end(), [=](const auto &each) {
+        const auto end = all_.begin() + count_;
+        const auto found =
+            std::find_if(all_.begin(), end, [=](const auto &each) {
                 return each.is_of(identity, nic);
             });
-        return found == all_.end() ? nullptr : &*found;
+        return found == end ? nullptr : &*found;
     }
     // The error for somebody who asks for it, UCS_OK if it is to be tried.
     ucs_status_t ask(uint64_t identity, unsigned nic)
@@ -58,45 +57,48 @@ public:
         }
         return known->status;
     }
-    // Without memory for it, it is tried again.
     void add(span memory, uint64_t identity, unsigned nic, ucs_status_t status)
     {
-        try {
-            all_.push_back({memory, identity, nic, status});
-        } catch (const std::bad_alloc &) {
-            return;
+        if (count_ == all_.size()) {
+            std::move(all_.begin() + 1, all_.end(), all_.begin());
+            --count_;
         }
-        if (all_.size() > max_known) {
-            all_.pop_front();
-        }
+        all_[count_++] = {memory, identity, nic, status};
     }
     void forget(span released)
     {
-        all_.remove_if(
+        forget_if(
             [=](const auto &each) { return each.memory.overlaps(released); });
     }
     // It was registered, after all.
     void forget(uint64_t identity, unsigned nic)
     {
-        all_.remove_if(
-            [=](const auto &each) { return each.is_of(identity, nic); });
+        forget_if([=](const auto &each) { return each.is_of(identity, nic); });
     }
     void forget(unsigned nic)
     {
-        all_.remove_if([=](const auto &each) { return each.nic == nic; });
+        forget_if([=](const auto &each) { return each.nic == nic; });
     }
-    void clear() { all_.clear(); }
 
 private:
-    static constexpr size_t max_known = 256;
+    template <typename Which>
+    void forget_if(Which which)
+    {
+        const auto end = all_.begin() + count_;
+        count_ =
+            size_t(std::remove_if(all_.begin(), end, which) - all_.begin());
+    }
 
-    std::list<failure> all_; // the oldest first
+    std::array<failure, 256> all_; // the oldest first
+    size_t count_ = 0;
 };
 
 // The last time that a GPU or a NIC had no room: it does not say which of the
 // two, so this is for the pair. As much or more is refused while there is as
 // much of both, and nothing was released.
 struct refusal {
+    unsigned nic        = 0;
+    int device          = -1; // its place in the budget
     ucs_status_t status = UCS_OK;
     uint64_t time       = 0; // of the release log
     size_t size         = 0; // bytes, as the next
@@ -105,7 +107,17 @@ struct refusal {
     unsigned asked      = 0; // how often since
 };
 
-// By NIC and by the GPU's place in the budget.
-using refusals = std::map<std::pair<unsigned, int>, refusal>;
+// By NIC and GPU. Where two pairs share a place, the latest: the other one is
+// tried again.
+class refusals {
+public:
+    refusal &of(unsigned nic, int device)
+    {
+        return all_[(nic * 16 + static_cast<unsigned>(device)) % all_.size()];
+    }
+
+private:
+    std::array<refusal, 256> all_;
+};
 
 } // namespace ucx_ib_dmabuf

@@ -100,6 +100,7 @@ void cache::put(const region *used, uintptr_t address, size_t length) noexcept
     // Regions are only ever made as these, which are not const.
     auto *e = static_cast<cached_region *>(const_cast<region *>(used));
     batch last;
+    region_list over; // freed without the lock
     if (used == nullptr) {
         return;
     }
@@ -113,7 +114,7 @@ void cache::put(const region *used, uintptr_t address, size_t length) noexcept
             return;
         }
         if (e->ended) {
-            ended_.erase(e->place);
+            over.splice(over.end(), ended_, e->place);
             return;
         }
         claim(locked, e, &last);

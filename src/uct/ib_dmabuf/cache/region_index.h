@@ -3,7 +3,6 @@
 
 #include "cached_region.h"
 #include <iterator>
-#include <map>
 
 namespace ucx_ib_dmabuf {
 
@@ -45,12 +44,12 @@ public:
         return any;
     }
 
-    // May throw std::bad_alloc.
-    void insert(cached_region *e) { regions_.emplace(e->bytes.lo, e); }
-    void erase(cached_region *e) { regions_.erase(e->bytes.lo); }
+    // What the region needs for that was made with it, and goes with it.
+    void insert(cached_region *e) { regions_.insert(std::move(e->entry)); }
+    void erase(cached_region *e) { e->entry = regions_.extract(e->bytes.lo); }
 
 private:
-    std::map<uintptr_t, cached_region *> regions_;
+    region_map regions_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -174,28 +174,30 @@ bool cache::still_current(const memory_run &memory)
     return false;
 }
 
-// If the memory is still what it was when the work began.
+// If the memory is still what it was when the work began. Nothing is allocated
+// or freed under the lock: an allocator may call the driver, and so release
+// memory.
 ucs_status_t cache::publish(pending *work, cached_region **out)
 {
     ucs_status_t status = UCS_OK;
     batch replaced;
+    region_list made;
+    if (!make_regions(*work, &made)) {
+        return UCS_ERR_NO_MEMORY;
+    }
     {
         guard locked(lock_);
         if (work->released) {
             return UCS_ERR_CANCELED;
         }
-        *out = add_regions(locked, work, &replaced);
+        *out = add_regions(locked, work, &made, &replaced);
         if (*out != nullptr) {
             acquire(locked, *out, work->request);
             if (work->persistent) { // others stop at what is known
                 failures_.forget(work->memory.identity, work->nic);
             }
-        } else if (nics_[work->nic].index.find(work->request.lo,
-                                               work->request.size())) {
-            // By somebody who waited for nobody: see begin().
-            status = UCS_INPROGRESS;
         } else {
-            status = UCS_ERR_NO_MEMORY;
+            status = UCS_INPROGRESS; // another thread's is there: see begin()
         }
         claim_unused(locked, &replaced);
     }
@@ -203,70 +205,78 @@ ucs_status_t cache::publish(pending *work, cached_region **out)
     return status;
 }
 
-// Takes out of what was made all that has become a region; the rest is to be
-// undone. The region of the NIC that the work is for, if there is one.
-cached_region *cache::add_regions(guard &locked, pending *work, batch *replaced)
-{
-    registered *what    = &work->made;
-    unsigned left       = 0;
-    cached_region *made = nullptr, *wanted = nullptr;
-    for (unsigned i = 0; i < what->count; ++i) {
-        if (cached_region *e = add_region(locked, *work, i, replaced)) {
-            mapping::join(e, made);
-            made   = e;
-            wanted = e->nic == work->nic ? e : wanted;
-            continue;
-        }
-        what->nic[left]      = what->nic[i];
-        what->handle[left++] = what->handle[i];
-    }
-    what->count = left;
-    what->mapped &= made == nullptr;
-    return wanted;
-}
-
-// What lies within it goes. nullptr without memory, and if it would lie within
-// another one.
-cached_region *cache::add_region(guard &locked, const pending &work, unsigned i,
-                                 batch *replaced)
-{
+// One for each handle, in their order. False without memory.
+bool cache::make_regions(const pending &work, region_list *made)
+try {
     const registered &what   = work.made;
     const memory_run &memory = work.memory;
-    const span bytes         = intersection(what.range, memory.range);
-    region_index &index      = nics_[what.nic[i]].index;
-    if (index.find(bytes.lo, bytes.size()) != nullptr) {
-        return nullptr;
-    }
-    try {
-        region_list made(1);
-        cached_region *e = &made.front();
-        e->address       = what.range.lo;
-        e->length        = what.range.size();
-        e->handle        = what.handle[i];
-        e->bytes         = bytes;
-        e->exported      = what.exported();
-        e->nic           = what.nic[i];
-        e->device        = budget::place(memory.device);
-        e->place         = made.begin();
-        e->generation    = generation_;
-        e->last_use      = ++uses_;
-        e->unasked       = true;
-        all_pieces(memory.all, bytes, [e](const piece &each, uintptr_t) {
+    for (unsigned i = 0; i < what.count; ++i) {
+        cached_region *e = &made->emplace_back();
+        region_map entry;
+        e->address  = what.range.lo;
+        e->length   = what.range.size();
+        e->handle   = what.handle[i];
+        e->bytes    = intersection(what.range, memory.range);
+        e->exported = what.exported();
+        e->nic      = what.nic[i];
+        e->device   = budget::place(memory.device);
+        e->place    = std::prev(made->end());
+        e->unasked  = true;
+        all_pieces(memory.all, e->bytes, [e](const piece &each, uintptr_t) {
             e->memory.push_back(each);
             return true;
         });
-        index.each(bytes, [&](cached_region *old) {
-            if (bytes.covers(old->bytes)) {
-                retire(locked, old, cause::replaced);
-                replaced->push(old);
-            }
-        });
-        index.insert(e);
-        lru_.splice(lru_.end(), made);
-        return e;
-    } catch (const std::bad_alloc &) {
-        return nullptr;
+        entry.emplace(e->bytes.lo, e);
+        e->entry = entry.extract(entry.begin());
     }
+    return true;
+} catch (const std::bad_alloc &) {
+    return false;
+}
+
+// Takes out of what was made all that has become a region; the rest is to be
+// undone. The region of the NIC that the work is for, if there is one.
+cached_region *cache::add_regions(guard &locked, pending *work,
+                                  region_list *made, batch *replaced)
+{
+    registered *what     = &work->made;
+    unsigned left        = 0;
+    cached_region *first = nullptr, *wanted = nullptr;
+    for (auto each = made->begin(); each != made->end();) {
+        cached_region *e = &*each++; // which may leave the list
+        if (add_region(locked, e, made, replaced)) {
+            mapping::join(e, first);
+            first  = e;
+            wanted = e->nic == work->nic ? e : wanted;
+            continue;
+        }
+        what->nic[left]      = e->nic;
+        what->handle[left++] = e->handle;
+    }
+    what->count = left;
+    what->mapped &= first == nullptr;
+    return wanted;
+}
+
+// What lies within it goes. False if it would lie within another one.
+bool cache::add_region(guard &locked, cached_region *e, region_list *made,
+                       batch *replaced)
+{
+    region_index &index = nics_[e->nic].index;
+    if (index.find(e->bytes.lo, e->bytes.size()) != nullptr) {
+        return false;
+    }
+    index.each(e->bytes, [&](cached_region *old) {
+        if (e->bytes.covers(old->bytes)) {
+            retire(locked, old, cause::replaced);
+            replaced->push(old);
+        }
+    });
+    e->generation = generation_;
+    e->last_use   = ++uses_;
+    index.insert(e);
+    lru_.splice(lru_.end(), *made, e->place);
+    return true;
 }
 
 // So that it is not tried with each message.

@@ -93,6 +93,7 @@ void cache::deregister(batch *claimed)
         ++done;
     }
     count_.deregistrations += done;
+    region_list over; // freed without the lock
     {
         guard locked(lock_);
         while (cached_region *e = claimed->pop()) {
@@ -105,7 +106,7 @@ void cache::deregister(batch *claimed)
                 e->ended = true;
                 ended_.splice(ended_.end(), leaving_, e->place);
             } else {
-                leaving_.erase(e->place);
+                over.splice(over.end(), leaving_, e->place);
             }
         }
     }

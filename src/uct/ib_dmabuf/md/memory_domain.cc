@@ -205,7 +205,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
                         : "ib_dmabuf: the %zu bytes at %p begin in an "
                           "allocation of GPU memory and go beyond its end "
                           "(0x%zx): register only what is in one allocation",
-                    exact, request.address, found.range.hi);
+                    request.length, request.address, found.range.hi);
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
         request.length =
@@ -269,9 +269,10 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
       events_need_refresh_(shared.gpu().events_need_refresh()),
       device_(original_, shared.gpu(), shared.proven_paths()),
       peer_memory_(peer_memory),
-      offers_gpu_(shared.nic_trials().takes_memory(shared.gpu(), device_,
-                                                   device_.name(),
-                                                   device_.changes()) ||
+      offers_gpu_((plugin::may_register() &&
+                   shared.nic_trials().takes_memory(shared.gpu(), device_,
+                                                    device_.name(),
+                                                    device_.changes())) ||
                   may_use_peer_memory()),
       id_(shared.nics().attach(device_))
 {

@@ -64,8 +64,10 @@ ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     pair_row &pair = process_pairs.of(name(), gpu);
     uct_ib_registration by(uct_ib_, gpu_.memory_type());
     std::unique_ptr<registration> made(new (std::nothrow) registration{});
+    // Without memory of the host: not NO_MEMORY, which is the GPU's or the
+    // NIC's.
     const ucs_status_t status =
-        (made == nullptr) ? UCS_ERR_NO_MEMORY
+        (made == nullptr) ? UCS_ERR_BUSY
                           : ladder_.reg(memory, gpu, address, length, by,
                                         &made->original, &made->step);
     if (status != UCS_OK) {

@@ -219,6 +219,11 @@ void plugin::doubt(const char *device) noexcept
     nics_.drop(device);
 }
 
+bool plugin::may_register() noexcept
+{
+    return (config.max_size != 0) && (config.max_regions != 0);
+}
+
 void plugin::count_atomic()
 {
     atomics_.fetch_add(1, std::memory_order_relaxed);

@@ -63,6 +63,8 @@ public:
     static plugin *existing() noexcept;
 
     gpu_vendor &gpu() const { return *gpu_; }
+    // Not with a limit of nothing.
+    static bool may_register() noexcept;
     cache &registrations() { return cache_; }
     trials &nic_trials() { return trials_; }
     open_nics &nics() { return nics_; }

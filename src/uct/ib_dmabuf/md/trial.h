@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "../fork_mutex.h"
 #include "../gpu.h"
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@ public:
     explicit trials(bool (*ask_others)() = [] { return false; })
         : ask_others_(ask_others)
     {
+        keep_from_forks<mutex_>();
     }
 
     // False if the NIC takes the memory of no GPU that can be tried; why was
@@ -31,7 +33,7 @@ private:
                             int gpu, uint64_t changes);
 
     bool (*const ask_others_)();
-    std::mutex mutex_;
+    inline static std::mutex mutex_; // of all, for forks
     struct result {
         bool works;
         uint64_t changes; // before it

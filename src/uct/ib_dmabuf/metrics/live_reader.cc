@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "live_reader.h"
+#include "histogram.h"
 #include "live_page.h"
 #include <algorithm>
 #include <cerrno>
@@ -180,7 +181,8 @@ try {
         }
     }
     const size_t count = asked.size();
-    for (unsigned waited = 0; !asked.empty() && (waited < 500); ++waited) {
+    const uint64_t end = nanoseconds_now() + 500'000'000;
+    while (!asked.empty() && (nanoseconds_now() < end)) {
         usleep(1000);
         std::erase_if(asked,
                       [](const auto &page) { return !page->answer().empty(); });
