@@ -9,11 +9,8 @@ EXTRA_DIST += \
     docs/cache.md \
     docs/commands.awk \
     docs/commands.txt \
-    docs/compare.md \
     docs/comparison.md \
     docs/conformance.md \
-    docs/copy-transport.md \
-    docs/demo.md \
     docs/events.md \
     docs/guide.md \
     docs/info.md \
@@ -21,15 +18,11 @@ EXTRA_DIST += \
     docs/lab.md \
     docs/links.awk \
     docs/messages.py \
-    docs/metrics.md \
     docs/proof.md \
     docs/security.md \
     docs/settings.md \
     docs/side-by-side.md \
     docs/simulated-gpu.md \
-    docs/soak.md \
-    docs/stock-mpi.md \
     docs/troubleshooting.md \
     docs/ucp-cache.md \
-    docs/ucx-cost-model.md \
     docs/ucx-generations.md

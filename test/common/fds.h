@@ -6,7 +6,7 @@
 
 // How many file descriptors this process has open whose link begins so:
 // "/dmabuf:" for dma-bufs, "/memfd:cuda_sim" for the memory of simulated GPUs.
-// The page that the plug-in shows (docs/metrics.md) is there from the first
+// The page that the plug-in shows (docs/info.md) is there from the first
 // domain on and in no child of a fork; test_live.cc counts it.
 inline int count_fds(std::string_view link = "")
 {

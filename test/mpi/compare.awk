@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes a table, and the file that `json` names, of the records of test/mpi/compare:
 # "ROUND INSTALLATION " and a line of mpi_demo's. Fails where a target is missed: the
-# rules are in docs/compare.md. Wants test/common/figures.awk. `names`: the
+# rules are in docs/side-by-side.md. Wants test/common/figures.awk. `names`: the
 # installations, `wanted`: the sizes, `rounds`: how many, `limit`: of the latency in
 # that of "cuda".
 
@@ -122,7 +122,7 @@ function print_table(  i, cells) {
     printf "Times say how the installations compare here, not how fast a NIC is.\n\n"
 }
 
-# "shown", "refuted" or "undecided", of one installation: as docs/demo.md has it. Sets
+# "shown", "refuted" or "undecided", of one installation: as docs/side-by-side.md has it. Sets
 # worst: the size that is the furthest from the limit, in words.
 function judge_latency(name,  i, n, size, each, found, verdict, highest) {
     verdict = "shown"

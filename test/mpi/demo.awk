@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes a table, and the file that `json` names, of the demo's records. Fails
 # if the plug-in did not keep its promise. The rule for the ratio of device to
-# host, and why it is this one, is in docs/demo.md. Wants test/common/figures.awk.
+# host, and why it is this one, is in docs/side-by-side.md. Wants test/common/figures.awk.
 
 # "with size 8 device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
 #  messages COUNT wrong COUNT registrations COUNT checksum HEX ratios RATIO..."

@@ -15,7 +15,7 @@ lab_env=$top_srcdir/test/lab/env
 export UCX_RNDV_THRESH=65536
 # The NIC moves large messages, and what is staged is counted. With CUDA IPC, which is
 # among "cuda", UCX would prefer that on one host, and stage where it takes that for the
-# faster way (docs/ucx-cost-model.md).
+# faster way (docs/comparison.md).
 export UCX_TLS=${UCX_TLS:-rc,cuda_copy}
 # A pipeline's fragments would be 512 MiB of GPU memory, which 1.23 exports again and
 # again where it keeps no memory types (docs/ucx-generations.md).

@@ -51,7 +51,7 @@ dist_check_SCRIPTS += \
     test/mpi/packages.tap \
     test/mpi/run-elsewhere
 
-dist_noinst_DATA += docs/compare.md docs/demo.md test/mpi/arrays.py test/mpi/shmem.py
+dist_noinst_DATA += test/mpi/arrays.py test/mpi/shmem.py
 
 mpi_common_sources = \
     test/mpi/buffer.cc \

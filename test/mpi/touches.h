@@ -25,7 +25,7 @@ struct mpi_operation {
     std::function<void(const arguments &)> run;
 };
 
-// As they are in the table of docs/stock-mpi.md.
+// As docs/guide.md has them.
 std::vector<mpi_operation> point_to_point();
 std::vector<mpi_operation> collectives();
 std::vector<mpi_operation> local_operations();

@@ -4,7 +4,6 @@ TAP_TESTS += test/soak/soak.tap
 endif
 dist_check_SCRIPTS += test/soak/soak
 dist_noinst_DATA += \
-    docs/soak.md \
     test/soak/report.awk \
     test/soak/soak.tap \
     test/soak/variants.sh

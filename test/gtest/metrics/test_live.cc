@@ -344,7 +344,7 @@ TEST(test_live, other_processes_are_asked_for_room)
     EXPECT_EQ(2u, *counter());
 }
 
-// As docs/metrics.md describes it.
+// Other programs rely on it.
 TEST(test_live, the_layout_is_the_documented_one)
 {
     EXPECT_EQ(0u, offsetof(live_page, magic));

@@ -317,7 +317,7 @@ TEST(test_prometheus, what_is_wrong_is_seen)
     }
 }
 
-// How docs/metrics.md tells of it.
+// How docs/info.md tells of it.
 template <typename Info>
 std::string documented(const std::string &name, const Info &of)
 {
@@ -336,7 +336,7 @@ TEST(test_documentation, has_each_metric)
 {
     const char *top = getenv("top_srcdir");
     ASSERT_NE(nullptr, top);
-    std::ifstream page(std::string(top) + "/docs/metrics.md");
+    std::ifstream page(std::string(top) + "/docs/info.md");
     std::vector<std::string> found;
 
     for (std::string line; std::getline(page, line);) {

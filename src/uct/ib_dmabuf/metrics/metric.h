@@ -11,7 +11,7 @@
 namespace ucx_ib_dmabuf {
 
 // What each process counts of itself, in the order in which it is written;
-// docs/metrics.md has the same list (test/gtest/metrics compares them).
+// docs/info.md has the same list (test/gtest/metrics compares them).
 enum class metric : uint8_t {
     hits,
     misses,

@@ -13,7 +13,7 @@
 
 namespace ucx_ib_dmabuf {
 
-// What is counted for each NIC and GPU; docs/metrics.md has the same list.
+// What is counted for each NIC and GPU; docs/info.md has the same list.
 enum class pair_metric : uint8_t {
     registrations,
     deregistrations,

@@ -37,8 +37,8 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
                    "passthrough to a virtual machine, or a PCIe switch or "
                    "root complex between the two that does not forward "
                    "it; beside a GPU of GB200's kind, Data Direct of another "
-                   "GPU's NIC (UCX_IB_DIRECT_NIC=n): docs/proof.md has what "
-                   "to look at",
+                   "GPU's NIC (UCX_IB_DIRECT_NIC=n): docs/troubleshooting.md "
+                   "has what to look at",
                    of.c_str(), result.why.c_str()));
     } else if (result.what == finding::unknown) {
         log_info("ib_dmabuf: %s: not proven: %s", of.c_str(),
