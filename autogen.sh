@@ -4,4 +4,5 @@
 set -e
 cd "$(dirname "$0")"
 mkdir -p config/aux
+config/list-files
 exec autoreconf --install --force --warnings=all

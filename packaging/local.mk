@@ -27,10 +27,6 @@ include packaging/wheel/local.mk
 include packaging/found/local.mk
 
 spack = packaging/spack/spack_repo/ucx_ib_dmabuf
-EXTRA_DIST += debian/changelog debian/control debian/copyright debian/rules \
-              debian/source/format debian/ucx-ib-dmabuf.docs \
-              packaging/rpm/ucx-ib-dmabuf.spec $(spack)/repo.yaml \
-              $(spack)/packages/ucx_ib_dmabuf/package.py
 
 # Folders where nobody else has anything.
 uninstall-hook:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS  += docs/site/site.tap
-EXTRA_DIST += docs/site/conf.py docs/site/links.py
+TAP_TESTS  += $(docs_site_tap)
 
 # The pages as a site, in the folder "site".
 .PHONY: site

@@ -5,7 +5,6 @@ pkgconfigdir   = $(libdir)/pkgconfig
 pkgconfig_DATA = packaging/found/ucx-ib-dmabuf.pc
 modulefiledir  = $(datadir)/modulefiles/$(PACKAGE_TARNAME)
 modulefile_DATA = packaging/found/$(PACKAGE_VERSION)
-dist_noinst_DATA += packaging/found/ucx-ib-dmabuf.pc.in packaging/found/modulefile.in
 CLEANFILES += $(pkgconfig_DATA) $(modulefile_DATA)
 
 # $(call from,FOLDER): what the other folders are called there.

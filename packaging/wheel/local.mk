@@ -35,5 +35,3 @@ wheel: all
 	python3 $(top_srcdir)/packaging/wheel/pack.py $(wheel) $(wheel_stage) $(release_time) && \
 	rm -rf $(wheel_stage)
 CLEANFILES += $(wheel)
-dist_noinst_DATA += packaging/wheel/METADATA.in packaging/wheel/link.c
-dist_noinst_SCRIPTS += packaging/wheel/pack.py packaging/wheel/start

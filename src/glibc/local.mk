@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # configure --with-glibc=VERSION: what is installed is to run on that glibc, too.
-dist_noinst_SCRIPTS += src/glibc/make-stub
 if WITH_GLIBC
 noinst_LTLIBRARIES += libib_dmabuf_glibc.la
 libib_dmabuf_glibc_la_SOURCES = src/glibc/newer.c
@@ -20,6 +19,4 @@ $(OLD_GLIBC_STUB): $(top_srcdir)/src/glibc/make-stub $(top_builddir)/config.stat
 	CC='$(CC)' $(top_srcdir)/src/glibc/make-stub $(GLIBC_VERSION) $(glibc_stub)
 
 CLEANFILES += src/glibc/stub/*
-else
-dist_noinst_DATA += src/glibc/newer.c src/glibc/start.c
 endif

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 lib_LTLIBRARIES += libucx_ib_dmabuf_preload.la
-libucx_ib_dmabuf_preload_la_SOURCES = src/loader/enable.h \
-                                      src/loader/preload.c \
-                                      src/loader/ucx_copy.c \
-                                      src/loader/ucx_copy.h
+libucx_ib_dmabuf_preload_la_SOURCES = $(src_loader_sources)
 # It comes before all others: a name of its own would stand for theirs.
 libucx_ib_dmabuf_preload_la_CFLAGS  = $(AM_CFLAGS) $(HARDENING_CFLAGS) \
                                       -fvisibility=hidden

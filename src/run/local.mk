@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-dist_noinst_DATA += src/run/ucx-dmabuf-run.in
 bin_SCRIPTS      += src/run/ucx-dmabuf-run
 CLEANFILES       += src/run/ucx-dmabuf-run
 

@@ -6,14 +6,6 @@ check_LTLIBRARIES += \
     test/cuda_sim/other/libcudart.la \
     test/cuda_sim/libnvidia-ml.la
 
-noinst_HEADERS += \
-    test/cuda_sim/compat.h \
-    test/cuda_sim/cuda_sim.h \
-    test/cuda_sim/management/nvml.h
-dist_noinst_DATA += \
-    test/cuda_sim/driver/cuda.map \
-    test/cuda_sim/runtime/cudart.map.in
-
 # The rpath makes libtool build shared libraries; nothing is installed there.
 CUDA_SIM_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nonexistent
 # A sanitizer's functions are in the programs.
@@ -22,42 +14,7 @@ CUDA_SIM_LDFLAGS += -Wl,--no-undefined
 endif
 CUDA_SIM_CPPFLAGS = $(CUDA_CPPFLAGS)
 
-test_cuda_sim_libcuda_la_SOURCES = \
-    test/cuda_sim/driver/allocate.cc \
-    test/cuda_sim/driver/bar1.cc \
-    test/cuda_sim/driver/bar1.h \
-    test/cuda_sim/driver/calls.cc \
-    test/cuda_sim/driver/calls.h \
-    test/cuda_sim/driver/capture.cc \
-    test/cuda_sim/driver/capture.h \
-    test/cuda_sim/driver/context.cc \
-    test/cuda_sim/driver/context.h \
-    test/cuda_sim/driver/copy.cc \
-    test/cuda_sim/driver/device.cc \
-    test/cuda_sim/driver/dmabuf.cc \
-    test/cuda_sim/driver/error.cc \
-    test/cuda_sim/driver/graph.cc \
-    test/cuda_sim/driver/ipc.cc \
-    test/cuda_sim/driver/memory.cc \
-    test/cuda_sim/driver/memory.h \
-    test/cuda_sim/driver/modules.cc \
-    test/cuda_sim/driver/physical.cc \
-    test/cuda_sim/driver/physical.h \
-    test/cuda_sim/driver/pointer.cc \
-    test/cuda_sim/driver/pool.cc \
-    test/cuda_sim/driver/primary.cc \
-    test/cuda_sim/driver/proc_address.cc \
-    test/cuda_sim/driver/ranges.cc \
-    test/cuda_sim/driver/ranges.h \
-    test/cuda_sim/driver/settings.cc \
-    test/cuda_sim/driver/settings.h \
-    test/cuda_sim/driver/space.cc \
-    test/cuda_sim/driver/space.h \
-    test/cuda_sim/driver/stream.cc \
-    test/cuda_sim/driver/stream.h \
-    test/cuda_sim/driver/stubs.cc \
-    test/cuda_sim/driver/vmm.cc \
-    test/cuda_sim/entry.h
+test_cuda_sim_libcuda_la_SOURCES = $(test_cuda_sim_driver_sources)
 test_cuda_sim_libcuda_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
 test_cuda_sim_libcuda_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 # Like the real one, it stays once it is loaded.
@@ -74,15 +31,7 @@ CUDART_MAJOR = $(shell awk '/^.define CUDA_VERSION/ { print int($$3 / 1000) }' \
     $(CUDA_DIR)/include/cuda.h)
 CUDART_OTHER = $(if $(filter 13,$(CUDART_MAJOR)),12,13)
 
-CUDART_SOURCES = \
-    test/cuda_sim/entry.h \
-    test/cuda_sim/runtime/device.cc \
-    test/cuda_sim/runtime/driver.cc \
-    test/cuda_sim/runtime/kernel.cc \
-    test/cuda_sim/runtime/memory.cc \
-    test/cuda_sim/runtime/runtime.h
-
-test_cuda_sim_libcudart_la_SOURCES  = $(CUDART_SOURCES)
+test_cuda_sim_libcudart_la_SOURCES  = $(test_cuda_sim_runtime_sources)
 test_cuda_sim_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \
     -DSIM_CUDART_VERSION=CUDART_VERSION
 test_cuda_sim_libcudart_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
@@ -92,7 +41,7 @@ test_cuda_sim_libcudart_la_LDFLAGS = $(CUDA_SIM_LDFLAGS) \
 test_cuda_sim_libcudart_la_LIBADD = -ldl
 EXTRA_test_cuda_sim_libcudart_la_DEPENDENCIES = test/cuda_sim/cudart.map
 
-test_cuda_sim_other_libcudart_la_SOURCES  = $(CUDART_SOURCES)
+test_cuda_sim_other_libcudart_la_SOURCES  = $(test_cuda_sim_runtime_sources)
 test_cuda_sim_other_libcudart_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS) \
     -DSIM_CUDART_VERSION=$(CUDART_OTHER)000
 test_cuda_sim_other_libcudart_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
@@ -153,43 +102,15 @@ CLEANFILES += \
 if HAVE_GTEST
 UNIT_TESTS     += test/cuda_sim/test_cuda_sim
 check_PROGRAMS += test/cuda_sim/test_cuda_sim
-test_cuda_sim_test_cuda_sim_SOURCES = \
-    test/cuda_sim/test/gpu.h \
-    test/cuda_sim/test/test_calls.cc \
-    test/cuda_sim/test/test_capture.cc \
-    test/cuda_sim/test/test_context.cc \
-    test/cuda_sim/test/test_export.cc \
-    test/cuda_sim/test/test_memory.cc \
-    test/cuda_sim/test/test_pool.cc \
-    test/cuda_sim/test/test_runtime.cc \
-    test/cuda_sim/test/test_vmm.cc
+test_cuda_sim_test_cuda_sim_SOURCES = $(test_cuda_sim_test_sources)
 test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la -lgtest_main $(GTEST_LIBS) -ldl
-LAB_TESTS  += test/cuda_sim/test/cuda_sim.lab
-dist_noinst_DATA += test/cuda_sim/test/cuda_sim.lab
+LAB_TESTS  += $(test_cuda_sim_test_lab)
 endif
 
 # What is claimed of a GPU, checked on the simulated one. The program can be
 # built by itself and run on a real one (docs/conformance.md).
 check_PROGRAMS += test/cuda_sim/conformance/conformance
-test_cuda_sim_conformance_conformance_SOURCES = \
-    test/cuda_sim/conformance/calls.cc \
-    test/cuda_sim/conformance/captures.cc \
-    test/cuda_sim/conformance/claims.h \
-    test/cuda_sim/conformance/contexts.cc \
-    test/cuda_sim/conformance/costs.cc \
-    test/cuda_sim/conformance/exports.cc \
-    test/cuda_sim/conformance/identity.cc \
-    test/cuda_sim/conformance/kernels.cc \
-    test/cuda_sim/conformance/main.cc \
-    test/cuda_sim/conformance/memory.cc \
-    test/cuda_sim/conformance/memory.h \
-    test/cuda_sim/conformance/others.cc \
-    test/cuda_sim/conformance/queries.cc \
-    test/cuda_sim/conformance/release.cc \
-    test/cuda_sim/conformance/report.cc \
-    test/cuda_sim/conformance/report.h
+test_cuda_sim_conformance_conformance_SOURCES = $(test_cuda_sim_conformance_sources)
 test_cuda_sim_conformance_conformance_LDADD    = -ldl -lpthread
 
-dist_check_SCRIPTS += test/cuda_sim/conformance/build.sh
-TAP_TESTS  += test/cuda_sim/conformance/conformance.tap
-dist_noinst_DATA += test/cuda_sim/conformance/conformance.tap
+TAP_TESTS  += $(test_cuda_sim_conformance_tap)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+if HAVE_GTEST
 include test/gtest/cache/local.mk
 if HAVE_UCX
 include test/gtest/contract/local.mk
@@ -11,3 +12,4 @@ endif
 include test/gtest/metrics/local.mk
 include test/gtest/prove/local.mk
 include test/gtest/verbs/local.mk
+endif

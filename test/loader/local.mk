@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS  += test/loader/loader.tap test/loader/copies.tap test/loader/not_ucx.tap
-dist_noinst_DATA += test/loader/loader.tap test/loader/copies.tap \
-              test/loader/not_ucx.tap test/loader/not_ucx.c
+TAP_TESTS  += $(test_loader_tap)
 
 check_PROGRAMS += test/loader/use_ucx
 test_loader_use_ucx_SOURCES = test/loader/use_ucx.c

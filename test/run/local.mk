@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS  += test/run/completion.tap test/run/run.tap
+TAP_TESTS  += $(test_run_tap)

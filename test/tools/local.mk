@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 check_LTLIBRARIES += test/tools/libibverbs.la
-TAP_TESTS         += test/tools/info.tap test/tools/copies.tap test/tools/watch.tap
-LAB_TESTS         += test/tools/prove.lab
-dist_noinst_DATA  += test/tools/copies.tap test/tools/info.tap test/tools/machine.sh \
-    test/tools/prove.lab test/tools/watch.tap
+TAP_TESTS         += $(test_tools_tap)
+LAB_TESTS         += $(test_tools_lab)
 # The rpath makes libtool build a shared library; it is installed nowhere.
 test_tools_libibverbs_la_SOURCES = $(verbs_sim_sources) test/tools/fake_ibverbs.cc
 test_tools_libibverbs_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

@@ -1,45 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # On UCX's public API.
-ucp_lab_tests = \
-    test/ucp/dmabuf_fd.lab \
-    test/ucp/one_sided.lab \
-    test/ucp/releases.lab \
-    test/ucp/revoked.lab \
-    test/ucp/two_copies.lab
+ucp_lab_tests = $(test_ucp_lab)
 
 check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/releases \
     test/ucp/revoked test/ucp/two_copies
 LAB_TESTS      += $(ucp_lab_tests)
-dist_check_SCRIPTS += $(ucp_lab_tests)
 
-test_ucp_dmabuf_fd_SOURCES = \
-    test/lab/soft_roce.cc \
-    test/lab/soft_roce.h \
-    test/ucp/dmabuf_fd.cc
+test_ucp_dmabuf_fd_SOURCES = test/lab/soft_roce.cc test/ucp/dmabuf_fd.cc
 test_ucp_dmabuf_fd_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_dmabuf_fd_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_dmabuf_fd_LDADD    = -luct -lucs $(VERBS_LIBS) -ldl
 
-ucp_peers_sources = $(mpi_common_sources) test/ucp/peers.cc test/ucp/peers.h
+ucp_peers_sources = $(mpi_common_sources) test/ucp/peers.cc
 
-test_ucp_one_sided_SOURCES = \
-    test/ucp/one_sided.cc \
-    $(ucp_peers_sources)
+test_ucp_one_sided_SOURCES = test/ucp/one_sided.cc $(ucp_peers_sources)
 test_ucp_one_sided_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_one_sided_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_one_sided_LDADD    = -lucp -lucs -ldl
 
-test_ucp_releases_SOURCES = \
-    test/ucp/releases.cc \
-    $(ucp_peers_sources)
+test_ucp_releases_SOURCES = test/ucp/releases.cc $(ucp_peers_sources)
 test_ucp_releases_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_releases_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_releases_LDADD    = -lucp -lucs -ldl
 
-test_ucp_revoked_SOURCES = \
-    test/lab/rxe_dmabuf.h \
-    test/ucp/revoked.cc \
-    $(ucp_peers_sources)
+test_ucp_revoked_SOURCES = test/ucp/revoked.cc $(ucp_peers_sources)
 test_ucp_revoked_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_revoked_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_revoked_LDADD    = -lucp -lucs -ldl

@@ -1,5 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Simulated mlx5 NICs.
-verbs_sim_sources = \
-    test/verbs_sim/verbs_sim.cc \
-    test/verbs_sim/verbs_sim.h
+verbs_sim_sources = test/verbs_sim/verbs_sim.cc

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libib_dmabuf_report.la
-libib_dmabuf_report_la_SOURCES = \
-    src/uct/ib_dmabuf/dmabuf.h \
-    src/uct/ib_dmabuf/fork_mutex.h \
-    src/uct/ib_dmabuf/gpu.h \
-    src/uct/ib_dmabuf/report.cc \
-    src/uct/ib_dmabuf/report.h
+libib_dmabuf_report_la_SOURCES = src/uct/ib_dmabuf/report.cc
 libib_dmabuf_report_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_report_la_LIBADD   = libib_dmabuf_host.la

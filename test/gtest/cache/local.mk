@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-cache_model_sources = \
-    $(fakes_sources) \
-    test/gtest/cache/model.cc \
-    test/gtest/cache/model.h \
-    test/gtest/cache/model_checks.cc
+cache_model_sources = $(fakes_sources) test/gtest/cache/model.cc test/gtest/cache/model_checks.cc
 
-if HAVE_GTEST
 cache_tests = test/gtest/cache/test_cache test/gtest/cache/test_model \
     test/gtest/cache/test_pressure
 UNIT_TESTS     += $(cache_tests)
@@ -13,7 +8,6 @@ check_PROGRAMS += $(cache_tests)
 
 test_gtest_cache_test_cache_SOURCES = \
     $(fakes_sources) \
-    test/gtest/cache/fixture.h \
     test/gtest/cache/test_cache.cc \
     test/gtest/cache/test_deferred.cc \
     test/gtest/cache/test_failures.cc \
@@ -29,7 +23,8 @@ test_gtest_cache_test_cache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1
 test_gtest_cache_test_cache_LDADD    = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main
 
-test_gtest_cache_test_model_SOURCES = $(cache_model_sources) \
+test_gtest_cache_test_model_SOURCES = \
+    $(cache_model_sources) \
     test/gtest/cache/model_fork.cc \
     test/gtest/cache/test_model.cc
 test_gtest_cache_test_model_LDADD   = libib_dmabuf_cache_debug.la \
@@ -42,15 +37,14 @@ test_gtest_cache_test_pressure_SOURCES = \
 test_gtest_cache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(alloc_faults_ldflags)
 test_gtest_cache_test_pressure_LDADD   = libib_dmabuf_cache_debug.la \
     $(GTEST_LIBS) -lgtest_main -ldl
-endif
 
 # Built by clang in one go, so that the fuzzer sees the cache's own branches.
-cache_fuzz_sources = test/gtest/cache/fuzz_cache.cc \
+cache_fuzz_sources = \
+    test/gtest/cache/fuzz_cache.cc \
     test/gtest/cache/model_fork.cc \
-    $(cache_model_sources) $(cache_sources)
-TAP_TESTS         += test/gtest/cache/fuzz_cache.tap
-dist_check_SCRIPTS += test/gtest/cache/fuzz_cache.tap
-dist_noinst_DATA   += test/gtest/cache/fuzz_cache.cc
+    $(cache_model_sources) \
+    $(src_uct_ib_dmabuf_cache_sources)
+TAP_TESTS         += $(test_gtest_cache_tap)
 CLEANFILES        += test/gtest/cache/fuzz_cache
 if HAVE_FUZZER
 check_DATA += test/gtest/cache/fuzz_cache

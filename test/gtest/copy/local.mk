@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-if HAVE_GTEST
 check_PROGRAMS += test/gtest/copy/test_copier test/gtest/copy/test_component
 UNIT_TESTS     += test/gtest/copy/test_copier test/gtest/copy/test_component
-endif
 
-test_gtest_copy_test_copier_SOURCES  = \
-    test/gtest/copy/test_copier.cc \
-    test/gtest/copy/test_start.cc
+test_gtest_copy_test_copier_SOURCES  = test/gtest/copy/test_copier.cc test/gtest/copy/test_start.cc
 test_gtest_copy_test_copier_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_copy_test_copier_LDADD    = libib_dmabuf_copy.la \
     libib_dmabuf_cuda.la libib_dmabuf_cache.la libib_dmabuf_report.la \

@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-if HAVE_GTEST
 check_PROGRAMS += test/gtest/cuda/test_cuda
 UNIT_TESTS     += test/gtest/cuda/test_cuda
-LAB_TESTS      += test/gtest/cuda/variants.lab
-TAP_TESTS      += test/gtest/cuda/behaviours.tap
-endif
-dist_noinst_DATA += test/gtest/cuda/variants.lab test/gtest/cuda/behaviours.tap
-test_gtest_cuda_test_cuda_SOURCES = \
-    test/gtest/cuda/fixture.h \
-    test/gtest/cuda/test_contexts.cc \
-    test/gtest/cuda/test_cuda.cc \
-    test/gtest/cuda/test_streams.cc
+LAB_TESTS      += $(test_gtest_cuda_lab)
+TAP_TESTS      += $(test_gtest_cuda_tap)
+test_gtest_cuda_test_cuda_SOURCES = $(test_gtest_cuda_sources)
 # UCX's sources come first, as for the plug-in.
 test_gtest_cuda_test_cuda_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_cuda_test_cuda_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-if HAVE_GTEST
 check_PROGRAMS += test/gtest/host/test_mlx5 test/gtest/host/test_ucp
 UNIT_TESTS     += test/gtest/host/test_mlx5 test/gtest/host/test_ucp
-endif
 test_gtest_host_test_ucp_SOURCES = test/gtest/host/test_ucp.cc
 test_gtest_host_test_ucp_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_gtest_host_test_ucp_LDADD   = libib_dmabuf_host.la -lgtest_main \
@@ -17,7 +15,6 @@ host_drivers = \
     test/gtest/host/drivers/before_54.so \
     test/gtest/host/drivers/since_54.so \
     test/gtest/host/drivers/since_54_global.so
-dist_noinst_DATA += test/gtest/host/driver.c
 CLEANFILES += $(host_drivers)
 
 host_driver_link = $(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared \

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 md_test_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 
-if HAVE_GTEST
 md_tests = \
     test/gtest/md/test_counts \
     test/gtest/md/test_domain \
@@ -10,24 +9,17 @@ md_tests = \
     test/gtest/md/test_trial
 check_PROGRAMS += $(md_tests) test/gtest/md/test_md test/gtest/md/test_vendor
 UNIT_TESTS     += $(md_tests)
-LAB_TESTS      += test/gtest/md/md.lab test/gtest/md/vendor.lab
-endif
-dist_noinst_DATA += test/gtest/md/md.lab test/gtest/md/vendor.lab
+LAB_TESTS      += $(test_gtest_md_lab)
 
-test_gtest_md_test_trial_SOURCES = \
-    src/uct/ib_dmabuf/md/trial.cc \
-    test/gtest/md/test_trial.cc
+test_gtest_md_test_trial_SOURCES = src/uct/ib_dmabuf/md/trial.cc test/gtest/md/test_trial.cc
 test_gtest_md_test_trial_LDADD   = \
     libib_dmabuf_cache.la libib_dmabuf_metrics.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
 test_gtest_md_test_md_SOURCES = \
-    test/gtest/md/handle_params.h \
-    test/gtest/md/memory_domain.h \
     test/gtest/md/test_hostile.cc \
     test/gtest/md/test_keys.cc \
     test/gtest/md/test_md.cc \
-    test/lab/soft_roce.cc \
-    test/lab/soft_roce.h
+    test/lab/soft_roce.cc
 test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \
@@ -36,10 +28,8 @@ test_gtest_md_test_md_LDADD    = \
 # The memory domain without the vendor that the plug-in has.
 test_gtest_md_test_vendor_SOURCES = \
     $(udmabuf_vendor_sources) \
-    test/gtest/md/memory_domain.h \
     test/gtest/md/test_vendor.cc \
-    test/lab/soft_roce.cc \
-    test/lab/soft_roce.h
+    test/lab/soft_roce.cc
 test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_vendor_LDFLAGS  = \
     $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
@@ -48,13 +38,7 @@ test_gtest_md_test_vendor_LDADD    = \
     -lgtest_main $(GTEST_LIBS) -luct_ib -luct -lucs $(VERBS_LIBS) -ldl
 
 # The same code over a fake uct_ib, which needs no device.
-fake_ib_sources = \
-    src/uct/ib_dmabuf/md/module.cc \
-    $(alloc_faults_sources) \
-    test/gtest/md/fake_domain.h \
-    test/gtest/md/fake_ib.cc \
-    test/gtest/md/fake_ib.h \
-    test/gtest/md/handle_params.h
+fake_ib_sources = src/uct/ib_dmabuf/md/module.cc $(alloc_faults_sources) test/gtest/md/fake_ib.cc
 # The program is what has uct_ib and libibverbs, and is looked at for them.
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
     -export-dynamic

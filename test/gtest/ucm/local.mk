@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-if HAVE_GTEST
 ucm_tests = \
     test/gtest/ucm/test_patch \
     test/gtest/ucm/test_patch_threads \
@@ -7,12 +6,9 @@ ucm_tests = \
     test/gtest/ucm/test_events_sim
 check_PROGRAMS += $(ucm_tests)
 UNIT_TESTS     += $(ucm_tests)
-endif
 
 # Each scenario runs in a process of its own.
-ucm_scenarios = \
-    test/gtest/ucm/scenario.cc \
-    test/gtest/ucm/scenario.h
+ucm_scenarios = test/gtest/ucm/scenario.cc
 
 ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_host.la $(GTEST_LIBS) -lucm -lucs -ldl
 
@@ -31,7 +27,6 @@ test_gtest_ucm_test_patch_threads_SOURCES = \
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \
-    test/gtest/ucm/fake.h \
     $(ucm_scenarios) \
     test/gtest/ucm/test_events.cc \
     test/gtest/ucm/test_events_gaps.cc \
@@ -44,9 +39,7 @@ test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_sim_SOURCES = \
-    test/gtest/ucm/gpu.h \
     $(ucm_scenarios) \
-    test/gtest/ucm/second_ucx.h \
     test/gtest/ucm/test_events_copies.cc \
     test/gtest/ucm/test_events_sim.cc \
     test/gtest/ucm/test_events_ucx.cc
@@ -68,12 +61,6 @@ ucm_fakes = \
     test/gtest/ucm/fake/libcudart-odd.so \
     test/gtest/ucm/fake/runtime.so \
     test/gtest/ucm/fake/constructor.so
-dist_noinst_DATA += \
-    test/gtest/ucm/caller.c \
-    test/gtest/ucm/fake_cuda.c \
-    test/gtest/ucm/fake_odd_runtime.c \
-    test/gtest/ucm/interposer.c \
-    test/gtest/ucm/starting_runtime.c
 CLEANFILES += $(ucm_fakes)
 
 # Entry points begin at multiples of 16, as a driver's do, also without -O2.

@@ -2,21 +2,14 @@
 noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
-    src/uct/ib_dmabuf/md/atomics.h \
     src/uct/ib_dmabuf/md/memory_domain.cc \
-    src/uct/ib_dmabuf/md/memory_domain.h \
     src/uct/ib_dmabuf/md/nic.cc \
-    src/uct/ib_dmabuf/md/nic.h \
     src/uct/ib_dmabuf/md/open_nics.cc \
-    src/uct/ib_dmabuf/md/open_nics.h \
     src/uct/ib_dmabuf/md/plugin.cc \
-    src/uct/ib_dmabuf/md/plugin.h \
     src/uct/ib_dmabuf/md/prove_path.cc \
     src/uct/ib_dmabuf/md/remote_keys.cc \
     src/uct/ib_dmabuf/md/settings.cc \
-    src/uct/ib_dmabuf/md/settings.h \
-    src/uct/ib_dmabuf/md/trial.cc \
-    src/uct/ib_dmabuf/md/trial.h
+    src/uct/ib_dmabuf/md/trial.cc
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
     libib_dmabuf_cache.la libib_dmabuf_prove.la libib_dmabuf_verbs.la \
@@ -41,4 +34,3 @@ libuct_ib_dmabuf_la_LINK     = \
     $(LDFLAGS) -o $@
 EXTRA_libuct_ib_dmabuf_la_DEPENDENCIES = src/uct/ib_dmabuf/md/module.map \
     $(OLD_GLIBC_STUB)
-EXTRA_DIST += src/uct/ib_dmabuf/md/module.map
