@@ -13,7 +13,7 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2]
 CHAPTERS = {
     "Use it": ("install", "guide", "settings", "info", "troubleshooting", "security"),
     "Compare": ("side-by-side", "comparison"),
-    "How it works": ("architecture", "proof", "cache", "ucp-cache", "events", "ucx-generations"),
+    "How it works": ("architecture", "cache", "ucp-cache", "events", "ucx-generations"),
     "How it is tested": ("lab", "simulated-gpu", "conformance", "../CONTRIBUTING"),
 }
 

@@ -200,7 +200,7 @@ void report_verdict(const verdict &found, part *out)
     case finding::refuted:
         out->fails("proof", "bytes do not arrive", found.why.c_str(),
                    "switch ACS off, boot with iommu=pt, or use a NIC that is "
-                   "nearer to the GPU (docs/proof.md)");
+                   "nearer to the GPU (docs/troubleshooting.md)");
         break;
     default:
         out->warns("proof", "could not be made", found.why.c_str(),
