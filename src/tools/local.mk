@@ -4,8 +4,6 @@ dist_bashcompletion_DATA += src/tools/bash/ucx_dmabuf_info
 dist_zshcompletion_DATA  += src/tools/zsh/_ucx_dmabuf_info
 src_tools_ucx_dmabuf_info_SOURCES = \
     src/tools/copies.cc \
-    src/tools/counts.cc \
-    src/tools/counts.h \
     src/tools/devices.cc \
     src/tools/devices.h \
     src/tools/environment.cc \
