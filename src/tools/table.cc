@@ -14,6 +14,15 @@ namespace {
 
 using number = unsigned long long;
 
+// A terminal takes some characters for orders.
+std::string printable(std::string text)
+{
+    for (char &each : text) {
+        each = ((each < ' ') || (each > '~')) ? '?' : each;
+    }
+    return text;
+}
+
 // Since the last round. What counts anew is another program, or one that lies.
 uint64_t since(uint64_t now, uint64_t before)
 {
@@ -28,38 +37,69 @@ std::string line(const char *pattern, Values... values)
     return made.data();
 }
 
+// A metric's sum, and the labels of its largest number.
+struct summary {
+    uint64_t sum = 0;
+    std::string most{};
+};
+
+summary sum_of(const metric_view &all, const char *name)
+{
+    size_t at              = 0;
+    const metric_info *one = all.find(name, &at);
+    uint64_t most          = 0;
+    summary made;
+
+    for (size_t i = 0; (one != nullptr) && (i < one->size()); ++i) {
+        const uint64_t value = all.numbers[at + i];
+        made.sum += value;
+        if (value > most) {
+            most      = value;
+            made.most = "";
+            each_label(*one, i, [&](auto, auto label) {
+                made.most += (made.most.empty() ? "" : ": ");
+                made.most += printable(std::string(label));
+            });
+        }
+    }
+    return made;
+}
+
 // Columns that programs and pairs have both; lookups are counted for programs.
 std::string columns(const std::string &who, const std::string &lookups,
-                    const std::string &misses, const pair_counts &now,
-                    const pair_counts &before, const char *hooks)
+                    const std::string &misses, const metric_view &now,
+                    const metric_view &before, const char *bytes,
+                    const char *hooks)
 {
-    return line("%-25.25s  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  %9llu  "
-                "%-5.5s  %.60s",
-                who.c_str(), lookups.c_str(), misses.c_str(),
-                number{since(now.registrations, before.registrations)},
-                number{since(now.evictions, before.evictions)},
-                number{now.regions}, static_cast<double>(now.bytes) / (1 << 20),
-                number{now.fallbacks}, hooks, now.most.c_str());
+    const auto changed = [&](const char *name) {
+        return number{since(now[name], before[name])};
+    };
+    const summary path      = sum_of(now, "path_bytes");
+    const summary fallbacks = sum_of(now, "fallback_operations");
+    const bool both         = !path.most.empty() && !fallbacks.most.empty();
+
+    return line(
+        "%-25.25s  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  %9llu  "
+        "%-5.5s  %.60s",
+        who.c_str(), lookups.c_str(), misses.c_str(), changed("registrations"),
+        changed("evictions"), number{now["regions"]},
+        static_cast<double>(now[bytes]) / (1 << 20), number{fallbacks.sum},
+        hooks, (path.most + (both ? "; " : "") + fallbacks.most).c_str());
 }
 
-pair_counts all_pairs(const counts &of)
+// Rows keep their places.
+std::string pair_line(const shown_program &one, const pair_row &row)
 {
-    return {"",         -1,       of.registrations, of.evictions,
-            of.regions, of.bytes, of.fallbacks,     of.most};
-}
-
-std::string pair_line(const pair_counts &now, const counts &before)
-{
-    const auto same =
-        std::ranges::find_if(before.pairs, [&](const pair_counts &each) {
-            return (each.nic == now.nic) && (each.gpu == now.gpu);
-        });
+    const pair_row &before = one.before->now.pairs[&row - one.now->now.pairs];
     const std::string gpu =
-        (now.gpu < 0) ? "GPU ?" : "GPU " + std::to_string(now.gpu);
+        "GPU " +
+        ((row.gpu_number() < 0) ? "?" : std::to_string(row.gpu_number()));
 
-    return columns("    " + now.nic.substr(0, 20 - gpu.size()) + " " + gpu, "-",
-                   "-", now,
-                   (same == before.pairs.end()) ? pair_counts() : *same, "");
+    return columns("    " +
+                       printable(row.nic_name()).substr(0, 20 - gpu.size()) +
+                       " " + gpu,
+                   "-", "-", one.now->of(row), one.before->of(before),
+                   "registered_bytes", "");
 }
 
 // The last numbers, the largest of them as high as a line.
@@ -87,12 +127,17 @@ std::string program_line(const shown_program &one)
 {
     const std::string who =
         line("%8d  %-15.15s", one.pid, printable(one.name).c_str());
-    const counts &now = one.now, &then = one.before;
+    const metric_view now  = one.now->of_process();
+    const metric_view then = one.before->of_process();
+    size_t at              = 0;
 
     return one.answers
                ? columns(who, std::to_string(one.lookups()),
-                         std::to_string(since(now.misses, then.misses)),
-                         all_pairs(now), all_pairs(then), now.hooks.c_str())
+                         std::to_string(since(now["misses"], then["misses"])),
+                         now, then, "mapped_bytes",
+                         (now.find("hooks_complete", &at) == nullptr) ? "?"
+                         : (now["hooks_complete"] != 0)               ? "all"
+                                                                      : "gaps")
                : who + "  does not answer";
 }
 
@@ -107,11 +152,17 @@ std::vector<std::string> below(const shown_program &one,
     if (how.in_place && !one.history.empty()) {
         lines.push_back(history_line(one.history, how.unicode));
     }
-    if (!one.now.missing.empty()) {
-        lines.push_back("    hooks: " + one.now.missing.substr(0, 256));
+    if (one.now->now.hooks_missing.is_written()) {
+        lines.push_back("    hooks: " +
+                        printable(one.now->now.hooks_missing.text));
     }
-    for (const pair_counts &each : one.now.pairs) {
-        lines.push_back(pair_line(each, one.before));
+    std::vector<const pair_row *> pairs;
+    one.now->each_pair([&](const pair_row &row) { pairs.push_back(&row); });
+    std::ranges::stable_sort(pairs, std::greater(), [&](const pair_row *row) {
+        return one.now->of(*row)["registered_bytes"];
+    });
+    for (const pair_row *row : pairs) {
+        lines.push_back(pair_line(one, *row));
     }
     return lines;
 }
@@ -125,8 +176,8 @@ std::string title(const std::vector<const shown_program *> &rows)
 
     for (const shown_program *each : rows) {
         lookups += each->lookups();
-        bytes += each->now.bytes;
-        fallbacks += each->now.fallbacks;
+        bytes += each->now->of_process()["mapped_bytes"];
+        fallbacks += sum_of(each->now->of_process(), "fallback_operations").sum;
     }
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
     return line("%s  programs: %zu, by lookups in the last second; all: %llu "
@@ -182,7 +233,10 @@ struct screen {
 
 uint64_t shown_program::lookups() const
 {
-    return since(now.lookups, before.lookups);
+    const auto all = [](const metric_view &of) {
+        return of["hits"] + of["misses"];
+    };
+    return since(all(now->of_process()), all(before->of_process()));
 }
 
 void print_table(std::vector<const shown_program *> rows,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What running programs count, from the page that each one shows
-// (metrics/live_page.h).
+// (metrics/live.h).
 #include "watch.h"
 #include "tree.h"
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <uct/ib_dmabuf/metrics/histogram.h>
-#include <uct/ib_dmabuf/metrics/live_reader.h>
+#include <uct/ib_dmabuf/metrics/live.h>
+#include <uct/ib_dmabuf/metrics/render.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -24,9 +24,9 @@ constexpr unsigned rounds_of_all = 10;
 struct program {
     std::unique_ptr<live_reader> page;
     shown_program shown{};
-    std::string json{};  // its last answer
-    bool is_new = true;  // no second has passed yet
-    bool waited = false; // for its answer
+    shown_program::answer next = std::make_unique<described_counters>();
+    bool is_new                = true;  // no second has passed yet
+    bool waited                = false; // for its answer
 };
 
 using programs = std::map<int, program>;
@@ -141,7 +141,6 @@ public:
     void ask()
     {
         for (auto &[pid, one] : all_) {
-            one.json.clear();
             one.waited = true;
             one.page->request();
         }
@@ -163,10 +162,12 @@ public:
     bool print(FILE *to) const
     {
         std::vector<const shown_program *> rows;
+        std::vector<char> memory(text_max);
 
         for (const auto &[pid, one] : all_) {
-            if (how_.json) {
-                fputs(line_with_pid(pid, one.json).c_str(), to);
+            if (how_.json && one.shown.answers) {
+                const auto line = render_json(*one.shown.now, pid, memory);
+                fwrite(line.data(), 1, line.size(), to);
             }
             rows.push_back(&one.shown);
         }
@@ -185,7 +186,7 @@ private:
         size_t lacking = 0;
 
         for (auto &[pid, one] : all_) {
-            if (one.waited && !(one.json = one.page->answer()).empty()) {
+            if (one.waited && one.page->answer(one.next.get())) {
                 one.waited = false;
                 note(&one);
             }
@@ -197,11 +198,11 @@ private:
     {
         shown_program &shown = one->shown;
 
-        shown.before = std::move(shown.now);
-        shown.now    = counts_of(one->json);
+        std::swap(shown.before, shown.now);
+        std::swap(shown.now, one->next);
         if (one->is_new) {
-            shown.before = shown.now;
-            one->is_new  = false;
+            *shown.before = *shown.now;
+            one->is_new   = false;
             return;
         }
         shown.history.push_back(shown.lookups());

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "counts.h"
 #include <cstdio>
 #include <deque>
+#include <memory>
+#include <string>
+#include <uct/ib_dmabuf/metrics/metrics.h>
+#include <vector>
 
 namespace ucx_ib_dmabuf::info {
 
@@ -26,7 +29,10 @@ struct shown_program {
     int pid = 0;
     std::string name{}; // any bytes
     bool answers = false;
-    counts now{}, before{};
+    // The last two answers, which may lie.
+    using answer  = std::unique_ptr<described_counters>;
+    answer now    = std::make_unique<described_counters>(),
+           before = std::make_unique<described_counters>();
     std::deque<uint64_t> history{}; // of lookups, the last one at its end
 
     uint64_t lookups() const;

@@ -32,7 +32,6 @@
 namespace {
 
 using ucx_ib_dmabuf::cache;
-using ucx_ib_dmabuf::cache_counters;
 using ucx_ib_dmabuf::cache_settings;
 using ucx_ib_dmabuf::extent;
 using ucx_ib_dmabuf::region;
@@ -139,11 +138,9 @@ public:
     }
 
 private:
-    uint64_t evictions() const
+    static uint64_t evictions()
     {
-        cache_counters now;
-        cache_.read_counters(&now);
-        return now.evictions;
+        return ucx_ib_dmabuf::process_counters.get("evictions");
     }
 
     // And waits for the cache's own thread: everything here is for one.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <uct/ib_dmabuf/cache/provider.h>
+#include <uct/ib_dmabuf/metrics/metrics.h>
 #include <unordered_set>
 #include <vector>
 
@@ -18,6 +19,25 @@
 // would punish (an unaligned export, a handle given back twice) is a complaint.
 // That they keep the contracts of cache/provider.h is tested (gtest/contract).
 namespace fakes {
+
+// What the process's caches have counted by now.
+struct counters {
+    static uint64_t of(const char *name)
+    {
+        return ucx_ib_dmabuf::metric_view{
+            ucx_ib_dmabuf::process_infos,
+            ucx_ib_dmabuf::process_counters.numbers}[name];
+    }
+    uint64_t hits = of("hits"), misses = of("misses");
+    uint64_t registrations   = of("registrations");
+    uint64_t exports         = of("exports");
+    uint64_t identity_checks = of("identity_checks");
+    uint64_t identity_misses = of("identity_misses");
+    uint64_t invalidations   = of("invalidations");
+    uint64_t evictions = of("evictions"), regions = of("regions");
+    uint64_t registered_bytes = of("registered_bytes");
+    uint64_t mapped_bytes     = of("mapped_bytes");
+};
 
 // The calls of both interfaces, and who is told of each before anything is
 // done, with no lock held: what it costs is added up there, or others go on.

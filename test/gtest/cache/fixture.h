@@ -38,9 +38,12 @@ public:
     }
 
 protected:
+    using counters = fakes::counters;
+
     void restart()
     {
         cache.reset();
+        ucx_ib_dmabuf::process_counters.clear();
         cache = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
         id    = cache->attach(nic);
     }
@@ -89,13 +92,6 @@ protected:
     {
         cache->invalidate(base, gpu.size_at(base));
         gpu.free(base);
-    }
-
-    ucx_ib_dmabuf::cache_counters counters()
-    {
-        ucx_ib_dmabuf::cache_counters result;
-        cache->read_counters(&result);
-        return result;
     }
 
     fakes::gpu gpu;

@@ -47,13 +47,6 @@ void model::wrong(const char *what) const
     abort();
 }
 
-ucx_ib_dmabuf::cache_counters model::counters() const
-{
-    ucx_ib_dmabuf::cache_counters result;
-    cache_->read_counters(&result);
-    return result;
-}
-
 void model::restart()
 {
     disarm();
@@ -88,6 +81,7 @@ void model::restart()
     settings_.check_identity = checks_;
     settings_.deferred_size  = choices_.below(2) == 0 ? SIZE_MAX : MiB;
     settings_.max_bytes      = [this](int) { return max_bytes_; };
+    ucx_ib_dmabuf::process_counters.clear();
     cache_ = std::make_unique<ucx_ib_dmabuf::cache>(gpu_, settings_);
     for (unsigned i = 0; i < nic_count; ++i) {
         nics_.push_back(std::make_unique<fakes::nic>(gpu_, nic_bytes_));

@@ -13,6 +13,8 @@
 // explanation where they differ. One thread.
 class model {
 public:
+    using counters = fakes::counters;
+
     class source {
     public:
         virtual ~source()                      = default;
@@ -76,7 +78,6 @@ private:
     void check_idle(const fakes::registration &what);
     bool current(const fakes::registration &what) const;
     void disarm();
-    ucx_ib_dmabuf::cache_counters counters() const;
     [[noreturn]] void wrong(const char *what) const;
     void expect(bool right, const char *what) const
     {

@@ -34,7 +34,6 @@ TEST_F(cache_test, refuses_bad_ranges)
     EXPECT_EQ(cache->get(id + 1, A, 1, &out), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(cache->get(UINT_MAX, A, 1, &out), UCS_ERR_INVALID_PARAM);
     cache->put(nullptr);
-    EXPECT_EQ(counters().host_lookups, 1u);
 }
 
 TEST_F(cache_test, release_deregisters_idle_at_once)

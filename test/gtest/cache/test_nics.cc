@@ -12,6 +12,7 @@ protected:
     void start(unsigned count, size_t limit)
     {
         stop();
+        ucx_ib_dmabuf::process_counters.clear();
         settings.max_bytes = [limit](int) { return limit; };
         cache = std::make_unique<ucx_ib_dmabuf::cache>(gpu, settings);
         for (unsigned i = 0; i < count; ++i) {

@@ -10,12 +10,12 @@
 #include <common/elsewhere.h>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/wait.h>
 #include <thread>
-#include <uct/ib_dmabuf/metrics/live_reader.h>
-#include <uct/ib_dmabuf/metrics/pairs.h>
+#include <uct/ib_dmabuf/metrics/live.h>
 #include <unistd.h>
 #include <vector>
 
@@ -28,9 +28,12 @@ constexpr std::array nics{"fake0", "fake1", "fake\"2"};
 
 using domains = std::array<std::unique_ptr<fake_domain>, nics.size()>;
 
-uint64_t value(const pair_row &row, pair_metric which)
+// With each row that has counted anything.
+void each_pair(const std::function<void(const pair_row &row)> &call)
 {
-    return row.values()[static_cast<size_t>(which)];
+    static described_counters now;
+    now.read();
+    now.each_pair(call);
 }
 
 // What a thread does; what it has is gone with it.
@@ -114,7 +117,7 @@ bool child_counts_nothing(const domains &all, uct_mem_h parents)
     if (child == 0) {
         bool nothing = true;
         all[0]->dereg(parents);
-        process_pairs.each([&](const pair_row &) { nothing = false; });
+        each_pair([&](const pair_row &) { nothing = false; });
         raise(SIGSTOP);
         _exit(nothing ? 0 : 1);
     }
@@ -130,18 +133,17 @@ void expect_what_devices_saw()
     std::map<std::string, fake_ib::dmabufs> counted;
     uint64_t evictions = 0, invalidations = 0, failures = 0;
 
-    process_pairs.each([&](const pair_row &row) {
-        fake_ib::dmabufs &sum = counted[row.nic()];
-        sum.made += value(row, pair_metric::registrations);
-        sum.ended += value(row, pair_metric::deregistrations);
-        sum.bytes += row.bytes()[static_cast<size_t>(memory_path::standard)];
-        evictions += value(row, pair_metric::evictions);
-        invalidations += value(row, pair_metric::invalidations);
-        failures += value(row, pair_metric::failures);
-        EXPECT_EQ(0u, value(row, pair_metric::regions)) << row.gpu();
-        EXPECT_EQ(0u, value(row, pair_metric::registered_bytes)) << row.gpu();
-        EXPECT_EQ(value(row, pair_metric::registrations),
-                  value(row, pair_metric::deregistrations));
+    each_pair([&](const pair_row &row) {
+        fake_ib::dmabufs &sum = counted[row.nic_name()];
+        sum.made += row.get("registrations");
+        sum.ended += row.get("deregistrations");
+        sum.bytes += row.get("path_bytes"); // "standard"
+        evictions += row.get("evictions");
+        invalidations += row.get("invalidations");
+        failures += row.get("failures");
+        EXPECT_EQ(0u, row.get("regions")) << row.gpu;
+        EXPECT_EQ(0u, row.get("registered_bytes")) << row.gpu;
+        EXPECT_EQ(row.get("registrations"), row.get("deregistrations"));
     });
     for (const auto &[device, seen] : fake_ib::now.of_device) {
         EXPECT_EQ(seen.made, counted[device].made) << device;
@@ -210,10 +212,9 @@ TEST(test_counts, each_pair_has_what_its_device_saw)
             good = child_counts_nothing(all, memh);
             EXPECT_TRUE(good);
             EXPECT_EQ(UCS_OK, all[0]->dereg(memh));
-            process_pairs.each([](const pair_row &row) {
-                EXPECT_LT(value(row, pair_metric::regions), 1u << 20);
-                EXPECT_LT(value(row, pair_metric::registered_bytes),
-                          uint64_t{1} << 40);
+            each_pair([](const pair_row &row) {
+                EXPECT_LT(row.get("regions"), 1u << 20);
+                EXPECT_LT(row.get("registered_bytes"), uint64_t{1} << 40);
             });
         }
     }

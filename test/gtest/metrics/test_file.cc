@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <thread>
 #include <uct/ib_dmabuf/metrics/file.h>
+#include <uct/ib_dmabuf/metrics/metrics.h>
 #include <unistd.h>
 
 using namespace ucx_ib_dmabuf;
@@ -53,7 +54,6 @@ protected:
     }
 
     std::string folder_;
-    metrics now_;
 };
 
 TEST_F(test_file, patterns)
@@ -79,9 +79,9 @@ TEST_F(test_file, names_have_a_limit)
               expanded(std::string(PATH_MAX - 1, 'a')));
     EXPECT_EQ("wrong", expanded(std::string(PATH_MAX, 'a')));
     EXPECT_EQ("wrong", expanded(std::string(PATH_MAX - 1, 'a') + "%p"));
-    EXPECT_EQ(ENAMETOOLONG,
-              write_metrics((std::string(PATH_MAX - 6, 'a') + ".prom").c_str(),
-                            now_));
+    EXPECT_EQ(
+        ENAMETOOLONG,
+        write_metrics((std::string(PATH_MAX - 6, 'a') + ".prom").c_str()));
 }
 
 TEST_F(test_file, json_is_a_line_behind_the_others)
@@ -89,9 +89,9 @@ TEST_F(test_file, json_is_a_line_behind_the_others)
     const std::string path = in_folder("a");
 
     for (uint64_t hits : {7, 8}) {
-        now_[metric::hits] = hits;
+        process_counters.set("hits", hits);
         EXPECT_EQ(0, check_writable(path.c_str()));
-        EXPECT_EQ(0, write_metrics(path.c_str(), now_));
+        EXPECT_EQ(0, write_metrics(path.c_str()));
     }
     const std::string all = content(path);
     const size_t second   = all.find('\n') + 1;
@@ -107,8 +107,8 @@ TEST_F(test_file, prometheus_takes_the_place_of_what_was_there)
     }, after{};
 
     for (uint64_t hits : {7, 8}) {
-        now_[metric::hits] = hits;
-        EXPECT_EQ(0, write_metrics(path.c_str(), now_));
+        process_counters.set("hits", hits);
+        EXPECT_EQ(0, write_metrics(path.c_str()));
         EXPECT_EQ(static_cast<double>(hits),
                   parse_prometheus(content(path))[0].samples[0].value);
         EXPECT_EQ(1, files());
@@ -117,8 +117,8 @@ TEST_F(test_file, prometheus_takes_the_place_of_what_was_there)
     fs::create_hard_link(path, old);
     const std::string read = content(old);
     ASSERT_EQ(0, stat(path.c_str(), &before));
-    now_[metric::hits] = 9;
-    EXPECT_EQ(0, write_metrics(path.c_str(), now_));
+    process_counters.set("hits", 9);
+    EXPECT_EQ(0, write_metrics(path.c_str()));
     ASSERT_EQ(0, stat(path.c_str(), &after));
     EXPECT_NE(before.st_ino, after.st_ino);
     EXPECT_EQ(read, content(old));
@@ -138,13 +138,12 @@ TEST_F(test_file, failures_name_their_errno)
 
     for (const auto &each : all) {
         EXPECT_EQ(each.error, check_writable(each.path.c_str())) << each.path;
-        EXPECT_EQ(each.error, write_metrics(each.path.c_str(), now_))
-            << each.path;
+        EXPECT_EQ(each.error, write_metrics(each.path.c_str())) << each.path;
     }
     fs::create_directory(in_folder("folder"));
     for (const char *name : {"folder.prom", "folder"}) {
         EXPECT_EQ(EISDIR, check_writable(in_folder(name).c_str())) << name;
-        EXPECT_EQ(EISDIR, write_metrics(in_folder(name).c_str(), now_)) << name;
+        EXPECT_EQ(EISDIR, write_metrics(in_folder(name).c_str())) << name;
     }
     EXPECT_EQ(3, files()) << "what could not be renamed stays";
 }
@@ -156,9 +155,9 @@ TEST_F(test_file, a_pipe_that_nobody_reads_is_not_waited_for)
     char all[65536]        = "";
 
     ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
-    EXPECT_EQ(ENXIO, write_metrics(pipe.c_str(), now_));
+    EXPECT_EQ(ENXIO, write_metrics(pipe.c_str()));
     const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
-    EXPECT_EQ(0, write_metrics(pipe.c_str(), now_));
+    EXPECT_EQ(0, write_metrics(pipe.c_str()));
     EXPECT_GT(read(reader, all, sizeof(all)), 0);
     EXPECT_EQ('{', all[0]);
     close(reader);
@@ -168,12 +167,9 @@ TEST_F(test_file, a_pipe_that_nobody_reads_is_not_waited_for)
 TEST_F(test_file, who_stops_reading_ends_nobody)
 {
     const std::string pipe = in_folder("pipe");
-    pair_table many;
-
     for (int gpu = 0; gpu < 100; ++gpu) {
-        many.of("mlx5_0", gpu).add_region(memory_path::standard, 4096);
+        process_counters.of("mlx5_0", gpu).add_region(0, 4096);
     }
-    now_.pairs = &many;
     ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
     const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
     const int size   = fcntl(reader, F_SETPIPE_SZ, 4096);
@@ -183,8 +179,9 @@ TEST_F(test_file, who_stops_reading_ends_nobody)
         }
         close(reader);
     });
-    EXPECT_NE(0, write_metrics(pipe.c_str(), now_));
+    EXPECT_NE(0, write_metrics(pipe.c_str()));
     reads.join();
+    process_counters.clear();
 }
 
 TEST_F(test_file, nor_does_a_limit_of_files)
@@ -192,14 +189,13 @@ TEST_F(test_file, nor_does_a_limit_of_files)
     EXPECT_TRUE(in_child([&] {
         const rlimit none{0, 0};
         const bool limited = setrlimit(RLIMIT_FSIZE, &none) == 0;
-        return limited &&
-               (write_metrics(in_folder("a").c_str(), now_) == EFBIG);
+        return limited && (write_metrics(in_folder("a").c_str()) == EFBIG);
     }));
 }
 
 TEST_F(test_file, a_full_disk_leaves_what_was_there)
 {
-    EXPECT_EQ(ENOSPC, write_metrics("/dev/full", now_));
+    EXPECT_EQ(ENOSPC, write_metrics("/dev/full"));
     EXPECT_EQ(0, check_writable("/dev/null"));
 }
 
@@ -209,7 +205,7 @@ TEST_F(test_file, a_name_without_a_folder_is_in_this_one)
 
     fs::current_path(folder_);
     EXPECT_EQ(0, check_writable("a.prom"));
-    EXPECT_EQ(0, write_metrics("a.prom", now_));
+    EXPECT_EQ(0, write_metrics("a.prom"));
     EXPECT_TRUE(fs::exists("a.prom"));
     fs::current_path(before);
 }

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The page that shows a process's counters while it runs, read by another one.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <string>
-#include <string_view>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <uct/ib_dmabuf/metrics/live_page.h>
-#include <uct/ib_dmabuf/metrics/live_reader.h>
+#include <uct/ib_dmabuf/metrics/live.h>
+#include <uct/ib_dmabuf/metrics/render.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 using namespace ucx_ib_dmabuf;
 
@@ -39,18 +40,24 @@ std::atomic<uint64_t> *counter()
     return static_cast<std::atomic<uint64_t> *>(memory);
 }
 
-metrics now()
+void before(bool)
 {
-    metrics made;
-    made[metric::hits]   = counter()->load();
-    made[metric::misses] = static_cast<uint64_t>(++of_each_thread[0]);
-    return made;
+    process_counters.set("hits", counter()->load());
+    ++of_each_thread[0];
 }
 
-std::string hits(uint64_t value)
-{
-    return "\"hits\": " + std::to_string(value) + ",";
-}
+// What the page says.
+struct asked {
+    bool answered = false;
+    uint64_t hits = 0;
+
+    asked(live_reader &page, unsigned milliseconds)
+    {
+        const auto now = std::make_unique<described_counters>();
+        answered       = page.ask(milliseconds, now.get());
+        hits           = answered ? now->of_process()["hits"] : 0;
+    }
+};
 
 // A process that does as it is told and then waits to be killed.
 class process {
@@ -112,7 +119,7 @@ int descriptor()
 
 bool show()
 {
-    return show_live(now) && show_live(now);
+    return show_live(before) && show_live(before);
 }
 
 TEST(test_live, another_process_sees_what_is_now)
@@ -123,11 +130,8 @@ TEST(test_live, another_process_sees_what_is_now)
 
     ASSERT_NE(nullptr, page);
     for (uint64_t value : {2, 3, 4}) {
-        *counter()             = value;
-        const std::string line = page->ask(patience);
-        EXPECT_NE(std::string::npos, line.find(hits(value))) << line;
-        EXPECT_TRUE(line.starts_with(
-            "{\"pid\": " + std::to_string(shown.pid()) + ", "));
+        *counter() = value;
+        EXPECT_EQ(value, asked(*page, patience).hits);
     }
 }
 
@@ -138,9 +142,9 @@ TEST(test_live, it_goes_with_the_process)
     const auto page = live_reader::open(pid);
 
     ASSERT_NE(nullptr, page);
-    EXPECT_NE("", page->ask(patience));
+    EXPECT_TRUE(asked(*page, patience).answered);
     shown.end();
-    EXPECT_EQ("", page->ask(10));
+    EXPECT_FALSE(asked(*page, 10).answered);
     EXPECT_EQ(nullptr, live_reader::open(pid));
     EXPECT_EQ(ENOENT, errno);
 }
@@ -182,11 +186,10 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
         EXPECT_EQ(makes, page != nullptr);
         EXPECT_TRUE(makes || (errno == ENODATA)) << strerror(errno);
         if (makes && page) {
-            EXPECT_TRUE(page->ask(patience).starts_with(
-                "{\"pid\": " + std::to_string(child) + ", "));
+            EXPECT_TRUE(asked(*page, patience).answered);
         }
         const auto parents = live_reader::open(shown.pid());
-        EXPECT_TRUE(parents && !parents->ask(patience).empty());
+        EXPECT_TRUE(parents && asked(*parents, patience).answered);
         kill(child, SIGKILL);
         close(grandchild[0]);
         close(grandchild[1]);
@@ -199,7 +202,7 @@ TEST(test_live, no_other_descriptor_is_closed)
     process shown([] {
         // Its thread sleeps, as none is in the child of a fork.
         const bool made =
-            show() && !live_reader::open(getpid())->ask(patience).empty();
+            show() && asked(*live_reader::open(getpid()), patience).answered;
         const int page = descriptor();
         dup2(memfd_create("another", 0), page);
         forget_live();
@@ -222,12 +225,7 @@ TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
 {
     constexpr auto each = std::chrono::milliseconds(10);
     *counter()          = 0;
-    process shown([] {
-        return show_live([] {
-            ++*counter();
-            return metrics();
-        });
-    });
+    process shown([] { return show_live([](bool) { ++*counter(); }); });
     const auto page = live_reader::open(shown.pid());
 
     ASSERT_NE(nullptr, page);
@@ -235,7 +233,7 @@ TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
     for (int i = 0; i < 20'000; ++i) {
         page->request();
     }
-    EXPECT_NE("", page->ask(patience));
+    EXPECT_TRUE(asked(*page, patience).answered);
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_LE(*counter(), static_cast<uint64_t>(took / each) + 3);
 }
@@ -248,8 +246,9 @@ TEST(test_live, nobody_cuts_it_off)
     });
 }
 
-// What anybody can make: a page with this text, which is there at once.
-bool show_text(std::string_view text, int seals)
+// What anybody can make: a page that says this, which is there at once.
+template <typename Call>
+bool show_forged(const Call &forge, int seals)
 {
     const int fd =
         memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -262,10 +261,9 @@ bool show_text(std::string_view text, int seals)
     auto *page       = static_cast<live_page *>(made);
     page->magic      = live_page::right_magic;
     page->version    = live_page::right_version;
-    page->pid        = static_cast<uint64_t>(getpid());
     page->answered   = INT32_MAX;
-    page->length     = static_cast<uint32_t>(text.size());
-    memcpy(page->text, text.data(), text.size());
+    page->counters.read();
+    forge(*page);
     return true;
 }
 
@@ -275,7 +273,8 @@ constexpr int all_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 TEST(test_live, what_its_process_can_cut_off_is_not_read)
 {
     for (const int seals : {0, F_SEAL_GROW | F_SEAL_SEAL, all_seals}) {
-        process shown([seals] { return show_text("{}\n", seals); });
+        process shown(
+            [seals] { return show_forged([](live_page &) {}, seals); });
         const auto page = live_reader::open(shown.pid());
 
         EXPECT_EQ(seals == all_seals, page != nullptr) << seals;
@@ -283,20 +282,47 @@ TEST(test_live, what_its_process_can_cut_off_is_not_read)
     }
 }
 
-// A terminal does what some characters say.
-TEST(test_live, a_page_says_nothing_but_a_line)
+// What a page says of itself is bounded, cut off, and quoted where it is shown.
+TEST(test_live, a_torn_page_or_one_that_lies_ends_nobody)
 {
-    for (const std::string_view text :
-         {"{}\n", "", "{}", "{}\n{}\n", "\033[2J\n", "\x9b\n"}) {
-        process shown([text] { return show_text(text, all_seals); });
+    static constexpr char many[] = "=,,,,,,,,,,,,,,,,,,,,,,;=,,,,,,,,,,,,,,,";
+    using forgery                = void (*)(live_page &, described_counters &);
+    const std::pair<forgery, bool> all[] = {
+        {[](auto &, auto &) {}, true},
+        {[](auto &page, auto &) { page.sequence = 1; }, false},
+        {[](auto &page, auto &) { page.answered = 0; }, false},
+        {[](auto &, auto &now) { now.process_count = UINT64_MAX; }, false},
+        {[](auto &, auto &now) { now.pair_count = 17; }, false},
+        {[](auto &, auto &now) { strcpy(now.process[1].labels, many); }, false},
+        {[](auto &, auto &now) { strcpy(now.process[1].json, "pid"); }, false},
+        {[](auto &, auto &now) { now.pair[0].kind = metric_kind(2); }, false},
+        {[](auto &, auto &now) { now.process[2].kind = metric_kind(7); }, true},
+        {[](auto &, auto &now) { memset(&now.process, 0x1b, 3000); }, true},
+        {[](auto &, auto &now) { memset(&now.now.pairs, 0x9b, 9999); }, true},
+        {[](auto &, auto &now) { memset(now.pair[0].name, '"', 24); }, true}};
+    const auto now = std::make_unique<described_counters>();
+    std::vector<char> memory(text_max);
+    int tried = 0;
+
+    for (const auto &[forge, good] : all) {
+        process shown([forge = forge] {
+            return show_forged(
+                [&](live_page &page) { forge(page, page.counters); },
+                all_seals);
+        });
         const auto page = live_reader::open(shown.pid());
 
         ASSERT_NE(nullptr, page);
-        EXPECT_EQ(text == "{}\n" ? "{}\n" : "", page->ask(0)) << text;
+        EXPECT_EQ(good, page->ask(0, now.get())) << tried++;
+        const auto text = good ? render_json(*now, 1, memory) : "]}\n";
+        EXPECT_TRUE(text.ends_with("]}\n"));
+        EXPECT_TRUE(
+            std::ranges::all_of(text.substr(0, text.size() - 1), [](char each) {
+                return (each >= ' ') && (each <= '~');
+            }));
     }
 }
 
-// There it has another number, which is the one that it knows.
 TEST(test_live, a_process_in_a_container_is_seen_from_outside)
 {
     process outside([] {
@@ -321,8 +347,7 @@ TEST(test_live, a_process_in_a_container_is_seen_from_outside)
         GTEST_SKIP() << "no process may be in another namespace here";
     }
     const auto page = live_reader::open(inside);
-    EXPECT_TRUE(page && page->ask(patience).starts_with("{\"pid\": 1, "))
-        << strerror(errno);
+    EXPECT_TRUE(page && asked(*page, patience).answered) << strerror(errno);
     kill(inside, SIGKILL);
 }
 
@@ -330,33 +355,38 @@ TEST(test_live, other_processes_are_asked_for_room)
 {
     *counter() = 0;
     process idle([] {
-        return show_live([] { return metrics(); }, [] { ++*counter(); });
+        return show_live([](bool room) { *counter() += room ? 1 : 0; });
     });
     process without(show);
     const auto page = live_reader::open(idle.pid());
 
     EXPECT_TRUE(ask_others_for_room());
     EXPECT_EQ(1u, *counter());
-    EXPECT_NE("", page->ask(patience));
+    EXPECT_TRUE(asked(*page, patience).answered);
     EXPECT_EQ(1u, *counter()) << "that wants no room";
     page->request(true);
-    EXPECT_NE("", page->ask(patience));
+    EXPECT_TRUE(asked(*page, patience).answered);
     EXPECT_EQ(2u, *counter());
 }
 
 // Other programs rely on it.
 TEST(test_live, the_layout_is_the_documented_one)
 {
-    EXPECT_EQ(0u, offsetof(live_page, magic));
-    EXPECT_EQ(8u, offsetof(live_page, version));
-    EXPECT_EQ(12u, offsetof(live_page, size));
-    EXPECT_EQ(16u, offsetof(live_page, pid));
-    EXPECT_EQ(24u, offsetof(live_page, sequence));
-    EXPECT_EQ(28u, offsetof(live_page, asked));
-    EXPECT_EQ(32u, offsetof(live_page, answered));
-    EXPECT_EQ(36u, offsetof(live_page, length));
-    EXPECT_EQ(40u, offsetof(live_page, text));
-    EXPECT_EQ(sizeof(live_page) - 8, offsetof(live_page, wants_room));
+    const auto at = [](auto member) {
+        static live_page page;
+        return reinterpret_cast<char *>(&(page.*member)) -
+               reinterpret_cast<char *>(&page);
+    };
+
+    EXPECT_EQ(0, at(&live_page::magic));
+    EXPECT_EQ(8, at(&live_page::version));
+    EXPECT_EQ(12, at(&live_page::size));
+    EXPECT_EQ(16, at(&live_page::pid));
+    EXPECT_EQ(24, at(&live_page::sequence));
+    EXPECT_EQ(28, at(&live_page::asked));
+    EXPECT_EQ(32, at(&live_page::answered));
+    EXPECT_EQ(36, at(&live_page::wants_room));
+    EXPECT_EQ(40, at(&live_page::counters));
     EXPECT_EQ(0, memcmp(&live_page::right_magic, "ucx-dmab", 8));
 }
 

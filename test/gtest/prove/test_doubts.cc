@@ -11,6 +11,7 @@
 #include <new>
 #include <uct/ib_dmabuf/host/log.h>
 #include <uct/ib_dmabuf/host/ucs.h>
+#include <uct/ib_dmabuf/metrics/metrics.h>
 #include <uct/ib_dmabuf/prove/proofs.h>
 #include <utility>
 
@@ -91,6 +92,7 @@ TEST_F(test_doubts, whatever_a_proof_says_that_ran_over_one_it_is_made_again)
     for (finding over : {finding::refuted, finding::unknown}) {
         proofs process;
         int calls = 0;
+        process_counters.clear();
         EXPECT_EQ(finding::carries, process.ask(path, [&]() -> verdict {
             if (++calls == 1) {
                 process.doubt("nic0");
@@ -99,7 +101,7 @@ TEST_F(test_doubts, whatever_a_proof_says_that_ran_over_one_it_is_made_again)
             return {finding::carries, ""};
         }));
         EXPECT_EQ(2, calls);
-        EXPECT_EQ(0u, process.refuted());
+        EXPECT_EQ(0u, process_counters.get("refuted"));
     }
 }
 
@@ -127,6 +129,7 @@ TEST_F(test_doubts, what_is_refuted_stays_so)
 // It may have been that which is over now.
 TEST_F(test_doubts, what_could_not_be_found_out_is_asked_again)
 {
+    process_counters.clear();
     for (int i = 0; i < 5; ++i) {
         EXPECT_EQ(finding::unknown, ask(finding::unknown));
     }
@@ -135,7 +138,7 @@ TEST_F(test_doubts, what_could_not_be_found_out_is_asked_again)
     EXPECT_EQ(finding::unknown, ask(finding::unknown));
     EXPECT_EQ(finding::carries, ask(finding::carries));
     EXPECT_EQ(5, calls_);
-    EXPECT_EQ(1u, process_.made());
+    EXPECT_EQ(1u, process_counters.get("proofs"));
 }
 
 // As that takes seconds, a few times only.

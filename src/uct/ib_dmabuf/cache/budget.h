@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "../metrics/metrics.h"
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
 namespace ucx_ib_dmabuf {
 
@@ -53,35 +53,32 @@ public:
                 .regions = excess(regions_, regions, max_regions_)};
     }
     // What is exported once takes room once, whichever NICs have it.
-    void map(int device, size_t bytes) { gpus_[place(device)].bytes += bytes; }
+    void map(int device, size_t bytes)
+    {
+        gpus_[place(device)].bytes += bytes;
+        process_counters.add("mapped_bytes", bytes);
+    }
     void unmap(int device, size_t bytes)
     {
         gpus_[place(device)].bytes -= bytes;
+        process_counters.subtract("mapped_bytes", bytes);
     }
     // One registration.
     void add(unsigned nic, size_t bytes)
     {
         nics_[nic] += bytes;
         ++regions_;
+        process_counters.add("regions");
+        process_counters.add("registered_bytes", bytes);
     }
     void remove(unsigned nic, size_t bytes)
     {
         nics_[nic] -= bytes;
         --regions_;
+        process_counters.subtract("regions", 1);
+        process_counters.subtract("registered_bytes", bytes);
     }
 
-    size_t regions() const { return regions_; }
-    // With all NICs, and of all GPUs.
-    uint64_t bytes() const
-    {
-        return std::accumulate(nics_.begin(), nics_.end(), uint64_t{0});
-    }
-    uint64_t mapped_bytes() const
-    {
-        return std::accumulate(
-            gpus_.begin(), gpus_.end(), uint64_t{0},
-            [](uint64_t sum, const gpu &each) { return sum + each.bytes; });
-    }
     size_t mapped(int device) const { return gpus_[place(device)].bytes; }
     size_t registered(unsigned nic) const { return nics_[nic]; }
 

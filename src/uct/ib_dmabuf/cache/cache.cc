@@ -93,7 +93,7 @@ void cache::forget()
     begin_anew(&retired_);
     begin_anew(&leaving_);
     begin_anew(&ended_);
-    begin_anew(&count_);
+    process_counters.clear();
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);
@@ -152,25 +152,6 @@ void cache::check_identity()
 {
     check_identity_ = true;
     need_each_use();
-}
-
-void cache::read_counters(cache_counters *out) const
-{
-    guard locked(lock_);
-    out->hits             = count_.hits;
-    out->misses           = count_.misses;
-    out->host_lookups     = count_.host_lookups;
-    out->registrations    = count_.registrations;
-    out->deregistrations  = count_.deregistrations;
-    out->exports          = count_.exports;
-    out->identity_checks  = count_.identity_checks;
-    out->identity_misses  = count_.identity_misses;
-    out->invalidations    = count_.invalidations;
-    out->evictions        = count_.evictions;
-    out->failures         = count_.failures;
-    out->regions          = budget_.regions();
-    out->registered_bytes = budget_.bytes();
-    out->mapped_bytes     = budget_.mapped_bytes();
 }
 
 } // namespace ucx_ib_dmabuf

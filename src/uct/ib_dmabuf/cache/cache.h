@@ -49,31 +49,6 @@ struct cache_settings {
     std::function<void(const cache_event &event)> trace;
 };
 
-// Since the process started (or forked). Filled by cache::read_counters.
-struct cache_counters {
-    uint64_t hits             = 0;
-    uint64_t misses           = 0;
-    uint64_t host_lookups     = 0; // lookups of what is not device memory
-    uint64_t registrations    = 0;
-    uint64_t deregistrations  = 0;
-    uint64_t exports          = 0;
-    uint64_t identity_checks  = 0;
-    uint64_t identity_misses  = 0; // a check found other memory: event missed
-    uint64_t invalidations    = 0; // regions that left because of an event
-    uint64_t evictions        = 0;
-    uint64_t failures         = 0;
-    uint64_t regions          = 0; // now
-    uint64_t registered_bytes = 0; // now, with each NIC
-    uint64_t mapped_bytes     = 0; // now: what is exported once counts once
-};
-
-// Counted without the lock.
-struct event_counts {
-    std::atomic<uint64_t> hits{0}, misses{0}, host_lookups{0}, registrations{0},
-        deregistrations{0}, exports{0}, identity_checks{0}, identity_misses{0},
-        invalidations{0}, evictions{0}, failures{0};
-};
-
 // Registrations of device memory with several NICs. Everything is thread-safe
 // unless it says otherwise. No lock is held while the exporter or a registrar
 // is called.
@@ -145,8 +120,6 @@ public:
     // is used least goes first. Once so, always so; what is kept then is asked
     // back.
     bool needs_each_use() const { return each_use_; }
-
-    void read_counters(cache_counters *out) const;
 
 private:
     // Functions that take a `guard` are called with the lock held; "releases
@@ -311,7 +284,6 @@ private:
     static constinit thread_local bool deregistering_;
 
     cache *next_ = nullptr; // cache.cc; from before it is in that list
-    event_counts count_;
 };
 
 } // namespace ucx_ib_dmabuf

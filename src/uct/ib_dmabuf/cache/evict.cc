@@ -50,7 +50,7 @@ void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
     take_off(&lacking->regions, 1);
     take_off(&lacking->registered, e->nic == lacking->nic ? e->length : 0);
     e->why = cause::evicted;
-    ++count_.evictions;
+    process_counters.add("evictions");
     out->push(e);
 }
 
@@ -247,9 +247,9 @@ bool cache::evict_all_idle()
     need_each_use();
     guard locked(lock_);
     const bool waited     = wait_for_leaving(locked);
-    const uint64_t before = count_.evictions;
+    const uint64_t before = process_counters.get("evictions");
     evict_oldest(locked, {.regions = SIZE_MAX});
-    return waited || count_.evictions != before;
+    return waited || process_counters.get("evictions") != before;
 }
 
 // After the GPU or the NIC said that there is no room, and not which of the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "exports.h"
-#include "../metrics/histogram.h"
+#include "../metrics/metrics.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ ucs_status_t exports::get(mapping_type how, int *fd)
                 : memory_.export_range_pcie(address_, length_, &one.fd);
         one.exported = one.status == UCS_OK;
         if (one.exported) {
-            export_times.add(nanoseconds_now() - begin);
+            process_counters.add_time("export_time", nanoseconds_now() - begin);
             ++made_;
         }
     }

@@ -48,7 +48,7 @@ const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
         put(e, address, length);
         return nullptr;
     }
-    ++count_.hits;
+    process_counters.add("hits");
     return e;
 }
 
@@ -59,14 +59,14 @@ bool cache::is_current(const cached_region &e, span request)
     uintptr_t at = 0;
     uint64_t old = 0;
     if (all_pieces(e.memory, request, [&](const piece &each, uintptr_t from) {
-            ++count_.identity_checks;
+            process_counters.add("identity_checks");
             at  = from;
             old = each.identity;
             return memory_.is_current(from, each.identity);
         })) {
         return true;
     }
-    ++count_.identity_misses;
+    process_counters.add("identity_misses");
     batch gone;
     guard locked(lock_);
     each_region(locked, {at, at + 1}, [&](cached_region *other) {
@@ -150,10 +150,9 @@ ucs_status_t cache::get(nic_id nic, uintptr_t address, size_t length,
         status = miss(nic, request, how, &e);
     }
     if (status == UCS_ERR_NO_ELEM) {
-        ++count_.host_lookups;
         return status;
     }
-    ++count_.misses;
+    process_counters.add("misses");
     if (status == UCS_ERR_CANCELED) {
         warn("memory was released again and again while it was being "
              "registered");
@@ -253,7 +252,7 @@ bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
     if (stale.empty()) {
         return false;
     }
-    ++count_.identity_misses;
+    process_counters.add("identity_misses");
     expel(locked, &stale, cause::stale, {}, {});
     return true;
 }
@@ -291,7 +290,7 @@ void cache::end(pending *work)
     registered &what = work->made;
     for (unsigned i = 0; i < what.count; ++i) {
         call_dereg(what.nic[i], what.handle[i], what.range, "not published");
-        ++count_.deregistrations;
+        process_counters.add("deregistrations");
     }
     {
         guard locked(lock_);

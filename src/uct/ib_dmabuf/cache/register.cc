@@ -136,7 +136,7 @@ ucs_status_t cache::export_and_register(pending *work)
         }
         others.reset(each);
     }
-    count_.exports += memory.made();
+    process_counters.add("exports", memory.made());
     work->made.by_memory = status != UCS_OK && memory.failed();
     return status;
 }
@@ -153,7 +153,8 @@ ucs_status_t cache::register_with(nic_id nic, exports *memory, pending *work)
         result->nic[result->count]      = nic;
         result->handle[result->count++] = handle;
     }
-    ++(status == UCS_OK ? count_.registrations : count_.failures);
+    process_counters.add(status == UCS_OK ? process_metric("registrations")
+                                          : process_metric("failures"));
     trace(status != UCS_OK && memory->failed() ? "export" : "register", nic,
           range, status);
     return status;
@@ -166,11 +167,11 @@ bool cache::still_current(const memory_run &memory)
     if (!check_identity_) {
         return true;
     }
-    ++count_.identity_checks;
+    process_counters.add("identity_checks");
     if (memory.is_current(memory_)) {
         return true;
     }
-    ++count_.identity_misses;
+    process_counters.add("identity_misses");
     return false;
 }
 

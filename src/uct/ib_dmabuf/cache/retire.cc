@@ -92,7 +92,7 @@ void cache::deregister(batch *claimed)
         }
         ++done;
     }
-    count_.deregistrations += done;
+    process_counters.add("deregistrations", done);
     region_list over; // freed without the lock
     {
         guard locked(lock_);
@@ -143,7 +143,7 @@ void cache::withdraw(span range, span released)
     }
     each_region(locked, range, [&](cached_region *e) {
         gone.push(e);
-        ++count_.invalidations;
+        process_counters.add("invalidations");
     });
     if (gone.empty() && retired_.empty()) {
         return;

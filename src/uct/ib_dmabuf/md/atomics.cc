@@ -67,7 +67,7 @@ try {
         UCS_OK) {
         return false;
     }
-    shared->count_atomic();
+    process_counters.add("atomics");
     return true;
 } catch (const std::bad_alloc &) {
     warn_no_memory();

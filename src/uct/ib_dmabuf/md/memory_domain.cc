@@ -83,8 +83,8 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
 {
     const char *why  = ucs_status_string(failure);
     const auto count = [&](fallback_way way) {
-        process_pairs.of(device_.name(), gpu)
-            .add_fallback(way, cause_of(failure), request.length);
+        process_counters.add_fallback(way, cause_of(failure), device_.name(),
+                                      gpu, request.length);
     };
 
     // What a dma-buf does not carry peer memory would not, either: it is the

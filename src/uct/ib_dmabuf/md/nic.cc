@@ -61,7 +61,7 @@ nic::nic(const original_domain &uct_ib, gpu_vendor &gpu, proofs *proven)
 ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
                       size_t length, void **handle)
 {
-    pair_row &pair = process_pairs.of(name(), gpu);
+    pair_row &pair = process_counters.of(name(), gpu);
     uct_ib_registration by(uct_ib_, gpu_.memory_type());
     std::unique_ptr<registration> made(new (std::nothrow) registration{});
     // Without memory of the host: not NO_MEMORY, which is the GPU's or the
@@ -71,14 +71,14 @@ ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
                           : ladder_.reg(memory, gpu, address, length, by,
                                         &made->original, &made->step);
     if (status != UCS_OK) {
-        ++pair[pair_metric::failures];
+        pair.add("failures");
         return status;
     }
     made->lkey   = handle_keys::of(made->original)->lkey();
     made->rkey   = handle_keys::of(made->original)->rkey();
     made->pair   = &pair;
     made->length = length;
-    pair.add_region(static_cast<memory_path>(made->step), length);
+    pair.add_region(static_cast<size_t>(made->step), length);
     *handle = made.release();
     return UCS_OK;
 }
@@ -97,9 +97,9 @@ void nic::dereg(void *handle)
 
 void nic::count_end(int gpu, ending why) noexcept
 {
-    ++process_pairs.of(
-        name(), gpu)[(why == ending::evicted) ? pair_metric::evictions
-                                              : pair_metric::invalidations];
+    process_counters.of(name(), gpu)
+        .add((why == ending::evicted) ? pair_metric("evictions")
+                                      : pair_metric("invalidations"));
 }
 
 registration *nic::reg_alone(const memh &handle, cache &all)

@@ -4,7 +4,7 @@
 #include "../cache/cache.h"
 #include "../gpu.h"
 #include "../host/domain.h"
-#include "../metrics/pairs.h"
+#include "../metrics/metrics.h"
 #include "../prove/proofs.h"
 #include "../verbs/ladder.h"
 #include <atomic>

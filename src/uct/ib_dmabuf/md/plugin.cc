@@ -4,7 +4,6 @@
 #include "../host/log.h"
 #include "../host/start_lock.h"
 #include "../metrics/file.h"
-#include "../metrics/live_page.h"
 #include "nic.h"
 #include <cstdio>
 #include <cstring>
@@ -86,14 +85,13 @@ void warn_of_stats() noexcept
 // At exit, when UCX's log may be gone.
 __attribute__((destructor)) void write_stats() noexcept
 {
-    const plugin *shared = instance.load();
     std::array<char, PATH_MAX> path;
 
-    if ((shared == nullptr) || !writes_stats() ||
+    if ((instance.load() == nullptr) || !writes_stats() ||
         (expand_pattern(config.stats, &path, started_in) != nullptr)) {
         return;
     }
-    const int error = write_metrics(path.data(), shared->counters());
+    const int error = write_metrics(path.data());
     if ((error != 0) && !stats_warned) {
         fprintf(stderr, "UCX_IB_DMABUF_STATS=%s: %s cannot be written: %s\n",
                 config.stats, path.data(), strerror(error));
@@ -154,12 +152,18 @@ try {
         created->gpu().watch(*created);
         warn_of_stats();
         instance.store(created);
-        pthread_atfork(nullptr, nullptr, [] { instance.load()->count_anew(); });
+        pthread_atfork(nullptr, nullptr, [] {
+            process_counters.clear();
+            forget_live();
+        });
     }
     plugin *shared = instance.load();
     // Also in the child of a fork, of which this is the first domain.
-    if (!show_live([] { return instance.load()->counters(); },
-                   [] { instance.load()->registrations().evict_all_idle(); })) {
+    if (!show_live([](bool room) {
+            if (room) {
+                instance.load()->registrations().evict_all_idle();
+            }
+        })) {
         log_debug("ib_dmabuf: no page for live counters: %m");
     }
     return shared;
@@ -177,6 +181,7 @@ plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
     : gpu_(std::move(gpu)), cache_(*gpu_, cache_settings_of(config, *gpu_)),
       nics_(cache_)
 {
+    process_counters.set("hooks_complete", 1);
     proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
 }
 
@@ -193,7 +198,10 @@ void plugin::on_release(uintptr_t address, size_t length) noexcept
 
 void plugin::on_events_missed(const char *why) noexcept
 {
-    hooks_gap_.note(why);
+    process_counters.set("hooks_complete", 0);
+    if (process_counters.hooks_missing.begin()) {
+        process_counters.hooks_missing.finish(why);
+    }
     if (config.check_identity == on_off_auto::off) {
         return;
     }
@@ -222,53 +230,6 @@ void plugin::doubt(const char *device) noexcept
 bool plugin::may_register() noexcept
 {
     return (config.max_size != 0) && (config.max_regions != 0);
-}
-
-void plugin::count_atomic()
-{
-    atomics_.fetch_add(1, std::memory_order_relaxed);
-}
-
-// The cache does so by itself.
-void plugin::count_anew() noexcept
-{
-    atomics_ = 0;
-    process_pairs.clear();
-    export_times.clear();
-    registration_times.clear();
-    proofs_.count_anew();
-    forget_live();
-}
-
-metrics plugin::counters() const noexcept
-{
-    cache_counters now;
-    metrics all;
-
-    cache_.read_counters(&now);
-    all[metric::hits]             = now.hits;
-    all[metric::misses]           = now.misses;
-    all[metric::registrations]    = now.registrations;
-    all[metric::deregistrations]  = now.deregistrations;
-    all[metric::exports]          = now.exports;
-    all[metric::identity_checks]  = now.identity_checks;
-    all[metric::identity_misses]  = now.identity_misses;
-    all[metric::invalidations]    = now.invalidations;
-    all[metric::evictions]        = now.evictions;
-    all[metric::failures]         = now.failures;
-    all.export_time               = export_times.read();
-    all.registration_time         = registration_times.read();
-    all.fallbacks                 = process_pairs.fallbacks();
-    all[metric::atomics]          = atomics_.load();
-    all[metric::proofs]           = proofs_.made();
-    all[metric::refuted]          = proofs_.refuted();
-    all[metric::regions]          = now.regions;
-    all[metric::registered_bytes] = now.registered_bytes;
-    all[metric::mapped_bytes]     = now.mapped_bytes;
-    all[metric::hooks_complete]   = hooks_gap_.is_there() ? 0 : 1;
-    all.hooks_missing             = hooks_gap_.why();
-    all.pairs                     = &process_pairs;
-    return all;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -3,48 +3,18 @@
 
 #include "../cache/cache.h"
 #include "../gpu.h"
-#include "../metrics/live_reader.h"
-#include "../metrics/metric.h"
+#include "../metrics/live.h"
 #include "../prove/proofs.h"
 #include "../report.h"
 #include "open_nics.h"
 #include "settings.h"
 #include "trial.h"
-#include <array>
-#include <atomic>
-#include <cstring>
 #include <memory>
 
 namespace ucx_ib_dmabuf {
 
 // Says once that the plug-in is without memory where it needs some to begin.
 void warn_no_memory() noexcept;
-
-// Why some releases of GPU memory go unseen, if they do: the first reason, of
-// any thread, for good. Takes no memory.
-class hooks_gap {
-public:
-    void note(const char *why) noexcept
-    {
-        int found = none;
-        if (state_.compare_exchange_strong(found, being_noted)) {
-            memccpy(why_.data(), why, '\0', why_.size() - 1);
-            state_ = noted;
-        }
-    }
-    bool is_there() const { return state_ != none; }
-    // Null: there is none, or it is not noted yet.
-    const char *why() const
-    {
-        return (state_ == noted) ? why_.data() : nullptr;
-    }
-
-private:
-    enum : int { none, being_noted, noted };
-
-    std::atomic<int> state_{none};
-    std::array<char, 256> why_{};
-};
 
 // What all memory domains of the process share. Made by the first of them that
 // opens where there is a GPU, and never destroyed: other threads and libraries
@@ -74,14 +44,8 @@ public:
     // and nothing that any context has registered with it is used again.
     void doubt(const char *device) noexcept;
 
-    void count_atomic();
-
-    // What this process has counted. Needs no memory.
-    metrics counters() const noexcept;
-
 private:
     explicit plugin(std::unique_ptr<gpu_vendor> gpu);
-    void count_anew() noexcept; // in the child of a fork
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
     void on_events_missed(const char *why) noexcept override;
@@ -92,8 +56,6 @@ private:
     open_nics nics_;
     trials trials_{ask_others_for_room};
     proofs proofs_;
-    std::atomic<uint64_t> atomics_{0};
-    hooks_gap hooks_gap_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -168,15 +168,19 @@ int check_writable(const char *path) noexcept
     return (access(folder.data(), W_OK | X_OK) == 0) ? 0 : errno;
 }
 
-int write_metrics(const char *path, const metrics &now) noexcept
+int write_metrics(const char *path) noexcept
 {
-    const process_name whose{getpid(), program_invocation_short_name};
     // The process is at its end, and may be so on a small stack.
-    static std::array<char, prometheus_max> memory;
+    static described_counters now;
+    static std::array<char, text_max> memory;
 
+    now.read();
     return is_prometheus(path)
-               ? put_in_place_of(path, render_prometheus(now, whose, memory))
-               : append_to(path, render_json(now, whose, memory));
+               ? put_in_place_of(
+                     path,
+                     render_prometheus(now, getpid(),
+                                       program_invocation_short_name, memory))
+               : append_to(path, render_json(now, getpid(), memory));
 }
 
 } // namespace ucx_ib_dmabuf

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "metric.h"
+#include <array>
 #include <climits>
 
 namespace ucx_ib_dmabuf {
@@ -20,9 +20,9 @@ const char *expand_pattern(const char *pattern,
 // doing so: 0, or the errno.
 int check_writable(const char *path) noexcept;
 
-// Writes to it: Prometheus' text, in the place of what was there, so that
-// nobody ever reads half of it, if the name ends in ".prom"; else a line of
-// JSON behind what is there. 0, or the errno.
-int write_metrics(const char *path, const metrics &now) noexcept;
+// Writes what the process has counted: Prometheus' text, in the place of what
+// was there, so that nobody ever reads half of it, if the name ends in ".prom";
+// else a line of JSON behind what is there. 0, or the errno.
+int write_metrics(const char *path) noexcept;
 
 } // namespace ucx_ib_dmabuf

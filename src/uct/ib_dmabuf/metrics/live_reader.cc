@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "live_reader.h"
-#include "histogram.h"
-#include "live_page.h"
-#include <algorithm>
+#include "live.h"
 #include <cerrno>
 #include <climits>
-#include <cstddef>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
-#include <fstream>
 #include <linux/futex.h>
 #include <linux/magic.h>
-#include <sstream>
 #include <sys/mman.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -22,73 +16,37 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-constexpr size_t head_size = offsetof(live_page, text);
-constexpr off_t size_max   = 1 << 20; // of what somebody else has us map
-
-// What the process itself takes its number for: the last one of "NSpid", in the
-// innermost of the containers that it is in.
-uint64_t own_number(pid_t pid)
-{
-    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-    auto number = static_cast<uint64_t>(pid);
-
-    for (std::string line; std::getline(status, line);) {
-        if (line.starts_with("NSpid:")) {
-            std::istringstream words(line.substr(6));
-            while (words >> number) {
-            }
-            break;
-        }
-    }
-    return number;
-}
-
 // Pages of memory whose end stays where it is: else who reads it may die of
 // SIGBUS. Of huge pages there may be none.
-bool is_safe(int fd, off_t *size)
+bool is_safe(int fd)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
     struct statfs where {};
 
-    *size = lseek(fd, 0, SEEK_END);
     return (seals >= 0) && ((seals & F_SEAL_SHRINK) != 0) &&
            (fstatfs(fd, &where) == 0) && (where.f_type == TMPFS_MAGIC) &&
-           (*size > off_t{head_size}) && (*size <= size_max);
+           (lseek(fd, 0, SEEK_END) >= off_t{sizeof(live_page)});
 }
 
 // The mapping, or null (errno).
-live_page *map_page(int fd, uint64_t whose, size_t *mapped)
+live_page *map_page(int fd)
 {
-    off_t size = 0;
-
-    if (!is_safe(fd, &size)) {
-        errno = EPROTO;
-        return nullptr;
-    }
-    *mapped = static_cast<size_t>(size);
-    void *const found =
-        mmap(nullptr, *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *const found = is_safe(fd)
+                            ? mmap(nullptr, sizeof(live_page),
+                                   PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                            : MAP_FAILED;
     if (found == MAP_FAILED) {
         errno = EPROTO;
         return nullptr;
     }
-    auto *page       = static_cast<live_page *>(found);
-    const bool right = (page->magic == live_page::right_magic) &&
-                       (page->version == live_page::right_version);
-    if (right && (page->pid == whose)) {
+    auto *page = static_cast<live_page *>(found);
+    if ((page->magic == live_page::right_magic) &&
+        (page->version == live_page::right_version)) {
         return page;
     }
-    munmap(found, *mapped);
-    errno = right ? ENODATA : EPROTO; // ENODATA: it is another process's
+    munmap(found, sizeof(live_page));
+    errno = EPROTO;
     return nullptr;
-}
-
-bool is_line(std::string_view text)
-{
-    return text.ends_with('\n') &&
-           std::ranges::all_of(text.substr(0, text.size() - 1), [](char each) {
-               return (each >= ' ') && (each <= '~');
-           });
 }
 
 } // namespace
@@ -108,14 +66,12 @@ std::unique_ptr<live_reader> live_reader::open(pid_t pid)
             !std::string_view(link.data()).starts_with(wanted)) {
             continue;
         }
-        const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-        size_t size  = 0;
-        live_page *page =
-            (fd < 0) ? nullptr : map_page(fd, own_number(pid), &size);
-        error = errno;
+        const int fd    = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+        live_page *page = (fd < 0) ? nullptr : map_page(fd);
+        error           = errno;
         close(fd);
         if (page != nullptr) {
-            return std::unique_ptr<live_reader>(new live_reader(page, size));
+            return std::unique_ptr<live_reader>(new live_reader(page));
         }
     }
     errno = all ? error : errno;
@@ -124,52 +80,46 @@ std::unique_ptr<live_reader> live_reader::open(pid_t pid)
 
 live_reader::~live_reader()
 {
-    munmap(page_, size_);
+    munmap(page_, sizeof(live_page));
 }
 
 void live_reader::request(bool room)
 {
-    if (room && (size_ >= sizeof(live_page))) {
-        ++page_->wants_room;
-    }
+    page_->wants_room += room ? 1 : 0;
     mine_ = page_->asked.fetch_add(1) + 1;
     syscall(SYS_futex, &page_->asked, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-std::string live_reader::answer() const
+bool live_reader::answer(described_counters *out) const
 {
     const uint32_t first = page_->sequence.load(std::memory_order_acquire);
     const uint32_t after = page_->answered - mine_; // modulo 2^32
-    const size_t length  = std::min<size_t>(page_->length, size_ - head_size);
 
     if (((first & 1) != 0) || (after > INT32_MAX)) {
-        return {};
+        return false;
     }
-    std::string text(page_->text, length);
+    const bool good = out->copy(page_->counters);
     std::atomic_thread_fence(std::memory_order_acquire);
-    if ((page_->sequence.load(std::memory_order_relaxed) != first) ||
-        !is_line(text)) {
-        text.clear();
-    }
-    return text;
+    return good && (page_->sequence.load(std::memory_order_relaxed) == first);
 }
 
-std::string live_reader::ask(unsigned milliseconds)
+bool live_reader::ask(unsigned milliseconds, described_counters *out)
 {
     request();
-    for (unsigned waited = 0;; ++waited) {
-        std::string text = answer();
-        if (!text.empty() || (waited >= milliseconds)) {
-            return text;
+    for (unsigned waited = 0; !answer(out); ++waited) {
+        if (waited >= milliseconds) {
+            return false;
         }
         usleep(1000);
     }
+    return true;
 }
 
 bool ask_others_for_room() noexcept
 try {
     const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir("/proc"), closedir);
     std::vector<std::unique_ptr<live_reader>> asked;
+    const auto now = std::make_unique<described_counters>();
 
     while (const dirent *each = all ? readdir(all.get()) : nullptr) {
         const pid_t pid = atoi(each->d_name);
@@ -184,8 +134,8 @@ try {
     const uint64_t end = nanoseconds_now() + 500'000'000;
     while (!asked.empty() && (nanoseconds_now() < end)) {
         usleep(1000);
-        std::erase_if(asked,
-                      [](const auto &page) { return !page->answer().empty(); });
+        std::erase_if(
+            asked, [&](const auto &page) { return page->answer(now.get()); });
     }
     return asked.size() < count;
 } catch (const std::bad_alloc &) {

@@ -30,8 +30,10 @@ public:
     }
 
     // In quotes: UTF-8, of which we know ASCII only.
-    void add_text(std::string_view value, const char *newline) noexcept
+    void add_quoted(const char *before, std::string_view value,
+                    const char *newline = "?") noexcept
     {
+        add("%s\"", before);
         for (const char each : value) {
             if ((each == '\\') || (each == '"')) {
                 add("\\%c", each);
@@ -41,6 +43,7 @@ public:
                 add("%c", ((each < ' ') || (each > '~')) ? '?' : each);
             }
         }
+        add("\"");
     }
 
     std::string_view result() const
@@ -55,265 +58,220 @@ private:
     bool whole_    = true;
 };
 
-void add_json(writer *to, const char *name, const histogram::counts &times)
-{
-    to->add(", \"%s\": {\"sum_ns\": %llu, \"buckets\": [", name,
-            number{times.sum});
-    for (size_t i = 0; i < times.each.size(); ++i) {
-        to->add("%s%llu", (i == 0) ? "" : ", ", number{times.each[i]});
-    }
-    to->add("]}");
-}
-
-void add_json(writer *to, const fallback_counts &all)
+// The value of what has no list of its own.
+void add_json(writer *to, const metric_info &of, const uint64_t *numbers)
 {
     const char *comma = "";
 
-    to->add(", \"fallbacks\": [");
-    for (size_t way = 0; way < fallback_ways; ++way) {
-        for (size_t why = 0; why < fallback_causes; ++why) {
-            const auto &each = all[way][why];
-            if (each.operations == 0) {
-                continue;
+    if (of.kind == metric_kind::histogram) {
+        to->add("{\"sum_ns\": %llu, \"buckets\": [",
+                number{numbers[of.buckets]});
+        for (size_t i = 0; i < of.buckets; ++i, comma = ", ") {
+            to->add("%s%llu", comma, number{numbers[i]});
+        }
+        to->add("]}");
+    } else if (of.label(0).empty()) {
+        to->add("%llu", number{*numbers});
+    } else {
+        to->add("{");
+        for (size_t i = 0; i < of.size(); ++i) {
+            if (numbers[i] != 0) {
+                to->add_quoted(comma, part_of(of.values_of(0), ',', i));
+                to->add(": %llu", number{numbers[i]});
+                comma = ", ";
             }
-            to->add("%s{\"way\": \"%s\", \"cause\": \"%s\", "
-                    "\"operations\": %llu, \"bytes\": %llu}",
-                    comma, fallback_way_names[way], fallback_cause_names[why],
-                    number{each.operations}, number{each.bytes});
-            comma = ", ";
         }
+        to->add("}");
     }
-    to->add("]");
 }
 
-// "name": "value" of any bytes.
-void add_json_text(writer *to, const char *name, const char *value)
+// A list of objects: of each pair of labels, those whose first number is not 0.
+void add_json_list(writer *to, std::span<const metric_info> columns,
+                   const uint64_t *numbers)
 {
-    to->add("\"%s\": \"", name);
-    to->add_text(value, "?");
-    to->add("\"");
-}
-
-// "name": {...}, those that are not 0.
-template <typename Counts, typename Names>
-void add_json(writer *to, const char *name, const Counts &counts,
-              const Names &names)
-{
+    const size_t size = columns.front().size();
     const char *comma = "";
 
-    to->add(", \"%s\": {", name);
-    for (size_t i = 0; i < counts.size(); ++i) {
-        if (const number count = counts[i]; count != 0) {
-            to->add("%s\"%s\": %llu", comma, names[i], count);
-            comma = ", ";
+    for (size_t i = 0; i < size; ++i) {
+        if (numbers[i] == 0) {
+            continue;
         }
+        to->add("%s", comma);
+        comma = "{";
+        each_label(columns.front(), i, [&](auto name, auto value) {
+            to->add_quoted(comma, name);
+            to->add_quoted(": ", value);
+            comma = ", ";
+        });
+        for (size_t j = 0; j < columns.size(); ++j) {
+            to->add_quoted(", ", part_of(columns[j].json_name(), '.', 1));
+            to->add(": %llu", number{numbers[j * size + i]});
+        }
+        to->add("}");
+        comma = ", ";
     }
-    to->add("}");
 }
 
-void add_json(writer *to, const pair_table &all)
+// "name": value, ...
+void add_json(writer *to, const metric_view &all)
 {
-    const char *comma = "{";
-
-    to->add(", \"pairs\": [");
-    all.each([&](const pair_row &row) {
-        to->add("%s", comma);
-        add_json_text(to, "nic", row.nic());
-        to->add(", \"gpu\": %d", row.gpu());
-        for (size_t i = 0; i < pair_metric_count; ++i) {
-            to->add(", \"%s\": %llu", all_pair_metrics[i].name,
-                    number{row.values()[i]});
+    for (size_t i = 0, at = 0, end = 0; i < all.infos.size(); i = end) {
+        const metric_info &first = all.infos[i];
+        const auto name          = part_of(first.json_name(), '.', 0);
+        const bool is_list       = name.size() < first.json_name().size();
+        to->add_quoted(", ", name);
+        to->add(": ");
+        for (end = i + 1;
+             is_list && (end < all.infos.size()) &&
+             (part_of(all.infos[end].json_name(), '.', 0) == name) &&
+             (all.infos[end].size() == first.size());
+             ++end) {
         }
-        add_json(to, "path_bytes", row.bytes(), memory_path_names);
-        add_json(to, "fallback_causes", row.fallbacks(), fallback_cause_names);
-        to->add("}");
-        comma = ", {";
-    });
-    to->add("]");
+        if (is_list) {
+            to->add("[");
+            add_json_list(to, all.infos.subspan(i, end - i), all.numbers + at);
+            to->add("]");
+        } else {
+            add_json(to, first, all.numbers + at);
+        }
+        at += (end - i) * first.size();
+    }
 }
 
 // Prometheus' text of one process.
 class exposition {
 public:
-    exposition(std::span<char> out, const process_name &whose)
-        : to_(out), whose_(whose)
+    exposition(std::span<char> out, pid_t pid, std::string_view program)
+        : to_(out), pid_(pid), program_(program)
     {
     }
 
-    void add(const metric_info &what, uint64_t value)
+    // Where rows are given, for each of them.
+    template <typename Rows>
+    void add(const char *prefix, const metric_view &all, const Rows &rows)
     {
-        const char *ending = head(what.name, what.kind, what.help);
+        prefix_ = prefix;
+        all.any([&](const metric_info &each, size_t at) {
+            const bool counts = each.kind == metric_kind::counter;
+            is_time_          = each.kind == metric_kind::histogram;
+            name_             = each.name;
+            ending_           = is_time_ ? "_seconds" : counts ? "_total" : "";
+            to_.add("# HELP %s%s%s %s.\n", prefix_, name_, ending_, each.help);
+            to_.add("# TYPE %s%s%s %s\n", prefix_, name_, ending_,
+                    is_time_ ? "histogram"
+                    : counts ? "counter"
+                             : "gauge");
+            rows([&](const pair_row *row, const uint64_t *numbers) {
+                is_time_ ? add_times(numbers + at)
+                         : add_samples(each, row, numbers + at);
+            });
+            return false;
+        });
+    }
+    std::string_view result() const { return to_.result(); }
 
-        begin(what.name, ending);
-        end(value);
+private:
+    static constexpr uint64_t billion = 1'000'000'000;
+
+    void begin(const char *part = "")
+    {
+        to_.add("%s%s%s%s{pid=\"%d\"", prefix_, name_, ending_, part, pid_);
+        to_.add_quoted(",program=", program_, "\\n");
+    }
+    void add_samples(const metric_info &of, const pair_row *row,
+                     const uint64_t *numbers)
+    {
+        for (size_t i = 0; i < of.size(); ++i) {
+            begin();
+            if (row != nullptr) {
+                to_.add_quoted(",nic=", row->nic_name(), "\\n");
+                to_.add(",gpu=\"%d\"", row->gpu_number());
+            }
+            if (of.labels[0] != '\0') {
+                each_label(of, i, [this](auto name, auto value) {
+                    to_.add(",%.*s", static_cast<int>(name.size()),
+                            name.data());
+                    to_.add_quoted("=", value);
+                });
+            }
+            to_.add("} %llu\n", number{numbers[i]});
+        }
     }
     // In seconds, as is the custom: the bounds are not cut off.
-    void add(const char *name, const char *help, const histogram::counts &times)
+    void add_times(const uint64_t *numbers)
     {
-        uint64_t so_far = 0;
+        constexpr size_t buckets = metric_info::buckets;
+        uint64_t so_far          = 0;
 
-        head(name, "_seconds", "histogram", help);
-        for (size_t i = 0; i < times.each.size(); ++i) {
-            so_far += times.each[i];
-            begin(name, "_seconds_bucket");
-            if (i + 1 < times.each.size()) {
-                const uint64_t bound = histogram::bound(i);
+        for (size_t i = 0; i < buckets; ++i) {
+            const uint64_t bound = uint64_t{1} << (metric_info::first_log + i);
+            so_far += numbers[i];
+            begin("_bucket");
+            if (i + 1 < buckets) {
                 to_.add(",le=\"%llu.%09llu\"", number{bound / billion},
                         number{bound % billion});
             } else {
                 to_.add(",le=\"+Inf\"");
             }
-            end(so_far);
+            to_.add("} %llu\n", number{so_far});
         }
-        begin(name, "_seconds_sum");
-        to_.add("} %llu.%09llu\n", number{times.sum / billion},
-                number{times.sum % billion});
-        begin(name, "_seconds_count");
-        end(so_far);
+        begin("_sum");
+        to_.add("} %llu.%09llu\n", number{numbers[buckets] / billion},
+                number{numbers[buckets] % billion});
+        begin("_count");
+        to_.add("} %llu\n", number{so_far});
     }
-    void add(const char *name, const char *help, const fallback_counts &all,
-             uint64_t fallback_count<uint64_t>::*which)
-    {
-        head(name, "_total", "counter", help);
-        for (size_t way = 0; way < fallback_ways; ++way) {
-            for (size_t why = 0; why < fallback_causes; ++why) {
-                begin(name, "_total");
-                to_.add(",way=\"%s\",cause=\"%s\"", fallback_way_names[way],
-                        fallback_cause_names[why]);
-                end(all[way][why].*which);
-            }
-        }
-    }
-
-    void add(const pair_table &all)
-    {
-        bool any = false;
-
-        all.each([&](const pair_row &) { any = true; });
-        if (!any) {
-            return; // nor heads
-        }
-        prefix_ = pair_prefix;
-        for (const pair_metric_info &each : all_pair_metrics) {
-            const char *ending = head(each.name, each.kind, each.help);
-            all.each([&](const pair_row &row) {
-                begin(each.name, ending, row);
-                end(row.values()[static_cast<size_t>(each.id)]);
-            });
-        }
-        add(all, "path_bytes",
-            "Bytes that were to be registered, by the path that they went",
-            &pair_row::bytes, "path", memory_path_names);
-        add(all, "fallback_operations",
-            "Requests to register them that went another way",
-            &pair_row::fallbacks, "cause", fallback_cause_names);
-        prefix_ = process_prefix;
-    }
-
-    std::string_view result() const { return to_.result(); }
-
-private:
-    static constexpr uint64_t billion      = 1'000'000'000;
-    static constexpr char process_prefix[] = "ucx_ib_dmabuf_";
-    static constexpr char pair_prefix[]    = "ucx_ib_dmabuf_pair_";
-
-    void head(const char *name, const char *ending, const char *type,
-              const char *help)
-    {
-        to_.add("# HELP %s%s%s %s.\n", prefix_, name, ending, help);
-        to_.add("# TYPE %s%s%s %s\n", prefix_, name, ending, type);
-    }
-    // What its name ends with.
-    const char *head(const char *name, metric_kind kind, const char *help)
-    {
-        const bool counts  = kind == metric_kind::counter;
-        const char *ending = counts ? "_total" : "";
-
-        head(name, ending, counts ? "counter" : "gauge", help);
-        return ending;
-    }
-    void begin(const char *name, const char *ending)
-    {
-        to_.add("%s%s%s{pid=\"%lld\",program=\"", prefix_, name, ending,
-                static_cast<long long>(whose_.pid));
-        // It may be as long as all of its arguments.
-        to_.add_text(std::string_view(whose_.program).substr(0, 63), "\\n");
-        to_.add("\"");
-    }
-    void begin(const char *name, const char *ending, const pair_row &row)
-    {
-        begin(name, ending);
-        to_.add(",nic=\"");
-        to_.add_text(row.nic(), "\\n");
-        to_.add("\",gpu=\"%d\"", row.gpu());
-    }
-    template <typename Counts, typename Names>
-    void add(const pair_table &all, const char *name, const char *help,
-             Counts (pair_row::*counts)() const noexcept, const char *label,
-             const Names &names)
-    {
-        head(name, "_total", "counter", help);
-        all.each([&](const pair_row &row) {
-            const Counts all_counts = (row.*counts)();
-            for (size_t i = 0; i < names.size(); ++i) {
-                begin(name, "_total", row);
-                to_.add(",%s=\"%s\"", label, names[i]);
-                end(all_counts[i]);
-            }
-        });
-    }
-    void end(uint64_t value) { to_.add("} %llu\n", number{value}); }
 
     writer to_;
-    const process_name whose_;
-    const char *prefix_ = process_prefix; // of names
+    const pid_t pid_;
+    const std::string_view program_;
+    const char *prefix_ = "", *name_ = "", *ending_ = "";
+    bool is_time_ = false;
 };
 
 } // namespace
 
-std::string_view render_json(const metrics &now, const process_name &whose,
+std::string_view render_json(const described_counters &now, pid_t pid,
                              std::span<char> out) noexcept
 {
     writer to(out);
+    const char *comma = "";
 
-    to.add("{\"pid\": %lld", static_cast<long long>(whose.pid));
-    for (const metric_info &each : all_metrics) {
-        to.add(", \"%s\": %llu", each.name, number{now[each.id]});
+    to.add("{\"pid\": %d", pid);
+    add_json(&to, now.of_process());
+    if (now.now.hooks_missing.is_written()) {
+        to.add_quoted(", \"hooks_missing\": ", now.now.hooks_missing.text);
     }
-    add_json(&to, "export_time", now.export_time);
-    add_json(&to, "registration_time", now.registration_time);
-    add_json(&to, now.fallbacks);
-    if (now.hooks_missing != nullptr) {
-        to.add(", ");
-        add_json_text(&to, "hooks_missing", now.hooks_missing);
-    }
-    if (now.pairs != nullptr) {
-        add_json(&to, *now.pairs);
-    }
-    to.add("}\n");
+    to.add(", \"pairs\": [");
+    now.each_pair([&](const pair_row &row) {
+        to.add("%s{", comma);
+        to.add_quoted("\"nic\": ", row.nic_name());
+        to.add(", \"gpu\": %d", row.gpu_number());
+        add_json(&to, now.of(row));
+        to.add("}");
+        comma = ", ";
+    });
+    to.add("]}\n");
     return to.result();
 }
 
-std::string_view render_prometheus(const metrics &now,
-                                   const process_name &whose,
+std::string_view render_prometheus(const described_counters &now, pid_t pid,
+                                   const char *program,
                                    std::span<char> out) noexcept
 {
-    exposition to(out, whose);
+    // It may be as long as all of its arguments.
+    exposition to(out, pid, std::string_view(program).substr(0, 63));
+    bool any_pair = false;
 
-    for (const metric_info &each : all_metrics) {
-        to.add(each, now[each.id]);
-    }
-    to.add("export_time", "Time that exports of dma-bufs took",
-           now.export_time);
-    to.add("registration_time", "Time that registrations of dma-bufs took",
-           now.registration_time);
-    to.add("fallback_operations",
-           "Requests to register GPU memory that went another way",
-           now.fallbacks, &fallback_count<uint64_t>::operations);
-    to.add("fallback_bytes", "Length of these requests in bytes", now.fallbacks,
-           &fallback_count<uint64_t>::bytes);
-    if (now.pairs != nullptr) {
-        to.add(*now.pairs);
+    to.add("ucx_ib_dmabuf_", now.of_process(),
+           [&](const auto &call) { call(nullptr, now.now.numbers); });
+    now.each_pair([&](const pair_row &) { any_pair = true; });
+    if (any_pair) {
+        to.add("ucx_ib_dmabuf_pair_", now.of(now.now.pairs[0]),
+               [&](const auto &call) {
+                   now.each_pair(
+                       [&](const pair_row &row) { call(&row, row.numbers); });
+               });
     }
     return to.result();
 }

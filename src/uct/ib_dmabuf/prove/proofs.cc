@@ -2,6 +2,7 @@
 #include "proofs.h"
 #include "../fork_mutex.h"
 #include "../host/log.h"
+#include "../metrics/metrics.h"
 #include <array>
 #include <chrono>
 #include <thread>
@@ -100,7 +101,7 @@ finding proofs::known_or_begin(task *mine)
 verdict proofs::find_out(const std::function<verdict()> &prove)
 try {
     verdict found = prove();
-    made_ += found.what != finding::unknown;
+    process_counters.add("proofs", found.what != finding::unknown ? 1 : 0);
     return found;
 } catch (const std::bad_alloc &) {
     return {finding::unknown, "no memory of the host"};
@@ -150,7 +151,7 @@ finding proofs::ask(const path &which, const std::function<verdict()> &prove)
            std::chrono::duration_cast<microseconds>(
                std::chrono::steady_clock::now() - start));
     if (result.what == finding::refuted) {
-        ++refuted_;
+        process_counters.add("refuted");
         if (when_refuted_) {
             when_refuted_(std::get<0>(which).c_str());
         }

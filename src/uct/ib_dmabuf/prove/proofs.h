@@ -3,7 +3,6 @@
 
 #include "../verbs/ladder.h"
 #include "proof.h"
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -52,10 +51,6 @@ public:
     // hold any more.
     uint64_t changes(const char *nic) const;
 
-    uint64_t made() const { return made_; }
-    uint64_t refuted() const { return refuted_; }
-    void count_anew() noexcept { made_ = refuted_ = 0; }
-
 private:
     // What cannot be found out may be later: the GPU comes into use, a port
     // becomes active. So often, and so often after each doubt. As often it is
@@ -91,8 +86,6 @@ private:
     const std::chrono::milliseconds patience_;
     std::function<void(const char *nic)> when_refuted_;
     std::map<std::string, nic_record, std::less<>> nics_;
-    std::atomic<uint64_t> made_{0};
-    std::atomic<uint64_t> refuted_{0};
 };
 
 } // namespace ucx_ib_dmabuf

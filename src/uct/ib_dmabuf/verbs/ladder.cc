@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ladder.h"
 #include "../host/log.h"
-#include "../metrics/histogram.h"
+#include "../metrics/metrics.h"
 #include "errors.h"
 #include <cerrno>
 #include <climits>
@@ -170,7 +170,8 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
             result.error  = no_room ? ENOMEM : errno;
             result.status = meaning_of(result.error).status;
         } else {
-            registration_times.add(nanoseconds_now() - begin);
+            process_counters.add_time("registration_time",
+                                      nanoseconds_now() - begin);
         }
     }
     if (alone) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "live_page.h"
+#include "live.h"
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -18,14 +17,14 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// This process's; other processes may map it, but only change what they ask.
+// This process's page; other processes may map it, but only change what they
+// ask. Written before `page`, which says that it is there: the child of a fork
+// reads it whatever another thread was doing.
 struct {
-    live_page *page     = nullptr;
-    int fd              = -1;
-    dev_t device        = 0; // of the file, as the number may become another's
-    ino_t inode         = 0;
-    metrics (*now)()    = nullptr;
-    void (*give_room)() = nullptr;
+    std::atomic<live_page *> page{nullptr};
+    int fd               = -1;
+    struct stat file     = {}; // as the number may become another's
+    void (*before)(bool) = nullptr;
 } live;
 
 // Readers look again while the sequence is odd.
@@ -35,10 +34,8 @@ void publish(live_page *page, uint32_t asked)
 
     page->sequence.store(before + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-    const std::string_view text =
-        render_json(live.now(), {getpid(), ""}, page->text);
-    page->answered = asked;
-    page->length   = static_cast<uint32_t>(text.size());
+    page->counters.read();
+    page->answered.store(asked, std::memory_order_relaxed);
     page->sequence.store(before + 2, std::memory_order_release);
 }
 
@@ -64,9 +61,8 @@ void *answer(void *mine)
     for (;;) {
         const uint32_t asked  = page->asked.load();
         const uint32_t wanted = page->wants_room.load();
-        if ((wanted != std::exchange(given, wanted)) &&
-            (live.give_room != nullptr)) {
-            live.give_room();
+        if (live.before != nullptr) {
+            live.before(wanted != std::exchange(given, wanted));
         }
         publish(page, asked);
         usleep(10'000); // whoever asks all the time is not to cost a core
@@ -125,11 +121,9 @@ int create_file()
 
 } // namespace
 
-bool show_live(metrics (*now)(), void (*give_room)()) noexcept
+bool show_live(void (*before)(bool room)) noexcept
 {
-    struct stat file {};
-
-    if (live.page != nullptr) {
+    if (live.page.load() != nullptr) {
         return true;
     }
     const int fd = create_file();
@@ -144,32 +138,33 @@ bool show_live(metrics (*now)(), void (*give_room)()) noexcept
     }
     // A child would write what is its parent's.
     madvise(made, sizeof(live_page), MADV_DONTFORK);
-    fstat(fd, &file);
     auto *page    = static_cast<live_page *>(made);
     page->version = live_page::right_version;
     page->size    = sizeof(live_page);
     page->pid     = static_cast<uint64_t>(getpid());
     page->magic   = live_page::right_magic;
-    live          = {page, fd, file.st_dev, file.st_ino, now, give_room};
+    fstat(fd, &live.file);
+    live.fd     = fd;
+    live.before = before;
     if (const int error = start_answering(page); error != 0) {
-        live = {};
         munmap(made, sizeof(live_page));
         close(fd);
         errno = error;
         return false;
     }
+    live.page = page;
     return true;
 }
 
 void forget_live() noexcept
 {
-    struct stat file {};
+    struct stat now {};
 
-    if ((live.page != nullptr) && (fstat(live.fd, &file) == 0) &&
-        (file.st_dev == live.device) && (file.st_ino == live.inode)) {
+    if ((live.page.exchange(nullptr) != nullptr) &&
+        (fstat(live.fd, &now) == 0) && (now.st_dev == live.file.st_dev) &&
+        (now.st_ino == live.file.st_ino)) {
         close(live.fd);
     }
-    live = {};
 }
 
 } // namespace ucx_ib_dmabuf
