@@ -176,7 +176,7 @@ private:
     ucs_status_t refused(guard &, const pending &work, shortage *lacking);
     ucs_status_t reserve(guard &, const pending &work); // releases the lock
     void note_refusal(guard &, const pending &work, ucs_status_t status);
-    void evict_oldest(guard &, shortage lacking); // releases the lock
+    bool evict_oldest(guard &, shortage lacking); // releases the lock
     bool make_room(pending *work, ucs_status_t status);
     bool ask_others(guard &, pending *work); // releases the lock
 

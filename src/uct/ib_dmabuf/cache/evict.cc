@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "../metrics/histogram.h"
+#include "../metrics/metrics.h"
 #include "cache.h"
 
 // Room is made by evicting idle regions, least recently used first: for the
@@ -50,7 +50,6 @@ void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
     take_off(&lacking->regions, 1);
     take_off(&lacking->registered, e->nic == lacking->nic ? e->length : 0);
     e->why = cause::evicted;
-    process_counters.add("evictions");
     out->push(e);
 }
 
@@ -111,7 +110,6 @@ shortage cache::left_after(guard &locked, shortage lacking)
     choose_oldest(locked, &lacking, &victims);
     for (cached_region *e : victims) {
         e->why = cause::none;
-        --count_.evictions;
     }
     return lacking;
 }
@@ -119,6 +117,9 @@ shortage cache::left_after(guard &locked, shortage lacking)
 // Releases the lock.
 void cache::evict_chosen(guard &locked, batch *victims)
 {
+    for ([[maybe_unused]] const cached_region *e : *victims) {
+        process_counters.add("evictions");
+    }
     retire_all(locked, victims, cause::evicted);
     locked.unlock();
     deregister(victims);
@@ -235,21 +236,22 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     refusals_.of(note.nic, note.device) = note;
 }
 
-void cache::evict_oldest(guard &locked, shortage lacking)
+// Whether there was any.
+bool cache::evict_oldest(guard &locked, shortage lacking)
 {
     batch victims;
     choose_oldest(locked, &lacking, &victims);
+    const bool any = !victims.empty();
     evict_chosen(locked, &victims);
+    return any;
 }
 
 bool cache::evict_all_idle()
 {
     need_each_use();
     guard locked(lock_);
-    const bool waited     = wait_for_leaving(locked);
-    const uint64_t before = process_counters.get("evictions");
-    evict_oldest(locked, {.regions = SIZE_MAX});
-    return waited || process_counters.get("evictions") != before;
+    const bool waited = wait_for_leaving(locked);
+    return evict_oldest(locked, {.regions = SIZE_MAX}) || waited;
 }
 
 // After the GPU or the NIC said that there is no room, and not which of the

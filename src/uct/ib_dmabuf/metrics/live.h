@@ -9,8 +9,7 @@
 namespace ucx_ib_dmabuf {
 
 // What a process with the plug-in shows of itself while it runs: a memfd of
-// this name, found through /proc/PID/fd (docs/info.md describes it for
-// others).
+// this name, found through /proc/PID/fd. Other programs rely on its layout.
 constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 
 struct live_page {
