@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What this machine's headers and libstdc++ use of a glibc newer than 2.28, by
- * what 2.28 has. Linked where --with-glibc is given, and seen by nobody else.
+ * Replaces functions newer than glibc 2.28 that this machine's headers and
+ * libstdc++ use. Linked with --with-glibc, and hidden from other libraries.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define HIDDEN   __attribute__((visibility("hidden")))
-#define STAT_VER 1 /* glibc's name of x86_64's struct stat */
+#define STAT_VER 1 /* glibc's number for x86_64's struct stat */
 
 int __fxstat(int version, int fd, struct stat *buf);
 int __fxstat64(int version, int fd, struct stat64 *buf);
@@ -47,7 +47,7 @@ HIDDEN pid_t gettid(void)
     return (pid_t)syscall(SYS_gettid);
 }
 
-/* Of libstdc++'s random_device, which nobody here asks for a number. */
+/* For libstdc++'s random_device, which is never asked for a number here. */
 HIDDEN uint32_t arc4random(void)
 {
     uint32_t number = 0;
@@ -55,7 +55,7 @@ HIDDEN uint32_t arc4random(void)
     return (getentropy(&number, sizeof(number)) == 0) ? number : 0;
 }
 
-/* libstdc++ counts without atomics where it is set: never here. */
+/* libstdc++ counts without atomics if this is set: never here. */
 extern char __libc_single_threaded;
 HIDDEN char __libc_single_threaded;
 
@@ -91,7 +91,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-/* For libgcc, which unwinds by dlfo_eh_frame and uses nothing else of it. */
+/* For libgcc, which unwinds by dlfo_eh_frame and uses no other field. */
 HIDDEN int _dl_find_object(void *pc, struct dl_find_object *found)
 {
     find_object_t find = {(uintptr_t)pc, found};

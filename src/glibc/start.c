@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The start of a program that is to run on a glibc before 2.34, too. There a
- * program calls its own constructors, by a function that it gives to glibc;
- * later ones find them, and this machine's crt1.o gives none. Linked with
- * --wrap=__libc_start_main, so that crt1.o comes here.
+ * The start of a program that must also run on a glibc before 2.34. There the
+ * program passes glibc a function that calls its constructors. Later ones find
+ * the constructors, and this machine's crt1.o passes no such function. Linked
+ * with --wrap=__libc_start_main, so that crt1.o calls the wrapper here.
  */
 #define HIDDEN __attribute__((visibility("hidden")))
 

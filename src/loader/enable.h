@@ -5,12 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* For messages: what follows where the plug-in serves no UCX. */
+/* For messages: the consequence if the plug-in serves no UCX. */
 #define WITHOUT_PLUGIN                                                         \
     "Messages in GPU memory are staged through host memory where UCX was "     \
     "built with CUDA, and crash where it was not"
 
-/* As UCX's parser reads it: 1 on, also if not set, 0 off, -1 a wrong value. */
+/* As in UCX's parser: 1 on, also if not set, 0 off, -1 a wrong value. */
 static inline int read_enable(void)
 {
     static const char *const words[] = {"0", "off", "n", "no",

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * LD_PRELOAD this where UCX cannot find plug-ins by itself (before 1.22). It
- * stands before UCX's ucs_load_modules(), which libuct calls for its modules,
- * and opens the plug-in after them. In a process without UCX it does nothing:
- * it has no constructor and needs no library but libc.
+ * LD_PRELOAD this for a UCX that cannot find plug-ins by itself (before 1.22).
+ * It interposes UCX's ucs_load_modules(), which libuct calls to load its
+ * modules, and opens the plug-in afterwards. Without UCX in the process it does
+ * nothing: it has no constructor, and depends on libc only.
  */
 #define _GNU_SOURCE
 #include "enable.h"
@@ -34,9 +34,9 @@ int ucs_config_parser_fill_opts(void *opts, void *fields, const char *prefix,
                                 const char *table_prefix, int ignore_errors);
 
 /*
- * The plug-in's start, once it is open. No lock is held while it is opened,
- * since others may wait for it who hold the dynamic loader's: threads that come
- * at the same time all open it.
+ * The plug-in's start function, once it is open. No lock is held while it is
+ * opened: threads that hold the dynamic loader's lock may wait for such a lock.
+ * So several threads may open it at the same time.
  */
 static _Atomic(module_init_func_t) plugin_init;
 static atomic_bool complained;
@@ -50,7 +50,7 @@ static void say(char *why, size_t max, const char *path, const char *reason)
              path, reason);
 }
 
-/* The plug-in's start, or null: with the reason, or there need be no file. */
+/* Returns the start or NULL, and sets why, unless the file may be missing. */
 static module_init_func_t open_plugin(const char *path, int must_exist,
                                       char *why, size_t max)
 {
@@ -77,11 +77,11 @@ static module_init_func_t open_plugin(const char *path, int must_exist,
     return init;
 }
 
-/* Beside this library, or in UCX's module directory below it. */
+/* Searches beside this library, then in UCX's module directory below it. */
 static module_init_func_t find_plugin(char *why, size_t max)
 {
     static const char *const folders[2] = {"", "ucx/"};
-    /* A program with more rights than its user loads nothing by his word. */
+    /* A privileged program must not load a library that its user names. */
     const char *named       = secure_getenv("UCX_IB_DMABUF_MODULE");
     char path[PATH_MAX]     = PLUGIN;
     module_init_func_t init = NULL;
@@ -107,13 +107,13 @@ static module_init_func_t find_plugin(char *why, size_t max)
     return init;
 }
 
-/* UCX has loaded modules: the plug-in looks whether uct_ib is among them. */
+/* After UCX has loaded modules, the plug-in looks for uct_ib among them. */
 static void run_plugin(void)
 {
     char why[2 * PATH_MAX + 512] = "";
     module_init_func_t init      = atomic_load(&plugin_init);
 
-    /* Also switched off: UCX would report settings that no table has. */
+    /* Even if switched off: UCX would report its settings as unknown. */
     if (init == NULL) {
         init = find_plugin(why, sizeof(why));
         atomic_store(&plugin_init, init);
@@ -125,7 +125,7 @@ static void run_plugin(void)
     }
 }
 
-/* The variables and texts of a framework are in the library that loads it. */
+/* init_once lies in the library that loads modules: it identifies the UCX. */
 EXPORTS void ucs_load_modules(const char *framework, const char *modules,
                               void *init_once, unsigned flags)
 {
@@ -147,8 +147,8 @@ EXPORTS void ucs_load_modules(const char *framework, const char *modules,
 }
 
 /*
- * UCP reads its settings before it asks libuct for transports; the plug-in
- * changes the default of one of them, so it has to be there before.
+ * UCP reads its settings before it asks libuct for transports. The plug-in
+ * changes the default of one setting, so it must be loaded before.
  */
 static void load_before_ucp_reads(const void *table)
 {
@@ -159,7 +159,7 @@ static void load_before_ucp_reads(const void *table)
     const void *read = loaded_symbol(path_of(table), "ucp_config_read");
 
     if ((read == NULL) || !is_same_library(read, table)) {
-        return; /* the settings of something else */
+        return; /* not UCP's settings */
     }
     *(void **)&query =
         ucx_copy_symbol(table, NULL, "uct_query_components", NULL);

@@ -52,7 +52,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg)
     char **paths;
 
     (void)size;
-    /* The program has no name here, the kernel's object no path. */
+    /* The program has no name here, and the kernel's object no path. */
     if ((info->dlpi_name == NULL) || (strchr(info->dlpi_name, '/') == NULL)) {
         return 0;
     }
@@ -67,7 +67,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /*
- * A symbol that a library finds which finds 'other' in the library that
+ * Returns a symbol as found by a library that finds 'other' in the library that
  * 'inside' lies in.
  */
 static void *find_beside(const char *symbol, const char *other,
@@ -76,7 +76,7 @@ static void *find_beside(const char *symbol, const char *other,
     libraries_t all = {NULL, 0};
     void *found     = NULL;
 
-    /* Not from within the iteration: it holds a lock of the loader's. */
+    /* Not during the iteration, which holds a lock of the dynamic loader. */
     dl_iterate_phdr(collect, &all);
     for (size_t i = 0; i < all.count; ++i) {
         void *dl = (found == NULL) ? open_loaded(all.paths[i]) : NULL;
@@ -93,7 +93,7 @@ static void *find_beside(const char *symbol, const char *other,
     return found;
 }
 
-/* In a library and what it needs, however that is named and was loaded. */
+/* Searches a library and its dependencies, under any name, however loaded. */
 static void *find_around(const void *inside, const char *symbol,
                          const void *not_this)
 {
@@ -104,7 +104,7 @@ static void *find_around(const void *inside, const char *symbol,
     if (dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) &&
         (map->l_name[0] != '\0')) {
         found = loaded_symbol(map->l_name, symbol);
-        /* libucm needs nothing, but calls the libucs that needs it. */
+        /* libucm needs no library, but calls the libucs that needs it. */
         if ((found == NULL) || (found == not_this)) {
             found = find_beside(symbol, "ucm_event_dispatch", inside);
         }
@@ -120,6 +120,6 @@ void *ucx_copy_symbol(const void *inside, const void *caller,
     if ((found == NULL) && (caller != NULL)) {
         found = find_around(caller, symbol, not_this);
     }
-    /* What the dynamic linker would have found, but for this library. */
+    /* Else as the dynamic linker would bind it without this library. */
     return (found == NULL) ? dlsym(RTLD_NEXT, symbol) : found;
 }

@@ -1,24 +1,24 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A process may have several copies of UCX: the system's, a wheel's, under
- * names of their own, loaded RTLD_LOCAL. Which of them does a caller belong to?
+ * A process may load several UCX, such as the system's and a wheel's, under
+ * different names and RTLD_LOCAL. These functions find the one of a caller.
  */
 #pragma once
 
 /*
- * A symbol as the library would have found it that 'inside', any code or data,
- * lies in; if that is no copy's, as what the plug-in adds to one, as the
- * caller's would have, unless he is null. Null if there is none but 'not_this'.
+ * Returns a symbol as found by the library that 'inside' (code or data) lies
+ * in. If that belongs to no UCX, but to the plug-in, say, as found by the
+ * library of 'caller', unless NULL. Returns NULL if only 'not_this' exists.
  */
 void *ucx_copy_symbol(const void *inside, const void *caller,
                       const char *symbol, const void *not_this);
 
-/* A symbol in the library that is loaded under a name; null if none is. */
+/* Returns a symbol of the library that is loaded under a name, else NULL. */
 void *loaded_symbol(const char *library, const char *symbol);
 
-/* Whether two addresses lie in the same library. */
+/* Returns whether two addresses lie in the same library. */
 int is_same_library(const void *one, const void *other);
 
-/* The path of the library that an address lies in. */
+/* Returns the path of the library that an address lies in. */
 const char *path_of(const void *address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The copies of UCX that a program would load, or that are in a folder: the
-// system's, an MPI's, a wheel's. A copy is a libucp with its modules beside it.
+// Checks each UCX that a program would load, or that a folder contains: the
+// system's, an MPI's, a wheel's. A UCX is a libucp with its modules beside it.
 #include "look.h"
 #include "ucx_probe.h"
 #include <algorithm>
@@ -44,7 +44,7 @@ void add(const fs::path &found, paths *to)
     }
 }
 
-// Files of that name in a folder, or also below it, links to them once.
+// Finds files of that name in a folder, or also below it, without duplicates.
 template <class Iterator>
 void find_in(const fs::path &folder, std::string_view name, paths *to)
 {
@@ -59,7 +59,7 @@ void find_in(const fs::path &folder, std::string_view name, paths *to)
 }
 constexpr auto find_below = find_in<fs::recursive_directory_iterator>;
 
-// Of a copy, as UCX itself looks for it: in "ucx" beside its libraries.
+// Finds a module of a UCX as UCX itself does: in "ucx" beside its libraries.
 fs::path find_module(const fs::path &libucp, std::string_view name)
 {
     const fs::path beside = libucp.parent_path();
@@ -71,8 +71,8 @@ fs::path find_module(const fs::path &libucp, std::string_view name)
     return found.empty() ? fs::path() : found.front();
 }
 
-// What the dynamic linker says a program or a library is linked with: it runs
-// nothing of that. Empty where it is neither.
+// Returns the libraries of a program or library as the dynamic linker lists
+// them, which runs none of their code. Empty if the file is neither.
 paths linked_with(const fs::path &file)
 {
     Dl_info linker;
@@ -124,7 +124,7 @@ void add_linked(const fs::path &file, paths *copies)
     }
 }
 
-// An MPI opens UCX later: Open MPI by a module, others are linked with it.
+// Open MPI opens UCX later, by a module; other MPIs are linked with it.
 paths copies_of_program(const fs::path &program)
 {
     paths copies;
@@ -147,7 +147,7 @@ paths copies_of_program(const fs::path &program)
     return copies;
 }
 
-// As a shell finds a word without a folder.
+// Searches PATH, as a shell does for a word without a folder.
 std::string in_path(const std::string &word)
 {
     const char *path = getenv("PATH");
@@ -208,7 +208,7 @@ void judge(const ucx_answer &found, part *out)
     }
 }
 
-// Installed in a process with this UCX and this libcuda, if there is one.
+// The hooks in a process with this UCX, and with libcuda if there is one.
 void judge_hooks(const ucx_answer &found, part *out)
 {
     if (!found.unseen.empty()) {
@@ -254,7 +254,7 @@ void look_at_copies(const std::string &named, report *out)
 
     if (fs::is_directory(path, error)) {
         find_below(path, "libucp", &found);
-    } else if (fs::is_regular_file(path, error)) { // a pipe is waited for
+    } else if (fs::is_regular_file(path, error)) { // a pipe would block
         found = copies_of_program(path);
     }
     for (const fs::path &each : found) {

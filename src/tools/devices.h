@@ -8,13 +8,13 @@
 
 namespace ucx_ib_dmabuf::info {
 
-// The system's libibverbs, opened once. What is beside the plug-in's functions
-// opens devices. If there is a problem none is to be called.
+// The system's libibverbs, opened once. The functions besides `plug_in` open
+// devices. If there is a problem, none may be called.
 struct libibverbs {
     std::string path    = "no libibverbs.so.1";
     std::string problem = {};
     verbs_functions plug_in{};
-    // Since rdma-core 34; may be null.
+    // Since rdma-core 34; may be nullptr.
     ibv_mr *(*reg_dmabuf)(ibv_pd *pd, uint64_t offset, size_t length,
                           uint64_t iova, int fd, int access) = nullptr;
     ibv_device **(*get_list)(int *count)                     = nullptr;
@@ -43,7 +43,7 @@ private:
     std::unique_ptr<ibv_device *, void (*)(ibv_device **)> first_;
 };
 
-// With a protection domain. Null if that could not be had; errno says why.
+// Opens a device and allocates a PD; if pd() is nullptr, errno has the cause.
 class open_device {
 public:
     open_device(const libibverbs &verbs, ibv_device *device)
@@ -54,13 +54,13 @@ public:
 
     ibv_context *context() const { return context_.get(); }
     ibv_pd *pd() const { return pd_.get(); }
-    // Of one that is open.
+    // Only for an open device.
     protection_domain domain() const
     {
         return {pd(), &verbs_.plug_in, look_up_mlx5(*context_)};
     }
-    // As uct_ib from 1.20 on: over Data Direct, where that takes it. Null, and
-    // an errno.
+    // Registers as uct_ib 1.20 and later do: over Data Direct if that succeeds.
+    // Returns nullptr and sets errno on failure.
     ibv_mr *reg_dmabuf(int fd, uintptr_t iova, size_t length, int access) const;
 
 private:

@@ -17,7 +17,7 @@ std::string variable(const char *name)
     return (value == nullptr) ? "" : value;
 }
 
-// Why a library cannot be loaded; empty if it can.
+// Returns why a library cannot be loaded; empty if it can.
 std::string error_of(const std::string &library)
 {
     return (dlopen(library.c_str(), RTLD_LAZY) == nullptr) ? dlerror() : "";
@@ -65,8 +65,8 @@ void look_at_way_in(part *out)
     }
 }
 
-// Whether UCX takes one of these names by its list, in which it strips no
-// blanks; "\" before one says that it is no alias.
+// Whether UCX enables one of these names by its list. UCX strips no blanks
+// there; "\" before a word excludes aliases.
 bool is_enabled(const std::string &list, std::string_view names)
 {
     const bool negated = list.starts_with('^');
@@ -109,7 +109,7 @@ void look_at_switches(part *out)
 
 void look_at_transports(part *out)
 {
-    // Each by all of its names.
+    // Each transport with all of its names.
     constexpr std::string_view by_nic[] = {
         ",rc_mlx5,rc_x,rc,ib,", ",rc_verbs,rc_v,rc,ib,", ",dc_mlx5,dc_x,dc,ib,",
         ",ud_mlx5,ud_x,ud,ib,", ",ud_verbs,ud_v,ud,ib,", ",srd,ib,"};

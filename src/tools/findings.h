@@ -8,7 +8,7 @@
 
 namespace ucx_ib_dmabuf::info {
 
-// warning: it works, but slower or less surely than it could.
+// warning: it works, but slower or less reliably than it could.
 enum class state : uint8_t { ok, warning, fails };
 
 inline const char *name_of(state which)
@@ -17,7 +17,7 @@ inline const char *name_of(state which)
     return names[static_cast<unsigned>(which)];
 }
 
-// One thing that was looked at. Cause and remedy are empty where it is ok.
+// The result for a single property. Cause and remedy are empty if it is ok.
 struct check {
     std::string name;
     state how = state::ok;
@@ -28,13 +28,13 @@ struct check {
     bool operator==(const check &) const = default;
 };
 
-// A device's place; empty, -1: not known, as of a NIC in software.
+// A device's place; empty and -1 if unknown, as for a NIC in software.
 struct pci_place {
     std::string path; // "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
     int numa = -1;
 };
 
-// What checks are of: the machine, a GPU, a NIC, a UCX.
+// The subject of checks: the machine, a GPU, a NIC, a UCX.
 struct part {
     std::string name;
     std::vector<check> checks{};
@@ -63,23 +63,23 @@ struct part {
     }
 };
 
-// A GPU and a NIC, by their places in the report.
+// A GPU and a NIC, as indices into the report.
 struct pair {
     size_t gpu, nic;
     std::string distance; // docs/info.md
     part about;
-    state how; // fails also where the machine, the GPU or the NIC does
+    state how; // also fails if the machine, the GPU or the NIC does
 };
 
 struct report {
     part machine{"machine"};
-    part environment{"environment"}; // of the programs that are started in it
+    part environment{"environment"}; // of programs started in it
     std::vector<part> gpus{}, nics{}, copies{};
     std::vector<pair> pairs{};
-    // PCI has none, neither of any driver nor without one.
+    // PCI has no such device, neither with a driver nor without.
     bool no_gpu = false, no_nic = false;
 
-    // 0: every pair can work, with every UCX that was asked for; 1: one
+    // 0: every pair can work, with every UCX that was named; 1: a pair or a UCX
     // cannot; 3: there is no pair.
     int status() const
     {

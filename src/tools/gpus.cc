@@ -74,7 +74,7 @@ std::string version_of(void *library)
                : "CUDA's version is unknown";
 }
 
-// Why driver::get() found nothing: it needs what libcuda has since CUDA 11.
+// Explains why driver::get() failed, which needs the functions of CUDA 11.
 void explain(const tree &files, void *library, part *out)
 {
     CUresult (*init)(unsigned)                      = nullptr;
@@ -95,7 +95,7 @@ void explain(const tree &files, void *library, part *out)
                    "if it is older");
         return;
     }
-    error_name(result, &name); // which there may be none for
+    error_name(result, &name); // nullptr if it has none
     const auto [cause, remedy] = explain_init(files, result);
     out->fails(
         "CUDA driver",
@@ -127,7 +127,7 @@ void look_at_export(const driver &cuda, CUdevice device, part *out)
     }
 }
 
-// The largest of the device's regions, where NVML does not tell.
+// Returns the size of the device's largest region, for BAR1 without NVML.
 uint64_t largest_region(const tree &files, const std::string &bus_id)
 {
     std::istringstream lines(

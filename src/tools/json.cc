@@ -73,7 +73,7 @@ void print_json(const report &all, FILE *to)
                     {"nics", list_of(all.nics)},
                     {"copies", list_of(all.copies)},
                     {"pairs", pairs_of(all)}};
-    // Names of files may have any bytes.
+    // File names may contain any bytes.
     const std::string text =
         made.dump(1, ' ', false, json::error_handler_t::replace);
 

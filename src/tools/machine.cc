@@ -8,7 +8,7 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// Registering dma-bufs came with Linux 5.12 (UVERBS_METHOD_REG_DMABUF_MR).
+// Linux 5.12 introduced dma-buf registration (UVERBS_METHOD_REG_DMABUF_MR).
 void look_at_kernel(const tree &files, part *out)
 {
     const std::string release = files.first_line("/proc/sys/kernel/osrelease");
@@ -28,7 +28,7 @@ void look_at_kernel(const tree &files, part *out)
     }
 }
 
-// Where one device does not tell what it is, nothing is known.
+// If a device's class or vendor cannot be read, nothing is known.
 void look_at_hardware(const tree &files, report *out)
 {
     const auto devices = files.list("/sys/bus/pci/devices");
@@ -40,7 +40,7 @@ void look_at_hardware(const tree &files, report *out)
         const std::string vendor = files.first_line(at + "/vendor");
         known &= !kind.empty() && !vendor.empty();
         gpu |= kind.starts_with("0x03") && (vendor == "0x10de");
-        // Of InfiniBand, or of vendors some of whose NICs have RDMA.
+        // InfiniBand, or a vendor that also makes RDMA NICs.
         nic |= kind.starts_with("0x0207") ||
                (kind.starts_with("0x02") &&
                 std::ranges::count(std::to_array<std::string_view>(
@@ -78,7 +78,7 @@ void look_at_module(const tree &files, bool no_gpu, part *out)
                                : "nvidia_peermem is not loaded; not needed");
 }
 
-// The soft limit, in bytes or pieces; UINT64_MAX: unlimited.
+// Returns the soft limit, in bytes or as a count; UINT64_MAX: unlimited.
 uint64_t limit(const tree &files, std::string_view name)
 {
     std::istringstream lines(files.all_of("/proc/self/limits"));
@@ -94,7 +94,7 @@ uint64_t limit(const tree &files, std::string_view name)
     return UINT64_MAX;
 }
 
-// CAP_IPC_LOCK: the limit does not hold for the process.
+// CAP_IPC_LOCK: the limit does not apply to the process.
 bool may_lock_all(const tree &files)
 {
     constexpr unsigned ipc_lock = 14;
@@ -107,7 +107,7 @@ bool may_lock_all(const tree &files)
            ((rights >> ipc_lock & 1) != 0);
 }
 
-// Host memory, which is registered, too, and rings of NICs are locked.
+// Registered host memory and the rings of NICs are locked.
 void look_at_locked_memory(const tree &files, part *out)
 {
     constexpr uint64_t enough = 64 << 20;
@@ -155,7 +155,7 @@ void look_at_open_files(const tree &files, part *out)
     }
 }
 
-// Other devices than GPUs and NICs do not matter.
+// Devices other than GPUs and NICs do not matter.
 void look_at_iommu(const tree &files, part *out)
 {
     const auto is_translated = [&](const std::string &device) {

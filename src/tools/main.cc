@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Can NICs reach the memory of GPUs here? Looks, changes nothing.
+// Reports whether NICs can reach the memory of GPUs here. Changes nothing.
 #include "look.h"
 #include "watch.h"
 #include <charconv>
@@ -19,15 +19,15 @@ using namespace ucx_ib_dmabuf::info;
 
 namespace {
 
-constexpr int wrong_usage = 2; // and what keeps it from saying anything
+constexpr int wrong_usage = 2; // also if the report cannot be written
 
 struct options {
     bool json       = false;
     bool prove      = false;
     bool watch      = false;
     unsigned rounds = 0;
-    std::vector<std::string> of{}; // whose UCX
-    std::string root{};            // tests': where /proc and /sys are
+    std::vector<std::string> of{}; // programs, folders or PIDs
+    std::string root{};            // for tests: the root of /proc and /sys
 };
 
 void usage(FILE *to)
@@ -70,7 +70,7 @@ int refuse(const char *rule, const char *found)
     return wrong_usage;
 }
 
-// The status, if the program ends with that.
+// Returns the exit status, or -1 to go on.
 int parse(int argc, char **argv, options *out)
 {
     constexpr option known[] = {{"count", required_argument, nullptr, 'c'},
@@ -118,7 +118,7 @@ int parse(int argc, char **argv, options *out)
     }
 }
 
-// One that knows escape sequences.
+// Whether the output is a terminal that supports escape sequences.
 bool is_terminal()
 {
     const char *terminal = getenv("TERM");
@@ -134,7 +134,7 @@ bool wants_colour()
     return is_terminal() && ((no_colour == nullptr) || (*no_colour == '\0'));
 }
 
-// Of a line.
+// Returns the width of a line.
 int width()
 {
     winsize window{};
@@ -145,7 +145,7 @@ int width()
                : INT_MAX;
 }
 
-// The status.
+// Returns the exit status.
 int watch_programs(const options &wanted)
 {
     watch_options how;
@@ -165,7 +165,7 @@ int watch_programs(const options &wanted)
     return watch(how, stdout);
 }
 
-// The status.
+// Returns the exit status.
 int look(const options &wanted)
 {
     const tree files(wanted.root);
@@ -189,18 +189,18 @@ int look(const options &wanted)
     return found.status();
 }
 
-// Where one is closed a device would get its number, and what is said go there.
+// Opens closed standard descriptors: else a device would get the output.
 void keep_standard_numbers()
 {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (fcntl(fd, F_GETFD) < 0) {
-            // The other way round: to use it stays an error.
+            // Opened the wrong way round: using it remains an error.
             (void)open("/dev/null", (fd == STDIN_FILENO) ? O_WRONLY : O_RDONLY);
         }
     }
 }
 
-// Nobody has read what was not written.
+// Turns lost output into a failure.
 int unless_lost(int status)
 {
     if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {

@@ -70,15 +70,15 @@ const char *remedy_of_open(int error)
     }
 }
 
-// Whether device, provider and kernel register dma-bufs. Asked by trying: an fd
-// that is none is refused with EBADF by those that do, with EOPNOTSUPP or
-// EPROTONOSUPPORT by those that do not (ibv_reg_dmabuf_mr(3)).
+// Tests, with an invalid fd, whether device, provider and kernel register
+// dma-bufs. If they do, the call fails with EBADF, else with EOPNOTSUPP or
+// EPROTONOSUPPORT (ibv_reg_dmabuf_mr(3)).
 int refusal_of(const libibverbs &verbs, ibv_pd *pd)
 {
     errno      = 0;
     ibv_mr *mr = verbs.reg_dmabuf(pd, 0, static_cast<size_t>(getpagesize()), 0,
                                   -1, IBV_ACCESS_LOCAL_WRITE);
-    if (mr != nullptr) { // no provider should, but then it can
+    if (mr != nullptr) { // no provider should accept it
         verbs.plug_in.dereg(mr);
         return 0;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How far apart a GPU and a NIC are in PCI's tree, in the words of nvidia-smi's
-// topology.
+// The distance between a GPU and a NIC in the PCI tree, in terms of
+// nvidia-smi's topology.
 #include "look.h"
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +34,7 @@ const char *distance(const pci_place &gpu, const pci_place &nic)
     if (to_gpu.empty() || to_nic.empty()) {
         return "?";
     }
-    if (shared >= 2) { // a bridge below the host's
+    if (shared >= 2) { // a bridge below the host bridge
         return (std::max(to_gpu.size(), to_nic.size()) - shared <= 2) ? "PIX"
                                                                       : "PXB";
     }
@@ -44,7 +44,7 @@ const char *distance(const pci_place &gpu, const pci_place &nic)
     return ((gpu.numa >= 0) && (gpu.numa == nic.numa)) ? "NODE" : "SYS";
 }
 
-// PCI's order of bytes is this machine's.
+// PCI's byte order is this machine's.
 uint32_t number_at(std::string_view bytes, size_t at)
 {
     uint32_t value = 0;
@@ -54,8 +54,8 @@ uint32_t number_at(std::string_view bytes, size_t at)
 
 enum class acs : uint8_t { off, redirects, unreadable };
 
-// Whether a bridge sends what one device behind it sends another up to the
-// host's (PCI Express, "ACS Extended Capability": P2P Request Redirect,
+// Whether a bridge redirects traffic between two devices behind it to the host
+// bridge (PCI Express, "ACS Extended Capability": P2P Request Redirect,
 // Completion Redirect, Egress Control). Without root only 64 bytes are read.
 acs parse_acs(std::string_view config)
 {
@@ -81,8 +81,8 @@ acs parse_acs(std::string_view config)
     return acs::off;
 }
 
-// Each is asked once, whatever is behind it: for root the kernel reads 4 KiB
-// from the device, word by word.
+// Reads each bridge once, for all devices behind it: root gets 4 KiB, which the
+// kernel reads from the device word by word.
 class bridges {
 public:
     explicit bridges(const tree &files) : files_(files) {}
@@ -102,7 +102,7 @@ private:
     std::map<std::string, acs> known_;
 };
 
-// Of the bridges between the two.
+// Checks the bridges between the two.
 void look_at_acs(bridges *all, const pci_place &gpu, const pci_place &nic,
                  part *out)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Does it work? For each pair the plug-in's own export, ladder and proof, and
-// figures by RDMA between the NIC and itself.
+// Tests each pair with the plug-in's own export, registration methods and path
+// check, and measures RDMA between the NIC and itself.
 #include "devices.h"
 #include "look.h"
 #include <array>
@@ -20,7 +20,7 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// Of what bandwidth is measured with; a piece of a GPU's memory is larger.
+// Size of the writes that measure bandwidth; a GPU's piece is larger.
 constexpr uint32_t write_size = 256 << 10;
 
 double seconds_of(const std::function<void()> &what)
@@ -42,7 +42,7 @@ std::string per_second(double bytes)
     return format("%.2f GB/s", bytes / 1e9).c_str();
 }
 
-// The GPU is in use until the end of the scope.
+// Keeps the GPU in use until the end of the scope.
 class primary_context {
 public:
     primary_context(const driver &cuda, int gpu) : cuda_(cuda)
@@ -77,7 +77,7 @@ private:
     CUresult result_ = CUDA_SUCCESS;
 };
 
-// What a NIC has of a GPU's memory.
+// A NIC's registration of a GPU's memory.
 class registered_piece final : dmabuf_registration {
 public:
     registered_piece(const open_device &device, gpu_vendor &gpus, int gpu,
@@ -133,7 +133,7 @@ struct figures {
     double bandwidth, latency; // bytes a second, seconds; 0: not known
 };
 
-// Of RDMA writes to a place.
+// Measures RDMA writes to a place.
 figures measure(wire &nic, const place &from, const place &to)
 {
     constexpr unsigned rounds = 20;
@@ -209,7 +209,7 @@ void report_verdict(const verdict &found, part *out)
     }
 }
 
-// The plug-in's last.
+// The plug-in's last warning.
 struct {
     std::string message, remedy;
 } last_warning;
@@ -278,7 +278,7 @@ void prove_pairs(report *out)
     tell_warnings_to(keep_warning);
     for (pair &each : out->pairs) {
         if (each.how == state::fails) {
-            continue; // it is known why
+            continue; // the cause was reported
         }
         for (ibv_device *device : all.devices()) {
             if (out->nics[each.nic].name != device->name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What running programs count, as a table: a line for each of them, below it
-// those of its NICs and GPUs.
+// The counters of running programs as a table: a line for each program, and
+// below it a line for each of its pairs of NIC and GPU.
 #include "watch.h"
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 
 using number = unsigned long long;
 
-// A terminal takes some characters for orders.
+// Replaces the characters that a terminal interprets.
 std::string printable(std::string text)
 {
     for (char &each : text) {
@@ -23,7 +23,7 @@ std::string printable(std::string text)
     return text;
 }
 
-// Since the last round. What counts anew is another program, or one that lies.
+// Increase since the last round. A smaller count began anew, or is wrong.
 uint64_t since(uint64_t now, uint64_t before)
 {
     return (now >= before) ? now - before : now;
@@ -65,7 +65,7 @@ summary sum_of(const metric_view &all, const char *name)
     return made;
 }
 
-// Columns that programs and pairs have both; lookups are counted for programs.
+// The columns of both programs and pairs; only programs count lookups.
 std::string columns(const std::string &who, const std::string &lookups,
                     const std::string &misses, const metric_view &now,
                     const metric_view &before, const char *bytes,
@@ -87,7 +87,7 @@ std::string columns(const std::string &who, const std::string &lookups,
         hooks, (path.most + (both ? "; " : "") + fallbacks.most).c_str());
 }
 
-// Rows keep their places.
+// Rows never move, so a pair has the same index in both answers.
 std::string pair_line(const shown_program &one, const pair_row &row)
 {
     const pair_row &before = one.before->now.pairs[&row - one.now->now.pairs];
@@ -102,7 +102,7 @@ std::string pair_line(const shown_program &one, const pair_row &row)
                    "registered_bytes", "");
 }
 
-// The last numbers, the largest of them as high as a line.
+// The last numbers as bars, the largest of them as high as a line.
 std::string history_line(const std::deque<uint64_t> &history, bool unicode)
 {
     static constexpr std::array<const char *, 8> blocks{
@@ -186,7 +186,7 @@ std::string title(const std::vector<const shown_program *> &rows)
                 static_cast<double>(bytes) / (1 << 20), number{fallbacks});
 }
 
-// Of so many characters at most, which may have several bytes.
+// Returns at most `width` characters, which may have several bytes each.
 std::string cut(const std::string &text, size_t width)
 {
     size_t seen = 0, at = 0;
@@ -201,7 +201,7 @@ std::string cut(const std::string &text, size_t width)
     return text.substr(0, at);
 }
 
-// In the last round's place, in one write.
+// Overwrites the last round, in a single write.
 void print_in_place(const std::vector<std::string> &lines, size_t width,
                     FILE *to)
 {
@@ -214,7 +214,7 @@ void print_in_place(const std::vector<std::string> &lines, size_t width,
     fwrite(all.data(), 1, all.size(), to);
 }
 
-// Of a terminal, in characters; what is no terminal has no end.
+// The size of a terminal in characters; unlimited for any other file.
 struct screen {
     size_t width = SIZE_MAX, height = SIZE_MAX;
 
@@ -224,7 +224,7 @@ struct screen {
         if (terminal && (ioctl(fileno(to), TIOCGWINSZ, &found) == 0) &&
             (found.ws_col > 0) && (found.ws_row > 4)) {
             width  = found.ws_col;
-            height = found.ws_row - size_t{1}; // the cursor's is below
+            height = found.ws_row - size_t{1}; // the last line is the cursor's
         }
     }
 };
@@ -250,7 +250,7 @@ void print_table(std::vector<const shown_program *> rows,
         line("%8s  %-15s  %10s  %8s  %8s  %8s  %7s  %10s  %9s  %-5s  %s", "PID",
              "PROGRAM", "LOOKUPS/s", "MISSES/s", "REGIST/s", "EVICT/s",
              "REGIONS", "PINNED MiB", "FALLBACKS", "HOOKS", "MOST BY"));
-    // A line for each, as far as they go; what is below it for the first ones.
+    // A line for each program, if there is room; details for the first ones.
     for (size_t i = 0; i < rows.size(); ++i) {
         if ((lines.size() + 1 == size.height) && (i + 1 < rows.size())) {
             lines.push_back(line("(%zu more programs)", rows.size() - i));

@@ -5,8 +5,8 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// Names of files may have any bytes, of which a terminal does what some say:
-// also U+0080 to U+009F, which UTF-8 has behind this byte.
+// File names may contain any bytes. A terminal interprets some, also U+0080 to
+// U+009F, which begin with this byte in UTF-8.
 std::string harmless(std::string text)
 {
     constexpr char before_orders = '\xc2';
@@ -45,7 +45,7 @@ public:
         fputs("\n", to_);
     }
 
-    // What stands in each place: distance and state.
+    // Each cell has distance and state.
     void print_matrix(const report &all)
     {
         size_t width = sizeof("SYS warning");
@@ -99,15 +99,15 @@ private:
     FILE *const to_;
 };
 
-// What there is to say of pairs, once: on a machine of 8 GPUs and 8 NICs most
-// are far apart. Which they are is in the matrix.
+// Reports equal findings of several pairs once: on a machine with 8 GPUs and 8
+// NICs most pairs are far apart. The matrix shows which.
 std::vector<part> told_together(const std::vector<pair> &pairs)
 {
     std::vector<part> result;
     std::vector<size_t> others;
 
     for (const pair &each : pairs) {
-        // Two are of places, all else was asked for.
+        // Two checks are about places; more were requested by --prove.
         if ((each.about.worst() == state::ok) &&
             (each.about.checks.size() <= 2)) {
             continue;

@@ -45,7 +45,7 @@ std::string tree::all_of(std::string_view path) const
     std::ifstream in(at(path), std::ios::binary);
     std::ostringstream all;
 
-    all << in.rdbuf(); // devices that are asleep may have it fail half way
+    all << in.rdbuf(); // fails half-way for some sleeping devices
     return all.str();
 }
 

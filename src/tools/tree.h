@@ -8,10 +8,10 @@
 
 namespace ucx_ib_dmabuf::info {
 
-// Parts of a list between any of these characters, none of them empty.
+// Returns a list's parts between any of these characters, without empty ones.
 std::vector<std::string> split(std::string list, const char *between);
 
-// The kernel's files, /proc and /sys; below another root in tests.
+// The kernel's files, /proc and /sys; tests have another root.
 class tree {
 public:
     explicit tree(std::string root = {}) : root_(std::move(root)) {}
@@ -21,14 +21,14 @@ public:
         return root_ + std::string(path);
     }
     bool has(std::string_view path) const;
-    // Without its end; empty if there is none that can be read.
+    // Without the newline; empty if the file cannot be read.
     std::string first_line(std::string_view path) const;
     std::string all_of(std::string_view path) const;
-    // Names in a folder, in order.
+    // Names in a folder, sorted.
     std::vector<std::string> list(std::string_view path) const;
-    // The last name of what a link leads to; empty if there is none.
+    // The last name of a link's target; empty if there is none.
     std::string target(std::string_view link) const;
-    // Of a device's folder, which may be a link.
+    // Takes a device's folder, which may be a link.
     pci_place place(std::string_view device) const;
 
 private:

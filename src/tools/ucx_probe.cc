@@ -18,7 +18,7 @@ namespace ucx_ib_dmabuf::info {
 namespace {
 
 constexpr unsigned patience = 20; // seconds, as some file systems are slow
-constexpr int lines         = 6;  // of an answer
+constexpr int lines         = 6;  // in an answer
 
 ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
                 const std::string &libuct_cuda)
@@ -59,14 +59,14 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
          nullptr)) {
         result.uncopied = missing;
     }
-    add_ucm(found->ucm()); // which holds it, for as long as the process is
+    add_ucm(found->ucm()); // refers to `found`, which is never freed
     if (cuda_events_install() == UCS_OK) {
         result.unseen = cuda_events_missing();
     }
     return result;
 }
 
-// What UCX itself has to say goes nowhere. What it starts can be ended with it.
+// Discards UCX's output. The new group lets the parent kill its children, too.
 [[noreturn]] void be_child(int to, const std::string &libucp,
                            const std::string &libuct_ib,
                            const std::string &libuct_cuda)
@@ -76,7 +76,7 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
     dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
-    alarm(2 * patience); // should nobody wait any more
+    alarm(2 * patience); // should the parent no longer wait
     const ucx_answer found = look(libucp, libuct_ib, libuct_cuda);
     const std::string text = found.version + "\n" + found.missing + "\n" +
                              found.error + "\n" + found.unseen + "\n" +
@@ -85,8 +85,8 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
     _exit(written ? 0 : 1);
 }
 
-// The child's lines. It may hang, deaf to its alarm, or have started what does,
-// and holds the pipe. Sets *late if it does not end in time.
+// Reads the child's lines. The child may hang and ignore its alarm, or leave a
+// process that holds the pipe. Sets *late if it exceeds its time.
 std::string read_lines(int from, bool *late)
 {
     using std::chrono::milliseconds, std::chrono::steady_clock;
@@ -134,7 +134,7 @@ ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib,
     close(ends[0]);
     if (child > 0) {
         kill(-child, SIGKILL);
-        kill(child, SIGKILL); // whose group may be another one
+        kill(child, SIGKILL); // it may be in another group
         waitpid(child, nullptr, 0);
     }
     if (text.empty()) {

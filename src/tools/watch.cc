@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What running programs count, from the page that each one shows
-// (metrics/live.h).
+// Prints the counters of running programs, from the page that each one
+// publishes (metrics/live.h).
 #include "watch.h"
 #include "tree.h"
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace ucx_ib_dmabuf::info {
 namespace {
 
 constexpr unsigned patience = 200; // milliseconds for all answers
-// A look into each process of a machine takes a good part of a second.
+// Examining each process of a machine takes a good part of a second.
 constexpr unsigned rounds_of_all = 10;
 
 struct program {
@@ -50,7 +50,7 @@ std::set<int> all_pids(const tree &files)
     return found;
 }
 
-// Behind the name, in which there may be anything, also a newline.
+// Parses behind the name, which may contain anything, even a newline.
 int parent_of(int pid, const tree &files)
 {
     const std::string stat = files.all_of(folder_of(pid) + "/stat");
@@ -64,7 +64,7 @@ int parent_of(int pid, const tree &files)
     return parent;
 }
 
-// With what they started, as mpirun does.
+// Adds all descendants, as those of mpirun.
 std::set<int> with_children(const std::vector<int> &pids, const tree &files)
 {
     std::set<int> found(pids.begin(), pids.end());
@@ -101,7 +101,7 @@ class watcher {
 public:
     explicit watcher(const watch_options &how) : how_(how) {}
 
-    // Of those that are there: all in some rounds, in others those that came.
+    // Examines all processes in some rounds, and only new ones in the others.
     void find_new(unsigned round)
     {
         std::set<int> there = how_.pids.empty()
@@ -120,7 +120,7 @@ public:
         looked_into_ = std::move(there);
     }
 
-    // Of those that were named and show nothing, nor does what they started.
+    // Explains why a named process has no page, unless a descendant has one.
     void say_why_not() const
     {
         for (const int pid : how_.pids) {
@@ -137,7 +137,7 @@ public:
         }
     }
 
-    // All of them before the first answer is waited for.
+    // Sends all requests before it waits for the first answer.
     void ask()
     {
         for (auto &[pid, one] : all_) {
@@ -148,7 +148,7 @@ public:
              ++waited) {
             usleep(1000);
         }
-        // Stopped, or gone, or another program in the same process.
+        // Not answered: it is stopped or gone, or now runs another program.
         for (auto at = all_.begin(); at != all_.end();) {
             program &one      = at->second;
             one.shown.answers = !one.waited;
@@ -158,7 +158,7 @@ public:
         }
     }
 
-    // Whether it could be written.
+    // Returns whether the output could be written.
     bool print(FILE *to) const
     {
         std::vector<const shown_program *> rows;
@@ -180,7 +180,7 @@ public:
     bool empty() const { return all_.empty(); }
 
 private:
-    // How many are lacking.
+    // Returns how many answers are missing.
     size_t take_answers()
     {
         size_t lacking = 0;
@@ -238,7 +238,7 @@ int watch(const watch_options &how, FILE *to)
             break;
         }
         if (!all.print(to)) {
-            break; // nobody reads it any more
+            break; // the reader has gone
         }
         const uint64_t took = nanoseconds_now() - begin;
         if ((round + 1 != how.rounds) && (took < second)) {

@@ -11,37 +11,37 @@
 namespace ucx_ib_dmabuf::info {
 
 struct watch_options {
-    // These and what they started; none: all that may be looked into.
+    // These processes and their descendants; if empty, all accessible ones.
     std::vector<int> pids{};
     unsigned rounds = 0;     // 0: until a signal, or until none is left
-    bool json       = false; // each process's own line, as it is
-    // On a terminal, whose size is kept to: a round takes the last one's place.
+    bool json       = false; // each process's own line, unchanged
+    // Fits a terminal's size; each round overwrites the last one.
     bool in_place = false;
-    bool unicode  = false; // the terminal's characters
+    bool unicode  = false; // the terminal can print it
 };
 
-// Once a second what the plug-in counts in running programs, those that do most
-// first. Status: 0, or 1 if there was none.
+// Prints the plug-in's counters of running programs once a second, the busiest
+// programs first. Returns the exit status: 0, or 1 if there was none.
 int watch(const watch_options &how, FILE *to);
 
-// What is shown of a program that is watched.
+// The state of a watched program that is printed.
 struct shown_program {
     int pid = 0;
     std::string name{}; // any bytes
     bool answers = false;
-    // The last two answers, which may lie.
+    // The last two answers, which are not to be trusted.
     using answer  = std::unique_ptr<described_counters>;
     answer now    = std::make_unique<described_counters>(),
            before = std::make_unique<described_counters>();
-    std::deque<uint64_t> history{}; // of lookups, the last one at its end
+    std::deque<uint64_t> history{}; // of lookups, the newest last
 
     uint64_t lookups() const;
 };
 
-// How many rounds the history is of.
+// The number of rounds in the history.
 constexpr size_t history_length = 40;
 
-// table.cc. A round: those first that looked up most.
+// table.cc. Prints a round, the programs with most lookups first.
 void print_table(std::vector<const shown_program *> rows,
                  const watch_options &how, FILE *to);
 

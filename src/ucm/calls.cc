@@ -3,12 +3,12 @@
 #include "cuda_api.h"
 #include "cuda_events.h"
 
-// What each hooked call releases or brings. Handles and pointers are passed as
-// they are, so that the driver API and the runtime API look alike.
+// The announcements of each hooked call. Handles and pointers are passed on
+// unchanged, so that the driver API and the runtime API look alike.
 namespace ucx_ib_dmabuf {
 namespace {
 
-// The argument is set before the handler, and both once.
+// Set once: the argument before the handler.
 std::atomic<reclaim_handler> reclaimer{nullptr};
 void *reclaimer_arg;
 
@@ -23,7 +23,7 @@ void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
 namespace ucm {
 namespace {
 
-// Not for what the handler itself allocates.
+// Does nothing for an allocation by the handler itself.
 bool reclaim()
 {
     const reclaim_handler handler = reclaimer.load();
@@ -35,8 +35,8 @@ bool reclaim()
     return reclaimed;
 }
 
-// Releases are announced before the driver is called. `Extra` are arguments
-// that say nothing about what goes.
+// Announces a release before it calls the driver. `Extra` are arguments that do
+// not identify the memory.
 template <class Member, Member announce, class... Extra>
 struct releasing;
 
@@ -52,8 +52,8 @@ struct releasing<void (release::*)(Args...), announce, Extra...> {
     }
 };
 
-// What brings memory is announced after the driver has been called. If that has
-// no memory left it is asked once more where the plug-in could give some up.
+// Announces new memory after it has called the driver. If the driver is out of
+// memory, and the plug-in can free some, calls the driver once more.
 template <class Function, Function announce, bool before_ucx, class... Extra>
 struct allocating;
 
@@ -86,7 +86,7 @@ void allocate_pitch(uint64_t *address, size_t *pitch, size_t, size_t height)
     announce_allocation(*address, *pitch * height);
 }
 
-// In a capture it is graph memory.
+// Memory from a capture is graph memory.
 template <bool per_thread>
 void allocate_from_pool(uint64_t *address, size_t size, uint64_t pool,
                         void *stream)
@@ -120,7 +120,7 @@ void open_external(uint64_t *address)
     announce_allocation(*address, 0, unknown_pool);
 }
 
-// Memory that goes with its owner.
+// Variables, which are freed with their module or library.
 void get_global(uint64_t *address, size_t *size, uint64_t owner)
 {
     if (address != nullptr) {
@@ -129,7 +129,7 @@ void get_global(uint64_t *address, size_t *size, uint64_t owner)
     }
 }
 
-// Another name for a library's variables.
+// The module gives access to the library's variables.
 void get_library_module(uint64_t *module, uint64_t library)
 {
     note_module(*module, library);
@@ -157,13 +157,13 @@ void add_node(void *, void *, const void *, Edges..., size_t,
     }
 }
 
-// Memory without an address of its own.
+// Memory without an address: nothing to announce.
 void create() {}
 
 // ---- Primary contexts.
 
-// Devices whose primary context was created under our eyes: all of its memory
-// is known.
+// Devices with a primary context created after the hooks: all of its memory is
+// known.
 std::atomic<uint64_t> known_primaries{0};
 
 uint64_t device_bit(int device)
@@ -182,13 +182,13 @@ bool primary_is_active(int device, bool unknown)
                : (active != 0);
 }
 
-// How each runtime begins.
+// The first call of each runtime.
 struct retain_primary {
     using signature = cuda_result(void *, int);
 
     static cuda_result run(signature *next, void *context, int device)
     {
-        // UCX retains it for each piece that it copies.
+        // Runs for each chunk that UCX copies: try the known bit first.
         const uint64_t bit = device_bit(device);
         const bool decided = ((known_primaries.load() & bit) != 0) ||
                              primary_is_active(device, true);
@@ -201,9 +201,9 @@ struct retain_primary {
     }
 };
 
-// Only the last of many releases destroys the context, and nobody can tell
-// which that will be: announced afterwards. By its ranges if all are known:
-// libraries retain and release a context that nobody else uses again and again,
+// Announces afterwards: only the last of many releases destroys the context,
+// and no hook can predict which. Announces single ranges if all are known:
+// libraries may retain and release an otherwise unused context repeatedly,
 // which must not empty the caches each time.
 struct release_primary {
     using signature = cuda_result(int);
@@ -217,7 +217,7 @@ struct release_primary {
         return result;
     }
 
-    // They are gone.
+    // Announces that these devices' primary contexts were destroyed.
     static void announce_primaries(uint64_t devices)
     {
         if ((known_primaries.fetch_and(~devices) & devices) != devices) {
@@ -227,8 +227,8 @@ struct release_primary {
     }
 };
 
-// It uses the primary context of its device, as others may: whose that is only
-// shows in which one is gone afterwards.
+// A green context uses its device's primary context, as others may. Only a
+// primary context that is inactive afterwards shows the device.
 struct destroy_green_context {
     using signature = cuda_result(void *);
 
@@ -282,11 +282,10 @@ constexpr hooked_function creates(const char *symbol, int since)
             true};
 }
 
-// First what releases memory, then what allocates it: UCX takes memory that it
-// was not told of for host memory, and a size that is known need not be asked
-// for. Not here, and why: cuMemRelease (mapped memory lives on until it is
-// unmapped), cuMemHostUnregister and cuArrayDestroy (never device memory at an
-// address).
+// Functions that release memory, then functions that allocate it. UCX treats
+// unannounced memory as host memory, and a known size saves a query. Not
+// hooked: cuMemRelease (mapped memory lives until it is unmapped),
+// cuMemHostUnregister and cuArrayDestroy (never device memory at an address).
 constexpr hooked_function of_driver[] = {
     releases<&release::pointer>("cuMemFree_v2", 3020),
     releases<&release::pointer>("cuMemFree", 2000),
@@ -341,8 +340,8 @@ constexpr hooked_function of_driver[] = {
     creates<void *, const void *, unsigned>("cuMipmappedArrayCreate", 5000),
 };
 
-// For these a runtime calls the driver's functions, on whose hooks UCX relies
-// as well. Hooked where one of those is not.
+// A runtime implements these by driver functions, and UCX, too, relies on the
+// hooks of those. Only hooked if a driver function is not.
 constexpr hooked_function of_runtime[] = {
     releases<&release::pointer>("cudaFree"),
     releases<&release::host_pointer>("cudaFreeHost"),

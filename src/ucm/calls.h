@@ -6,28 +6,27 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// One variant of a function of CUDA, hooked under each of its addresses.
+// A variant of a CUDA function, hooked at each of its addresses.
 struct hooked_function {
-    // As dlsym() knows it; but for its suffix, cuGetProcAddress knows the
-    // driver's by the same name.
+    // The name for dlsym(); without its suffix, also for cuGetProcAddress.
     const char *symbol;
     hook_kind &(*kind)();
-    // The version of CUDA that brought it, of which cuGetProcAddress is asked.
+    // The CUDA version that introduced it, an argument for cuGetProcAddress.
     int since;
-    // What stands before UCX's own hook. Null: that needs nothing of ours.
+    // The hook in front of UCX's own hook. nullptr: UCX's hook suffices.
     hook_kind &(*before_ucx)() = nullptr;
-    // Without it nothing that is released goes unseen.
+    // Without this hook no release is missed.
     bool optional = false;
 };
 
-// The newest variant of each first.
+// The newest variant of each function comes first.
 std::span<const hooked_function> driver_functions();
 std::span<const hooked_function> runtime_functions();
 
-// A CUDA runtime starts, perhaps one that was loaded since the hooks were
-// installed. It holds a lock of its own here, which others want who hold the
-// dynamic loader's: a hook must not call the loader, and leaves that to
-// cuda_events_refresh().
+// A CUDA runtime starts, perhaps one that was loaded after the hooks were
+// installed. It holds its own lock here, which a thread with the dynamic
+// loader's lock may want. So a hook must not call the loader;
+// cuda_events_refresh() does.
 inline std::atomic<bool> runtimes_may_be_new{false};
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -5,18 +5,18 @@
 #include <sys/mman.h>
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 // a kernel before 4.17 takes it for a hint
+#define MAP_FIXED_NOREPLACE 0x100000 // a hint for kernels before 4.17
 #endif
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-// A page is 42 hooks. Enough for all is looked for once, and a page where a
-// small library leaves no more free around it.
+// A page holds 42 hooks. Prefer room for all hooks; fall back to one page near
+// a small library that has little free space around it.
 constexpr uintptr_t page         = 0x1000;
 constexpr uintptr_t roomy_size   = 2 * page;
 constexpr uintptr_t max_distance = uintptr_t(1) << 30;
-// Better left free on both sides: a heap or a stack there may grow.
+// Prefer to leave this free on both sides: a heap or a stack may grow there.
 constexpr uintptr_t margin       = 1 << 20;
 constexpr uintptr_t end_of_space = uintptr_t(1) << 47;
 
@@ -25,7 +25,7 @@ uintptr_t distance(uintptr_t a, uintptr_t b)
     return (a > b) ? a - b : b - a;
 }
 
-// The nearest place of a size with so much free on both sides, or 0.
+// Finds the nearest free place of a size with a margin on both sides.
 class place {
 public:
     place(uintptr_t near, uintptr_t size, uintptr_t beside)
@@ -45,7 +45,7 @@ public:
             best_ = found;
         }
     }
-    // Null if it is none, or too far away.
+    // Empty if there is no place, or it is too far away.
     std::span<uint8_t> found() const
     {
         return (distance(best_, near_) < max_distance)
@@ -58,10 +58,10 @@ private:
     uintptr_t best_ = 0;
 };
 
-// The nearest place that nothing is mapped at, or 0. CUDA and its like reserve
-// gigabytes around libraries, so guesses do not find it, and the kernel puts
-// small libraries where little more is free: between such reservations, of
-// which it aligns some to 2 MiB.
+// Returns the nearest unmapped place, or an empty span. It searches all
+// mappings, as guesses fail: CUDA and similar libraries reserve gigabytes. The
+// kernel maps small libraries between such reservations, some of which it
+// aligns to 2 MiB.
 std::span<uint8_t> nearest_gap(uintptr_t near)
 {
     place roomy(near, roomy_size, margin), tight(near, page, 0);
@@ -77,7 +77,7 @@ std::span<uint8_t> nearest_gap(uintptr_t near)
 
 std::span<uint8_t> map(const void *near)
 {
-    constexpr int attempts = 3; // another thread may have been quicker
+    constexpr int attempts = 3; // another thread may map there first
 
     for (int i = 0; i < attempts; ++i) {
         const std::span<uint8_t> gap = nearest_gap(uintptr_t(near));

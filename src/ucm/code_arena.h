@@ -7,15 +7,15 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// Executable memory near the code that is patched, so that a jump of 5 bytes
-// reaches it and moved code reaches what it refers to. Never released: threads
-// may be in it until the process ends. For one thread at a time.
+// Executable memory near the patched code, so that a 5-byte jump reaches it and
+// moved code reaches its operands. Never freed: threads may run it until the
+// process ends. Not thread-safe.
 class code_arena {
 public:
-    // Where so many bytes may be written, until the next call; null if there is
-    // no such memory near it.
+    // Returns room for `size` bytes near `near`, valid until the next call;
+    // nullptr if no such memory is free.
     uint8_t *reserve(const void *near, size_t size);
-    // What was written there stays.
+    // Keeps the bytes that were written there.
     void commit(size_t size) { used_ += (size + 15) & ~size_t(15); }
 
 private:

@@ -33,11 +33,11 @@ bool jumps_by_register(const uint8_t *p)
             (p[11] == 0xff) && (p[12] == 0xe3));
 }
 
-// Where the jump is put: behind a comparison that the function begins with, as
-// UCX knows it of the driver's (ucm/bistro/bistro_x86_64.c), which changes
-// nothing but flags and is among what is copied. A uprobe writes a breakpoint
-// over the first byte, has the file's first instruction run elsewhere, goes on
-// behind it, and puts the file's byte back in the end.
+// Returns the jump's offset: behind a comparison at the start, which UCX knows
+// from the driver's functions (ucm/bistro/bistro_x86_64.c). It changes only
+// flags and is copied, too. So uprobes work. They overwrite the first byte with
+// a breakpoint, run the file's first instruction elsewhere, continue behind it,
+// and finally restore the file's byte.
 size_t jump_offset(const uint8_t *p)
 {
     const bool compares = ((p[0] == 0x81) || (p[0] == 0xcc)) && (p[1] == 0x3d);
@@ -62,7 +62,7 @@ const char *patch_function(void *function, void *hook,
     uint8_t *place = code + jump_offset(code);
     uint8_t before[jump_near];
     memcpy(before, place, sizeof(before));
-    // Another UCX that patches on top of this, later, may need more bytes.
+    // Another UCX may patch over this later and need more bytes.
     const char *error = copy_prologue(code, size_t(place - code) + jump_near,
                                       longest_patch, moved, moved_code, copy);
     if (error != nullptr) {
@@ -110,7 +110,7 @@ const void *patched_target(const void *function)
 
 const char *patch_function(void *, void *, std::atomic<void *> &)
 {
-    // UCM has no way back to the patched function on other processors.
+    // On other processors UCM cannot call the original of a patched function.
     return "functions cannot be patched on this processor";
 }
 

@@ -5,24 +5,23 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// Makes every call of a function run a hook instead, wherever its address came
-// from, by overwriting its first bytes with a jump. `original` gets the address
-// through which the function can still be called, before the hook becomes
-// reachable; where it was set, nothing else may ever be put there. Returns
-// null, or why it is impossible (a string constant); then the function was not
-// changed.
+// Redirects every call of a function to a hook, wherever the caller got its
+// address, by overwriting the function's first bytes with a jump. Before the
+// hook becomes reachable, `original` is set to an address that still calls the
+// function; once set, never use it for another function. Returns nullptr, or
+// why it is impossible (a string constant); the function is unchanged then.
 //
-// Callers serialise; other threads may run the function meanwhile, with the
-// same small risk that UCM takes: one that stands between two instructions
-// inside the first 5 bytes at that moment goes astray.
+// Callers serialise. Other threads may run the function meanwhile, with the
+// same small risk that UCM takes. A thread that stands between two instructions
+// inside the first 5 bytes at that moment runs garbage.
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
 
 // Whether a function begins with a jump as patch_function() or UCM writes it.
 bool begins_with_jump(const void *function);
 
-// Where a patched function leads: follows the jumps at its start to the last
-// one. Null if it does not start with a jump.
+// Returns the target of a patched function: follows the jumps at its start to
+// the last one. Returns nullptr if it does not start with a jump.
 const void *patched_target(const void *function);
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -5,10 +5,10 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// Replaces the 5 bytes `before` that a function begins with by a jump to a
-// target within 2 GiB, while other threads run it. They find the old
-// instructions or the jump, never a part of it. Callers serialise. Returns
-// null, or why it is impossible (a string constant); then nothing was changed.
+// Replaces the 5 bytes `before` at the start of a function by a jump to a
+// target within 2 GiB, while other threads run it. They see the old
+// instructions or the jump, never a mixture. Callers serialise. Returns
+// nullptr, or why nothing was changed (a string constant).
 const char *write_jump(void *function, const uint8_t *before,
                        const void *target);
 

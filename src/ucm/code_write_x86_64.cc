@@ -14,7 +14,7 @@ namespace {
 constexpr size_t jump_size  = 5; // e9 disp32
 constexpr size_t cache_line = 64;
 
-// ThreadSanitizer keeps no notes of the program's code, which nobody writes.
+// ThreadSanitizer has no shadow memory for code, as programs do not write it.
 #define WRITES_CODE __attribute__((no_sanitize("thread")))
 
 bool protect(const uint8_t *code, int protection)
@@ -26,8 +26,8 @@ bool protect(const uint8_t *code, int protection)
     return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
 }
 
-// All threads forget what they have read of the code. Kernels before 4.16
-// cannot do that; a processor seldom needs it.
+// Makes all threads discard the code that they have fetched. Kernels before
+// 4.16 cannot; processors seldom need it.
 void synchronize_cores()
 {
     if (syscall(SYS_membarrier,
@@ -38,7 +38,7 @@ void synchronize_cores()
     }
 }
 
-// Two bytes in one cache line, wherever they lie there, if they are as before.
+// Replaces two bytes within one cache line if they equal `before`.
 WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
                               const uint8_t *after)
 {
@@ -50,7 +50,7 @@ WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
                                        __ATOMIC_SEQ_CST);
 }
 
-// The jump lies within 8 aligned bytes, as in every function that starts at a
+// For a jump within 8 aligned bytes, as in every function that starts at a
 // multiple of 16: one store.
 WRITES_CODE bool store_aligned(uint8_t *code, const uint8_t *before,
                                const uint8_t *jump)
@@ -60,7 +60,7 @@ WRITES_CODE bool store_aligned(uint8_t *code, const uint8_t *before,
     uint64_t found      = __atomic_load_n(word, __ATOMIC_RELAXED), after;
     uint8_t *first      = reinterpret_cast<uint8_t *>(&after) + offset;
 
-    do { // what is around it may be patched by somebody else
+    do { // other tools may patch the bytes around it
         after = found;
         if (memcmp(first, before, jump_size) != 0) {
             return false;
@@ -71,8 +71,7 @@ WRITES_CODE bool store_aligned(uint8_t *code, const uint8_t *before,
     return true;
 }
 
-// Threads that come by are held at the first two bytes until the others are
-// there.
+// Threads loop at the first two bytes until the other bytes are written.
 WRITES_CODE bool store_in_steps(uint8_t *code, const uint8_t *before,
                                 const uint8_t *jump)
 {
@@ -111,7 +110,7 @@ const char *write_jump(void *function, const uint8_t *before,
     const auto store =
         (end <= sizeof(uint64_t)) ? store_aligned : store_in_steps;
     const bool stored = store(code, before, jump);
-    // If that fails the page stays writable, which harms nothing.
+    // If that fails the page stays writable, which is harmless.
     protect(code, PROT_READ | PROT_EXEC);
     return stored ? nullptr : "something else changed it meanwhile";
 }

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-// What is used of the CUDA driver API, as NVIDIA documents it, so that the
-// plug-in is built without a toolkit. In a namespace, as tests include cuda.h,
-// too; test/build/cuda_api.cc compares both. What CUDA 11.0 has is not marked.
+// The used part of the CUDA driver API, as NVIDIA documents it: the plug-in
+// builds without a toolkit. In a namespace, as tests include cuda.h, too;
+// test/build/cuda_api.cc compares both. Unmarked names exist in CUDA 11.0.
 struct CUctx_st;
 struct CUstream_st;
 struct CUmemPoolHandle_st;
@@ -102,7 +102,7 @@ struct CUmemAccessDesc {
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum CUstreamCaptureStatus : int { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
-// CU_STREAM_PER_THREAD, which is a macro.
+// CU_STREAM_PER_THREAD, which is a macro in cuda.h.
 inline CUstream stream_per_thread()
 {
     return reinterpret_cast<CUstream>(2);
@@ -139,7 +139,7 @@ struct CUgraphNodeParams { // CUDA 12.2
 // NOLINTEND(readability-identifier-naming)
 
 // The functions that the plug-in calls, each with its name in libcuda and its
-// arguments; all return CUresult.
+// arguments. All return CUresult.
 #define UCX_IB_DMABUF_CUDA_ENTRIES(_)                                          \
     _(init, cuInit, unsigned)                                                  \
     _(get_error_name, cuGetErrorName, CUresult, const char **)                 \
@@ -188,7 +188,7 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(stream_synchronize, cuStreamSynchronize, CUstream)                       \
     _(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,         \
       CUstreamCaptureMode *)
-// Null in older drivers: since CUDA 11.7, since CUDA 12.0.
+// These are nullptr in drivers before CUDA 11.7 and CUDA 12.0, respectively.
 #define UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(_)                                    \
     _(get_handle_for_address_range, cuMemGetHandleForAddressRange, void *,     \
       CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long)           \

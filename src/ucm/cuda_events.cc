@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<unsigned> gaps{0};
 
-// The argument is set before the handler, and both once.
+// Set once: the argument before the handler.
 std::atomic<incomplete_handler> subscriber{nullptr};
 void *subscriber_arg;
 
@@ -50,11 +50,11 @@ private:
     bool driver_done_        = false;
     uint64_t libraries_seen_ = 0;
     bool needs_runtimes_     = false; // a hook of the driver is missing
-    std::set<void *> hooked_;         // addresses that were dealt with
-    // Owned by UCM after ucm_reloc_modify(), so never moved or destroyed.
+    std::set<void *> hooked_;         // addresses that were handled
+    // UCM owns these after ucm_reloc_modify(): never move or destroy them.
     std::map<const hooked_function *, ucm_reloc_patch_t> reloc_patches_;
     std::map<std::string, std::string> missing_; // function, why
-    size_t told_ = 0; // how many of those the subscriber knows
+    size_t told_ = 0; // how many of those were reported
     std::atomic<bool> installed_{false};
 };
 
@@ -67,15 +67,15 @@ void resolve_driver_calls(const driver_library &library)
         }
     };
     resolve(driver.address_range, "cuMemGetAddressRange");
-    resolve(driver.address_range, "cuMemGetAddressRange_v2"); // if there is one
+    resolve(driver.address_range, "cuMemGetAddressRange_v2"); // if it exists
     resolve(driver.pointer_attribute, "cuPointerGetAttribute");
     resolve(driver.primary_state, "cuDevicePrimaryCtxGetState");
     resolve(driver.is_capturing, "cuStreamIsCapturing");
     resolve(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
 }
 
-// No function of CUDA's is called to see whether it is hooked: one that is not
-// may release something, and tools report calls that fail.
+// A function to test patching with. A call of a CUDA function may release
+// memory if it is not hooked, and tools report calls that fail.
 __attribute__((noinline, aligned(16))) int trial(int *called)
 {
     return *called = 1;
@@ -86,8 +86,8 @@ int trial_hook(int *called)
     return *called = 2;
 }
 
-// Whether code that has run before runs as it was patched: not in valgrind,
-// which has translated it.
+// Whether patches of code that has already run take effect. They do not in
+// valgrind, which runs a translation.
 bool patches_are_seen()
 {
 #if defined(__x86_64__)
@@ -101,7 +101,7 @@ bool patches_are_seen()
                        reinterpret_cast<void *>(&trial_hook)) != nullptr) ||
            (call(&called) == 2);
 #else
-    return true; // there are none
+    return true; // nothing is patched here
 #endif
 }
 
@@ -112,7 +112,7 @@ const char *patch(hook_kind &kind, void *address)
         return "it has too many variants";
     }
     const char *error = patch_function(address, slot->hook, *slot->original);
-    // Never another function's, once somebody may have come here through it.
+    // Never reuse the slot once a thread may have called through it.
     kind.used += (slot->original->load() != nullptr);
     return ((error == nullptr) && (patched_target(address) != slot->hook))
                ? "something else replaced the hook"
@@ -159,7 +159,7 @@ void installer::hook(const hooked_function &function, const addresses &found)
         if (!function.optional) {
             missing_.emplace(function.symbol, error);
         }
-        // Better than nothing: calls by name, though not by address.
+        // A relocation catches calls by name, though not by address.
         if (our_ucm().hook_by_relocation &&
             !reloc_patches_.contains(&function)) {
             hook_by_reloc(function, address);
@@ -172,7 +172,7 @@ void installer::hook_driver(const driver_library &library)
     for (const hooked_function &function : driver_functions()) {
         void *newest;
         hook(function, library.find(function, &newest));
-        // Not hooked: its arguments may be others.
+        // Not hooked: its arguments may differ.
         if ((newest != nullptr) && !function.optional &&
             !hooked_.contains(newest)) {
             missing_.emplace(function.symbol, "the driver has a newer variant");
@@ -191,10 +191,10 @@ void installer::look_again()
     }
 }
 
-// Time and again: a runtime may have been loaded since the last time. Only
-// where a hook of the driver is missing, as runtimes release by the driver's
-// functions: threads may stand between the short instructions that a runtime's
-// begin with.
+// Called repeatedly, as a runtime may have been loaded since the last call.
+// Acts only if a hook of the driver is missing, as runtimes release through the
+// driver. Patching a runtime is a risk: threads may stand between the short
+// instructions at the start of its functions.
 void installer::hook_runtimes()
 {
     const uint64_t loaded = library::count_loaded();
@@ -257,8 +257,8 @@ try {
 
 void installer::hook_new_runtimes() noexcept
 try {
-    // Whoever waits here may hold the dynamic loader's lock, which the owner of
-    // ours may want.
+    // Do not wait: this thread may hold the dynamic loader's lock, which the
+    // owner of our lock may want.
     std::unique_lock guard(lock_, std::try_to_lock);
     if (!guard.owns_lock()) {
         runtimes_may_be_new.store(true);
@@ -271,7 +271,7 @@ try {
     note_gap(gap::memory);
 }
 
-// What is missing, if that is more than the last time, without the lock.
+// Reports, without the lock, what is missing if that has grown.
 void installer::tell_news(std::unique_lock<start_lock> &guard)
 {
     if (missing_.size() != told_) {
@@ -307,7 +307,7 @@ std::string installer::all_missing() const
 std::string installer::missing() noexcept
 try {
     if (!lock_.acquire()) {
-        return "not installed"; // as the next one, short enough
+        return "not installed"; // like the next one, it needs no allocation
     }
     const std::lock_guard guard(lock_, std::adopt_lock);
     std::string result = all_missing();
@@ -346,8 +346,8 @@ void cuda_events_on_incomplete(incomplete_handler handler, void *arg)
 {
     ucm::subscriber_arg = arg;
     ucm::subscriber.store(handler);
-    // Whoever notes a gap sets it and then looks for the handler: one of the
-    // two sees the other.
+    // A gap is set before the handler is read, and here the handler before the
+    // gaps are read. So at least one of the two threads calls the handler.
     if (!cuda_events_complete()) {
         handler(cuda_events_missing().c_str(), arg);
     }

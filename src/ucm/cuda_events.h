@@ -7,92 +7,90 @@
 
 // CUDA release events for UCM.
 //
-// Announces, through ucm_event_dispatch(), the releases of CUDA memory that
-// UCX's own CUDA module does not announce, before the driver call proceeds.
-// docs/events.md lists what is hooked and how. Of several copies of UCX each is
-// told of these; where one hooks by itself, only the first one's hooks are
-// relied on.
+// Announces the releases of CUDA memory that UCX's own CUDA module misses,
+// through ucm_event_dispatch(), before the driver call proceeds. docs/events.md
+// lists the hooked functions. Each loaded UCX gets these events. If several
+// install hooks of their own, only the first one's are relied on.
 //
-// Subscribe with the first UCM's ucm_set_event_handler(), events
-// UCM_EVENT_MEM_TYPE_ALLOC and UCM_EVENT_MEM_TYPE_FREE with
-// UCM_EVENT_FLAG_NO_INSTALL, after cuda_events_install(), which has made UCX
-// install its own hooks; without NO_INSTALL the subscription fails where UCX's
-// hooks cannot be installed.
+// Subscribe after cuda_events_install(), which makes UCX install its own hooks.
+// Call the first UCM's ucm_set_event_handler() with UCM_EVENT_MEM_TYPE_ALLOC,
+// UCM_EVENT_MEM_TYPE_FREE and UCM_EVENT_FLAG_NO_INSTALL. Without NO_INSTALL the
+// subscription fails if UCX's hooks cannot be installed.
 //
 // Handlers run in the thread that releases the memory, before it enters the
-// driver, perhaps in several threads at once, for memory that was never
-// registered, and more than once for one release. A handler must not
-// (un)subscribe.
+// driver, perhaps in several threads at once. They also get memory that was
+// never registered, and may get one release repeatedly. A handler must not
+// subscribe or unsubscribe.
 namespace ucx_ib_dmabuf {
 
 // Installs the hooks, once per process. Idempotent and thread-safe; a call that
 // found no libcuda may be repeated after libcuda was loaded. Never loads
-// libcuda, never calls cuInit, never creates a context.
+// libcuda, calls cuInit or creates a context.
 // UCS_OK: installed, perhaps not completely, see cuda_events_complete();
-// UCS_ERR_UNSUPPORTED: no libcuda, or no UCM, in this process, or it was forked
-// while its parent's hooks were installed;
-// UCS_ERR_NO_MEMORY: it may be repeated, but is not complete.
+// UCS_ERR_UNSUPPORTED: this process has no libcuda or no UCM, or was forked
+// while its parent installed the hooks;
+// UCS_ERR_NO_MEMORY: the call may be repeated, but stays incomplete.
 ucs_status_t cuda_events_install() noexcept;
 
-// Announces, as memory of a type that UCX shall ask for, the addresses at which
-// there may be CUDA memory that was there before the hooks: for a UCX that has
-// no CUDA module to do so. Thread-safe.
+// Announces the addresses that may be CUDA memory older than the hooks, with an
+// unknown type, which makes UCX query the type. Needed for a UCX without a CUDA
+// module. Thread-safe.
 void cuda_events_announce_existing() noexcept;
 
-// Hooks runtimes that were loaded since the last time. Call it where memory is
-// registered, and no lock is held: it may call the dynamic loader. Thread-safe
+// Hooks runtimes that were loaded since the last call. Call it where memory is
+// registered, with no lock held: it may call the dynamic loader. Thread-safe
 // and cheap (one atomic load) while no runtime started.
 void cuda_events_refresh() noexcept;
-// Whether that has something to do: for who would rather not call it.
+// Whether cuda_events_refresh() has work to do, to avoid needless calls.
 const std::atomic<bool> &cuda_events_need_refresh() noexcept;
 
-// Whether every known way of releasing CUDA memory is hooked and verified.
-// False before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none. It
-// may become false at any time, and then stays so. Thread-safe and cheap.
+// Whether every known way to release CUDA memory is hooked and verified. False
+// before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none. May
+// become false at any time, and then stays false. Thread-safe and cheap.
 bool cuda_events_complete() noexcept;
 
-// What is missing and why, as text for one warning. Empty if complete.
-// Thread-safe; may allocate memory.
+// Returns why the events are incomplete, as text for one warning; empty if they
+// are complete. Thread-safe; may allocate memory.
 std::string cuda_events_missing() noexcept;
 
 using incomplete_handler = void (*)(const char *why, void *arg);
 
-// The handler is told when cuda_events_complete() becomes false, and at once if
-// it is. One subscriber, for good, after cuda_events_install().
+// Calls the handler when cuda_events_complete() becomes false, and at once if
+// it is false. Only one subscriber, permanently, after cuda_events_install().
 //
-// Called in the thread that finds it out, in the middle of a call of CUDA's,
-// before memory whose release may go unseen is given out; with no lock held;
-// more than once if there are several reasons. It must not throw.
+// The handler runs in the thread that detects the gap, inside a CUDA call,
+// before that returns memory that may be released unseen. No lock is held. It
+// runs more than once if there are several reasons. It must not throw.
 void cuda_events_on_incomplete(incomplete_handler handler, void *arg);
 
 using reclaim_handler = bool (*)(void *arg);
 
-// The handler is called where the driver answers an allocation with
-// CUDA_ERROR_OUT_OF_MEMORY. It may wait until memory that the program has
-// released is deregistered, which keeps it from the driver, and returns whether
-// any was. Then the driver is asked once more, and the program sees only that
-// answer. One subscriber, for good, at any time.
+// Calls the handler if an allocation fails with CUDA_ERROR_OUT_OF_MEMORY. The
+// handler may wait for the deregistration of memory that the program has
+// released, which the driver cannot reuse before. It returns whether any was
+// deregistered. If so, the driver is called once more, and the program sees
+// only that result. Only one subscriber, permanently, set at any time.
 //
-// Called in the thread that allocates, perhaps in several at once, with no lock
-// held, not for an allocation within the handler. It must not throw.
+// The handler runs in the thread that allocates, perhaps in several at once,
+// with no lock held, but not for its own allocations. It must not throw.
 void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
 
-// Whether the allocation that begins there was seen; memory that was there
-// before the hooks, and what is mapped (cuMemMap), are not known.
+// Whether the hooks saw the allocation that begins there. Memory older than the
+// hooks and mappings (cuMemMap) are not known.
 bool cuda_events_saw_allocation(uintptr_t base) noexcept;
 
-// Whether the event that is being told in this thread is of memory that is
-// older than the hooks (cuda_events_announce_existing): nothing has changed.
+// Whether the event being dispatched in this thread is for memory older than
+// the hooks (cuda_events_announce_existing): nothing has changed.
 bool cuda_event_is_of_old_memory() noexcept;
 
-// Whether a UCM_EVENT_MEM_TYPE_FREE says that any CUDA memory may be going: a
-// context, a device or a graph's memory is being torn down and the ranges are
-// not all known. HANDLE THIS: drop every region.
+// Whether a UCM_EVENT_MEM_TYPE_FREE means that any CUDA memory may be freed. A
+// context, a device or graph memory is being destroyed then, and not all ranges
+// are known. HANDLERS MUST drop every registration.
 //
-// Such an event has the address 0 and the size 0, that is 2^64 in a size_t.
-// UCX's ucs_rcache takes that for the whole address space too; UCX's memory
-// type cache ignores it, as it must: memory that lives on (another context's)
-// would be taken for host memory if its type were forgotten.
+// Such an event has address 0 and size 0, which stands for 2^64 in a size_t.
+// UCX's ucs_rcache, too, treats it as the whole address space. UCX's memory
+// type cache has to ignore it: if it forgot the types of memory that stays
+// allocated (another context's), UCX would treat that as host memory.
 inline bool cuda_event_is_everything(const ucm_event_t &event)
 {
     return (event.mem_type.address == nullptr) && (event.mem_type.size == 0);

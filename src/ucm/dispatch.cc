@@ -8,8 +8,8 @@ namespace ucx_ib_dmabuf::ucm {
 
 namespace {
 
-// Without a type UCX shall ask the driver. Of a release of what UCP does not
-// keep a UCX without CUDA hears only that it shall ask from now on.
+// Without a type UCX queries the driver. If UCP cannot have registered released
+// memory, a UCX without CUDA is only made to query the type again.
 void dispatch(std::span<const ucm_functions *const> copies,
               ucm_event_type_t type, uint64_t address, size_t size,
               std::optional<ucs_memory_type_t> memory_type, bool kept = true)
@@ -18,7 +18,7 @@ void dispatch(std::span<const ucm_functions *const> copies,
     if (copies.empty()) {
         return;
     }
-    // The handlers may free memory of their own: their hooks must work.
+    // The handlers may free memory, and the hooks then call this again.
     const bool nested      = this_thread.announcing;
     this_thread.announcing = true;
     for (const ucm_functions *ucm : copies) {

@@ -9,9 +9,9 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// As UCX's CUDA module: what the process cannot touch, among which are the
-// addresses that the driver has reserved, and mappings of its devices. `rest`
-// is a line of /proc/self/maps behind the addresses.
+// As in UCX's CUDA module: mappings without access, which include the addresses
+// that the driver has reserved, and mappings of its devices. `rest` is a line
+// of /proc/self/maps behind the addresses.
 bool may_be_cuda(const char *rest)
 {
     return (strncmp(rest, " ---", 4) == 0) ||

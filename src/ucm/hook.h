@@ -6,8 +6,8 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// Hook functions for one kind of call. Each hooked function needs a hook of its
-// own, which knows the way on to that function: a kind has several slots.
+// Hook functions for one kind of call. Each hooked function needs its own slot,
+// which stores the address of its original.
 struct hook_kind {
     struct slot {
         void *hook;
@@ -15,7 +15,7 @@ struct hook_kind {
     };
     static constexpr size_t max_slots = 12;
 
-    // Null if all are taken. Under the installer's lock, as is `used`.
+    // Returns nullptr if all are used. Like `used`, needs the installer's lock.
     const slot *next_slot() const
     {
         return (used < max_slots) ? &slots[used] : nullptr;
@@ -49,7 +49,7 @@ struct hooks_of<Call, cuda_result(Args...)> {
     }
 };
 
-// The kind that belongs to a struct with
+// Returns the kind of a struct with
 //     using signature = cuda_result(...);
 //     static cuda_result run(signature *next, ...);
 template <class Call>

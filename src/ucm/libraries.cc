@@ -10,7 +10,7 @@
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-// No variant is known that a later CUDA brought: it may have other arguments.
+// Variants of later CUDA versions are unknown: their arguments may differ.
 constexpr int newest_known = 13040;
 
 void add(addresses &all, void *address)
@@ -21,7 +21,7 @@ void add(addresses &all, void *address)
     }
 }
 
-// Whether a name ended in this, which was taken off.
+// Removes a suffix from a name. Returns whether the name had it.
 bool take_off(std::string &name, const char *suffix)
 {
     const bool ends = name.ends_with(suffix);
@@ -38,9 +38,9 @@ void *open_loaded(const char *path)
 
 using look_up = void *(void *, const char *);
 
-// libc's dlsym(): preloads that stand before the driver (HAMi's) have their
-// own, which gives their functions for the driver's. Where the driver's are
-// called all the same, only hooks of those see it.
+// Returns libc's dlsym(). Preloads in front of the driver (HAMi's) replace
+// dlsym(), and return their own functions for the driver's. Only hooks in the
+// driver's own functions see calls that bypass the preload.
 look_up *find_dlsym()
 {
     for (const char *library : {"libc.so.6", "libdl.so.2"}) {
@@ -57,7 +57,7 @@ look_up *find_dlsym()
     return dlsym;
 }
 
-// Where the library or program that an address lies in starts.
+// Returns the start of the library or program that contains an address.
 template <class Pointer>
 const void *object_of(Pointer address)
 {
@@ -86,8 +86,8 @@ void *driver_library::symbol(const char *name) const
     return look_up_symbol(handle_, name);
 }
 
-// Returns nullptr if the driver has no such function: cuGetProcAddress_v2
-// succeeds with a null pointer then, the old form fails.
+// Returns nullptr if the driver lacks the function: cuGetProcAddress_v2 then
+// succeeds with a null pointer, the old form fails.
 void *driver_library::ask(const char *entry, int version, uint64_t flags) const
 {
     using first   = int(const char *, void **, int, uint64_t);
@@ -120,7 +120,7 @@ addresses driver_library::find(const hooked_function &function,
     *newest = nullptr;
     if (function.since <= version_) {
         *newest = ask(entry.c_str(), version_, flags);
-        if (*newest != named) { // an older variant, or there is another address
+        if (*newest != named) { // an older variant, or at another address
             add(result, ask(entry.c_str(), function.since, flags));
         }
         if (version_ <= newest_known) {
@@ -160,7 +160,7 @@ bool is_in_our_ucm(const void *address)
     const void *object        = object_of(address);
     bool found =
         (object != nullptr) && (object == object_of(ours.event_dispatch));
-    // UCM's modules are in its list, each in that of the UCM it belongs to.
+    // Each UCM lists its own modules.
     const ucs_list_link_t *end = ours.event_installer_list;
     for (const ucs_list_link_t *i                       = end->next;
          (object != nullptr) && !found && (i != end); i = i->next) {

@@ -9,8 +9,8 @@
 namespace ucx_ib_dmabuf::ucm {
 
 // Calls see(begin, end, rest) for each mapping of the process, in order; `rest`
-// is the line of /proc/self/maps behind the addresses. Not by scanf(), which
-// takes longer than the kernel does.
+// is the line of /proc/self/maps behind the addresses. Does not use scanf(),
+// which takes longer than the kernel does.
 template <class See>
 void each_mapping(See &&see)
 {

@@ -10,32 +10,32 @@ namespace ucx_ib_dmabuf::ucm {
 namespace {
 
 enum class flow {
-    next,       // goes on with the next instruction
+    next,       // continues with the next instruction
     call_rel,   // e8 disp32
     jump_rel,   // eb disp8, e9 disp32
     branch_rel, // 7x disp8, 0f 8x disp32
-    end,        // ret, int3, jmp *: nothing that follows is reached
-    nop,        // does nothing: may pad the end of a function
+    end,        // ret, int3, jmp *: the next instruction is not reached
+    nop,        // no effect: may pad the end of a function
     unknown
 };
 
 struct instruction {
     size_t length     = 0;
     flow leads        = flow::unknown;
-    size_t rip_offset = 0; // where a %rip-relative disp32 is, 0: nowhere
+    size_t rip_offset = 0; // offset of a %rip-relative disp32, 0: none
     uint8_t condition = 0; // of branch_rel
     int64_t relative  = 0; // displacement of calls, jumps and branches
 };
 
-// What may follow an opcode.
+// The operands of an opcode.
 struct operands {
     char letter;   // in the tables of opcodes
     bool modrm;    // with its SIB and displacement
     int immediate; // bytes
     flow leads = flow::next;
 };
-constexpr int word_or_long = -1; // 2 with the prefix for that, else 4
-constexpr int up_to_quad   = -2; // the same, but 8 with REX.W
+constexpr int word_or_long = -1; // 2 with the prefix 66, else 4
+constexpr int up_to_quad   = -2; // 8 with REX.W, else as word_or_long
 
 constexpr operands all_operands[] = {
     {'.', false, 0, flow::unknown},
@@ -46,9 +46,9 @@ constexpr operands all_operands[] = {
     {'z', false, word_or_long},
     {'Z', true, word_or_long},
     {'v', false, up_to_quad},  // MOV
-    {'t', true, 1},            // f6, of which only TEST has an immediate
+    {'t', true, 1},            // f6: only TEST has an immediate
     {'T', true, word_or_long}, // f7
-    {'i', true, 0},            // ff, of which JMP ends
+    {'i', true, 0},            // ff: JMP ends the flow
     {'n', false, 0, flow::nop},
     {'N', true, 0, flow::nop},
     {'r', false, 0, flow::end}, // RET, INT3
@@ -113,7 +113,7 @@ operands operands_of(char letter, uint8_t modrm, bool wide, bool word)
     return found;
 }
 
-// Length of ModRM, SIB and displacement; sets where a %rip-relative one is.
+// Returns the length of ModRM, SIB and displacement.
 size_t modrm_length(const uint8_t *p, bool &rip_relative)
 {
     const unsigned mod = p[0] >> 6, rm = p[0] & 7;
@@ -183,7 +183,7 @@ public:
 
     size_t length() const { return length_; }
 
-    // Let the disp32 before 'end' lead to a place in what was written.
+    // Sets the disp32 before 'end' so that it leads to 'target' in the output.
     void lead_to(size_t end, size_t target)
     {
         const auto value = int32_t(int64_t(target) - int64_t(end));
@@ -200,8 +200,8 @@ public:
         return true;
     }
 
-    // A disp32 that leads to 'target', 'after' bytes before the next
-    // instruction
+    // Writes a disp32 that leads to 'target', 'after' bytes before the next
+    // instruction.
     bool displacement(const uint8_t *target, size_t after = 0)
     {
         const int64_t value = target - (start_ + length_ + 4 + after);
@@ -209,7 +209,7 @@ public:
         return (value == narrow) && bytes(&narrow, sizeof(narrow));
     }
 
-    // To wherever: what another tool has patched may lead far away.
+    // Writes a jump of any length: another tool's patch may lead far away.
     bool jump(const uint8_t *target)
     {
         const uint8_t near = 0xe9, far[] = {0xff, 0x25, 0, 0, 0, 0};
@@ -261,15 +261,15 @@ bool is_relative(const instruction &insn)
            (insn.leads == flow::branch_rel);
 }
 
-// An instruction that was copied.
+// A copied instruction.
 struct move {
     size_t from, to, to_end;
-    int64_t target; // where it leads in the original code; -1: nowhere
+    int64_t target; // its target as offset in the original code; -1: none
 };
 constexpr size_t max_moves = 16;
 
-// What leads into the copied code leads into the copy: another tool may
-// overwrite the code. (That is near: its displacement has 32 bits.)
+// Makes jumps into the copied code lead into the copy, as another tool may
+// overwrite the original. (Such a jump is near: its displacement has 32 bits.)
 void redirect(const move *begin, const move *end, writer &to)
 {
     for (const move *i = begin; i != end; ++i) {
@@ -305,12 +305,12 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
             return "it jumps into its first instructions";
         }
         if (!ended && (from[done] == 0xcc)) {
-            // A debugger would write its byte back into our jump.
+            // A debugger would restore its saved byte in our jump.
             error = "a breakpoint is set in its first instructions";
         } else if (insn.leads == flow::unknown) {
             error = "its first instructions are not known here";
         } else if (ended && (insn.leads != flow::nop) && (from[done] != 0xcc)) {
-            // Beyond the end of a short function only padding may be
+            // Behind the end of a short function only padding may be
             // overwritten.
             error = "it is shorter than a jump";
         } else if (!copy_one(insn, from + done, out)) {

@@ -11,12 +11,12 @@ struct prologue_copy {
     size_t to_length;   // bytes written
 };
 
-// Copies the first instructions of a function elsewhere, within 2 GiB of what
-// it refers to, so that they do the same there: relative calls, jumps and
-// %rip-relative operands are rewritten. (UCM builds such copies too, but
-// knows a handful of instructions only.) `min_size` bytes of the function will
-// be overwritten; `wanted_size` are copied if possible, as others may overwrite
-// them. Returns null, or why the code cannot be moved (a string constant).
+// Copies the first instructions of a function to memory within 2 GiB of their
+// operands, with the same effect: rewrites relative calls, jumps and
+// %rip-relative operands. (UCM builds such copies, too, but supports only a
+// handful of instructions.) The caller will overwrite `min_size` bytes of the
+// function. Copies `wanted_size` if possible, as others may overwrite them.
+// Returns nullptr, or why the code cannot be moved (a string constant).
 const char *copy_prologue(const uint8_t *from, size_t min_size,
                           size_t wanted_size, uint8_t *to, size_t capacity,
                           prologue_copy &copy);

@@ -17,7 +17,7 @@ void range_table::move_to(table &gone, Goes goes)
     }
 }
 
-// Room for all entries, which may be more by the time that it is there.
+// Reserves room for all entries. It unlocks to allocate, so the table may grow.
 void range_table::make_room(std::vector<memory_range> &list,
                             std::unique_lock<std::mutex> &guard)
 {
@@ -31,7 +31,7 @@ void range_table::make_room(std::vector<memory_range> &list,
 
 bool range_table::insert(const memory_range &added) noexcept
 try {
-    table fresh{{added.base, added}}, gone; // freed without the lock
+    table fresh{{added.base, added}}, gone; // freed after unlocking
     const std::lock_guard<std::mutex> guard(lock_);
     if (entries_.size() >= limit_) {
         move_to(gone, [](const memory_range &entry) {
@@ -40,7 +40,7 @@ try {
         limit_ = entries_.size() + max_with_retired;
     }
     entries_.merge(fresh);
-    // Under the lock: who sees a new number and takes the lock finds the entry.
+    // Under the lock: a thread that has seen the new serial finds the entry.
     memory_range &entry = entries_.find(added.base)->second;
     entry               = added;
     entry.serial        = serial_.fetch_add(1) + 1;
@@ -56,7 +56,7 @@ uint64_t range_table::owner(uint64_t base) noexcept
     return (found == entries_.end()) ? 0 : found->second.owner;
 }
 
-// Returns the size if it is exact. A serial of 0 is any.
+// Returns the size if it is exact, else 0. A serial of 0 matches any.
 size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
 {
     table::node_type gone;
@@ -140,8 +140,8 @@ void range_table::remove_overlapping(std::vector<memory_range> &ranges,
 {
     std::ranges::sort(others, {}, &memory_range::base);
     std::erase_if(ranges, [&](const memory_range &range) {
-        // The last one that starts before the range ends. Those before it end
-        // before it starts: allocations in use do not overlap.
+        // The last one that starts before the range ends. Allocations in use do
+        // not overlap, so earlier ones end before that one starts.
         const auto next = std::ranges::lower_bound(
             others, range.base + range.size, {}, &memory_range::base);
         return (next != others.begin()) &&

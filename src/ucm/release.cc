@@ -15,7 +15,7 @@ std::atomic<bool> graph_memory{false};
 
 struct tables {
     range_table ranges;
-    range_table modules; // that libraries gave out, which own them
+    range_table modules; // that libraries returned, which own them
 };
 
 range_table &ranges() noexcept
@@ -28,7 +28,7 @@ range_table &modules() noexcept
     return immortal<tables>().modules;
 }
 
-// An allocation that is not in the table may be missed when its owner goes.
+// An allocation not in the table may be missed when its owner is destroyed.
 void note_range(const memory_range &range)
 {
     if (!ranges().insert(range)) {
@@ -36,7 +36,7 @@ void note_range(const memory_range &range)
     }
 }
 
-// The allocation around an address, or a size of 0.
+// Returns the allocation around an address, with size 0 if it is unknown.
 memory_range range_from_driver(uint64_t address)
 {
     const auto by_context = driver.address_range.load();
@@ -44,7 +44,7 @@ memory_range range_from_driver(uint64_t address)
     memory_range range    = {0, 0};
     const relaxed_capture relaxed;
 
-    // The first way may want a current context, the second one never does.
+    // The first query may need a current context, the second one never does.
     const bool found =
         ((by_context != nullptr) &&
          (by_context(&range.base, &range.size, address) == cuda_ok)) ||
@@ -60,10 +60,10 @@ memory_range range_from_driver(uint64_t address)
 
 enum class answer { there, gone, unknown };
 
-// Whether there is CUDA memory at an address. Every kind has this attribute.
-// Only "invalid value" says that there is none: where a context is gone, a
-// driver may complain about that ("invalid context", "context is destroyed"),
-// which can mean the memory's context or the caller's.
+// Whether CUDA memory exists at an address. Every kind has this attribute. Only
+// "invalid value" means that there is none. After a context was destroyed, a
+// driver may return "invalid context" or "context is destroyed", which can
+// refer to the memory's context or to the caller's.
 answer ask(uint64_t address)
 {
     const auto attribute = driver.pointer_attribute.load();
@@ -77,9 +77,9 @@ answer ask(uint64_t address)
                                             : answer::unknown;
 }
 
-// Another thread may have got these addresses anew, and its announcement may
-// have come before that of the release: announces it again. What comes later
-// is announced later.
+// Announces again the memory that another thread allocated at released
+// addresses: its announcement may have preceded that of the release. Later
+// allocations are announced later.
 class newcomers {
 public:
     explicit newcomers(uint64_t serial) : since_(serial), looked_(serial) {}
@@ -87,7 +87,7 @@ public:
     void announce_in(const memory_range &gone)
     {
         const uint64_t serial = ranges().serial();
-        if (serial != looked_) { // seldom: this looks at the whole table
+        if (serial != looked_) { // seldom: this scans the whole table
             found_  = ranges().newer_than(since_);
             looked_ = serial;
         }
@@ -111,12 +111,12 @@ private:
 void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
 {
     if (this_thread.announcing) {
-        return; // ours: the table is up to date
+        return; // our own: the table is up to date
     }
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
-        // Not exact: UCX announces pitched memory without its padding. Our
-        // hook of the driver's call knows better, and notes that afterwards.
+        // Not exact: UCX announces pitched memory without its padding. Our hook
+        // of the driver call records the exact size afterwards.
         if (ranges().size(base) == 0) {
             note_range({base, event->mem_type.size, 0, state::in_use, false});
         }
@@ -127,8 +127,8 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
 }
 
 // The driver exports neither variables nor memory of other processes. UCX would
-// register these, and fail; managed memory it stages. From 1.22 on it tries,
-// and opened memory is good for CUDA IPC.
+// fail to register these, but stages managed memory. UCX 1.22 and later tries
+// the export itself, and imported memory can use CUDA IPC.
 void announce_unexported(const memory_range &range)
 {
     const bool tried = (range.owner == 0) && our_ucm().tries_exports;
@@ -137,7 +137,7 @@ void announce_unexported(const memory_range &range)
                                 UCS_MEMORY_TYPE_CUDA_MANAGED);
 }
 
-// What goes is not known: all does. UCX's cache of types cannot be told so.
+// Unknown ranges were released. UCX's memory type cache ignores this event.
 void announce_without_memory()
 {
     announce_everything();
@@ -182,8 +182,8 @@ void release::announce(uint64_t address, size_t listed_size,
     was_listed_ = listed_size != 0;
     range_      = was_listed_ ? memory_range{address, listed_size, unknown_pool}
                               : range_from_driver(address);
-    // Like UCM: what the driver does not know is announced as one byte, which
-    // finds what was registered there.
+    // Like UCM: announces memory that the driver does not know as one byte,
+    // which matches any registration there.
     if (range_.size == 0) {
         range_.size = 1;
     }
@@ -226,19 +226,19 @@ void release::graphs()
 
 void release::finish(cuda_result result)
 {
-    if (swept_) { // a driver may do it and report an earlier error
+    if (swept_) { // a driver may destroy it and return an earlier error
         announce_vanished();
     } else if (result != cuda_ok) {
         take_back(true);
     } else {
         const relaxed_capture relaxed;
         if (ask(range_.base) != answer::gone) {
-            take_back(false); // others have it open, or it is another's by now
+            take_back(false); // still open elsewhere, or reallocated
         }
     }
 }
 
-// The memory is still there, and UCX would take it for host memory.
+// The memory still exists. UCX would treat it as host memory.
 void release::take_back(bool size_is_sure)
 {
     if (range_.size != 0) {
@@ -293,7 +293,7 @@ try {
         fresh.announce_in(range);
     }
     for (const memory_range &range : unknown) {
-        ranges().doubt(range); // other memory may be there unseen
+        ranges().doubt(range); // unseen memory may have replaced it
         dispatch_free(range.base, range.size);
         dispatch_allocation(range.base, range.size);
     }
@@ -321,7 +321,7 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
         note_range({address, size, owner});
     } else if (how == kept::owned) {
         if (!this_thread.told && (ranges().size(address) == size)) {
-            return; // asked for again: nothing is new
+            return; // a repeated query: nothing is new
         }
         note_range({address, size, owner, state::owned});
     } else {
@@ -377,15 +377,15 @@ void follow_ucx_events()
         const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
         const int priority = 0;
 
-        // Another thread of the parent may have held a lock or been inside a
-        // map: the child starts afresh, and leaks what is there.
+        // Another thread of the parent may have held a lock or been changing a
+        // map: the child creates new tables, and leaks the old ones.
         const auto in_child = [] { new (&immortal<tables>()) tables; };
         immortal<tables>();
         if (pthread_atfork(nullptr, nullptr, in_child) != 0) {
             note_gap(gap::memory);
         }
-        // This also makes UCX install its hooks. Where it cannot, it refuses
-        // the handler; ours are the only events then.
+        // This also makes UCX install its hooks. If that fails, UCX refuses the
+        // handler; then the only events are ours.
         if ((our_ucm().set_event_handler(events, priority, on_ucx_event,
                                          nullptr) != UCS_OK) &&
             (our_ucm().set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL,

@@ -5,8 +5,8 @@
 #include "uct/ib_dmabuf/host/ucm.h"
 #include <new>
 
-// What a hook does around the driver call: announce the release before it, take
-// the announcement back if the driver refused, announce new memory after it.
+// A hook's work around the driver call: announce the release before it, take
+// that back if the driver refuses, announce new memory after it.
 namespace ucx_ib_dmabuf::ucm {
 
 // CUresult and cudaError_t agree on these.
@@ -15,8 +15,8 @@ constexpr cuda_result cuda_ok            = 0;
 constexpr cuda_result cuda_invalid_value = 1;
 constexpr cuda_result cuda_out_of_memory = 2;
 
-// The one object of a type that lives until the process ends, as hooks do, and
-// needs no memory to be made.
+// Returns the single object of a type. It needs no allocation and is never
+// destroyed, as hooks run until the process ends.
 template <class T>
 T &immortal() noexcept
 {
@@ -25,13 +25,13 @@ T &immortal() noexcept
     return *one;
 }
 
-// The UCM whose hooks and events we rely on; there must be one.
+// The UCM that we rely on for hooks and events; one must exist.
 inline const ucm_functions &our_ucm()
 {
     return *all_ucm().front();
 }
 
-// Driver functions that the hooks themselves call; null where missing.
+// Driver functions that the hooks themselves call; nullptr if missing.
 struct driver_calls {
     std::atomic<cuda_result (*)(uint64_t *, size_t *, uint64_t)> address_range;
     std::atomic<cuda_result (*)(void *, int, uint64_t)> pointer_attribute;
@@ -41,9 +41,9 @@ struct driver_calls {
 };
 inline driver_calls driver;
 
-// While it lives, what this thread asks of the driver invalidates no stream
-// capture, neither its own nor, in the global mode, another thread's. Not for
-// the program's own calls: those keep the mode that the program chose.
+// While it lives, this thread's driver calls invalidate no stream capture,
+// neither its own nor, in the global mode, another thread's. Do not use it
+// around the program's own calls: they must keep the program's mode.
 class relaxed_capture {
 public:
     relaxed_capture()
@@ -61,24 +61,24 @@ public:
     relaxed_capture &operator=(const relaxed_capture &) = delete;
 
 private:
-    int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED; then the thread's own
+    int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED; then the old mode
     cuda_result (*exchange_)(int *);
     bool exchanged_;
 };
 
-// Per thread. Not in static thread-local storage: of that there may be none
-// left where a library is opened late.
+// Per thread. Not in static thread-local storage, which may be exhausted when a
+// library is opened late.
 struct thread_state {
     bool announcing; // the event being dispatched is ours
-    bool existing;   // it is of memory that is older than the hooks
+    bool existing;   // that event is for memory older than the hooks
     bool told;       // UCX's hook has announced the allocation
-    bool reclaiming; // the reclaim handler runs
+    bool reclaiming; // the out-of-memory handler runs
 };
 extern constinit thread_local thread_state this_thread;
 
-// One release, from before the driver call until after it. A release inside
-// another one announces its memory once more: a thread may jump out of a call
-// (siglongjmp, an exception), so no hook can know whether it is inside another.
+// A release, from before the driver call until after it. A nested release
+// announces its memory again. No hook can tell that it is nested, as a thread
+// may jump out of a call (siglongjmp, an exception).
 class release {
 public:
     release()                           = default;
@@ -86,28 +86,28 @@ public:
     release(const release &)            = delete;
     release &operator=(const release &) = delete;
 
-    // One allocation, by its address. 0 is no memory.
+    // An allocation, by its address. Address 0 is ignored.
     void pointer(uint64_t address);
     void host_pointer(uint64_t address);
-    // One allocation that goes back to its pool; in a capture, nothing.
+    // An allocation that returns to its pool. Ignored during a capture.
     template <bool per_thread>
     void to_pool(uint64_t address, void *stream)
     {
         to_pool(address, stream, per_thread);
     }
-    // A range of mappings.
+    // A range of mappings (cuMemMap).
     void range(uint64_t address, size_t size);
-    // One opening of memory that may have been opened more than once.
+    // An import of memory that may have been imported several times.
     void opening(uint64_t address);
-    // What was given back to this pool, or belongs to this module or library.
+    // The memory returned to this pool, or owned by this module or library.
     void pool(uint64_t pool) { owned(state::retired, pool); }
     void module(uint64_t module) { owned(state::owned, module); }
-    // Memory that we cannot name, perhaps all.
+    // Unknown memory, perhaps all.
     void everything();
-    // The same where graphs allocate memory; else this releases nothing.
+    // The same if graphs allocate memory; otherwise nothing is announced.
     void graphs();
 
-    // Calls the driver, and announces what follows from its answer.
+    // Calls the driver, and completes the announcement by its result.
     template <class Call>
     cuda_result through(Call &&call)
     {
@@ -129,66 +129,66 @@ private:
     bool swept_         = false;
     bool is_opening_    = false;
     bool was_listed_    = false;
-    memory_range range_ = {0, 0};       // to take back; size 0: nothing
+    memory_range range_ = {0, 0};       // to take back; size 0: none
     std::vector<memory_range> owned_;   // the same
     std::vector<memory_range> modules_; // the same
 };
 
-// Why releases may go unseen. Once noted, a gap stays.
+// Reasons why releases may be missed. A gap that was noted stays.
 enum class gap : unsigned {
     hooks  = 1, // a function could not be hooked
     graphs = 2, // graphs allocate memory
-    memory = 4, // something could not be written down
+    memory = 4, // something could not be recorded
 };
 
-// Notes a gap, and tells the subscriber if it is new: `why`, which only `hooks`
-// needs. Takes no lock; call it with none held.
+// Notes a gap. If it is new, reports `why` to the subscriber; only `hooks`
+// needs a `why`. Takes no lock; call it with none held.
 void note_gap(gap which, const char *why = nullptr) noexcept;
 
-// Where something has changed the beginning of a hooked function since, has
-// cuda_events_refresh() note it. Takes no lock.
+// Makes cuda_events_refresh() check the hooks if the beginning of a hooked
+// function has changed. Takes no lock.
 void check_hooks() noexcept;
 
-// Announces the allocations that the driver does not know any more, after a
-// context or the like was destroyed. Where its answer leaves open whether the
-// memory is there, announces that it goes and that something is there: caches
-// register anew then, and ask for its type.
+// Announces the release of allocations that the driver no longer knows, after a
+// context or similar was destroyed. If the driver's answer leaves open whether
+// memory exists, announces a release and new memory there: caches register it
+// again then, and query its type.
 void announce_vanished();
 
-// Announces that any CUDA memory may be going.
+// Announces that any CUDA memory may be released.
 void announce_everything();
 
-// What becomes of new memory.
+// How the table records new memory.
 enum class kept {
-    listed,   // until it is freed, or its context goes
-    owned,    // until its owner, if any, goes or it is closed; never exported
-    unlisted, // a mapping, which outlives contexts
+    listed,   // until it is freed, or its context is destroyed
+    owned,    // until its owner is destroyed or it is closed; never exported
+    unlisted, // not at all: a mapping, which outlives contexts
 };
 
-// Announces new memory, and what is owned once only, unless UCX's hook did. A
-// size of 0 means: ask the driver.
+// Announces new memory, unless UCX's hook did; owned memory even then, with its
+// own type, but not for repeated queries. Size 0: query the driver.
 void announce_allocation(uint64_t address, size_t size, uint64_t owner = 0,
                          kept how = kept::listed);
 
-// Announces that there may be memory that was never listed: UCX shall ask.
+// Announces memory that may exist but was never listed: UCX queries its type.
 void announce_range(uint64_t address, size_t size);
 
-// A module belongs to a library: its variables go with that.
+// Records that a module belongs to a library, which frees its variables.
 void note_module(uint64_t module, uint64_t library);
 
-// The library that a module belongs to, or the module itself.
+// Returns the library that a module belongs to, or the module itself.
 uint64_t owner_of_module(uint64_t module);
 
-// Graph memory is around: graphs going away concern us.
+// Notes that graphs allocate memory: destroying graphs releases it.
 void note_graph_memory();
-// The default stream is another one in the _ptsz variants (`per_thread`).
+// `per_thread`: as in the _ptsz variants, the default stream is per thread.
 bool is_capturing(void *stream, bool per_thread);
 
-// Whether memory that begins there was announced as new and not as gone;
-// mappings are not known.
+// Whether memory that begins there was announced as new. Also true after it was
+// returned to its pool; mappings are not known.
 bool is_announced(uint64_t base) noexcept;
 
-// Follows the allocations that UCX's own hooks announce.
+// Records the allocations that UCX's own hooks announce.
 void follow_ucx_events();
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -5,16 +5,16 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-// A function that begins with a jump to a hook, ours or UCX's: a uprobe or
-// another tool may write over it.
+// A function that begins with a jump to a hook, ours or UCX's. A uprobe or
+// another tool may overwrite the jump.
 struct watched_function {
     const char *symbol;
     const void *code;
 };
 
-// Watches a function if it begins so. By one thread at a time.
+// Watches a function if it begins with such a jump. Not thread-safe.
 void watch(const char *symbol, const void *code) noexcept;
-// Thread-safe, as the next one.
+// Thread-safe, like is_changed().
 std::span<const watched_function> watched_functions() noexcept;
 bool is_changed(const watched_function &function) noexcept;
 

@@ -7,19 +7,19 @@
 namespace ucx_ib_dmabuf {
 
 // How a NIC reaches the memory behind a dma-buf. `standard` is the exporter's
-// choice: the coherent link where the GPU has one, else PCIe. `pcie` is PCIe.
+// choice: the coherent link if the GPU has one, else PCIe. `pcie` is PCIe.
 enum class mapping_type : uint8_t { standard, pcie };
 
-// A range of GPU memory that is being registered, exported when somebody wants
-// it. Used by one thread at a time.
+// A range of GPU memory that is being registered, exported on demand. Not
+// thread-safe.
 class dmabuf_source {
 public:
-    // A dma-buf in which the range begins at offset(); it stays the source's,
-    // and is the same one until it is dropped. Failures are logged.
+    // Returns a dma-buf in which the range begins at offset(). The source owns
+    // it, and returns the same one until it is dropped. Logs failures.
     virtual ucs_status_t get(mapping_type how, int *fd) = 0;
-    // Nobody gets that dma-buf any more.
+    // Closes that dma-buf; the next get() exports again.
     virtual void drop(mapping_type how) noexcept = 0;
-    // Bytes, whole pages.
+    // In bytes, a multiple of the page size.
     size_t offset() const { return offset_; }
 
 protected:

@@ -6,8 +6,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// From now on a fork waits for the mutex, as nobody would unlock it in the
-// child.
+// From now on a fork waits for the mutex: in the child, no thread would unlock
+// it.
 template <std::mutex &mutex>
 void keep_from_forks()
 {

@@ -8,35 +8,35 @@
 
 namespace ucx_ib_dmabuf {
 
-// A vendor's GPUs of this machine: all that md/ knows of them. What is at an
-// address and its export are the exporter's part, which is the cache's. Its
-// describe() finds all device memory, also what export_range() then refuses,
-// and says UCS_ERR_NO_ELEM of all else, managed memory too: that is uct_ib's.
+// A vendor's GPUs in this machine: all that md/ knows of them. The cache uses
+// the exporter. Its describe() finds all device memory, even if export_range()
+// then refuses it. It returns UCS_ERR_NO_ELEM for any other memory, also
+// managed memory: uct_ib registers that.
 //
-// Thread-safe; called without any lock held. Nothing needs a current context,
-// nothing waits for a kernel. test/gtest/contract has what each has to keep,
-// and a second one beside CUDA's.
+// Thread-safe; called with no lock held. Functions need no current context and
+// wait for no kernel. test/gtest/contract tests these promises for each vendor,
+// and with a second vendor beside CUDA's.
 class gpu_vendor : public exporter {
 public:
-    // Told what happens to memory, in the thread in which it happens. None
-    // may call the vendor's driver.
+    // Notified of changes, in the thread that makes them. Must not call the
+    // vendor's driver.
     class listener {
     public:
         // Before the driver releases memory that may be in the range, or when
-        // it is new there; [0, SIZE_MAX): all of it. Also of memory that was
-        // never registered.
+        // memory is new there. [0, SIZE_MAX) is all memory. Also for memory
+        // that was never registered.
         virtual void on_change(uintptr_t address, size_t length) noexcept = 0;
-        // The same where all of the range is surely going, and the program has
-        // nothing under way in it.
+        // The same if the whole range is surely released, and the program has
+        // no operation in progress in it.
         virtual void on_release(uintptr_t address, size_t length) noexcept
         {
             on_change(address, length);
         }
-        // From now on memory may go unseen. At any time, more than once.
+        // From now on changes may be missed. At any time, more than once.
         virtual void on_events_missed(const char *why) noexcept = 0;
-        // The driver has no memory left for an allocation. Whether it is worth
-        // asking once more: what was released may have been registered still.
-        // May wait.
+        // The driver has no memory left for an allocation. Returns whether a
+        // retry is worthwhile, as released memory may still have been
+        // registered. May wait.
         virtual bool on_out_of_memory() noexcept = 0;
 
     protected:
@@ -45,41 +45,41 @@ public:
 
     // For messages: "CUDA".
     virtual const char *name() const noexcept = 0;
-    // The type that UCX takes device memory for.
+    // UCX's memory type for device memory.
     virtual ucs_memory_type_t memory_type() const noexcept = 0;
 
-    // False only if the range is surely not device memory. Calls no driver.
+    // Returns false only if it is surely not device memory. Calls no driver.
     virtual bool may_be_device(uintptr_t address,
                                size_t length) const noexcept = 0;
 
     // How many bytes of the GPU (extent::device) may be registered at a time,
-    // over all NICs; SIZE_MAX if that is not limited, or not known.
+    // over all NICs; SIZE_MAX if unlimited or unknown.
     virtual size_t max_registered(int device) = 0;
 
-    // A little memory of a GPU, whole pages; given back with this.
+    // A little memory of a GPU, whole pages; freed with this object.
     struct piece {
         uintptr_t address = 0;
         size_t length     = 0;
 
         virtual ~piece() = default;
     };
-    // How many GPUs there may be pieces of: 0 to this, as extent::device.
+    // The number of GPUs that may have pieces, counted as extent::device.
     virtual int gpu_count() { return 0; }
-    // To try what can be done with the GPU's memory. Null if the GPU is not in
-    // use yet, as nothing is begun there for it, or has no memory left.
+    // Allocates memory to test paths with. Returns nullptr if the GPU is not in
+    // use, as this must not initialise it, or if it has no memory left.
     virtual std::unique_ptr<piece> allocate_piece(int) { return nullptr; }
 
-    // Copy, and return when the bytes are there. Failures are logged.
+    // These copy, and return when the bytes have arrived. Failures are logged.
     virtual ucs_status_t copy_to_host(void *host, uintptr_t device,
                                       size_t length)   = 0;
     virtual ucs_status_t copy_from_host(uintptr_t device, const void *host,
                                         size_t length) = 0;
 
-    // Tells the listener, the only one, from now on and for good.
+    // Notifies the listener, the only one, from now on and permanently.
     virtual void watch(listener &told) noexcept = 0;
-    // Whether ways to release memory may have come up since, which
-    // refresh_events() looks for: where memory is registered, before anything
-    // else. Always the same variable: a call would cost a good part of a hit.
+    // Whether refresh_events() has to search for new ways to release memory:
+    // call that where memory is registered, before anything else. Always the
+    // same variable, as a call would cost a good part of a cache hit.
     virtual const std::atomic<bool> &events_need_refresh() const noexcept
     {
         static constinit const std::atomic<bool> never{false};
@@ -88,8 +88,8 @@ public:
     virtual void refresh_events() noexcept {}
 };
 
-// Finds a vendor's GPUs. Null if there is none that exports its memory, which
-// is reported where it is no matter of course. May throw std::bad_alloc.
+// Finds a vendor's GPUs. Returns nullptr if none exports its memory, and
+// reports that unless it is to be expected. May throw std::bad_alloc.
 using find_gpus = std::unique_ptr<gpu_vendor> (*)();
 
 } // namespace ucx_ib_dmabuf

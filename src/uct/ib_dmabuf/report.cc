@@ -12,8 +12,8 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// FNV-1a; never 0. The causes are few and ours, so two of them with the same
-// hash would be a typing error.
+// FNV-1a; never 0. The causes are few and ours, so a collision would be a
+// mistake of ours.
 uint64_t hash(const char *cause)
 {
     uint64_t result = 0xcbf29ce484222325ull;
@@ -25,8 +25,8 @@ uint64_t hash(const char *cause)
     return result | 1;
 }
 
-// A table without locks, which a fork or a handler of one cannot find taken.
-// When it is full nothing is new any more.
+// A table without locks, which a fork, or a fork's handler, could find taken.
+// Once it is full, no cause is new any more.
 using table = std::array<std::atomic<uint64_t>, 256>;
 
 bool is_new(const char *cause, table &seen)
@@ -116,7 +116,7 @@ void tell_warnings_to(warnings_reader *reader) noexcept
     current_reader = reader;
 }
 
-// These leave the warnings their table.
+// A table of its own, to leave room for warnings.
 void inform_once(const text &message) noexcept
 {
     static table seen;

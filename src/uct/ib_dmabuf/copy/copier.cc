@@ -29,7 +29,7 @@ private:
                             uint64_t identity);
 
     std::atomic<const driver *> cuda_{nullptr};
-    // Identities of allocations that were exported, each at a place of its own.
+    // Identities of exported allocations, indexed by their remainder.
     std::atomic<uint64_t> exported_[256]{};
 };
 
@@ -44,17 +44,17 @@ bool cuda_copier::has_gpu() noexcept
 bool cuda_copier::begin() noexcept
 {
     cuda_events_install();
-    const driver *cuda = cuda_.load(); // null if UCX has not asked for GPUs
+    const driver *cuda = cuda_.load(); // nullptr if UCX has not asked for GPUs
     if ((cuda != nullptr) && cuda->is_initialized()) {
         cuda_events_announce_existing();
     }
     return cuda_events_complete();
 }
 
-// Not all memory is exported: none of another process, no variables of modules,
-// nothing of some GPUs. UCX has no other way once it has chosen to register it.
-// A page tells, with what is before it in a chunk; once for each allocation, as
-// it takes longer than all else here (34 us).
+// Tests an export: UCX has no fallback once it has chosen to register. Memory
+// of other processes, variables of modules, and all memory of some GPUs cannot
+// be exported. Exports a page, from its chunk's beginning, and once for each
+// allocation, as this takes longer than all else here (34 us).
 ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address,
                                      uint64_t identity)
 {
@@ -79,16 +79,16 @@ ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address,
     return status;
 }
 
-// For want of room or of descriptors, say, it fails only now.
+// Whether the status depends on the memory, not on a temporary lack of room.
 bool is_of_the_memory(ucs_status_t status)
 {
     return (status == UCS_OK) || (status == UCS_ERR_UNSUPPORTED) ||
            (status == UCS_ERR_INVALID_PARAM);
 }
 
-// Else cudaMemcpy() and cudaMemset() may return before their bytes are there,
-// and neither a NIC nor our stream waits for them. As UCX's CUDA module does; a
-// driver that refuses it for some memory does as it did before.
+// Makes cudaMemcpy() and cudaMemset() complete before they return, as UCX's
+// CUDA module does: neither a NIC nor our stream waits for them. If the driver
+// refuses for some memory, it keeps its default.
 void cuda_copier::sync_copies(uintptr_t address) const
 {
     const unsigned on = 1;
@@ -113,8 +113,8 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
         const relaxed_capture relaxed(cuda);
         const CUresult result = cuda.pointer_get_attribute(
             &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
-        // After an error of the program's a driver answers nothing. UCX would
-        // have the CPU touch the memory; a copy fails with that error.
+        // After an error of the program the driver rejects queries. UCX would
+        // let the CPU access the memory; a copy returns that error.
         const bool unclear = (result != CUDA_SUCCESS) &&
                              (result != CUDA_ERROR_INVALID_VALUE) &&
                              may_be_allocated(address, length);
@@ -122,9 +122,9 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
     }
     sync_copies(address);
     if (status != UCS_OK) {
-        return UCS_OK; // nor can it be registered
+        return UCS_OK; // it cannot be registered either
     }
-    // What cuMemAlloc() gave finds room a moment later.
+    // cuMemAlloc()'s memory can be exported as soon as there is room.
     const bool ordinary         = !around.joins && !around.in_chunks;
     const ucs_status_t exported = try_export(gpus, address, around.identity);
     if ((exported == UCS_OK) || (ordinary && !is_of_the_memory(exported))) {
@@ -151,7 +151,7 @@ bool cuda_copier::place(int gpu, pci_address *out) noexcept
         (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)) {
         return false;
     }
-    // NICs have their places in 16 bits of a domain, too.
+    // UCX's PCI addresses of NICs, too, have 16 bits for a domain.
     *out = {static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
             static_cast<uint8_t>(slot), 0};
     return domain <= UINT16_MAX;
@@ -169,7 +169,7 @@ ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
 memory_copier *find_cuda_copier()
 {
     static constinit cuda_copier only;
-    // It stays open.
+    // Never closed.
     return (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr)
                ? &only
                : nullptr;

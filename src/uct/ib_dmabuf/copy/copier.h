@@ -5,9 +5,9 @@
 
 namespace ucx_ib_dmabuf {
 
-// What UCX's own CUDA module does, for a UCX that is built without: finds out
-// what is CUDA memory, and copies it. Null without libcuda; whether there is a
-// GPU is asked later.
+// Detects and copies CUDA memory for a UCX that is built without its CUDA
+// module. Returns nullptr without libcuda; whether a GPU exists is queried
+// later.
 memory_copier *find_cuda_copier();
 
 } // namespace ucx_ib_dmabuf

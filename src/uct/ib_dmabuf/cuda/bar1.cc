@@ -5,7 +5,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// What a question of NVML answers; `otherwise` without the library.
+// Returns the answer of an NVML query; `otherwise` without the library.
 template <class Question>
 bool ask(bool otherwise, Question &&question)
 {
@@ -48,7 +48,7 @@ bool read_bar1(const char *bus_id, bar1_memory *memory)
     return known;
 }
 
-// Which initializes no GPU, and fails where no driver is loaded.
+// nvmlInit_v2() initializes no GPU, and fails if no driver is loaded.
 bool nvml_may_have_gpu()
 {
     return ask(true, [](void *) { return true; });

@@ -34,8 +34,8 @@ CUresult scoped_context::enter(CUcontext owner, int ordinal)
             (current == device_)) {
             return CUDA_SUCCESS;
         }
-        // Brings a context about where none is active, and only then; it ends
-        // with this scope.
+        // Creates a context only if none is active; it then ends with this
+        // scope.
         result = cuda_.primary_ctx_retain(&owner, device_);
         if (result != CUDA_SUCCESS) {
             return result;

@@ -5,9 +5,9 @@
 
 namespace ucx_ib_dmabuf {
 
-// The calling thread may make any call while streams capture, until the end of
-// the scope. Else a stream that captures in global mode in whatever thread
-// makes our calls fail, and they invalidate its capture.
+// Until the end of the scope the calling thread may make any call during stream
+// captures. Otherwise any thread's capture in global mode makes our calls fail,
+// and they invalidate that capture.
 class relaxed_capture {
 public:
     explicit relaxed_capture(const driver &cuda)
@@ -27,13 +27,13 @@ public:
 private:
     const driver &cuda_;
     CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool exchanged_; // for the caller's
+    const bool exchanged_; // to restore the caller's mode
 };
 
-// Makes a context current that reaches the memory at an address: its owner's;
-// for pool and VMM memory, which has none, the thread's own if it is of that
-// GPU, else the GPU's primary one. Afterwards everything is as before: what is
-// current, if anything, and whether the primary context is active.
+// Makes a context current that can access the memory at an address: its
+// owner's. Pool and VMM memory has no owner: uses the thread's own context if
+// it belongs to that GPU, else the GPU's primary one. The destructor restores
+// the current context, if any, and whether the primary context is active.
 class scoped_context {
 public:
     scoped_context(const driver &cuda, CUdeviceptr address);
@@ -43,8 +43,8 @@ public:
 
     // CUDA_ERROR_INVALID_VALUE: perhaps not CUDA memory.
     CUresult result() const { return result_; }
-    // The driver does not say what is there: none of CUDA's, but for errors of
-    // the thread's context, the process's state or an earlier call.
+    // The driver does not know the address: no CUDA memory, except after errors
+    // of the thread's context, the process's state or an earlier call.
     bool is_unknown() const { return is_unknown_; }
 
 private:

@@ -10,9 +10,9 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// The streams of contexts that had one; nothing is allocated or destroyed. A
-// context takes its streams along when it ends, and another one can get its
-// handle: the id tells.
+// Stores a stream for each context; creates and destroys none. A context's
+// streams end with it, and another context may get its handle: the id
+// distinguishes them.
 class stream_table {
 public:
     CUstream find(CUcontext context, unsigned long long id)
@@ -26,7 +26,7 @@ public:
         return nullptr;
     }
 
-    // False if another thread was faster, or the table is full.
+    // Returns false if another thread was faster, or the table is full.
     bool keep(CUcontext context, unsigned long long id, CUstream stream)
     {
         std::lock_guard<std::mutex> guard(mutex_);
@@ -56,9 +56,9 @@ private:
 constinit stream_table streams;
 
 // A stream of the current context that waits for no other: a kernel of the
-// program may itself wait for the message that is being copied. It is kept for
-// as long as its context lives, if the driver tells contexts apart (CUDA 12);
-// else it is for this scope.
+// program may itself wait for the message that is being copied. It lives as
+// long as its context if the driver distinguishes contexts (CUDA 12), else as
+// long as this object.
 class copy_stream {
 public:
     explicit copy_stream(const driver &cuda);
@@ -102,7 +102,7 @@ copy_stream::~copy_stream()
     }
 }
 
-// In the current context.
+// Copies in the current context.
 template <typename Copy>
 CUresult copy_and_wait(const driver &cuda, Copy &&call)
 {
@@ -156,9 +156,9 @@ ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
         });
 }
 
-// A message from the host's memory to the host's, of a process to itself. There
-// may be no context, and none is made for that. By the kernel: the memory may
-// be a GPU's after all, of which the CPU would die.
+// Copies host memory to host memory, for a message of a process to itself.
+// There may be no context, and this creates none. The kernel copies: if the
+// memory is a GPU's after all, a CPU access would crash.
 static CUresult copy_without_context(void *to, const void *from, size_t length,
                                      bool is_host)
 {
@@ -170,7 +170,7 @@ static CUresult copy_without_context(void *to, const void *from, size_t length,
             process_vm_readv(getpid(), &target, 1, &source, 1, 0);
         if ((done < 0) && is_host && ((errno == ENOSYS) || (errno == EPERM))) {
             memmove(target.iov_base, source.iov_base, target.iov_len);
-            break; // a container may forbid it
+            break; // a container may forbid the call
         }
         if (done <= 0) {
             return CUDA_ERROR_INVALID_VALUE;
@@ -193,8 +193,8 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
         return cuda.memcpy_async(target, source, length, stream);
     };
 
-    // Mapped memory is reached from the GPUs that have access to it: perhaps in
-    // the other side's context only.
+    // Mapped memory is accessible to the GPUs that were given access: perhaps
+    // only in the other side's context.
     const auto in_a_context = [&] {
         bool is_host = true, is_known = false;
         CUresult result = CUDA_SUCCESS;

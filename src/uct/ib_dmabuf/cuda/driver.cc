@@ -8,7 +8,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Everything but what older drivers lack.
+// Looks up all functions. Only the newer ones are optional.
 bool find_all(void *library, driver *table)
 {
     bool complete = true;
@@ -21,7 +21,7 @@ bool find_all(void *library, driver *table)
     return complete;
 }
 
-// Whether there is a GPU to talk to.
+// Calls cuInit() and returns whether there is a GPU.
 bool start(const driver &table)
 {
     int count       = 0;
@@ -120,7 +120,7 @@ ucs_status_t to_status(CUresult result)
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
     case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
-        return UCS_ERR_BUSY; // what is current in the thread, not the memory
+        return UCS_ERR_BUSY; // the thread's state, not the memory
     default:
         return UCS_ERR_IO_ERROR;
     }

@@ -8,11 +8,11 @@ namespace ucx_ib_dmabuf {
 
 bool cuda_vendor::may_be_device(uintptr_t address, size_t length) const noexcept
 {
-    // UCX's cache of memory types sees the same events.
+    // UCX's cache of memory types gets the same events.
     return !events_complete_ || may_be_allocated(address, length);
 }
 
-// Called by UCM in the thread that allocates or releases, before the driver
+// UCM calls this in the thread that allocates or releases, before the driver
 // releases.
 static void on_event(ucm_event_type_t type, ucm_event_t *event,
                      void *arg) noexcept
@@ -22,7 +22,7 @@ static void on_event(ucm_event_type_t type, ucm_event_t *event,
     const auto address = reinterpret_cast<uintptr_t>(memory.address);
 
     if (cuda_event_is_of_old_memory()) {
-        return; // for UCX's cache of types only
+        return; // only for UCX's cache of memory types
     }
     if (cuda_event_is_everything(*event)) {
         told.on_change(0, SIZE_MAX);
@@ -36,12 +36,12 @@ static void on_event(ucm_event_type_t type, ucm_event_t *event,
 void cuda_vendor::watch(listener &told) noexcept
 {
     constexpr int events = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
-    // Before UCX's own caches, which have priority 0.
+    // Runs before UCX's own caches, which have priority 0.
     constexpr int priority = INT_MIN / 2;
 
     told_ = &told;
-    // UCX's own hooks first, ours where it has none. NO_INSTALL: the handler
-    // is wanted even where UCX cannot install its own.
+    // Installs UCX's own hooks first, then ours for the rest. NO_INSTALL: the
+    // handler is needed even if UCX cannot install its own.
     cuda_events_install();
     if (all_ucm().empty() || (all_ucm().front()->set_event_handler(
                                   events | UCM_EVENT_FLAG_NO_INSTALL, priority,

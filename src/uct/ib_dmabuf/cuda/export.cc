@@ -10,7 +10,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// CUDA has no error for that.
+// CUDA has no error code for a lack of descriptors.
 bool descriptors_are_out()
 {
     const int fd      = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -44,13 +44,12 @@ const char *remedy(CUresult result)
     }
 }
 
-// An address in the range at which there is memory, and whether that is said to
-// be for GPUDirect RDMA. Stream-ordered memory never is, and memory to map if
-// it was asked for; an H100's driver exports both all the same
-// (docs/conformance.md), so that is a reason only where an export fails. The
-// range was rounded to pages, or begins with a chunk, and at its beginning
-// there may be nothing: small allocations, which are aligned to 256 bytes,
-// share pages.
+// Returns an address in the range that has memory, and whether the driver
+// reports that memory as GPUDirect RDMA capable. Stream-ordered memory never
+// is, VMM memory only if that was requested. An H100's driver exports both
+// nevertheless (docs/conformance.md), so this only explains a failed export.
+// The range was rounded to pages, or begins with a chunk, and may begin before
+// the memory: small allocations, which are aligned to 256 bytes, share pages.
 uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
                       unsigned *rdma_capable)
 {
@@ -74,8 +73,8 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 
 } // namespace
 
-// A pool lies in chunks, of which only what begins with one is surely exported
-// (docs/conformance.md).
+// A pool consists of chunks, and only an export from the beginning of a chunk
+// surely succeeds (docs/conformance.md).
 uintptr_t cuda_vendor::export_begin(uintptr_t address)
 {
     relaxed_capture relaxed(cuda_);
@@ -100,9 +99,9 @@ ucs_status_t cuda_vendor::export_range_pcie(uintptr_t address, size_t length,
     return export_mapped(mapping_type::pcie, address, length, fd);
 }
 
-// The driver maps through BAR1 anyway where there is no coherent link, and
-// refuses the flag there (NV2080_CTRL_CMD_DMABUF_EXPORT_OBJECTS_TO_FD), as it
-// does with MIG; drivers before CUDA 12.8 do not know it.
+// Without a coherent link the driver maps through BAR1 anyway and refuses the
+// flag (NV2080_CTRL_CMD_DMABUF_EXPORT_OBJECTS_TO_FD), as it does with MIG.
+// Drivers before CUDA 12.8 do not know the flag.
 ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
                                         size_t length, int *fd)
 {
@@ -110,7 +109,7 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
     int exported          = -1;
 
     if (cuda_.get_handle_for_address_range == nullptr) {
-        return UCS_ERR_UNSUPPORTED; // can_export() has told why
+        return UCS_ERR_UNSUPPORTED; // can_export() has reported why
     }
     relaxed_capture relaxed(cuda_);
     scoped_context context(cuda_,

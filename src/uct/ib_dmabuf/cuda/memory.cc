@@ -23,7 +23,7 @@ struct attributes {
     {
         return (type == CU_MEMORYTYPE_DEVICE) && !managed;
     }
-    // What is used of cuMemAlloc() and its kin.
+    // Only memory of cuMemAlloc() and similar functions is IPC capable.
     bool is_ordinary() const { return ipc_capable != 0; }
     bool is_mapped() const
     {
@@ -31,7 +31,7 @@ struct attributes {
     }
 };
 
-// The newest attribute is older than exports (CUDA 11.7).
+// All these attributes are older than exports (CUDA 11.7).
 bool query(const driver &cuda, CUdeviceptr address, attributes *out)
 {
     CUpointer_attribute names[] = {
@@ -51,7 +51,7 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
     CUresult result =
         cuda.pointer_get_attributes(std::size(names), names, values, address);
     if (result != CUDA_SUCCESS) {
-        // Nothing of CUDA's there, or a process that is on its way out.
+        // Not CUDA memory, or the process is exiting.
         log_trace("ib_dmabuf: cuPointerGetAttributes(0x%llx): %s",
                   static_cast<unsigned long long>(address),
                   cuda.error(result).c_str());
@@ -60,10 +60,10 @@ bool query(const driver &cuda, CUdeviceptr address, attributes *out)
     return true;
 }
 
-// The attributes give the whole reservation that a VMM segment is mapped in, as
-// NVIDIA documents them, and perhaps the whole chunk of a pool.
-// cuMemGetAddressRange gives the segment or the allocation, but needs a context
-// (UCX pull request 10545).
+// For a mapped VMM segment the attributes describe its whole reservation, as
+// NVIDIA documents, and for a pool perhaps its whole chunk.
+// cuMemGetAddressRange returns the segment or the allocation, but needs a
+// context (UCX pull request 10545).
 ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
 {
     scoped_context context(cuda, address);
@@ -112,7 +112,7 @@ ucs_status_t cuda_vendor::describe(uintptr_t address, extent *out)
 
 namespace {
 
-// Within it a question finds the context current that it needs.
+// Makes the context current that queries need.
 struct current_context final : exporter::session {
     current_context(const driver &cuda, uintptr_t address)
         : relaxed(cuda), context(cuda, address)

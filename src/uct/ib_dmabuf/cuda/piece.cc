@@ -5,8 +5,8 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Mapped memory: unlike cuMemFree(), giving it back waits for no kernel, and
-// none of these calls needs a context.
+// Mapped memory: unlike cuMemFree(), its release waits for no kernel, and these
+// calls need no context.
 class mapped_piece final : public gpu_vendor::piece {
 public:
     explicit mapped_piece(const driver &cuda) : cuda_(cuda) {}
@@ -41,7 +41,7 @@ public:
         if (result == CUDA_SUCCESS) {
             result = map(handle,
                          {what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
-            cuda_.mem_release(handle); // the mapping keeps it
+            cuda_.mem_release(handle); // the mapping keeps the memory
         }
         return result;
     }
@@ -75,8 +75,8 @@ int cuda_vendor::gpu_count()
     return count;
 }
 
-// The hooks ask for the primary context, too (src/ucm/calls.cc), but by a table
-// of theirs, which is empty where none are installed.
+// The hooks query the primary context, too (src/ucm/calls.cc), but through
+// their own table of functions, which is empty if no hooks are installed.
 bool cuda_vendor::is_in_use(CUdevice device) const
 {
     CUdevice current = 0;

@@ -7,33 +7,32 @@
 
 namespace ucx_ib_dmabuf {
 
-// NVIDIA's GPUs, if there is a libcuda, a GPU and one that can export its
-// memory; reported if only the last is missing. Never calls cuInit(): before
-// the program does there are no GPUs yet, and no memory of theirs. At most one
-// of them may watch().
+// Returns NVIDIA's GPUs; nullptr without libcuda, a GPU, or one that can export
+// its memory. Reports only that none can export. Never calls cuInit(): until
+// the program does, no GPU memory exists. At most one object may watch().
 std::unique_ptr<gpu_vendor> find_cuda();
 
-// Device memory is what is memory of one GPU: neither managed memory, which
-// moves between GPU and host, nor host memory that CUDA has pinned. Everything
-// is allowed while streams capture, and leaves contexts as they were.
+// Device memory is memory of one GPU: neither managed memory, which moves
+// between GPU and host, nor host memory that CUDA has pinned. All functions may
+// run during stream captures, and leave contexts unchanged.
 class cuda_vendor final : public gpu_vendor {
 public:
     explicit cuda_vendor(const driver &cuda);
 
     // Whether any GPU can export its memory
-    // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED); no is reported once. True as
-    // long as CUDA is not initialized.
+    // (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED); reports once if none can. True
+    // as long as CUDA is not initialized.
     bool can_export() const;
 
-    // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not tell where the memory
-    // begins and ends (logged); UCS_ERR_BUSY: it may a moment later.
+    // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not report where the
+    // memory begins and ends (logged); UCS_ERR_BUSY: a later call may succeed.
     ucs_status_t describe(uintptr_t address, extent *out) override;
     std::unique_ptr<session> begin(uintptr_t address) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
 
-    // export.cc. A failure is logged with its cause. UCS_ERR_UNSUPPORTED: this
-    // memory, GPU or driver exports none; UCS_ERR_NO_MEMORY: no room, BAR1's
-    // say.
+    // export.cc. Failures are logged with their cause. UCS_ERR_UNSUPPORTED:
+    // this memory, GPU or driver cannot export; UCS_ERR_NO_MEMORY: no room, in
+    // BAR1 for example.
     uintptr_t export_begin(uintptr_t address) override;
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
@@ -47,19 +46,18 @@ public:
         return UCS_MEMORY_TYPE_CUDA;
     }
 
-    // bar1.cc. 90 % of the GPU's BAR1, through which NICs reach it, as NVML
-    // tells; no limit where BAR1 is as large as the GPU's memory, or the GPU is
+    // bar1.cc. 90 % of the GPU's BAR1, through which NICs reach it, from NVML.
+    // Unlimited if BAR1 is as large as the GPU's memory, or the GPU is
     // coherent.
     size_t max_registered(int device) override;
 
-    // piece.cc. In use is a GPU whose primary context is active, or that the
-    // calling thread's current context is of.
+    // piece.cc. A GPU is in use if its primary context is active, or if the
+    // calling thread's current context belongs to it.
     int gpu_count() override;
     std::unique_ptr<piece> allocate_piece(int gpu) override;
 
-    // copy.cc. In a stream of our own: neither waits for a kernel, also not for
-    // one that writes the memory, which the program must have waited for before
-    // it sends.
+    // copy.cc. Uses a stream of our own and waits for no kernel. Before it
+    // sends, the program must have waited for a kernel that writes the memory.
     ucs_status_t copy_to_host(void *host, uintptr_t device,
                               size_t length) override;
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
@@ -83,26 +81,26 @@ private:
     std::atomic<bool> events_complete_{false};
 };
 
-// Bytes, as NVML tells them (nvmlBAR1Memory_t; its ABI is fixed).
+// In bytes, from NVML (nvmlBAR1Memory_t; its ABI is fixed).
 struct bar1_memory {
     unsigned long long total;
     unsigned long long free;
     unsigned long long used;
 };
 
-// What NICs reach a GPU through. False where NVML does not tell. Thread-safe;
-// calls the dynamic loader.
+// Reads the size and use of BAR1, through which NICs reach a GPU. Returns false
+// if NVML does not report them. Thread-safe; calls the dynamic loader.
 bool read_bar1(const char *bus_id, bar1_memory *memory);
 
-// Whether the GPU has a coherent link to the host: such ones do not need BAR1,
-// but for Data Direct.
+// Whether the GPU has a coherent link to the host: NICs do not need BAR1 then,
+// except for Data Direct.
 bool is_coherent(const driver &cuda, CUdevice device);
 
 // Copies between memory of any kind, of any GPUs and of the host, and returns
-// when the bytes are there; in a stream of our own, which waits for no kernel.
-// No context need be current. `gpu` is one of the two addresses: the one that
-// is more likely a GPU's. What CUDA does not know, both of them, is the host's.
-// A failure is logged. Thread-safe.
+// when the bytes have arrived. Uses a stream of our own, which waits for no
+// kernel. Needs no current context. `gpu` is that of the two addresses which
+// more likely belongs to a GPU. If CUDA knows neither, both are treated as host
+// memory. Logs failures. Thread-safe.
 ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
                          size_t length, const void *gpu);
 
