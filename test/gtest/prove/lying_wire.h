@@ -181,7 +181,7 @@ private:
     }
 };
 
-// One GPU, one NIC, and host memory.
+// A GPU, a NIC and host memory.
 struct bench {
     plain_gpu gpu;
     lying_wire nic;

@@ -10,8 +10,7 @@ namespace ladder_test {
 
 using namespace ucx_ib_dmabuf;
 
-// Exports memory files with the same results as cuda/. verbs_sim accepts these
-// files as dma-bufs.
+// Exports memory files, which verbs_sim accepts as dma-bufs, as cuda/ does.
 class memfd_gpu final : public exporter {
 public:
     bool coherent          = false;

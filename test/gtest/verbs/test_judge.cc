@@ -74,8 +74,7 @@ TEST_F(test_judge, what_he_refutes_is_stepped_over)
     EXPECT_EQ(6u, by_.asked) << "what is known is not registered";
 }
 
-// Both mappings mostly share one path. If one mapping is refuted, the other one
-// is used only with a proof.
+// Mappings mostly share one path, so beside a refuted one a proof is needed.
 TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
 {
     by_.says = {{ladder_step::standard, finding::refuted}};
@@ -84,9 +83,8 @@ TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
     EXPECT_EQ(UCS_OK, reg());
 }
 
-// If the ladder fell back, the judge would refute the standard mapping, with a
-// warning. UCX would get UCS_ERR_UNSUPPORTED, so idle entries would not be
-// evicted.
+// The standard mapping would be refuted, with a warning. UCX would then get
+// UCS_ERR_UNSUPPORTED, and idle entries would not be evicted.
 TEST_F(test_judge, what_carries_and_lacks_room_is_what_is_told)
 {
     verbs_sim::platform full = verbs_sim::gb300();

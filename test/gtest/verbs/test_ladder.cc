@@ -13,10 +13,9 @@ namespace {
 using namespace ladder_test;
 using verbs_sim::platform;
 
-// In a machine with several GPUs, Data Direct often does not reach one: nothing
-// is logged. uct_ib's registration then transfers no data, as the judge finds.
-// A removed Data Direct device is not logged either; the standard mapping works
-// without it.
+// With several GPUs, Data Direct often does not reach one, so nothing is
+// logged. uct_ib's registration then transfers no data, as the judge finds. A
+// removed device is not logged either: the standard mapping works without it.
 TEST_F(test_ladder, a_gpu_that_data_direct_does_not_reach_is_remembered)
 {
     platform gone         = verbs_sim::gb300();
@@ -181,8 +180,7 @@ private:
     const int errors_[2];
 };
 
-// UCS_ERR_UNSUPPORTED is about the pair of NIC and GPU: one is enough. Other
-// errors are about the memory or the moment: three are needed.
+// An error of the pair counts at once, one of the memory after three times.
 TEST_F(test_ladder, an_error_decides_what_is_told_and_remembered)
 {
     const auto reg = [&](ladder_nic &nic, int standard, int pcie) {

@@ -10,8 +10,7 @@ namespace {
 using namespace ladder_test;
 using verbs_sim::platform;
 
-// Every simulated platform. Expected results are computed independently of
-// src/.
+// Every simulated platform, with expectations computed independently of src/.
 class every_platform : public test_ladder {
 protected:
     static bool flag(unsigned number, unsigned bit)
