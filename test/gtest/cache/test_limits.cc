@@ -170,8 +170,7 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     EXPECT_EQ(nic.live(), 0u);
 }
 
-// Another process may be stopped, so a request that can fall back rarely waits
-// for it.
+// Another process may be stopped; a request that can fall back rarely waits.
 TEST_F(limits_test, others_are_not_asked_all_the_time)
 {
     unsigned asked      = 0;
