@@ -38,7 +38,7 @@ protected:
     std::vector<ucx_ib_dmabuf::cache::nic_id> ids;
 };
 
-// NICs start one after the other. The second one has mappings of its own while
+// NICs start one after the other. The second one has its own mappings while
 // there is room; then they replace the first NIC's.
 TEST_F(nics_test, a_nic_that_comes_late_finds_room)
 {
@@ -114,8 +114,7 @@ TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
     EXPECT_EQ(counters().mapped_bytes, 0u);
 }
 
-// Each of eight GPUs has a NIC of its own: no NIC registers another one's
-// memory.
+// Each of eight GPUs has its own NIC: no NIC registers another's memory.
 TEST_F(nics_test, companions_are_those_that_need_as_much)
 {
     start(8, SIZE_MAX);
@@ -157,7 +156,7 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
     EXPECT_LE(nics[1]->live(), 17u);
 }
 
-// A NIC stays a companion as long as it uses what is registered for it.
+// A NIC stays a companion while it uses what is registered for it.
 TEST_F(nics_test, companions_stay_companions)
 {
     start(2, SIZE_MAX);

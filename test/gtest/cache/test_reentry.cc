@@ -85,8 +85,8 @@ TEST_F(reentry_test, a_child_of_fork_starts_empty)
     EXPECT_EQ(status, 0);
 }
 
-// The registering thread does not exist in the child, where its dma-buf would
-// stay open. A dma-buf being created has no fd yet.
+// The child lacks the registering thread, so the dma-buf would stay open there.
+// A dma-buf being created has no fd yet.
 TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
 {
     const int open    = count_fds();
@@ -116,8 +116,7 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
 // descriptors before the memory.
 std::function<void()> during_fork;
 
-// Registered before the cache's handlers, so it runs within the locks that
-// these take.
+// Registered before the cache's handlers, so it runs within their locks.
 const int handled = pthread_atfork(
     [] {
         if (during_fork) {

@@ -107,9 +107,8 @@ private:
     std::vector<handle> handles_;
 };
 
-// A child counts from zero, also if it deregisters its parent's handle. The
-// parent looks for the child's page: under a sanitizer a child of threads may
-// not allocate.
+// A child counts from zero, even after it deregisters its parent's handle. The
+// parent looks for its page: a sanitizer forbids allocations there.
 bool child_counts_nothing(const domains &all, uct_mem_h parents)
 {
     const pid_t child = fork();

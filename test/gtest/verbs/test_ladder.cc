@@ -216,8 +216,7 @@ TEST_F(test_ladder, an_error_decides_what_is_told_and_remembered)
             EXPECT_EQ(status, reg(nic, error, error));
             // The standard mapping's error is returned, not the PCIe mapping's.
             EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg(other, kernel_enotsupp, error));
-            // Other errors, or the errno of an earlier call, cause no attempt
-            // with the PCIe mapping.
+            // Other errors, or an earlier call's errno, cause no PCIe attempt.
             gpu_.pcie = 0;
             errno     = error;
             EXPECT_EQ(UCS_ERR_IO_ERROR, reg(other, 0, -1));
