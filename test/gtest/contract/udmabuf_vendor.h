@@ -28,7 +28,7 @@ public:
     uintptr_t allocate(size_t size, unsigned segments = 0);
     // Releases an allocation, or all segments allocated with this first one.
     void release(uintptr_t address);
-    // Replaces an allocation's or a segment's memory by zeros.
+    // Replaces an allocation or a segment by other memory, of zeros.
     void replace(uintptr_t address);
     // Notifies the listener that events are missed, and sends no more events.
     void miss_events(const char *why);

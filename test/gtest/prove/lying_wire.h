@@ -13,7 +13,7 @@ using namespace ucx_ib_dmabuf;
 
 constexpr uint32_t gpu_key = 7, host_key = 8;
 
-// A GPU whose memory is host memory of the test.
+// A GPU with the test's host memory.
 class plain_gpu final : public gpu_vendor {
 public:
     std::vector<uint64_t> memory = std::vector<uint64_t>(proof_size / 8);
