@@ -10,10 +10,10 @@
 using ucx_ib_dmabuf::region;
 
 constexpr size_t MiB  = size_t{1} << 20;
-constexpr uintptr_t A = uintptr_t{1} << 40; // where memory is
+constexpr uintptr_t A = uintptr_t{1} << 40; // base of the tests' memory
 
-// One fake GPU, one fake NIC, one cache; at the end nothing is left registered
-// or open, and the fakes have nothing to complain about.
+// A fake GPU, a fake NIC and a cache. The destructor checks that nothing is
+// left registered or open, and that the fakes have no complaints.
 class cache_test : public testing::Test {
 public:
     cache_test() : fds_(count_fds()), complaints_(fakes::complaints)
@@ -48,7 +48,7 @@ protected:
         id    = cache->attach(nic);
     }
 
-    // The status of a get, which must leave nothing behind.
+    // Returns the status of a get. The region is put again at once.
     ucs_status_t get(uintptr_t address, size_t length)
     {
         const region *got   = nullptr;
@@ -75,7 +75,7 @@ protected:
         return got;
     }
 
-    // The NIC reaches what is at the address now.
+    // Checks that the NIC reaches the memory that is at the address now.
     void check(const region *got, uintptr_t address, size_t length)
     {
         auto *what = static_cast<fakes::registration *>(got->handle);
@@ -87,7 +87,7 @@ protected:
                   gpu.id_at(address + length - 1));
     }
 
-    // With the event that goes before it.
+    // Sends the event, then frees the memory.
     void release(uintptr_t base)
     {
         cache->invalidate(base, gpu.size_at(base));

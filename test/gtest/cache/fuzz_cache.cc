@@ -3,7 +3,7 @@
 
 namespace {
 
-// Choices from the fuzzer's bytes; after their end always the first.
+// Choices from the fuzzer's bytes; 0 once they are used up.
 class bytes : public model::source {
 public:
     bytes(const uint8_t *data, size_t size) : next_(data), end_(data + size) {}

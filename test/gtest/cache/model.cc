@@ -129,7 +129,7 @@ void model::disarm()
     fault_armed_ = false;
 }
 
-// A get in which some call fails.
+// A get during which a call fails.
 void model::get_with_fault()
 {
     static constexpr ucs_status_t statuses[] = {
@@ -147,7 +147,7 @@ void model::get_with_fault()
         nics_[choices_.below(nic_count)]->reg_faults.fail_call(call, status);
     }
     fault_armed_ = true;
-    refused_ |= status != UCS_ERR_IO_ERROR; // also where a smaller one is not
+    refused_ |= status != UCS_ERR_IO_ERROR; // even if a smaller range succeeds
     get(choices_.below(2) == 0);
     disarm();
 }
@@ -166,7 +166,7 @@ void model::free_at(const place &where, bool tell)
     gpu_.free(where.base);
 }
 
-// Some frees go unnoticed where identity is checked.
+// Some frees send no event if identity is checked.
 void model::alloc_or_free()
 {
     const place &where = places_[choices_.below(places_.size())];
@@ -253,7 +253,8 @@ void model::put()
     uses_[which] = uses_.back();
     uses_.pop_back();
     auto *what = static_cast<fakes::registration *>(last.region->handle);
-    // Unless a part of it was replaced: its keys would reach the old memory.
+    // If a part was replaced, the region is deregistered early: its keys would
+    // reach the old memory.
     expect(what->live || !current(*what), "deregistered before its last use");
     cache_->put(last.region, last.address, last.length);
     cache_->flush();
@@ -281,8 +282,7 @@ void model::invalidate()
     known_.clear();
 }
 
-// The memory is released and replaced at the same place while the cache
-// registers it for somebody.
+// Replaces the memory at an address while the cache registers it.
 void model::replace_while_registering()
 {
     const place &where = places_[choices_.below(places_.size())];
@@ -296,7 +296,7 @@ void model::replace_while_registering()
     bool tell                     = !checks_ || choices_.below(2) == 0;
     *moment                       = [this, where, tell] {
         if (gpu_.allocated(where.base)) {
-            // What is no better to register than it was: the answer may be
+            // The new memory is as exportable as the old: the result may be
             // about either.
             ucx_ib_dmabuf::extent old;
             bool exportable = gpu_.look(where.base, &old) == UCS_OK;

@@ -7,10 +7,10 @@
 #include <string>
 #include <uct/ib_dmabuf/cache/cache.h>
 
-// A cache, and beside it the plainest account of what it should do: which
-// memory there is, who holds which region, and hence what may be registered.
-// Drives both with steps chosen by a stream of numbers, and aborts with an
-// explanation where they differ. One thread.
+// Runs a cache beside a plain model of its duties: the memory that exists, the
+// users of each region, and hence the registrations allowed. A stream of
+// numbers chooses the steps. Aborts with an explanation if cache and model
+// differ. Single-threaded.
 class model {
 public:
     using counters = fakes::counters;
@@ -25,14 +25,14 @@ public:
     ~model();
 
     void step();
-    // Compares everything; called now and then, and at the end.
+    // Compares everything. Called now and then, and at the end.
     void check_all();
-    // Gives back everything and starts with another set-up.
+    // Puts all regions, and starts with another configuration.
     void restart();
 
     uint64_t steps = 0;
     bool forks     = true;
-    std::string origin; // told when something is wrong: how to repeat it
+    std::string origin; // how to repeat the run; printed on errors
 
 private:
     struct use {
@@ -40,7 +40,7 @@ private:
         unsigned nic;
         uintptr_t address;
         size_t length;
-        bool found; // others find it, and no event was since
+        bool found; // other users find it; no event since
     };
     struct place {
         uintptr_t base;
@@ -86,8 +86,8 @@ private:
         }
     }
 
-    // Small memory, several pieces to a granule; large memory; VMM segments
-    // side by side; memory above 47 bits.
+    // Bases of small allocations (several to a granule), large ones, adjacent
+    // VMM segments, and memory above 47 bits.
     static constexpr uintptr_t small_base = uintptr_t{1} << 40;
     static constexpr uintptr_t large_base = uintptr_t{2} << 40;
     static constexpr uintptr_t vmm_base   = uintptr_t{3} << 40;
@@ -102,17 +102,17 @@ private:
     ucx_ib_dmabuf::cache_settings settings_;
     size_t max_bytes_   = SIZE_MAX; // per GPU
     size_t nic_bytes_   = SIZE_MAX;
-    bool checks_        = false; // identity is checked from now on
+    bool checks_        = false; // from now on
     bool fault_armed_   = false;
-    bool missed_        = false; // an event was, since the last restart
-    bool refused_       = false; // for no reason, since the last event
-    uint64_t evictions_ = 0;     // that were seen
+    bool missed_        = false; // some release since the restart sent no event
+    bool refused_       = false; // a fault claimed "no room" since an event
+    uint64_t evictions_ = 0;     // those that see_evictions() has handled
     int open_fds_;
     std::vector<place> places_;
-    const place *target_ = nullptr; // of the next get, if any
+    const place *target_ = nullptr; // place of the next get, or nullptr
     std::vector<use> uses_;
-    // What was got and not released since: must be a hit.
+    // NIC and memory registered and not released since: must be a hit.
     std::set<std::pair<unsigned, uint64_t>> known_;
-    // What failed for good: NIC and memory.
+    // NIC and memory of permanent failures.
     std::set<std::pair<unsigned, uint64_t>> failed_;
 };

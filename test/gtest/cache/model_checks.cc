@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <common/fds.h>
 
-// What the model says is right.
+// The model's checks.
 
 using ucx_ib_dmabuf::region;
 
@@ -14,8 +14,8 @@ constexpr size_t page = 4 * KiB;
 
 } // namespace
 
-// Whether the cache was right to say that there is no room: not even the exact
-// range fits beside what is in use.
+// Returns whether the cache may report a lack of room: even the exact range
+// does not fit beside the regions in use.
 bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
 {
     if (fault_armed_ || gpu_.judge(address, length) != UCS_OK) {
@@ -28,8 +28,7 @@ bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
     std::set<uint64_t> mapped;
     for (const use &each : uses_) {
         auto *what = static_cast<fakes::registration *>(each.region->handle);
-        // Devices are not told apart here: it is only a lower bound of
-        // what the cache may refuse.
+        // All devices are summed up, which accepts too many refusals.
         all += mapped.insert(what->mapping).second ? what->length : 0;
         here += used.insert(each.region).second && each.nic == nic
                     ? what->length
@@ -75,7 +74,7 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
         expect(got != UCS_INPROGRESS && got != UCS_ERR_CANCELED &&
                    got != UCS_ERR_BUSY,
                "an error that is the cache's own");
-        // What was replaced meanwhile may have been what failed before.
+        // The error may be about the memory that was replaced meanwhile.
         expect(no_room(nic, address, length) || refused_ ||
                    (got == UCS_ERR_IO_ERROR && target_ != nullptr) ||
                    failed_.count({nic, failed_as(address)}) != 0,
@@ -83,8 +82,8 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
     }
 }
 
-// One registration for an allocation that is no larger than a chunk, as long as
-// there is room for it.
+// An allocation no larger than a chunk gets one registration, as long as there
+// is room for it.
 void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
                       const region *got)
 {
@@ -96,7 +95,7 @@ void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
     }
     expect(known_.count(what) == 0 || nics_[nic]->registered == registered,
            "registered what was registered already");
-    // After a failure only a part may be.
+    // After a failure the region may cover only a part.
     ucx_ib_dmabuf::extent memory;
     if (gpu_.look(address, &memory) == UCS_OK &&
         got->address + got->length >= memory.base + memory.size &&
@@ -105,7 +104,8 @@ void model::judge_hit(unsigned nic, uintptr_t address, uint64_t registered,
     }
 }
 
-// Whether a region that is held covers it, and is there for others.
+// Returns whether a region in use, which other users can find, covers the
+// range.
 bool model::in_use(unsigned nic, uintptr_t address, size_t length) const
 {
     return !missed_ && length != 0 &&
@@ -117,7 +117,7 @@ bool model::in_use(unsigned nic, uintptr_t address, size_t length) const
            });
 }
 
-// A larger region may have taken the place of one that is in use, and be gone.
+// A larger region may have replaced one that is in use, and have been evicted.
 void model::see_evictions()
 {
     const uint64_t now = counters().evictions;
@@ -156,7 +156,7 @@ bool model::is_plain(uintptr_t address)
     return address < vmm_base || address >= high_base;
 }
 
-// Of VMM memory it depends on what is used together: any of it may have failed.
+// VMM segments are registered together, so any of them may have failed.
 uint64_t model::failed_as(uintptr_t address) const
 {
     return is_plain(address) ? gpu_.id_at(address) : 0;
@@ -171,8 +171,8 @@ uint64_t model::costly_calls() const
     return calls;
 }
 
-// What failed for good costs nothing the next time. A fault hits once, so what
-// failed is not what is asked first.
+// A permanent failure costs nothing the next time. A fault hits one call only,
+// so the attempt that failed is not the get's first one.
 void model::judge_failure(unsigned nic, uintptr_t address, size_t length,
                           ucs_status_t status)
 {
@@ -202,7 +202,7 @@ bool model::current(const fakes::registration &what) const
         [&](const fakes::piece &p) { return gpu_.id_at(p.base) == p.id; });
 }
 
-// Nobody uses it: it may be registered only as long as it is there.
+// An unused registration may exist only as long as its memory does.
 void model::check_idle(const fakes::registration &what)
 {
     bool used = std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {

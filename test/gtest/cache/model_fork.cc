@@ -4,8 +4,8 @@
 
 using ucx_ib_dmabuf::region;
 
-// A child of fork: it starts with an empty cache, what it has of the parent's
-// does nothing, and what it makes itself works.
+// A child of fork starts with an empty cache. The parent's regions have no
+// effect in it, and its own registrations work.
 void model::in_child()
 {
     expect(counters().regions == 0, "the child has regions");
@@ -34,7 +34,7 @@ void model::in_child()
 void model::fork_child()
 {
     disarm();
-    cache_->flush(); // the fakes are not made for a fork beside their calls
+    cache_->flush(); // the fakes do not support a fork during their calls
     const bool good = ::in_child([this] {
         in_child();
         return true;

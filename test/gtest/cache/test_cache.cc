@@ -23,7 +23,7 @@ TEST_F(cache_test, refuses_bad_ranges)
     gpu.alloc(A + MiB, MiB);
     EXPECT_EQ(get(A, 0), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(get(A, SIZE_MAX), UCS_ERR_INVALID_PARAM);
-    // No span of pages has the last one of the address space.
+    // No span can contain the address space's last page.
     gpu.alloc(UINTPTR_MAX - 8191, 8191);
     EXPECT_EQ(get(UINTPTR_MAX - 4095, 100), UCS_ERR_INVALID_PARAM);
     use(UINTPTR_MAX - 8191, 4096);
@@ -53,7 +53,7 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
     restart();
     gpu.alloc(A + MiB, 20 * MiB);
     use(A + MiB, 1);
-    EXPECT_EQ(nic.bytes(), 3 * MiB); // up to the boundary
+    EXPECT_EQ(nic.bytes(), 3 * MiB); // up to the chunk's end
     use(A + 5 * MiB, MiB);
     EXPECT_EQ(nic.bytes(), 7 * MiB);
     EXPECT_EQ(nic.live(), 2u);
@@ -65,7 +65,7 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
         use(A + at, MiB);
     }
     EXPECT_EQ(nic.registered, 3u);
-    // Larger than a chunk: has all of the two, which go.
+    // Longer than a chunk: the new region replaces the two that it covers.
     use(A + 4 * MiB, 8 * MiB);
     EXPECT_EQ(nic.live(), 2u);
     EXPECT_EQ(nic.bytes(), 11 * MiB);
@@ -75,7 +75,7 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
     EXPECT_EQ(nic.registered, 5u);
 }
 
-// Twice the pool at most, however the borders are crossed.
+// At most twice the pool is registered, however requests cross the borders.
 TEST_F(cache_test, borders_cost_no_registration_of_what_is_inside)
 {
     settings.chunk_size = 4 * MiB;
@@ -87,7 +87,7 @@ TEST_F(cache_test, borders_cost_no_registration_of_what_is_inside)
     EXPECT_EQ(nic.registered, 16u + 15u);
     EXPECT_EQ(nic.deregistered, 0u);
     EXPECT_LE(nic.bytes(), 2 * 64 * MiB);
-    // Of two that overlap one goes, and the other one serves what it has.
+    // An event in one of two overlapping regions leaves the other one usable.
     cache->invalidate(A + MiB, 1);
     EXPECT_EQ(nic.live(), 30u);
     use(A + 3 * MiB, 2 * MiB);
@@ -131,15 +131,15 @@ TEST_F(cache_test, nics_in_use_share_an_export)
     EXPECT_EQ(counters().exports, 4u);
     EXPECT_EQ(other.live(), 3u);
     other.reg_faults.fail_call(1);
-    use(A + 3 * MiB, MiB); // in spite of the other
+    use(A + 3 * MiB, MiB); // although the other NIC fails
     EXPECT_EQ(other.live(), 3u);
     cache->detach(second);
     EXPECT_EQ(other.live(), 0u);
     EXPECT_EQ(nic.live(), 3u);
 }
 
-// Small allocations share pages, and so the NIC reaches a bit of its
-// neighbours; but each serves only its own bytes.
+// Small allocations share pages, so the NIC also reaches bytes of their
+// neighbours. Each region serves only its own bytes.
 TEST_F(cache_test, allocations_that_share_a_page)
 {
     for (int i = 0; i < 20; ++i) {
@@ -173,7 +173,7 @@ TEST_F(cache_test, a_hit_calls_nobody)
     EXPECT_EQ(counters().hits, 2u);
 }
 
-// The event was missed, and nobody checks: what shows it is a miss next to it.
+// Without identity checks, a miss beside the region reveals a missed event.
 TEST_F(cache_test, strangers_leave_when_something_else_is_found)
 {
     gpu.alloc(A, MiB);
@@ -186,7 +186,7 @@ TEST_F(cache_test, strangers_leave_when_something_else_is_found)
     use(A, MiB);
 }
 
-// The registered pages may be larger than the host's smallest.
+// Exported pages may be larger than the host's pages.
 TEST(granularity_test, exports_are_aligned)
 {
     fakes::gpu gpu(65536);
@@ -202,7 +202,7 @@ TEST(granularity_test, exports_are_aligned)
     EXPECT_EQ(fakes::complaints, 0u);
 }
 
-// CPU time of misses in a pool that has a region in each of its parts.
+// Returns the CPU time, in ns, of misses in a pool with a region in each part.
 double time_of_misses(fakes::gpu &gpu, uintptr_t base, size_t size)
 {
     constexpr size_t part = size_t{16} << 30;
@@ -230,7 +230,7 @@ double time_of_misses(fakes::gpu &gpu, uintptr_t base, size_t size)
            static_cast<double>(after.tv_nsec - before.tv_nsec);
 }
 
-// 64 times as large, at most 8 times as slow: the index is not searched all.
+// The pool is 64 times as large, misses at most 8 times as slow: no full scan.
 TEST_F(cache_test, misses_in_a_large_pool_are_no_slower)
 {
     gpu.alloc(A, size_t{16} << 30);

@@ -11,17 +11,16 @@
 #include <thread>
 #include <utility>
 
-// A release waits neither for a registration nor for the deregistration of
-// something large, and what it leaves to a thread of the cache's is done at
-// once.
+// A release waits neither for a registration nor for a large deregistration.
+// The cache's thread starts such a deregistration at once.
 namespace {
 
 constexpr uintptr_t B = A + (size_t{1} << 30);
 
 std::atomic<bool> no_threads{false};
-std::function<void()> while_one_is_made; // the next thread
+std::function<void()> while_one_is_made; // runs as the next thread is created
 
-// Says which thread deregisters, which waits as long as it is told to.
+// Records the thread that deregisters, and lets it wait for the test.
 class slow_nic : public fakes::nic {
 public:
     using fakes::nic::nic;
@@ -54,7 +53,7 @@ protected:
         release(B);
         cache->detach(id);
     }
-    // From here on deregistration waits, until the promise is kept.
+    // From here on deregistration waits until the promise is fulfilled.
     std::promise<void> block()
     {
         std::promise<void> over;
@@ -70,7 +69,7 @@ TEST_F(deferred_test, a_large_release_does_not_wait)
     auto over = block();
     cache->invalidate(A, 4 * MiB);
     EXPECT_EQ(slow.live(), 1u);
-    EXPECT_EQ(counters().regions, 1u); // until it is over
+    EXPECT_EQ(counters().regions, 1u); // until deregistration ends
     over.set_value();
     EXPECT_TRUE(cache->flush());
     EXPECT_EQ(slow.live(), 0u);
@@ -99,12 +98,12 @@ TEST_F(deferred_test, a_small_one_is_done_by_who_releases)
     EXPECT_FALSE(cache->flush());
 }
 
-// Whom UCX tells in that thread.
+// UCX gets its notification in that thread.
 TEST_F(deferred_test, the_last_user_does_it)
 {
     const region *held = hold(A, 1);
     cache->invalidate(A, 4 * MiB);
-    cache->flush(); // not for what is in use
+    cache->flush(); // does not wait for regions in use
     EXPECT_EQ(slow.live(), 1u);
     cache->put(held);
     EXPECT_EQ(slow.live(), 0u);
@@ -123,8 +122,8 @@ TEST_F(deferred_test, detach_waits)
     id = cache->attach(slow);
 }
 
-// Only for what had left before. Here a deregistration ends when the next one
-// has begun.
+// flush() waits only for regions unlinked before. Here each deregistration ends
+// when the next one has begun.
 TEST_F(deferred_test, flush_ends_while_others_release)
 {
     constexpr unsigned most = 20000;
@@ -163,8 +162,8 @@ TEST_F(deferred_test, flush_ends_while_others_release)
     cache->detach(with);
 }
 
-// Whom a registrar tells that it is over may go on at once: allocate memory,
-// which waits where the driver has none, and register it.
+// A registrar may call code that flushes, or registers, during a
+// deregistration. That code does not wait for this deregistration.
 TEST_F(deferred_test, a_registrar_waits_for_nothing)
 {
     constexpr uintptr_t C = A + (size_t{2} << 30);
@@ -180,7 +179,7 @@ TEST_F(deferred_test, a_registrar_waits_for_nothing)
             return;
         }
         cache->flush();
-        // This one waits for the room.
+        // This thread waits for the room.
         uint64_t calls = telling.reg_faults.calls();
         other          = std::thread([&] {
             EXPECT_EQ(cache->get(with, C, 1, &out), UCS_OK);
@@ -199,7 +198,7 @@ TEST_F(deferred_test, a_registrar_waits_for_nothing)
     release(C);
 }
 
-// There is room as soon as that is over.
+// The pending deregistration makes the room.
 TEST_F(deferred_test, what_needs_its_room_waits)
 {
     slow.limit(4 * MiB);
@@ -257,7 +256,7 @@ TEST_F(deferred_test, what_others_leave_to_a_thread_that_cannot_be_made)
     release(C);
 }
 
-#ifndef __SANITIZE_THREAD__ // which allows no threads in such a child
+#ifndef __SANITIZE_THREAD__ // TSan allows no threads in such a child
 TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
 {
     use(A, 1);
@@ -278,7 +277,7 @@ TEST_F(deferred_test, a_child_has_a_thread_of_its_own)
 
 #endif
 
-// Neither for that of other memory nor for its own.
+// It waits neither for its own memory's registration nor for another's.
 TEST_F(deferred_test, a_release_never_waits_for_a_registration)
 {
     use(B, 1);
@@ -288,7 +287,7 @@ TEST_F(deferred_test, a_release_never_waits_for_a_registration)
         std::thread([&] { cache->invalidate(A, 4 * MiB); }).join();
     };
     use(A, 1);
-    EXPECT_EQ(slow.registered, 3u); // A once more
+    EXPECT_EQ(slow.registered, 3u); // A is registered again
 }
 
 } // namespace

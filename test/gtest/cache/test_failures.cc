@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 
-// What has failed is not tried again with each message; what was refused for
-// want of room is, when there may be room.
+// A failed registration is not tried again with each message. A refusal for
+// lack of room is tried again when there may be room.
 namespace {
 
 class failures_test : public cache_test {
@@ -14,7 +14,7 @@ protected:
             gpu.alloc(at(i), 4 * MiB);
         }
     }
-    // How many calls that cost something a get makes, which fails so.
+    // Returns how often a failing get exports and registers.
     uint64_t cost(uintptr_t address, size_t length, ucs_status_t status)
     {
         uint64_t before = calls();
@@ -39,18 +39,18 @@ TEST_F(failures_test, what_cannot_be_registered_is_tried_once)
         nic.reg_faults.fail_all(status);
         EXPECT_GT(cost(at(0) + 8192, 8192, status), 0u);
         EXPECT_LE(calls(), 200u);
-        // Never again, if it is of the memory (errors_that_pass_...).
+        // UCS_ERR_UNSUPPORTED is final; see errors_that_pass_... for others.
         const int more = (status == UCS_ERR_UNSUPPORTED) ? 1000 : 10;
         for (int i = 0; i < more; ++i) {
             EXPECT_EQ(cost(at(0) + i * 100, 5000, status), 0u);
         }
         nic.reg_faults.clear();
-        // Other memory, and the same again after it was released.
+        // Other memory works, and so does new memory at the same address.
         use(at(1), 1);
         release(at(0));
         gpu.alloc(at(0), 4 * MiB);
         use(at(0), 1);
-        // The NIC is attached anew.
+        // A NIC that is attached again starts without failures.
         nic.reg_faults.fail_all(status);
         gpu.alloc(at(2), 4 * MiB);
         EXPECT_EQ(get(at(2), 1), status);
@@ -64,7 +64,7 @@ TEST_F(failures_test, what_cannot_be_registered_is_tried_once)
     }
 }
 
-// Segments beside it are registered with it, and may be what fails.
+// Adjacent segments are registered together, and any of them may fail.
 TEST_F(failures_test, segments_fail_for_the_request)
 {
     for (int i = 0; i < 4; ++i) {
@@ -74,7 +74,7 @@ TEST_F(failures_test, segments_fail_for_the_request)
     EXPECT_GT(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
     EXPECT_EQ(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
     nic.reg_faults.clear();
-    use(at(0), 1); // this one was not asked for
+    use(at(0), 1); // not requested before
     for (int i = 0; i < 4; ++i) {
         release(at(i));
     }
@@ -110,8 +110,8 @@ TEST_F(failures_test, busy_is_not_for_ever)
     use(at(0), 1);
 }
 
-// A lack of file descriptors, a driver that recovers: errors which look as if
-// they were for good.
+// Some errors only look permanent: a lack of file descriptors, or a driver that
+// recovers.
 TEST_F(failures_test, errors_that_pass_are_noticed_in_the_end)
 {
     alloc(2);
@@ -135,7 +135,7 @@ TEST_F(failures_test, errors_that_pass_are_noticed_in_the_end)
     }
 }
 
-// More failures than are remembered: the latest are.
+// Only the latest failures are remembered.
 TEST_F(failures_test, there_may_be_many)
 {
     nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
@@ -149,7 +149,7 @@ TEST_F(failures_test, there_may_be_many)
     use(at(999), 1);
 }
 
-// The NIC has no room whatever is evicted.
+// The NIC has no room, however much is evicted.
 TEST_F(failures_test, eviction_stops_when_it_does_not_help)
 {
     alloc(10);
@@ -173,18 +173,18 @@ TEST_F(failures_test, room_that_comes_is_found)
     const region *first = hold(at(0), 1), *second = hold(at(1), 1);
     EXPECT_EQ(get(at(2), 4 * MiB), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(cost(at(2), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
-    // What was in use can be evicted.
+    // A region in use becomes idle and can be evicted.
     cache->put(first);
     first = hold(at(2), 4 * MiB);
     EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(cost(at(3), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
-    // The memory of something is released, by its last user.
+    // Released memory is deregistered by its last user.
     release(at(2));
     EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_NO_MEMORY);
     cache->put(first);
     first = hold(at(3), 4 * MiB);
     EXPECT_EQ(get(at(4), 4 * MiB), UCS_ERR_NO_MEMORY);
-    // Some of the GPU's memory is released, and the NIC has more room.
+    // A release of other memory of the GPU causes another attempt.
     nic.limit(12 * MiB);
     EXPECT_EQ(cost(at(4), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
     release(at(5));
@@ -193,8 +193,8 @@ TEST_F(failures_test, room_that_comes_is_found)
     cache->put(second);
 }
 
-// Another process makes room: nobody tells. It is looked for now and then, and
-// serves all of it once it was found.
+// If another process frees room, there is no event. The cache tries again now
+// and then, and then uses all of the room.
 TEST_F(failures_test, room_that_was_found_is_used)
 {
     alloc(12);
@@ -221,24 +221,24 @@ TEST_F(failures_test, room_that_comes_meanwhile_is_found)
     gpu.alloc(at(8), 4096, 1);
     const region *first = hold(at(0), 1);
 
-    // The last user of something whose memory is gone.
+    // The last user of released memory puts its region.
     const region *second = hold(at(1), 1);
     nic.limit(8 * MiB);
     nic.after_refusal = [&] {
         release(at(1));
         cache->put(second);
     };
-    get(at(2), 4 * MiB); // whether this one finds it or the next
+    get(at(2), 4 * MiB); // may find the room or not
     use(at(2), 4 * MiB);
 
-    // What is idle is evicted for somebody else.
+    // An idle region is evicted for another request.
     nic.limit(8 * MiB + 4096);
     nic.after_refusal = [&] { second = hold(at(8), 1); };
     get(at(3), 4 * MiB);
     use(at(3), 4 * MiB);
     cache->put(second);
 
-    // Memory that was not registered by us is released.
+    // Memory without a registration is released.
     release(at(3));
     release(at(8));
     nic.limit(4 * MiB);
@@ -252,7 +252,7 @@ TEST_F(failures_test, room_that_comes_meanwhile_is_found)
     cache->put(first);
 }
 
-// Too large for the NIC: what fits is not driven out again and again.
+// A request too large for the NIC evicts other regions only once.
 TEST_F(failures_test, what_never_fits_evicts_once)
 {
     alloc(4);
@@ -268,8 +268,8 @@ TEST_F(failures_test, what_never_fits_evicts_once)
     EXPECT_LE(gpu.export_faults.calls(), 3u + 3u + 20u + 6u);
 }
 
-// Who has no other way does not hear of a failure that passes, whatever was
-// known, and of one that stays after a few attempts with an export each.
+// A persistent get succeeds despite temporary and remembered failures. It
+// returns a permanent failure after a few attempts, each with its own export.
 TEST_F(failures_test, the_persistent_try_again)
 {
     for (ucs_status_t status :
@@ -294,7 +294,7 @@ TEST_F(failures_test, the_persistent_try_again)
     }
 }
 
-// What failed before is known not to be so: also who has another way may have
+// Its success clears the remembered failure, so that other gets can register
 // the rest of that memory.
 TEST_F(failures_test, what_the_persistent_got_has_not_failed)
 {
@@ -313,8 +313,8 @@ TEST_F(failures_test, what_the_persistent_got_has_not_failed)
     }
 }
 
-// As much as is wanted has gone, and that is not enough: BAR1 is in pieces, or
-// another process was faster.
+// Evicting the size of the request may not suffice: BAR1 is fragmented, or
+// another process takes the room first.
 TEST_F(failures_test, for_the_persistent_all_goes_that_may)
 {
     alloc(9);

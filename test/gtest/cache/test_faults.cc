@@ -3,14 +3,13 @@
 #include <utility>
 #include <vector>
 
-// Odd answers of the exporter and of a registrar, and misuse. That each call
-// may fail is test_model's.
+// Odd results of the exporter and of a registrar, and misuse. test_model lets
+// each call fail.
 namespace {
 
 using faults_test = cache_test;
 
-// Words of UCX's that are no failures, and what the cache's functions say to
-// each other.
+// UCX's codes that are no failures, and codes that the cache uses internally.
 TEST_F(faults_test, an_odd_answer_is_a_failure)
 {
     gpu.alloc(A, MiB);
@@ -27,7 +26,7 @@ TEST_F(faults_test, an_odd_answer_is_a_failure)
     release(A);
 }
 
-// The whole allocation cannot be had, what is asked for can.
+// The whole allocation cannot be registered, but the requested range can.
 TEST_F(faults_test, exact_range_where_the_whole_fails)
 {
     gpu.alloc(A, 8 * MiB);
@@ -39,7 +38,7 @@ TEST_F(faults_test, exact_range_where_the_whole_fails)
     EXPECT_EQ(nic.live(), 1u);
 }
 
-// An exporter that describes something else than it was asked for.
+// The exporter describes another range than the one asked for.
 TEST_F(faults_test, nonsense_from_the_exporter)
 {
     class liar : public fakes::gpu {
@@ -64,7 +63,7 @@ TEST_F(faults_test, nonsense_from_the_exporter)
     }
 }
 
-// Released again as soon as it is registered, without end.
+// The memory is released again during each registration.
 TEST_F(faults_test, gives_up_on_what_is_always_released)
 {
     int warnings  = 0;

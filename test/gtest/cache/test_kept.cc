@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-// Users that keep regions in a cache of their own, as UCP does from 1.16.
+// Users that cache regions themselves, as UCP does since 1.16.
 
 namespace {
 
@@ -23,7 +23,7 @@ public:
     ~kept_test() override { nic.asked_back = nullptr; }
 
 protected:
-    // As UCP's cache does what it is asked.
+    // Puts the region when the cache asks for it, as UCP's cache does.
     void let_go(const region *kept)
     {
         nic.asked_back = [this, kept](uintptr_t address,
@@ -56,7 +56,7 @@ TEST_F(kept_test, released_memory_is_deregistered_although_it_is_kept)
     ASSERT_EQ(asked.size(), 1u);
     EXPECT_EQ(asked[0], std::pair(A, MiB));
 
-    // What is at the address then is another region, also after the last put.
+    // New memory at the address gets another region, also after the last put.
     gpu.alloc(A, MiB);
     const region *renewed = hold(A, MiB);
     EXPECT_NE(renewed, first);
@@ -77,14 +77,14 @@ TEST_F(kept_test, a_revoked_region_ends_with_its_last_user)
         release_surely(A);
         EXPECT_EQ(nic.live(), 0u);
         cache->put(kept);
-        if (i == 5000) { // the fakes keep as much as they will
+        if (i == 5000) { // the fakes need no more memory from here on
             before = mallinfo2().uordblks;
         }
     }
     EXPECT_LT(mallinfo2().uordblks, before + 4000 * 64);
 }
 
-// Others may be using what is left of it.
+// Other users may still use the rest of the region.
 TEST_F(kept_test, a_part_of_a_region_is_left_to_its_last_user)
 {
     gpu.alloc(A, 2 * MiB, 0, true, true);
@@ -106,7 +106,7 @@ TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
     }
     const region *kept = hold(A, 3 * MiB);
     release_surely(A);
-    gpu.alloc(A, MiB, 0, true, true); // is not what was there
+    gpu.alloc(A, MiB, 0, true, true); // is not the region's memory
     release_surely(A + 2 * MiB);
     EXPECT_FALSE(cache->is_revoked(kept));
     EXPECT_EQ(nic.live(), 1u);
@@ -116,8 +116,8 @@ TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
     cache->put(kept);
 }
 
-// Its keys would reach what was there before. Users of a part that stays keep
-// it.
+// The region's keys would reach the old memory. Users of an unchanged part keep
+// the region.
 TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
 {
     for (const bool by_event : {true, false}) {
@@ -137,7 +137,7 @@ TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
         EXPECT_TRUE(cache->is_revoked(all));
         EXPECT_EQ(nic.live(), 0u);
         const region *first = hold(A, 2 * MiB);
-        cache->put(hold(A, 4 * MiB), A, 4 * MiB); // and is no user any more
+        cache->put(hold(A, 4 * MiB), A, 4 * MiB); // this use is over
         EXPECT_GE(first->length, 4 * MiB);
         release_surely(A + 2 * MiB);
         gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
@@ -153,7 +153,7 @@ TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
     }
 }
 
-// Which users get what they keep of it from, nobody else.
+// Only users that cache these regions still hold them.
 TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
 {
     gpu.alloc(A, MiB);
@@ -163,7 +163,7 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
     nic.limit(4 * MiB);
     const region *part = hold(B, 1);
     nic.limit(SIZE_MAX);
-    cache->invalidate(A, 1); // what was refused may work
+    cache->invalidate(A, 1); // refused ranges may fit now
     const region *whole = hold(B + 4 * MiB, 1);
     EXPECT_EQ(nic.live(), 3u);
     release_surely(B);
@@ -176,7 +176,7 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
     }
 }
 
-// It may be there still.
+// The memory may still exist.
 TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
 {
     gpu.alloc(A, MiB);
@@ -244,7 +244,7 @@ TEST_F(kept_test, each_use_is_needed_where_room_is_limited)
     EXPECT_TRUE(cache->needs_each_use());
 }
 
-// The NIC has less room than anybody knew.
+// The NIC has less room than was known before.
 TEST_F(kept_test, what_is_kept_makes_room_when_a_nic_has_none)
 {
     nic.limit(MiB);
@@ -256,8 +256,8 @@ TEST_F(kept_test, what_is_kept_makes_room_when_a_nic_has_none)
     EXPECT_EQ(counters().evictions, 1u);
 }
 
-// UCP's cache is the process's: what it keeps of a GPU without a limit is not
-// seen either.
+// UCP has one cache for the process, so it must also drop regions of GPUs
+// without a limit.
 TEST_F(kept_test, a_limit_of_one_gpu_asks_back_what_is_kept_of_others)
 {
     settings.max_bytes = [](int of) { return of == 1 ? 4 * MiB : SIZE_MAX; };
@@ -272,7 +272,7 @@ TEST_F(kept_test, a_limit_of_one_gpu_asks_back_what_is_kept_of_others)
     EXPECT_EQ(asked[0], std::pair(A, MiB));
 }
 
-// Each region is deregistered once, whoever is last.
+// Each region is deregistered once, whichever user is the last.
 TEST_F(kept_test, users_and_a_release_at_once)
 {
     constexpr int rounds = 2000;
@@ -302,7 +302,7 @@ TEST_F(kept_test, users_and_a_release_at_once)
     EXPECT_EQ(nic.deregistered, uint64_t{rounds});
 }
 
-// By one question, whatever else users keep of memory in between.
+// A single call covers all of them, and any memory in between.
 TEST_F(kept_test, all_that_a_nic_drops_is_asked_back)
 {
     for (uintptr_t base : {A + 3 * MiB, A, A + MiB, B}) {

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-// The budget, and what happens when there is no room.
+// The budget, and the cache's behaviour when there is no room.
 namespace {
 
 class limits_test : public cache_test {
@@ -38,7 +38,7 @@ TEST_F(limits_test, least_recently_used_goes_first)
     use(at(1), 1);
     use(at(2), 1);
     use(at(0), 1);
-    use(at(3), 1); // in place of 1, which was not used since
+    use(at(3), 1); // evicts 1, the least recently used
     EXPECT_TRUE(registered(0));
     EXPECT_FALSE(registered(1));
     EXPECT_TRUE(registered(2));
@@ -63,8 +63,8 @@ TEST_F(limits_test, nothing_in_use_is_evicted)
     EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
     EXPECT_EQ(cache->get(id, at(3), 4 * MiB, &out,
                          ucx_ib_dmabuf::cache::effort::persistent),
-              UCS_ERR_EXCEEDS_LIMIT); // a limit is no failure that passes
-    EXPECT_EQ(warnings.size(), 1u);   // for both
+              UCS_ERR_EXCEEDS_LIMIT); // a limit is not a temporary failure
+    EXPECT_EQ(warnings.size(), 1u);   // for both failures
     EXPECT_EQ(nic.live(), 2u);
     cache->put(first);
     use(at(2), 4 * MiB);
@@ -86,7 +86,7 @@ TEST_F(limits_test, nothing_is_evicted_in_vain)
 TEST_F(limits_test, budget_smaller_than_an_allocation)
 {
     start(1 * MiB);
-    use(at(0) + 5000, 8192); // the pages of it
+    use(at(0) + 5000, 8192); // its pages only
     EXPECT_EQ(nic.bytes(), 3u * 4096);
     EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
     EXPECT_EQ(warnings.size(), 1u);
@@ -111,7 +111,7 @@ TEST_F(limits_test, full_device_makes_room)
     cache->put(held);
 }
 
-// As one limits what the other may take.
+// An export may fail for lack of room, as a registration may.
 TEST_F(limits_test, export_without_room_makes_room)
 {
     start(SIZE_MAX);
@@ -121,7 +121,8 @@ TEST_F(limits_test, export_without_room_makes_room)
     EXPECT_FALSE(registered(0));
 }
 
-// An export of a pool's memory begins with its chunk, and all of it is mapped.
+// An export of pool memory starts at its chunk's beginning, and all of it is
+// mapped.
 TEST_F(limits_test, chunks_before_the_memory_count)
 {
     constexpr uintptr_t P = A + (size_t{1} << 30);
@@ -139,7 +140,7 @@ TEST_F(limits_test, chunks_before_the_memory_count)
     EXPECT_EQ(counters().registered_bytes, 2 * MiB);
 }
 
-// At last, once for a request, and for no more than its pages.
+// Other processes are asked last, once per request, and only for its pages.
 TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
 {
     unsigned asked      = 0;
@@ -153,7 +154,7 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     const region *held = hold(at(0), 1);
     EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
-    EXPECT_EQ(asked, 1u); // nor for what is known to be refused
+    EXPECT_EQ(asked, 1u); // not for a known refusal
     EXPECT_EQ(cache->get(id, at(2), 8192, &out,
                          ucx_ib_dmabuf::cache::effort::persistent),
               UCS_OK);
@@ -169,8 +170,7 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     EXPECT_EQ(nic.live(), 0u);
 }
 
-// Another process may be stopped: a request with another way rarely waits for
-// it.
+// Another process may be stopped; a request that can fall back rarely waits.
 TEST_F(limits_test, others_are_not_asked_all_the_time)
 {
     unsigned asked      = 0;
@@ -192,7 +192,7 @@ TEST_F(limits_test, others_are_not_asked_all_the_time)
     EXPECT_EQ(asked, 1u);
 }
 
-// Of the mapping, which they share, nothing more; of the regions.
+// Companions share the mapping, but each needs a region of its own.
 TEST_F(limits_test, companions_take_only_what_is_left)
 {
     start(SIZE_MAX, 2);
@@ -210,7 +210,7 @@ TEST_F(limits_test, companions_take_only_what_is_left)
 
 class fallback_test : public limits_test {
 protected:
-    // Chunks of 4 MiB of a pool of 40 MiB at P.
+    // Sets chunks of 4 MiB, and allocates a pool of 40 MiB at P.
     void start(size_t bytes)
     {
         settings.chunk_size = 4 * MiB;
@@ -220,8 +220,8 @@ protected:
     static constexpr uintptr_t P = A + (size_t{1} << 30);
 };
 
-// What crosses a border would register some of both sides again: where there is
-// no room for that its own pages will do, and nothing is evicted.
+// A request across a border would register parts of both chunks again. Without
+// room, only its own pages are registered, and nothing is evicted.
 TEST_F(fallback_test, what_is_registered_stays)
 {
     start(10 * MiB);
@@ -233,7 +233,7 @@ TEST_F(fallback_test, what_is_registered_stays)
     use(P, 4 * MiB);
     use(P + 4 * MiB, 4 * MiB);
     EXPECT_EQ(nic.registered, 3u);
-    // Not even for that: something goes.
+    // Its own pages do not fit, either, so something is evicted.
     use(P + 2 * MiB + MiB / 2, 2 * MiB);
     EXPECT_LE(nic.bytes(), 10 * MiB);
     EXPECT_GT(counters().evictions, 0u);

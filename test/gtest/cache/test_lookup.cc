@@ -3,7 +3,7 @@
 #include <random>
 #include <set>
 
-// Which region a look-up finds, and which ones an event does.
+// The regions that a look-up or an event finds.
 namespace {
 
 constexpr size_t KiB = 1024;
@@ -37,7 +37,7 @@ TEST_F(lookup_test, a_region_serves_its_bytes_only)
     }
 }
 
-// Of those that overlap each has bytes that no other one has.
+// Each of the overlapping regions has bytes of its own.
 TEST_F(lookup_test, regions_that_overlap)
 {
     settings.chunk_size = 4 * MiB;
@@ -70,7 +70,7 @@ TEST_F(lookup_test, regions_that_overlap)
     EXPECT_EQ(nic.live(), 0u);
 }
 
-// However much is released between the exporter's answer and its use.
+// Any number of releases may happen between a description and its use.
 TEST_F(lookup_test, what_was_released_meanwhile_is_described_again)
 {
     for (int others : {0, 255, 256, 257}) {
@@ -95,7 +95,7 @@ TEST_F(lookup_test, events_find_all_of_their_range)
     const unsigned seed = std::random_device()();
     printf("seed %u\n", seed);
     std::mt19937 random(seed);
-    std::set<unsigned> there; // of 64 places, by number
+    std::set<unsigned> there; // registered places
     for (unsigned i = 0; i < 64; ++i) {
         gpu.alloc(A + i * 64 * KiB, (1 + random() % 16) * 4 * KiB);
     }

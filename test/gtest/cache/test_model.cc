@@ -29,7 +29,7 @@ constexpr uint64_t usual_steps = 300'000;
 constexpr uint64_t usual_steps = 10'000'000;
 #endif
 
-// CACHE_MODEL_SEED and CACHE_MODEL_STEPS repeat a run or make it longer.
+// CACHE_MODEL_SEED repeats a run; CACHE_MODEL_STEPS sets its length.
 TEST(model_test, cache_does_what_the_model_says)
 {
     uint64_t seed  = setting("CACHE_MODEL_SEED", std::random_device()());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 
-// Several NICs: what they share of a GPU's budget, and which of them profit
-// from an export.
+// Several NICs: how they share a GPU's budget and exports.
 namespace {
 
 constexpr size_t GiB = size_t{1} << 30;
@@ -39,8 +38,8 @@ protected:
     std::vector<ucx_ib_dmabuf::cache::nic_id> ids;
 };
 
-// One NIC after the other: the second one's exports are mappings of their own
-// as long as there is room, and take the place of the first one's then.
+// NICs start one after the other. The second one has its own mappings while
+// there is room; then they replace the first NIC's.
 TEST_F(nics_test, a_nic_that_comes_late_finds_room)
 {
     gpu.alloc(A, 80 * GiB);
@@ -61,8 +60,8 @@ TEST_F(nics_test, a_nic_that_comes_late_finds_room)
     EXPECT_EQ(counters().hits - before, 200u);
 }
 
-// Room for two thirds of what is used: two NICs export no more than one does,
-// whether they take turns or one follows the other.
+// There is room for two thirds of the memory used. Two NICs export no more than
+// one NIC, whether they take turns or follow each other.
 TEST_F(nics_test, two_nics_thrash_no_more_than_one)
 {
     gpu.alloc(A, 48 * MiB);
@@ -87,7 +86,8 @@ TEST_F(nics_test, two_nics_thrash_no_more_than_one)
     }
 }
 
-// What a mapping shares leaves together, when the last NIC has given it up.
+// Regions that share a mapping are evicted together, once none of them is in
+// use.
 TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
 {
     start(2, 8 * MiB);
@@ -97,7 +97,7 @@ TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
     use_with(1, A, 1);
     use_with(1, A + 4 * MiB, 1);
     cache->invalidate(0, SIZE_MAX);
-    use_with(0, A + 8 * MiB, 1); // with both, as the next one
+    use_with(0, A + 8 * MiB, 1); // for both NICs, as is the next one
     use_with(0, A + 12 * MiB, 1);
     EXPECT_EQ(counters().regions, 4u);
     EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
@@ -114,7 +114,7 @@ TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
     EXPECT_EQ(counters().mapped_bytes, 0u);
 }
 
-// Eight GPUs, each with its own NIC: nobody registers for another one's.
+// Each of eight GPUs has its own NIC: no NIC registers another's memory.
 TEST_F(nics_test, companions_are_those_that_need_as_much)
 {
     start(8, SIZE_MAX);
@@ -127,7 +127,7 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
     }
     EXPECT_EQ(counters().registrations, 64u);
     EXPECT_EQ(counters().exports, 64u);
-    // A second NIC for a GPU, now and then: that is its own matter.
+    // A second NIC that rarely uses a GPU registers only its own requests.
     uintptr_t next = A + 64 * 4 * MiB;
     auto use_new   = [&](unsigned with) {
         gpu.alloc(next, 4 * MiB, 0);
@@ -140,7 +140,7 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
     }
     EXPECT_EQ(counters().registrations, 70u);
     EXPECT_EQ(nics[1]->live(), 11u);
-    // More often: from then on both, for that GPU.
+    // If it uses the GPU more often, both NICs register that GPU's memory.
     for (int i = 3; i < 6; ++i) {
         use_with(1, A + i * 4 * MiB, MiB);
     }
@@ -149,14 +149,14 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
     EXPECT_EQ(counters().registrations, 75u);
     EXPECT_EQ(nics[1]->live(), 15u);
     EXPECT_EQ(nics[2]->live(), 8u);
-    // Until it needs none of that.
+    // This stops when the second NIC uses none of it.
     for (int i = 0; i < 20; ++i) {
         use_new(0);
     }
     EXPECT_LE(nics[1]->live(), 17u);
 }
 
-// A NIC that needs what it was given is a companion for as long.
+// A NIC stays a companion while it uses what is registered for it.
 TEST_F(nics_test, companions_stay_companions)
 {
     start(2, SIZE_MAX);
@@ -169,8 +169,8 @@ TEST_F(nics_test, companions_stay_companions)
     EXPECT_EQ(counters().exports, 102u);
 }
 
-// One of two NICs fails: what it has goes, what is in use with its last user,
-// and what the other one has stays.
+// If a NIC fails, its idle regions are deregistered at once, and others by
+// their last user. The other NIC's regions stay.
 TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
 {
     gpu.alloc(A, MiB);
@@ -200,7 +200,7 @@ TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
     EXPECT_EQ(counters().regions, 2u);
 }
 
-// It may have been made before what the NIC lost.
+// The registration may be older than the NIC's failure.
 TEST_F(nics_test, what_is_registered_during_a_drop_is_registered_once_more)
 {
     gpu.alloc(A, MiB);

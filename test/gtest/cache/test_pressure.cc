@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory pressure: each allocation of the cache's fails in turn. A call ends in
-// success or in UCS_ERR_NO_MEMORY, leaks nothing and works the next time; what
-// gives back, invalidates or detaches needs no memory, as it cannot fail.
+// Memory pressure: each allocation of the cache fails in turn. A get succeeds
+// or returns UCS_ERR_NO_MEMORY, leaks nothing and works the next time. put(),
+// invalidate() and detach() cannot fail, so they need no memory.
 #include <common/alloc_children.h>
 #include <common/fakes.h>
 #include <common/fds.h>
@@ -23,7 +23,7 @@ constexpr uintptr_t high    = uintptr_t{1} << 56;
 constexpr uintptr_t nowhere = high / 2; // no memory is there
 constexpr unsigned in_pool  = 12;       // small allocations
 
-// The fakes are the world around the cache: nothing fails in them.
+// The fakes are the world around the cache, so nothing fails in them.
 class steady_gpu : public fakes::gpu {
 public:
     ucs_status_t describe(uintptr_t address,
@@ -62,8 +62,8 @@ public:
     }
 };
 
-// Two NICs, with small allocations close together, large ones at both ends of
-// the address space and VMM segments.
+// Two NICs, with small adjacent allocations, large ones at both ends of the
+// address space, and VMM segments.
 class world {
 public:
     explicit world(size_t max_regions = SIZE_MAX)
@@ -95,7 +95,7 @@ public:
         EXPECT_EQ(complaints_, fakes::complaints);
     }
 
-    // UCX is C: what is thrown ends the process here.
+    // UCX is C, so an exception ends the process here.
     bool use(ucx_ib_dmabuf::cache::nic_id nic, uintptr_t address,
              size_t length) noexcept
     {
@@ -109,7 +109,7 @@ public:
             << "status " << int{status};
         return status == UCS_OK;
     }
-    // Everything that a get may meet. Returns how many failed.
+    // Makes gets of every kind. Returns the number of failures.
     unsigned use_all()
     {
         unsigned failed = 0;
@@ -156,11 +156,11 @@ TEST_F(test_pressure, every_kind_of_get)
     }
 }
 
-// An allocator that releases GPU memory, of which the cache hears at once.
+// An allocator may release GPU memory, which notifies the cache at once.
 TEST_F(test_pressure, an_allocator_calls_the_cache)
 {
     static world *here;
-    alarm(20); // it hangs if it is wrong
+    alarm(20); // ends a deadlock
     world lacks_room(6);
     here = &lacks_room;
     plan what{.inside = [] { here->cache->invalidate(nowhere, KiB); }};

@@ -10,15 +10,15 @@
 #include <thread>
 #include <unistd.h>
 
-// A NIC tells somebody that a registration is over, who uses the cache at once,
-// in the same thread.
+// Code that a NIC calls after a deregistration uses the cache at once, in the
+// same thread.
 namespace {
 
 constexpr uintptr_t B = A + 1024 * MiB;
 
 using reentry_test = cache_test;
 
-// There was no room for what is registered then, so a part of it follows.
+// The whole range is registered while room is made for a part of it.
 TEST_F(reentry_test, no_region_is_within_another)
 {
     nic.limit(56 * MiB);
@@ -30,7 +30,7 @@ TEST_F(reentry_test, no_region_is_within_another)
     use(B, 1);
     const region *whole = nullptr;
     nic.after_dereg     = [&] {
-        cache->invalidate(B + 512 * MiB, 1); // what was refused may work
+        cache->invalidate(B + 512 * MiB, 1); // refused ranges may fit now
         whole = hold(A + 20 * MiB, 1);
     };
     const region *part = hold(A + 4096, 1);
@@ -85,8 +85,8 @@ TEST_F(reentry_test, a_child_of_fork_starts_empty)
     EXPECT_EQ(status, 0);
 }
 
-// The thread that registers is not in the child, which would keep its dma-buf.
-// One that the driver is just making has no number yet.
+// The child lacks the registering thread, so the dma-buf would stay open there.
+// A dma-buf being created has no fd yet.
 TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
 {
     const int open    = count_fds();
@@ -112,11 +112,11 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
     use(A, 1);
 }
 
-// What happens in the middle of a fork, which copies the descriptors before the
-// memory, while threads go on.
+// Runs in the middle of a fork, while other threads run. The kernel copies the
+// descriptors before the memory.
 std::function<void()> during_fork;
 
-// Before the cache's own handlers: within the locks that these take.
+// Registered before the cache's handlers, so it runs within their locks.
 const int handled = pthread_atfork(
     [] {
         if (during_fork) {
@@ -125,14 +125,14 @@ const int handled = pthread_atfork(
     },
     nullptr, nullptr);
 
-// A thread that releases memory is inside an event of UCX's, whose lock the
-// child could never write: it would hang where it ends.
+// A releasing thread reads under the lock of UCX's events. A child forked then
+// could never write that lock, and would hang at its end.
 TEST_F(reentry_test, a_release_waits_for_no_fork)
 {
     ASSERT_EQ(handled, 0);
     gpu.alloc(A, MiB);
     during_fork = [&] { std::thread([&] { cache->release(A, MiB); }).join(); };
-    alarm(60); // it hangs if it is wrong
+    alarm(60); // ends a deadlock
     EXPECT_TRUE(in_child([] { return true; }));
     alarm(0);
     during_fork = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 
-// VMM segments: those that touch are registered together.
+// Adjacent VMM segments are registered together.
 namespace {
 
 class vmm_test : public cache_test {
@@ -18,7 +18,7 @@ protected:
     int mapped = 0;
 };
 
-// With all the segments around them.
+// The region includes all adjacent segments.
 TEST_F(vmm_test, segments_that_touch_are_one_region)
 {
     use(at(1) + MiB, 2 * MiB);
@@ -34,7 +34,7 @@ TEST_F(vmm_test, segments_that_touch_are_one_region)
     EXPECT_EQ(nic.bytes(), 8 * MiB);
 }
 
-// Nor are allocations beside them.
+// Allocations beside segments are not joined, either.
 TEST_F(vmm_test, segments_of_another_gpu_are_not_joined)
 {
     gpu.alloc(at(5), 2 * MiB, 1, true, true);
@@ -50,7 +50,7 @@ TEST_F(vmm_test, segments_of_another_gpu_are_not_joined)
     }
 }
 
-// A window of a large reservation at a time.
+// A large reservation is registered one chunk at a time.
 TEST_F(vmm_test, runs_end_at_windows)
 {
     settings.chunk_size = 4 * MiB;
@@ -60,13 +60,13 @@ TEST_F(vmm_test, runs_end_at_windows)
     use(at(1), 4 * MiB);
     EXPECT_EQ(nic.bytes(), 8 * MiB);
     use(at(2), MiB);
-    EXPECT_EQ(nic.registered, 2u); // in the second one
+    EXPECT_EQ(nic.registered, 2u); // a hit in the second region
     use(at(3), MiB);
-    EXPECT_EQ(nic.registered, 3u); // what is left of that window
+    EXPECT_EQ(nic.registered, 3u); // the rest of that chunk
     EXPECT_EQ(nic.bytes(), 10 * MiB);
 }
 
-// Used while it grows: what is registered stays so.
+// Segments that are registered stay so while the memory grows.
 TEST_F(vmm_test, memory_that_grows)
 {
     for (bool checks : {false, true}) {
@@ -77,7 +77,7 @@ TEST_F(vmm_test, memory_that_grows)
         map(3);
         use(at(mapped - 1), MiB);
         EXPECT_EQ(nic.registered, before + 2);
-        // Across the border.
+        // A request across the border of two regions.
         use(at(mapped - 4), 4 * MiB);
         EXPECT_EQ(nic.registered, before + 3);
         EXPECT_EQ(nic.live(), 3u);
@@ -90,7 +90,7 @@ TEST_F(vmm_test, memory_that_grows)
     }
 }
 
-// Beside what is being registered; that is not disturbed.
+// A new segment does not disturb a registration beside it.
 TEST_F(vmm_test, memory_that_grows_meanwhile)
 {
     nic.during_reg = [this] { map(1); };
@@ -99,7 +99,7 @@ TEST_F(vmm_test, memory_that_grows_meanwhile)
     EXPECT_EQ(nic.bytes(), 10 * MiB);
 }
 
-// One of the segments was replaced, unnoticed: the others are what they were.
+// A segment is replaced without an event. The other segments are unchanged.
 TEST_F(vmm_test, a_replaced_segment_is_a_miss)
 {
     cache->check_identity();
@@ -114,7 +114,7 @@ TEST_F(vmm_test, a_replaced_segment_is_a_miss)
     EXPECT_EQ(nic.live(), 1u);
 }
 
-// Nobody checks: a miss that touches one of them shows it.
+// Identity is not checked; a miss that touches the segment reveals the change.
 TEST_F(vmm_test, a_replaced_segment_is_seen_by_a_miss)
 {
     use(at(0), MiB);

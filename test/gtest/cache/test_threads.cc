@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-// Threads take and give back regions of memory that other threads release and
-// replace at the same time. For ThreadSanitizer as much as for itself.
+// Threads get and put regions of memory that other threads release and replace
+// at the same time. ThreadSanitizer checks this, too.
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -19,11 +19,11 @@ constexpr int rounds = 100000;
 #endif
 constexpr unsigned thread_count = 8;
 
-// Memory that comes and goes at an address.
+// An address where memory is allocated and released.
 struct place {
     uintptr_t base;
     size_t size;
-    std::mutex owner;              // of the one who releases it
+    std::mutex owner;              // held during a replacement
     std::atomic<uint64_t> gone{0}; // identities up to this were released
     bool there = false;
 };
@@ -33,14 +33,14 @@ protected:
     threads_test()
     {
         for (size_t i = 0; i < places.size(); ++i) {
-            // Some share granules, some have several.
+            // Some places share a granule, others span several.
             places[i].base = i < 12 ? A + i * 64 * KiB : A + i * 8 * MiB;
             places[i].size = i < 12 ? 64 * KiB : 6 * MiB;
         }
     }
 
-    // As the driver does it, and then the event: from here on nobody may get
-    // the old memory.
+    // Frees in the driver first, then sends the event: from there on no get may
+    // return the old memory.
     void replace(place *where)
     {
         std::lock_guard<std::mutex> locked(where->owner);
@@ -70,7 +70,7 @@ protected:
             ++bad;
         }
         std::lock_guard<std::mutex> locked(exchange_lock);
-        // Often it is another thread that gives it back.
+        // Often another thread puts the region.
         std::swap(got, exchange[(where - places.data()) % exchange.size()]);
         if (got != nullptr) {
             what = static_cast<fakes::registration *>(got->handle);
@@ -147,14 +147,14 @@ TEST_F(threads_test, nobody_gets_what_was_released_with_identity_checks)
     run();
 }
 
-// A second thread wants what the first one is about to have.
+// A second thread requests memory that the first one is registering.
 TEST_F(threads_test, the_second_waits_for_the_first)
 {
     gpu.alloc(A, MiB);
     std::thread second;
     nic.during_reg = [&] {
         second = std::thread([&] { use(A, 1); });
-        // Long enough for it to go wrong; not needed for it to go right.
+        // Gives a fault time to show; a correct cache does not need it.
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     };
     use(A, MiB);
@@ -163,7 +163,7 @@ TEST_F(threads_test, the_second_waits_for_the_first)
     EXPECT_EQ(counters().exports, 1u);
 }
 
-// What leaves is as good as room: a thread that needs it waits.
+// Room that is being freed counts as room: a thread that needs it waits.
 TEST_F(threads_test, room_that_is_being_made_is_waited_for)
 {
     settings.max_bytes = [](int) { return MiB; };
@@ -175,7 +175,6 @@ TEST_F(threads_test, room_that_is_being_made_is_waited_for)
     nic.each_call = [&](fakes::call what, uintptr_t, size_t) {
         if (what == fakes::call::dereg && !second.joinable()) {
             second = std::thread([&] { use(A + MiB, 1); });
-            // As above.
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
     };
@@ -196,8 +195,8 @@ TEST_F(threads_test, a_region_outlives_its_thread)
     EXPECT_EQ(nic.live(), 0u);
 }
 
-// Who deregisters sees that the other users have done with it: for
-// ThreadSanitizer.
+// Other users must be done before the deregistration, as ThreadSanitizer
+// checks.
 TEST_F(threads_test, users_are_done_before_it_is_deregistered)
 {
     gpu.alloc(A, MiB);

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// The GPU that libcuda.so.1 gives: a simulated one, or a real one.
+// The GPU that libcuda.so.1 provides, simulated or real.
 class cuda_world {
 public:
     static std::string missing()
@@ -18,7 +18,7 @@ public:
         return ucx_ib_dmabuf::find_cuda() ? "" : "no GPU here";
     }
 
-    // Nothing is current while the exporter is used.
+    // No context is current while the exporter is used.
     cuda_world()
     {
         gpu::use();
@@ -77,11 +77,11 @@ public:
         buffers_.erase(address);
         mapped_.erase(address);
     }
-    // Writes a pattern, and looks at it through the dma-buf.
+    // Writes a pattern, and looks for it in the dma-buf.
     bool shows(int fd, uintptr_t address);
 
 private:
-    // Makes a context current for as long as it lives.
+    // Makes a context current during its own lifetime.
     class current {
     public:
         explicit current(CUcontext context)
@@ -117,11 +117,11 @@ inline bool cuda_world::shows(int fd, uintptr_t address)
 
     GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
     if (gpu::is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
-        offset = lseek(fd, 0, SEEK_CUR); // a stand-in
+        offset = lseek(fd, 0, SEEK_CUR); // a file in place of a dma-buf
     }
     void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, offset);
     if (seen == MAP_FAILED) {
-        // Dma-bufs of GPUs can be mapped since CUDA 13.3.
+        // A real GPU's dma-buf can be mapped only since CUDA 13.3.
         return !gpu::is_simulated();
     }
     const bool same = memcmp(seen, &number, sizeof(number)) == 0;

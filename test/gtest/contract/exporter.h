@@ -13,18 +13,18 @@
 
 namespace ucx_ib_dmabuf {
 
-// What cache/provider.h promises of an exporter, for whatever a World makes:
-//   static std::string missing();   why there is none here; "": there is
+// The contract of an exporter (cache/provider.h), for any World with:
+//   static std::string missing();   why there is none here; "" if there is one
 //   exporter &subject();
-//   uintptr_t allocate(size);       ordinary memory; 0: not possible
+//   uintptr_t allocate(size);       ordinary memory; 0 if not possible
 //   void release(address);
-//   uintptr_t neighbours(size);     two of that size side by side; 0: no luck
-//   uintptr_t map(count);           segments of segment() bytes side by side
-//   void remap(address);            other memory into one of them
+//   uintptr_t neighbours(size);     two adjacent ones; 0 if none were found
+//   uintptr_t map(count);           adjacent segments of segment() bytes
+//   void remap(address);            replaces the memory of a segment
 //   size_t segment();
 //   bool shows(fd, address);        whether the dma-buf begins with the memory
 //                                   that is at the address now
-//   void mistake();                 the next call is one, knowingly
+//   void mistake();                 announces a call that is wrong on purpose
 template <typename World>
 class contract_exporter : public ::testing::Test {
 protected:
@@ -52,7 +52,7 @@ protected:
 };
 TYPED_TEST_SUITE_P(contract_exporter);
 
-// Names of a template's base are not looked up by themselves.
+// Names of a dependent base need "this->".
 #define WORLD    (*this->world_)
 #define SUBJECT  (*this->subject_)
 #define FOUND    (this->found_)
@@ -208,7 +208,7 @@ TYPED_TEST_P(contract_exporter, exports_outlive_the_memory)
     int fd               = -1;
 
     ASSERT_EQ(UCS_OK, SUBJECT.export_range(base, 4 * MIB, &fd));
-    // A GPU's dma-buf cannot always be looked at.
+    // A GPU's dma-buf cannot always be read.
     const uintptr_t other = WORLD.allocate(4 * MIB);
     const bool can_look   = !WORLD.shows(fd, other);
     WORLD.release(base);
@@ -234,7 +234,7 @@ TYPED_TEST_P(contract_exporter, segments_are_exported_at_once)
     WORLD.release(base);
 }
 
-// Small allocations share pages, and the first on a page may be gone.
+// Small allocations share pages, and the first one of a page may be released.
 TYPED_TEST_P(contract_exporter, pages_of_small_allocations_are_exported)
 {
     const uintptr_t low = WORLD.neighbours(512);

@@ -4,7 +4,7 @@
 #include <common/fakes.h>
 #include <string>
 
-// The fakes complain of mistakes beside refusing them; these are meant.
+// The fakes count refused mistakes as complaints; these are intended.
 class meant_mistakes {
 public:
     void expect_one() { ++expected_; }
@@ -19,7 +19,7 @@ private:
     uint64_t expected_     = 0;
 };
 
-// The cache tests' GPU.
+// The GPU of the cache's tests.
 class fake_gpu {
 public:
     static std::string missing() { return ""; }
@@ -68,7 +68,7 @@ public:
 private:
     static constexpr size_t gap = 64 << 20;
 
-    // What was released last comes back first, as drivers do it.
+    // Memory that was released last is allocated first, as drivers do.
     uintptr_t add(size_t size, bool vmm)
     {
         const uintptr_t base = last_ ? last_ : next_;
@@ -89,7 +89,7 @@ private:
     uintptr_t last_ = 0;
 };
 
-// The cache tests' NIC, and what it registers.
+// The NIC of the cache's tests, and its memory.
 class fake_nic {
 public:
     static std::string missing() { return ""; }

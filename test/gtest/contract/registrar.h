@@ -12,20 +12,20 @@
 
 namespace ucx_ib_dmabuf {
 
-// What cache/provider.h promises of a registrar, for whatever a World makes:
-//   static std::string missing();   why there is none here; "": there is
+// The contract of a registrar (cache/provider.h), for any World with:
+//   static std::string missing();   why there is none here; "" if there is one
 //   registrar &subject();
-//   int dmabuf(size);               a dma-buf, of the memory at address()
+//   int dmabuf(size);               a dma-buf of the memory at address()
 //   uintptr_t address();
 //   bool reaches(handle, address, at); whether the NIC reaches, at the
 //                                   address, the dma-buf's byte `at`
-//   void mistake();                 the next call is one, knowingly
+//   void mistake();                 announces a call that is wrong on purpose
 template <typename World>
 class contract_registrar : public ::testing::Test {
 protected:
     static constexpr size_t size = 1 << 20;
 
-    // What is exported as a dma-buf that the test has.
+    // Exports the test's own dma-buf.
     struct given final : dmabuf_source {
         explicit given(int dmabuf) : fd_(dmabuf) {}
         ucs_status_t get(mapping_type, int *fd) override
@@ -80,7 +80,7 @@ TYPED_TEST_P(contract_registrar, the_fd_stays_the_callers)
     EXPECT_EQ(before, count_fds());
 }
 
-// Also if the dma-buf is longer than that.
+// The dma-buf may be longer than the registration.
 TYPED_TEST_P(contract_registrar, the_memory_is_reached_under_its_addresses)
 {
     const size_t at = 5678;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cache's two interfaces: the fakes that its tests use keep the same
-// contracts as the GPU, simulated or real.
+// The cache's two interfaces: the fakes of its tests fulfil the same contracts
+// as a simulated or a real GPU.
 #include "cuda_world.h"
 #include "exporter.h"
 #include "fake_worlds.h"
@@ -17,7 +17,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_registrar, fake_nic);
 
 namespace {
 
-// What only the GPU has.
+// Kinds of memory that the fakes lack.
 TEST(cuda_vendor, takes_only_what_can_be_exported)
 {
     gpu::use();

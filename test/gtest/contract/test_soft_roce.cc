@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The registrar's contract in the lab: uct_ib's protection domain is
-// soft-RoCE's. And the exporter's, where exports are dma-bufs.
+// The registrar's contract in the lab, where uct_ib's protection domain is
+// soft-RoCE's. Also the exporter's contract, as exports are dma-bufs there.
 #include "../../../src/uct/ib_dmabuf/host/host.h"
 #include "../../../src/uct/ib_dmabuf/md/nic.h"
 #include "../md/memory_domain.h"
@@ -17,7 +17,7 @@ namespace {
 
 namespace lab = test;
 
-// uct_ib's own domain.
+// Registers in uct_ib's own domain.
 class soft_roce {
 public:
     static std::string missing() { return ""; }

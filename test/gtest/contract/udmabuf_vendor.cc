@@ -59,7 +59,7 @@ void udmabuf_vendor::tell(uintptr_t address, size_t length)
     }
 }
 
-// A dma-buf of the pages keeps them; the file gets others.
+// A dma-buf keeps its pages; the file gets others.
 void udmabuf_vendor::clear(uintptr_t address, size_t length)
 {
     check(fallocate(memory_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -118,7 +118,7 @@ void udmabuf_vendor::miss_events(const char *why)
     std::exchange(told_, nullptr)->on_events_missed(why);
 }
 
-// With the lock, as the next one.
+// Called with the lock held, as is has().
 udmabuf_vendor::blocks::const_iterator
 udmabuf_vendor::find(uintptr_t address) const
 {
@@ -131,7 +131,7 @@ udmabuf_vendor::find(uintptr_t address) const
     return (address - at->first < at->second.size) ? at : blocks_.end();
 }
 
-// Whether all of the range is allocated, and it is one.
+// Returns whether the range is valid and all of it is allocated.
 bool udmabuf_vendor::has(uintptr_t address, size_t length) const
 {
     const uintptr_t end = address + length;

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <string>
 
-// A vendor whose GPU is a piece of the host's memory: real dma-bufs
-// (/dev/udmabuf), and nothing of CUDA's. What is allocated can be read and
-// written at its address. Failures of the system are exceptions.
+// A vendor with host memory as its GPU: real dma-bufs (/dev/udmabuf), and
+// nothing of CUDA's. The test reads and writes the memory at its address.
+// Throws if a system call fails.
 class udmabuf_vendor final : public ucx_ib_dmabuf::gpu_vendor {
     using ucs_status_t      = ucx_ib_dmabuf::ucs_status_t;
     using ucs_memory_type_t = ucx_ib_dmabuf::ucs_memory_type_t;
@@ -17,20 +17,20 @@ class udmabuf_vendor final : public ucx_ib_dmabuf::gpu_vendor {
 public:
     static constexpr size_t memory_size = size_t{256} << 20;
 
-    // Why there is none here; empty if there is.
+    // Returns why udmabuf is not available, or an empty string.
     static std::string missing();
 
     udmabuf_vendor();
     ~udmabuf_vendor() override;
 
-    // Whole pages of zeros, at the lowest place where there is room. They may
-    // be segments of equal size that join.
+    // Returns whole pages of zeros, at the lowest address with room: an
+    // allocation, or joined segments of `size` bytes each.
     uintptr_t allocate(size_t size, unsigned segments = 0);
-    // An allocation, or all segments that were allocated with this first one.
+    // Releases an allocation, or all segments allocated with this first one.
     void release(uintptr_t address);
-    // Other memory in the place of an allocation or a segment, zeros again.
+    // Replaces an allocation or a segment by other memory, of zeros.
     void replace(uintptr_t address);
-    // Nobody is told of what happens from now on.
+    // Notifies the listener that events are missed, and sends no more events.
     void miss_events(const char *why);
 
     ucs_status_t describe(uintptr_t address,
@@ -40,7 +40,7 @@ public:
                               int *fd) override;
     size_t granularity() const override { return page_; }
     const char *name() const noexcept override { return "udmabuf"; }
-    // Not CUDA's, of which nothing depends on this.
+    // Any type but CUDA's.
     ucs_memory_type_t memory_type() const noexcept override
     {
         return ucx_ib_dmabuf::UCS_MEMORY_TYPE_ROCM;
@@ -71,9 +71,9 @@ private:
     void clear(uintptr_t address, size_t length);
 
     const size_t page_;
-    int memory_     = -1; // a file
+    int memory_     = -1; // a memory file
     int device_     = -1;
-    uintptr_t base_ = 0; // where it is mapped
+    uintptr_t base_ = 0; // address of its mapping
     std::mutex mutex_;
     blocks blocks_;
     uint64_t last_identity_ = 0;

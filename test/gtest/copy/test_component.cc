@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The component over UCX's own libuct, which finds it as one of its own.
+// The component in UCX's own libuct, which finds it as one of its own.
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +19,7 @@ extern "C" {
 
 namespace ours = ucx_ib_dmabuf;
 
-// Which no header that is installed declares.
+// No installed header declares these.
 extern "C" ucs_status_t uct_md_mem_query_v2(uct_md_h md, const void *address,
                                             size_t length,
                                             ours::uct_md_mem_attr_t *attr);
@@ -28,7 +28,7 @@ extern "C" ucs_status_t uct_iface_estimate_perf(uct_iface_h iface,
 
 namespace {
 
-// Memory of which some is a GPU's; what is copied is written down.
+// Detects `memory` as a GPU's, and counts copies.
 class fake_copier final : public ours::memory_copier {
 public:
     bool has_gpu() noexcept override { return gpus; }
@@ -109,8 +109,8 @@ protected:
             return;
         }
         EXPECT_EQ(nullptr, find_component());
-        // UCX's CUDA module is beside it, and does not load. The user may
-        // not want it.
+        // UCX's CUDA module is installed, but does not load. The user may have
+        // excluded it.
         const std::string module =
             std::string(getenv("UCX_PREFIX")) + "/lib/ucx/libuct_ib.so.0";
         const ours::library uct_ib(module.c_str());
@@ -160,10 +160,10 @@ TEST_F(test_component, the_domain_knows_gpu_memory)
     ASSERT_EQ(UCS_OK, uct_md_query(md_, &attr));
     EXPECT_EQ(host | cuda | managed, attr.cap.access_mem_types);
     EXPECT_EQ(cuda | managed, attr.cap.detect_mem_types);
-    // UCP would make fragments of its pipeline of the GPU's memory.
+    // UCP would allocate its pipeline's fragments in the GPU's memory.
     EXPECT_EQ(0u, attr.cap.alloc_mem_types);
     EXPECT_STREQ("cuda_cpy", attr.component_name);
-    EXPECT_EQ(1, copier.begun); // for all that were opened
+    EXPECT_EQ(1, copier.begun); // for all opened domains
 
     mem.field_mask = UCT_MD_MEM_ATTR_FIELD_MEM_TYPE |
                      UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS |
@@ -184,7 +184,7 @@ TEST_F(test_component, the_domain_knows_gpu_memory)
     EXPECT_EQ(UCS_OK, uct_md_mem_dereg(md_, memh));
 }
 
-// Else each use of the memory would be a question of the driver.
+// Without this, each use of the memory would query the driver.
 TEST_F(test_component, ucx_remembers_what_lasts)
 {
     const auto in_cache = [] {
@@ -219,7 +219,7 @@ TEST_F(test_component, ucx_is_told_where_a_gpu_is)
         EXPECT_EQ(0x34, bus.bus);
         EXPECT_EQ(gpu, bus.slot);
     }
-    EXPECT_EQ(2, copier.placed); // once each
+    EXPECT_EQ(2, copier.placed); // once per GPU
     for (const int gpu : {-1, fake_copier::placeless, 64}) {
         EXPECT_EQ(UCS_SYS_DEVICE_ID_UNKNOWN, ask(gpu));
     }
@@ -233,7 +233,7 @@ TEST_F(test_component, ucx_is_told_where_a_gpu_is)
     copier.on_gpu = -1;
 }
 
-// From 1.22 on NICs register nothing else.
+// From UCX 1.22 on, NICs register only memory with this flag.
 TEST_F(test_component, gpu_memory_can_be_registered)
 {
     ours::uct_md_mem_attr_t mem{};
@@ -243,7 +243,7 @@ TEST_F(test_component, gpu_memory_can_be_registered)
     EXPECT_EQ(ours::UCS_MEM_FLAG_REGISTRABLE, mem.mem_flags);
 }
 
-// An interface, connected with itself as UCP does it.
+// An interface that is connected with itself, as in UCP.
 class test_interface : public test_component {
 protected:
     void SetUp() override
@@ -322,7 +322,7 @@ TEST_F(test_interface, offers_copies_and_nothing_else)
     EXPECT_GT(attr_.bandwidth.shared, 0);
 }
 
-// UCP would use it for what a process sends to itself.
+// UCP would use it for messages of a process to itself.
 TEST_F(test_interface, host_memory_is_not_copied_to_host_memory)
 {
     constexpr auto host = ours::UCS_MEMORY_TYPE_HOST;
@@ -380,8 +380,8 @@ TEST_F(test_component, a_second_one_is_not_made)
 
 } // namespace
 
-// UCX's CUDA modules are not to load: this starts anew without the libraries of
-// the simulated GPU.
+// UCX's CUDA modules must not load, so the program restarts without the
+// simulated GPU's libraries.
 int main(int argc, char **argv)
 {
     constexpr char name[]    = "LD_LIBRARY_PATH";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a UCX without CUDA is told of memory, and copies.
+// Detection and copies for a UCX without CUDA.
 #include <common/fds.h>
 #include <common/gpu.h>
 #include <common/linked_ucx.h>
@@ -37,7 +37,7 @@ protected:
         ASSERT_TRUE(copier_->has_gpu());
     }
 
-    // UCS_ERR_INVALID_ADDR: UCX takes it for the host's.
+    // UCX treats memory with UCS_ERR_INVALID_ADDR as host memory.
     ours::ucs_status_t detect(uintptr_t address, size_t length)
     {
         const int open = count_fds();
@@ -54,7 +54,7 @@ protected:
                   copier_->copy(const_cast<void *>(to), from, length, gpu));
     }
 
-    // To the first, on to the second, and back.
+    // Copies a pattern to the first buffer, to the second one, and back.
     void pass_through(const gpu::buffer &first, const gpu::buffer &second)
     {
         std::vector<uint8_t> out(first.size()), in(first.size());
@@ -128,7 +128,7 @@ TEST_F(test_copier, each_kind_is_what_it_is)
     }
 }
 
-// Else cudaMemcpy() would return before the bytes are there.
+// Otherwise cudaMemcpy() would return before the bytes have arrived.
 TEST_F(test_copier, copies_of_the_program_are_waited_for)
 {
     const gpu::buffer some(mib);
@@ -142,13 +142,13 @@ TEST_F(test_copier, copies_of_the_program_are_waited_for)
 
 TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
 {
-    const bool seen = ours::cuda_events_complete(); // what is older
+    const bool seen = ours::cuda_events_complete(); // the hooks saw `older`
     const gpu::buffer older(mib);
     EXPECT_TRUE(copier_->begin());
     const gpu::buffer some(mib), managed(mib, memory::managed);
     CUcontext context;
 
-    GPU_CALL(cuDevicePrimaryCtxRetain, &context, 0); // as a runtime begins
+    GPU_CALL(cuDevicePrimaryCtxRetain, &context, 0); // a runtime's first call
     EXPECT_TRUE(ours::cuda_events_need_refresh());
     ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
     EXPECT_FALSE(ours::cuda_events_need_refresh());
@@ -171,13 +171,13 @@ TEST_F(test_copier, nothing_lasts_where_releases_go_unseen)
             GPU_CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
             GPU_CALL(cuStreamBeginCapture, stream,
                      CU_STREAM_CAPTURE_MODE_GLOBAL);
-            GPU_CALL(cuMemAllocAsync, &address, mib, stream); // a graph's
+            GPU_CALL(cuMemAllocAsync, &address, mib, stream); // graph memory
             exit((detect(some.address(), mib) != ours::UCS_OK) + found_.lasts);
         },
         testing::ExitedWithCode(0), "");
 }
 
-// UCX would stage it for as long as it lives, for a moment without room.
+// After a brief lack of room UCX would stage the memory for its whole lifetime.
 TEST_F(test_copier, what_cannot_be_exported_just_now_is_asked_for_again)
 {
     const gpu::buffer pooled(mib, memory::pool);
@@ -214,7 +214,7 @@ TEST_F(test_copier, what_was_released_is_the_hosts)
     EXPECT_EQ(ours::UCS_ERR_INVALID_ADDR, detect(address, mib));
 }
 
-// UCX would end the first operation with an error.
+// If it were registered, UCX's first operation would fail.
 TEST_F(test_copier, what_is_never_exported_is_copied)
 {
     const gpu::buffer ordinary(mib);
@@ -272,7 +272,7 @@ TEST_F(test_copier, the_gpus_side_is_found)
 
     copy(some.pointer(), out, sizeof(out), out);
     copy(in, some.pointer(), sizeof(in), in);
-    copy(in, nullptr, 0, nullptr); // nothing
+    copy(in, nullptr, 0, nullptr); // no bytes
     EXPECT_STREQ(out, in);
 }
 
@@ -285,7 +285,7 @@ TEST_F(test_copier, two_gpus)
     pass_through(first, second);
     pass_through(second, first);
     gpu::use(0);
-    const gpu::segments mapped(1); // to which the second has no access
+    const gpu::segments mapped(1); // without access for the second GPU
     const auto *at = reinterpret_cast<const void *>(mapped.address());
     copy(at, second.pointer(), mib, second.pointer());
     copy(second.pointer(), at, mib, second.pointer());
@@ -302,7 +302,7 @@ TEST_F(test_copier, a_stream_goes_on_to_capture)
     EXPECT_TRUE(capture.end());
 }
 
-// What a process sends to itself comes here, too.
+// UCX also copies messages of a process to itself here.
 TEST_F(test_copier, memory_of_the_host_only)
 {
     std::vector<char> out(mib, 'o'), in(mib);
@@ -315,11 +315,11 @@ TEST_F(test_copier, memory_of_the_host_only)
     EXPECT_EQ(out, in);
 }
 
-// After an error of the program's, in a forked process, when the driver ends.
+// The program has caused an error, the process was forked, or the driver ends.
 TEST_F(test_copier, memory_of_the_host_whatever_the_driver_answers)
 {
     const std::vector<char> out(mib, 'o');
-    ours::may_be_allocated(0, 1); // makes the cache of types
+    ours::may_be_allocated(0, 1); // creates UCX's cache of types
     const gpu::buffer some(mib);
     for (const char *error : {"3", "4", "201", "709", "999"}) {
         std::vector<char> in(mib);
@@ -362,7 +362,7 @@ TEST_F(test_copier, memory_that_no_context_reaches_is_not_the_hosts)
     EXPECT_EQ(std::vector<char>(mib, 'x'), host);
 }
 
-// An address, and whether UCX was told to ask what is there.
+// An address, and whether UCX was notified that its type is unknown.
 struct watched {
     uintptr_t address;
     bool told;

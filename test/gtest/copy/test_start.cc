@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t mib = 1 << 20;
 
-// Else a child that is forked later could not use CUDA.
+// CUDA fails in a child that is forked after CUDA's initialization.
 TEST(test_copier_start, cuda_is_initialized_by_the_program_only)
 {
     GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own

@@ -12,7 +12,7 @@ using namespace ucx_ib_dmabuf;
 
 constexpr size_t mib = 1 << 20;
 
-// With the first GPU's primary context current.
+// The first GPU's primary context is current.
 class cuda_test : public ::testing::Test {
 protected:
     void SetUp() override

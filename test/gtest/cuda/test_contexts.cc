@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the plug-in asks is answered whatever context is current, and leaves
-// contexts as they were.
+// The plug-in's queries work with any current context, and leave contexts
+// unchanged.
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
 #include "fixture.h"
 #include <common/linked_ucx.h>
@@ -32,7 +32,7 @@ uint64_t retained()
     return SIM_CALL(cuda_sim_calls, "cuDevicePrimaryCtxRetain");
 }
 
-// What other tests left.
+// Releases the references that other tests left.
 void release_primary(int ordinal)
 {
     while (primary_is_active(ordinal)) {
@@ -48,7 +48,7 @@ protected:
         release_primary(1);
     }
 
-    // All that is done with memory works in this thread and changes nothing.
+    // All operations on the memory work in this thread, and leave its context.
     void use(uintptr_t base, size_t size, int device = 0)
     {
         const CUcontext before = current();
@@ -72,7 +72,7 @@ protected:
         EXPECT_EQ(before, current());
     }
 
-    // With none, with the other GPU's, and with the GPU's own.
+    // With this thread's context, with none, and with the second GPU's.
     void use_everywhere(uintptr_t base, size_t size, int device = 0)
     {
         use(base, size, device);
@@ -85,7 +85,7 @@ protected:
     }
 };
 
-// Also where another allocation lies beside it.
+// Another allocation may lie beside the memory.
 TEST_F(test_contexts, memory_of_each_kind)
 {
     for (const auto kind :
@@ -108,7 +108,7 @@ TEST_F(test_contexts, memory_of_a_context_that_is_nowhere_current)
     EXPECT_FALSE(primary_is_active(1)) << "nobody needed it";
 }
 
-// Also in a thread in which the context that ended is current.
+// The destroyed context may still be current in a thread.
 TEST_F(test_contexts, memory_whose_context_is_gone_is_no_cuda_memory)
 {
     gpu::use(1);
@@ -137,8 +137,8 @@ TEST_F(test_contexts, primary_contexts_do_not_stay)
     EXPECT_FALSE(primary_is_active(1));
 }
 
-// It takes a driver a tenth of a second to make one. None is needed to ask
-// whether memory is still the same, nor for ordinary memory.
+// A driver needs a tenth of a second to create a context. is_current() needs
+// none, and ordinary memory needs none.
 TEST_F(test_contexts, a_segment_takes_one_context)
 {
     gpu::segments memory(2, 1);
@@ -164,14 +164,14 @@ TEST_F(test_contexts, segments_share_a_context)
 
     EXPECT_EQ(UCS_OK, found.describe(
                           *cuda_, make_span(memory.address(), memory.size())));
-    EXPECT_EQ(before + 2, retained()); // the first segment's; all others'
+    EXPECT_EQ(before + 2, retained()); // for the first segment; for all others
     before = retained();
     memory_run around;
     EXPECT_EQ(UCS_OK,
               around.describe(
                   *cuda_, make_span(memory.address() + 3 * memory.step(), 1)));
     around.extend(*cuda_, make_span(memory.address(), memory.size()));
-    EXPECT_TRUE(found.range.covers(around.range)); // how far: test_cuda
+    EXPECT_TRUE(found.range.covers(around.range)); // test_cuda checks its end
     EXPECT_EQ(before + 2, retained());
     EXPECT_FALSE(primary_is_active(1));
 }
@@ -200,7 +200,7 @@ TEST_F(test_contexts, an_unknown_extent_is_no_export)
     }
 }
 
-// That one of them comes up says nothing of the next time.
+// A temporary error says nothing about the next call.
 TEST_F(test_contexts, errors_that_pass_spend_no_warning)
 {
     static unsigned warnings;
@@ -218,7 +218,7 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
             warnings += level <= static_cast<int>(log_level::warn);
             return 0; // UCS_LOG_FUNC_RC_STOP
         });
-    for (const char *error : {"=901", "=719"}) { // the second one stays
+    for (const char *error : {"=901", "=719"}) { // the second one is permanent
         gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
                               error + ",cuMemGetAddressRange_v2" + error);
         EXPECT_NE(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
@@ -228,7 +228,7 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
     ucx.symbol<void()>("ucs_log_pop_handler")();
 }
 
-// The driver calls that a want of memory, or nothing in particular.
+// The driver reports a lack of memory, or an unknown error.
 TEST_F(test_contexts, export_without_a_descriptor_says_so)
 {
     static std::string said;
@@ -278,7 +278,7 @@ TEST_F(test_contexts, pieces_are_of_gpus_in_use_and_leave_nothing)
     EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(found.base, &found));
     EXPECT_EQ(before, free_bytes(0));
 
-    // In a context of the program's own.
+    // A context of the program's own suffices.
     CUcontext own = gpu::create_context(1);
     EXPECT_NE(nullptr, cuda_->allocate_piece(1));
     EXPECT_FALSE(primary_is_active(1));

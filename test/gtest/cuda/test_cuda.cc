@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What detection and export say of failures, of mappings and of limits, against
-// the simulated GPU; what they promise of memory is in gtest/contract.
+// Detection and export against the simulated GPU: failures, mappings and
+// limits. gtest/contract checks their contract for memory.
 #include "../../../src/uct/ib_dmabuf/cache/memory_run.h"
 #include "fixture.h"
 #include <common/linked_ucx.h>
@@ -16,7 +16,7 @@ const bool linked = (test::use_linked_ucx(), true);
 
 using test_cuda = cuda_test;
 
-// Between two questions.
+// The memory is released between two driver calls.
 TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)
 {
     gpu::segments memory(1);
@@ -30,7 +30,7 @@ TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)
     }
 }
 
-// Also under the settings of behaviours.tap.
+// behaviours.tap repeats this with other settings.
 TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
 {
     gpu::buffer buffer(4 * mib);
@@ -63,7 +63,7 @@ TEST_F(test_cuda, errors_of_the_driver_become_statuses)
         {::CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
         {::CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
         {::CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
-        {::CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // passes
+        {::CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // temporary
         {::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY},
     };
 
@@ -101,8 +101,8 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     } cases[] = {
         {"n", "1000", 900 * mib},
         {"n", "81919", 81919 * mib / 10 * 9},
-        {"n", "81920", SIZE_MAX}, // all of the memory
-        {"y", "1000", SIZE_MAX},  // not reached through it
+        {"n", "81920", SIZE_MAX}, // covers all memory
+        {"y", "1000", SIZE_MAX},  // BAR1 is not used
     };
     const char *was = getenv("CUDA_SIM_COHERENT");
     const std::string before(was ? was : "n");
@@ -117,16 +117,16 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     unsetenv("CUDA_SIM_BAR1_MIB");
 }
 
-// Where RANGE_START_ADDR is the segment's, against NVIDIA's documentation, no
-// segment is known to be of another one's reservation.
+// Returns false if RANGE_START_ADDR is the segment's, against NVIDIA's
+// documentation: then no two segments are known to share a reservation.
 bool reservations_are_told()
 {
     const char *range = getenv("CUDA_SIM_RANGE");
     return (range == nullptr) || (std::string_view(range) != "segment");
 }
 
-// The driver exports no range that goes beyond a reservation, and some
-// allocators reserve for each allocation anew.
+// The driver exports no range beyond a reservation, and some allocators make a
+// reservation for each allocation.
 TEST_F(test_cuda, a_run_ends_with_its_reservation)
 {
     std::vector<std::unique_ptr<gpu::segments>> all;

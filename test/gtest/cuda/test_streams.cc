@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the plug-in does neither disturbs a stream that captures nor waits for
-// kernels.
+// The plug-in neither disturbs a capturing stream nor waits for kernels.
 #include "fixture.h"
 #include <atomic>
 #include <common/elsewhere.h>
@@ -77,7 +76,7 @@ TEST_F(test_streams, the_threads_capture_mode_stays)
     }
 }
 
-// A kernel that waits for the message would wait for ever.
+// The kernel may wait for the message itself, a deadlock.
 TEST_F(test_streams, copies_wait_for_no_kernel)
 {
     gpu::buffer buffer(mib);
@@ -118,7 +117,7 @@ TEST_F(test_streams, contexts_come_and_go)
         }
         GPU_CALL(cuCtxDestroy, context);
     }
-    // The same handle, another context.
+    // A new context may have the old one's handle.
     for (int i = 0; i < 3; ++i) {
         gpu::segments memory(1, 1);
         copy(memory.address());

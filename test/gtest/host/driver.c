@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A NIC's driver, as libibverbs loads them: local.mk compiles one without
- * mlx5's functions, one as before rdma-core 54, one as since then.
+ * A NIC's driver as libibverbs loads it. local.mk compiles three: without
+ * mlx5's functions, as before rdma-core 54, and as since rdma-core 54.
  */
 int poll_cq(void)
 {

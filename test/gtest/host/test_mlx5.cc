@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whose functions of libmlx5's a device gets: those of the library that drives
-// it, whatever its name, and however many there are.
+// A device uses the libmlx5 functions of the library that drives it, whatever
+// its name, even if several such libraries are loaded.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -45,7 +45,7 @@ const void *address(Function *function)
     return reinterpret_cast<const void *>(function);
 }
 
-// As it is where uct_ib_mlx5 is linked with a libmlx5 that all see.
+// uct_ib_mlx5 may be linked with a libmlx5 that is visible globally.
 class test_mlx5 : public ::testing::Test {
 protected:
     const driver seen_by_all_{"since_54_global", RTLD_GLOBAL};
@@ -54,7 +54,7 @@ protected:
     const driver new_{"since_54", RTLD_LOCAL};
 };
 
-// Or none, where it has none: other drivers, and Data Direct's before 54.
+// Other drivers have none; those before rdma-core 54 lack Data Direct's.
 TEST_F(test_mlx5, each_has_its_own)
 {
     EXPECT_EQ(nullptr, other_.symbol("mlx5dv_is_supported"));
@@ -70,7 +70,7 @@ TEST_F(test_mlx5, each_has_its_own)
               address(seen_by_all_.functions().is_supported));
 }
 
-// A tool, or a kernel of tests, whose context has no driver's functions.
+// The context of a tool or of a test's kernel may lack driver functions.
 TEST_F(test_mlx5, a_context_without_functions_has_none)
 {
     EXPECT_EQ(nullptr, address(look_up_mlx5(ibv_context{}).is_supported));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// UCP's messages of atomic operations: which are diverted, and what UCP gets to
-// see of them. This program is the libucp.
+// UCP's messages of atomic operations: which messages are diverted, and what
+// UCP's handler then gets. This program acts as the libucp.
 #include <array>
 #include <cstring>
 #include <dlfcn.h>
@@ -15,13 +15,13 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-// What came to UCP's own handler.
+// The last call of UCP's own handler.
 struct {
     int calls       = 0;
     void *arg       = nullptr;
     const void *at  = nullptr;
     unsigned flags  = 0;
-    uint64_t before = 0; // of the operation's word
+    uint64_t before = 0; // value at the operation's address
     std::vector<uint8_t> bytes;
 } seen;
 
@@ -49,7 +49,7 @@ ucs_status_t ucp_proxy(void *arg, void *data, size_t length, unsigned flags)
     return ucp_handler(static_cast<char *>(arg) + 1, data, length, flags);
 }
 
-// What came to us, and whether we do it.
+// The last request to do_it(), and whether do_it() performs it.
 std::optional<atomic_request> asked;
 bool does = true;
 
@@ -109,7 +109,7 @@ protected:
         ASSERT_EQ(known, find_atomic_handler(library::everything(), &why));
         ASSERT_STREQ(nullptr, divert_atomics(known, do_it));
     }
-    // Of the message's first bytes, with all that is passed beside.
+    // Delivers the header and some bytes of operands, with all other arguments.
     static void deliver(message &what, size_t operands)
     {
         EXPECT_EQ(UCS_OK,
@@ -170,7 +170,7 @@ TEST_F(test_ucp, an_operation_that_was_done_is_only_answered)
             EXPECT_EQ(word == 4 ? 0x33323130u : 0x3736353433323130u,
                       seen.before);
             EXPECT_EQ(2u, seen.flags) << "ours cannot be kept";
-            // All but the address.
+            // All but the address is the same.
             EXPECT_EQ(0, memcmp(&seen.bytes[8],
                                 reinterpret_cast<uint8_t *>(&what) + 8,
                                 seen.bytes.size() - 8));

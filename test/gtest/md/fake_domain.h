@@ -10,8 +10,8 @@
 
 extern "C" ucs_status_t ucs_module_global_init();
 
-// A memory domain of the fake uct_ib, opened with the plug-in in place. Its
-// operations are called as UCT does.
+// A memory domain of the fake uct_ib, opened with the plug-in in place. Calls
+// its operations as UCT does.
 class fake_domain {
 public:
     explicit fake_domain(const char *device = "fake0",
@@ -68,7 +68,7 @@ public:
             md_, ucx_ib_dmabuf::op_mem_reg)(
             md_, reinterpret_cast<void *>(address), length, &params, memh);
     }
-    // The same, which must not fail.
+    // The same, but throws on failure.
     uct_mem_h reg(uintptr_t address, size_t length)
     {
         uct_mem_h memh = nullptr;
@@ -93,7 +93,7 @@ public:
     {
         return dereg(invalidating(memh, completion));
     }
-    // Of all of it.
+    // Packs a key for the whole handle.
     ucs_status_t pack(uct_mem_h memh, unsigned flags, uint32_t *rkey)
     {
         return pack(memh, packing(flags), rkey);
@@ -119,8 +119,8 @@ private:
     uct_md_h md_ = nullptr;
 };
 
-// What a test begins with: a GPU in use, a domain, and nothing registered. Each
-// registration asks what is at the address, as UCX's cache of types is off.
+// The start of a test: a GPU in use, an open domain, and no registrations.
+// UCX's cache of types is off, so each registration queries the driver.
 inline std::unique_ptr<fake_domain> first_fake_domain()
 {
     ucx::use_memtype_cache(false);

@@ -22,7 +22,7 @@ struct nic {
     ibv_context context;
     ibv_pd pd;
 };
-std::map<std::string, nic> nics; // of these names
+std::map<std::string, nic> nics; // by name
 
 struct fake_md { // uct_ib_md_t
     uct_md_t super;
@@ -100,7 +100,7 @@ ucs_status_t mem_reg(uct_md_h md, void *address, size_t length,
         ibv_mr *mr = reg_dmabuf(reinterpret_cast<fake_md *>(md)->pd,
                                 params->dmabuf_fd, at, length);
         if (mr == nullptr) {
-            return UCS_ERR_IO_ERROR; // as uct_ib for all errors
+            return UCS_ERR_IO_ERROR; // as uct_ib does for all errors
         }
         alloc_faults::exempt from_it;
         std::lock_guard<std::mutex> guard(mutex);
@@ -120,7 +120,7 @@ ucs_status_t mem_reg(uct_md_h md, void *address, size_t length,
     return UCS_OK;
 }
 
-// As uct_ib_mlx5_devx_mem_dereg(), whose checks are
+// As uct_ib_mlx5_devx_mem_dereg(), with its checks by
 // UCT_MD_MEM_DEREG_CHECK_PARAMS.
 ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t *params)
 {
@@ -150,7 +150,7 @@ ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
     const bool any = (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) != 0;
 
     if (memh == nullptr) {
-        return UCS_ERR_INVALID_PARAM; // as UCT, where it checks parameters
+        return UCS_ERR_INVALID_PARAM; // as UCT does if it checks parameters
     }
     if (now.during_pack) {
         now.during_pack();
@@ -257,7 +257,7 @@ whole_component uct_ib_component = [] {
     return component;
 }();
 
-// What the plug-in's proofs call; there is none here, for want of connections.
+// For the plug-in's proofs, which fail here for lack of connections.
 #undef ibv_reg_mr_iova
 ibv_mr *ibv_reg_mr_iova(ibv_pd *, void *, size_t, uint64_t, int)
 {

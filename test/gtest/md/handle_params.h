@@ -3,8 +3,8 @@
 
 #include <uct/ib_dmabuf/host/types.h>
 
-// What UCP hands over to pack a key, and to give a handle back whose keys are
-// to be invalid then.
+// UCP's parameters for packing a key, and for a deregistration that invalidates
+// the handle's keys.
 inline ucx_ib_dmabuf::uct_md_mkey_pack_params_t packing(unsigned flags)
 {
     return {ucx_ib_dmabuf::UCT_MD_MKEY_PACK_FIELD_FLAGS, flags};
@@ -20,7 +20,7 @@ invalidating(void *memh, ucx_ib_dmabuf::uct_completion_t *told)
             UCT_MD_MEM_DEREG_FLAG_INVALIDATE, memh, told};
 }
 
-// A completion that counts how often it was told.
+// A completion that counts its calls.
 struct completion : ucx_ib_dmabuf::uct_completion_t {
     completion() : uct_completion_t{}
     {

@@ -43,7 +43,7 @@ public:
     {
         return uct_md_mem_reg(md_, address, length, flags, memh);
     }
-    // The same, which must not fail.
+    // The same, but throws on failure.
     uct_mem_h reg(uintptr_t address, size_t length,
                   unsigned flags = UCT_MD_MEM_ACCESS_RMA)
     {
@@ -63,7 +63,7 @@ public:
         check(uct_md_mkey_pack(md_, memh, &key));
         return key;
     }
-    // The same of `length` bytes at the address.
+    // Packs a key for `length` bytes at the address.
     ucs_status_t pack(uct_mem_h memh, void *address, size_t length,
                       const ucx_ib_dmabuf::uct_md_mkey_pack_params_t &params,
                       uint64_t *key)
@@ -82,7 +82,7 @@ public:
     }
 
 private:
-    // Which no header that is installed declares.
+    // No installed header declares these functions.
     template <class Function>
     static Function *v2(const char *name)
     {
@@ -121,7 +121,7 @@ private:
     uct_md_attr_t attr_{};
 };
 
-// What uct_ib's transports read from a handle (uct_ib_mem_t).
+// The keys that uct_ib's transports read from a handle (uct_ib_mem_t).
 struct memory_keys {
     uint32_t lkey;
     uint32_t rkey;
@@ -132,7 +132,7 @@ inline memory_keys keys_of(uct_mem_h memh)
     return *static_cast<const memory_keys *>(memh);
 }
 
-// How many memory regions the kernel has, whoever made them.
+// Returns the number of memory regions in the kernel, of all processes.
 inline int count_regions()
 {
     FILE *pipe =

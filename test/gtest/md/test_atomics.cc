@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Atomic operations on GPU memory that came to UCP as messages.
+// Atomic operations on GPU memory that reached UCP as messages.
 #include "fake_domain.h"
 #include <common/elsewhere.h>
 #include <common/gpu.h>
@@ -41,7 +41,7 @@ protected:
         EXPECT_EQ(old, before);
         return read(word);
     }
-    // That it is left to the CPU, and nothing is copied.
+    // Expects that the operation is left to the CPU, and copies nothing.
     static void expect_refused(uintptr_t address)
     {
         uint64_t before       = 0;
@@ -91,7 +91,7 @@ TEST_F(test_atomics, none_is_lost_between_threads)
         constexpr uint64_t count = 2000;
 
         write(word, 0);
-        // No context is current in these.
+        // These threads have no current context.
         in_threads(4, [&](unsigned i) {
             uint64_t before = 0;
             for (uint64_t n = 0; n < count; ++n) {
@@ -147,7 +147,7 @@ TEST_F(test_atomics, no_kernel_is_waited_for)
     EXPECT_EQ(6u, read(word));
 }
 
-// Over TCP or shared memory, say. Ends the process.
+// UCP may use TCP or shared memory. Exits the process.
 void apply_without_a_domain()
 {
     uint64_t before = 0, host = 5;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a registration asks the driver: nothing where host memory is known to be
-// that, and nothing of memory that is registered; what happens to it meanwhile.
+// The driver calls of a registration: none for known host memory, and none for
+// registered memory. Also changes of the memory meanwhile.
 #include "fake_domain.h"
 #include <atomic>
 #include <common/gpu.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t mib = 1 << 20;
 
-// All that the plug-in calls of the driver when it registers.
+// Returns the count of all driver calls that a registration makes.
 uint64_t all_calls()
 {
     constexpr const char *names[] = {
@@ -35,8 +35,8 @@ uint64_t all_calls()
     return sum;
 }
 
-// Not at a bound of UCX_IB_DMABUF_CHUNK_SIZE, beyond which nothing is asked of
-// what lies beside VMM memory: addresses are random.
+// Avoids borders of UCX_IB_DMABUF_CHUNK_SIZE, beyond which the neighbours of
+// VMM memory are not queried. Addresses are random.
 std::unique_ptr<gpu::buffer> memory_within_a_chunk(gpu::memory kind)
 {
     constexpr size_t size = 4 * mib, chunk = 4096 * mib;
@@ -53,7 +53,7 @@ std::unique_ptr<gpu::buffer> memory_within_a_chunk(gpu::memory kind)
 
 class test_calls : public ::testing::Test {
 protected:
-    // Of a registration and its end.
+    // Returns the calls of a registration and its deregistration.
     uint64_t calls_of(const void *at)
     {
         const uint64_t before = all_calls();
@@ -68,11 +68,11 @@ protected:
 
 TEST_F(test_calls, memory_that_is_registered_costs_none)
 {
-    { // What is asked once of a GPU.
+    { // queries made once per GPU
         gpu::buffer first(mib, gpu::memory::device);
         calls_of(first.pointer());
     }
-    // docs/cache.md
+    // The figures of docs/cache.md.
     const struct {
         gpu::memory kind;
         uint64_t of_a_miss;
@@ -93,18 +93,18 @@ TEST_F(test_calls, known_host_memory_costs_none)
 {
     std::vector<char> host(mib);
 
-    // UCX's cache of types is off: nobody knows.
+    // UCX's cache of types is off, so the type is unknown.
     EXPECT_LT(0u, calls_of(host.data()));
     ucx::use_memtype_cache(true);
     EXPECT_EQ(0u, calls_of(host.data()));
     ucx::use_memtype_cache(false);
 }
 
-// Which would say that this is host memory; the first look creates it.
+// UCX's cache of types would report host memory; its first look-up creates it.
 TEST_F(test_calls, memory_that_is_registered_is_asked_for_nowhere_else)
 {
     gpu::buffer pool(mib);
-    uint64_t info[16]; // ucs_memory_info_t, which grows
+    uint64_t info[16]; // ucs_memory_info_t, larger in newer UCX
 
     calls_of(pool.pointer());
     ucx::use_memtype_cache(true);
@@ -117,8 +117,8 @@ TEST_F(test_calls, memory_that_is_registered_is_asked_for_nowhere_else)
     ucx::use_memtype_cache(false);
 }
 
-// Its keys are those of a registration that ends at any time: the address
-// sanitizer sees who reads them afterwards.
+// The handle's registration may end at any time. AddressSanitizer detects a
+// later read of its keys.
 TEST_F(test_calls, a_handle_of_memory_that_is_being_released)
 {
     std::atomic<uintptr_t> address{0};
@@ -141,8 +141,8 @@ TEST_F(test_calls, a_handle_of_memory_that_is_being_released)
     user.join();
 }
 
-// Memory of another process that is open twice, and closed once: what was just
-// registered is revoked, before there is a handle of it.
+// IPC memory that is opened twice and closed once: its new region is revoked
+// before a handle of it exists.
 TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
 {
     gpu::buffer pool(mib);
@@ -174,7 +174,7 @@ TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// Else UCP would register with it, and each operation would end with an error.
+// UCP would register with the domain, and each operation would fail.
 TEST_F(test_calls, a_domain_too_many_is_left_as_it_is)
 {
     std::vector<std::unique_ptr<fake_domain>> all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is counted for each NIC and GPU, compared with what the devices saw,
+// The counters of each NIC and GPU, compared with the devices' own counts,
 // while threads register, fail, release and fork at random. COUNTS_SEED repeats
-// a run, as far as threads do.
+// a run, except for the threads' timing.
 #include "fake_domain.h"
 #include <array>
 #include <atomic>
@@ -28,7 +28,7 @@ constexpr std::array nics{"fake0", "fake1", "fake\"2"};
 
 using domains = std::array<std::unique_ptr<fake_domain>, nics.size()>;
 
-// With each row that has counted anything.
+// Calls `call` with each row that has counted anything.
 void each_pair(const std::function<void(const pair_row &row)> &call)
 {
     static described_counters now;
@@ -36,7 +36,7 @@ void each_pair(const std::function<void(const pair_row &row)> &call)
     now.each_pair(call);
 }
 
-// What a thread does; what it has is gone with it.
+// A thread's random steps. The destructor deregisters its handles.
 class user {
 public:
     user(const domains &all, unsigned seed) : all_(all), random_(seed) {}
@@ -107,8 +107,8 @@ private:
     std::vector<handle> handles_;
 };
 
-// It counts from zero, also what it gives back of its parent's. Another process
-// looks for its page: a child of threads may not allocate under a sanitizer.
+// A child counts from zero, even after it deregisters its parent's handle. The
+// parent looks for its page: a sanitizer forbids allocations there.
 bool child_counts_nothing(const domains &all, uct_mem_h parents)
 {
     const pid_t child = fork();
@@ -156,7 +156,7 @@ void expect_what_devices_saw()
     EXPECT_GT(failures, 0u);
 }
 
-// In a child, as a process reads its settings once.
+// Runs in a child, as a process reads its settings once.
 TEST(test_counts, with_a_limit_of_nothing_no_gpu_memory_is_offered)
 {
     for (const char *limit :

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain over a fake uct_ib: who registers what, which
-// keys are given out, and what a user that invalidates gets.
+// The decorated memory domain over a fake uct_ib: which of them registers,
+// which keys are packed, and the effects of an invalidation.
 #include "fake_domain.h"
 #include <array>
 #include <atomic>
@@ -39,7 +39,7 @@ protected:
         EXPECT_EQ(0u, fake_ib::now.domains);
     }
 
-    // Registers, and expects uct_ib to be asked, whose answer comes back.
+    // Expects that a registration is passed on to uct_ib, with uct_ib's result.
     void expect_passed_on(uintptr_t address, size_t length)
     {
         for (unsigned flags : {to_hide, aloud}) {
@@ -69,7 +69,7 @@ protected:
     std::unique_ptr<fake_domain> md_;
 };
 
-// Memory of the host that begins with what CUDA knows, as a hostile buffer may.
+// Host memory that CUDA may know in part, as in a hostile buffer.
 class host_pages {
 public:
     explicit host_pages(unsigned count) : size_(count * page)
@@ -94,7 +94,7 @@ private:
     size_t size_;
 };
 
-// Any of its pages, by themselves and side by side.
+// Tests each combination of pinned pages.
 TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)
 {
     constexpr unsigned pages = 3;
@@ -130,7 +130,7 @@ TEST_F(test_domain, what_is_no_memory_of_the_gpu_is_passed_on)
     expect_passed_on(page, 0);
 }
 
-// It cannot ask CUDA, and registers nothing with the parent's domain.
+// A child cannot call CUDA, and registers nothing in the parent's domain.
 TEST_F(test_domain, a_forked_process_passes_on)
 {
     host_pages memory(1);
@@ -154,8 +154,8 @@ TEST_F(test_domain, a_null_handle_is_an_error)
     EXPECT_EQ(0u, told.told);
 }
 
-// For paging, of whatever is there; and a dma-buf of whatever memory and
-// number.
+// UCT_MD_MEM_GVA is for paging, of all addresses. A caller's dma-buf may be of
+// any memory.
 TEST_F(test_domain, all_addresses_and_the_callers_dmabufs_are_passed_on)
 {
     using namespace ucx_ib_dmabuf;
@@ -216,7 +216,7 @@ TEST_F(test_domain, one_user_invalidates_while_another_goes_on)
     EXPECT_EQ(SIZE_MAX, fake_ib::now.packed.length);
     EXPECT_EQ(UCS_OK, md_->pack(first, {0, revoking}, &shared));
     EXPECT_EQ(other_key, shared) << "flags that are not given";
-    // No more than the pages that the user asked for.
+    // The key covers only the pages that the user asked for.
     const ibv_mr *mr = fake_ib::find(first_key);
     EXPECT_EQ(pool.address() + mib, reinterpret_cast<uintptr_t>(mr->addr));
     EXPECT_EQ(2 * page, mr->length);
@@ -232,7 +232,7 @@ TEST_F(test_domain, one_user_invalidates_while_another_goes_on)
     EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
-// Whoever has the region's key would reach the memory after an invalidation.
+// A peer with the shared key would reach the memory after an invalidation.
 TEST_F(test_domain, without_room_there_is_no_key_to_invalidate)
 {
     gpu::buffer pool(4 * mib);
@@ -263,7 +263,7 @@ TEST_F(test_domain, what_is_idle_makes_room_for_a_key_to_invalidate)
     EXPECT_EQ(UCS_OK, md_->dereg(used));
 }
 
-// So little of it that the thread that releases it deregisters.
+// The memory is small, so the releasing thread deregisters it.
 TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
 {
     gpu::buffer pool(mib);
@@ -295,7 +295,7 @@ TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// By a thread that releases the memory meanwhile.
+// Another thread releases the memory meanwhile.
 TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
 {
     gpu::buffer pool(mib);
@@ -313,7 +313,7 @@ TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
             pool.release();
         });
         for (int i = 0; (i < 100) || !released; ++i) {
-            usleep(1000); // for as long as it takes to get there
+            usleep(1000); // time for the release to reach dereg
         }
         packing = false;
     };
@@ -324,7 +324,7 @@ TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// While another thread registers.
+// Another thread registers during the fork.
 TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
 {
     gpu::buffer pool(4 * mib);
@@ -353,7 +353,7 @@ TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// The dma-buf of a key of its own, which would keep the memory.
+// In the child the dma-buf of a revocable key would keep the memory.
 TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
 {
     gpu::buffer pool(4 * mib);
@@ -382,7 +382,7 @@ TEST_F(test_domain, two_threads_pack_one_handle)
     std::barrier both(2);
     std::array<uint32_t, 2> keys{};
 
-    // Each finds that there is no key yet, and registers.
+    // Each thread finds no key yet, and registers.
     fake_ib::now.during_reg = [&] { both.arrive_and_wait(); };
     in_threads(2, [&](unsigned i) {
         EXPECT_EQ(UCS_OK, md_->pack(memh, revoking, &keys[i]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a transport tells of an endpoint that failed: UCP hears it as without
-// us, and what was registered is registered anew where that may be the cause.
+// A transport's report of a failed endpoint: UCP gets it as without the
+// plug-in. If a registration may be the cause, the memory is registered again.
 #include "fake_domain.h"
 #include <cerrno>
 #include <cstdarg>
@@ -22,20 +22,20 @@ using ucx_ib_dmabuf::verdict;
 
 namespace {
 
-// So little that who drops it deregisters it, too.
+// So small that the thread which drops a region also deregisters it.
 constexpr size_t size = 64 << 10;
 
 // UCS_ERR_*
 constexpr ucs_status_t unreachable{-6}, connection_reset{-25},
     endpoint_timeout{-80};
 
-// What came to UCP's handler, and what it answers.
+// The last call of UCP's handler, and its result.
 struct {
     unsigned calls       = 0;
     void *arg            = nullptr;
     uct_ep_h ep          = nullptr;
     ucs_status_t status  = UCS_OK;
-    size_t regions       = 0; // that there were then
+    size_t regions       = 0; // registered at that time
     ucs_status_t answers = UCS_OK;
 } told;
 
@@ -72,14 +72,14 @@ protected:
         EXPECT_TRUE(fake_ib::now.regions.empty());
     }
 
-    // As uct_iface_open() calls it.
+    // Opens an interface as uct_iface_open() does.
     ucs_status_t open()
     {
         uct_iface_h iface = nullptr;
         return fake_ib::transport.iface_open(md_->get(), nullptr, &params_,
                                              nullptr, &iface);
     }
-    // As uct_iface_handle_ep_err() does.
+    // Fails the endpoint as uct_iface_handle_ep_err() does.
     ucs_status_t fail(ucs_status_t status)
     {
         return fake_ib::now.opened.err_handler(
@@ -134,7 +134,7 @@ TEST_F(test_failures, other_failures_leave_what_is_registered)
     }
 }
 
-// UCP, which keeps handles, has to take the new one.
+// UCP caches handles, and must use the new one.
 TEST_F(test_failures, a_region_in_use_is_not_used_again)
 {
     const gpu::buffer memory(size);
@@ -169,7 +169,7 @@ TEST_F(test_failures, all_else_reaches_the_transport_that_was_named)
         EXPECT_EQ(before.features, opened.features);
         EXPECT_EQ(before.err_handler, params_.err_handler); // the caller's
     }
-    params_.open_mode           = 0; // of no device
+    params_.open_mode           = 0; // not of a device
     params_.mode.device.tl_name = nullptr;
     EXPECT_EQ(UCS_OK, open());
     params_                     = before;
@@ -180,8 +180,8 @@ TEST_F(test_failures, all_else_reaches_the_transport_that_was_named)
     EXPECT_EQ(UCS_ERR_UNSUPPORTED, open());
 }
 
-// Where there is no handler, and where parameters are not known: a newer UCX's
-// are longer than ours.
+// There may be no handler, or unknown parameters: a newer UCX's structure is
+// longer.
 TEST_F(test_failures, other_parameters_are_passed_on_untouched)
 {
     constexpr uint64_t known = uct_iface_params_t::known_fields;
@@ -206,7 +206,7 @@ TEST_F(test_failures, a_handler_without_an_argument_gets_none)
     EXPECT_EQ(nullptr, told.arg);
 }
 
-// Two workers: each has its own handler. Interfaces of one worker share it.
+// Each of two workers has its own handler. Interfaces of one worker share it.
 TEST_F(test_failures, each_worker_is_told_of_its_own)
 {
     ASSERT_EQ(UCS_OK, open());
@@ -222,8 +222,8 @@ TEST_F(test_failures, each_worker_is_told_of_its_own)
     EXPECT_EQ(this, told.arg);
 }
 
-// The device may be what failed, which several contexts have open. One that is
-// closed hears nothing.
+// The device itself may have failed, so all its open domains drop their
+// regions. A closed domain is not notified.
 TEST_F(test_failures, what_all_domains_of_the_device_have_goes)
 {
     const gpu::buffer memory(size);
@@ -248,7 +248,7 @@ TEST_F(test_failures, what_all_domains_of_the_device_have_goes)
     EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
-// What was registered before that was found went over it, maybe.
+// Earlier registrations may use the refuted path.
 TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
 {
     fake_domain other;
@@ -264,7 +264,7 @@ TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
     EXPECT_EQ(0u, fake_ib::now.regions.size());
 }
 
-// Through a module of the kernel, over the same path.
+// A kernel module registers peer memory, over the same path.
 TEST_F(test_failures, peer_memory_takes_what_no_dmabuf_does)
 {
     const gpu::buffer memory(1000);
@@ -291,8 +291,8 @@ TEST_F(test_failures, peer_memory_takes_what_no_dmabuf_does)
     EXPECT_EQ(1u, fake_ib::now.asked);
 }
 
-// A proof is not possible here, which is tried a few times, and after a failure
-// as often.
+// No proof is possible here. It is tried three times, and three times more
+// after a failure.
 TEST_F(test_failures, paths_are_looked_at_again)
 {
     static unsigned looked;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What no caller should do, and some do: it ends with an error or does what it
-// can, and leaves nothing behind. In the lab, on each UCX.
+// Misuse by callers: it fails or works as far as possible, and leaks nothing.
+// Runs in the lab, on each UCX.
 #include "handle_params.h"
 #include "memory_domain.h"
 #include <common/fds.h>
@@ -24,7 +24,7 @@ protected:
         fds_     = count_fds();
         md_.emplace();
     }
-    // With all memory released before.
+    // All memory is released before.
     void TearDown() override
     {
         md_.reset();
@@ -44,7 +44,7 @@ protected:
     {
         return reinterpret_cast<void *>(address);
     }
-    // Registered and given back, or refused.
+    // Returns whether a registration works; it is deregistered at once.
     bool takes(void *address, size_t length, unsigned flags)
     {
         uct_mem_h memh            = nullptr;
@@ -79,13 +79,13 @@ TEST_F(test_hostile, ranges_that_are_none)
     EXPECT_TRUE(takes(pointer(end - 1), 1, quietly));
 }
 
-// Flags that a UCX does not have are nothing to it.
+// A UCX ignores flags that it does not know.
 TEST_F(test_hostile, each_flag_by_itself)
 {
     gpu::buffer buffer(4 * mib);
 
     for (unsigned bit = 0; bit < 32; ++bit) {
-        constexpr unsigned gva = 11; // UCT_MD_MEM_GVA: all of the memory
+        constexpr unsigned gva = 11; // UCT_MD_MEM_GVA: all addresses
         if (bit != gva) {
             EXPECT_TRUE(takes(buffer.pointer(), mib, quietly | (1u << bit)))
                 << "bit " << bit;

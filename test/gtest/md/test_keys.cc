@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the keys of the memory domain reach, in the lab: RDMA operations in the
+// The memory that the domain's keys reach, in the lab: RDMA operations in the
 // domain's own protection domain.
 #include "handle_params.h"
 #include "memory_domain.h"
@@ -22,8 +22,8 @@ protected:
     {
         return static_cast<uint32_t>(md_.pack(memh));
     }
-    // One to be invalidated, which verbs' domains of uct_ib's refuse: soft-RoCE
-    // is none of mlx5's.
+    // uct_ib's verbs domains refuse a revocable key, and soft-RoCE is not an
+    // mlx5 device.
     void expect_no_own_key(uct_mem_h memh, uintptr_t address)
     {
         uint64_t packed = 0;
@@ -39,7 +39,7 @@ protected:
         const auto params = invalidating(memh, told);
         EXPECT_EQ(UCS_OK, md_.dereg(params));
     }
-    // Whether a peer with that key reaches the memory.
+    // Writes as a peer with that key. Returns the completion's status.
     ibv_wc_status write(uintptr_t address, uint32_t key)
     {
         return nic_.transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,

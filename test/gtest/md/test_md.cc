@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain through UCT's own interface, as UCP uses it: in
-// the lab, with the simulated GPU.
+// The decorated memory domain through UCT's interface, as UCP uses it: in the
+// lab, with the simulated GPU.
 #include "memory_domain.h"
 #include <common/fds.h>
 #include <common/first_byte.h>
@@ -59,8 +59,8 @@ TEST_F(test_md, no_fd_stays_open)
     }
 }
 
-// /sys/class/infiniband/<device>/hw_counters has none of soft-RoCE's regions;
-// "rdma resource" has all.
+// /sys/class/infiniband/<device>/hw_counters lacks soft-RoCE's regions; "rdma
+// resource" lists all.
 TEST_F(test_md, close_deregisters_everything)
 {
     gpu::buffer buffer(4 * mib);
@@ -84,7 +84,7 @@ TEST_F(test_md, release_of_the_memory_deregisters_at_once)
     EXPECT_EQ(before, count_regions());
 }
 
-// Last, as a hook that was overwritten counts as missing for good.
+// Runs last, as an overwritten hook counts as missing for good.
 class test_md_late : public test_md {};
 
 TEST_F(test_md_late, a_hook_that_fails_switches_identity_checks_on)

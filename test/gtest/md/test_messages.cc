@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the memory domain says, over a fake uct_ib.
+// The memory domain's messages, over a fake uct_ib.
 #include "fake_domain.h"
 #include <algorithm>
 #include <common/elsewhere.h>
@@ -50,12 +50,12 @@ protected:
     }
     void TearDown() override
     {
-        md_.reset(); // the cache's thread is done
+        md_.reset(); // ends the cache's thread
         ucs_log_pop_handler();
         ucx::set_log_level("warn");
     }
 
-    // Only those of this level are kept.
+    // Records only messages of this level.
     static void listen(log_level level, const char *name = "warn")
     {
         wanted = level;
@@ -104,7 +104,7 @@ TEST_F(test_messages, a_range_with_a_hole_is_an_error)
     EXPECT_TRUE(said("have a hole"));
 }
 
-// Several allocations, of which some may be gone, are one range for it.
+// Peer memory takes several allocations, even released ones, as one range.
 TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
 {
     gpu::buffer buffer(4 * mib);
@@ -120,7 +120,7 @@ TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
     EXPECT_TRUE(messages.empty());
 }
 
-// In a process of its own: each begins once in a process.
+// Runs in a process of its own, as the start happens once per process.
 TEST(test_forks, a_child_of_a_start_is_left_alone)
 {
     if (getenv("CUDA_SIM_DELAY") == nullptr) {
@@ -137,7 +137,7 @@ TEST(test_forks, a_child_of_a_start_is_left_alone)
         std::this_thread::yield();
     }
     EXPECT_TRUE(in_child([&] {
-        alarm(60); // it hangs if it is wrong
+        alarm(60); // ends a deadlock
         wanted = log_level::warn;
         ucs_log_push_handler(keep_message);
         const bool first = fake_domain().takes_cuda();
@@ -146,7 +146,7 @@ TEST(test_forks, a_child_of_a_start_is_left_alone)
     starts.join();
 }
 
-// UCX_IB_GPU_DIRECT_RDMA; by "n" uct_ib says that it takes no dma-bufs.
+// UCX_IB_GPU_DIRECT_RDMA: with "n", uct_ib supports no dma-bufs.
 TEST_F(test_messages, a_nic_that_is_to_reach_no_gpu_is_left_alone)
 {
     auto &list = ucs_config_global_list;
@@ -166,7 +166,7 @@ TEST_F(test_messages, a_nic_that_is_to_reach_no_gpu_is_left_alone)
     list.prev->next = &list;
 }
 
-// To 16 bytes, or to 64, as UCX 1.16 does.
+// UCP rounds up to 16 bytes, UCX 1.16 to 64 bytes.
 TEST_F(test_messages, a_range_that_ucp_rounded_up_is_inside)
 {
     gpu::buffer buffer(1000);
@@ -207,11 +207,11 @@ TEST_F(test_messages, decisions_are_traced)
     EXPECT_TRUE(said("left to UCP: Unsupported operation"));
 }
 
-// As uverbs answers once a NIC was removed: to everything, for good. Its
-// regions are nobody's any more, so what they were of is registered anew.
+// After a NIC's removal uverbs fails all calls, for good. The NIC's regions are
+// lost, so their memory is registered again.
 TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
 {
-    gpu::buffer first(mib), second(mib); // no other thread is told
+    gpu::buffer first(mib), second(mib); // deregistered in this thread
     uct_mem_h memh = nullptr;
 
     ASSERT_EQ(UCS_OK, md_->dereg(md_->reg(first.address(), mib)));
@@ -223,13 +223,13 @@ TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
     EXPECT_EQ(UCS_ERR_IO_ERROR, md_->reg(second.address(), mib, &memh));
     EXPECT_TRUE(said("removed or reset"));
     const auto told = messages.size();
-    first.release();  // deregisters, of which uct_ib would tell
+    first.release();  // deregisters; uct_ib would log that
     second.release(); // has nothing to deregister
     EXPECT_EQ(told, messages.size());
 
     fake_ib::now.gone = false;
     for (ibv_mr *mr : fake_ib::now.regions) {
-        delete mr; // the kernel's, which ended them with the NIC
+        delete mr; // the kernel ended them with the NIC
     }
     fake_ib::now.regions.clear();
     gpu::buffer third(mib);
@@ -237,7 +237,7 @@ TEST_F(test_messages, a_nic_that_went_is_told_once_and_keeps_nothing)
     EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
-// As the kernel says where a cgroup's limit is reached (rdmacg_try_charge).
+// The kernel returns EAGAIN at a cgroup's limit (rdmacg_try_charge).
 TEST_F(test_messages, what_is_idle_goes_where_a_nic_has_no_keys_left)
 {
     gpu::buffer first(mib), second(mib);
@@ -256,11 +256,11 @@ TEST_F(test_messages, what_is_idle_goes_where_a_nic_has_no_keys_left)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// With the NIC, the range and the cause.
+// The messages name the NIC, the range and the cause.
 TEST_F(test_messages, what_the_cache_does_is_told)
 {
     listen(log_level::debug, "debug");
-    gpu::buffer buffer(mib); // not so much that another thread is told
+    gpu::buffer buffer(mib); // deregistered in this thread
     uct_mem_h memh  = nullptr;
     const auto line = [&](const char *what, const char *end) {
         char text[100];
@@ -278,8 +278,8 @@ TEST_F(test_messages, what_the_cache_does_is_told)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// Last, as this stays so. UCP, which keeps handles, has to ask
-// for one for each operation: it drops those of memory that was unmapped.
+// Runs last, as the checks stay on. UCP then needs a registration for each
+// operation: it drops cached handles of unmapped memory.
 TEST_F(test_messages, where_each_use_is_checked_ucp_keeps_no_handle)
 {
     using namespace ucx_ib_dmabuf;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory pressure: each allocation of the plug-in's own code fails in turn, in
-// every function that UCX calls. Each ends in success or in an error, leaks
+// every function that UCX calls. A call succeeds or returns an error, leaks
 // nothing, and works the next time. Nothing may throw: the callers are C.
 #include "fake_domain.h"
 #include <common/alloc_children.h>
@@ -23,7 +23,7 @@ constexpr unsigned to_hide   = aloud | ucx::hide_errors;
 constexpr unsigned revocable = ucx::invalidate;
 constexpr char refused[]     = "cuMemGetHandleForAddressRange=801";
 
-// Every message is made, and none is seen.
+// Formats every message, and prints none.
 const int quiet = [] {
     ucx::set_log_level("debug");
     ucs_log_push_handler([](const char *, unsigned, const char *, int,
@@ -31,7 +31,7 @@ const int quiet = [] {
     return 0;
 }();
 
-// What a run begins with: a domain, a pool in GPU memory, a user of it.
+// The start of a run: a domain, and a pool in GPU memory.
 class world {
 public:
     explicit world(const char *failure = nullptr)
@@ -39,7 +39,7 @@ public:
         ucx::use_memtype_cache(false);
         gpu::use();
         md_ = std::make_unique<fake_domain>();
-        // So small that who releases it deregisters it.
+        // So small that the releasing thread deregisters it.
         pool_ = std::make_unique<gpu::buffer>(mib + mib / 2);
         if (failure != nullptr) {
             fail_ = std::make_unique<gpu::scoped_fail>(failure);
@@ -50,7 +50,7 @@ public:
     ~world()
     {
         EXPECT_EQ(fds_, count_fds());
-        if (md_) { // and nobody uses anything any more
+        if (md_) { // and all handles are deregistered
             pool_->release();
             EXPECT_TRUE(fake_ib::now.regions.empty());
         }
@@ -69,7 +69,7 @@ public:
     {
         return md_->reg(pool_->address() + 100, mib, memh, flags);
     }
-    // Under pressure; then without, if it failed. Null: it fails anyway.
+    // Registers, again without pressure if need be. Returns nullptr on failure.
     uct_mem_h reg(plan &what, unsigned flags, ucs_status_t expected = UCS_OK,
                   ucs_status_t failure = UCS_ERR_NO_MEMORY)
     {
@@ -112,7 +112,7 @@ TEST_F(test_pressure, opening)
         world again;
         uct_mem_h memh = again.reg();
         EXPECT_EQ(UCS_OK, again.md().dereg(memh));
-        again.close(); // as releases may go unseen after that
+        again.close(); // as releases may be missed after that
     });
     EXPECT_GE(count, 2u);
 }
@@ -190,7 +190,7 @@ TEST_F(test_pressure, packing_a_key)
                 armed now(what);
                 status = here.md().pack(memh, flags, &key);
             }
-            // A key that is to be invalidated needs a registration.
+            // A revocable key needs a registration.
             EXPECT_TRUE(
                 (status == UCS_OK) ||
                 ((flags == revocable) && (status == UCS_ERR_NO_RESOURCE)));
@@ -203,7 +203,7 @@ TEST_F(test_pressure, packing_a_key)
     }
 }
 
-// What ends something has to work without memory.
+// Deregistration, invalidation and close must work without memory.
 TEST_F(test_pressure, ending_needs_no_memory)
 {
     auto deregister = [](plan &what) {
@@ -297,7 +297,7 @@ TEST_F(test_pressure, the_counters_need_no_memory)
         {
             world here;
         }
-        // To the very end: a destructor of the library writes them.
+        // Armed to the very end, as a destructor of the library writes them.
         static const auto *now = new armed(all);
         exit(now == nullptr);
     }

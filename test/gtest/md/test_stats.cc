@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// UCX_IB_DMABUF_STATS: what a process with the plug-in leaves there when it
-// ends, and what it says where it cannot. Each test is a process of its own, as
-// settings are read once.
+// UCX_IB_DMABUF_STATS: the file that a process writes at its end, and the
+// messages if it cannot. Each test runs in a new process, as settings are read
+// once.
 #include "fake_domain.h"
 #include <atomic>
 #include <cerrno>
@@ -26,12 +26,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The child of a fork starts afresh and leaves what its parent had.
+// Set in children, which do not free their parent's memory.
 bool leaks = false;
 
 } // namespace
 
-// AddressSanitizer asks before it looks for leaks.
+// AddressSanitizer calls this before it looks for leaks.
 extern "C" int __lsan_is_turned_off() // NOLINT(*-reserved-identifier)
 {
     return leaks ? 1 : 0;
@@ -48,7 +48,7 @@ protected:
     }
     ~test_stats() override { fs::remove_all(folder_); }
 
-    // A child with this setting, which registers once and ends.
+    // Runs a child with this setting, which registers memory and exits.
     void run(const std::string &stats, const std::function<void()> &more = {})
     {
         int status = 0;
@@ -82,7 +82,7 @@ protected:
         std::ifstream in(folder_ + "/" + name);
         return {std::istreambuf_iterator<char>(in), {}};
     }
-    // How often it is in what the child said.
+    // Returns how often the pattern occurs in the child's output.
     auto said(const std::string &pattern) const
     {
         const std::string all = content("out");
@@ -116,7 +116,7 @@ TEST_F(test_stats, exports_and_registrations_have_their_times)
     }
 }
 
-// Whatever the driver refuses, by the way that it went instead.
+// The driver's refusals, counted by the way used instead.
 TEST_F(test_stats, fallbacks_are_counted_by_cause)
 {
     run(folder_ + "/a", [] {
@@ -143,7 +143,7 @@ TEST_F(test_stats, what_was_chosen_for_a_pair_is_told_once)
         "INFO.*fake0 and GPU 0: registered in standard mapping; ";
 
     run("", [] {
-        auto md = first_fake_domain(); // with a ladder of its own
+        auto md = first_fake_domain(); // has a ladder of its own
         ucx::set_log_level("info");
         const gpu::buffer memory(1 << 20), more(1 << 20);
         EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
@@ -175,7 +175,7 @@ TEST_F(test_stats, what_is_now_can_be_asked_for)
     });
 }
 
-// Of two processes, as the GPU and the NIC are everybody's.
+// Processes share the GPU and the NIC, so they make room for each other.
 TEST_F(test_stats, what_another_process_has_idle_makes_room)
 {
     static auto *const gone = static_cast<std::atomic<unsigned> *>(
@@ -216,7 +216,7 @@ TEST_F(test_stats, a_child_of_fork_counts_from_zero)
     run(folder_ + "/all", [] {
         const pid_t child = fork();
         int status        = 0;
-        if (child == 0) { // nor does it show its parent's page
+        if (child == 0) { // it does not show its parent's page
             exit(!ucx_ib_dmabuf::live_reader::open(getpid()) &&
                          (errno == ENODATA)
                      ? 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether a NIC is offered GPU memory, after trials with GPUs of which some are
-// not in use, some work with it, and some do not.
+// Whether a NIC offers GPU memory, by trials with GPUs: some are not in use,
+// some work with the NIC, and some do not.
 #include "../../../src/uct/ib_dmabuf/md/trial.h"
 #include <atomic>
 #include <common/elsewhere.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t length = 4096;
 
-// Pieces of GPUs that are in use.
+// Allocates pieces only on GPUs that are in use.
 class gpus final : public gpu_vendor {
 public:
     explicit gpus(std::vector<bool> in_use) : in_use_(std::move(in_use)) {}
@@ -78,7 +78,7 @@ private:
     };
 };
 
-// Registers with the status that it has for each GPU, after so many failures.
+// Returns a preset status for each GPU, after fail_first failures.
 class nic final : public registrar {
 public:
     explicit nic(std::vector<ucs_status_t> answers)
@@ -160,13 +160,13 @@ TEST(test_trial, a_pair_is_tried_once)
     EXPECT_EQ(asked, with.asked);
     EXPECT_EQ(1, vendor.allocated);
     EXPECT_TRUE(all.takes_memory(vendor, other, "second", 0));
-    // The other GPU has come into use.
+    // The other GPU is in use now.
     vendor.in_use_[1] = true;
     EXPECT_TRUE(all.takes_memory(vendor, with, "first", 0));
     EXPECT_EQ(asked + 1, with.asked);
 }
 
-// Of a NIC that reaches less, or may do so.
+// The NIC may reach less after a change.
 TEST(test_trial, a_pair_is_tried_again_when_its_path_has_changed)
 {
     trials all;
@@ -219,7 +219,7 @@ TEST(test_trial, a_child_of_fork_waits_for_no_thread_that_asks)
     std::atomic<bool> over{false};
     const auto ask = [&] { return all.takes_memory(vendor, with, "nic", 0); };
     const auto ask_in_time = [&] {
-        alarm(10); // it hangs if it is wrong
+        alarm(10); // ends a deadlock
         return ask();
     };
 

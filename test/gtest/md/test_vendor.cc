@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain with another vendor's GPU than CUDA's, over
-// soft-RoCE in the lab; there is no libcuda in the process.
+// The decorated memory domain with another vendor's GPU, over soft-RoCE in the
+// lab. The process has no libcuda.
 #include "../../../src/uct/ib_dmabuf/host/host.h"
 #include "../../../src/uct/ib_dmabuf/md/atomics.h"
 #include "../../../src/uct/ib_dmabuf/md/memory_domain.h"
@@ -30,7 +30,7 @@ std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> find_udmabuf()
     return made;
 }
 
-// As module.cc does for CUDA, before a domain is opened.
+// Enables the vendor before a domain is opened, as module.cc does for CUDA.
 const bool enabled = [] {
     static bool good;
     ucx_ib_dmabuf::serve_new_copies(
@@ -60,7 +60,7 @@ protected:
     {
         return md_.reg(address, length, UCT_MD_MEM_ACCESS_ALL);
     }
-    // A peer with the handle's remote key writes.
+    // Writes as a peer with the handle's remote key.
     ibv_wc_status write(uintptr_t address, uct_mem_h memh)
     {
         return nic_.transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
@@ -136,7 +136,7 @@ TEST_F(test_vendor, host_memory_is_passed_on)
     md_.dereg(memh);
 }
 
-// Last, as events that are missed stay so.
+// Runs last, as events stay missed from then on.
 class test_vendor_late : public test_vendor {};
 
 TEST_F(test_vendor_late, missed_events_cost_no_byte)

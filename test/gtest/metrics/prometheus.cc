@@ -9,7 +9,7 @@
 namespace {
 
 const std::string name = "[a-zA-Z_][a-zA-Z0-9_]*";
-// Of what can be printed, with escapes.
+// Printable characters, with escapes.
 const std::string label =
     "(" + name + ")=\"((?:[ !#-\\[\\]-~]|\\\\[\\\\\"n])*)\"";
 const std::string number = "-?[0-9][0-9.e+-]*";
@@ -21,7 +21,7 @@ void need(bool good, const std::string &what)
     }
 }
 
-// The parts of a line, which is of that form.
+// Returns the parts of a line, which must match the form.
 std::smatch parse(const std::string &line, const std::regex &form)
 {
     std::smatch parts;
@@ -79,7 +79,7 @@ bool is_sample_of(const prometheus_metric &metric, const std::string &line)
     return of == metric.name;
 }
 
-// The buckets grow, from the first to the last bound, which is all.
+// Bounds and values must grow; the last bucket, up to +Inf, is the count.
 void check_histogram(const prometheus_metric &metric)
 {
     double bound = -1, so_far = 0, all = -1;
@@ -105,7 +105,7 @@ void check_histogram(const prometheus_metric &metric)
 std::vector<prometheus_metric> parse_prometheus(const std::string &text)
 {
     std::vector<prometheus_metric> all;
-    std::set<std::string> names, seen; // of metrics; samples and labels
+    std::set<std::string> names, seen; // metrics; samples with labels
     std::istringstream in(text);
     std::string line, type;
 

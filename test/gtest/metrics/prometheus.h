@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-// A parser of Prometheus' text format, version 0.0.4, that is stricter than
-// Prometheus: of each metric HELP, TYPE and the samples come in this order and
-// together, and nothing else comes. Throws std::runtime_error, which says what
-// is wrong with which line.
+// A parser of Prometheus' text format, version 0.0.4, stricter than Prometheus.
+// HELP, TYPE and the samples of a metric must stand together in this order, and
+// nothing else is allowed. Throws std::runtime_error, which names the error and
+// the line.
 struct prometheus_sample {
     std::string name;
     std::map<std::string, std::string> labels;

@@ -113,7 +113,7 @@ TEST_F(test_file, prometheus_takes_the_place_of_what_was_there)
                   parse_prometheus(content(path))[0].samples[0].value);
         EXPECT_EQ(1, files());
     }
-    // Who reads the old one goes on with that: it is another file.
+    // A reader keeps the old file, as the new one is another file.
     fs::create_hard_link(path, old);
     const std::string read = content(old);
     ASSERT_EQ(0, stat(path.c_str(), &before));
@@ -148,7 +148,7 @@ TEST_F(test_file, failures_name_their_errno)
     EXPECT_EQ(3, files()) << "what could not be renamed stays";
 }
 
-// Nobody ends the process if it waits there.
+// A process must not hang there at its end.
 TEST_F(test_file, a_pipe_that_nobody_reads_is_not_waited_for)
 {
     const std::string pipe = in_folder("pipe");
@@ -163,7 +163,7 @@ TEST_F(test_file, a_pipe_that_nobody_reads_is_not_waited_for)
     close(reader);
 }
 
-// It is not to end by a signal after all that it has done.
+// No signal may kill the process while it writes at its end.
 TEST_F(test_file, who_stops_reading_ends_nobody)
 {
     const std::string pipe = in_folder("pipe");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The page that shows a process's counters while it runs, read by another one.
+// The page with a process's current counters, read by another process.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,12 +26,12 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-// glibc puts them on each thread's stack: a program may have more than that.
+// glibc puts these on each thread's stack, and programs may have even more.
 thread_local std::array<char, 300 << 10> of_each_thread;
 
-constexpr unsigned patience = 60'000; // ms, of which none is waited for in vain
+constexpr unsigned patience = 60'000; // ms; a good run never waits that long
 
-// What the test and its children count, in memory that they share.
+// Returns a counter in memory that the test shares with its children.
 std::atomic<uint64_t> *counter()
 {
     static void *const memory =
@@ -46,7 +46,7 @@ void before(bool)
     ++of_each_thread[0];
 }
 
-// What the page says.
+// The page's answer.
 struct asked {
     bool answered = false;
     uint64_t hits = 0;
@@ -59,7 +59,7 @@ struct asked {
     }
 };
 
-// A process that does as it is told and then waits to be killed.
+// A child that runs the call, and then waits to be killed.
 class process {
 public:
     template <typename Call>
@@ -78,7 +78,7 @@ public:
             }
             _exit(0);
         }
-        close(ready[1]); // of who dies nothing comes
+        close(ready[1]); // or a dead child blocks the read
         EXPECT_EQ(1, read(ready[0], &byte, 1));
         EXPECT_EQ('y', byte);
         close(ready[0]);
@@ -101,7 +101,7 @@ private:
     pid_t pid_;
 };
 
-// The page's, or -1.
+// Returns the page's descriptor, or -1.
 int descriptor()
 {
     const std::string wanted = std::string("/memfd:") + live_page_name;
@@ -157,7 +157,7 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
     EXPECT_EQ(ENODATA, errno);
 }
 
-// In the child neither the descriptor is left nor the page.
+// The child inherits neither the descriptor nor the page.
 TEST(test_live, the_child_of_a_fork_makes_its_own)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -196,11 +196,11 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
     }
 }
 
-// Somebody else's file has the number now.
+// Another file may have the descriptor's number by now.
 TEST(test_live, no_other_descriptor_is_closed)
 {
     process shown([] {
-        // Its thread sleeps, as none is in the child of a fork.
+        // After its answer the thread sleeps; a child of fork has none.
         const bool made =
             show() && asked(*live_reader::open(getpid()), patience).answered;
         const int page = descriptor();
@@ -210,7 +210,7 @@ TEST(test_live, no_other_descriptor_is_closed)
     });
 }
 
-// A signal would end it.
+// SIGXFSZ would end the process.
 TEST(test_live, a_process_that_may_write_no_such_file_has_none)
 {
     process limited([] {
@@ -220,7 +220,7 @@ TEST(test_live, a_process_that_may_write_no_such_file_has_none)
     });
 }
 
-// Each text takes time of the process's.
+// Each answer costs the process time.
 TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
 {
     constexpr auto each = std::chrono::milliseconds(10);
@@ -238,7 +238,7 @@ TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
     EXPECT_LE(*counter(), static_cast<uint64_t>(took / each) + 3);
 }
 
-// Else who reads what is no more dies of SIGBUS.
+// A reader of a truncated page would die of SIGBUS.
 TEST(test_live, nobody_cuts_it_off)
 {
     process shown([] {
@@ -246,7 +246,7 @@ TEST(test_live, nobody_cuts_it_off)
     });
 }
 
-// What anybody can make: a page that says this, which is there at once.
+// Shows a forged page, as any process can. It counts as answered at once.
 template <typename Call>
 bool show_forged(const Call &forge, int seals)
 {
@@ -269,7 +269,7 @@ bool show_forged(const Call &forge, int seals)
 
 constexpr int all_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// It would end who reads it, who may be root.
+// Its truncation would kill the reader, which may run as root.
 TEST(test_live, what_its_process_can_cut_off_is_not_read)
 {
     for (const int seals : {0, F_SEAL_GROW | F_SEAL_SEAL, all_seals}) {
@@ -282,7 +282,7 @@ TEST(test_live, what_its_process_can_cut_off_is_not_read)
     }
 }
 
-// What a page says of itself is bounded, cut off, and quoted where it is shown.
+// The reader checks a page's numbers, truncates its texts, and quotes them.
 TEST(test_live, a_torn_page_or_one_that_lies_ends_nobody)
 {
     static constexpr char many[] = "=,,,,,,,,,,,,,,,,,,,,,,;=,,,,,,,,,,,,,,,";
@@ -369,7 +369,7 @@ TEST(test_live, other_processes_are_asked_for_room)
     EXPECT_EQ(2u, *counter());
 }
 
-// Other programs rely on it.
+// Other programs rely on the layout.
 TEST(test_live, the_layout_is_the_documented_one)
 {
     const auto at = [](auto member) {

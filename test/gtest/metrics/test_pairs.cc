@@ -8,7 +8,7 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-// A table of 50 KB is none for a stack.
+// The table of 50 KB is too large for a stack.
 class test_pairs : public testing::Test {
 protected:
     test_pairs() { all = {}; }
@@ -41,12 +41,12 @@ TEST_F(test_pairs, those_beyond_the_table_share_a_row)
     EXPECT_EQ(-1, all.of("b", 0).gpu_number());
 }
 
-// Whoever they are of, also where there is no row left.
+// The sums include all pairs, even those without a row.
 TEST_F(test_pairs, fallbacks_are_summed)
 {
     constexpr auto ucp     = fallback_way::ucp;
     constexpr auto no_room = fallback_cause::no_room;
-    constexpr size_t label = 1 * 4 + 1; // of both
+    constexpr size_t label = 1 * 4 + 1; // ucp, no_room
     const pair_row &row    = all.of("a", 0);
 
     for (int gpu = -1; gpu < int{counters::max_pairs} + 1; ++gpu) {
@@ -72,7 +72,7 @@ TEST_F(test_pairs, a_long_name_is_cut_off)
     EXPECT_EQ(&all.of(name.c_str(), 0), &all.of(name.c_str(), 0));
 }
 
-// Whoever comes first: none is lost, none is there twice.
+// No row is lost or duplicated, whichever thread comes first.
 TEST_F(test_pairs, threads_find_the_same_rows)
 {
     constexpr int threads = 8, pairs = 100;

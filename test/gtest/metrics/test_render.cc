@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The counters as JSON and as Prometheus' text, and what is said of them.
+// The counters as JSON and as Prometheus' text, and their documentation.
 #include "prometheus.h"
 #include <array>
 #include <climits>
@@ -32,13 +32,13 @@ protected:
         now_.read();
         return std::string(render_prometheus(now_, 42, program, memory_));
     }
-    // Each has another value, the first of them 1000.
+    // Sets the counters to 1000, 1001 and so on.
     static void number()
     {
         std::iota(std::begin(process_counters.numbers),
                   std::end(process_counters.numbers), 1000);
     }
-    // Of Prometheus' metric of that name, the samples' values in order.
+    // Returns the values of a Prometheus metric's samples, in order.
     static std::vector<double> values_of(const std::string &name)
     {
         std::vector<double> values;
@@ -56,7 +56,7 @@ protected:
     static inline std::array<char, text_max> memory_;
 };
 
-constexpr size_t scalars = 17; // that come first
+constexpr size_t scalars = 17; // the leading metrics
 
 TEST_F(test_render, json_has_each_metric_by_its_name)
 {
@@ -141,7 +141,7 @@ TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
     EXPECT_EQ(12u, values_of("fallback_bytes_total").size());
 }
 
-// Two of them, in the table.
+// Counts for two pairs of the table.
 void count_two_pairs()
 {
     auto &all = process_counters;
@@ -150,7 +150,7 @@ void count_two_pairs()
     all.of("mlx5_0", 1).end_region(8192);
     all.add_fallback(fallback_way::ucp, fallback_cause::no_room, "mlx5_1", -1,
                      100);
-    all.of("mlx5_2", 0); // which has counted nothing
+    all.of("mlx5_2", 0); // stays at zero
 }
 
 TEST_F(test_render, pairs_are_told_in_json)
@@ -236,7 +236,7 @@ TEST_F(test_render, any_program_is_a_label)
     EXPECT_EQ("a \"b\" \\c\nd??", found[0].samples[0].labels.at("program"));
 }
 
-// As many as there may be, all of them with the largest of numbers and names.
+// The maximum of rows, with the largest numbers and the longest names.
 TEST_F(test_render, the_largest_fits)
 {
     const std::string nic(63, '"'), why(255, '"');
@@ -272,7 +272,7 @@ TEST_F(test_render, there_is_no_half_text)
     EXPECT_EQ(all, render_prometheus(now_, 42, "a", memory));
 }
 
-// The parser that all of this relies on.
+// The parser that these tests rely on.
 TEST(test_prometheus, what_is_wrong_is_seen)
 {
     const std::string head = "# HELP a_total b\n# TYPE a_total counter\n";
@@ -291,7 +291,7 @@ TEST(test_prometheus, what_is_wrong_is_seen)
     }
 }
 
-// How docs/info.md tells of it, but for the unit.
+// Returns the metric's row in docs/info.md, without the unit.
 std::string documented(const std::string &name, const metric_info &of)
 {
     const bool counts = of.kind == metric_kind::counter;
@@ -299,7 +299,7 @@ std::string documented(const std::string &name, const metric_info &of)
            of.help + " |";
 }
 
-// The tables of metrics have the rows, word by word.
+// docs/info.md must list each metric, word by word.
 TEST(test_documentation, has_each_metric)
 {
     const char *top = getenv("top_srcdir");

@@ -13,13 +13,13 @@ using namespace ucx_ib_dmabuf;
 
 constexpr uint32_t gpu_key = 7, host_key = 8;
 
-// A GPU whose memory is the program's.
+// A GPU with the test's host memory.
 class plain_gpu final : public gpu_vendor {
 public:
     std::vector<uint64_t> memory = std::vector<uint64_t>(proof_size / 8);
-    bool fails                   = false; // the driver
+    bool fails                   = false; // copies return an error
     unsigned copies              = 0;
-    unsigned late                = 0; // so many copies find what was before
+    unsigned late                = 0; // this many reads return stale zeros
 
     place at()
     {
@@ -66,24 +66,24 @@ public:
     void watch(listener &) noexcept override {}
 };
 
-// A NIC that copies with the CPU; what it does wrong is up to the test.
+// A NIC that copies with the CPU. The test chooses its faults.
 class lying_wire final : public wire {
 public:
-    // Of an access to memory with the GPU's key (or all): what it is to be,
-    // may change what was read, or says that nothing is written.
+    // An access with the GPU's key, or with any key if lies_of_host is set. The
+    // test may change the bytes read, drop the write or return an error.
     struct access {
         verb what;
-        bool is_read;  // of the memory
-        bool is_local; // by the local key
+        bool is_read;  // reads the memory
+        bool is_local; // uses the local key
         uint8_t *bytes;
         uint32_t length;
     };
     enum class outcome { fine, dropped, error };
     std::function<outcome(const access &)> lie;
     bool lies_of_host = false;
-    bool late         = false; // what it writes waits for a read behind it
-    bool atomic       = true;  // it has them
-    unsigned silent   = 0;     // says nothing of so many
+    bool late         = false; // a write waits for a later read of that memory
+    bool atomic       = true;  // supports atomic operations
+    unsigned silent   = 0;     // this many calls get no answer
     unsigned carried  = 0;
     unsigned atomics  = 0;
 
@@ -108,7 +108,7 @@ public:
 
 private:
     bool said_nothing_ = false;
-    std::vector<std::function<void()>> on_its_way_[2]; // the GPU's is the last
+    std::vector<std::function<void()>> on_its_way_[2]; // [1]: to the GPU
 
     static bool is_gpu(const place &of)
     {
@@ -124,7 +124,7 @@ private:
             push(to);
         }
     }
-    // A read of the memory does not overtake what is written to it.
+    // A read of the memory does not overtake earlier writes to it.
     void push(const place &to)
     {
         for (auto &write : std::exchange(on_its_way_[is_gpu(to)], {})) {
@@ -181,16 +181,16 @@ private:
     }
 };
 
-// One of each.
+// A GPU, a NIC and host memory.
 struct bench {
     plain_gpu gpu;
     lying_wire nic;
     std::vector<uint64_t> host = std::vector<uint64_t>(proof_host_size / 8);
 
     unsigned connections = 0;
-    unsigned ports       = 100; // how many of them there may be
+    unsigned ports       = 100; // maximum of connections
 
-    // A wire to the same NIC.
+    // A connection of the same NIC. An error ends it.
     class line final : public wire {
     public:
         explicit line(lying_wire &to) : to_(to) {}
@@ -198,7 +198,7 @@ struct bench {
         bool is_silent() const override { return to_.is_silent(); }
         std::optional<text> carry(std::span<const transfer> all) override
         {
-            if (ended_) { // by an error
+            if (ended_) {
                 return text("flushed");
             }
             auto failure = to_.carry(all);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Operations that fail, at any moment: what was found before that is found out
-// anew, also where memory is short.
+// Failed operations make the process check their paths again, at any moment and
+// even without free memory.
 #include <algorithm>
 #include <common/alloc_faults.h>
 #include <cstdarg>
@@ -21,7 +21,7 @@ namespace {
 
 const proofs::path path{"nic0", 0, ladder_step::standard};
 
-// Called for each line of the log but warnings, once.
+// Called once, for the first log line below the level of a warning.
 std::function<void()> when_told;
 
 void dispatch(const char *, unsigned, const char *, int level, const int *,
@@ -49,7 +49,7 @@ protected:
     }
     ~test_doubts() override { when_told = nullptr; }
 
-    // What is known afterwards, if a proof says this.
+    // Returns the path's finding, if a proof now returns this verdict.
     finding ask(verdict now)
     {
         return process_.ask(path, [&] {
@@ -86,7 +86,7 @@ TEST_F(test_doubts, nothing_is_known_if_what_follows_has_no_memory)
     EXPECT_EQ(finding::refuted, ask(finding::refuted));
 }
 
-// A refutation that ran over the failure may be of that.
+// A failure during the proof may have caused the refutation.
 TEST_F(test_doubts, whatever_a_proof_says_that_ran_over_one_it_is_made_again)
 {
     for (finding over : {finding::refuted, finding::unknown}) {
@@ -105,7 +105,7 @@ TEST_F(test_doubts, whatever_a_proof_says_that_ran_over_one_it_is_made_again)
     }
 }
 
-// Nor is the path used, for now.
+// For now the path is not used, either.
 TEST_F(test_doubts, a_proof_is_not_made_for_ever)
 {
     EXPECT_EQ(finding::doubtful, process_.ask(path, [&] {
@@ -126,7 +126,7 @@ TEST_F(test_doubts, what_is_refuted_stays_so)
     EXPECT_EQ(1, calls_);
 }
 
-// It may have been that which is over now.
+// The reported failure may have prevented the earlier proofs.
 TEST_F(test_doubts, what_could_not_be_found_out_is_asked_again)
 {
     process_counters.clear();
@@ -141,7 +141,7 @@ TEST_F(test_doubts, what_could_not_be_found_out_is_asked_again)
     EXPECT_EQ(1u, process_counters.get("proofs"));
 }
 
-// As that takes seconds, a few times only.
+// Each such proof takes seconds, so it runs three times at most.
 TEST_F(test_doubts, a_nic_that_did_not_reach_itself_is_asked_again)
 {
     const verdict silent{finding::unknown, "a test", true};
@@ -158,7 +158,7 @@ TEST_F(test_doubts, a_nic_that_did_not_reach_itself_is_asked_again)
     EXPECT_EQ(finding::carries, once.ask(path, [] {
         return verdict{finding::carries, ""};
     }));
-    proofs busy; // that a failure is over it is no reason to wait once more
+    proofs busy; // a failure during the proof causes no second wait
     busy.ask(path, [&] {
         ++calls_;
         busy.doubt("nic0");

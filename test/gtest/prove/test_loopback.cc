@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a NIC is connected with itself: over which partition, and from which of
-// its addresses; how long it may be silent. That bytes arrive over it is the
-// lab's to show.
+// How a NIC connects with itself: its partition, its source address, and its
+// time-out. The lab's tests check that bytes arrive.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <atomic>
@@ -16,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-static std::atomic<int64_t> passed; // microseconds, and one with each look
+static std::atomic<int64_t> passed; // microseconds; each now() adds one
 
-// In place of libstdc++'s.
+// Replaces libstdc++'s clock.
 std::chrono::steady_clock::time_point std::chrono::steady_clock::now() noexcept
 {
     return time_point(std::chrono::microseconds(++passed));
@@ -31,25 +30,25 @@ struct address {
     bool v2       = true;
     bool ipv4     = true;
     bool connects = true;
-    bool there    = true; // else its place in the table is empty
+    bool there    = true; // else its table entry is empty
 };
 
-// A NIC with a port that is active.
+// A NIC with one active port.
 struct port {
-    int down         = 0; // ports before it that are not
+    int down         = 0; // inactive ports before it
     bool atomics     = true;
-    int target_reads = 16, reads = 16; // at a time
+    int target_reads = 16, reads = 16; // RDMA reads at a time
     bool ethernet = true;
     std::vector<uint16_t> keys{0xffff};
     std::vector<address> addresses{{}};
 
     int queues = 0, queue_pairs = 0, ready = 0, asked = 0;
-    int key       = -1; // of the queue pair that came last
-    int used      = 0;  // of its reads at a time
+    int key       = -1; // the last queue pair's partition
+    int used      = 0;  // its RDMA reads at a time
     size_t posted = 0;
     std::vector<int> from{};
     int silent           = 0;       // polls without an answer
-    int64_t pause        = 1000000; // each of so many microseconds
+    int64_t pause        = 1000000; // microseconds per silent poll
     ibv_wc_status answer = IBV_WC_SUCCESS;
 } nic;
 
@@ -133,7 +132,7 @@ int poll_cq(ibv_cq *, int, ibv_wc *done)
 int destroy_cq(ibv_cq *)
 {
     --nic.queues;
-    EXPECT_EQ(0, nic.queue_pairs); // as a device refuses it
+    EXPECT_EQ(0, nic.queue_pairs); // a device would refuse it
     return 0;
 }
 
@@ -162,7 +161,7 @@ int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
     }
     EXPECT_EQ(IBV_QPS_RESET, qp->state);
     EXPECT_NE(qp->qp_num, attr->dest_qp_num);
-    qp->state = IBV_QPS_RTR; // each is moved there once
+    qp->state = IBV_QPS_RTR; // each one reaches RTR once
     if (attr->max_dest_rd_atomic > nic.target_reads) {
         return EINVAL;
     }
@@ -170,7 +169,7 @@ int modify_qp(ibv_qp *qp, ibv_qp_attr *attr, int mask)
         return 0;
     }
     const uint8_t index = attr->ah_attr.grh.sgid_index;
-    EXPECT_EQ(index + 1, attr->ah_attr.grh.dgid.raw[15]); // its own
+    EXPECT_EQ(index + 1, attr->ah_attr.grh.dgid.raw[15]); // its own GID
     if (nic.from.empty() || (nic.from.back() != index)) {
         nic.from.push_back(index);
     }
@@ -225,7 +224,7 @@ TEST_F(test_loopback, a_limited_member_of_a_partition_does_not_hear_itself)
     nic.keys = {0x7fff, 0x0001};
     EXPECT_EQ(nullptr, connect());
     EXPECT_EQ(0, nic.key);
-    EXPECT_TRUE(nic.from.empty()); // which needs no address
+    EXPECT_TRUE(nic.from.empty()); // InfiniBand needs no GID
 }
 
 TEST_F(test_loopback, the_best_address_is_found_with_few_questions)
@@ -236,7 +235,7 @@ TEST_F(test_loopback, the_best_address_is_found_with_few_questions)
     EXPECT_EQ(3, nic.asked);
 }
 
-// A NIC refuses what it has not.
+// A NIC refuses more than it supports.
 TEST_F(test_loopback, a_nic_is_asked_for_what_it_has)
 {
     nic.down    = 1;
@@ -266,7 +265,7 @@ TEST_F(test_loopback, host_pages_end_with_their_registration)
         const host_pages pages(pd, 4096);
         at = reinterpret_cast<void *>(pages.at().address);
         EXPECT_EQ(1, registered);
-        EXPECT_TRUE(in_child(gone)); // it is no child's
+        EXPECT_TRUE(in_child(gone)); // a child does not inherit them
     }
     EXPECT_EQ(0, registered);
     EXPECT_TRUE(gone());
@@ -300,8 +299,8 @@ TEST_F(test_loopback, not_all_addresses_are_tried)
     EXPECT_STREQ("it does not connect with itself", connect());
 }
 
-// While the GPU's driver copies, which may have much else to copy, nobody waits
-// for the NIC.
+// Only the time spent in polling counts. The GPU's driver may copy for long
+// between two operations.
 TEST_F(test_loopback, silent_is_who_does_not_answer_while_he_is_asked)
 {
     const transfer one{verb::write, {0, 5, 0}, {0, 0, 6}, 1};
@@ -324,7 +323,7 @@ TEST_F(test_loopback, silent_is_who_does_not_answer_while_he_is_asked)
 
     over.by.reset();
     over      = loopback::to_itself(pd);
-    nic.pause = 10000000; // of the machine, while the answer came
+    nic.pause = 10000000; // the machine stopped while the answer came
     EXPECT_TRUE(carry(*over.by, 1));
     for (auto status : {IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR}) {
         over.by.reset();

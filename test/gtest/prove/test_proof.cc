@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// That a proof finds what a NIC, a platform or a driver gets wrong between
-// them, and does not find what is not there.
+// A proof finds the faults of a NIC, a platform or a driver, and reports no
+// others.
 #include "lying_wire.h"
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(test_proof, writes_of_one_size_that_vanish)
             return (!it.is_read && it.length == length) ? outcome::dropped
                                                         : outcome::fine;
         };
-        if (length == 1) { // the flush, too, is a read of one byte
+        if (length == 1) { // the flush also reads one byte
             expect_refuted(of, "vanished");
         } else {
             expect_refuted(of, std::to_string(length) + " bytes vanished");
@@ -74,7 +74,7 @@ TEST(test_proof, writes_that_a_read_pushes_before_it_have_arrived)
     EXPECT_EQ(2u, of.nic.atomics);
 }
 
-// How fast it is is not for the proof to say.
+// The proof does not judge the speed of a path.
 TEST(test_proof, a_moment_later_is_early_enough)
 {
     bench of;
@@ -84,7 +84,7 @@ TEST(test_proof, a_moment_later_is_early_enough)
     EXPECT_EQ(finding::refuted, of.prove().what);
 }
 
-// As the first turn of the proof has written it.
+// Stale reads return the data of the proof's first round.
 TEST(test_proof, reads_of_what_was_there_before)
 {
     bench of;
@@ -175,7 +175,7 @@ TEST(test_proof, atomics_that_are_lost_or_fail)
     }
 }
 
-// Those fail with host memory, too, where they are no matter of the path.
+// These operations fail with host memory, too, so the path is not at fault.
 TEST(test_proof, atomics_that_the_nic_has_not)
 {
     bench of;
@@ -200,7 +200,7 @@ TEST(test_proof, what_fails_with_host_memory_too_is_no_fault_of_the_path)
     EXPECT_EQ(finding::unknown, of.prove().what);
 }
 
-// Of a machine that was stopped for a while, say.
+// The machine may have been stopped for a while.
 TEST(test_proof, who_does_not_answer_is_asked_once_more)
 {
     bench of;
@@ -208,7 +208,7 @@ TEST(test_proof, who_does_not_answer_is_asked_once_more)
     of.nic.silent = 1;
     EXPECT_EQ(finding::carries, of.prove().what);
     EXPECT_EQ(2u, of.connections);
-    of.nic.silent = 2; // and host memory is carried
+    of.nic.silent = 2; // host memory gets an answer
     EXPECT_EQ(finding::refuted, of.prove().what);
     of.nic.silent = 3;
     EXPECT_EQ(finding::unknown, of.prove().what);

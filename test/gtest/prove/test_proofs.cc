@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is known of paths: found out once, by one thread, while others wait for
-// no other path than theirs.
+// Each path is proven once, by one thread. Other threads wait only if they need
+// the same path.
 #include <atomic>
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(test_proofs, each_path_is_proven_once)
         << said;
 }
 
-// It would take seconds for each of its GPUs.
+// Asking again for each of its GPUs would take seconds.
 TEST(test_proofs, a_nic_that_does_not_reach_itself_is_asked_once)
 {
     proofs all;
@@ -123,7 +123,7 @@ TEST(test_proofs, threads_wait_for_their_own_path_only)
             ++over;
         });
     }
-    // Would hang if it waited.
+    // Hangs if this call waits for the other path.
     EXPECT_EQ(finding::carries, all.ask({"nic1", 0, ladder_step::standard}, [] {
         return verdict{finding::carries, ""};
     }));

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A library that calls the driver by name, as applications do that are linked
+ * A library that calls the driver by name, like an application that is linked
  * with it.
  */
 #include <stdint.h>

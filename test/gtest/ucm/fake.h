@@ -5,12 +5,12 @@
 
 #include "scenario.h"
 
-/** fake_cuda.c, for the scenarios. */
+/** Access to fake_cuda.c for the scenarios. */
 namespace ucx_ib_dmabuf::test {
 
 constexpr uint64_t ADDRESS = 0x7f2000000000;
-constexpr uint64_t NEW     = 0x7f0000000000; // what the fake allocates
-constexpr size_t SIZE      = 0x10000;        // how long it says memory is
+constexpr uint64_t NEW     = 0x7f0000000000; // the fake's first allocation
+constexpr size_t SIZE      = 0x10000;        // reported size of any memory
 
 using Call1     = int(uint64_t);
 using Call2     = int(uint64_t, uint64_t);
@@ -21,7 +21,7 @@ using Device    = int(int);
 using GetProc   = int(const char *, void **, int, uint64_t, int *);
 using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
 
-/** A library of these tests, by its path in their folder. */
+/** Opens a library of these tests by its path in their folder. */
 inline void *open_fake(const std::string &path)
 {
     const std::string build = variable("top_builddir");
@@ -52,7 +52,7 @@ public:
 
     long calls(const char *name) const { return long(calls_(name)); }
 
-    /** Where the next allocation is; others follow a step apart. */
+    /** Sets the next allocation's address; others follow a step apart. */
     void place(uint64_t address, size_t step) const
     {
         *static_cast<size_t *>(symbol_of(library, "fake_step")) = step;
@@ -66,7 +66,7 @@ private:
     unsigned long (*calls_)(const char *);
 };
 
-// One event, for this range, before the driver's function was entered.
+// Expects one event, for this range, before the driver's function is entered.
 inline void expect_release(const Fake &fake, const char *name, uint64_t address,
                            size_t size, const std::function<void()> &call)
 {
@@ -90,13 +90,13 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
 
 using Query = int (*)(uint64_t);
 
-/** What the fake driver answers of an address; null: as by itself. */
+/** Sets the driver's answers about addresses; nullptr restores its own. */
 inline void set_query(const Fake &fake, Query query)
 {
     *static_cast<Query *>(symbol_of(fake.library, "fake_query")) = query;
 }
 
-/** The last thing that is said of an address. */
+/** Returns whether an address's last event leaves memory; counts its frees. */
 inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees,
                            bool *managed = nullptr)
 {
@@ -115,7 +115,7 @@ inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees,
     return there;
 }
 
-/** Run a scenario without modules of UCX: its CUDA hooks stay out. */
+/** Runs a scenario without UCX's modules, so without UCX's CUDA hooks. */
 inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
 {
     return run_scenario(scenario, {"UCX_MODULES=^cuda", setting});

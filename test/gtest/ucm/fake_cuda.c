@@ -1,13 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A driver library for the tests of the hooks: it frees nothing, but counts its
- * calls and has what the simulated GPU does not: entry points that only
+ * A driver library for the tests of the hooks. It frees nothing, but counts its
+ * calls. Unlike the simulated GPU it has entry points that only
  * cuGetProcAddress knows, and (FAKE_ODD) one that cannot be patched. With
  * FAKE_OLD it is a driver of CUDA 10, without pools.
  *
- * The functions are as the compiler makes them, so that hooks meet ordinary
- * prologues.
+ * The compiler makes the functions, so that hooks meet ordinary prologues.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@ static struct {
     unsigned long count;
 } fake_journal[FAKE_NAMES];
 
-/* What every function answers; whether pointers are known. */
+/* The result of every function; whether the driver has forgotten pointers. */
 int fake_result    = 0;
 int fake_forgotten = 0;
 int fake_active    = 1;
@@ -28,17 +27,17 @@ int fake_last      = 0; /* a green context is the primary context's last user */
 int fake_capturing = 0;
 /* Whether cuMemGetAddressRange finds no context. */
 int fake_no_context = 0;
-/* What happens inside a call, if this is set. */
+/* Called inside each call, if set. */
 void (*fake_inside)(const char *name) = NULL;
-/* What is answered of an address, if this is set. */
+/* Answers queries about an address, if set. */
 int (*fake_query)(uint64_t address) = NULL;
 /* A stream captures in the global mode; calls that invalidated the capture. */
 int fake_global_capture = 0;
 int fake_invalidated    = 0;
 static __thread int fake_capture_mode;
-/* How far each new allocation is from the last one. */
+/* Bytes from each allocation to the next. */
 size_t fake_step = 0;
-/* How long every allocation is. */
+/* Reported size of every allocation. */
 size_t fake_size = 0x10000;
 
 static void fake_unsafe_call(void)
@@ -112,7 +111,7 @@ static uint64_t fake_new_address(void)
         return fake_called(#_name);                                            \
     }
 
-/* What was closed last: the next question about it is answered with no. */
+/* The memory closed last: the next query reports it as unknown. */
 static uint64_t fake_closed;
 
 int cuIpcCloseMemHandle(uint64_t address);
@@ -193,7 +192,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     return 0;
 }
 
-/* Only cuGetProcAddress knows this one. */
+/* Only cuGetProcAddress returns this function. */
 static __attribute__((noinline)) int fake_inner_free(uint64_t address)
 {
     return fake_called("fake_inner_free");
@@ -267,7 +266,7 @@ static __attribute__((noinline)) int fake_inner_free_async(uint64_t address,
 
 #endif
 
-/* One of a later CUDA, with other arguments. */
+/* A variant of a later CUDA, with other arguments. */
 FAKE(fake_later_free, (uint64_t address, int node))
 
 int fake_version = 13040;
@@ -294,5 +293,5 @@ int cuGetProcAddress_v2(const char *name, void **address, int version,
         *address = (void *)fake_inner_free_async;
     }
 #endif
-    return 0; /* also of what is not there */
+    return 0; /* also for unknown names */
 }

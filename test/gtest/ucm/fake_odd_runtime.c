@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A CUDA runtime that is loaded late and cannot be patched: jrcxz cannot be
+ * A CUDA runtime that is loaded late and cannot be patched, as jrcxz cannot be
  * moved.
  */
 #if defined(__x86_64__)

@@ -35,7 +35,7 @@ public:
         return gpu::entry<Function>(name);
     }
 
-    /** As cuGetProcAddress knows it. */
+    /** Looks up an entry point with cuGetProcAddress. */
     template <class Function>
     Function *entry(const char *name, uint64_t flags, int version = 12000) const
     {
@@ -72,7 +72,7 @@ private:
     decltype(::cuPointerGetAttribute) *attribute_;
 };
 
-// 'release' announces all of [address, address + size), while it is alive.
+// Expects that 'release' announces [address, address + size) while it is alive.
 inline void expect_release(const Gpu &gpu, CUdeviceptr address, size_t size,
                            const std::function<int()> &release)
 {
@@ -89,7 +89,7 @@ inline void expect_release(const Gpu &gpu, CUdeviceptr address, size_t size,
     CHECK(!gpu.alive(address));
 }
 
-/** Run a scenario with UCX's own CUDA hooks, or without. */
+/** Runs a scenario with UCX's own CUDA hooks, or without them. */
 inline bool run_on_gpu(const std::string &scenario, bool with_ucx,
                        const std::string &setting = "UNUSED=1")
 {

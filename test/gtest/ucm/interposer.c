@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A preload that stands before the driver as HAMi's does: dlsym() gives its own
+ * A preload that interposes the driver as HAMi's does: dlsym() returns its own
  * functions.
  */
 #define _GNU_SOURCE

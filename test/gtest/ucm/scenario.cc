@@ -39,11 +39,11 @@ bool run_scenario(const std::string &name,
         for (const std::string &setting : environment) {
             putenv(strdup(setting.c_str()));
         }
-        // UCM's hook of madvise locks in threads that have all but ended,
-        // where TSan crashes; host memory is not what is tested here.
+        // UCM's hook of madvise locks in threads that have almost ended, where
+        // TSan crashes. These tests need no events of host memory.
         setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
-        // TSan would warn of UCM's own hooks, which call the driver with a lock
-        // held that others take with the driver's held; both only to read.
+        // TSan would warn of UCM's own hooks: they call the driver with a lock
+        // that others take under the driver's lock. All of them only read.
         const std::string options =
             variable("TSAN_OPTIONS") + ":detect_deadlocks=0";
         setenv("TSAN_OPTIONS", options.c_str(), 1);
@@ -160,7 +160,7 @@ std::string variable(const char *name)
 
 } // namespace ucx_ib_dmabuf::test
 
-// A scenario if one is named, else the tests.
+// Runs a scenario if one is named, otherwise the tests.
 int main(int argc, char **argv)
 {
     using namespace ucx_ib_dmabuf::test;

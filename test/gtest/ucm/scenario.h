@@ -13,12 +13,12 @@
 #include <uct/ib_dmabuf/host/ucm.h>
 
 /**
- * Hooks are installed once and for good, so each test of them runs in a process
- * of its own: the test program again, with a scenario's name.
+ * Hooks are installed once and for good, so each of their tests runs in a
+ * process of its own: the test program again, with a scenario's name.
  */
 namespace ucx_ib_dmabuf::test {
 
-/** What ran in the new process; failed checks print and end it. */
+/** Runs in the new process. A failed check prints a message and exits. */
 using ScenarioBody = void (*)();
 
 /** Registers a scenario. */
@@ -26,7 +26,7 @@ struct Scenario {
     Scenario(const char *name, ScenarioBody body);
 };
 
-/** Run a scenario. @return Whether all its checks held. */
+/** Runs a scenario. @return Whether all its checks held. */
 bool run_scenario(const std::string &name,
                   const std::vector<std::string> &environment = {});
 
@@ -56,34 +56,34 @@ bool run_scenario(const std::string &name,
         #_name, scenario_##_name);                                             \
     static void scenario_##_name()
 
-/** A suite's parameter: whether UCX's own CUDA hooks are there, too. */
+/** A suite's parameter: whether UCX's own CUDA hooks are installed, too. */
 #define WITH_AND_WITHOUT_UCX(_suite)                                           \
     INSTANTIATE_TEST_SUITE_P(                                                  \
         Hooks, _suite, testing::Bool(),                                        \
         [](const auto &test) { return test.param ? "WithUcx" : "Alone"; })
 
-/** One event as its handler saw it. */
+/** An event as its handler saw it. */
 struct SeenEvent {
     bool free; /**< else an allocation */
     uint64_t address;
     size_t size;
-    long context; /**< what the observer said at that moment */
+    long context; /**< the observer's result at that moment */
     ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA;
 };
 
-/** Subscribes to UCM's memory type events and keeps them. */
+/** Subscribes to UCM's memory type events and records them. */
 class Events {
 public:
-    /** @param observer  Called at each event; its answer is kept with it. */
+    /** @param observer  Called at each event, which records its result. */
     explicit Events(std::function<long()> observer = nullptr);
     ~Events();
     Events(const Events &)            = delete;
     Events &operator=(const Events &) = delete;
 
-    /** What came since the last call. */
+    /** Returns the events since the last call. */
     std::vector<SeenEvent> take();
 
-    /** Free events since the last take() that cover a byte. */
+    /** Returns how many free events since the last take() cover a byte. */
     size_t frees_of(uint64_t address);
 
     bool saw_everything();
@@ -95,23 +95,23 @@ private:
     State *state_;
 };
 
-/** Open a library for all to see; ends the scenario if that fails. */
+/** Opens a library with global symbols; ends the scenario on failure. */
 void *open_library(const std::string &path);
 
-/** A symbol of a library; ends the scenario if there is none. */
+/** Returns a symbol of a library; ends the scenario if there is none. */
 void *symbol_of(void *library, const char *name);
 
-/** A function of a library. */
+/** Returns a function of a library, as symbol_of() does. */
 template <class Function>
 Function *function_of(void *library, const char *name)
 {
     return reinterpret_cast<Function *>(symbol_of(library, name));
 }
 
-/** Whether UCX's own CUDA hooks are in this process. */
+/** Returns whether UCX's own CUDA hooks are in this process. */
 bool ucx_hooks_loaded();
 
-/** An environment variable, "" if it is not set. */
+/** Returns an environment variable, or "" if it is not set. */
 std::string variable(const char *name);
 
 inline void install_all()

@@ -13,9 +13,9 @@
 namespace ucx_ib_dmabuf::test {
 
 /**
- * Another copy of UCX's UCM and of its CUDA module, as a Python package brings
- * them: files and sonames of their own, and symbols that nobody else sees.
- * The copies are made of the UCX under test, and gone when this is.
+ * Another instance of UCM and its CUDA module, as in a Python package: with its
+ * own files and sonames, and with symbols that are not global. The files are
+ * copies of the UCX under test, removed once they are loaded.
  */
 class SecondUcx {
 public:
@@ -32,7 +32,7 @@ public:
         std::filesystem::remove_all(folder_);
     }
 
-    /** Subscribe to it, which makes it install its hooks. */
+    /** Subscribes to its UCM, which installs its hooks. */
     ucs_status_t subscribe(ucm_event_callback_t handler, void *arg) const
     {
         using set = ucs_status_t(int, int, ucm_event_callback_t, void *);
@@ -41,7 +41,7 @@ public:
             arg);
     }
 
-    /** Subscribe to what it is told; it installs no hooks. */
+    /** Subscribes to events of its UCM, without hooks of its own. */
     bool announces(ucm_event_callback_t handler, void *arg) const
     {
         return functions().set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
@@ -50,7 +50,7 @@ public:
                                              0, handler, arg) == UCS_OK;
     }
 
-    /** Take that back. */
+    /** Cancels that subscription. */
     void forgets(ucm_event_callback_t handler, void *arg) const
     {
         using unset = void(int, ucm_event_callback_t, void *);
@@ -58,7 +58,7 @@ public:
             UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, handler, arg);
     }
 
-    /** Its UCM as the hooks see it; for good. */
+    /** Returns its UCM as the hooks use it, valid for good. */
     const ucm_functions &functions() const
     {
         static ucm_functions of = *all_ucm().front();
@@ -69,7 +69,7 @@ public:
         return of;
     }
 
-    /** Whether an address lies in the copy's hooks. */
+    /** Returns whether an address lies in its hooks. */
     bool has(const void *address) const
     {
         Dl_info info;
@@ -87,7 +87,7 @@ private:
         *found = function_of<Function>(ucm, name);
     }
 
-    // As long as the names were, so that they fit in their places.
+    // Replaces a name in place by one of the same length.
     static void rename(std::string &bytes, const std::string &from,
                        const std::string &to)
     {
@@ -101,11 +101,11 @@ private:
         std::ifstream in(from, std::ios::binary);
         std::string bytes{std::istreambuf_iterator<char>(in), {}};
         CHECK(!bytes.empty());
-        rename(bytes, "libucm", "libXcm"); // also a wheel's own names
+        rename(bytes, "libucm", "libXcm"); // also the names in a wheel
         std::ofstream(folder_ + "/" + to, std::ios::binary) << bytes;
     }
 
-    // DEEPBIND: its own UCM, not the one that the program is linked with.
+    // DEEPBIND binds to its own UCM, not to the program's.
     void *open(const char *name) const
     {
         void *library = dlopen((folder_ + "/" + name).c_str(),

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A runtime that initialises as CUDA's does: it retains the primary context
- * with its device mutex held. With CONSTRUCTOR it is a library whose
- * constructor makes the first call of that runtime.
+ * with its device mutex held. With CONSTRUCTOR it is a library with a
+ * constructor that makes the first call of that runtime.
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ int cuDevicePrimaryCtxRetain(void *context, int device);
 
 static pthread_mutex_t fake_device = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the constructor does first. */
+/* Called first by the constructor. */
 void (*fake_on_constructor)(void);
 
 void fake_runtime_call(void (*inside)(void))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The hooks on a driver library that does nothing (fake_cuda.c): what is
-// announced, when, and what is not. UCX's own CUDA module is kept out; with it,
-// and on the simulated GPU, see test_events_sim.cc.
+// The hooks on a driver library that does nothing (fake_cuda.c): which events
+// they announce, and when. UCX's own CUDA module is kept out;
+// test_events_sim.cc tests with it, and on the simulated GPU.
 #include <atomic>
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ FAKE_TEST(CudaEvents, no_driver)
 FAKE_TEST(CudaEvents, every_pointer_and_range)
 {
     Fake fake;
-    // Taken before the hooks: the functions' bodies are patched.
+    // Looked up before the hooks, which patch the functions' bodies.
     struct {
         const char *name;
         Call1 *call;
@@ -53,7 +53,7 @@ FAKE_TEST(CudaEvents, every_pointer_and_range)
 
     Events probes;
     install_all();
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK)); // again: nothing
+    CHECK_EQ(int(cuda_events_install()), int(UCS_OK)); // again: no effect
     CHECK(probes.take().empty());
 
     for (auto &test : one) {
@@ -65,7 +65,7 @@ FAKE_TEST(CudaEvents, every_pointer_and_range)
                        [&] { CHECK_EQ(test.call(ADDRESS, test.size), 0); });
     }
     CHECK(probes.take().size() == 7);
-    for (auto &test : one) { // which free nothing
+    for (auto &test : one) { // these free nothing
         test.call(0);
     }
     for (auto &test : two) {
@@ -88,7 +88,7 @@ FAKE_TEST(CudaEvents, inner_entry_points)
                    [&] { reinterpret_cast<Call2 *>(inner_async)(ADDRESS, 0); });
 }
 
-// A size that was announced is not asked for again; others are.
+// Sizes of announced allocations are not queried again; others are.
 FAKE_TEST(CudaEvents, sizes)
 {
     Fake fake;
@@ -105,11 +105,11 @@ FAKE_TEST(CudaEvents, sizes)
     expect_release(fake, "cuMemFree_v2", NEW, 0x5000,
                    [&] { fake.get<Call1>("cuMemFree_v2")(NEW); });
     CHECK_EQ(fake.calls("cuMemGetAddressRange_v2"), asked);
-    // An address inside an allocation: all of that goes.
+    // An address inside an allocation releases all of it.
     expect_release(fake, "cuIpcCloseMemHandle", ADDRESS, SIZE, [&] {
         fake.get<Call1>("cuIpcCloseMemHandle")(ADDRESS + 0x1000);
     });
-    fake.setting("fake_no_context") = 1; // there is another way to ask
+    fake.setting("fake_no_context") = 1; // another query works
     expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
                    [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
     fake.setting("fake_forgotten") = 1;
@@ -117,7 +117,7 @@ FAKE_TEST(CudaEvents, sizes)
                    [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
 }
 
-// The driver refuses: UCX must not take the memory for host memory.
+// If the driver refuses, UCX must not take the memory for host memory.
 FAKE_TEST(CudaEvents, refused)
 {
     Fake fake;
@@ -134,7 +134,7 @@ FAKE_TEST(CudaEvents, refused)
     CHECK_EQ(seen[1].size, size_t(0x5000));
     fake.get<Call2>("cuMemAddressFree")(ADDRESS, 0x1000);
     CHECK_EQ(events.take().size(), size_t(2));
-    fake.setting("fake_forgotten") = 1; // no memory of CUDA's at all
+    fake.setting("fake_forgotten") = 1; // no CUDA memory at all
     fake.get<Call1>("cuMemFree_v2")(ADDRESS);
     CHECK_EQ(events.take().size(), size_t(2));
     fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
@@ -165,7 +165,7 @@ FAKE_TEST(CudaEvents, by_relocation, "UCX_MEM_CUDA_HOOK_MODE=reloc")
     CHECK(!cuda_events_complete());
     CHECK(cuda_events_missing().find("cuMemFree_v2") != std::string::npos);
     expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE, [&] { call(ADDRESS); });
-    Events events; // what this mode cannot see
+    Events events; // this mode cannot see such calls
     fake.get<Call1>("cuMemFree_v2")(ADDRESS);
     CHECK(events.take().empty());
 }
@@ -193,8 +193,8 @@ FAKE_TEST(CudaEvents, old_driver)
                    [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
 }
 
-// A child of fork neither hangs on the locks of threads that it does not have,
-// nor does it forget to announce.
+// A child of fork neither hangs on locks of its parent's threads, nor misses
+// announcements.
 FAKE_TEST(CudaEvents, forked)
 {
     Fake fake;
@@ -215,7 +215,7 @@ FAKE_TEST(CudaEvents, forked)
         [](ucm_event_type_t, ucm_event_t *, void *) { ++frees; }, nullptr);
     for (int i = 0; i < 100; ++i) {
         CHECK(in_child([&] {
-            alarm(60); // it hangs if it is wrong
+            alarm(60); // ends a deadlock
             frees = 0;
             uint64_t address;
             allocate(&address, SIZE, 0);
@@ -228,7 +228,7 @@ FAKE_TEST(CudaEvents, forked)
     busy.join();
 }
 
-// UCM does not know the fake's prologues: its own hooks end at the first.
+// UCM does not know the fake's prologues, and gives up at the first one.
 TEST(CudaEvents, UcxGivesUpHalfWay)
 {
     EXPECT_TRUE(run_scenario("every_pointer_and_range"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two copies of UCX in one process, as where a Python package brings its own:
-// both hook the same functions of the driver, in either order, and each
-// subscriber must hear of each release.
+// Two instances of UCX in one process, as with a Python package: both hook the
+// same functions of the driver, in either order, and each subscriber must get
+// each release.
 #include <gtest/gtest.h>
 
 #include "gpu.h"
@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 using namespace ucm;
 
-// How many releases the second copy has announced.
+// Number of releases that the second instance has announced.
 long other_releases = 0;
 
 void count_release(ucm_event_type_t type, ucm_event_t *, void *)
@@ -61,7 +61,7 @@ GPU_TEST(CudaEventsCopies, other_first)
     expect_releases(gpu, true);
 }
 
-// It finds our jump, which UCM does not know, and leaves it alone.
+// UCM does not know our jump, and leaves it alone.
 GPU_TEST(CudaEventsCopies, other_later)
 {
     Gpu gpu;
@@ -69,11 +69,11 @@ GPU_TEST(CudaEventsCopies, other_later)
     const SecondUcx other;
     const bool hooked = (other.subscribe(count_release, nullptr) == UCS_OK);
     expect_releases(gpu, hooked);
-    install_all(); // again: nothing to mend
+    install_all(); // again: no effect
     expect_releases(gpu, hooked);
 }
 
-// What a copy of UCX heard of this address.
+// The events of this address that an instance of UCX gets.
 struct heard {
     uint64_t address = 0;
     int allocations = 0, releases = 0;
@@ -91,8 +91,8 @@ void note_event(ucm_event_type_t type, ucm_event_t *event, void *arg)
     }
 }
 
-// It has no hooks of its own. Those of the first copy's UCM, where it has some,
-// tell nobody else; what they announce is passed on.
+// The second instance has no hooks. Hooks of the first instance's UCM, if any,
+// notify only that one; their events are passed on.
 GPU_TEST(CudaEventsCopies, other_without_cuda)
 {
     Gpu gpu;
@@ -110,7 +110,7 @@ GPU_TEST(CudaEventsCopies, other_without_cuda)
     CHECK(by.releases >= 1);
 }
 
-// From 1.17 to 1.20 UCP notes each one, and forgets none until it is called.
+// From 1.17 to 1.20 UCP notes each release, until it is called.
 GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
 {
     Gpu gpu;
@@ -141,12 +141,12 @@ GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
     CHECK(take_registered(MIB, 1));
 }
 
-// Whatever handlers of the first copy's release meanwhile.
+// A handler of the first instance may release other memory meanwhile.
 GPU_TEST(CudaEventsCopies, a_handler_that_releases)
 {
     Gpu gpu;
     CUdeviceptr inner = gpu.allocate(MIB);
-    Events events([&] { // before ours
+    Events events([&] { // called before ours
         return (inner == 0) ? 0 : GPU_TRY(cuMemFree, std::exchange(inner, 0));
     });
     heard by{gpu.allocate(2 * MIB)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What must not count as a gap in the hooks, what must, and who is told when
-// one appears; on the driver library that does nothing.
+// Missing hooks: which cases count as such, and which subscribers are notified;
+// on the driver library that does nothing.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -26,7 +26,7 @@ std::atomic<bool> pages_stay_writable{false};
 
 } // namespace
 
-// Takes the place of libc's, for the code under test.
+// Replaces libc's mprotect() for the code under test.
 extern "C" int mprotect(void *address, size_t length, int protection) noexcept;
 extern "C" int mprotect(void *address, size_t length, int protection) noexcept
 {
@@ -45,7 +45,7 @@ using namespace test;
 using GetModule = int(uint64_t *, uint64_t);
 using Retain    = int(void *, int);
 
-// What the subscriber was told.
+// The notifications of the subscriber.
 struct Told {
     int times = 0;
     std::string why;
@@ -67,14 +67,14 @@ FAKE_TEST(CudaEventsGaps, old_entry_point)
     Events events([&] { return fake.calls("cuMemFree_v2"); });
     fake.get<Call1>("cuMemFree")(ADDRESS);
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(2)); // of this one and of the one it leads to
+    CHECK_EQ(seen.size(), size_t(2)); // this function's, and its target's
     for (const SeenEvent &event : seen) {
         CHECK(event.free && (event.address == ADDRESS) &&
               (event.context == before) && (event.size == SIZE));
     }
 }
 
-// All that a program of some CUDA may ask the driver for, of what is hooked.
+// Every variant of a hooked function that a program of any CUDA may request.
 TEST(CudaEventsGaps, EveryVariantOfCudasHeader)
 {
     std::set<std::string> rows, names, wanted, there;
@@ -106,8 +106,8 @@ TEST(CudaEventsGaps, EveryVariantOfCudasHeader)
     EXPECT_EQ(unknown, std::vector<std::string>());
 }
 
-// valgrind runs its translation of what has run before; nothing is called to
-// find that out but a function of our own.
+// valgrind runs its translation of code that has run before. To detect that,
+// the hooks call only a function of their own.
 TEST(CudaEventsGaps, Valgrind)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -137,7 +137,7 @@ SCENARIO(patches_unseen)
     CHECK_EQ(fake.calls("cuMemFree_v2"), 0L);
 }
 
-// Each hook still leads to its own function.
+// Each hook still calls its own function.
 FAKE_TEST(CudaEventsGaps, pages_cannot_be_protected_again)
 {
     Fake fake;
@@ -172,7 +172,7 @@ FAKE_TEST(CudaEventsGaps, variables_by_a_librarys_module)
     expect_release(fake, "cuLibraryUnload", address, size,
                    [&] { unload(library); });
 
-    // The driver gives the handle out again, for a module of its own.
+    // The driver reuses the handle, for a separate module.
     CHECK_EQ(get(&address, &size, module, "a"), 0);
     events.take();
     unload(library);
@@ -199,7 +199,7 @@ FAKE_TEST(CudaEventsGaps, graph_memory)
     }
 }
 
-// A program built for that CUDA calls what no hook is for.
+// A program built for that CUDA may call functions without hooks.
 FAKE_TEST(CudaEventsGaps, newer_driver)
 {
     Fake fake;
@@ -210,7 +210,7 @@ FAKE_TEST(CudaEventsGaps, newer_driver)
         std::string("cuMemFree, cuMemFree_v2: the driver has a newer variant"));
 }
 
-// A runtime's functions matter where one of the driver's is not hooked.
+// A runtime's functions matter only if a driver function is not hooked.
 void load_runtime(const Fake &fake)
 {
     open_fake("fake/libcudart-odd.so");
@@ -236,7 +236,7 @@ FAKE_TEST(CudaEventsGaps, late_runtime_of_incomplete_driver)
     CHECK(cuda_events_missing().find("cudaFreeAsync") != std::string::npos);
 }
 
-// Its functions are found where the driver's are looked up.
+// Look-ups of the driver's functions find the interposer's.
 SCENARIO(interposed)
 {
     const Fake fake;
@@ -261,7 +261,7 @@ TEST(CudaEventsGaps, Interposer)
     EXPECT_TRUE(run_on_fake("interposed", preload.c_str()));
 }
 
-// A uprobe comes: a breakpoint instead of the jump's first byte.
+// A uprobe replaces the jump's first byte by a breakpoint.
 FAKE_TEST(CudaEventsGaps, a_hook_is_overwritten)
 {
     Fake fake;

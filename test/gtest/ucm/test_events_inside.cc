@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A hook runs inside the program's call, with the locks of whoever calls and in
-// the middle of what the program does: what it must not do there.
+// A hook runs inside the program's call, with the caller's locks held:
+// operations that it must avoid there.
 #include <csetjmp>
 #include <gtest/gtest.h>
 #include <semaphore>
@@ -17,12 +17,12 @@ using namespace test;
 
 std::binary_semaphore in_runtime{0}, in_constructor{0};
 
-// One thread initialises a runtime, which holds its lock and retains the
-// primary context; another loads a library, with the loader's lock, whose
-// constructor needs the runtime.
+// A thread initialises a runtime: it holds the runtime's lock and retains the
+// primary context. Another thread loads a library, with the loader's lock held.
+// The library's constructor needs the runtime.
 FAKE_TEST(CudaEventsInside, runtime_starts_in_a_constructor)
 {
-    alarm(60); // it hangs if it is wrong
+    alarm(60); // ends a deadlock
     Fake fake;
     install_all();
     void *runtime = open_fake("fake/runtime.so");
@@ -42,8 +42,8 @@ FAKE_TEST(CudaEventsInside, runtime_starts_in_a_constructor)
     CHECK_EQ(fake.calls("cuDevicePrimaryCtxRetain"), 2L);
 }
 
-// A stream captures: what the hooks ask of the driver must not invalidate that,
-// and the program's own call keeps its mode.
+// The hooks' queries must not invalidate a stream's capture, and the program's
+// own call keeps its mode.
 FAKE_TEST(CudaEventsInside, stream_captures)
 {
     Fake fake;
@@ -55,7 +55,7 @@ FAKE_TEST(CudaEventsInside, stream_captures)
 
     expect_release(fake, "cuMemFreeAsync", ADDRESS, SIZE,
                    [&] { fake.get<Call2>("cuMemFreeAsync")(ADDRESS, 5); });
-    CHECK_EQ(invalidated, 1); // the program's
+    CHECK_EQ(invalidated, 1); // by the program
     fake.get<Call1>("cuCtxDestroy_v2")(0);
     CHECK_EQ(invalidated, 2);
     fake.setting("fake_active") = 0;
@@ -69,7 +69,7 @@ FAKE_TEST(CudaEventsInside, stream_captures)
     CHECK_EQ(invalidated, 5);
 }
 
-// To see whether hooks work nothing is called that would do something, or fail.
+// The check of the hooks calls no function that has an effect or fails.
 FAKE_TEST(CudaEventsInside, nothing_is_tried)
 {
     Fake fake;
@@ -104,7 +104,7 @@ void jump_out(const char *name)
     }
 }
 
-// As far down the stack as that, most of which keeps what was there.
+// Calls at this depth of the stack, and leaves most of the stack's old content.
 void at_depth(int depth, const std::function<void()> &call)
 {
     volatile char frame[512];
@@ -117,8 +117,8 @@ void at_depth(int depth, const std::function<void()> &call)
     frame[1] = frame[0];
 }
 
-// What jumps out of the driver, as an interrupt does in Python and Julia, runs
-// nothing of the hooks that it was in. Later calls are seen as any.
+// A jump out of the driver, as by an interrupt in Python or Julia, skips the
+// rest of the active hooks. Later calls are seen as usual.
 FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
 {
     static Fake fake;
@@ -150,8 +150,8 @@ FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
         }
         expect_seen();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-        // Not through a call among the first 16 bytes, as a sanitizer's: its
-        // copy has no unwind tables.
+        // A sanitizer's function begins with a call. The copy of the call has
+        // no unwind tables, so no exception can pass it.
         inside = throw_out;
         try {
             at_depth(4, call);
@@ -163,13 +163,13 @@ FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
     }
 }
 
-// The driver has no memory left: it is asked again, once, if somebody gave some
-// up; and not again for what is allocated meanwhile.
+// If the driver is out of memory, and the handler frees some, the call is
+// repeated once. Allocations within the handler are not.
 FAKE_TEST(CudaEventsInside, no_memory_left)
 {
     constexpr int FULL = 2;
     static Fake fake;
-    static int asked = 0, given = 0; // more times than that there is none
+    static int asked = 0, given = 0; // there is memory if given > 1
     install_all();
     int &result         = fake.setting("fake_result");
     const auto allocate = [](const char *name) {
@@ -188,12 +188,12 @@ FAKE_TEST(CudaEventsInside, no_memory_left)
                            "cuMemCreate",          "cuArrayCreate_v2",
                            "cuArray3DCreate_v2",   "cuMipmappedArrayCreate"};
     for (const char *name : names) {
-        expect(name, FULL, 1); // nobody is there to be asked
+        expect(name, FULL, 1); // no handler yet
     }
     cuda_events_on_out_of_memory(
         [](void *arg) {
             CHECK(arg == &given);
-            CHECK(++asked == 1); // not for what is allocated here
+            CHECK(++asked == 1); // not for allocations in here
             uint64_t address;
             fake.get<Alloc>("cuMemAlloc_v2")(&address, 8);
             fake.setting("fake_result") = (given > 1) ? 0 : FULL;
@@ -201,7 +201,7 @@ FAKE_TEST(CudaEventsInside, no_memory_left)
         },
         &given);
     for (const char *name : names) {
-        const int also = (name == names[0]); // the handler's own
+        const int also = (name == names[0]); // the handler's own call
         given          = 0;
         expect(name, FULL, 1 + also);
         given = 1;

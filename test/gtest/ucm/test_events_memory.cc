@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Every `new` in the hooks and in their installation fails in turn, alone and
-// with all that follow it: the driver is called all the same, and a release is
-// announced or the set of hooks is not complete any more.
+// with all later ones. The driver is called all the same, and a release is
+// announced, or the hooks are no longer complete.
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <new>
@@ -13,11 +13,11 @@
 
 namespace {
 
-// How many more allocations succeed; -1: all.
+// Number of allocations that still succeed; -1: all.
 long allowed  = -1;
 bool refused  = false;
-bool for_good = false; // also all that follow
-// What each allocation and each release calls, but for those within.
+bool for_good = false; // later ones fail, too
+// Called by each allocation and each deallocation, except within itself.
 void (*inside)()            = nullptr;
 thread_local bool is_inside = false;
 
@@ -32,7 +32,7 @@ void call_inside()
 
 } // namespace
 
-// Not inlined: the compiler would take free() for a mistake.
+// Not inlined, as the compiler would warn of free().
 __attribute__((noinline)) void *operator new(size_t size)
 {
     if ((allowed >= 0) && (allowed-- == 0)) {
@@ -63,7 +63,7 @@ namespace {
 
 using namespace test;
 
-// Without memory of its own, unlike class Events.
+// Needs no memory of its own, unlike class Events.
 struct {
     SeenEvent seen[64];
     size_t count = 0;
@@ -99,8 +99,8 @@ bool released(uint64_t address)
     return false;
 }
 
-// A call reaches the driver. What it releases is announced, or nobody relies
-// on that.
+// Expects that a call reaches the driver, and that its release is announced, or
+// the hooks are incomplete.
 template <class Call>
 void expect_call(const Fake &fake, const char *name, uint64_t releases,
                  Call &&call)
@@ -142,7 +142,7 @@ void call_all(const Fake &fake)
     expect_call(fake, "cuLibraryUnload", address,
                 [&] { fake.get<Call1>("cuLibraryUnload")(LIBRARY); });
 
-    // A context that was created under our eyes: its ranges are announced.
+    // The hooks saw the context's creation, so its ranges are announced.
     fake.setting("fake_active") = 0;
     expect_call(fake, "cuDevicePrimaryCtxRetain", 0, [&] {
         fake.get<int(void *, int)>("cuDevicePrimaryCtxRetain")(&address, 0);
@@ -198,17 +198,17 @@ FAKE_TEST(CudaEventsMemory, installation)
         allowed = -1;
         CHECK(cuda_events_missing().empty() == cuda_events_complete());
         call_all(fake);
-        // What was left undone can be done now, but is not trusted any more.
+        // A repeated installation works, but the hooks stay incomplete.
         CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
         CHECK(!refused || !cuda_events_complete());
         call_all(fake);
     });
 }
 
-// An allocator that has its memory from CUDA, also for the hooks.
+// The program's allocator calls CUDA, also for the hooks' memory.
 FAKE_TEST(CudaEventsMemory, malloc_calls_cuda)
 {
-    alarm(60); // it hangs if it is wrong
+    alarm(60); // ends a deadlock
     static Fake fake;
     fake.place(NEW, 0x10000);
     install_all();

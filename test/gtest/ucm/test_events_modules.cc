@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What ends with modules and libraries of them, and memory of graphs, on the
+// Releases with modules and their libraries, and memory of graphs, on the
 // driver library that does nothing.
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ FAKE_TEST(CudaEventsOwners, modules)
     CHECK_EQ(events.take().size(), size_t(1));
     get(&address, &size, 0x77, "a"); // nothing new
     CHECK(events.take().empty());
-    // Of an unknown pool, which has it still.
+    // Memory of an unknown pool, which still holds it.
     uint64_t freed;
     fake.get<Alloc3>("cuMemAllocAsync")(&freed, 0x5000, 0);
     fake.get<Call2>("cuMemFreeAsync")(freed, 0);
     events.take();
     fake.get<Call1>("cuModuleUnload")(0x78);
     CHECK(events.take().empty());
-    // Memory that was released unseen seems to be around it.
+    // A range that was released unseen seems to enclose the variable.
     uint64_t stale = address - 0x100;
     fake.place(stale, stale - NEW);
     fake.get<Alloc>("cuMemAlloc_v2")(&stale, 0x5000);
@@ -42,7 +42,7 @@ FAKE_TEST(CudaEventsOwners, modules)
 using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
 std::atomic<void *> driver_get_global;
 
-// As that of UCX's CUDA module, which cannot patch the fake.
+// Stands in for the hook of UCX's CUDA module, which cannot patch the fake.
 int ucx_get_global(uint64_t *address, size_t *size, uint64_t module,
                    const char *name)
 {
@@ -74,14 +74,14 @@ FAKE_TEST(CudaEventsOwners, modules_behind_ucx)
     size_t size;
     Events events;
     get(&address, &size, 0x77, "a");
-    // UCX's, and that it is managed memory.
+    // UCX's event, and another one for managed memory.
     CHECK_EQ(events.take().size(), size_t(2));
     expect_release(fake, "cuModuleUnload", address, size,
                    [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
 }
 
-// The driver refuses, as it may in a thread without a context: the variable is
-// there still, and goes with the call that succeeds.
+// The driver may refuse, as in a thread without a context. The variable then
+// stays until a call succeeds.
 FAKE_TEST(CudaEventsOwners, modules_that_stay)
 {
     constexpr uint64_t library = 0x90;
@@ -117,8 +117,8 @@ FAKE_TEST(CudaEventsOwners, modules_that_stay)
     }
 }
 
-// Nobody can tell whether a context's variables are there. Then a module's
-// variable lies where another's did.
+// The fate of a context's variables may be unknown. Later another module's
+// variable has the same address.
 FAKE_TEST(CudaEventsOwners, modules_that_went_unseen)
 {
     Fake fake;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What ends much at once: contexts, devices and pools, on the
-// driver library that does nothing.
+// Releases of much memory at once: contexts, devices and pools, on the driver
+// library that does nothing.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -23,7 +23,7 @@ FAKE_TEST(CudaEventsOwners, everything)
         fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
         expect_release(fake, name, 0, 0, [&] { fake.get<Call1>(name)(0); });
 
-        // What the driver has forgotten afterwards is announced by its range.
+        // Memory that the driver has forgotten is then announced by its range.
         fake.setting("fake_forgotten") = 1;
         const long before              = fake.calls(name);
         Events events([&] { return fake.calls(name); });
@@ -46,13 +46,13 @@ FAKE_TEST(CudaEventsOwners, primary_release)
     uint64_t address;
     Events events;
     release(0);
-    CHECK(events.take().empty()); // others use it still
+    CHECK(events.take().empty()); // the context is still in use
     fake.setting("fake_active") = 0;
     release(0);
     CHECK(events.saw_everything());
 
-    // A context that was created under our eyes: all ranges are known, and no
-    // later use of it asks the driver.
+    // The hooks saw the context's creation: all ranges are known, and no later
+    // use of it queries the driver.
     retain(&address, 0);
     const long asked = fake.calls("cuDevicePrimaryCtxGetState");
     retain(&address, 0);
@@ -79,17 +79,17 @@ FAKE_TEST(CudaEventsOwners, green_contexts)
     auto *destroy = fake.get<Call1>("cuGreenCtxDestroy");
     Events events;
     destroy(0);
-    CHECK(events.take().empty()); // others use the primary context still
+    CHECK(events.take().empty()); // the primary context is still in use
     fake.setting("fake_last") = 1;
     destroy(0);
     CHECK(events.saw_everything());
-    destroy(0); // of another device, say
+    destroy(0); // e.g. of another device
     CHECK(events.take().empty());
 }
 
-// After the last release a driver may complain about the context instead of the
-// address. Nobody can tell then whether the memory is there: what is registered
-// goes, and what lives is not taken for host memory.
+// After the last release a driver may report an error of the context instead of
+// the address. The memory's state is then unknown: its registrations end, and
+// it is not taken for host memory.
 FAKE_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
 {
     Fake fake;
@@ -112,17 +112,17 @@ FAKE_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
         CHECK(ends_as_memory(events, NEW + 0x4fff, &frees));
         CHECK_EQ(frees, size_t(1));
         set_query(fake, nullptr);
-        expect_release(fake, "cuMemFree_v2", NEW, SIZE, // it is asked how long
+        expect_release(fake, "cuMemFree_v2", NEW, SIZE, // its size is queried
                        [&] { fake.get<Call1>("cuMemFree_v2")(NEW); });
     }
 }
 
-// What another thread gets at the addresses of what has just gone is not taken
+// Another thread may get new memory at addresses just released. It is not taken
 // for host memory, whichever event comes first.
 struct {
     const Fake *fake;
     uint64_t offset; // of the new memory
-    int gone_says;   // what is answered of what has gone
+    int gone_says;   // the answer about released memory
     uint64_t gone, fresh;
     int queries;
 } reuse;
@@ -157,7 +157,7 @@ void use_anew(uint64_t offset, int gone_says = 1)
     CHECK(ends_as_memory(events, reuse.fresh, &frees));
     CHECK_EQ(frees, size_t(1));
     set_query(fake, nullptr);
-    expect_release(fake, "cuMemFree_v2", reuse.fresh, 0x4000, // known still
+    expect_release(fake, "cuMemFree_v2", reuse.fresh, 0x4000, // still known
                    [&] { fake.get<Call1>("cuMemFree_v2")(reuse.fresh); });
 }
 
@@ -171,13 +171,13 @@ FAKE_TEST(CudaEventsOwners, addresses_used_anew_further_up)
     use_anew(0x8000);
 }
 
-// Nor is the size of the new memory doubted.
+// The size of the new memory stays known, too.
 FAKE_TEST(CudaEventsOwners, addresses_used_anew_with_unclear_answers)
 {
     use_anew(0, 201); // INVALID_CONTEXT
 }
 
-// A mapping is not listed: the driver is asked once more.
+// Mappings are not listed, so the driver is queried once more.
 FAKE_TEST(CudaEventsOwners, addresses_mapped_anew_meanwhile)
 {
     Fake fake;
@@ -212,8 +212,8 @@ FAKE_TEST(CudaEventsOwners, pools)
     }
 }
 
-// What a pool has given out again is not announced, nor what overlaps that.
-// Where nobody knows which pool memory is of, it goes with any.
+// Memory that a pool has reused, or that overlaps such memory, is not
+// announced. Memory of an unknown pool is announced with any pool.
 FAKE_TEST(CudaEventsOwners, pools_that_give_memory_out_again)
 {
     constexpr uint64_t pool = 0xabc0;
@@ -248,8 +248,8 @@ FAKE_TEST(CudaEventsOwners, pools_that_give_memory_out_again)
                    [&] { trim(pool, 0); });
 }
 
-// A program that never frees twice at an address does not make the hooks use
-// more and more memory; what it has is known still.
+// If a program never reuses an address, the hooks' memory use stays bounded.
+// Live memory stays known.
 FAKE_TEST(CudaEventsOwners, memory_that_its_pool_keeps_is_forgotten)
 {
     constexpr size_t count = 1 << 20, of_each = 64;
@@ -270,7 +270,7 @@ FAKE_TEST(CudaEventsOwners, memory_that_its_pool_keeps_is_forgotten)
                    [&] { fake.get<Call1>("cuMemFree_v2")(kept); });
 }
 
-// A context goes although the driver says that something else failed before.
+// A context is destroyed even if the driver returns an earlier error.
 FAKE_TEST(CudaEventsOwners, context_destroyed_with_an_error)
 {
     Fake fake;
@@ -284,8 +284,8 @@ FAKE_TEST(CudaEventsOwners, context_destroyed_with_an_error)
     CHECK_EQ(events.frees_of(address + 0x4fff), size_t(1));
 }
 
-// The driver counts who has opened a handle: only the last one to close it
-// takes the memory away.
+// The driver counts how often a handle is open: only the last close releases
+// the memory.
 FAKE_TEST(CudaEventsOwners, ipc_memory_opened_twice)
 {
     Fake fake;
@@ -302,7 +302,7 @@ FAKE_TEST(CudaEventsOwners, ipc_memory_opened_twice)
         CHECK_EQ(ends_as_memory(events, ADDRESS + SIZE - 1, &frees, &managed),
                  *answer != 'g');
         CHECK_EQ(frees, size_t(1));
-        CHECK_EQ(managed, *answer != 'g'); // as none of it is exported
+        CHECK_EQ(managed, *answer != 'g'); // as it is never exported
     }
 }
 

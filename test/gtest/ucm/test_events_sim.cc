@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The hooks on the simulated GPU, by every way to reach a function, with UCX's
-// own CUDA hooks and without. Everything goes through the public driver and
-// runtime API and would run on a real GPU.
+// own CUDA hooks and without. All calls are of the public driver and runtime
+// API, and would run on a real GPU.
 #include <common/sim.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class CudaEventsSim : public testing::TestWithParam<bool> {};
 GPU_TEST(CudaEventsSim, driver_api)
 {
     Gpu gpu;
-    // All taken before the hooks are there.
+    // All are looked up before the hooks are installed.
     Free *by_symbol   = gpu.get<Free>("cuMemFree_v2");
     Free *by_entry    = gpu.entry<Free>("cuMemFree", 0);
     auto *async       = gpu.get<FreeAsync>("cuMemFreeAsync");
@@ -49,8 +49,8 @@ GPU_TEST(CudaEventsSim, driver_api)
     CHECK(events.take().empty());
 }
 
-// A call for each hooked function and a few more; it was one for each function
-// and each version of CUDA.
+// Installation calls the driver once per hooked function and a few times more,
+// not once per function and version of CUDA.
 GPU_TEST(CudaEventsSim, calls_at_the_start)
 {
     Gpu gpu;
@@ -83,7 +83,7 @@ GPU_TEST(CudaEventsSim, mappings)
     CHECK(mapped.take().empty()); // the mapping holds the memory
     CHECK(gpu.alive(address));
 
-    // Refused while memory is mapped there: UCX must not forget it.
+    // Refused, as memory is mapped there: UCX must not forget it.
     CHECK(give_back(address, size) != CUDA_SUCCESS);
     const auto refused = mapped.take();
     CHECK(!refused.empty() && !refused.back().free);
@@ -117,7 +117,7 @@ GPU_TEST(CudaEventsSim, pools)
     CHECK_EQ(events.frees_of(address), size_t(1));
     GPU_CALL(cuMemFreeAsync, other, nullptr);
     events.take();
-    // What goes with this pool is neither another pool's nor no pool's.
+    // This pool's end announces no other pool's memory, and no ordinary memory.
     GPU_CALL(cuMemAllocFromPoolAsync, &address, MIB, second, nullptr);
     GPU_CALL(cuMemFreeAsync, address, nullptr);
     address = gpu.allocate(MIB);
@@ -129,7 +129,7 @@ GPU_TEST(CudaEventsSim, pools)
     CHECK_EQ(last[0].address, uint64_t(other));
 }
 
-// A graph frees and maps it while it runs.
+// A running graph frees and maps its memory.
 GPU_TEST(CudaEventsSim, graph_memory)
 {
     Gpu gpu;
@@ -177,7 +177,7 @@ GPU_TEST(CudaEventsSim, opened_memory)
     Gpu gpu;
     install_all();
     if (!gpu::is_simulated()) {
-        return; // a real driver opens none of the same process
+        return; // a real driver opens no memory of its own process
     }
     Events events;
     bool managed = false;
@@ -187,7 +187,7 @@ GPU_TEST(CudaEventsSim, opened_memory)
                    (event.type == UCS_MEMORY_TYPE_CUDA_MANAGED);
     }
     CHECK(managed);
-    gpu::buffer(MIB, gpu::memory::variable); // whose module is unloaded
+    gpu::buffer(MIB, gpu::memory::variable); // its module is unloaded
     CHECK_EQ(events.frees_of(opened.address()), size_t(0));
 }
 
@@ -237,7 +237,7 @@ GPU_TEST(CudaEventsSim, runtime_api)
         GPU_CALL(cuDevicePrimaryCtxRetain, &gpu.context, 0);
         cuda_events_refresh();
     }
-    // The driver's functions are enough.
+    // The driver's hooks suffice.
     CHECK(patched_target(symbol_of(runtime, "cudaDeviceReset")) == nullptr);
     void *address;
     auto *allocate = function_of<int(void **, size_t)>(runtime, "cudaMalloc");
@@ -246,7 +246,7 @@ GPU_TEST(CudaEventsSim, runtime_api)
     auto *synchronize = function_of<int()>(runtime, "cudaDeviceSynchronize");
     const auto where  = [&] { return reinterpret_cast<CUdeviceptr>(address); };
 
-    // Looking again and again for new runtimes does not hook anything twice.
+    // Repeated searches for new runtimes hook nothing twice.
     for (int i = 0; i < 30; ++i) {
         dlclose(open_library(variable("top_builddir") +
                              "/test/gtest/ucm/fake/caller.so"));
@@ -273,14 +273,14 @@ GPU_TEST(CudaEventsSim, runtime_api)
     CHECK(!gpu.alive(where()));
 }
 
-// The GPU's memory is used up by what is given back when it is asked for. UCX's
-// own hooks are asked through as well.
+// The GPU is full of memory that the handler frees on request. Calls that UCX's
+// own hooks see reach the handler, too.
 GPU_TEST(CudaEventsSim, no_memory_left, "CUDA_SIM_MEMORY_MIB=64")
 {
     static Gpu gpu;
     static CUdeviceptr held = 0;
     static int asked        = 0;
-    constexpr size_t SMALL = 2 * MIB, LARGE = 40 * MIB; // of 64
+    constexpr size_t SMALL = 2 * MIB, LARGE = 40 * MIB; // of 64 MiB
     void *runtime = open_library(variable("CUDART_PATH").c_str());
 
     const std::function<int(CUdeviceptr *, size_t)> calls[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What UCX makes of the events, and the hooks under several threads.
+// UCX's reactions to the events, and the hooks with several threads.
 #include <atomic>
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,7 @@ using namespace test;
 
 class CudaEventsUcx : public testing::TestWithParam<bool> {};
 
-// With UCX's CUDA module, each call of the driver is announced once, by it or
-// by us.
+// With UCX's CUDA module, each driver call is announced once, by UCX or by us.
 TEST(CudaEventsUcxOnly, no_double_events)
 {
     EXPECT_TRUE(run_on_gpu("no_double_events", true));
@@ -78,10 +77,9 @@ void dump_region(void *, ucs_rcache_t *, ucs_rcache_region_t *, char *, size_t)
 {
 }
 
-// UCX's caches take the events as they are meant: a registration cache drops
-// what is announced, and all of it at "everything"; the memory type cache keeps
-// knowing the memory that lives on. Where the driver does not say plainly that
-// memory is gone, UCX is told to ask it each time.
+// UCX's caches handle the events as intended. A registration cache drops the
+// announced ranges, and all ranges at "everything"; the memory type cache keeps
+// live memory. If the driver's answer is unclear, UCX queries it each time.
 GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
 {
     Gpu gpu;
@@ -134,7 +132,7 @@ GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
     look_up(0x10000);
     CHECK_EQ(deregistered.load(), 3);
 
-    // A stream-ordered allocation is known too: a UCX may miss it.
+    // A stream-ordered allocation is known, too; UCX alone may miss it.
     CUdeviceptr async;
     GPU_CALL(cuMemAllocAsync, &async, MIB, nullptr);
     CHECK(known(async));
@@ -156,7 +154,7 @@ GPU_TEST(CudaEventsUcx, threads)
     CHECK(all_ucm().front()->set_event_handler(
               UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
               [](ucm_event_type_t, ucm_event_t *event, void *) {
-                  // In the thread that frees.
+                  // Runs in the thread that frees.
                   (event->mem_type.address ==
                                reinterpret_cast<void *>(expected) &&
                            event->mem_type.size == MIB

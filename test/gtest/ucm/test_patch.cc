@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions that begin in many ways are patched and called, and so is what was
-// moved away from their beginning.
+// Functions with many prologues are patched and called, and so are the
+// instructions that were moved away.
 #include <common/first_byte.h>
 #include <cstring>
 
@@ -47,8 +47,8 @@ FUNCTION(begins_stores, "mov %rdi, -8(%rsp)\n movss %xmm0, -16(%rsp)\n"
                         "lea 10(%rdi), %eax\n ret");
 FUNCTION(begins_imm64, "movabs $0x123456789abcdef, %rax\n"
                        "lea 11(%rdi), %eax\n ret");
-// Begins with a comparison that UCX knows of the driver; and what a uprobe has
-// run elsewhere before it goes on.
+// Begins with a comparison that UCX knows from the driver. The variant _probed
+// is the code that a uprobe runs elsewhere before it continues.
 #define BEGINS_COMPARING(_name)                                                \
     FUNCTION(_name, "cmpl $500, patch_zero(%rip)\n jne 1f\n"                   \
                     "xor %eax, %eax\n ret\n"                                   \
@@ -59,7 +59,7 @@ BEGINS_COMPARING(begins_comparing);
 BEGINS_COMPARING(has_a_uprobe);
 FUNCTION(is_short, "lea (%rdi), %eax\n ret\n nop\n nop");
 
-// These must be left alone.
+// These cannot be patched.
 FUNCTION(is_too_short, "ret\n push %rax\n push %rax\n push %rax\n ret");
 FUNCTION(jumps_back, "1: dec %edi\n jnz 1b\n mov %edi, %eax\n ret");
 FUNCTION(is_unknown, "jrcxz 1f\n 1: mov %edi, %eax\n nop\n ret");
@@ -73,7 +73,7 @@ struct Case {
     int (*function)(int);
     int number;
     const char *name;
-    int negative = 0; // what a negative argument gives, if that is special
+    int negative = 0; // result for a negative argument, if special
 };
 
 void PrintTo(const Case &test, std::ostream *stream)
@@ -88,7 +88,7 @@ int hook(int argument)
     return 1000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
 }
 
-// As CUDA reserves it: 3 GiB, in which there is the function, and no gap.
+// A reservation as CUDA makes it: 3 GiB around the function, without a gap.
 class PatchFar : public testing::Test {
 protected:
     void SetUp() override
@@ -129,7 +129,7 @@ TEST_F(PatchFar, TheOnlyGapIsFound)
     EXPECT_EQ(1021, call());
 }
 
-// What is left where the kernel put a small library between two reservations.
+// Such a gap remains if the kernel put a small library between reservations.
 TEST_F(PatchFar, ASmallGapIsBetterThanNone)
 {
     ASSERT_EQ(0, munmap(function_ - 7 * page, page));
@@ -204,7 +204,8 @@ TEST(PatchRefused, WhatCannotBeMoved)
     expect_refused(is_unknown, "its first instructions are not known here");
 }
 
-// A debugger's, at any instruction; not where a function ends before.
+// A breakpoint in the bytes to overwrite prevents the patch; one behind them
+// only ends the copy.
 TEST(PatchRefused, Breakpoint)
 {
     for (size_t at = 0; at < 6; ++at) {
@@ -218,9 +219,8 @@ TEST(PatchRefused, Breakpoint)
     }
 }
 
-// A uprobe that comes later: a breakpoint in place of the file's first byte,
-// and the file's first instruction runs elsewhere. It goes, and that byte is
-// back.
+// A uprobe that is set later replaces the first byte by a breakpoint, and runs
+// the file's first instruction elsewhere. Its removal restores the byte.
 TEST(PatchUprobe, ComesAndGoes)
 {
     auto *code                  = reinterpret_cast<uint8_t *>(has_a_uprobe);
@@ -238,8 +238,8 @@ TEST(PatchUprobe, ComesAndGoes)
     EXPECT_EQ(1032, call(20));
 }
 
-// A displacement has 32 bits: what was nearly out of reach is so for a copy
-// behind it.
+// A displacement has 32 bits, so a target at the limit of its reach is out of
+// reach for a copy at a lower address.
 TEST(PatchRefused, CopyTooFar)
 {
     uint8_t memory[64]   = {};
@@ -255,8 +255,8 @@ TEST(PatchRefused, CopyTooFar)
                  copy_prologue(memory, 5, 5, &memory[32], 4, copy));
 }
 
-// A jump leads anywhere: what another tool patched may be 2 GiB away, in the
-// other direction than the copy.
+// A moved jump can reach any target: another tool's hook may be 2 GiB away, in
+// the other direction than the copy.
 TEST(PatchMoves, JumpOutOfReach)
 {
     uint8_t memory[64]   = {};
@@ -275,8 +275,8 @@ TEST(PatchMoves, JumpOutOfReach)
                  copy_prologue(&memory[32], 5, 5, memory, 13, copy));
 }
 
-// A function as another tool left it: with a jump to patch_target. The bytes
-// that its jump does not need are in pieces.
+// A function that another tool has patched, with a jump to patch_target. The
+// bytes behind the jump are pieces of instructions.
 class PatchOnTop : public testing::TestWithParam<std::string> {};
 
 TEST_P(PatchOnTop, ReachesWhatWasThere)
@@ -289,7 +289,7 @@ TEST_P(PatchOnTop, ReachesWhatWasThere)
     auto *call         = reinterpret_cast<int (*)(int)>(code);
     const std::string &jump(GetParam());
 
-    memset(code, 0x06, SIZE); // no instruction
+    memset(code, 0x06, SIZE); // not an instruction
     memcpy(code, jump.data(), jump.size());
     memcpy(code + jump.find("ADDRESS."), &target, sizeof(target));
     ASSERT_EQ(32, call(20));
@@ -315,8 +315,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::string("\xe9\x03\0\0\0...\xff\x25\x04\0\0\0....ADDRESS.", 26)),
     [](const auto &test) { return "form_" + std::to_string(test.index); });
 
-// Another tool patches the same function later, with a longer jump, and goes on
-// with a copy of ours: our way back must not lead into what it wrote.
+// Another tool patches the same function later, with a longer jump, and calls
+// our hook. Our way back must not lead into the bytes that it wrote.
 class PatchBelow : public testing::TestWithParam<std::string> {};
 
 TEST_P(PatchBelow, AnotherToolPatchesOnTop)
@@ -366,8 +366,7 @@ INSTANTIATE_TEST_SUITE_P(
         "\x8d\x47\xff\x90\x90\xff\xc0\x83\xf8\x14\x7e\xf9\xc3"),
     [](const auto &test) { return "form_" + std::to_string(test.index); });
 
-// Its place is looked for once: in a process with many mappings that takes
-// long.
+// The arena searches its place once, as many mappings make that slow.
 TEST(CodeArena, HoldsAllHooks)
 {
     constexpr size_t HOOKS = 60, SIZE = 92; // of a libcuda and a runtime

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions are patched while other threads call them, at every place that a
-// function can have within a line of the processor's cache. Each begins with
-// one instruction as long as the jump: what lies between instructions that the
-// jump replaces is not tested (docs/events.md, what cannot be seen).
+// Functions are patched while other threads call them, at every offset within a
+// cache line. Each begins with one instruction as long as the jump: threads
+// between replaced instructions are not tested (docs/events.md, what cannot be
+// seen).
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -19,16 +19,16 @@
 
 namespace {
 
-// Which call of mprotect() with this protection fails next; 0: none.
+// mprotect() with this protection fails; 0: none does.
 std::atomic<int> refused_protection{0};
 
-// The function that another tool patches as soon as it can be written.
+// The function that another tool patches as soon as it is writable.
 std::atomic<void *> patched_meanwhile{nullptr};
 constexpr char OTHER_JUMP[] = "\xe9\x10\0\0";
 
 } // namespace
 
-// Takes the place of libc's, for the code under test.
+// Replaces libc's mprotect() for the code under test.
 extern "C" int mprotect(void *address, size_t length, int protection) noexcept;
 extern "C" int mprotect(void *address, size_t length, int protection) noexcept
 {
@@ -123,7 +123,7 @@ TEST_P(PatchThreads, CallersSeeTheFunctionOrTheHook)
     }
     for (size_t i = 0; i < COUNT; ++i) {
         current = i;
-        // Somebody is calling it.
+        // Waits until other threads call the function.
         for (const long before = calls; calls < before + 3;) {
             std::this_thread::yield();
         }
@@ -140,7 +140,7 @@ TEST_P(PatchThreads, CallersSeeTheFunctionOrTheHook)
 INSTANTIATE_TEST_SUITE_P(Offsets, PatchThreads,
                          testing::Values(0, 3, 4, 7, 58, 60, 62));
 
-// No store that all processors see at once reaches over two lines.
+// No store across two cache lines is atomic for all processors.
 TEST(PatchWrite, BeginsAtTheEndOfALine)
 {
     const Functions functions(1, LINE - 1);
@@ -169,7 +169,7 @@ TEST(PatchWrite, AnotherToolIsFaster)
     }
 }
 
-// The function is patched, whatever becomes of its page.
+// The function is patched even if its page stays writable.
 TEST(PatchWrite, MemoryThatStaysWritable)
 {
     const Functions functions(1, 0);

@@ -17,7 +17,7 @@ inline constexpr int access_flags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
     IBV_ACCESS_REMOTE_ATOMIC;
 
-// What registers in the plug-in's place: uct_ib.
+// Stands in for uct_ib, which registers dma-bufs for the plug-in.
 class uct_ib final : public dmabuf_registration {
 public:
     explicit uct_ib(verbs_sim::nic &sim, bool tries_data_direct = true)
@@ -39,7 +39,7 @@ private:
     const bool tries_data_direct_;
 };
 
-// A NIC with a ladder, and what it has registered.
+// A NIC with a ladder, and its registrations.
 class ladder_nic {
 public:
     explicit ladder_nic(const verbs_sim::platform &on,
@@ -95,7 +95,7 @@ protected:
     void coherent() { gpu_.coherent = true; }
     void hangs_as_uct_ib_does(unsigned times) { hangs_ += times; }
 
-    // Lines of the log that tell of this NIC's registrations.
+    // Returns the number of log lines about this NIC's registrations.
     template <typename Call>
     unsigned told(const char *nic, Call call)
     {

@@ -10,14 +10,14 @@ namespace ladder_test {
 
 using namespace ucx_ib_dmabuf;
 
-// Exports memory files that verbs_sim takes for dma-bufs, as cuda/ does it.
+// Exports memory files, which verbs_sim accepts as dma-bufs, as cuda/ does.
 class memfd_gpu final : public exporter {
 public:
     bool coherent          = false;
-    bool knows_pcie        = true; // a driver from 12.8 on
+    bool knows_pcie        = true; // CUDA 12.8 or later
     ucs_status_t fail      = UCS_OK;
     ucs_status_t fail_pcie = UCS_OK;
-    // How many there were in each mapping.
+    // Number of exports in each mapping.
     unsigned standard = 0;
     unsigned pcie     = 0;
 
@@ -53,7 +53,7 @@ public:
         return fd;
     }
 
-    // Not asked.
+    // The ladder does not call this.
     ucs_status_t describe(uintptr_t, extent *) override
     {
         return UCS_ERR_NO_ELEM;

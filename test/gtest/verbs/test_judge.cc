@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The ladder where somebody looks whether what is registered carries data.
+// The ladder with a judge that checks whether registered memory transfers data.
 #include "ladder_nic.h"
 #include <map>
 #include <set>
@@ -10,8 +10,8 @@ using namespace ladder_test;
 
 namespace {
 
-// Says of each step what it is told to, of the rest that it cannot tell, and
-// remembers what it has refuted.
+// Returns the preset finding of a step, `unknown` of others. Remembers the
+// steps that it has refuted.
 class fake_judge final : public path_judge {
 public:
     bool is_refuted(ladder_step step, int gpu) noexcept override
@@ -67,14 +67,14 @@ TEST_F(test_judge, what_he_refutes_is_stepped_over)
     EXPECT_EQ(ladder_step::pcie, steps_.first(0));
     EXPECT_EQ(4u, by_.asked);
 
-    by_.says[ladder_step::pcie] = finding::refuted; // of another GPU
+    by_.says[ladder_step::pcie] = finding::refuted; // for another GPU
     for (int i = 0; i < 3; ++i) {
         EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg(1));
     }
     EXPECT_EQ(6u, by_.asked) << "what is known is not registered";
 }
 
-// It is mostly the same path: where a mapping is refuted only a proof will do.
+// Mappings mostly share one path, so beside a refuted one a proof is needed.
 TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
 {
     by_.says = {{ladder_step::standard, finding::refuted}};
@@ -83,8 +83,8 @@ TEST_F(test_judge, beside_what_he_refutes_only_what_carries_is_taken)
     EXPECT_EQ(UCS_OK, reg());
 }
 
-// The standard mapping would be refuted, with a warning, and UCX told that the
-// memory is not supported: what is idle would not be evicted for it.
+// The standard mapping would be refuted, with a warning. UCX would then get
+// UCS_ERR_UNSUPPORTED, and idle entries would not be evicted.
 TEST_F(test_judge, what_carries_and_lacks_room_is_what_is_told)
 {
     verbs_sim::platform full = verbs_sim::gb300();
@@ -115,7 +115,7 @@ TEST_F(test_judge, what_he_doubts_is_not_taken_now)
     EXPECT_EQ(ladder_step::standard, steps_.first(0));
 }
 
-// He may know better by then.
+// A later answer of the judge may differ.
 TEST_F(test_judge, he_is_asked_each_time)
 {
     for (finding now : {finding::carries, finding::unknown, finding::refuted}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The ladder over simulated NICs: what is tried, remembered and told.
+// The ladder over simulated NICs: attempts, memory of results, messages.
 #include "ladder_nic.h"
 #include <cerrno>
 #include <climits>
@@ -13,9 +13,9 @@ namespace {
 using namespace ladder_test;
 using verbs_sim::platform;
 
-// A matter of course in a machine with several GPUs: nothing is said. What
-// uct_ib registers then carries nothing, as the judge finds. Nor is anything
-// said of a device that has gone, without which the standard mapping is good.
+// With several GPUs, Data Direct often does not reach one, so nothing is
+// logged. uct_ib's registration then transfers no data, as the judge finds. A
+// removed device is not logged either: the standard mapping works without it.
 TEST_F(test_ladder, a_gpu_that_data_direct_does_not_reach_is_remembered)
 {
     platform gone         = verbs_sim::gb300();
@@ -54,9 +54,9 @@ TEST_F(test_ladder, what_is_remembered_is_of_one_gpu)
     EXPECT_EQ(ladder_step::pcie, nic.steps.first(0));
 }
 
-// Drivers that say ENOMEM of it, and leave the dma-buf locked: uct_ib itself
-// goes on with the same one and hangs, as without the plug-in. No other NIC
-// does.
+// These drivers return ENOMEM, and leave the dma-buf locked. uct_ib itself
+// tries the same dma-buf again and hangs, as without the plug-in. Other NICs do
+// not hang.
 TEST_F(test_ladder, drivers_that_find_out_when_they_map)
 {
     ladder_nic near(verbs_sim::gb300(575), "mlx5_near");
@@ -71,10 +71,10 @@ TEST_F(test_ladder, drivers_that_find_out_when_they_map)
         ASSERT_EQ(UCS_OK, near.reg(memory));
         EXPECT_TRUE(near.last().data_direct);
     }
-    near.dereg_all(); // hangs if the two shared a dma-buf
+    near.dereg_all(); // hangs if both NICs shared a dma-buf
 }
 
-// Over Data Direct once they are proven.
+// NICs share a PCIe export after Data Direct has worked for them.
 TEST_F(test_ladder, nics_share_what_they_can)
 {
     platform standard     = verbs_sim::connectx7();
@@ -125,7 +125,7 @@ TEST_F(test_ladder, what_no_step_takes_is_told_of_once)
         << "there is no other mapping";
 }
 
-// For single registrations, as BAR1 is full.
+// Failures of single registrations, such as a full BAR1, do not demote a step.
 TEST_F(test_ladder, a_step_that_works_stays_the_first)
 {
     ladder_nic nic(verbs_sim::gb300());
@@ -158,8 +158,8 @@ TEST_F(test_ladder, memory_that_cannot_be_exported_says_nothing_of_the_pair)
     EXPECT_TRUE(nic.last().data_direct);
 }
 
-// Fails in a mapping with its errno: 0 leaves what there was, as no verb was
-// called, and -1 does not fail.
+// Fails in each mapping with the given errno. 0 leaves errno unchanged, as if
+// no verb was called; -1 succeeds.
 class failing final : public dmabuf_registration {
 public:
     failing(uct_ib &other, int standard, int pcie)
@@ -180,7 +180,7 @@ private:
     const int errors_[2];
 };
 
-// Of the pair: at once. Of the memory or the moment: after three times.
+// An error of the pair counts at once, one of the memory after three times.
 TEST_F(test_ladder, an_error_decides_what_is_told_and_remembered)
 {
     const auto reg = [&](ladder_nic &nic, int standard, int pcie) {
@@ -214,9 +214,9 @@ TEST_F(test_ladder, an_error_decides_what_is_told_and_remembered)
                     << error;
             }
             EXPECT_EQ(status, reg(nic, error, error));
-            // The mapping that nobody knows of is not told of.
+            // The standard mapping's error is returned, not the PCIe mapping's.
             EXPECT_EQ(UCS_ERR_UNSUPPORTED, reg(other, kernel_enotsupp, error));
-            // Nor is it tried for other errors, or for one of before.
+            // Other errors, or an earlier call's errno, cause no PCIe attempt.
             gpu_.pcie = 0;
             errno     = error;
             EXPECT_EQ(UCS_ERR_IO_ERROR, reg(other, 0, -1));

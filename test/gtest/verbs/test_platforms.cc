@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The ladder on everything that the simulated NICs can play, and what these
-// check themselves.
+// The ladder on every simulated platform, and the simulator's own argument
+// checks.
 #include "ladder_nic.h"
 #include <cerrno>
 
@@ -10,7 +10,7 @@ namespace {
 using namespace ladder_test;
 using verbs_sim::platform;
 
-// Every platform that the simulator can play. What should be is said anew here.
+// Every simulated platform, with expectations computed independently of src/.
 class every_platform : public test_ladder {
 protected:
     static bool flag(unsigned number, unsigned bit)
@@ -35,12 +35,12 @@ protected:
         gpu_.standard = gpu_.pcie = 0;
         const bool tries          = flag(number, 10);
 
-        // uct_ib tries Data Direct first, whatever the mapping.
+        // uct_ib tries Data Direct first, in either mapping.
         const bool direct = tries && on.data_direct && (on.rdma_core >= 54);
         const bool over   = direct && !on.data_direct_gone;
         const bool pcie   = on.coherent_gpu && gpu_.knows_pcie;
         const bool plain  = on.nic_beside_gpu || !on.refuses_unreachable;
-        // Of the mappings of a coherent GPU.
+        // Only a coherent GPU has the PCIe mapping.
         const bool pcie_works = pcie && ((over && on.data_direct_beside_gpu) ||
                                          (plain && !hangs(on, over, pcie)));
         const bool works      = pcie_works || on.peer_to_peer;
@@ -61,7 +61,7 @@ protected:
                 EXPECT_EQ(address, nic.last().iova);
             }
         }
-        if (works && on.coherent_gpu) { // the other is not tried for ever
+        if (works && on.coherent_gpu) { // the other is not retried for ever
             EXPECT_LT(in_pcie ? gpu_.standard : gpu_.pcie, 4u);
         }
         const unsigned hung = verbs_sim::nic::hangs() - before;
@@ -70,7 +70,7 @@ protected:
     }
 
 private:
-    // uct_ib registers a dma-buf once more that the driver has left locked.
+    // uct_ib registers a dma-buf again although the driver has left it locked.
     static bool hangs(const platform &on, bool over, bool pcie)
     {
         return over && pcie && !on.data_direct_beside_gpu && (on.nvidia < 580);
@@ -88,7 +88,7 @@ TEST_F(every_platform, takes_the_best_step)
     }
 }
 
-// The simulator checks what the kernel and libmlx5 check.
+// The simulator checks the same arguments as the kernel and libmlx5.
 TEST(test_verbs_sim, arguments)
 {
     verbs_sim::nic nic("mlx5_0", verbs_sim::gb300());
