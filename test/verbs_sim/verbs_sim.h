@@ -32,7 +32,7 @@ struct platform {
     unsigned nvidia = 595;
     // The GPU has a coherent link, which the standard mapping uses.
     bool coherent_gpu = false;
-    // The coherent GPU's IOMMU group, needed by PCIe mappings, has this device.
+    // Devices in the coherent GPU's IOMMU group, as PCIe mappings require.
     bool data_direct_beside_gpu = true;
     bool nic_beside_gpu         = false;
     // The driver allows the standard mapping. NVIDIA's drivers up to 595 refuse
