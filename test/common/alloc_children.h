@@ -11,7 +11,7 @@
 namespace alloc_faults {
 
 // For tests that use each_in_a_child(). The thread sanitizer forks slowly, and
-// these tests offer it nothing to find.
+// finds nothing in these tests.
 class forking_test : public ::testing::Test {
 protected:
     void SetUp() override

@@ -100,7 +100,7 @@ public:
         return address - address % chunk;
     }
 
-    size_t chunk = 0; // an export includes the bytes of it before the range
+    size_t chunk = 0; // an export includes its chunk's bytes before the range
 
     // Returns the memory of the dma-buf. Returns none, after a complaint, if fd
     // is no open dma-buf of this GPU or the dma-buf is shorter than `length`.

@@ -90,7 +90,7 @@ public:
     physical(const physical &)            = delete;
     physical &operator=(const physical &) = delete;
 
-    // Returns the unit of sizes.
+    // Returns the unit of all sizes.
     static size_t granularity(int ordinal)
     {
         const auto all = properties(ordinal);
