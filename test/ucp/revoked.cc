@@ -24,7 +24,7 @@ constexpr size_t length = 1 << 20;
 struct job {
     initiator &by;
     std::mt19937_64 &random;
-    bool stages; // UCX stages copies itself, as it registered none
+    bool stages; // UCX stages copies itself, as it can register none
 };
 
 template <class Function>
