@@ -58,7 +58,7 @@ struct collective {
     bool rooted;
     bool equal;     // all parts have the same size
     int own;        // copies of the own part that the blocking call may make
-    place in_place; // nowhere also if Open MPI 4.1 gets it wrong
+    place in_place; // nowhere if Open MPI 4.1 gets it wrong
     void (*run[3])(const call &);
 };
 

@@ -71,7 +71,7 @@ two_buffers with_room(two_buffers kinds)
     return kinds;
 }
 
-// Sends the type to the same type, and from and to its bytes.
+// Sends the type to the same type, to its bytes, and its bytes to the type.
 void exchange_type(job &in, const two_buffers &with, const made_type &one,
                    int count)
 {

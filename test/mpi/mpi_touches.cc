@@ -2,9 +2,9 @@
 //
 // Finds the MPI calls that touch GPU memory with the CPU. Each call is made
 // with memory of the simulated GPU, which the CPU may not access. A fault
-// handler allows the access, and notes the library that made it. To be run
-// without the plug-in, with a UCX that copies everything: if UCX has a
-// transport for that, it copies by other means. Rank 0 prints, for each call,
+// handler allows the access, and notes the library that made it. It needs a UCX
+// that copies everything, without the plug-in. UCX copies by other means if it
+// has a transport for that. Rank 0 prints, for each call,
 //   NAME: mpi|ucx|none
 // With an argument it makes one MPI_Allreduce, and handles no fault.
 // usage: mpi_touches [reduce]

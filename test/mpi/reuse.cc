@@ -189,7 +189,7 @@ void add_reuse(std::vector<test_case> *cases)
     add("cuMemFreeAsync and a trimmed pool", run<by_pool<true>>);
     add("another handle at a VMM address", run<by_mapping<true>>);
     add("a VMM address reserved again", run<by_mapping<false>>);
-    // UCX from 1.18 on crashes in it, with the plug-in or without.
+    // UCX from 1.18 on crashes in this case, with the plug-in or without.
     cases->push_back({"reset", "memory used again: cuDevicePrimaryCtxReset",
                       run<by_context>});
     cases->push_back({"kept", "many buffers in turn", run_many});

@@ -159,8 +159,8 @@ void run_allocated(job &in, memory mine, memory received)
 }
 
 // Groups have names like device-host-small-put: the caller's memory, the
-// window's memory, the size, the operation. Each MPI crashes in some of them,
-// so there are many small ones.
+// window's memory, the size, the operation. They are small, as each MPI ends
+// the job in some of them.
 void add_operations(std::vector<test_case> *cases, memory mine, memory window)
 {
     const std::string first = name_of(mine), second = name_of(window),
