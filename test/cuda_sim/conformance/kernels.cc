@@ -112,7 +112,7 @@ void check_kernels()
     const auto may_wait = [&](const char *name, const auto &call) {
         observe(name, running.outlasts(call) ? "does not wait" : "waits");
     };
-    // The first copy initializes the stream, and may wait.
+    // The first copy is not measured, as it sets things up.
     copy_in(stream, memory);
     does_not_wait("a query", [&] { buffer_id(memory); });
     does_not_wait("an export", [&] { try_export(memory, 4 * MiB); });

@@ -46,11 +46,11 @@ CUcontext current_context();
 // As above; returns an error if there is none or it is destroyed.
 CUresult need_context(CUcontext *context);
 
-// Checks, by CUDA_SIM_NEEDS_CONTEXT, that this device's context is current.
+// Checks that a context of this device is current, if a setting demands it.
 CUresult need_context_of(int device, CUresult otherwise);
 
-// The result for an address without memory: CUDA_SIM_GONE's code if a context
-// was destroyed. Requires the lock.
+// The result for an address without memory: CUDA_SIM_GONE's code if its context
+// or the current one was destroyed. Requires the lock.
 CUresult unknown_address(CUdeviceptr address, CUresult otherwise);
 
 // Whether 'context' is one, alive or not. Requires the lock.

@@ -173,7 +173,7 @@ CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
     return done ? result : copy(to, from, size, expect_to, expect_from);
 }
 
-// Each set of attributes applies up to the first copy of the next set.
+// Each set of attributes applies from its first copy to that of the next set.
 bool valid_attributes(const CUmemcpyAttributes *attributes,
                       const size_t *firsts, size_t sets, size_t copies)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// All allocations: their kind, addresses and owners.
+// All allocations: their kinds, addresses and owners.
 #pragma once
 
 #include "physical.h"

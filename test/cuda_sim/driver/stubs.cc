@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Calls that UCX 1.22 and programs look up. They return that they are not
-// supported, or do nothing if nothing is right.
+// supported, or succeed if nothing is to be done.
 #include "calls.h"
 #include "context.h"
 
