@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a user of UCP pays for GPU memory. test/bench/run runs it with UCX alone
-// and with the plug-in:
+// Measures the cost of GPU memory for a user of UCP. test/bench/run runs it
+// with UCX alone and with the plug-in:
 //   send/again, map/again    memory that was sent or mapped before
-//   send/inside, map/inside  for the first time, in an allocation that was used
-//   map/first                for the first time, in a new allocation
+//   send/inside, map/inside  a first use, in an allocation that was used
+//   map/first                a first use, in a new allocation
 //   host/again, host/first   the same for host memory
 //   free                     cuMemFree() of memory that was never registered
 // "send" is ucp_tag_send_nbx() by rendezvous, up to the post; "map" and "host"
-// are ucp_mem_map() and ucp_mem_unmap(). Each has NAME/ns (the median),
+// are ucp_mem_map() and ucp_mem_unmap(). Each prints NAME/ns (the median),
 // NAME/instructions, and the plug-in's part: NAME/own (instructions),
 // NAME/system_calls and NAME/loader_calls.
 //
-// Real: UCX, and the plug-in where it is loaded. Not real: libcuda
-// (test/cuda_sim) and libibverbs (fake_verbs.cc), whose calls cost next to
+// UCX is real, and so is the plug-in if it is loaded. libcuda (test/cuda_sim)
+// and libibverbs (fake_verbs.cc) are simulated; their calls cost next to
 // nothing.
 #include "steps.h"
 #include <algorithm>
@@ -34,14 +34,14 @@
 
 namespace {
 
-constexpr size_t length  = 64 << 10; // of what is sent or mapped
-constexpr size_t warm_up = 100;      // times, before any is measured
+constexpr size_t length  = 64 << 10; // of each message or mapping
+constexpr size_t warm_up = 100; // unmeasured runs before the first measured one
 
 struct options {
-    size_t turns;  // that are timed
-    size_t counts; // of instructions
+    size_t turns;  // timed runs
+    size_t counts; // runs with counted instructions
     size_t libraries;
-    std::vector<std::string> names; // none: all
+    std::vector<std::string> names; // empty: all
 };
 
 void check(ucs_status_t status, const char *what)
@@ -52,7 +52,7 @@ void check(ucs_status_t status, const char *what)
     }
 }
 
-// A worker with an endpoint that leads to itself.
+// A worker with an endpoint to itself.
 class ucp {
 public:
     ucp()
@@ -71,7 +71,7 @@ public:
               "address");
         check(ucp_ep_create(worker_, &to, &ep_), "endpoint");
     }
-    // Nothing receives it.
+    // Nothing receives the message.
     void send(uintptr_t address)
     {
         constexpr ucp_request_param_t usual{};
@@ -91,7 +91,7 @@ public:
         check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
         check(ucp_mem_unmap(context_, mapped), "ucp_mem_unmap");
     }
-    // Until what was posted has completed.
+    // Runs until all posted operations have completed.
     void progress()
     {
         while (ucp_worker_progress(worker_) != 0) {
@@ -104,7 +104,7 @@ private:
     ucp_ep_h ep_           = nullptr;
 };
 
-// As many libraries as a large program has: copies of a small one.
+// Loads as many libraries as a large program has: copies of a small one.
 void load_libraries(size_t count)
 {
     namespace fs = std::filesystem;
@@ -149,7 +149,7 @@ addresses allocations(size_t count, uintptr_t (*allocate)(size_t))
     return all;
 }
 
-// Of one allocation, but for the first one, which is used.
+// Returns parts of an allocation. The part before them has been used.
 addresses parts(size_t count, const std::function<void(uintptr_t)> &use)
 {
     addresses all;
@@ -164,7 +164,7 @@ addresses parts(size_t count, const std::function<void(uintptr_t)> &use)
 struct operation {
     const char *name;
     addresses (*prepare)(ucp &with,
-                         size_t count); // what it is done to, in turn
+                         size_t count); // addresses for run(), in turn
     void (*run)(ucp &with, uintptr_t address);
 };
 
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
         }
     }
     const std::vector<steps> counted = count_steps([&] {
-        mallopt(M_TOP_PAD, 64 << 20); // no system calls of malloc()'s
+        mallopt(M_TOP_PAD, 64 << 20); // so that malloc() makes no system calls
         load_libraries(asked.libraries);
         gpu::use();
         ucp with;
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
         for (const operation &each : wanted) {
             measure(each, with, asked);
         }
-        exit(0); // so that the plug-in writes what it counted
+        exit(0); // so that the plug-in writes its statistics
     });
     for (size_t i = 0; i < wanted.size(); ++i) {
         print(wanted[i].name,

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <map>
 
-// Bytes of the address space.
+// A set of addresses, as disjoint ranges.
 class byte_ranges {
 public:
     void add(uintptr_t lo, uintptr_t hi)

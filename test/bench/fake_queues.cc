@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The queues of the device of fake_verbs.cc, at which each of its queue pairs
-// reaches each other one at once.
+// The queues of fake_verbs.cc's device. A queue pair delivers to any other one
+// at once.
 #include <cerrno>
 #include <common/sim.h>
 #include <cstring>
@@ -17,7 +17,7 @@ void set_queue_functions(ibv_context_ops *all);
 
 namespace {
 
-constexpr int grh = 40; // bytes before what a datagram brings
+constexpr int grh = 40; // bytes before a datagram's payload
 
 struct received {
     uint64_t id;
@@ -50,12 +50,12 @@ void complete(ibv_cq *cq, const ibv_qp *qp, uint64_t id, ibv_wc_opcode opcode,
     static_cast<completion_queue *>(cq)->done.push_back(wc);
 }
 
-// False: it has no buffer for that.
+// Returns false if the receiver has no buffer.
 bool deliver(const ibv_qp *from, uint32_t number, const ibv_send_wr &wr)
 {
     const auto found = pairs.find(number);
     if (found == pairs.end()) {
-        return true; // gone
+        return true; // no such queue pair
     }
     queue_pair *to = found->second;
     auto &free =
@@ -76,7 +76,7 @@ bool deliver(const ibv_qp *from, uint32_t number, const ibv_send_wr &wr)
     return true;
 }
 
-// Either may be memory of the GPU: a simulated one, or a real one.
+// Either address may be memory of a GPU, simulated or real.
 void move(uint64_t to, uint64_t from, uint32_t length)
 {
     if (!gpu::is_simulated()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// libibverbs with one device, whose one port leads back to itself: it registers
-// whatever it is asked to, at once, and does what its queue pairs are sent.
-// The program that has these functions exports them, so that UCX's uct_ib uses
-// them in the library's place.
+// libibverbs with one device; its only port is connected to itself. It
+// registers any memory at once, and executes the work of its queue pairs. A
+// program with these functions exports them, so that UCX's uct_ib calls them in
+// place of the library's.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -18,7 +18,7 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-// Of fake_queues.cc.
+// Defined in fake_queues.cc.
 void set_queue_functions(ibv_context_ops *all);
 
 namespace {
@@ -51,7 +51,7 @@ const char *file_of(const char *path)
 
 extern "C" {
 
-// UCX looks for a device file, which has to be one for characters.
+// UCX looks for a device file, which must be a character device.
 int stat(const char *path, struct stat *out)
 {
     return fstatat(AT_FDCWD, file_of(path), out, 0);
@@ -87,7 +87,7 @@ const char *ibv_get_device_name(ibv_device *)
     return "fake0";
 }
 
-// Unknown: UCX asks the kernel about one with a number.
+// Unknown: UCX would ask the kernel about a device with an index.
 int ibv_get_device_index(ibv_device *)
 {
     return -1;
@@ -113,8 +113,8 @@ int ibv_fork_init()
     return 0;
 }
 
-// Not extended by a provider: libibverbs' inline functions then call those
-// below.
+// Without a provider's extensions, libibverbs' inline functions call the
+// functions below.
 ibv_context *ibv_open_device(ibv_device *opened)
 {
     context.device           = opened;
@@ -197,7 +197,7 @@ ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
     return make_region(pd, iova, length);
 }
 
-// UCX and the plug-in probe with a descriptor that is none.
+// UCX and the plug-in probe with an invalid descriptor.
 ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
                           int fd, int)
 {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Replays traces through the cache on fake GPUs and NICs, and through UCX
-// 1.22's policy; prints, as test/bench/report.awk wants it, what each
-// registered, what it asked the driver and how long that would have taken. The
-// targets (test/bench/targets) are of
-//   registrations  no more than the limit: one for each allocation, segment or
-//                  chunk and NIC that uses it, and one for each border between
-//                  two that a use crosses. With a budget: as many as UCX 1.22
-//                  makes, which evicts in exact order, and a tenth
-//   driver_calls   no more than UCX 1.22's
-//   forgotten      none that was not evicted: registrations of what lies in a
-//                  region that there was, of which nothing was released
-//   replaced       none: deregistrations with neither a release nor an eviction
-//                  behind them. Where segments are mapped, segment_gib instead:
-//                  four times theirs, for each NIC
-//   gib            registered: no more than twice those used, for each NIC;
-//                  only of the trace "borders"
-// Ends with 2 if a trace is wrong, or the cache is.
+// 1.22's policy. Prints for test/bench/report.awk the registrations and driver
+// calls of each, and their estimated time. The targets (test/bench/targets):
+//   registrations  at most one for each allocation, segment or chunk and NIC
+//                  that uses it, and for each border between two that a use
+//                  crosses. With a budget: 1.1 times UCX 1.22's, which evicts
+//                  in exact order
+//   driver_calls   at most UCX 1.22's
+//   forgotten      0, evictions aside: registrations inside an earlier region,
+//                  without a release in it
+//   replaced       0: deregistrations without a release or an eviction. For
+//                  mapped segments: segment_gib at most four times their size,
+//                  for each NIC
+//   gib            registered: at most twice the bytes used, for each NIC;
+//                  for the trace "borders" only
+// Exits with 2 if a trace is wrong or the cache fails.
 #include "../../src/uct/ib_dmabuf/cache/cache.h"
 #include "byte_ranges.h"
 #include "trace.h"
@@ -36,7 +35,7 @@ using ucx_ib_dmabuf::cache_settings;
 using ucx_ib_dmabuf::extent;
 using ucx_ib_dmabuf::region;
 
-// What a trace says before its first allocation.
+// The machine that a trace describes before its first allocation.
 struct machine {
     size_t device_memory = 0;
     size_t nics          = 2;
@@ -50,7 +49,7 @@ cache_settings settings_of(const machine &with)
     return result;
 }
 
-// A NIC, what it may register, and what it would with UCX.
+// A fake NIC of the cache, and UCX's policy for the same NIC.
 struct replayed_nic {
     replayed_nic(fakes::gpu &gpus, const machine &with, const costs &price,
                  account &theirs)
@@ -61,7 +60,7 @@ struct replayed_nic {
     fakes::nic nic;
     ucx_policy peer;
     cache::nic_id id = 0;
-    // Allocations and chunks used, and the last bytes before borders crossed.
+    // Starts of used allocations and chunks; last bytes before crossed borders.
     std::set<uintptr_t> seen;
     byte_ranges used;
     std::set<std::pair<uintptr_t, uintptr_t>> given; // regions: start, end
@@ -89,7 +88,7 @@ public:
     replay(const replay &)            = delete;
     replay &operator=(const replay &) = delete;
 
-    // False if it is impossible, or the cache is wrong.
+    // Returns false if the step is impossible or the cache fails.
     bool step(const trace_step &one)
     {
         switch (one.what) {
@@ -100,7 +99,7 @@ public:
             if (one.what == trace_step::action::map) {
                 segment_bytes_ += static_cast<double>(one.size);
             }
-            // As the memory domain does: nothing old is there any more.
+            // As the memory domain does: new memory replaces the old memory.
             invalidate(one.address, one.size);
             return true;
         case trace_step::action::free:
@@ -108,14 +107,14 @@ public:
         case trace_step::action::use:
             return use(one);
         default:
-            return false; // too late
+            return false; // must precede the first allocation
         }
     }
 
     struct result {
         account ours, theirs;
         size_t uses, limit, replaced, forgotten;
-        double segment_bytes, used_bytes; // of each NIC, added up
+        double segment_bytes, used_bytes; // summed over all NICs
     };
 
     result get() const
@@ -143,7 +142,7 @@ private:
         return ucx_ib_dmabuf::process_counters.get("evictions");
     }
 
-    // And waits for the cache's own thread: everything here is for one.
+    // Also waits for the cache's own thread, so that the replay is sequential.
     void invalidate(uintptr_t address, size_t size)
     {
         cache_.invalidate(address, size);
@@ -162,7 +161,7 @@ private:
             std::erase_if(one.given, [&](auto &each) {
                 return each.first < end_of(gone) && base < each.second;
             });
-            // With everything that may have been registered together with it.
+            // Also erases what may have been registered together with it.
             std::erase_if(one.seen, [&](uintptr_t at) {
                 const uintptr_t lo = std::min(at, base);
                 return gpus_.is_one(lo, std::max(at + 1, end_of(gone)) - lo);
@@ -219,8 +218,8 @@ private:
         return true;
     }
 
-    // One for each allocation, segment or chunk that is used for the first
-    // time, and for each border between two that is crossed for the first time.
+    // Raises the limit by one for each first use of an allocation, segment or
+    // chunk, and for each first crossing of a border between two.
     void allow(replayed_nic &with, uintptr_t address, size_t size)
     {
         const size_t chunk = settings_.chunk_size;
@@ -251,7 +250,7 @@ private:
 
 constexpr double gib = size_t{1} << 30;
 
-// A name, a figure, and what it is compared with.
+// Prints a name, a figure, and the figure to compare it with.
 void print(const std::string &name, const replay::result &of)
 {
     printf("trace/%s/registrations %zu %zu\n", name.c_str(),
@@ -274,7 +273,7 @@ void print(const std::string &name, const replay::result &of)
     printf("trace/%s/ucx_gib %.1f\n", name.c_str(), of.theirs.bytes / gib);
 }
 
-// What comes before the first allocation.
+// Reads the steps before the first allocation. *first is its index.
 machine machine_of(const std::vector<trace_step> &steps, size_t *first)
 {
     machine result;
@@ -293,7 +292,7 @@ machine machine_of(const std::vector<trace_step> &steps, size_t *first)
     return result;
 }
 
-// False, and says why, if it is wrong.
+// Returns false, after printing the reason, if the trace or the cache is wrong.
 bool replay_file(const char *path)
 {
     std::ifstream file(path);

@@ -20,7 +20,7 @@ namespace {
 
 enum class part {
     plugin,
-    support, // works for its caller: libc, what UCX puts before it, made code
+    support, // for its caller: libc, UCX's hooks before it, made code
     other,
 };
 
@@ -40,7 +40,7 @@ part part_of(const std::string &path)
                                                    : part::other;
 }
 
-// The instruction at an address of the child's.
+// The instruction at an address of the child process.
 struct place {
     part in;
     bool calls_system, enters_loader;
@@ -159,7 +159,7 @@ std::vector<steps> count_steps(const std::function<void()> &body)
     bool counting = false;
     int status    = 0;
 
-    // On one processor a step needs no other one to wake up.
+    // On one processor a step need not wake up another processor.
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);

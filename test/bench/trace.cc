@@ -7,8 +7,8 @@ namespace {
 
 struct grammar {
     trace_step::action what;
-    bool sized; // has a second number
-    bool which; // may have a last one
+    bool sized; // has a size
+    bool which; // may name a GPU or NIC
 };
 
 const std::map<std::string, grammar> actions = {

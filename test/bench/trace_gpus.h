@@ -9,8 +9,8 @@ inline uintptr_t end_of(const ucx_ib_dmabuf::extent &memory)
     return memory.base + memory.size;
 }
 
-// Fake GPUs whose calls are paid for, and what a trace may do with their
-// memory.
+// Fake GPUs that charge an account for their calls, and queries on the memory
+// that a trace may use.
 class trace_gpus : public fakes::gpu {
 public:
     trace_gpus(const costs &price, account &spent)
@@ -21,22 +21,22 @@ public:
         };
     }
 
-    // What is there; of no size if nothing is.
+    // Returns the memory at the address; its size is 0 if there is none.
     ucx_ib_dmabuf::extent at(uintptr_t address) const
     {
         ucx_ib_dmabuf::extent there;
         look(address, &there);
         return there;
     }
-    // The allocation or VMM segments at a range that is_one(), up to the end of
-    // the last that the range touches.
+    // For a range that is_one(): returns the allocation or VMM segments from
+    // the one at its start to the end of the last one that it touches.
     ucx_ib_dmabuf::extent around(uintptr_t address, size_t length) const
     {
         ucx_ib_dmabuf::extent all = at(address);
         all.size                  = end_of(at(address + length - 1)) - all.base;
         return all;
     }
-    // Whether the range is one allocation's, or that of VMM segments in a row.
+    // Whether the range lies in one allocation, or in adjacent VMM segments.
     bool is_one(uintptr_t address, size_t length) const
     {
         return judge(address, length) == UCS_OK;
@@ -47,7 +47,7 @@ private:
     {
         switch (what) {
         case fakes::call::describe:
-            // The driver is asked for attributes, and if there are any for the
+            // A query for attributes and, if there is memory, one for the
             // address range.
             spent_.query(price_, id_at(address) == 0 ? 1 : 2);
             break;

@@ -5,13 +5,13 @@
 #include <map>
 #include <uct/ib_dmabuf/cache/provider.h>
 
-// What UCX 1.22 would register of the same, by its rules: the whole allocation
-// if that is at most a tenth of the device's memory, else the exact range,
-// rounded to pages; found again by range; what overlaps is merged; gone when
-// memory in it is freed. A detection and an address range for each miss of the
-// type cache, and an export that only probes, counted once for each allocation;
-// an export for each registration. With a budget, those not used for longest
-// leave, as in a ucs_rcache with max_size. Of one NIC.
+// The registrations of UCX 1.22 for the same trace and one NIC, by its rules.
+// It registers the whole allocation if that is at most a tenth of the device's
+// memory, else the exact range, rounded to pages. It looks regions up by range,
+// merges overlapping ones, and drops a region when memory in it is freed. The
+// first use of an allocation costs a detection, an address-range query and a
+// probing export; each registration costs an export. A budget evicts the least
+// recently used regions, as a ucs_rcache with max_size does.
 class ucx_policy {
 public:
     ucx_policy(size_t device_memory, size_t budget, const costs &price,

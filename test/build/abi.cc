@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Our declarations over the headers of a UCX, which abi.tap names: compiling it
-// is the test. UCX_MINOR is that UCX's minor version; UCX_SOURCES: it is a
-// source tree, with the headers that UCX does not install.
+// Compares our declarations with the headers of the UCX that abi.tap names:
+// compiling it is the test. UCX_MINOR is that UCX's minor version. UCX_SOURCES:
+// the UCX is a source tree, which has the headers that UCX does not install.
 #include <infiniband/verbs.h>
 #include <limits>
 
@@ -295,7 +295,7 @@ SAME_PLACE(uct_tl_t, uct_tl_t, list);
 SAME_PLACE(uct_base_iface_t, uct_iface_t, md);
 OP(mem_query, 7);
 OP(detect_memory_type, 10);
-// What copy_component looks for, and what it counts on with 1.16.
+// The fields that copy_component looks for, and its assumptions about 1.16.
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
               ((UCX_MINOR <= 17) ? 104 : 112));
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) -

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What we declare of the CUDA driver API over NVIDIA's own header: compiling it
-// is the test (cuda_api.tap). What an older header lacks is left out.
+// Compares our declarations of the CUDA driver API with NVIDIA's own header:
+// compiling it is the test (cuda_api.tap). An older header lacks some of them.
 #include <cuda.h>
 #include <string_view>
 #include <type_traits>
@@ -98,7 +98,7 @@ bool is_same_stream()
     return ours::stream_per_thread() == CU_STREAM_PER_THREAD;
 }
 
-// Passed in the same way: the same but for our own enumerations.
+// Passed in the same way; our own enumerations need the same size only.
 template <class A, class B>
 constexpr bool passes_as = std::is_same_v<A, B>;
 template <class A, class B>
@@ -119,7 +119,7 @@ requires(sizeof...(As) ==
          sizeof...(Bs)) constexpr bool is_same_call<A(As...), B(Bs...)> =
     (passes_as<A, B> && ... && passes_as<As, Bs>);
 
-// cuda.h declares the versions that it has by the names without.
+// cuda.h declares its versions of a function by the name without the suffix.
 namespace ucx_ib_dmabuf {
 #define CHECK(member, name, ...)                                               \
     static_assert(is_same_call<CUresult(__VA_ARGS__), decltype(::name)>, #name);
@@ -129,7 +129,7 @@ UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(CHECK)
 #endif
 } // namespace ucx_ib_dmabuf
 
-// Ours is the version that a program gets from this header.
+// We use the version that a program gets from this header.
 #define NAME_(name) #name
 #define NAME(name)  NAME_(name)
 #define NEWEST(name)                                                           \

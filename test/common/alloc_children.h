@@ -10,8 +10,8 @@
 
 namespace alloc_faults {
 
-// For tests that use what follows. The thread sanitizer takes long to fork, and
-// there is nothing in them for it.
+// For tests that use each_in_a_child(). The thread sanitizer forks slowly, and
+// finds nothing in these tests.
 class forking_test : public ::testing::Test {
 protected:
     void SetUp() override
@@ -22,9 +22,9 @@ protected:
     }
 };
 
-// Like each(), but every run is in a process of its own, as what is allocated
-// once in a process can fail only then. The run ends with exit(), so that a
-// sanitizer looks for leaks. Nothing that it needs may have been used before.
+// Like each(), but runs each plan in a process of its own, as an allocation
+// made once per process can fail only then. The run ends with exit(), so that a
+// sanitizer looks for leaks. The caller must not have used what the run needs.
 template <typename Run>
 unsigned each_in_a_child(Run &&run)
 {
@@ -35,7 +35,7 @@ unsigned each_in_a_child(Run &&run)
         fflush(nullptr);
         const pid_t child = fork();
         if (child == 0) {
-            [&]() noexcept { run(what); }(); // what it throws ends it
+            [&]() noexcept { run(what); }(); // an exception terminates it
             exit(::testing::Test::HasFailure() ? wrong
                  : what.failed                 ? one_failed
                                                : none_failed);

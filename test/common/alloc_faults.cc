@@ -27,7 +27,7 @@ const void *base_of(uintptr_t address, const char **name)
     return info.dli_fbase;
 }
 
-// Where a call of new came from, above the C++ library.
+// Searches the stack for the caller of new above the C++ library.
 struct search {
     uintptr_t from;
     bool passed = false;
@@ -196,8 +196,8 @@ constexpr size_t natural = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
 } // namespace
 
-// All forms, of objects and of arrays: the C++ library's own would go by one of
-// these, a sanitizer's would not.
+// All forms, for objects and arrays: the C++ library's own forms would call one
+// of these, but a sanitizer's would not.
 #define CALLER __builtin_return_address(0)
 #define FORMS(_of)                                                             \
     void *operator new _of(size_t size)                                        \

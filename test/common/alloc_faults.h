@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Allocations that fail on demand: those that the program's own objects make,
-// by malloc and its kin or mmap (link with $(alloc_faults_ldflags)) or by new,
-// also inside the C++ library. What other libraries allocate for themselves
-// never fails, as it is not ours to test. A thread arms itself only.
+// Allocations that fail on demand: those of the program's own objects, by
+// malloc and its kin or mmap (link with $(alloc_faults_ldflags)) or by new,
+// also inside the C++ library. Allocations of other libraries never fail, as
+// they are not under test. A thread arms only itself.
 namespace alloc_faults {
 
 struct plan {
-    unsigned nth = 1;     // the first that fails, counted from 1
-    bool all     = false; // and all after it
-    bool failed  = false; // whether so many were made
-    // Called by new and delete instead: an allocator that calls others.
+    unsigned nth = 1;     // the first one that fails, counted from 1
+    bool all     = false; // all later ones fail, too
+    bool failed  = false; // whether an allocation has failed
+    // If set, new and delete call this and never fail.
     void (*inside)() = nullptr;
 };
 
-// From here to the end of the scope the plan is carried out.
+// Applies the plan in this thread until the end of the scope.
 class armed {
 public:
     explicit armed(plan &what);
@@ -24,7 +24,7 @@ public:
     armed &operator=(const armed &) = delete;
 };
 
-// Inside of that, for what stands in for somebody else: nothing fails.
+// In an armed scope: nothing fails in code that stands in for a library.
 class exempt {
 public:
     exempt();
@@ -34,8 +34,8 @@ public:
 };
 
 // Calls run(plan &) with the first allocation failing, then the second, until
-// no more are made; and again with all failing from that one on. Returns how
-// many could fail. The run says by `armed` where.
+// no more are made; and again with all later ones failing, too. Returns the
+// number of allocations that could fail. The run must create an `armed`.
 template <typename Run>
 unsigned each(Run &&run)
 {

@@ -8,16 +8,15 @@
 #include <string>
 #include <string_view>
 
-// The driver as a program of a user sees it, simulated or real. The tests link
-// with no libcuda, so that they also run where there is none. All of it is
-// thread-safe; a failure is an exception, which ends a program that does not
-// expect it.
+// The driver as a user's program sees it, simulated or real. The tests do not
+// link with libcuda, so that they also run without one. Thread-safe. A failure
+// throws an exception, which ends a program that does not expect it.
 namespace gpu {
 
-// nullptr where there is none. UCX looks for the functions that it hooks
-// among the global symbols, as they are in a program that is linked with
-// libcuda: MPI programs ask before MPI_Init. MPI_TESTS_LIBCUDA=local opens it
-// as a program does that keeps it to itself.
+// Returns nullptr if there is no libcuda. UCX looks for the functions that it
+// hooks among the global symbols, as in a program that is linked with libcuda.
+// So MPI programs call this before MPI_Init. MPI_TESTS_LIBCUDA=local loads
+// libcuda with local symbols, as some programs do.
 inline void *library()
 {
     static void *const opened = [] {
@@ -54,9 +53,10 @@ inline bool is_simulated()
            dlsym(library(), "cuda_sim_calls") != nullptr;
 }
 
-// GPU_CALL(cuMemFree, address): fails loudly. GPU_TRY gives the result. CUDA's
-// header maps a name like cuMemFree to the newest version; so do these. Each
-// place looks its function up once, so that calls cost what they cost.
+// GPU_CALL(cuMemFree, address) throws if the call fails. GPU_TRY returns the
+// result. CUDA's header maps a name like cuMemFree to the newest version; so do
+// these. Each place looks its function up once, so that later calls cost no
+// lookup.
 #define GPU_STRING_(_name) #_name
 #define GPU_STRING(_name)  GPU_STRING_(_name)
 #define GPU_TRY(_name, ...)                                                    \
@@ -68,7 +68,7 @@ inline bool is_simulated()
 #define GPU_CALL(_name, ...)                                                   \
     gpu::check(GPU_TRY(_name, __VA_ARGS__), GPU_STRING(_name))
 
-// How many GPUs there are; 0 also where there is no libcuda.
+// Returns the number of GPUs; 0 if there is no libcuda.
 inline int count()
 {
     int found = 0;
@@ -80,7 +80,7 @@ inline int count()
     return found;
 }
 
-// Makes a GPU's primary context current in this thread, and keeps it.
+// Makes a GPU's primary context current in this thread, and never releases it.
 inline CUcontext use(int ordinal = 0)
 {
     CUdevice device   = 0;
@@ -101,8 +101,8 @@ inline int current()
     return device;
 }
 
-// Makes a context of its own current in this thread. This version's
-// parameters are the same in all of CUDA.
+// Makes a new context current in this thread. cuCtxCreate_v2 has the same
+// parameters in all versions of CUDA.
 inline CUresult create_context(CUcontext *out, int ordinal)
 {
     static auto *const create =

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <vector>
 
-// Whether run() is true in a child of fork, which ends then.
+// Calls run() in a forked child; returns whether it returned true there.
 template <typename Run>
 bool in_child(Run &&run)
 {
@@ -19,7 +19,7 @@ bool in_child(Run &&run)
     return (waitpid(child, &status, 0) == child) && (status == 0);
 }
 
-// run(0), run(1), ... at once, each in a thread of its own.
+// Calls run(0), run(1), ... concurrently, each in a thread of its own.
 template <typename Run>
 void in_threads(unsigned count, Run &&run)
 {

@@ -14,7 +14,7 @@ std::atomic<uint64_t> complaints{0};
 
 namespace {
 
-// What each dma-buf is: opening one each time takes longer than all else.
+// Each dma-buf is a duplicate of this descriptor, as opening files is slow.
 const int any_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 void complain(const char *what)
@@ -105,11 +105,11 @@ gpu::blocks::const_iterator gpu::find(uintptr_t address) const
     return address - it->first < it->second.size ? it : blocks_.end();
 }
 
-// What is in the range; nothing if there is a page that has none of it.
+// Returns the blocks in the range, or none if a page of it has no block.
 std::vector<piece> gpu::find(uintptr_t address, size_t length) const
 {
     std::vector<piece> result;
-    size_t reached = 0; // of the range, in whole pages
+    size_t reached = 0; // bytes of the range, in whole pages
     auto it        = find(address);
     if (it == blocks_.end()) {
         it = blocks_.lower_bound(address);
@@ -206,7 +206,7 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
     }
     *fd        = made;
     int device = blocks_.find(pieces[0].base)->second.device;
-    // The latest of that number.
+    // Replaces a closed dma-buf with the same descriptor number.
     exported_[*fd] = {std::move(pieces), ++last_export_, length, device};
     locked.unlock();
     fire(during_export);

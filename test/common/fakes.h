@@ -13,14 +13,14 @@
 #include <unordered_set>
 #include <vector>
 
-// A GPU and NICs that exist only as tables: what is simulated here is what the
-// cache is told, nothing is mapped. File descriptors are real, so that one that
-// isn't closed is seen. Everything is thread-safe. A call that the real thing
-// would punish (an unaligned export, a handle given back twice) is a complaint.
-// That they keep the contracts of cache/provider.h is tested (gtest/contract).
+// A GPU and NICs that exist only as tables: they answer the cache's calls and
+// map nothing. File descriptors are real, so that a test sees a leak.
+// Thread-safe. A call that real hardware would punish (an unaligned export, a
+// second deregistration of a handle) counts as a complaint. gtest/contract
+// tests that they meet the contracts of cache/provider.h.
 namespace fakes {
 
-// What the process's caches have counted by now.
+// The counters of the process's caches, read at construction.
 struct counters {
     static uint64_t of(const char *name)
     {
@@ -39,24 +39,24 @@ struct counters {
     uint64_t mapped_bytes     = of("mapped_bytes");
 };
 
-// The calls of both interfaces, and who is told of each before anything is
-// done, with no lock held: what it costs is added up there, or others go on.
-// Nothing is said of what is deregistered.
+// The calls of both interfaces. An observer is called before each of them,
+// without a lock: it adds up costs, or lets other threads run. dereg has no
+// range.
 enum class call { describe, is_current, export_range, reg, dereg };
 using observer =
     std::function<void(call what, uintptr_t address, size_t length)>;
 
-// A step that can fail: counts the calls of all fakes that share it.
+// A step that can fail. Counts the calls of all fakes that share it.
 class faults {
 public:
-    // The n-th call from now on (from 1) fails with the status.
+    // The n-th call from now on (counted from 1) fails with the status.
     void fail_call(uint64_t n, ucs_status_t status = UCS_ERR_IO_ERROR);
-    // Every call does, or none.
+    // Every call fails with the status; with UCS_OK none does.
     void fail_all(ucs_status_t status) { always_ = status; }
     void clear();
     ucs_status_t next();
     uint64_t calls() const { return calls_; }
-    // Whether the call that was to fail has come.
+    // Whether the call that must fail has been made.
     bool hit() const { return at_ != 0 && calls_ >= at_; }
 
 private:
@@ -64,7 +64,7 @@ private:
     std::atomic<int> status_{UCS_OK}, always_{UCS_OK};
 };
 
-struct piece { // of an allocation, or a VMM segment
+struct piece { // an allocation, or a VMM segment
     uintptr_t base;
     size_t size;
     uint64_t id;
@@ -74,18 +74,18 @@ class gpu : public ucx_ib_dmabuf::exporter {
 public:
     explicit gpu(size_t page = 4096) : page_(page) {}
 
-    // Returns the identity. VMM segments that touch can be used together.
+    // Returns the identity. Adjacent VMM segments can be used as one range.
     uint64_t alloc(uintptr_t base, size_t size, int device = 0,
                    bool exportable = true, bool vmm = false);
     void free(uintptr_t base);
     bool allocated(uintptr_t base) const;
     size_t size_at(uintptr_t base) const;
-    // The id of the memory there; 0: none.
+    // Returns the identity of the memory there; 0 if there is none.
     uint64_t id_at(uintptr_t address) const;
 
-    // What describe would say if nothing failed.
+    // describe() without injected failures.
     ucs_status_t look(uintptr_t address, ucx_ib_dmabuf::extent *out) const;
-    // Whether a range can be registered: UCS_OK, or why not.
+    // Returns UCS_OK if the range can be registered, else the error.
     ucs_status_t judge(uintptr_t address, size_t length) const;
 
     ucs_status_t describe(uintptr_t address,
@@ -94,20 +94,20 @@ public:
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
     size_t granularity() const override { return page_; }
-    // Of all memory, if chunk is set.
+    // The cache calls this only if chunk is set.
     uintptr_t export_begin(uintptr_t address) override
     {
         return address - address % chunk;
     }
 
-    size_t chunk = 0; // whose bytes before a range are exported with it
+    size_t chunk = 0; // an export includes its chunk's bytes before the range
 
-    // What the dma-buf is of; empty if it isn't one of ours, was closed, or
-    // does not have all of the range.
+    // Returns the memory of the dma-buf. Returns none, after a complaint, if fd
+    // is no open dma-buf of this GPU or the dma-buf is shorter than `length`.
     std::vector<piece> contents(int fd, size_t length) const;
 
-    // As BAR1: what is exported once is mapped once, from its first import to
-    // its last. Returns the export's number.
+    // As BAR1 does, maps an export once, from its first import to its last.
+    // Returns the export's number.
     uint64_t map(int fd);
     void unmap(uint64_t number);
     size_t mapped(int device) const;
@@ -116,7 +116,7 @@ public:
     observer each_call;
     faults describe_faults, export_faults;
     std::atomic<uint64_t> identity_calls{0};
-    // Called once, unlocked: something happens at that moment.
+    // Called once, without a lock, to make something happen at that moment.
     std::function<void()> during_export;
     std::function<void()> after_describe;
 
@@ -157,7 +157,7 @@ private:
     uint64_t last_id_     = 0;
 };
 
-// What a NIC has registered. Some time after it was deregistered it is freed.
+// A NIC's registration. It is freed some time after its deregistration.
 struct registration {
     uintptr_t address;
     size_t length;
@@ -165,7 +165,7 @@ struct registration {
     uint64_t mapping; // the export's number
     std::atomic<bool> live{true};
 
-    // The id of the memory that the NIC reaches at the address.
+    // Identity of the memory that the NIC reaches at this address; 0: none.
     uint64_t id_at(uintptr_t at) const;
 };
 
@@ -191,11 +191,11 @@ public:
 
     observer each_call;
     faults reg_faults;
-    // Called once, unlocked: something happens at that moment.
+    // Called once, without a lock, to make something happen at that moment.
     std::function<void()> during_reg;
-    std::function<void()> after_refusal; // for want of room
+    std::function<void()> after_refusal; // for lack of room
     std::function<void()> after_dereg;
-    // Of a NIC whose users keep regions; set before it is attached.
+    // For a NIC with users that cache regions. Set it before attaching the NIC.
     std::function<void(uintptr_t address, size_t length)> asked_back;
     std::atomic<uint64_t> registered{0}, deregistered{0};
 
@@ -208,7 +208,7 @@ private:
     std::atomic<size_t> live_{0}, bytes_{0}, max_seen_{0};
 };
 
-// What went wrong in any fake, since the start; 0 is what a test wants.
+// Counts misuse of any fake since the start; a test wants 0.
 extern std::atomic<uint64_t> complaints;
 
 } // namespace fakes

@@ -4,14 +4,14 @@
 #include <filesystem>
 #include <string_view>
 
-// How many file descriptors this process has open whose link begins so:
+// Counts this process's open descriptors by the beginning of their link:
 // "/dmabuf:" for dma-bufs, "/memfd:cuda_sim" for the memory of simulated GPUs.
-// The page that the plug-in shows (docs/info.md) is there from the first
-// domain on and in no child of a fork; test_live.cc counts it.
+// Leaves out the plug-in's page of metrics (docs/info.md): it exists from the
+// first memory domain on, and in no forked child. test_live.cc counts it.
 inline int count_fds(std::string_view link = "")
 {
     int count = 0;
-    std::error_code gone; // the iterator's own
+    std::error_code gone; // ignored: a descriptor may be closed by now
 
     for (const auto &fd :
          std::filesystem::directory_iterator("/proc/self/fd")) {

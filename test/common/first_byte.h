@@ -7,7 +7,7 @@
 namespace ucx_ib_dmabuf::test {
 
 /**
- * Has another first byte in a function while it lives, as a uprobe has. The
+ * While it exists, the function has another first byte, as under a uprobe. The
  * thread sanitizer has no shadow memory for code.
  */
 class first_byte {

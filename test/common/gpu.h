@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-// Memory of every kind, released with the object that stands for it.
+// Memory of every kind, freed when its object is destroyed.
 namespace gpu {
 
 enum class memory {
@@ -23,8 +23,8 @@ enum class memory {
     vmm,     // cuMemCreate, mapped into a reservation
     managed, // cuMemAllocManaged
     pinned,  // cuMemHostAlloc
-    // What another process has is the process's own here, which only the
-    // simulated driver opens.
+    // `opened` and `imported` play another process's memory. It is this
+    // process's own, which only the simulated driver opens.
     variable,  // of a module
     opened,    // cuIpcOpenMemHandle
     imported,  // cuMemImportFromShareableHandle, mapped
@@ -46,7 +46,7 @@ constexpr bool is_device(memory kind)
            kind != memory::pinned;
 }
 
-// What memory to map is asked for with, and how a GPU may use it there.
+// The properties of memory to be mapped, and a GPU's access to it.
 inline CUmemAllocationProp properties(int ordinal = 0, bool rdma_capable = true)
 {
     CUmemAllocationProp all             = {};
@@ -61,8 +61,8 @@ inline CUmemAccessDesc access(int ordinal = 0)
     return {properties(ordinal).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 }
 
-// Physical memory of a GPU, for mapping. A failure to give it or addresses back
-// ends the program.
+// Physical memory of a GPU, to be mapped. The program ends if freeing it or its
+// addresses fails.
 class physical {
 public:
     explicit physical(size_t size, int ordinal = current(),
@@ -75,7 +75,7 @@ public:
         }
         GPU_CALL(cuMemCreate, &handle_, size, &all, 0);
     }
-    // As another process would get it.
+    // Imports the other object's memory, as another process would.
     explicit physical(physical &made)
         : size_(made.size_), ordinal_(made.ordinal_)
     {
@@ -90,7 +90,7 @@ public:
     physical(const physical &)            = delete;
     physical &operator=(const physical &) = delete;
 
-    // What sizes are multiples of.
+    // Returns the unit of all sizes.
     static size_t granularity(int ordinal)
     {
         const auto all = properties(ordinal);
@@ -100,7 +100,7 @@ public:
         return found;
     }
 
-    // For the GPU it is of.
+    // Maps it with access for its own GPU.
     void map(CUdeviceptr at) const
     {
         GPU_CALL(cuMemMap, at, size_, 0, handle_, 0);
@@ -119,7 +119,7 @@ private:
     CUmemGenericAllocationHandle handle_ = 0;
 };
 
-// Addresses of device memory with nothing behind them yet.
+// Reserved addresses of device memory, not yet mapped.
 class reservation {
 public:
     explicit reservation(size_t size, CUdeviceptr wanted = 0) : size_(size)
@@ -146,7 +146,7 @@ private:
 class buffer {
 public:
     explicit buffer(size_t size, memory kind = memory::device);
-    // The memory may have gone with its context.
+    // The memory may be gone with its context; errors are ignored.
     ~buffer() { release(); }
 
     CUresult release();
@@ -169,8 +169,8 @@ private:
     size_t size_;
     CUdeviceptr address_ = 0;
     CUmodule module_     = nullptr;
-    std::unique_ptr<buffer> source_;     // what was opened
-    std::unique_ptr<physical> physical_; // VMM
+    std::unique_ptr<buffer> source_;     // of `opened`
+    std::unique_ptr<physical> physical_; // of mapped kinds
     std::unique_ptr<reservation> place_;
 };
 
@@ -210,7 +210,7 @@ inline buffer::buffer(size_t size, memory kind) : kind_(kind), size_(size)
     address_ = reinterpret_cast<CUdeviceptr>(host);
 }
 
-// All GPUs have access.
+// Allows access by all GPUs.
 inline void buffer::map()
 {
     const size_t step    = physical::granularity(current());
@@ -294,8 +294,8 @@ inline CUresult buffer::release()
     return result;
 }
 
-// A reserved range with one mapped VMM segment after the other, from its
-// beginning to its end or as many as are said.
+// A reserved range with VMM segments mapped one after the other from its start:
+// all of them, or the first `mapped` ones.
 class segments {
 public:
     explicit segments(unsigned count, int ordinal = 0, bool rdma_capable = true,
@@ -318,7 +318,7 @@ public:
     size_t step() const { return step_; }
     size_t size() const { return place_.size(); }
 
-    // Other memory behind one of them.
+    // Maps new memory in place of a segment.
     void remap(unsigned index, int ordinal = 0, bool rdma_capable = true)
     {
         unmap(index);
@@ -344,7 +344,7 @@ private:
     std::vector<std::optional<physical>> memory_;
 };
 
-// A stream that captures, in the thread that made it.
+// A stream under capture. The thread that made it must end it.
 class capture {
 public:
     explicit capture(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -356,7 +356,7 @@ public:
     capture(const capture &)            = delete;
     capture &operator=(const capture &) = delete;
 
-    // Whether nothing has disturbed it.
+    // Ends the capture. Returns whether nothing has invalidated it.
     bool end()
     {
         CUgraph graph   = nullptr;

@@ -10,8 +10,8 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// For tests without uct_ib: the UCX that the program is linked with gets its
-// log, memory types and events used, as one with uct_ib would.
+// For tests without uct_ib: makes the plug-in use the log, memory types and
+// events of the program's own UCX, as it would for a UCX with uct_ib.
 inline void use_linked_ucx()
 {
     static ucs_functions ucs;

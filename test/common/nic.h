@@ -4,10 +4,10 @@
 #include <dlfcn.h>
 #include <lab/rxe_dmabuf.h>
 
-// What only the lab's NIC tells.
+// Counters that only the lab's NIC has.
 namespace nic {
 
-// All 0 where its library is not loaded.
+// Returns zeros if librxe_dmabuf.so is not loaded.
 inline rxe_dmabuf_counters_t counters()
 {
     static auto *const read = reinterpret_cast<decltype(rxe_dmabuf_counters) *>(

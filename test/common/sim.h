@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <cuda_sim/cuda_sim.h>
 
-// What only the simulated GPU can do.
+// Functions that only the simulated GPU has.
 namespace gpu {
 
-// A function of the simulated GPU beside the Driver API.
+// Calls a function that the simulated GPU adds to the Driver API.
 #define SIM_CALL(_name, ...) gpu::entry<decltype(_name)>(#_name)(__VA_ARGS__)
 
-// Bytes copied in all directions for this process so far, whoever asked for
-// it; 0 without libcuda.
+// Returns the bytes copied in all directions in this process so far, by any
+// library; 0 without libcuda.
 inline uint64_t copied_bytes()
 {
     cuda_sim_counters_t counters = {};
@@ -32,11 +32,11 @@ public:
     running_kernel(const running_kernel &)            = delete;
     running_kernel &operator=(const running_kernel &) = delete;
 
-    // How many calls wait for it.
+    // Returns the number of calls that wait for it.
     uint64_t waiters() const { return SIM_CALL(cuda_sim_kernel_waiters); }
 };
 
-// Failures on demand, until the end of the scope.
+// Makes calls fail until the end of the scope.
 class scoped_fail {
 public:
     explicit scoped_fail(const std::string &spec)

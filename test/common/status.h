@@ -3,6 +3,6 @@
 
 #include <uct/ib_dmabuf/host/types.h>
 
-// For tests that include no header of UCX's.
+// For tests that include no header of UCX.
 using ucx_ib_dmabuf::ucs_status_t;
 using enum ucx_ib_dmabuf::ucs_status_t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether allocations fail when they should: a test of memory pressure that
+// Checks that allocations fail on demand: a test of memory pressure that
 // injects nothing would always pass.
 #include "alloc_faults.h"
 #include <cstdlib>
@@ -38,7 +38,7 @@ bool throws(Allocation &&allocation)
     return false;
 }
 
-volatile size_t size = 100; // so that nothing is optimised away
+volatile size_t size = 100; // so that the compiler removes no allocation
 void *volatile kept;
 
 void let_go(void *memory)
@@ -77,7 +77,7 @@ TEST(test_alloc_faults, every_kind_of_new_fails)
     EXPECT_TRUE(throws([] { operator delete(operator new(size)); }));
 }
 
-// Its code is in the library, the call in the program.
+// The allocating code is in the C++ library, its caller in the program.
 TEST(test_alloc_faults, what_the_cpp_library_allocates_fails)
 {
     EXPECT_TRUE(throws([] {

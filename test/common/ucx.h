@@ -5,8 +5,8 @@
 #include <cstdarg>
 #include <uct/ib_dmabuf/host/abi.h>
 
-// What tests use of UCX beside the plug-in, by the plug-in's own declarations:
-// for those that include no header of UCX's.
+// The functions of UCX that tests use beside the plug-in, in the plug-in's own
+// declarations: for tests that include no header of UCX.
 using ucx_ib_dmabuf::uct_completion_t;
 using ucx_ib_dmabuf::uct_md_attr_v2;
 using ucx_ib_dmabuf::uct_md_h;
@@ -17,10 +17,10 @@ using ucx_ib_dmabuf::uct_mem_h;
 
 extern "C" {
 
-// By the names of UCX's variables, "UCX_" left out.
+// The name is that of UCX's variable, without "UCX_".
 ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
 
-// 0: nobody else hears of the message. Levels as the log's, 0 is fatal.
+// Returns 0 to hide the message from other handlers. Level 0 is fatal.
 using ucs_log_func_t = int (*)(const char *file, unsigned line,
                                const char *function, int level,
                                const void *component, const char *pattern,

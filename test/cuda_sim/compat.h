@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What CUDA's headers before 13.0 may not name yet; from 12.0 on they will do.
+// Names that CUDA's headers before 13.0 may lack. Headers from 12.0 on will do.
 #pragma once
 
 #include <cuda.h>

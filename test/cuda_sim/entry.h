@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How an entry point of a simulated library is made.
+// Defines an entry point of a simulated library.
 #pragma once
 
 // Tools that watch memory (UCX among them) overwrite the first bytes of an
 // entry point with a jump and move the displaced instructions elsewhere. They
-// know the prologues that compilers and NVIDIA's libraries have, not every
-// instruction. So each entry point is 32 bytes or more of its own, begins with
-// instructions that can be moved, and goes on to the C++ function through a
-// pointer; the compiler can neither merge nor inline it.
+// know the prologues of compilers and of NVIDIA's libraries, not every
+// instruction. So each entry point has 32 bytes or more of its own, begins with
+// movable instructions, and jumps to the C++ function through a pointer. The
+// compiler can neither merge nor inline it.
 #if defined(__x86_64__)
 #define SIM_TRAMPOLINE(_name)                                                  \
     asm(".pushsection .text.sim_entries, \"ax\", @progbits\n"                  \

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A preload library for the lab: ibv_reg_dmabuf_mr() for soft-RoCE. The lab's
- * kernel lets soft-RoCE import dma-bufs, but rdma-core's provider for it does
- * not have the call, so this makes the request to the kernel directly, as
- * other providers do. Real NICs are not affected by this file.
+ * kernel lets soft-RoCE import dma-bufs, but rdma-core's provider for it lacks
+ * the call. This library sends the request to the kernel, as other providers
+ * do. It does not affect real NICs.
  *
  * It can also make registrations fail, for tests:
  *   RXE_DMABUF_FAIL=ENOMEM        all of them, also capability probes (fd < 0)
@@ -15,11 +15,11 @@
  *                                 pattern, rxe[13]
  * The error is a name or a number. Counting starts anew when the text changes.
  *
- *   RXE_DMABUF_ROOM=BYTES         ENOMEM for what this process would have
- *                                 registered beyond that, as with a full BAR1
+ *   RXE_DMABUF_ROOM=BYTES         ENOMEM if this process's registrations would
+ *                                 exceed that size, as with a full BAR1
  *
- * And rxe_dmabuf_revoke() has what is registered fail from then on, as an
- * exporter does that takes a dma-buf away from those who import it.
+ * rxe_dmabuf_revoke() makes all later accesses to registered memory fail, as
+ * after an exporter has revoked a dma-buf.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -43,15 +43,15 @@
 
 #include "rxe_dmabuf.h"
 
-/* What rdma-core keeps behind an ibv_mr (libibverbs/driver.h, not installed by
- * it as an interface); providers free it in dereg_mr. */
+/* rdma-core's struct behind an ibv_mr (libibverbs/driver.h, not installed as an
+ * interface). Providers free it in dereg_mr. */
 struct verbs_mr {
     struct ibv_mr ibv_mr;
     int mr_type; /* enum ibv_mr_type */
     int access;
 };
 
-/* Ours, of which providers see the first member only. */
+/* Our struct; providers see its first member only. */
 struct known_mr {
     struct verbs_mr super;
     struct known_mr *next;
@@ -85,7 +85,7 @@ static int reg_in_kernel(struct ibv_pd *pd, uint64_t offset, size_t length,
     request.header.driver_id = RDMA_DRIVER_RXE;
     request.header.length    = sizeof(request);
 
-    /* the handle comes first: it is read back from there */
+    /* The handle must come first: it is read from attrs[0]. */
     add(&request, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
     add(&request, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd->handle);
     add(&request, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset);
@@ -118,7 +118,7 @@ static int error_number(const char *text)
     return atoi(text);
 }
 
-/* How many registrations there were since RXE_DMABUF_FAIL was last changed. */
+/* Returns this registration's number since RXE_DMABUF_FAIL last changed. */
 static unsigned long count_registration(const char *text)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -136,7 +136,7 @@ static unsigned long count_registration(const char *text)
     return number;
 }
 
-/* The error that this call is to fail with, or 0. */
+/* Returns the error with which this call must fail, or 0. */
 static int injected_error(const char *device, int fd)
 {
     const char *text    = getenv("RXE_DMABUF_FAIL");
@@ -184,7 +184,7 @@ void rxe_dmabuf_counters(rxe_dmabuf_counters_t *counters)
     pthread_mutex_unlock(&counters_mutex);
 }
 
-/* Room is taken before the kernel is asked. 0, or an error number. */
+/* Reserves bytes before the kernel's registration. Returns 0 or an errno. */
 static int take_room(size_t length)
 {
     const char *text  = getenv("RXE_DMABUF_ROOM");
@@ -201,7 +201,7 @@ static int take_room(size_t length)
     return error;
 }
 
-/* A registration came (1), went (-1), or did not come about (0). */
+/* Counts a registration (1), a deregistration (-1), or a failed attempt (0). */
 static void count(int change, size_t given_back)
 {
     pthread_mutex_lock(&counters_mutex);
@@ -236,7 +236,7 @@ static void forget(const struct ibv_mr *mr)
     pthread_mutex_unlock(&known_mutex);
 }
 
-/* Into another protection domain. 0, or an error number. */
+/* Moves the region to another protection domain. Returns 0 or an errno. */
 static int move_in_kernel(struct ibv_mr *mr, const struct ibv_pd *to)
 {
     struct ib_uverbs_rereg_mr_resp response;
@@ -257,9 +257,9 @@ static int move_in_kernel(struct ibv_mr *mr, const struct ibv_pd *to)
                                                                        : 0;
 }
 
-/* Each access to a region in a protection domain without queue pairs is refused
- * as one to a region that is not valid: by lkey with a local protection error,
- * by rkey with a remote access error. The domain goes with its device. */
+/* In a protection domain without queue pairs a region is as good as invalid:
+ * the NIC refuses an access by lkey with a local protection error, and one by
+ * rkey with a remote access error. Closing the device frees the domain. */
 int rxe_dmabuf_revoke(void)
 {
     struct known_mr *mr;
@@ -284,7 +284,7 @@ typedef struct ibv_mr *(*reg_func_t)(struct ibv_pd *pd, uint64_t offset,
                                      size_t length, uint64_t iova, int fd,
                                      int access);
 
-/* Another kind of device: rdma-core's own function, if there is one. */
+/* For other devices: rdma-core's own function, if there is one. */
 static struct ibv_mr *reg_other(struct ibv_pd *pd, uint64_t offset,
                                 size_t length, uint64_t iova, int fd,
                                 int access)
@@ -338,13 +338,13 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
     mr->access         = access;
     mr->ibv_mr.context = pd->context;
     mr->ibv_mr.pd      = pd;
-    mr->ibv_mr.addr    = (void *)(uintptr_t)offset; /* as libibverbs does */
+    mr->ibv_mr.addr    = (void *)(uintptr_t)offset; /* as libibverbs sets it */
     mr->ibv_mr.length  = length;
     remember(known_mr);
     return &mr->ibv_mr;
 }
 
-/* Only counts and forgets. */
+/* Counts the deregistration; rdma-core's own function does the rest. */
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     int (*next)(struct ibv_mr *) =

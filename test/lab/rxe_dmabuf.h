@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What librxe_dmabuf.so counts in a process: look the function up with dlsym().
+ * The counters of librxe_dmabuf.so in a process. Look them up with dlsym().
  */
 #pragma once
 
@@ -11,19 +11,19 @@
 extern "C" {
 #endif
 
-/* Registrations of dma-bufs with soft-RoCE devices, whoever made them. */
+/* All registrations of dma-bufs with soft-RoCE devices in this process. */
 typedef struct {
     uint64_t registrations; /* that succeeded, ever */
-    uint64_t live;          /* those not yet deregistered: how many */
-    uint64_t live_bytes;    /* and how much */
+    uint64_t live;          /* number of those not yet deregistered */
+    uint64_t live_bytes;    /* their bytes */
 } rxe_dmabuf_counters_t;
 
 /* Thread-safe. */
 void rxe_dmabuf_counters(rxe_dmabuf_counters_t *counters);
 
-/* From now on the NIC reaches nothing of what is registered, neither for this
- * process nor for others; the registrations stay. Returns how many there are,
- * -1 if that fails. Thread-safe. */
+/* Makes the NIC refuse every later access to registered memory, local or
+ * remote. The registrations remain. Returns their number, or -1 if that fails.
+ * Thread-safe. */
 int rxe_dmabuf_revoke(void);
 
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ T *check_pointer(T *pointer, const char *what)
     return check(pointer, pointer != nullptr, what);
 }
 
-/* Verbs that return an errno. */
+/* For verbs that return an errno. */
 void check_zero(int error, const char *what)
 {
     if (error != 0) {

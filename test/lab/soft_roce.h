@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /**
- * What the tests of the lab's NIC are made of: dma-bufs over shared memory,
- * memory regions, and two connected queue pairs of the first RDMA device. Not
- * thread-safe; everything that fails ends the test with an exception.
+ * The parts of the tests of the lab's NIC: dma-bufs over shared memory, memory
+ * regions, and two connected queue pairs of the first RDMA device. Not
+ * thread-safe. Each failure throws an exception, which ends the test.
  */
 #ifndef TEST_LAB_SOFT_ROCE_H
 #define TEST_LAB_SOFT_ROCE_H
@@ -20,10 +20,10 @@ namespace ucx_ib_dmabuf::test {
 constexpr int ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-/** A dma-buf of all of a memfd; the caller's to close. Throws. */
+/** Exports all of a memfd as a dma-buf, which the caller closes. Throws. */
 int export_memory(int memory_fd, size_t size);
 
-/** Memory as an exporter has it: a dma-buf, and a mapping to look at it. */
+/** An exporter's memory: a dma-buf, and a mapping of its bytes. */
 class dma_buf {
 public:
     explicit dma_buf(size_t size);
@@ -35,9 +35,9 @@ public:
     uint8_t *bytes() { return m_bytes; }
     size_t size() const { return m_size; }
     int fd() const { return m_fd; }
-    /** The shared memory under it, which is not a dma-buf. */
+    /** The shared memory behind it, which is not a dma-buf. */
     int memory_fd() const { return m_memory_fd; }
-    /** Give up all that this process has of it. */
+    /** Unmap the memory and close both descriptors. */
     void release();
 
 private:
@@ -56,7 +56,7 @@ using region = std::unique_ptr<ibv_mr, mr_deleter>;
 class nic {
 public:
     nic();
-    /** With somebody else's protection domain. */
+    /** Uses the caller's protection domain. */
     explicit nic(ibv_pd *pd);
     ~nic();
     nic(const nic &)            = delete;
@@ -69,15 +69,15 @@ public:
     /** Register a dma-buf; throws std::system_error. */
     region reg(int fd, uint64_t offset, size_t length, uint64_t iova,
                int access = ALL_ACCESS);
-    /** The errno that registering ends with; 0 if it succeeds. */
+    /** Registers and deregisters. Returns the errno, or 0 if it succeeds. */
     int reg_errno(int fd, uint64_t offset, size_t length, uint64_t iova,
                   int access = ALL_ACCESS);
 
     /**
-     * One RDMA operation from the first to the second queue pair, to its end.
-     * After an error the two are connected anew.
+     * Runs one RDMA operation from the first to the second queue pair and waits
+     * for its completion. After an error the two are connected anew.
      *
-     * @return How it ended.
+     * @return The completion's status.
      */
     ibv_wc_status transfer(ibv_wr_opcode opcode, const void *local,
                            uint32_t lkey, uint64_t remote, uint32_t rkey,
@@ -87,7 +87,7 @@ private:
     void connect();
     void disconnect();
 
-    bool m_owner           = true; /* of context and domain */
+    bool m_owner           = true; /* of context and protection domain */
     ibv_context *m_context = nullptr;
     ibv_pd *m_pd           = nullptr;
     ibv_cq *m_cq           = nullptr;

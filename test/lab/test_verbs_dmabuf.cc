@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * The lab's NIC, soft-RoCE with our kernel patch and preload library, imports
- * dma-bufs and answers mistakes as real NICs' drivers do (mlx5, bnxt_re and
- * others go through the same checks of the kernel's RDMA core).
+ * The lab's NIC is soft-RoCE with our kernel patch and preload library. It
+ * imports dma-bufs and returns the errors of real NICs' drivers: mlx5, bnxt_re
+ * and others pass the same checks in the kernel's RDMA core.
  */
 #include "soft_roce.h"
 
@@ -117,8 +117,8 @@ TEST_F(test_verbs_dmabuf, honours_access_flags)
     EXPECT_EQ(read(0, 0, mr->rkey, 64), IBV_WC_SUCCESS);
 }
 
-/* The trap that the plug-in's cache is there for: as on a GPU, the memory stays
- * reachable when its owner has let go of it. */
+/* The reason for the plug-in's cache: as on a GPU, the NIC still reaches the
+ * memory after its owner has released it. */
 TEST_F(test_verbs_dmabuf, keeps_the_memory_until_deregistered)
 {
     region mr                   = m_nic.reg(m_buffer.fd(), 0, SIZE, 0);
@@ -135,7 +135,7 @@ TEST_F(test_verbs_dmabuf, keeps_the_memory_until_deregistered)
 
 struct mistake {
     const char *name;
-    int fd; /* an fd, or one of the two below */
+    int fd; /* a descriptor, or one of the two constants below */
     uint64_t offset;
     size_t length;
     uint64_t iova;
@@ -216,8 +216,8 @@ TEST_F(test_verbs_dmabuf, failures_can_be_injected)
 
 TEST_F(test_verbs_dmabuf, registrations_are_counted)
 {
-    const auto before =
-        ::nic::counters(); // of dma-bufs: there is one of the host
+    const auto before = ::nic::counters(); // counts dma-bufs only: the fixture
+                                           // registers host memory, too
     region first  = m_nic.reg(m_buffer.fd(), 0, SIZE, 0);
     region second = m_nic.reg(m_buffer.fd(), 0, PAGE, 0);
     m_nic.reg_errno(-1, 0, PAGE, 0);

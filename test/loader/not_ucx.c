@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Libraries that define uct_ib_component and are not what they seem; as
- * not_ucx.tap compiles them.
+ * Libraries that define uct_ib_component without being UCX's. not_ucx.tap
+ * compiles them.
  */
 #include <stdio.h>
 #include <sys/mman.h>
@@ -22,14 +22,14 @@ static int md_open(void)
 }
 
 #if defined(READ_ONLY)
-/* Its pointer is relocated, and then write-protected (RELRO). */
+/* The loader relocates its pointer and then write-protects it (RELRO). */
 PAGE const component_t uct_ib_component = {"ib", 0, md_open, ""};
 #else
 PAGE component_t uct_ib_component = {"ib", 0, md_open, ""};
 #endif
 
 #if defined(VERSION)
-/* UCP in the same library: it tells the version, and belongs to this libuct. */
+/* UCP in the same library: it reports the version of this libuct. */
 const char *ucp_get_version_string(void)
 {
     return VERSION;
@@ -37,8 +37,8 @@ const char *ucp_get_version_string(void)
 #endif
 
 #if defined(PACKS)
-/* A domain's mkey_pack with so many arguments; and a function that came with
- * those of 1.16 to UCX itself, but to vendors' snapshots before. */
+/* Calls the MD's mkey_pack with PACKS arguments. UCX itself got the function
+ * below with the six arguments, in 1.16; vendors' snapshots got it before. */
 typedef signed char status_t;
 typedef status_t pack4_t(void *, void *, void *, void *);
 typedef status_t pack6_t(void *, void *, void *, long, void *, void *);
@@ -56,9 +56,9 @@ void uct_ib_iface_resolve_remote_flid(void) {}
 #endif
 
 #if defined(WITHOUT_CUDA)
-/* What the plug-in's cuda_copy calls of a libuct of 1.16, which cannot be asked
- * for attributes. That of a new component says what its domain makes of cleared
- * ones. */
+/* The functions that the plug-in's cuda_copy calls in libuct 1.16, which has no
+ * call to query attributes. uct_component_register() opens the new component's
+ * MD and prints the attributes that its query sets in a cleared struct. */
 typedef signed char open_t(component_t *, const char *, void *, void ****);
 typedef signed char query_t(void *, unsigned long long *);
 

@@ -1,18 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Loads copies of UCX and uses them, as its arguments say:
- *   global PATH, local PATH  open this library; what follows is about it
- *   beside PATH  open this one, too, and print where its component is
- *   close        close it
- *   plugin PATH  open this one, and start it as UCX starts a module
- *   threads PATH  the same by eight threads, while pipes are slow
- *   settings     print what UCP would use
- *   components   have libuct load its modules
- *   events       have libucm load its modules
+ * Loads instances of UCX and uses them, as its arguments say:
+ *   global PATH, local PATH  open this library, which later arguments use
+ *   beside PATH  open another library, and print its component's address
+ *   close        close the library of "beside"
+ *   plugin PATH  open this library, and start it as UCX starts a module
+ *   threads PATH  the same by eight threads, with slow pipes
+ *   settings     print the settings that UCP would use
+ *   components   make libuct load its modules
+ *   events       make libucm load its modules
  *   loaded       print the UCX libraries of the process
- *   environment  print what is there of UCP's settings
- *   secure       print whether the kernel says so of this program
+ *   environment  print UCP's setting in the environment
+ *   secure       print whether the kernel sets AT_SECURE for this program
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -112,8 +112,8 @@ static void start_plugin(const char *path)
 
 static int pipes_are_slow;
 
-/* By which the plug-in reads what may not be there: threads overtake each other
- * while they look. */
+/* The plug-in reads possibly unmapped memory through pipes. Slow ones let
+ * threads overtake each other meanwhile. */
 int pipe2(int ends[2], int flags)
 {
     if (pipes_are_slow) {

@@ -9,7 +9,7 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-constexpr int count     = 20011; // of each part, beyond the rendezvous
+constexpr int count = 20011; // elements of each part: enough for a rendezvous
 constexpr size_t length = size_t{count} * element;
 
 constexpr memory all_kinds[] = {memory::host, memory::device,  memory::pool,
@@ -38,7 +38,7 @@ void reduce(const job &, uint8_t *send, uint8_t *receive)
 
 const struct {
     const char *name;
-    bool moves; // nothing is computed, or packed
+    bool moves; // it neither computes nor packs
     int own;    // copies of the rank's own part that the call may make
     void (*run)(const job &, uint8_t *send, uint8_t *receive);
 } calls[] = {
@@ -66,7 +66,7 @@ void run_calls(job &in, memory first, memory second)
     }
 }
 
-// In a window over the second kind of memory.
+// Puts and gets in a window over the second kind of memory.
 void run_window(job &in, memory first, memory second)
 {
     two_buffers with = crossed_kinds(first, second);
@@ -88,7 +88,7 @@ void run_window(job &in, memory first, memory second)
         true);
 }
 
-// What is the GPU's and the host's at once UCX may move as it likes.
+// UCX may move memory of both GPU and host by any means.
 bool is_both(memory kind)
 {
     return kind == memory::managed || kind == memory::pinned;
@@ -106,7 +106,7 @@ void add_allocators(std::vector<test_case> *cases)
                                      name_of(second) + " memory";
             cases->push_back({"allocators", "calls from " + pair, run_calls,
                               first, second, expected});
-            // A group of its own, as no NIC registers managed memory.
+            // A separate group, as no NIC registers managed memory.
             cases->push_back({second == memory::managed ? "window-managed"
                                                         : "window-allocators",
                               "a window, " + pair, run_window, first, second,

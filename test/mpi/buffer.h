@@ -15,18 +15,18 @@ inline CUdeviceptr as_pointer(const uint8_t *data)
     return reinterpret_cast<CUdeviceptr>(data);
 }
 
-// Copies of the program's own.
+// The program's own copies.
 void write_memory(memory kind, uint8_t *at, std::span<const uint8_t> bytes);
 std::vector<uint8_t> read_memory(memory kind, const uint8_t *at, size_t length);
 
-// Puts the message of that number where a memory of that kind is, or compares
-// what is there with it and gives the position of the first wrong byte, or
+// Writes the message of that number to memory of that kind, or compares the
+// memory with it and returns the position of the first wrong byte, or
 // no_difference.
 void put_message(memory kind, uint8_t *at, size_t length, uint64_t number);
 size_t compare_message(memory kind, const uint8_t *at, size_t length,
                        uint64_t number);
 
-// Memory whose release must succeed, with messages in it.
+// Memory for messages. Its release must succeed.
 class buffer : public gpu::buffer {
 public:
     buffer(memory kind, size_t length) : gpu::buffer(length, kind) {}
@@ -42,7 +42,7 @@ public:
     {
         return compare_message(kind(), at(offset), length, number);
     }
-    // Of what is there, after that which `sum` is of (pattern.h).
+    // Continues the checksum `sum` with these bytes (pattern.h).
     uint64_t checksum(size_t offset, size_t length, uint64_t sum) const;
 };
 

@@ -3,12 +3,12 @@
 #include <mpi.h>
 #if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
 #define PERSISTENT(name) MPI_##name##_init
-#else // Open MPI 4's extension
+#else // Open MPI 4 has it as an extension
 #include <mpi-ext.h>
 #define PERSISTENT(name) MPIX_##name##_init
 #endif
 
-// The three forms of MPI_NAME, whose arguments follow.
+// The three forms of MPI_NAME, and their arguments.
 #define COLLECTIVE(NAME, LOWER, ROOTED, EQUAL, OWN, PLACE, ...)                \
     {                                                                          \
         {"MPI_" #NAME, "MPI_I" #LOWER, "MPI_" #NAME "_init"}, ROOTED, EQUAL,   \
@@ -21,7 +21,7 @@
                 }                                                              \
         }                                                                      \
     }
-// Arguments that several have.
+// Arguments that several calls share.
 #define EQUAL_PARTS c.send, c.p.count, type(), c.receive, c.p.count, type()
 #define GATHERED_PARTS                                                         \
     c.send, c.mine(), type(), c.receive, c.p.counts.data(),                    \
@@ -90,7 +90,7 @@ std::span<const collective> exchanges()
 }
 
 // In place, Open MPI 4.1's MPI_Reduce_scatter_block copies one part to the host
-// and reduces all.
+// but reduces all of them.
 std::span<const collective> reductions()
 {
     static const collective all[] = {

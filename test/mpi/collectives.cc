@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives: of an MPI that is built with CUDA every one, in each of its
-// forms, each rank's own part included. One without CUDA copies the own part
-// with the CPU, and computes with it: those that do not compute, with the own
-// part where it is (MPI_IN_PLACE, or a count of zero).
+// Collectives. An MPI that is built with CUDA runs every one, in each of its
+// forms, with each rank's own part. One without CUDA copies the own part and
+// computes with the CPU: it runs those that compute nothing, with the own part
+// in place (MPI_IN_PLACE) or empty.
 #include "collective.h"
 #include "compared.h"
 #include <cstring>
@@ -15,7 +15,7 @@ enum class own_part { anywhere, in_place, none };
 
 struct variant {
     form as = blocking;
-    // The smaller ones go other ways: in Open MPI, and in UCX.
+    // Small counts use other algorithms in Open MPI, and in UCX.
     std::vector<int> counts = {5, 1000, 40009};
     own_part own            = own_part::anywhere;
     MPI_Op op               = MPI_SUM;
@@ -25,7 +25,7 @@ struct variant {
 void run_root(job &in, const collective &one, const variant &with,
               const parts &p, int root, compared &both, size_t copies)
 {
-    // What is persistent is started again and again, with other bytes.
+    // Starts a persistent call several times, with new bytes.
     const int turns         = (with.as == persistent) ? 3 : 1;
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     const auto run          = [&](uint8_t *send, uint8_t *receive, int which) {
@@ -56,7 +56,7 @@ void run_one(job &in, const collective &one, const variant &with,
 
     kinds.sent = kinds.received = static_cast<size_t>(p.total) * element;
     if (with.own == own_part::anywhere) {
-        // All but the blocking ones of Open MPI pack and unpack the own part,
+        // Except in blocking calls, Open MPI packs and unpacks the own part,
         // through host memory.
         copies = static_cast<size_t>(p.counts[static_cast<size_t>(in.rank)]) *
                  element * static_cast<size_t>(one.own) *
@@ -87,7 +87,7 @@ void run_each(job &in, std::span<const collective> all, const variant &with,
     }
 }
 
-// Those that move data.
+// Collectives that move data.
 void run_moving(job &in, const variant &with, const two_buffers &kinds)
 {
     run_each(in, gathers(), with, kinds);
@@ -108,7 +108,7 @@ void run_without_own(job &in, memory first, memory second)
              {blocking, {37501}, own_part::none}, kinds);
 }
 
-// What is sent is on the rank's GPU, what is received on another.
+// Each rank sends from its own GPU and receives on another.
 void run_apart(job &in, const std::vector<int> &counts)
 {
     two_buffers kinds = crossed_kinds(memory::device, memory::device);
@@ -119,7 +119,7 @@ void run_apart(job &in, const std::vector<int> &counts)
     run_moving(in, {nonblocking, counts}, kinds);
 }
 
-// Everyone has two neighbours, who may be the same.
+// Each rank has two neighbours, which may be the same rank.
 void run_ring(job &in, memory first, memory second)
 {
     const int around = 1;
@@ -133,7 +133,7 @@ void run_ring(job &in, memory first, memory second)
     MPI_Comm_free(&with.comm);
 }
 
-// Which order matters for: the second operand's low half, the first one's high.
+// An operation that depends on the order of its operands.
 void low_and_high(void *in, void *inout, int *count, MPI_Datatype *)
 {
     const auto *first = static_cast<const uint8_t *>(in);
@@ -162,8 +162,8 @@ void run_reductions(job &in, const two_buffers &kinds)
     MPI_Op_free(&ordered);
 }
 
-// Open MPI 4.1 computes in these with the CPU, where the data is. With a GPU's
-// memory a job does not go on after any of them, so each is a group.
+// Open MPI 4.1 computes these with the CPU, in the memory of the data. With GPU
+// memory each of them ends the job, so each is a group.
 void add_unaware(std::vector<test_case> *cases)
 {
     for (const collective &one : reductions()) {
@@ -189,7 +189,7 @@ void add_collectives(std::vector<test_case> *cases)
                           name + ": " + name_of(first) + ", " + name_of(second),
                           run, first, second, expected});
     };
-    // Also from the one kind to the other, where they are two.
+    // If the kinds differ, also from one kind to the other.
     const auto add_both = [&](const char *group, const std::string &name,
                               memory first, memory second,
                               void (*run)(job &, const two_buffers &),
@@ -231,7 +231,7 @@ void add_collectives(std::vector<test_case> *cases)
         add_both("reductions", "reductions", first, second, run_reductions,
                  staging::any);
     }
-    // For many ranks, which take long.
+    // For jobs of many ranks, which take long.
     add_both("ranks", "persistent collectives", device, device, run_persistent);
     add_both("ranks", "reductions", device, device, run_reductions,
              staging::any);

@@ -6,7 +6,7 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// Other bytes in each rank, and in each buffer.
+// Draws different bytes in each rank and for each buffer.
 void draw_bytes(job &in, std::vector<uint8_t> *bytes)
 {
     const uint64_t number =
@@ -15,7 +15,7 @@ void draw_bytes(job &in, std::vector<uint8_t> *bytes)
     fill_pattern(bytes->data(), bytes->size(), number);
 }
 
-// On the GPU that is the current one, or on the next.
+// Allocates on the current GPU, or on the next one.
 std::unique_ptr<buffer> allocate(const job &in, memory kind, size_t length,
                                  bool next)
 {

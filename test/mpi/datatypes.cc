@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Derived datatypes, with holes and without, and the ways of sending beside
-// MPI_Send: for an MPI that is built with CUDA, which packs memory of GPUs.
+// Derived datatypes, with holes and without, and send calls other than
+// MPI_Send: for an MPI that is built with CUDA, which packs GPU memory.
 #include "compared.h"
 #include <mpi.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-constexpr size_t room = 1 << 20; // of each buffer; what a type reaches is less
+constexpr size_t room = 1 << 20; // bytes of each buffer: more than a type spans
 
 struct made_type {
     const char *name;
     bool holes;
     MPI_Datatype (*make)();
-    int count; // of them, in a large message
+    int count; // elements of a large message
 };
 
 MPI_Datatype vector_of(int blocks, int length, int stride)
@@ -71,7 +71,7 @@ two_buffers with_room(two_buffers kinds)
     return kinds;
 }
 
-// To the same type, and between it and its bytes.
+// Sends the type to the same type, to its bytes, and its bytes to the type.
 void exchange_type(job &in, const two_buffers &with, const made_type &one,
                    int count)
 {
@@ -119,7 +119,7 @@ void run_with_holes(job &in, memory first, memory second)
     run_types(in, true, first, second);
 }
 
-// Each type as it is in collectives, and in one that has these many of it.
+// Each type in collectives, also as one type of many elements.
 void run_collectives(job &in, memory first, memory second)
 {
     for (const made_type &one : types) {
@@ -169,7 +169,7 @@ const struct {
          int size;
          MPI_Buffer_attach(kept.data(), static_cast<int>(kept.size()));
          MPI_Bsend(SENT);
-         MPI_Buffer_detach(&was, &size); // waits
+         MPI_Buffer_detach(&was, &size); // waits for the message
      }},
     {"MPI_Issend",
      [](const void *data, int length, int peer) {
@@ -187,7 +187,7 @@ const struct {
      }},
 };
 
-// What MPI_Mprobe has found is received where it says.
+// Receives the message that MPI_Mprobe has matched.
 void receive(void *data, int peer)
 {
     MPI_Status status;

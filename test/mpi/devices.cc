@@ -36,8 +36,8 @@ void send_one(job &in, buffer &outgoing, buffer &incoming)
     }
 }
 
-// Every GPU of rank 0 to every GPU of rank 1; the GPU whose context is current
-// is none of the message's in half of the cases.
+// Sends from every GPU of rank 0 to every GPU of rank 1. In half of the cases
+// the current context is not that of the message's GPU.
 void run_two_devices(job &in, memory kind, memory)
 {
     std::vector<std::unique_ptr<buffer>> buffers;
@@ -47,7 +47,7 @@ void run_two_devices(job &in, memory kind, memory)
     for (int i = 0; i < devices; ++i) {
         gpu::use(i);
         buffers.push_back(std::make_unique<buffer>(kind, length));
-        // The plug-in proves the path of each GPU before its first message, by
+        // The plug-in checks the path of each GPU before its first message, by
         // copies.
         transfer(in, *buffers.back(), *buffers.back());
     }
@@ -66,7 +66,7 @@ void run_two_devices(job &in, memory kind, memory)
     gpu::use(in.rank % devices);
 }
 
-// Rank 0 sends and rank 1 receives, neither with a context.
+// Rank 0 sends and rank 1 receives, both without a current context.
 void run_no_context(job &in, memory, memory)
 {
     buffer data(memory::device, length);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Buffers at the edges of what they lie in: partly registered host memory,
-// allocations next to each other, the last bytes of an allocation, of mapped
-// memory and of the addresses, no bytes at all.
+// Buffers at the edges of their memory: partly registered host memory, adjacent
+// allocations, the last bytes of an allocation, of mapped memory and of
+// reserved addresses, and empty buffers.
 #include "exchange.h"
 #include <cstdlib>
 
@@ -10,15 +10,15 @@ namespace ucx_ib_dmabuf::test {
 namespace {
 
 constexpr size_t page    = 4096;
-constexpr size_t segment = 2 << 20; // what a handle must be a multiple of
+constexpr size_t segment = 2 << 20; // a handle's size is a multiple of it
 
 memory mine_of(const job &in, memory first, memory second)
 {
     return in.rank == 0 ? first : second;
 }
 
-// Host memory, of which CUDA knows the first part, the last one, or one inside.
-// Messages begin and end in either part.
+// Host memory. Its first, middle or last part is registered with CUDA. Messages
+// begin and end in either part.
 void run_registered(job &in, memory first, memory second)
 {
     constexpr size_t length = 1 << 20;
@@ -34,14 +34,14 @@ void run_registered(job &in, memory first, memory second)
         exchange_at(in, mine + length / 2 - 7, kind, 14);
         exchange_at(in, mine + length / 2 - page, kind, rendezvous);
         GPU_CALL(cuMemHostUnregister, data + begin);
-        // The same, unknown to CUDA again.
+        // The same memory, no longer registered.
         exchange_at(in, mine, kind, length);
     }
     std::free(data);
 }
 
-// Allocations of that size side by side: some share a page of the GPU. Each is
-// a message as a whole, and the others stay as they are.
+// Adjacent allocations of this size, some of which share a page of the GPU.
+// Every second one is sent, which must leave the others unchanged.
 void run_neighbours(job &in, memory kind, memory)
 {
     for (size_t length : {rendezvous + 512, 3 * rendezvous, segment}) {
@@ -59,7 +59,7 @@ void run_neighbours(job &in, memory kind, memory)
             exchange_at(in, row[i]->at(1), kind, length - 1);
             others.expect_unchanged("a neighbour");
         }
-        // The place of one that is gone, between two that stay.
+        // New memory in place of a freed allocation, between two that remain.
         row[1].reset();
         row[1] = std::make_unique<buffer>(kind, length);
         exchange_at(in, row[1]->at(), kind, length);
@@ -67,7 +67,7 @@ void run_neighbours(job &in, memory kind, memory)
     }
 }
 
-// The first and the last bytes, by length.
+// Sends the first and the last bytes, in several lengths.
 void exchange_ends(job &in, uint8_t *data, memory kind, size_t length)
 {
     for (size_t count :
@@ -88,7 +88,7 @@ void run_ends(job &in, memory first, memory second)
     exchange_ends(in, mine.at(), kind, length);
 }
 
-// There is no byte to send, at a good address, behind the last one, or at none.
+// Empty messages at a valid address, behind the last byte, and at nullptr.
 void run_empty(job &in, memory first, memory second)
 {
     const memory kind = mine_of(in, first, second);
@@ -101,8 +101,8 @@ void run_empty(job &in, memory first, memory second)
     exchange_at(in, mine.at(), kind, 1);
 }
 
-// The last memory before addresses that are nobody's: the end of 4 GiB that
-// were reserved at once, and on both sides of a hole.
+// Memory before unmapped addresses: at the end of a reservation of 4 GiB, and
+// on both sides of a hole.
 void run_last_addresses(job &in, memory, memory)
 {
     const memory kind = memory::vmm;
@@ -130,7 +130,7 @@ void run_last_addresses(job &in, memory, memory)
     }
 }
 
-// A range of several handles, whose order and number change between messages.
+// A range of several handles. Their order and number change between messages.
 void run_remapped(job &in, memory, memory)
 {
     const memory kind = memory::vmm;
@@ -148,7 +148,7 @@ void run_remapped(job &in, memory, memory)
             next->map(place.address() + i * segment);
         }
     };
-    // Within a segment, over each border, and all of it.
+    // Within a segment, over each border, and the whole range.
     const auto exchange = [&] {
         for (size_t border = segment; border < length(); border += segment) {
             exchange_at(in, place.at(border - rendezvous), kind, rendezvous);
@@ -164,13 +164,13 @@ void run_remapped(job &in, memory, memory)
         now[i]->map(place.address() + i * segment);
     }
     exchange();
-    put_at(3, &four); // it grows
+    put_at(3, &four); // the range grows
     exchange();
-    put_at(1, nullptr); // the middle goes and comes back with another's memory
+    put_at(1, nullptr); // the middle gets another handle's memory
     put_at(3, nullptr);
     put_at(1, &four);
     exchange();
-    put_at(0, nullptr); // two change places
+    put_at(0, nullptr); // two handles change places
     put_at(2, &one);
     put_at(0, &three);
     exchange();
@@ -195,7 +195,7 @@ void add_edges(std::vector<test_case> *cases)
                           run, first, second, expected});
     };
 
-    // What is registered is pinned memory for UCX, which may stage it.
+    // UCX takes registered memory for pinned memory, and may stage it.
     add("registered", "partly registered host memory", run_registered, host,
         host, staging::any);
     add("registered", "partly registered host memory", run_registered, host,

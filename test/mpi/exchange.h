@@ -6,13 +6,13 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// A message from one of the first two ranks to the other, of the memory that
-// each has there; all bytes are checked. What UCX copies of them counts.
+// Sends a message between the first two ranks, in the memory that each passes,
+// and checks all bytes. UCX's copies of it are counted.
 void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender);
-// From rank 0 to rank 1, and one back.
+// Sends a message from rank 0 to rank 1, and one back.
 void exchange_at(job &in, uint8_t *mine, memory kind, size_t length);
 
-// Memory that is not a message's, and stays as it is.
+// Memory that no message uses, and that must stay unchanged.
 class bystanders {
 public:
     explicit bystanders(job &in) : job_(in) {}

@@ -5,10 +5,10 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// MPI_Finalize(). In MPICH's, a rank may be gone with its queue pairs while
-// another one still flushes what it sends to them; over soft-RoCE that one
-// waits for ever (docs/guide.md). So ranks of MPICH leave without, which
-// Hydra takes for a good end.
+// Calls MPI_Finalize(), except in MPICH. There a rank may destroy its queue
+// pairs while another rank still flushes messages to them; over soft-RoCE that
+// rank waits for ever (docs/guide.md). Ranks of MPICH exit without it, which
+// Hydra accepts as success.
 inline void finalize()
 {
 #ifdef MPICH_VERSION

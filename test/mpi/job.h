@@ -11,43 +11,43 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// From this size on UCX is told to use its rendezvous (test/mpi/functions.sh);
-// smaller messages are copied by UCX, with the plug-in or without.
+// UCX is set to use rendezvous from this size on (test/mpi/functions.sh). It
+// copies smaller messages, with the plug-in or without.
 constexpr size_t rendezvous = 64 << 10;
 
-// What a test case runs in: the ranks of the job, all in the same case.
+// A test case's MPI job. All ranks run the same case.
 class job {
 public:
     int rank = 0;
     int size = 0;
     int tag  = 0; // of this job's messages
-    // The same in all ranks: what they have to agree on is drawn from it.
+    // Equal in all ranks, for choices on which they must agree.
     std::mt19937_64 random;
 
-    // The number of the next message, if all ranks count them together.
+    // Returns the number of the next message, which all ranks count alike.
     uint64_t next_number() { return number_++; }
 
-    // A failure ends nothing: the other ranks wait for this one's messages.
-    // The first one is kept.
+    // Records the first failure and goes on, as the other ranks wait for this
+    // rank's messages.
     void expect(bool condition, const std::string &otherwise);
-    // The message, in that part of the buffer.
+    // Expects the message in this part of the buffer.
     void expect_message(const buffer &in, size_t offset, size_t length,
                         uint64_t number)
     {
         expect_message(in.kind(), in.at(offset), length, number);
     }
-    // The message, at that address. It is counted.
+    // Expects the message at this address, and counts it.
     void expect_message(memory kind, const uint8_t *data, size_t length,
                         uint64_t number);
 
-    // For a thread of its own: it has other messages, which nobody else counts,
-    // and draws other numbers.
+    // Returns a job for a thread, with message numbers and random numbers of
+    // its own.
     job for_thread(int thread);
-    // Takes over what the thread found.
+    // Adds the results of a thread's job.
     void join(const job &thread);
 
-    // Bytes that UCX has the GPU copy in this block add up to `staged`, unless
-    // its messages are small: what UCX copies of those is its own affair.
+    // Adds the bytes that the GPU copies for UCX in this scope to `staged`,
+    // unless the messages are small: UCX may copy those.
     class copies {
     public:
         explicit copies(job &counted_for, size_t length = rendezvous);
@@ -62,9 +62,9 @@ public:
     };
 
     std::string failure; // in this rank
-    uint64_t staged = 0; // in this rank, in blocks of copies
+    uint64_t staged = 0; // in this rank, in scopes of `copies`
 
-    // What was looked at in this rank, over all cases.
+    // Messages checked in this rank, over all cases.
     struct {
         uint64_t messages = 0;
         uint64_t bytes    = 0;
@@ -76,8 +76,8 @@ private:
 };
 
 enum class staging {
-    follows, // what the command line says of every case
-    never,   // no messages of device memory, or none that is copied
+    follows, // as the command line says
+    never,   // no device memory is sent, or none of it is copied
     any,     // depends on UCX
 };
 
@@ -90,7 +90,7 @@ struct test_case {
     staging expected = staging::follows;
 };
 
-// The cases of each file.
+// Add the cases of each file.
 void add_messages(std::vector<test_case> *cases);
 void add_patterns(std::vector<test_case> *cases);
 void add_collectives(std::vector<test_case> *cases);

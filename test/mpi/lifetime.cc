@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory that goes in other ways than between two messages of the thread that
-// sends: in another thread, while its message is in flight, in the order of a
-// stream.
+// Memory that is freed otherwise than between two messages of the sending
+// thread: in another thread, during its message, in the order of a stream.
 #include "exchange.h"
 #include "pattern.h"
 #include <array>
@@ -16,7 +15,7 @@ namespace {
 
 constexpr size_t length = (1 << 20) + 11;
 
-// Runs this in another thread, on the same GPU.
+// Runs the function in another thread, on the same GPU.
 template <typename function>
 std::thread elsewhere(function &&run)
 {
@@ -26,8 +25,8 @@ std::thread elsewhere(function &&run)
     });
 }
 
-// The memory of the last message goes in another thread, and comes back there;
-// meanwhile there are messages of other memory.
+// Another thread frees and reallocates the memory of the last message, while
+// this thread sends other memory.
 void run_other_thread(job &in, memory kind, memory)
 {
     buffer kept(kind, length);
@@ -50,7 +49,7 @@ void run_other_thread(job &in, memory kind, memory)
 
 constexpr size_t large_length = 16 << 20;
 
-// A message is in flight, or over, when its first bytes are there.
+// Returns when the first bytes have arrived, or the message is complete.
 void wait_for_first_bytes(const buffer &incoming, MPI_Request *request,
                           uint64_t blank)
 {
@@ -78,10 +77,10 @@ void start_bystanders(job &in, const std::array<buffer *, 2> &others,
     }
 }
 
-constexpr int ended_with_error = 99; // what test/mpi/functions.sh knows
+constexpr int ended_with_error = 99; // known to test/mpi/functions.sh
 
-// The message failed, as it may. The connection has gone with it, so all that
-// can be looked at is what has the memory's place, and the job ends here.
+// The message failed, as it may. The connection failed with it, so only the new
+// memory at the same address can be checked, and the job ends here.
 [[noreturn]] void end_with_error(job &in, const buffer &mine, uint64_t third,
                                  int careless)
 {
@@ -97,9 +96,9 @@ constexpr int ended_with_error = 99; // what test/mpi/functions.sh knows
     std::abort();
 }
 
-// A mistake of the program: one end releases its memory before the message is
-// over. What arrives of that one is undefined, and it may fail. What has its
-// place afterwards and messages beside it are not.
+// A mistake of the program: one end frees its memory during the message. The
+// bytes of that message are undefined, and it may fail. New memory at the same
+// address and other messages must be correct.
 void run_in_flight(job &in, int careless)
 {
     const memory kind = memory::device;
@@ -117,7 +116,7 @@ void run_in_flight(job &in, int careless)
 
         in.next_number();
         mine->put(0, large_length, in.rank == 0 ? number : blank);
-        if (in.rank == 1) { // compared with what is there of that length
+        if (in.rank == 1) { // a pattern of the length that is compared
             mine->put(0, sizeof(uint64_t), blank);
         }
         MPI_Barrier(MPI_COMM_WORLD);
@@ -161,8 +160,8 @@ void run_in_flight_of(job &in, memory, memory)
     run_in_flight(in, careless);
 }
 
-// Allocated, sent and freed in the order of two streams, with no more waiting
-// than a program needs: what is freed is given out again at once.
+// Memory is allocated, sent and freed in the order of two streams, with no more
+// waiting than a program needs. The pool reuses freed memory at once.
 void run_streams(job &in, memory, memory)
 {
     struct piece {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Point to point: every pair of memory kinds, sizes and offsets that are odd,
-// blocking.
+// Blocking point-to-point messages: every pair of memory kinds, odd sizes and
+// odd offsets.
 #include "exchange.h"
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// Beyond the largest message, so that an offset always fits.
+// Bytes beyond the largest message, for an offset.
 constexpr size_t room = 4096;
 
 const size_t small_sizes[] = {0, 1, 8, 1000, 4097, 8191};
 const size_t large_sizes[] = {rendezvous, rendezvous + 1, 262147,
                               1 << 20,    (1 << 20) + 3,  (4 << 20) - 1};
 
-// A message there and one back. Rank 0 has the first kind of memory, rank 1
-// the second.
+// Sends a message from rank 0 to rank 1, and one back. Rank 0 has the first
+// kind of memory, rank 1 the second.
 void exchange(job &in, const buffer &mine, size_t offset, size_t length)
 {
     exchange_at(in, mine.at(offset), mine.kind(), length);
@@ -26,7 +26,7 @@ memory mine_of(const job &in, memory first, memory second)
     return in.rank == 0 ? first : second;
 }
 
-// Small messages may be copied by UCX; what counts is that they arrive.
+// UCX may copy small messages; they only have to arrive.
 void run_small(job &in, memory first, memory second)
 {
     buffer mine(mine_of(in, first, second), 8192 + room);
@@ -55,9 +55,9 @@ void run_large(job &in, memory first, memory second)
     }
 }
 
-// UCX deals the pieces of a message to its rails in turn, and makes the first
-// one short where the buffer is not aligned to 512 bytes: then one rail has the
-// message's head and tail, another its middle.
+// UCX assigns the pieces of a message to its rails in turn, and shortens the
+// first piece if the buffer is not aligned to 512 bytes. Then one rail sends
+// the message's head and tail, another its middle.
 void run_offsets(job &in, memory first, memory second)
 {
     constexpr size_t length = 1 << 20;
@@ -72,7 +72,7 @@ void run_offsets(job &in, memory first, memory second)
     }
 }
 
-// A little of everything, where it is not messages that are tested.
+// A few messages, for tests of other things than messages.
 void run_brief(job &in, memory first, memory second)
 {
     buffer mine(mine_of(in, first, second), (2 << 20) + room);
@@ -147,14 +147,14 @@ void add_messages(std::vector<test_case> *cases)
     add_kind("pools", memory::pool, staging::follows);
     for (memory kind : {memory::variable, memory::opened, memory::imported,
                         memory::incapable}) {
-        // The first two are never exported.
+        // The driver never exports the first two.
         const char *group = (kind <= memory::opened) ? "variables" : "others";
         cases->push_back({group,
                           std::string("small messages, ") + name_of(kind),
                           run_small, kind, kind, staging::any});
         add_kind(group, kind, staging::any);
     }
-    // These are not the GPU's alone, and UCX may move them as it likes.
+    // These belong to the host, too, and UCX may move them by any means.
     add_kind("kinds", memory::managed, staging::any);
     add_kind("kinds", memory::pinned, staging::any);
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The demo's program: two ranks send each other messages from device to device
-// memory and from host to host memory, and check every byte.
+// The demo's program: two ranks exchange messages between device memory and
+// between host memory, and check every byte.
 // usage: mpi_demo PAIRS [SIZE]...
-// PAIRS: how many pairs of windows, one of device and one of host memory, each
-// size has. Rank 0 prints a line per size, which test/mpi/demo makes a table
-// of:
+// PAIRS is the number of pairs of windows for each size, one of device and one
+// of host memory. Rank 0 prints a line per size, from which test/mpi/demo makes
+// a table:
 //   size SIZE device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
 //       messages COUNT wrong COUNT registrations COUNT checksum HEX
 //       ratios RATIO...
-// in bytes, microseconds, MB/s (10^6); STAGED is what UCX had the GPU copy. The
-// registrations are of dma-bufs with the NIC, the checksum is of all that
-// arrived in device memory. The ratios are those of device to host in each
-// pair.
+// in bytes, microseconds, MB/s (10^6). STAGED counts the bytes that the GPU
+// copied for UCX. The registrations are those of dma-bufs with the NIC. The
+// checksum is that of all bytes received in device memory. The ratios are
+// device to host bandwidth in each pair.
 #include "buffer.h"
 #include "finalize.h"
 #include "pattern.h"
@@ -29,8 +29,7 @@ using namespace ucx_ib_dmabuf::test;
 namespace {
 
 constexpr size_t largest      = 16 << 20;
-constexpr size_t window_bytes = 32
-                                << 20; // long enough for a stall to be little
+constexpr size_t window_bytes = 32 << 20; // so that a stall matters little
 constexpr size_t window_count = 16;
 
 int rank;
@@ -41,11 +40,11 @@ struct figures {
     std::vector<double> bandwidth; // MB/s
     uint64_t staged   = 0;         // bytes, in this rank
     uint64_t messages = 0;         // received in this rank
-    uint64_t wrong    = 0;         // of these
-    uint64_t checksum = 0;         // of these
+    uint64_t wrong    = 0;         // of these, with wrong bytes
+    uint64_t checksum = 0;         // of these, their bytes
 };
 
-// One kind of memory, used in the same way by both ranks.
+// A kind of memory, used in the same way by both ranks.
 struct side {
     explicit side(memory kind)
         : outgoing(kind,
@@ -80,8 +79,8 @@ uint64_t copied()
     return gpu::copied_bytes();
 }
 
-// One message each way. The answer waits in a buffer of its own, so that no
-// filling or checking falls into the time measured.
+// Sends one message each way. The answer is filled in beforehand, in another
+// buffer, so that the measured time includes no filling or checking.
 void ping_pong(side &at, size_t size, bool timed)
 {
     const uint64_t ping = next_number++;
@@ -111,8 +110,8 @@ void ping_pong(side &at, size_t size, bool timed)
     }
 }
 
-// A window of messages, all in flight at once, to the other rank. Returns its
-// bandwidth, in the sender.
+// Sends a window of concurrent messages to the other rank. Returns its
+// bandwidth in MB/s.
 double send_window(side &at, size_t size, size_t count)
 {
     const int peer = 1 - rank;
@@ -157,7 +156,7 @@ void receive_window(side &at, size_t size, size_t count)
     }
 }
 
-// Both ranks get the bandwidth of a window in the given direction.
+// Returns the bandwidth of a window in the given direction, in both ranks.
 double window(side &at, size_t size, int sender)
 {
     const size_t count =
@@ -179,7 +178,7 @@ double median(std::vector<double> values)
     return values[values.size() / 2];
 }
 
-// What one rank counted, added up over both in rank 0.
+// Adds up the counters of both ranks, in rank 0.
 void add_up(figures *counted)
 {
     std::array<uint64_t, 4> mine = {counted->staged, counted->messages,
@@ -194,9 +193,9 @@ void add_up(figures *counted)
     counted->checksum = all[3];
 }
 
-// The two windows of a pair follow each other, so that whatever else the
-// machine does at the time hits both. Either goes first as often as the other,
-// in each direction.
+// The two windows of a pair follow each other, so that other load of the
+// machine affects both. Each of them is first in half of the pairs, in each
+// direction.
 void measure_bandwidth(side &device, side &host, size_t size, int pairs)
 {
     for (int i = 0; i < pairs; ++i) {
@@ -233,10 +232,10 @@ void measure(side &device, side &host, size_t size, int pairs)
 {
     const int round_trips = size >= (4 << 20) ? 2 : size >= 32768 ? 8 : 50;
 
-    static uint64_t counted = 0; // also what was made before the first size
+    static uint64_t counted = 0; // the first size includes all earlier ones
     device.result = host.result = figures();
     for (int i = 0; i <= round_trips; ++i) {
-        ping_pong(host, size, i > 0); // the first one connects and registers
+        ping_pong(host, size, i > 0); // the first turn connects and registers
         ping_pong(device, size, i > 0);
     }
     measure_bandwidth(device, host, size, pairs);
@@ -294,7 +293,7 @@ int main(int argc, char **argv)
         side device(memory::device);
         side host(memory::host);
 
-        // A proof of the path copies, too: before anything is counted.
+        // The path check copies, too: run it before anything is counted.
         ping_pong(device, 256 << 10, false);
         if (device.result.wrong != 0) {
             std::fprintf(stderr, "mpi_demo: the first message is wrong\n");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which calls of an MPI touch GPU memory with the CPU by themselves. Each is
-// made with memory of the simulated GPU, whose pages the CPU is kept from; a
-// handler lets it, and notes who it was. Without the plug-in, and where UCX
-// copies everything: what UCX touches it copies by other means where it has a
-// transport that does. Rank 0 prints, for each call,
+// Finds the MPI calls that touch GPU memory with the CPU. Each call is made
+// with memory of the simulated GPU, which the CPU may not access. A fault
+// handler allows the access, and notes the library that made it. It needs a UCX
+// that copies everything, without the plug-in. UCX copies by other means if it
+// has a transport for that. Rank 0 prints, for each call,
 //   NAME: mpi|ucx|none
 // With an argument it makes one MPI_Allreduce, and handles no fault.
 // usage: mpi_touches [reduce]
@@ -44,13 +44,13 @@ bool is_in(const char *path, std::initializer_list<const char *> names)
     return false;
 }
 
-// Whose function it was, memcpy()s and preloaded libraries aside.
+// Returns the library at fault, memcpy()s and preloaded libraries aside.
 toucher who()
 {
     void *frames[32];
     const int count = backtrace(frames, 32);
 
-    for (int i = 2; i < count; ++i) { // not this one, nor the handler
+    for (int i = 2; i < count; ++i) { // skips this function and the handler
         Dl_info info;
         if (!dladdr(frames[i], &info) || !info.dli_fname ||
             is_in(info.dli_fname, {"libc.", "libibverbs.", "librxe"})) {
@@ -80,7 +80,7 @@ void on_fault(int, siginfo_t *info, void *)
         }
         if (who() == mpi) {
             touched.found = mpi;
-            allow(begin, room, PROT_READ | PROT_WRITE); // it is known now
+            allow(begin, room, PROT_READ | PROT_WRITE); // the result is final
         } else {
             touched.found = std::max(touched.found, ucx);
             allow(begin + (at - begin) / static_cast<ptrdiff_t>(page_size) *
@@ -89,10 +89,10 @@ void on_fault(int, siginfo_t *info, void *)
         }
         return;
     }
-    std::signal(SIGSEGV, SIG_DFL); // a crash
+    std::signal(SIGSEGV, SIG_DFL); // a real crash
 }
 
-// Small and large, as algorithms differ.
+// Uses small and large counts, as algorithms differ.
 void look_at(const mpi_operation &one, arguments with)
 {
     int found = none, all = none;
@@ -121,7 +121,7 @@ void handle_faults()
     struct sigaction action = {};
     void *frame             = nullptr;
 
-    backtrace(&frame, 1); // loads what it needs
+    backtrace(&frame, 1); // loads the library that it needs
     action.sa_sigaction = on_fault;
     action.sa_flags     = SA_SIGINFO;
     sigaction(SIGSEGV, &action, nullptr);

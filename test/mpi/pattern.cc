@@ -6,7 +6,7 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// splitmix64: neighbouring inputs give unrelated words.
+// splitmix64: neighbouring inputs yield unrelated words.
 uint64_t mix(uint64_t value)
 {
     value += 0x9e3779b97f4a7c15;
@@ -15,7 +15,7 @@ uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
-// The bytes come in words of eight; the buffers may lie at any address.
+// The pattern is made of words of eight bytes; buffers may lie at any address.
 constexpr size_t word_size = sizeof(uint64_t);
 
 uint64_t seed_of(size_t length, uint64_t number)

@@ -4,19 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 
-// What the messages say: every byte depends on the number of the message, on
-// its length and on the byte's place in it, so that a byte of another message,
-// of another place or of an earlier use of the buffer is seen.
+// The contents of messages: every byte depends on the message's number, its
+// length and the byte's position. So a check finds a byte of another message,
+// of another position, or of an earlier use of the buffer.
 namespace ucx_ib_dmabuf::test {
 
 constexpr size_t no_difference = SIZE_MAX;
 
 void fill_pattern(void *data, size_t length, uint64_t number);
 
-// Position of the first byte that is not the message's, or no_difference.
+// Returns the position of the first wrong byte, or no_difference.
 size_t find_difference(const void *data, size_t length, uint64_t number);
 
-// Of these bytes after those that `sum` is the checksum of, 0 at first.
+// Continues the checksum `sum`, 0 at first, with these bytes.
 uint64_t checksum(const void *data, size_t length, uint64_t sum);
 
 } // namespace ucx_ib_dmabuf::test

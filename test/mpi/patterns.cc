@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The other ways of sending from one rank to another: windows of messages in
-// flight, both directions at once, persistent requests, messages that come
-// before they are expected.
+// Other ways of sending from one rank to another: windows of concurrent
+// messages, both directions at once, persistent requests, unexpected messages.
 #include "job.h"
 #include <array>
 #include <mpi.h>
@@ -13,12 +12,12 @@ namespace {
 struct piece {
     size_t offset;
     size_t length;
-    uint64_t number; // of the message from rank 0; rank 1's is the next
+    uint64_t number; // of rank 0's message; rank 1's is one more
 };
 
 constexpr size_t spacing = (1 << 20) + 4096;
 
-// Messages of mixed sizes side by side in one buffer.
+// Draws messages of mixed sizes, side by side in one buffer.
 std::vector<piece> draw_pieces(job &in, size_t count)
 {
     std::vector<piece> pieces;
@@ -55,7 +54,7 @@ int count_of(const piece &one)
     return static_cast<int>(one.length);
 }
 
-// A window in each direction at the same time.
+// Windows in both directions at the same time.
 void run_window(job &in, memory first, memory second)
 {
     constexpr size_t count = 8;
@@ -86,7 +85,7 @@ void run_window(job &in, memory first, memory second)
     }
 }
 
-// The same two requests, started again and again with other bytes.
+// Starts the same two requests several times, with new bytes.
 void run_persistent(job &in, memory first, memory second)
 {
     const memory kind = in.rank == 0 ? first : second;
@@ -114,7 +113,7 @@ void run_persistent(job &in, memory first, memory second)
     MPI_Request_free(&requests[1]);
 }
 
-// Rank 1 learns of the messages before it says where they go.
+// Rank 1 probes the messages before it posts the receives.
 void run_unexpected(job &in, memory first, memory second)
 {
     const memory kind = in.rank == 0 ? first : second;
@@ -151,7 +150,7 @@ void run_unexpected(job &in, memory first, memory second)
     }
 }
 
-// UCX copies by its own means then, also from host to host.
+// UCX copies these messages by its own means, also from host to host.
 void run_with_oneself(job &in, memory first, memory second)
 {
     buffer outgoing(first, 4 * spacing), incoming(second, 4 * spacing);
@@ -170,7 +169,7 @@ struct way {
     void (*run)(job &, memory, memory);
 };
 
-// These take two ranks.
+// For cases of two ranks.
 template <void (*run)(job &, memory, memory)>
 void with_two(job &in, memory first, memory second)
 {
@@ -192,7 +191,7 @@ void add_patterns(std::vector<test_case> *cases)
         {"messages before they are expected", with_two<run_unexpected>},
     };
 
-    // Several messages at once in one allocation, where staging is hardest.
+    // Several messages at once in one allocation are the hardest to stage.
     cases->push_back(
         {"brief", ways[0].name, ways[0].run, device, device, staging::follows});
     for (const memory from : {host, device}) {

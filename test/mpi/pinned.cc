@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether the NIC has memory registered, by what the kernel says.
+// Asks the kernel whether the NIC has memory registered.
 #include "exchange.h"
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +10,8 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// How many regions of that many bytes this process has registered; -1 if the
-// kernel does not say.
+// Returns the number of regions of that many bytes that this process has
+// registered; -1 if the kernel does not report them.
 int count_regions(size_t bytes)
 {
     const std::string command = "rdma resource show mr | grep -c 'mrlen " +
@@ -29,8 +29,8 @@ int count_regions(size_t bytes)
     return count;
 }
 
-// Large regions are deregistered by another thread, soon but not at once: it is
-// asked until none is there, so often that only one that stays is left.
+// Another thread deregisters large regions soon, but not at once. Polls until
+// none is left, or so long that the rest must be leaked.
 int count_lasting_regions(size_t bytes)
 {
     int count = count_regions(bytes);
@@ -42,7 +42,7 @@ int count_lasting_regions(size_t bytes)
     return count;
 }
 
-// Of sizes that nothing else has.
+// Uses sizes that nothing else has.
 void run_pinned(job &in, memory kind, memory)
 {
     constexpr size_t segment = 2 << 20;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory that is released and allocated again at the same address between two
+// Memory that is freed and allocated again at the same address between two
 // messages. A registration that outlived its memory would send the old bytes,
-// or receive into memory that nobody sees.
+// or receive into memory that the program cannot see.
 #include "exchange.h"
 #include <optional>
 
@@ -10,7 +10,7 @@ namespace ucx_ib_dmabuf::test {
 namespace {
 
 constexpr size_t message_length = (1 << 20) + 7;
-constexpr size_t length         = 4 << 20; // of the memory
+constexpr size_t length         = 4 << 20; // of the allocation
 constexpr int rounds            = 5;
 
 uint8_t *as_data(CUdeviceptr pointer)
@@ -18,7 +18,7 @@ uint8_t *as_data(CUdeviceptr pointer)
     return reinterpret_cast<uint8_t *>(pointer);
 }
 
-// A way to get memory and to give it back.
+// A way to allocate and free memory.
 struct source {
     virtual ~source()                   = default;
     virtual uint8_t *allocate()         = 0;
@@ -49,7 +49,7 @@ struct by_pitch : by_malloc {
     }
 };
 
-// A pool may give the same memory out again; trimmed, it cannot.
+// A pool may return the same memory again, but not after a trim.
 template <bool trim>
 struct by_pool : source {
     uint8_t *allocate() override
@@ -71,7 +71,7 @@ struct by_pool : source {
     }
 };
 
-// Another handle in the same place; the reservation stays, or goes as well.
+// Maps another handle at the same address, in the same or a new reservation.
 template <bool keep>
 struct by_mapping : source {
     uint8_t *allocate() override
@@ -97,8 +97,8 @@ struct by_mapping : source {
     std::optional<gpu::physical> memory_;
 };
 
-// Everything on a GPU goes at once. It is the other GPU: on this one UCX's own
-// streams would go as well.
+// Frees all memory of a GPU at once. It is the other GPU, as a reset of this
+// one would destroy UCX's own streams.
 struct by_context : by_malloc {
     by_context() { gpu::use(other_); }
     by_context(const by_context &)            = delete;
@@ -114,7 +114,7 @@ struct by_context : by_malloc {
     const int other_ = (first_ + 1) % gpu::count();
 };
 
-// Memory at the wanted address; what came instead is kept meanwhile.
+// Allocates memory at the wanted address, and holds other memory meanwhile.
 uint8_t *allocate_again(source &from, const uint8_t *wanted)
 {
     std::vector<uint8_t *> others;
@@ -130,7 +130,7 @@ uint8_t *allocate_again(source &from, const uint8_t *wanted)
     return data;
 }
 
-// One message in a direction that changes every round.
+// Sends one message; the direction changes every round.
 void send_round(job &in, uint8_t *data, int round)
 {
     one_way(in, data + 1, memory::device, message_length, round % 2);
@@ -143,8 +143,8 @@ void run(job &in, memory, memory)
     uint8_t *data = from.allocate();
 
     for (int round = 0; round < rounds; ++round) {
-        // Twice in the same direction each: both ends have used the memory
-        // before it goes.
+        // Sends in each direction, so that both ends have used the memory
+        // before it is freed.
         send_round(in, data, round);
         send_round(in, data, round + 1);
         from.release(data);
@@ -189,7 +189,7 @@ void add_reuse(std::vector<test_case> *cases)
     add("cuMemFreeAsync and a trimmed pool", run<by_pool<true>>);
     add("another handle at a VMM address", run<by_mapping<true>>);
     add("a VMM address reserved again", run<by_mapping<false>>);
-    // UCX from 1.18 on crashes there, with the plug-in and without.
+    // UCX from 1.18 on crashes in this case, with the plug-in or without.
     cases->push_back({"reset", "memory used again: cuDevicePrimaryCtxReset",
                       run<by_context>});
     cases->push_back({"kept", "many buffers in turn", run_many});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Storms: allocations of all kinds and sizes come and go at random between
-// messages of random parts of them; in one thread, in several, and between
-// forks.
+// Storms: allocations of all kinds and sizes are made and freed at random,
+// between messages of random parts of them; in one thread, in several, and
+// between forks.
 #include "exchange.h"
 #include <cstdlib>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// How many messages a storm has: MPI_TESTS_STORM, for longer ones.
+// Returns the number of messages in a storm. MPI_TESTS_STORM overrides it.
 int storm_messages()
 {
     const char *set = std::getenv("MPI_TESTS_STORM");
@@ -25,7 +25,7 @@ class storm {
 public:
     explicit storm(job &in) : in_(in) {}
 
-    // The next message; both ranks draw the same.
+    // Sends the next message; both ranks draw the same one.
     void step()
     {
         const memory kinds[] = {memory::device, memory::device, memory::pool,
@@ -46,7 +46,7 @@ public:
         one_way(in_, slot->at(offset), slot->kind(), count, sender);
     }
 
-    // What is there of a slot, or nothing.
+    // Returns the memory of a slot, or nullptr.
     const buffer *any() const { return slots_[0].get(); }
 
 private:
@@ -90,7 +90,7 @@ void run_threads(job &in, memory, memory)
     }
 }
 
-// What a child may do with CUDA memory of its parent is to fail.
+// In a child all CUDA calls must fail, also on memory of the parent.
 [[noreturn]] void run_child(const buffer *of_parent)
 {
     CUdeviceptr mine = 0;
@@ -134,7 +134,7 @@ void run_fork(job &in, memory, memory)
 void add_storm(std::vector<test_case> *cases)
 {
     cases->push_back({"storm", "storm of allocations", run_storm});
-    // The copies of one thread's checks would be counted in another's.
+    // The copies of one thread's checks would be counted in another thread.
     cases->push_back({"threads", "storm of allocations in threads", run_threads,
                       memory::device, memory::device, staging::any});
     cases->push_back({"fork", "storm of allocations and children", run_fork});

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Runs groups of test cases in an MPI job; rank 0 prints a line "ok - NAME" or
-// "not ok - NAME: REASON" for each. Status 0, if it got to the end.
+// "not ok - NAME: REASON" for each. Exits with 0 if it ran to the end.
 // usage: mpi_tests none|some|any SEED GROUP...
-// The first argument is what UCX may copy of large messages of device memory:
-// none of their bytes (the plug-in registers them), some of them (it must
-// have copied), or any number.
+// The first argument says how many bytes of large messages of device memory UCX
+// may copy: none (the plug-in registers them), some (UCX must have copied), or
+// any number.
 #include "finalize.h"
 #include "job.h"
 #include "pattern.h"
@@ -74,13 +74,13 @@ job::copies::~copies()
 
 namespace {
 
-// The files that this process has open, the memory of simulated GPUs left out.
+// Returns the number of open files, without the memory of simulated GPUs.
 int count_files()
 {
     return count_fds() - count_fds("/memfd:cuda_sim");
 }
 
-// The first failure of the lowest rank that has one, in rank 0.
+// Returns, in rank 0, the first failure of the lowest rank that has one.
 std::string first_failure(const job &of)
 {
     char text[256] = {};
@@ -140,8 +140,8 @@ void run_case(job &in, const test_case &one, const char *allowed)
     print_result(in, one.name, reason);
 }
 
-// Everything that UCX opens on first use, so that the files open afterwards
-// are comparable: connections to all ranks, streams, caches.
+// Makes UCX open what it opens on first use: connections to all ranks, streams,
+// caches. So the numbers of open files are comparable.
 void warm_up(job &in)
 {
     std::vector<memory> kinds = {memory::host};
@@ -195,7 +195,7 @@ uint64_t run_groups(job &in, int argc, char **argv)
     return staged;
 }
 
-// A line of JSON for each rank, as UCX_IB_DMABUF_STATS and CUDA_SIM_STATS have.
+// Appends a line of JSON, as UCX_IB_DMABUF_STATS and CUDA_SIM_STATS do.
 void write_counters(const job &in, uint64_t staged)
 {
     const char *name = std::getenv("MPI_TESTS_STATS");
@@ -213,7 +213,7 @@ void write_counters(const job &in, uint64_t staged)
     }
 }
 
-// Only where threads send: the other groups are tested as most programs are.
+// Asks for threads only if threads send: other groups run as most programs do.
 int thread_level(int argc, char **argv)
 {
     for (int i = 3; i < argc; ++i) {
@@ -224,8 +224,8 @@ int thread_level(int argc, char **argv)
     return MPI_THREAD_SINGLE;
 }
 
-// Open MPI opens what windows need with the first one. Their groups begin with
-// kinds of memory.
+// Open MPI opens files for windows with the first window. The groups of windows
+// have a "-" in their names.
 void warm_up_windows(int argc, char **argv)
 {
     bool wanted = false;
@@ -241,9 +241,9 @@ void warm_up_windows(int argc, char **argv)
     }
 }
 
-// MPI_TESTS_GPU_FIRST=ORDINAL, or "all": these GPUs get contexts before MPI is
-// initialised, as in programs that begin with CUDA. Else it is the other way
-// round.
+// MPI_TESTS_GPU_FIRST=ORDINAL, or "all", creates contexts on these GPUs before
+// MPI is initialised, as programs do that begin with CUDA. By default MPI is
+// first.
 void use_gpus_first(int gpus)
 {
     const char *which = std::getenv("MPI_TESTS_GPU_FIRST");
@@ -260,8 +260,8 @@ void use_gpus_first(int gpus)
     }
 }
 
-// The cases' buffers on the host: their pages stay, which the lab's kernel
-// makes slowly.
+// Keeps the pages of freed host buffers, as the lab's kernel makes pages
+// slowly.
 void keep_freed_memory()
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -2,8 +2,7 @@
 #include "touches.h"
 #include <cstddef>
 
-// What calls that send have for arguments, those that receive, and both for
-// others.
+// Arguments of calls that send, of calls that receive, and of both.
 #define TO_PEER   a.peer(), tag, MPI_COMM_WORLD
 #define SENT      a.from, a.count, MPI_INT, TO_PEER
 #define RECEIVED  a.to, a.count, MPI_INT, TO_PEER
@@ -16,7 +15,7 @@ constexpr int tag = 7;
 
 using args = const arguments &;
 
-// Every second int: `count` of them lie in two parts.
+// Every second int: `count` of them span two parts.
 class strided {
 public:
     explicit strided(int count)
@@ -34,7 +33,7 @@ private:
     MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-// A send of the even ranks, in any of MPI's ways, and its receive.
+// Even ranks send, in one of MPI's ways; odd ranks receive.
 template <class Send>
 void exchange(args a, Send send)
 {

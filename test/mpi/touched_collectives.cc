@@ -6,7 +6,7 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// A part has as many bytes as one of MPI_INT.
+// A part has as many bytes as `count` elements of MPI_INT.
 void run(const collective &one, form as, bool in_place, const arguments &with)
 {
     const parts p(with.size, with.count / 2, 0);

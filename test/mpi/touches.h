@@ -8,13 +8,13 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// What a call of MPI's is made with, in each rank.
+// The arguments of an MPI call, in each rank.
 struct arguments {
-    int *from; // both have room for a part for each rank, and as much again
+    int *from; // each buffer holds two parts for each rank
     int *to;
     int count; // of a part, in MPI_INT
     int rank;
-    int size; // an even number of ranks
+    int size; // must be even
 
     int peer() const { return rank ^ 1; }
     bool sends() const { return rank % 2 == 0; }
@@ -25,7 +25,7 @@ struct mpi_operation {
     std::function<void(const arguments &)> run;
 };
 
-// As docs/guide.md has them.
+// The calls that docs/guide.md lists.
 std::vector<mpi_operation> point_to_point();
 std::vector<mpi_operation> collectives();
 std::vector<mpi_operation> local_operations();

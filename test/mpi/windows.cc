@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One-sided communication: windows of every kind over memory of GPUs and the
-// host's, put, get and accumulate, with several ways of synchronising.
+// One-sided communication: windows of every kind over GPU and host memory, put,
+// get and accumulate, with several kinds of synchronisation.
 #include "collective.h"
 #include "compared.h"
 #include <mpi.h>
@@ -9,26 +9,26 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-constexpr MPI_Aint shift = 3; // elements before what is written or read
+constexpr MPI_Aint shift = 3; // elements before the accessed ones
 
-// What one rank does to its peer's window.
+// An access of one rank to its peer's window.
 struct access {
     int count; // elements
     int peer;
     MPI_Win window;
-    MPI_Aint at;   // the place in the peer's window
-    uint8_t *mine; // not in the window
+    MPI_Aint at;   // the displacement in the peer's window
+    uint8_t *mine; // outside the window
 };
 
 using access_function = void (*)(const access &);
 
-// Arguments that all have.
+// Arguments that all operations share.
 #define MOVED a.mine, a.count, type(), a.peer, a.at, a.count, type()
 
 const struct operation {
-    const char *group; // the end of its name
+    const char *group; // the end of the group's name
     const char *name;
-    bool moves; // no bytes are computed
+    bool moves; // it computes nothing
     access_function run;
 } operations[] = {
     {"put", "MPI_Put", true, [](const access &a) { MPI_Put(MOVED, a.window); }},
@@ -39,7 +39,7 @@ const struct operation {
      [](const access &a) { MPI_Accumulate(MOVED, MPI_REPLACE, a.window); }},
 };
 
-// Each begins and ends an epoch around the operation.
+// Each encloses the operation in an epoch.
 const struct {
     const char *name;
     void (*run)(const access &, access_function);
@@ -65,8 +65,8 @@ const struct {
      }},
 };
 
-// Over this memory: the window has it from the beginning, or it is attached,
-// and has the place there that its address says.
+// Makes a window over this memory. A dynamic window attaches the memory; the
+// displacement is its address.
 void make_window(access *a, bool dynamic, uint8_t *data, size_t length)
 {
     const auto bytes = static_cast<MPI_Aint>(length);
@@ -86,7 +86,7 @@ void make_window(access *a, bool dynamic, uint8_t *data, size_t length)
     a->at = MPI_Aint_add(others, shift * static_cast<MPI_Aint>(element));
 }
 
-// The window is over what is received, the rank's own memory is what it sends.
+// The window covers the receive buffer; the send buffer is outside.
 template <typename Synchronisation>
 void run_one(job &in, memory mine, memory window, int count,
              const Synchronisation &epoch, access_function run, bool large,
@@ -113,7 +113,7 @@ void run_one(job &in, memory mine, memory window, int count,
         large);
 }
 
-// These many elements, in epochs of each kind.
+// Runs the operation with these counts of elements, in each kind of epoch.
 void run_operation(job &in, const operation &one, memory mine, memory window,
                    const std::vector<int> &counts, bool dynamic = false)
 {
@@ -132,7 +132,7 @@ void run_operation(job &in, const operation &one, memory mine, memory window,
     }
 }
 
-// MPI's own memory: to the peer's, and back from there.
+// Puts into the memory that MPI allocated for the peer, and gets from there.
 void run_allocated(job &in, memory mine, memory received)
 {
     constexpr int count = 40010;
@@ -158,9 +158,9 @@ void run_allocated(job &in, memory mine, memory received)
         true);
 }
 
-// Groups are called as device-host-small-put: the memory of who calls, of the
-// window, how much, what is done. Each MPI ends in some of them, so they are
-// many.
+// Groups have names like device-host-small-put: the caller's memory, the
+// window's memory, the size, the operation. They are small, as each MPI ends
+// the job in some of them.
 void add_operations(std::vector<test_case> *cases, memory mine, memory window)
 {
     const std::string first = name_of(mine), second = name_of(window),

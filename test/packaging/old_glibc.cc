@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Linked as the plug-in is with --with-glibc: what src/glibc/newer.c has in the
- * place of glibc's. Preload it: it says in its constructor whether all is
- * right.
+ * Linked as the plug-in is with --with-glibc, it calls src/glibc/newer.c in
+ * place of glibc. Preload it: its constructor prints whether each function
+ * works.
  */
 #include <cstdio>
 #include <stdexcept>

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Preload it: a program starts as with a glibc before 2.34, which calls no
- * constructors of its but by "init".
+ * Preload it: a program then starts as with a glibc before 2.34, which calls
+ * the program's constructors through "init" only.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One scenario of the comparison, by two ranks.
+// Runs one scenario of the comparison in two ranks.
 // usage: side_by_side FIGURES SCENARIO [ARGUMENT]...
-// Each rank writes its figures to FIGURES.RANK, a line "NAME VALUE" each; of
-// each name the last one counts. Calls, copies, exports and registrations are
-// those that the scenario does not make by itself.
+// Each rank writes its figures to FIGURES.RANK, one line "NAME VALUE" each. The
+// last line of a name counts. The scenario's own calls, copies, exports and
+// registrations, measured in a dry run, are subtracted.
 #include "run.h"
 #include <common/gpu.h>
 #include <cstdio>

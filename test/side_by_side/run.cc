@@ -58,7 +58,7 @@ void run::begin_messages()
     dry_   = false;
     next_  = 0;
     right_ = 0;
-    figure("right", 0); // also of a job that gets no further
+    figure("right", 0); // for a job that stops early
 }
 
 void run::message(uint8_t *at, size_t length)
@@ -67,7 +67,7 @@ void run::message(uint8_t *at, size_t length)
     const int count       = static_cast<int>(length);
     const bool sends      = (number + rank_) % 2 == 0;
 
-    // What was there before is not what is received.
+    // The old contents must differ from the message.
     put_message(memory::device, at, length, sends ? number : ~number);
     if (dry_) {
         right_ += !sends;

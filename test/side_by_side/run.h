@@ -8,7 +8,7 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// What this process asked of the driver and of the NIC so far, whoever did.
+// Requests of this process and its libraries to driver and NIC so far.
 struct tally {
     uint64_t driver_calls, copied_bytes, exports, registrations;
 
@@ -16,13 +16,13 @@ struct tally {
     tally since(const tally &before) const;
 };
 
-// Bytes of GPU memory that the NIC has registered now.
+// Bytes of GPU memory registered with the NIC now.
 uint64_t pinned_bytes();
 
-// A run of a scenario in one of two ranks: first dry, before MPI is there,
-// which says what its own calls of the driver are, then with messages. Figures
-// go to the rank's file at once, as the job may end at any time; of each name
-// the last one counts.
+// A run of a scenario in one of two ranks: first dry, before MPI starts, to
+// measure the scenario's own driver calls, then with messages. Each figure is
+// written to the rank's file at once, as the job may end at any time. The last
+// figure of a name counts.
 class run {
 public:
     run(int rank, const char *figures);
@@ -31,11 +31,11 @@ public:
     int rank() const { return rank_; }
     void begin_messages();
 
-    // A message in device memory, from the ranks in turn; the receiver compares
-    // every byte.
+    // Sends or receives a message in device memory; the ranks send in turn. The
+    // receiver compares every byte.
     void message(uint8_t *at, size_t length);
 
-    // For both ranks to add up, or of the first rank alone.
+    // A figure that is added up over both ranks, or that of rank 0 only.
     void figure(const char *name, double value) const;
     void figure_of_first(const std::string &name, double value) const;
 
@@ -44,12 +44,12 @@ private:
     const std::string figures_;
     bool dry_       = true;
     uint64_t next_  = 0;
-    uint64_t right_ = 0; // messages that this rank has received
+    uint64_t right_ = 0; // messages received unchanged by this rank
 };
 
 using arguments = std::vector<std::string>;
 
-// The scenarios of each file; an unknown one is an exception.
+// The scenarios of each file; an unknown scenario is an exception.
 void replay_trace(run &in, const arguments &how); // FILE KIND [KEEP]
 void free_used(run &in, const arguments &how);    // KIND
 void use_again(run &in, const arguments &how);    // KIND

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What programs do with memory between messages.
+// Scenarios: the memory operations of programs between messages.
 #include "../bench/trace.h"
 #include "allocator.h"
 #include "run.h"
@@ -14,8 +14,8 @@ namespace {
 constexpr size_t MiB = 1 << 20;
 
 // A trace of test/bench/traces.awk at a tenth of its sizes: a segment of 20 MiB
-// becomes 2 MiB, the least that can be mapped. Of every `keep` uses one is a
-// message.
+// becomes 2 MiB, the smallest size that can be mapped. Every `keep`th use
+// becomes a message.
 class replayed {
 public:
     replayed(run &in, const std::string &kind, size_t keep)
@@ -62,11 +62,11 @@ private:
     allocator memory_;
     const size_t keep_;
     size_t uses_    = 0;
-    uintptr_t base_ = UINTPTR_MAX;          // of what is mapped
+    uintptr_t base_ = UINTPTR_MAX; // lowest mapped address of the trace
     std::map<uintptr_t, uint8_t *> blocks_; // by the trace's addresses
 };
 
-// Each of them used by both ranks.
+// Allocates blocks; both ranks send from and receive into each one.
 std::vector<uint8_t *> use_new(run &in, allocator &memory, size_t count,
                                size_t size)
 {
@@ -87,7 +87,7 @@ void release(allocator &memory, const std::vector<uint8_t *> &all)
     }
 }
 
-// A thread of the plug-in's or of UCX's may be at it: it gets a while.
+// Waits up to 0.2 s: a thread of the plug-in or of UCX may still deregister.
 uint64_t still_pinned_bytes()
 {
     for (int i = 0; i < 50 && pinned_bytes() > 0; ++i) {
@@ -113,7 +113,7 @@ void replay_trace(run &in, const arguments &how)
     }
 }
 
-// No operation of UCX's between the releases and the look at what is pinned.
+// UCX gets no call between the releases and the first count of pinned bytes.
 void free_used(run &in, const arguments &how)
 {
     allocator memory(how.at(0));
@@ -152,8 +152,8 @@ void in_turn(run &in, const arguments &how)
     release(memory, all);
 }
 
-// A range of VMM handles: over all of them, over each border, and then with
-// another handle in the middle.
+// A range of VMM handles: messages over all of them, over each border, and then
+// with a new handle in the middle.
 void several_handles(run &in, const arguments &)
 {
     constexpr size_t segment = 2 * MiB, count = 4;
@@ -171,7 +171,7 @@ void several_handles(run &in, const arguments &)
             in.message(at[i] - MiB / 2, MiB);
         }
         memory.release(at[1]);
-        memory.allocate(segment); // there again
+        memory.allocate(segment); // at the same address
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Latency and bandwidth of memory that is known, and what is first used.
+// Latency and bandwidth of known memory, and the latency of a first use.
 #include "allocator.h"
 #include "run.h"
 #include <algorithm>
@@ -18,7 +18,7 @@ double median(std::vector<double> values)
     return values[values.size() / 2];
 }
 
-// Microseconds of a message from the first rank and an empty answer.
+// Returns the microseconds of a message from rank 0 and an empty answer.
 double one_way(const run &in, uint8_t *at, size_t length)
 {
     const int count = static_cast<int>(length);
@@ -47,7 +47,7 @@ void take_latency(const run &in, const std::string &name, uint8_t *at,
     in.figure_of_first(name, median(all));
 }
 
-// MB/s of eight messages at once.
+// Measures the bandwidth of eight concurrent messages, in MB/s.
 void take_bandwidth(const run &in, const std::string &name, uint8_t *at,
                     size_t length)
 {
@@ -74,7 +74,7 @@ void take_bandwidth(const run &in, const std::string &name, uint8_t *at,
     in.figure_of_first(name, median(all));
 }
 
-// The first message in each of these.
+// Measures the first message in each buffer.
 void take_first(const run &in, const std::string &name,
                 const std::vector<uint8_t *> &buffers, size_t length)
 {
@@ -121,7 +121,7 @@ void take_times(run &in, const arguments &)
     for (int i = 0; i < 24; ++i) {
         all.push_back(segments.allocate(2 * MiB));
     }
-    // Of the range, all mapped, one message is known.
+    // All of the range is mapped; this message makes it known.
     one_way(in, all.front(), length);
     all.erase(all.begin());
     take_first(in, "first_segment", all, length);

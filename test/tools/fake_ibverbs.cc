@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A libibverbs.so.1 of simulated NICs, as far as ucx_dmabuf_info goes:
-//   INFO_NICS="NAME[:WHAT...] ..."
-// where WHAT is one of the words of make(). A word that is none ends the
-// program.
+// A libibverbs.so.1 of simulated NICs, as far as ucx_dmabuf_info uses it:
+//   INFO_NICS="NAME[:WORD...] ..."
+// make() lists the words. An unknown word aborts the program.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +19,7 @@ struct fake {
     std::string name;
     verbs_sim::platform on{};
     bool opens = true, has_pd = true, is_ethernet = false;
-    ibv_port_state port = IBV_PORT_ACTIVE; // the second one; the first is down
+    ibv_port_state port = IBV_PORT_ACTIVE; // of port 2; port 1 is always down
     std::unique_ptr<verbs_sim::nic> sim{};
 
     ibv_context *context() const { return sim->pd().verbs_pd->context; }
@@ -70,7 +69,7 @@ void make(const std::string &text)
         }
     }
     made.sim = std::make_unique<verbs_sim::nic>(made.name.c_str(), made.on);
-    made.context()->ops.poll_cq = poll_cq; // this is its libmlx5, too
+    made.context()->ops.poll_cq = poll_cq; // this library is its libmlx5, too
     nics().push_back(std::move(made));
 }
 
@@ -86,7 +85,7 @@ const fake &of(const ibv_context *context)
 
 } // namespace
 
-// Not as verbs.h declares them, where it has macros of these names.
+// verbs.h has macros of these names.
 #undef ibv_query_port
 #undef ibv_reg_mr_iova
 #define FAKE extern "C" __attribute__((visibility("default")))
@@ -176,7 +175,7 @@ FAKE ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
     return of(pd->context).sim->reg_dmabuf_mr(offset, length, iova, fd, access);
 }
 
-// The loopback's: all have to be there, or none of them is called.
+// For the loopback, which calls none of these functions if one is missing.
 FAKE int _ibv_query_gid_ex(ibv_context *, uint32_t, uint32_t, ibv_gid_entry *,
                            uint32_t, size_t)
 {

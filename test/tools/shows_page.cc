@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shows a page of metrics, as a program with the plug-in does, until it is
+// Publishes a page of metrics, as a program with the plug-in does, until it is
 // killed. usage: shows_page HITS [HOW]
-//   HITS  there are more of each time that somebody asks
-//   HOW   "gaps" of hooks; "newline", one in its name; or what a page should
-//         not do: "silent", it never answers; "orders", name and page tell a
-//         terminal what to do; "nonsense", each byte another one; "many", more
-//         metrics than fit; "forged", another's number
+//   HITS  by how much "hits" grows each time that a reader asks
+//   HOW   "gaps": hooks are missing; "newline": its name has one; or a faulty
+//         page: "silent" never answers; "orders" has terminal commands in name
+//         and page; "nonsense" has random bytes; "many" has more metrics than
+//         fit; "forged" has another process's number
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,11 +42,11 @@ void count(bool has_gaps)
     all.of("mlx5_bond_0", 11).add_region(1, 4 << 20);
     all.add_fallback(fallback_way::ucp, fallback_cause::no_room, "mlx5_bond_0",
                      11, 8);
-    all.add("fallback_operations", 6, 5); // the same, of others
+    all.add("fallback_operations", 6, 5); // the same metric for other causes
     all.add("fallback_operations", 1, 0);
 }
 
-// A page for good.
+// Returns the counters of a page that lasts as long as the process.
 described_counters &make_page(bool answered)
 {
     const int fd = memfd_create(live_page_name, MFD_ALLOW_SEALING);

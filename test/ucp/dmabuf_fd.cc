@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A dma-buf that the caller of UCT has is registered by uct_ib as it is, also
-// for GPU memory, which the plug-in would export itself. By the API of UCT from
+// uct_ib registers a dma-buf of UCT's caller as it is, also for GPU memory,
+// which the plug-in would otherwise export itself. Uses the API of UCT from
 // 1.16 on. Prints "ok - NAME" or "not ok - NAME: REASON".
 #include <common/gpu.h>
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t length = 1 << 20;
 
-// uct_md_mem_reg_params_t, to its end in 1.22.
+// uct_md_mem_reg_params_t with all fields of 1.22.
 struct reg_params {
     uint64_t field_mask = 0;
     uint64_t flags      = UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS;
@@ -76,8 +76,8 @@ public:
     domain_test(const domain_test &)            = delete;
     domain_test &operator=(const domain_test &) = delete;
 
-    // What the registration ends with, and how often the GPU was asked for an
-    // export meanwhile.
+    // Checks whether the registration succeeds, and the number of exports that
+    // the GPU makes meanwhile.
     void expect(const char *name, void *address, reg_params params,
                 bool succeeds, uint64_t wanted_exports)
     {

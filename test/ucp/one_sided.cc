@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Puts, gets, fences and atomic operations of one context on memory of another,
-// by UCP's own API. After each step all bytes are compared: those of the
-// allocations on both sides, and the results. Prints "ok - NAME" or
-// "not ok - NAME: REASON".
+// by UCP's own API. Each step compares all bytes: those of the allocations on
+// both sides, and the results. Prints "ok - NAME" or "not ok - NAME: REASON".
 // usage: one_sided none|any SEED GROUP...
-// The first argument is how much of large puts and gets may be copied.
+// The first argument says whether large puts and gets may be copied.
 #include "peers.h"
 #include <algorithm>
 #include <array>
@@ -15,7 +14,7 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// From here on UCX is told not to copy (the script).
+// The script forbids UCX to copy from this size on.
 constexpr size_t large = 64 << 10;
 
 struct job {
@@ -24,13 +23,13 @@ struct job {
     bool may_copy;
 };
 
-// Up to, but not, `end`.
+// Returns a random number below `end`.
 size_t below(job &in, size_t end)
 {
     return in.random() % end;
 }
 
-// Memory of the initiator, with random bytes, and what has to be in it.
+// Memory of the initiator with random bytes, and its expected bytes.
 struct local_memory {
     local_memory(job &in, memory kind, size_t length)
         : buffer(length, kind), expected(length)
@@ -53,7 +52,7 @@ struct local_memory {
     std::vector<uint8_t> expected;
 };
 
-// A range of both memories.
+// A range in both memories.
 struct piece {
     size_t local;
     size_t remote;
@@ -118,7 +117,7 @@ void run_puts_and_gets(job &in, memory first, memory second)
     }
 }
 
-// All under way at a time, in pieces that do not overlap; one flush for all.
+// Many concurrent operations on ranges that do not overlap; one flush for all.
 void run_many(job &in, memory first, memory second)
 {
     constexpr size_t count = 32, each = room / count;
@@ -141,8 +140,8 @@ void run_many(job &in, memory first, memory second)
     mine.compare("many at a time");
 }
 
-// Puts to the same place, long and short: what came last before the fence is
-// overwritten by what comes after it.
+// Long and short puts to overlapping places: a put after a fence overwrites
+// those before it.
 void run_fences(job &in, memory first, memory second)
 {
     local_memory mine(in, first, room);
@@ -184,8 +183,8 @@ word apply(ucp_atomic_op_t operation, word old, word operand, word swapped)
     }
 }
 
-// One operation on a word of theirs; the result, if it has one, comes to the
-// beginning of mine.
+// Runs one operation on a word of theirs. A result is stored at the beginning
+// of mine.
 template <class word>
 void run_atomic(job &in, local_memory &mine, remote_memory &theirs,
                 ucp_atomic_op_t operation, bool fetches)
@@ -240,8 +239,7 @@ void run_atomics(job &in, memory first, memory second)
     }
 }
 
-// Additions whose results nobody waits for, and a put among them behind a
-// fence.
+// A put, a fence, and then additions that return no results.
 void run_counting(job &in, memory, memory second)
 {
     local_memory zero(in, memory::host, sizeof(uint64_t));

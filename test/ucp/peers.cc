@@ -11,7 +11,7 @@ ucp_worker::ucp_worker()
     ucp_worker_params_t single = {};
     ucp_config_t *config       = nullptr;
 
-    gpu::use(); // before UCX looks which memory can be registered
+    gpu::use(); // before UCX checks which memory it can register
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features   = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -61,7 +61,7 @@ void initiator::connect_anew()
     params.flags        = UCP_EP_CLOSE_FLAG_FORCE;
     try {
         wait(ucp_ep_close_nbx(ep_, &params), "ucp_ep_close_nbx");
-    } catch (const failure &) { // the one that it had
+    } catch (const failure &) { // the endpoint's own failure
     }
     connect();
 }

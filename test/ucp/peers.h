@@ -9,11 +9,11 @@
 #include <ucp/api/ucp.h>
 #include <vector>
 
-// One UCP context operates on memory of another one in the same process, over
-// the NIC. Not thread-safe; every failure is an exception.
+// A UCP context operates on memory of another in the same process, over the
+// NIC. Not thread-safe. Every failure throws an exception.
 namespace ucx_ib_dmabuf::test {
 
-// Of UCX's.
+// An error of UCX.
 class failure : public std::runtime_error {
 public:
     failure(ucs_status_t status, const char *what)
@@ -55,7 +55,7 @@ private:
 // GPU.
 class initiator {
 public:
-    // With `handles_errors` the endpoint reports its failure and ends nothing.
+    // With `handles_errors` UCX reports the endpoint's failure and goes on.
     explicit initiator(bool handles_errors = false);
     ~initiator();
     initiator(const initiator &)            = delete;
@@ -65,10 +65,10 @@ public:
     ucp_worker_h worker() const { return worker_.get(); }
     ucp_context_h target() const { return target_.context(); }
 
-    // A new endpoint in the place of one that has failed.
+    // Replaces a failed endpoint by a new one.
     void connect_anew();
 
-    // Until the request is done; also takes the status of one that never was.
+    // Waits until the request completes; also checks a status in its place.
     void wait(ucs_status_ptr_t request, const char *what);
     void flush_ep();
     void flush_worker();
@@ -97,14 +97,14 @@ private:
     ucp_rkey_h key_ = nullptr;
 };
 
-// Memory of the target, of which UCP has mapped a part, and the bytes expected
-// in all of it. It begins at random.
+// Memory of the target with random bytes, of which UCP has mapped a part, and
+// the bytes expected in all of it.
 class remote_memory {
 public:
     // `around` bytes lie before and behind the mapped part.
     remote_memory(const initiator &by, std::mt19937_64 &random, memory kind,
                   size_t length, size_t around);
-    // Of the mapped part.
+    // Offsets are relative to the mapped part.
     uint64_t address(size_t offset) const
     {
         return buffer_.address() + around_ + offset;
@@ -113,7 +113,7 @@ public:
     ucp_rkey_h key() const { return mapped_.key(); }
     size_t length() const { return expected_.size() - 2 * around_; }
 
-    // Throws if a byte of the memory is not the expected one.
+    // Throws if a byte of the memory differs from the expected one.
     void compare(const char *after) const;
 
 private:
@@ -123,7 +123,7 @@ private:
     const mapped_memory mapped_;
 };
 
-// The first byte that differs, for people; "" if none does.
+// Describes the first byte that differs; returns "" if none does.
 std::string difference(std::span<const uint8_t> found,
                        std::span<const uint8_t> expected);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// GPU memory that comes and goes while UCP holds a mapping and is not called:
-// how many bytes of the host's that takes. Then UCP is called with new memory
-// at an address that it knows. Prints "ok - NAME" or "not ok - NAME: REASON".
+// Allocates and frees GPU memory while UCP holds a mapping and is not called,
+// and measures the growth of host memory. Then UCP sends new memory from a
+// known address. Prints "ok - NAME" or "not ok - NAME: REASON".
 #include "peers.h"
 #include <cstdio>
 #include <fstream>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t size = 64 << 10;
 
-// Bytes of the process's own data.
+// Returns the size of the process's data in bytes.
 long data_bytes()
 {
     std::ifstream in("/proc/self/statm");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory of the GPU's is where it was, but the NIC does not reach it any more:
-// its exporter has revoked what was registered, or with "lies" as an argument,
-// access fails on the way, or with "remapped" other memory is behind a part of
-// it. The operation that comes to it fails with UCX's
-// error; those on a new endpoint work, or end with an error before they send
-// anything: UCX cannot stage what is refuted then.
+// The NIC stops reaching GPU memory that is still allocated. By default its
+// exporter revokes all registrations; with the argument "lies", access fails on
+// the way; with "remapped", new memory replaces a part of it. The first
+// operation afterwards fails with UCX's error. On a new endpoint, operations
+// work, or fail before they send anything, as UCX can no longer stage copies
+// for a broken path.
 #include "peers.h"
 #include <algorithm>
 #include <cstdio>
@@ -18,13 +18,13 @@
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-// By rendezvous and without copies.
+// Large enough for a rendezvous without copies.
 constexpr size_t length = 1 << 20;
 
 struct job {
     initiator &by;
     std::mt19937_64 &random;
-    bool stages; // by itself, as nothing could be registered when it was opened
+    bool stages; // UCX stages copies itself, as it can register none
 };
 
 template <class Function>
@@ -44,7 +44,7 @@ rxe_dmabuf_counters_t registered()
     return result;
 }
 
-// The other end's memory is the host's: what is registered there is no dma-buf.
+// The other end uses host memory. Its registration is not of a dma-buf.
 using operation = ucs_status_ptr_t(initiator &by, void *mine,
                                    const remote_memory &theirs);
 
@@ -62,7 +62,7 @@ ucs_status_ptr_t get(initiator &by, void *mine, const remote_memory &theirs)
                        &params);
 }
 
-// Until it has arrived.
+// Runs the operation and waits until its bytes have arrived.
 ucs_status_t status_of(initiator &by, operation *run, void *mine,
                        const remote_memory &theirs)
 {
@@ -84,7 +84,7 @@ void expect_bytes(const gpu::buffer &mine, std::span<const uint8_t> expected)
     }
 }
 
-// What both have is the same afterwards.
+// Runs the operation and checks that both sides have the same bytes.
 void run_and_compare(job &in, operation *run, const gpu::buffer &mine)
 {
     remote_memory theirs(in.by, in.random, memory::host, length, 64);
@@ -108,7 +108,7 @@ void expect(bool good, const char *what)
     }
 }
 
-// The lab's kernel refuses access, or does not.
+// Makes the lab's kernel refuse access ("fail") or allow it ("").
 void set_lie(const char *what)
 {
     std::ofstream file("/sys/module/rdma_rxe/parameters/lie");
@@ -117,8 +117,8 @@ void set_lie(const char *what)
 }
 
 enum class trouble {
-    revoked, // what is registered
-    passing, // access fails, and does not after that
+    revoked, // the registrations
+    passing, // access fails for a while
     lasting,
 };
 
@@ -156,7 +156,7 @@ void fail_and_go_on(job &in, operation *run, memory kind, trouble what)
     expect(registered().registrations == before,
            "what is registered is not used again");
     begin(what);
-    // The first that is told may be what was queued behind it.
+    // UCX may first report an operation that was queued behind the failed one.
     expect_failure(in, run, mine, {UCS_ERR_IO_ERROR, UCS_ERR_CANCELED});
     if (what == trouble::passing) {
         set_lie("");
@@ -169,7 +169,7 @@ void fail_and_go_on(job &in, operation *run, memory kind, trouble what)
     run_and_compare(in, run, mine);
     const uint64_t anew = registered().registrations - before;
     expect(anew > 0, "nothing was registered anew");
-    // That, and before it the proof's.
+    // A registration for the path check, then another for the memory.
     expect((what != trouble::passing) || (anew == 2), "it was not proven anew");
 }
 
@@ -186,7 +186,7 @@ const test_case revoked_cases[] = {
     {"a put, mapped memory", put, memory::vmm, trouble::revoked},
 };
 
-// The last one is never over.
+// The last case must be last, as access keeps failing.
 const test_case lying_cases[] = {
     {"a put, for once", put, memory::device, trouble::passing},
     {"a get, for once", get, memory::device, trouble::passing},
@@ -204,7 +204,7 @@ bool passes(const char *name, const std::function<void()> &run)
     printf("%sok - %s%s\n", failure.empty() ? "" : "not ", name,
            failure.c_str());
     fflush(stdout);
-    return failure.empty(); // if not, who knows what the endpoint is good for
+    return failure.empty(); // after a failure the endpoint's state is unknown
 }
 
 bool run_cases(job &in, std::span<const test_case> cases)
@@ -215,10 +215,10 @@ bool run_cases(job &in, std::span<const test_case> cases)
     });
 }
 
-// Segments that are mapped, and what is read of them by a key.
+// Mapped segments of the target, and reads of them by a key.
 class segments_at_target {
 public:
-    // With the same byte in all of one.
+    // Fills one segment with one byte.
     void fill(unsigned segment, uint8_t byte)
     {
         std::fill_n(bytes_.begin() + segment * step(), step(), byte);
@@ -251,8 +251,8 @@ private:
     std::vector<uint8_t> bytes_ = std::vector<uint8_t>(theirs_.size());
 };
 
-// A key is of no use once there is other memory behind a part of what it is
-// for, whose old bytes it would reach; a new one reaches the new bytes.
+// When new memory replaces a part of a key's range, the key must become
+// invalid, as it would reach the old bytes. A new key reaches the new bytes.
 bool run_remapped()
 {
     segments_at_target on;
@@ -289,9 +289,9 @@ bool run_revoked()
     return run_cases(in, revoked_cases);
 }
 
-// What one context has seen others do not have to see: one that has memory
-// registered, and one that is opened then. UCX stages by itself for that one
-// where it asks in time.
+// A failure in one context is known to the others: to one with registered
+// memory, and to one opened later. In the latter UCX stages copies itself, as
+// it learns in time that nothing can be registered.
 bool run_lying()
 {
     std::mt19937_64 random(1);

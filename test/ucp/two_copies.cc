@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Copies of UCX in one process, which the arguments name by their libucp,
-// opened in that order: each sends memory of a GPU to itself over the NIC, in
-// turns with the other, from addresses where other memory was before.
+// Instances of UCX in one process, opened in the order of the arguments, which
+// name their libucp. Each sends GPU memory to itself over the NIC, in turns
+// with the others, from addresses that held other memory before.
 #include <array>
 #include <common/gpu.h>
 #include <cstdio>
@@ -25,7 +25,7 @@ void check(ucs_status_t status, const char *what)
     }
 }
 
-// By its own functions only.
+// An instance, of which only its own functions are called.
 class ucx_copy {
 public:
     explicit ucx_copy(const char *path)
@@ -82,7 +82,7 @@ private:
         check(
             call(ucp_config_read, "ucp_config_read")(nullptr, nullptr, &config),
             "ucp_config_read");
-        // A UCX that is older than the headers would warn of their version.
+        // ucp_init() of a UCX older than the headers would log a warning.
         check(call(ucp_init_version, "ucp_init_version")(1, 16, &wanted, config,
                                                          &context_),
               "ucp_init");
@@ -123,7 +123,7 @@ private:
     ucp_ep_h ep_           = nullptr;
 };
 
-// Whether each copy moves the same memory, with bytes of its own.
+// Whether each instance moves the same memory, with bytes of its own.
 bool move_by_each(std::deque<ucx_copy> &copies, size_t length, gpu::memory kind,
                   std::mt19937_64 &random)
 {

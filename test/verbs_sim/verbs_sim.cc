@@ -20,7 +20,7 @@ constexpr int data_direct_flag = 1;
 std::atomic<unsigned> hung;
 std::atomic<uint32_t> last_key{1000};
 
-// The dma-bufs that NVIDIA's driver has left locked.
+// dma-bufs that NVIDIA's driver left locked.
 std::mutex locked_mutex;
 std::set<std::pair<uint64_t, uint64_t>> locked;
 
@@ -120,7 +120,7 @@ bool nic::is_mlx5(ibv_device *device)
     return owner(device).on_.mlx5;
 }
 
-// libmlx5 knows its devices; the kernel has the method since 6.12.
+// libmlx5 recognizes its own devices; the kernel has the method since 6.12.
 int nic::get_data_direct_path(ibv_context *context, char *path, size_t size)
 {
     constexpr std::string_view where = "/devices/pci0000:00/0000:00:01.0";
@@ -156,7 +156,7 @@ ibv_mr *nic::reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
 ibv_mr *nic::mlx5_reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
                                 int fd, int access, int mlx5_access)
 {
-    if (!on_.mlx5) { // mlx5_get_dv_ops
+    if (!on_.mlx5) { // as mlx5_get_dv_ops() does
         errno = EOPNOTSUPP;
         return nullptr;
     }
@@ -211,7 +211,7 @@ ibv_mr *nic::reg(uint64_t offset, size_t length, uint64_t iova, int fd,
     auto *mr    = new sim_mr{{}, what};
     mr->context = &context_;
     mr->pd      = &pd_;
-    mr->addr    = reinterpret_cast<void *>(offset); // as libibverbs does
+    mr->addr    = reinterpret_cast<void *>(offset); // as libibverbs sets it
     mr->length  = length;
     mr->lkey    = ++last_key;
     mr->rkey    = ++last_key;
@@ -274,7 +274,7 @@ int nic::map(registration *what) const
         return ENOMEM;
     }
     if (!what->pcie) {
-        // Data Direct is behind the GPU's own switch, not on its link.
+        // Data Direct is behind the GPU's own switch, not on its coherent link.
         what->reachable = !(what->data_direct && on_.coherent_gpu);
         return on_.peer_to_peer ? 0 : enotsupp;
     }
@@ -286,7 +286,7 @@ int nic::map(registration *what) const
         return enotsupp;
     }
     leave_locked(*what);
-    return ENOMEM; // what dma_buf_map_attachment() makes of no scatter list
+    return ENOMEM; // dma_buf_map_attachment()'s error for a null scatter list
 }
 
 size_t nic::bytes() const

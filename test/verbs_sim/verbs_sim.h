@@ -7,46 +7,46 @@
 #include <uct/ib_dmabuf/host/verbs.h>
 #include <utility>
 
-// Simulated mlx5 NICs, as far as registering dma-bufs goes: libibverbs,
-// libmlx5, the kernel and the part of NVIDIA's driver that maps a dma-buf for a
-// NIC. Arguments are checked as they check them; nothing is ever transferred.
+// Simulated mlx5 NICs that register dma-bufs: libibverbs, libmlx5, the kernel
+// and the part of NVIDIA's driver that maps a dma-buf for a NIC. They check
+// arguments as the real ones do, and transfer nothing.
 //
-// A dma-buf is a real one or a memory file (memfd), as the simulated GPU's
-// stand-ins are; it is in PCIe mapping if its open file has O_NONBLOCK, which
-// is how the simulated GPU marks that.
+// A dma-buf is a real one or a memory file (memfd), as the simulated GPU
+// exports. The simulated GPU sets O_NONBLOCK on the open file of a PCIe
+// mapping.
 namespace verbs_sim {
 
-// What a NIC runs on, and how far it is from the GPU. The default is a NIC
-// without Data Direct and today's software.
+// The software under a NIC, and the NIC's distance from the GPU. The default is
+// a NIC without Data Direct and today's software.
 struct platform {
     bool mlx5             = true;
     unsigned rdma_core    = 60;
-    unsigned kernel       = 618;  // Linux 5.12 is 512
+    unsigned kernel       = 618;  // 512 means Linux 5.12
     bool imports          = true; // the NIC's driver imports dma-bufs
     bool data_direct      = false;
-    bool data_direct_gone = false; // its device was unbound since
+    bool data_direct_gone = false; // its device has been unbound
 
-    // NVIDIA's driver. Up to 575 it finds out about the topology when it maps,
-    // says ENOMEM, and leaves the dma-buf locked: who maps or unmaps it then
-    // hangs.
+    // NVIDIA's driver. Up to 575 it checks the topology only when it maps: it
+    // returns ENOMEM and leaves the dma-buf locked. Each later map or unmap of
+    // that dma-buf hangs.
     unsigned nvidia = 595;
     // The GPU has a coherent link, which the standard mapping uses.
     bool coherent_gpu = false;
-    // What is in the IOMMU group of the coherent GPU, as PCIe mappings need it.
+    // Devices in the coherent GPU's IOMMU group, as PCIe mappings require.
     bool data_direct_beside_gpu = true;
     bool nic_beside_gpu         = false;
-    // The standard mapping is allowed. NVIDIA's drivers up to 595 refuse it on
-    // chipsets without peer-to-peer, never where the GPU is coherent.
+    // The driver allows the standard mapping. NVIDIA's drivers up to 595 refuse
+    // it on chipsets without peer-to-peer, but never for a coherent GPU.
     bool peer_to_peer = true;
-    // Reports leave open what ibv_reg_dmabuf_mr does with a PCIe mapping that
-    // the NIC cannot reach: it is refused, or registered and of no use.
+    // Reports leave open whether ibv_reg_dmabuf_mr refuses a PCIe mapping that
+    // the NIC cannot reach, or registers it although transfers fail.
     bool refuses_unreachable = true;
 
-    // Bytes of BAR1, which the link of a coherent GPU does not need.
+    // Bytes of BAR1. The link of a coherent GPU does not use BAR1.
     size_t room = SIZE_MAX;
 };
 
-// The usual ones.
+// The usual platforms.
 platform connectx7();                      // beside a GPU without coherent link
 platform gb300(unsigned nvidia = 595);     // Data Direct beside the GPU
 platform gb300_far(unsigned nvidia = 595); // Data Direct beside another GPU
@@ -54,39 +54,39 @@ platform gb300_far(unsigned nvidia = 595); // Data Direct beside another GPU
 struct registration {
     bool data_direct;
     bool pcie;      // in PCIe mapping
-    bool reachable; // transfers would work
+    bool reachable; // whether transfers would work
     size_t length;
     uint64_t iova;
-    std::pair<uint64_t, uint64_t> dmabuf; // its file
+    std::pair<uint64_t, uint64_t> dmabuf; // device and inode of its file
 };
 
-// A device that is open, with a protection domain. Thread-safe.
+// An open device with a protection domain. Thread-safe.
 class nic {
 public:
     nic(const char *name, const platform &on);
 
-    // With what this rdma-core has.
+    // With the functions that this rdma-core has.
     ucx_ib_dmabuf::protection_domain pd() { return {&pd_, &functions_, mlx5_}; }
-    // libibverbs' and libmlx5's, as far as this rdma-core has them.
+    // The functions of libibverbs and libmlx5 that this rdma-core has.
     ibv_mr *reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int fd,
                           int access);
     ibv_mr *mlx5_reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
                                int fd, int access, int mlx5_access);
-    // As uct_ib from UCX 1.20 on: by mlx5dv_reg_dmabuf_mr() where mlx5dv tells
-    // of Data Direct, and by ibv_reg_dmabuf_mr() of the same dma-buf if that
-    // fails (uct_ib_mlx5_devx_reg_mr()). Before, and with UCX_IB_DIRECT_NIC=n:
-    // by the latter.
+    // Registers as uct_ib does from UCX 1.20 on (uct_ib_mlx5_devx_reg_mr()): by
+    // mlx5dv_reg_dmabuf_mr() if mlx5dv reports Data Direct, and by
+    // ibv_reg_dmabuf_mr() of the same dma-buf if that fails. Earlier versions,
+    // and UCX_IB_DIRECT_NIC=n, use the latter only.
     ibv_mr *uct_ib_reg(int fd, uint64_t iova, size_t length, int access,
                        bool tries_data_direct = true);
-    // From now on.
+    // Changes the platform for later calls.
     void become(const platform &on);
 
-    // Registrations that there are.
+    // Registrations not yet deregistered.
     size_t live() const;
     registration of(const ibv_mr *mr) const;
-    // How many registrations were tried with Data Direct.
+    // Registrations attempted with Data Direct.
     unsigned tried_data_direct() const { return tried_data_direct_; }
-    // Calls that would never have returned, of any NIC.
+    // Calls to any NIC that would have hung on real hardware.
     static unsigned hangs();
 
 private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What calls answer where there is no GPU, and to arguments that UCX and tools
-// give.
+// Results of calls without a GPU, and for arguments that UCX and tools pass.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -46,7 +45,7 @@ const struct {
     ASK(CUDA_ERROR_NOT_INITIALIZED, cuMemAlloc, &address_, 2 * MiB),
     ASK(CUDA_ERROR_NOT_INITIALIZED, cuMemFree, 2 * MiB),
     ASK(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGraphMemTrim, 0),
-    // With arguments that are wrong, too.
+    // Wrong arguments, too.
     ASK(unclaimed, cuDeviceGetCount, nullptr),
     ASK(unclaimed, cuGetExportTable, &table_, &no_uuid),
     ASK(unclaimed, cuGraphDestroy, nullptr),
@@ -83,7 +82,8 @@ void of_properties()
 
 } // namespace
 
-// In a child, as the driver is to be loaded there, which may end it.
+// Asks in a child process: the driver must be loaded without a GPU there, and
+// may end it.
 void ask_without_gpu()
 {
     int ends[2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which calls disturb a stream that captures, and that a thread whose capture
-// mode is relaxed disturbs none.
+// Checks which calls disturb a stream that captures, and that a thread in
+// relaxed capture mode disturbs none.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -20,8 +20,8 @@ CUstreamCaptureMode exchange(CUstreamCaptureMode mode)
     return mode;
 }
 
-// What a call in another thread gets while a stream captures in global mode,
-// and what its capture ends with.
+// The result of a call in another thread while a stream captures in global
+// mode, and the result of that capture.
 struct Outcome {
     CUresult call, end;
     bool undisturbed() const

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parts of the table. Each runs with the primary context of the first GPU
+// The parts of the table. Each runs with the first GPU's primary context
 // current, and leaves nothing allocated.
 #pragma once
 
 namespace ucx_ib_dmabuf::conformance {
 
-void ask_without_gpu(); // before the driver is loaded, for check_calls()
+void ask_without_gpu(); // for check_calls(); before the driver is loaded
 void check_calls();
 void check_queries();
 void check_exports();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What needs a current context, and what is said of memory whose context is
-// gone.
+// Calls that need a current context, and queries about memory of a destroyed
+// context.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -18,7 +18,7 @@ std::string in_bytes(CUdeviceptr base, size_t size, CUdeviceptr address)
            std::to_string(size);
 }
 
-// What the attributes say of a range, against cuMemGetAddressRange.
+// Compares the attributes of a range with cuMemGetAddressRange.
 void ranges(const char *name, CUdeviceptr address)
 {
     CUdeviceptr base = 0;
@@ -39,7 +39,7 @@ void ranges(const char *name, CUdeviceptr address)
                      address));
 }
 
-// What tells ordinary, mapped and stream-ordered memory apart.
+// The attributes that distinguish ordinary, mapped and stream-ordered memory.
 void kind(const char *name, CUdeviceptr address, bool ordinary, bool owner,
           bool pool)
 {
@@ -70,7 +70,7 @@ void kinds()
          false);
 }
 
-// In a thread that has none.
+// For a thread without a current context.
 void without(const char *name, CUdeviceptr address, size_t length)
 {
     CUdeviceptr base;
@@ -104,7 +104,7 @@ void device_calls(CUdeviceptr address)
                  "cuCtxSynchronize");
 }
 
-// Another GPU's, of which nobody makes use here.
+// Uses another GPU, which nothing else uses here.
 void primary_comes_again()
 {
     int count                  = 0;

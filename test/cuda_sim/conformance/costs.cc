@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What calls cost. Nothing is claimed.
+// The costs of calls. Nothing is claimed.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -12,7 +12,7 @@
 namespace ucx_ib_dmabuf::conformance {
 namespace {
 
-// The median of some rounds, in ns a call.
+// Prints the median of some rounds, in ns per call.
 template <typename F>
 void cost(const std::string &name, int calls, F call)
 {

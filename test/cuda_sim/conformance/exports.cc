@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which ranges can be exported as dma-bufs.
+// Checks which ranges can be exported as dma-bufs.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -23,8 +23,8 @@ bool supported()
 
 enum class Exported { yes, no, open };
 
-// One line for each kind of memory: does it export, and what does it say of
-// itself?
+// Prints whether a kind of memory can be exported, and its RDMA_CAPABLE
+// attribute.
 void kind(const char *name, CUdeviceptr address, size_t size, Exported claimed)
 {
     uint64_t page     = host_page();

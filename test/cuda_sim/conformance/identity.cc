@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// BUFFER_ID, by which the registration cache knows an allocation again.
+// BUFFER_ID, by which the registration cache recognizes an allocation.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which calls wait for a kernel (a program on the GPU) that runs in the legacy
-// stream, as one does that waits for a message.
+// Checks which calls wait for a kernel (a program on the GPU) in the legacy
+// stream, such as a kernel that waits for a message.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -18,7 +18,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto runs_for = std::chrono::milliseconds(100);
 
-// Runs for that many ns.
+// Runs for `length` ns.
 constexpr char program[] = R"(
 .version 7.0
 .target sm_70
@@ -38,7 +38,7 @@ again:
 }
 )";
 
-// Ends by itself, on the simulated GPU as well, which runs no programs.
+// Ends by itself, also on the simulated GPU, which runs no programs.
 class kernel {
 public:
     kernel()
@@ -58,7 +58,7 @@ public:
 
     bool valid() const { return gpu::is_simulated() || spin_ != nullptr; }
 
-    // Whether it still runs when the call returns.
+    // Whether the kernel still runs when the call returns.
     bool outlasts(const std::function<void()> &call)
     {
         std::thread end;
@@ -112,7 +112,7 @@ void check_kernels()
     const auto may_wait = [&](const char *name, const auto &call) {
         observe(name, running.outlasts(call) ? "does not wait" : "waits");
     };
-    // The first copy sets things up.
+    // The first copy is not measured, as it sets things up.
     copy_in(stream, memory);
     does_not_wait("a query", [&] { buffer_id(memory); });
     does_not_wait("an export", [&] { try_export(memory, 4 * MiB); });

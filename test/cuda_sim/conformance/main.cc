@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How the GPU, or the simulated one, behaves where this project rests on it.
-// Prints a table in TAP. Exit status: 0 if everything claimed holds, 1 if not.
+// Checks the behaviour of the GPU, or the simulated one, on which this project
+// relies. Prints a table in TAP. Exits with 0 if all claims hold, else with 1.
 // Without a GPU everything is skipped.
 #include "claims.h"
 #include "report.h"
@@ -12,7 +12,7 @@
 namespace ucx_ib_dmabuf::conformance {
 namespace {
 
-// Says why not, and returns false, where there is nothing to check.
+// Prints the reason and returns false if there is nothing to check.
 bool load()
 {
     if (gpu::library() == nullptr) {
@@ -51,7 +51,7 @@ void check_all()
         try {
             part();
         } catch (const std::exception &error) {
-            if (gpu::is_simulated()) // which has all of it
+            if (gpu::is_simulated()) // it must support all of it
                 throw;
             observe("the rest is not possible here", error.what());
         }
@@ -77,7 +77,7 @@ int main(int argc, char **)
         }
         check_all();
     } catch (const std::exception &error) {
-        // No context, or a driver that is too old.
+        // The context could not be made, or the driver is too old.
         printf("Bail out! %s\n", error.what());
         return 1;
     }

@@ -15,21 +15,21 @@ uint64_t host_page();
 CUresult export_range(int *fd, CUdeviceptr address, size_t size,
                       unsigned long long flags = 0);
 
-// As above; the descriptor is closed.
+// As above, but closes the descriptor.
 CUresult try_export(CUdeviceptr address, size_t size,
                     unsigned long long flags = 0);
 
-// 0 where the address is unknown.
+// Returns 0 if the address is unknown.
 unsigned long long buffer_id(CUdeviceptr address);
 
-// A pointer attribute that is a number; -1 where it cannot be had.
+// Returns a numeric pointer attribute; -1 if the query fails.
 long long number(CUpointer_attribute which, CUdeviceptr address);
 
 size_t free_bytes();
 
-// A byte to the host; until it is there.
+// Copies a byte to the host and waits for it.
 CUresult copy_in(CUstream stream, CUdeviceptr address);
-// The same in a new stream, which waits for no other.
+// The same in a new stream, which waits for no other stream.
 CUresult copy_in_own_stream(CUdeviceptr address);
 
 } // namespace ucx_ib_dmabuf::conformance

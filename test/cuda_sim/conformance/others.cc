@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory that a program did not allocate itself, and how functions are found.
-// Nothing is claimed.
+// Memory that a program did not allocate itself, and the look-up of functions.
+// Nothing is claimed about the memory.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -20,7 +20,7 @@ constexpr char variables[] = R"(
 .visible .global .align 8 .b8 large[4194304];
 )";
 
-// What an export of its first page gives, and what is said of the memory.
+// Prints the result of exporting the first page, and the memory's attributes.
 void look_at(const char *name, CUdeviceptr address)
 {
     CUdeviceptr base  = 0;
@@ -58,7 +58,7 @@ void of_modules()
     GPU_TRY(cuModuleUnload, module);
 }
 
-// What was exported as a file, and imported and mapped once more.
+// Memory that was exported as a file, imported, and mapped once more.
 void of_handles()
 {
     auto properties                 = gpu::properties();
@@ -114,7 +114,7 @@ void of_another_process()
     GPU_TRY(cuMemFree, address);
 }
 
-// The old form has an error for what is not there.
+// The old form returns an error for a missing function.
 void find_function(const char *name, int version, CUresult newest,
                    CUresult oldest)
 {
@@ -146,10 +146,10 @@ void check_others()
     find_function("cuMemFree", 99000, bad, bad);
     find_function("cuMemFree_v2", 12000, CUDA_SUCCESS, none);
     find_function("cuNoSuchFunction", 12000, CUDA_SUCCESS, none);
-    find_function("cuMemAllocAsync", 11000, CUDA_SUCCESS, none); // of 11.2
+    find_function("cuMemAllocAsync", 11000, CUDA_SUCCESS, none); // since 11.2
 }
 
-// In a process of its own, with the handle at its standard input.
+// Runs in a process of its own, with the handle at its standard input.
 void open_handle()
 {
     CUipcMemHandle handle;

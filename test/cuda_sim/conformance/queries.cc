@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What pointer queries say about each kind of memory.
+// The results of pointer queries for each kind of memory.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is left of memory after it was released.
+// The state of memory after its release.
 #include "claims.h"
 #include "memory.h"
 #include "report.h"
@@ -12,7 +12,7 @@
 namespace ucx_ib_dmabuf::conformance {
 namespace {
 
-// A free with a dma-buf still open: the memory must not be anyone else's yet.
+// A free while a dma-buf is open: the memory must not be reused yet.
 void free_with_dmabuf()
 {
     const size_t start = free_bytes();

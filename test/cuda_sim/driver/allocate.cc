@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// cuMemAlloc and its kin; memory of the host.
+// cuMemAlloc and its kin; host memory.
 #include "calls.h"
 #include "context.h"
 
@@ -69,7 +69,7 @@ CUresult allocate_on_host(void **out, uint64_t size, Kind kind)
     return CUDA_SUCCESS;
 }
 
-// Memory of the host of this kind, by its first byte.
+// Frees or unregisters host memory of this kind, given its first byte.
 CUresult free_on_host(void *address, Kind kind)
 {
     CUcontext context;
@@ -174,8 +174,8 @@ SIM_ENTRY(cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *address,
     return CUDA_SUCCESS;
 }
 
-// Entry points from before CUDA 3.2, with 32-bit addresses. They exist in the
-// real library, and tools hook them; no program of today calls them.
+// Entry points from before CUDA 3.2, with 32-bit addresses. The real library
+// has them, and tools hook them; today's programs do not call them.
 #undef cuMemAlloc
 #undef cuMemAllocPitch
 #undef cuMemFree

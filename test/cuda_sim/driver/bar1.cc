@@ -17,7 +17,7 @@ void name_of(int device, char *name, size_t size)
 
 } // namespace
 
-// A line of the list is: size, flags, mode, count, exporter, inode, name.
+// A line of the list: size, flags, mode, count, exporter, inode, name.
 uint64_t bar1_used(int device)
 {
     FILE *list = fopen(settings().dmabuf_list.c_str(), "re");
@@ -40,8 +40,8 @@ uint64_t bar1_used(int device)
 uint64_t bar1_free(int device)
 {
     uint64_t total = settings().bar1_bytes;
-    // Listing takes time; a window larger than the memory cannot run out
-    // as long as freed memory is not held.
+    // Listing takes time, and a window larger than the memory cannot run out
+    // unless freed memory is held.
     if (total > settings().memory_bytes)
         return total;
     uint64_t used = bar1_used(device);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The window through which a NIC reaches a GPU's memory. The real driver takes
-// room in it while a dma-buf is attached; what is attached cannot be seen from
-// here, so room is taken by every dma-buf that exists. The kernel lists those
-// in its debug file system; where that cannot be read, each export is held
-// against the whole window by itself.
+// The window through which a NIC reaches a GPU's memory. With the real driver a
+// dma-buf uses the window while it is attached. Attachments are not visible
+// here, so every existing dma-buf uses it. The kernel lists dma-bufs in its
+// debug file system. If the list cannot be read, each export is compared with
+// the whole window by itself.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ucx_ib_dmabuf::sim {
 uint64_t bar1_used(int device);
 uint64_t bar1_free(int device);
 
-// Name a dma-buf so that it is found in the kernel's list.
+// Names a dma-buf, so that it is found in the kernel's list.
 void bar1_name(int fd, int device);
 
 } // namespace ucx_ib_dmabuf::sim

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
-// The linker's bounds of the section with all calls.
+// The linker's bounds of the section that lists all calls.
 extern "C" {
 extern ucx_ib_dmabuf::sim::Call *const __start_sim_calls[] SIM_HIDDEN;
 extern ucx_ib_dmabuf::sim::Call *const __stop_sim_calls[] SIM_HIDDEN;
@@ -48,7 +48,7 @@ struct Item {
     uint64_t value, first, last;
 };
 
-// One "name=value[:first[-last]]".
+// Parses "name=value[:first[-last]]".
 bool parse_item(const std::string &text, bool ranged, Item &item)
 {
     size_t equal = text.find('=');
@@ -143,7 +143,7 @@ std::string stats_line()
     return line + "},\"exports\":" + std::to_string(bytes.exports) + "}\n";
 }
 
-// One write, so that lines of several processes do not mix.
+// Uses a single write, so that lines of several processes do not mix.
 __attribute__((destructor)) void write_stats()
 {
     const std::string &file = settings().stats_file;
@@ -179,7 +179,7 @@ CUresult Call::planned(uint64_t number)
     return result;
 }
 
-// Without a GPU, the export says that none has dma-bufs.
+// Without a GPU, exports are not supported.
 CUresult Call::refused() const
 {
     return settings().devices == 0 &&

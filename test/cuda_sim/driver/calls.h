@@ -21,20 +21,20 @@ enum class State : int {
 
 extern std::atomic<State> state;
 
-// In capture.cc: how many streams capture, and what a call gets then.
+// In capture.cc: how many streams capture, and a call's result meanwhile.
 extern std::atomic<int> captures;
 CUresult capture_check(const char *name);
 
-// What a call gets that needs an initialised driver.
+// Returns the error of a call that needs an initialised driver.
 CUresult state_error();
 
-// One entry point. Constant-initialised, so that calls are counted from the
-// first on, and never destroyed.
+// An entry point. It is constant-initialised, so that calls are counted from
+// the first one on, and never destroyed.
 struct Call {
     const char *const name;
     const bool anytime; // allowed before cuInit
     std::atomic<uint64_t> count{0};
-    std::atomic<bool> armed{false}; // the rest is guarded by the plan's lock
+    std::atomic<bool> armed{false}; // the plan's lock guards the rest
     uint64_t base  = 0;
     uint64_t first = 0, last = 0; // calls since 'base' that fail
     CUresult error      = CUDA_SUCCESS;
@@ -63,7 +63,7 @@ struct Call {
 
 private:
     CUresult planned(uint64_t number);
-    CUresult refused() const; // what it answers before cuInit
+    CUresult refused() const; // the error if not ready
 };
 
 // Bytes by direction; see cuda_sim_counters_t.
@@ -86,9 +86,9 @@ struct Entry<call, body> {
 
 } // namespace ucx_ib_dmabuf::sim
 
-// Define the entry point _name with the parameter list given; its body follows.
-// It is counted and checked before the body runs. The address of its Call goes
-// to a section of its own: that is the list of all calls.
+// Defines the entry point _name with these parameters; its body follows. A call
+// is counted and checked before the body runs. A pointer to the Call is put
+// into a section of its own: that is the list of all calls.
 #define SIM_ENTRY_(_name, _anytime, ...)                                       \
     static CUresult body_##_name(__VA_ARGS__);                                 \
     static constinit ucx_ib_dmabuf::sim::Call call_##_name{#_name, _anytime};  \
@@ -107,14 +107,14 @@ struct Entry<call, body> {
 #define SIM_ENTRY(_name, ...)         SIM_ENTRY_(_name, false, __VA_ARGS__)
 #define SIM_ENTRY_ANYTIME(_name, ...) SIM_ENTRY_(_name, true, __VA_ARGS__)
 
-// One that is an expression, a refusal mostly.
+// An entry point that is an expression, mostly an error.
 #define SIM_ENTRY_IS(_name, _result, ...)                                      \
     SIM_ENTRY(_name, __VA_ARGS__)                                              \
     {                                                                          \
         return _result;                                                        \
     }
 
-// Two entry points that do the same: the second one's name ends in _other.
+// Two entry points with the same result: the second one's name ends in _other.
 #define SIM_ENTRY_BOTH(_name, _other, _result, ...)                            \
     SIM_ENTRY_IS(_name, _result, __VA_ARGS__)                                  \
     SIM_ENTRY_IS(_name##_other, _result, __VA_ARGS__)

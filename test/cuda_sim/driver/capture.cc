@@ -21,7 +21,7 @@ namespace {
 struct Capture {
     CUstreamCaptureMode mode;
     std::thread::id thread;
-    CUcontext blocking; // of a stream that waits for the legacy one, or null
+    CUcontext blocking; // of a stream that waits for the legacy one; else null
     bool invalidated = false;
 };
 
@@ -38,7 +38,7 @@ Captures &under_way()
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-// What reports name, and what may be unsafe as well.
+// Calls that reports name, and calls that may be unsafe as well.
 constexpr std::string_view known_unsafe[] = {
     "cuCtxSynchronize", "cuMemAlloc", "cuMemFree", "cuMemHost",
     "cuMemPoolTrim",    "cuMemcpy",   "cuMemset"};
@@ -62,7 +62,7 @@ bool is_unsafe(std::string_view name)
     return false;
 }
 
-// cuThreadExchangeStreamCaptureMode's documentation.
+// As documented for cuThreadExchangeStreamCaptureMode.
 bool prohibits(const Capture &capture)
 {
     if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
@@ -88,7 +88,7 @@ CUresult begin(CUstream stream, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
-// The graph is empty.
+// The resulting graph is empty.
 CUresult end(CUstream stream, CUgraph *out)
 {
     std::lock_guard guard(under_way().lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stream capture: nothing is recorded; what is there is what other calls get
-// while it goes on. And a kernel that does not end by itself.
+// Stream capture. Nothing is recorded; only the results of other calls change
+// during a capture. And a kernel that does not end by itself.
 #pragma once
 
 #include <cuda.h>
@@ -10,18 +10,18 @@ namespace ucx_ib_dmabuf::sim {
 
 bool is_capturing(CUstream stream);
 
-// The only graph there is, an empty one.
+// Returns the only graph, which is empty.
 CUgraph any_graph();
 
-// A stream is destroyed: its capture is over.
+// Ends the capture of a stream that is destroyed.
 void forget_capture(CUstream stream);
 
-// What work for the legacy stream gets, whatever the thread's mode: it would
+// The result of work for the legacy stream, in any mode of the thread: it would
 // have to wait for blocking streams of the context that capture.
 CUresult legacy_work(CUcontext context);
 
-// Wait for the kernel in the legacy stream, as everything does that waits for
-// that stream. Wants no lock held.
+// Waits for the kernel in the legacy stream, as every wait for that stream
+// does. The caller must hold no lock.
 void wait_for_kernel();
 
 } // namespace ucx_ib_dmabuf::sim

@@ -169,8 +169,8 @@ SIM_ENTRY_ANYTIME(cuInit, unsigned flags)
         return CUDA_ERROR_NO_DEVICE;
     static std::once_flag once;
     std::call_once(once, [] {
-        // Descriptors that are kept are opened now, so that tests can count
-        // those that come and go.
+        // Opens the permanent descriptors now, so that tests can count the
+        // temporary ones.
         memory();
         cuda_sim_dmabuf_is_real();
         contexts();
@@ -178,7 +178,7 @@ SIM_ENTRY_ANYTIME(cuInit, unsigned flags)
             if (state == State::ready)
                 state = State::forked;
         });
-        // As in the real driver, what runs after this at exit finds it gone.
+        // As with the real driver, later exit handlers find the driver gone.
         atexit([] {
             if (state == State::ready)
                 state = State::finished;
@@ -195,7 +195,7 @@ SIM_ENTRY_IS(cuCtxCreate_v3, create(out, flags, device), CUcontext *out,
 SIM_ENTRY_IS(cuCtxCreate_v4, create(out, flags, device), CUcontext *out,
              CUctxCreateParams *, unsigned flags, CUdevice device)
 
-// Also under names that the real library keeps for old programs.
+// The real library keeps these names for old programs.
 #undef cuCtxDestroy
 #undef cuCtxPushCurrent
 #undef cuCtxPopCurrent

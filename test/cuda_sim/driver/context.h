@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Contexts. Guarded by the lock of Memory, except for what is atomic.
+// Contexts. Guarded by the lock of Memory, except for atomic members.
 #pragma once
 
 #include "memory.h"
@@ -9,7 +9,7 @@
 #include <cuda.h>
 #include <set>
 
-// Contexts are never deleted, so that a stale handle is an error and not a
+// Contexts are never deleted, so that a stale handle causes an error and not a
 // crash.
 struct CUctx_st {
     CUctx_st(int its_device, bool is_primary)
@@ -24,14 +24,14 @@ struct CUctx_st {
     uint64_t id = 0;
     std::atomic<bool> alive{false};
     unsigned flags    = 0;
-    uint64_t retained = 0;                        // primary contexts
+    uint64_t retained = 0;                        // references to a primary one
     ucx_ib_dmabuf::sim::Heap heap;                // small allocations
     std::set<ucx_ib_dmabuf::sim::Block *> blocks; // large ones
 };
 
 namespace ucx_ib_dmabuf::sim {
 
-// All contexts that ever were. Wants the lock.
+// All contexts ever made. Requires the lock.
 struct Contexts {
     Contexts();
 
@@ -43,29 +43,29 @@ Contexts &contexts();
 
 CUcontext current_context();
 
-// As above; fails where there is none or it is destroyed.
+// As above; returns an error if there is none or it is destroyed.
 CUresult need_context(CUcontext *context);
 
-// As CUDA_SIM_NEEDS_CONTEXT says: whether a context of this device is current.
+// Checks that a context of this device is current, if a setting demands it.
 CUresult need_context_of(int device, CUresult otherwise);
 
-// What is said of an address where there is nothing: CUDA_SIM_GONE's code where
-// a context ended. Wants the lock.
+// The result for an address without memory: CUDA_SIM_GONE's code if its context
+// or the current one was destroyed. Requires the lock.
 CUresult unknown_address(CUdeviceptr address, CUresult otherwise);
 
-// Whether 'context' is one, alive or not. Wants the lock.
+// Whether 'context' is one, alive or not. Requires the lock.
 bool is_context(CUcontext context);
 
-// End a context, and everything that was allocated in it. Pool memory and VMM
-// memory belong to the device. Wants the lock.
+// Ends a context and frees all that was allocated in it. Pool memory and VMM
+// memory belong to the device. Requires the lock.
 void release_resources(CUcontext context);
 
 bool valid_device(CUdevice device);
 
-// In stream.cc: streams and events of a context go with it. Wants the lock.
+// In stream.cc: destroys a context's streams and events. Requires the lock.
 void destroy_streams(CUcontext context);
 
-// In pool.cc: the pools of a device lose their memory. Wants the lock.
+// In pool.cc: frees all memory of a device's pools. Requires the lock.
 void clear_pools(int device);
 
 } // namespace ucx_ib_dmabuf::sim

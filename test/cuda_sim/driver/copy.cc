@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Copies and memset. Asynchronous ones are done when the call returns.
+// Copies and memset. Asynchronous ones are complete when the call returns.
 #include "../compat.h"
 #include "../cuda_sim.h"
 #include "calls.h"
@@ -20,7 +20,7 @@ struct Piece {
 };
 
 struct Side {
-    bool device = false; // or managed
+    bool device = false; // device or managed memory
     std::vector<Piece> pieces;
 };
 
@@ -58,7 +58,7 @@ bool device_pieces(CUdeviceptr address, uint64_t size, bool write, uint64_t who,
     return true;
 }
 
-// Which bytes of the CPU's are meant by an argument of a copy.
+// Finds the CPU's addresses of an argument's bytes.
 bool resolve(CUdeviceptr address, uint64_t size, Expect expect, bool write,
              uint64_t who, Side &side)
 {
@@ -119,8 +119,8 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size,
     CUresult result = need_context(&context);
     if (result != CUDA_SUCCESS || !size)
         return result;
-    // Shared: nothing is freed under a copy, and copies do not wait for each
-    // other.
+    // A shared lock: it prevents frees during a copy, but lets copies run
+    // concurrently.
     std::shared_lock guard(memory().lock);
     Side destination, source;
     uint64_t who = bit(context->device);
@@ -132,7 +132,7 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size,
     return CUDA_SUCCESS;
 }
 
-// Work in the legacy stream that the caller waits for.
+// For work in the legacy stream that the caller waits for.
 CUresult in_legacy_stream()
 {
     CUcontext context;
@@ -153,8 +153,8 @@ CUresult copy_sync(CUdeviceptr to, CUdeviceptr from, uint64_t size,
                                   : result;
 }
 
-// Whether work for a stream is to be done; a stream that captures only records
-// it.
+// Sets *done if nothing is left to do: after an error, or if the stream
+// captures and so only records the work.
 CUresult in_stream(CUstream stream, bool *done)
 {
     CUresult result = need_stream(stream);
@@ -173,7 +173,7 @@ CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
     return done ? result : copy(to, from, size, expect_to, expect_from);
 }
 
-// Each set of attributes holds from its first copy to the next set's.
+// Each set of attributes applies from its first copy to that of the next set.
 bool valid_attributes(const CUmemcpyAttributes *attributes,
                       const size_t *firsts, size_t sets, size_t copies)
 {
@@ -189,7 +189,7 @@ bool valid_attributes(const CUmemcpyAttributes *attributes,
     return true;
 }
 
-// The legacy stream is refused.
+// Refuses the legacy stream.
 CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from,
                     const size_t *sizes, size_t copies, bool valid,
                     CUstream stream)

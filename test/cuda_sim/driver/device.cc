@@ -11,7 +11,7 @@ using namespace ucx_ib_dmabuf::sim;
 
 namespace {
 
-// Buses of the simulated GPUs: 0000:c0:00.0 and on, which no small machine has.
+// Buses of the simulated GPUs, from 0000:c0:00.0 on: no small machine has them.
 constexpr int first_bus = 0xc0;
 
 int attribute(CUdevice_attribute which, CUdevice device)
@@ -60,7 +60,7 @@ int attribute(CUdevice_attribute which, CUdevice device)
     }
 }
 
-// What a call gets whose other arguments are right, or not.
+// The result of a call, given whether its other arguments are right.
 CUresult check(bool arguments, CUdevice device)
 {
     return !arguments             ? CUDA_ERROR_INVALID_VALUE

@@ -29,10 +29,10 @@ struct Piece {
     uint64_t size;
 };
 
-// Which memory of the file is behind a range of addresses. A block may be
-// exported beyond the allocation that is asked for: callers round to pages, and
-// small allocations share pages. Neighbours of one kind are exported at once,
-// as an H100 does: what belongs together is for the caller to know.
+// Collects the parts of the memory file behind a range of addresses. The range
+// may exceed the allocation within its block: callers round to pages, and small
+// allocations share pages. Adjacent memory of one kind is exported at once, as
+// on an H100: the caller must know what belongs together.
 CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
 {
     Block *first = memory().space.find(address);
@@ -99,7 +99,7 @@ int make_dmabuf(int memory_fd, const std::vector<Piece> &pieces)
 }
 
 // Outside the lab there are no dma-bufs. A descriptor of the memory file can be
-// counted and closed like one, and is positioned at the first byte.
+// counted and closed like one; it is positioned at the first byte.
 int make_stand_in(int memory_fd, const std::vector<Piece> &pieces)
 {
     std::string path = "/proc/self/fd/" + std::to_string(memory_fd);
@@ -109,8 +109,8 @@ int make_stand_in(int memory_fd, const std::vector<Piece> &pieces)
     return fd;
 }
 
-// There is no PCIe here: which mapping it is, is kept with the open file, in a
-// flag that means nothing else.
+// Without PCIe the mapping type has no effect. A flag of the open file that has
+// no other meaning stores it.
 void mark_pcie(int fd)
 {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -119,7 +119,7 @@ void mark_pcie(int fd)
 CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
                        uint64_t size, bool pcie)
 {
-    // A coherent GPU's standard mapping is its link.
+    // A coherent GPU's standard mapping uses its link.
     bool bar1 = pcie || !settings().coherent;
     if (bar1 && size > bar1_free(device))
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Graphs: they stay empty, and cannot be instantiated. A node that allocates
-// gets an address, behind which there is no memory until a graph runs.
+// gets an address without memory, which it would get when a graph runs.
 #include "../compat.h"
 #include "calls.h"
 #include "capture.h"
@@ -17,7 +17,7 @@ SIM_ENTRY(cuGraphCreate, CUgraph *out, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-// A graph belongs to no context: what is none is said before cuInit, too.
+// A graph belongs to no context: an invalid one is refused before cuInit, too.
 SIM_ENTRY_ANYTIME(cuGraphDestroy, CUgraph graph)
 {
     if (graph != any_graph())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CUDA IPC, and handles of memory as descriptors. Between processes a handle
-// can be had, but not opened: UCX takes this for "peer not reachable" and uses
-// the network; a failing cuIpcGetMemHandle it would report as an error. Unlike
-// with a real driver, a process may open its own.
+// CUDA IPC, and memory handles as descriptors. A process can make an IPC
+// handle, but not open another process's. UCX takes this for "peer not
+// reachable" and uses the network; if cuIpcGetMemHandle failed, it would report
+// an error. Unlike with a real driver, a process can open its own.
 #include "calls.h"
 #include "context.h"
 
@@ -78,7 +78,7 @@ SIM_ENTRY_IS(cuIpcGetEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUipcEventHandle *,
 SIM_ENTRY_IS(cuIpcOpenEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUevent *,
              CUipcEventHandle)
 
-// The descriptor is of a file that names the handle.
+// The descriptor refers to a file that contains the handle.
 SIM_ENTRY(cuMemExportToShareableHandle, void *out,
           CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
           unsigned long long flags)

@@ -7,7 +7,7 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// The range of a map from base to size that an address is in.
+// Returns the range, of a map from base to size, that contains the address.
 std::optional<std::pair<CUdeviceptr, uint64_t>>
 range_at(const std::map<CUdeviceptr, uint64_t> &ranges, CUdeviceptr address)
 {
@@ -96,7 +96,7 @@ Block *Memory::place(Kind kind, int device, std::shared_ptr<Extent> extent)
 void Memory::remove_block(Block *block)
 {
     space.set(block->base, block->size, nullptr);
-    // The addresses of mappings belong to a reservation.
+    // A mapping's addresses belong to a reservation.
     if (block->kind != Kind::vmm)
         space.release(block->base, block->size);
     delete block;

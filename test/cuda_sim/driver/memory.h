@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is allocated, where, and by whom.
+// All allocations: their kinds, addresses and owners.
 #pragma once
 
 #include "physical.h"
@@ -28,7 +28,7 @@ enum class Kind {
     opened,     // cuIpcOpenMemHandle
 };
 
-// Of which a pool's blocks are multiples.
+// The size of a pool's block is a multiple of this.
 inline constexpr uint64_t pool_chunk = 32ull << 20;
 
 struct Block;
@@ -37,16 +37,16 @@ class Heap;
 struct Allocation {
     Kind kind;
     CUdeviceptr base;
-    uint64_t size;               // as asked for
-    uint64_t id;                 // BUFFER_ID: never given twice
+    uint64_t size;               // as requested
+    uint64_t id;                 // BUFFER_ID, never reused
     int device;                  // of the context, for host memory
     CUcontext context = nullptr; // null for VMM and pool memory
     CUmemoryPool pool = nullptr;
-    Block *block      = nullptr; // null for memory of the host
+    Block *block      = nullptr; // null for host memory
     bool sync_memops  = false;
 };
 
-// What cuMemCreate made.
+// Memory made by cuMemCreate.
 struct PhysicalHandle {
     std::shared_ptr<Extent> extent;
     CUmemAllocationProp properties;
@@ -61,17 +61,18 @@ struct Block {
     CUdeviceptr base;
     uint64_t size;
     std::shared_ptr<Extent> extent;
-    uint64_t offset = 0;       // into the extent
-    uint64_t id     = 0;       // MEMORY_BLOCK_ID
-    Heap *heap      = nullptr; // where the block is shared by allocations
+    uint64_t offset = 0;                    // into the extent
+    uint64_t id     = 0;                    // MEMORY_BLOCK_ID
+    Heap *heap      = nullptr;              // if allocations share the block
     std::list<Block *>::iterator place;     // in one of the heap's lists
     std::shared_ptr<PhysicalHandle> handle; // VMM
-    uint64_t readable = 0, writable = 0;    // by devices, a bit each
+    uint64_t readable = 0, writable = 0;    // one bit per device
     FreeRanges free;                        // of heap blocks
     std::map<CUdeviceptr, Allocation> allocations;
 };
 
-// Small allocations share blocks. Guarded by the lock of Memory.
+// Memory for small allocations, which share blocks. Guarded by the lock of
+// Memory.
 class Heap {
 public:
     Heap(int device, Kind kind, uint64_t chunk)
@@ -79,12 +80,12 @@ public:
     {
     }
 
-    // Null if the device's memory is used up. 'size' is not 0.
+    // Returns null if the device's memory is exhausted. 'size' is not 0.
     Allocation *allocate(uint64_t size);
     void free(Allocation &allocation, bool keep_block);
-    // Release empty blocks until no more than 'keep' bytes are held.
+    // Releases empty blocks as long as at least 'keep' bytes remain.
     void trim(uint64_t keep);
-    // Release everything, allocations included.
+    // Releases everything, allocations included.
     void clear();
 
     template <typename F>
@@ -105,43 +106,42 @@ private:
     const int device_;
     const Kind kind_;
     const uint64_t chunk_;
-    // Those that changed last come first.
+    // The blocks that changed last come first.
     std::list<Block *> open_, full_;
     uint64_t held_ = 0;
 };
 
 class Memory {
 public:
-    // Exclusive for changes, shared for everything that only looks, copies
-    // included.
+    // Exclusive for changes, shared for reads, copies included.
     std::shared_mutex lock;
     AddressSpace space;
     std::vector<std::unique_ptr<PhysicalMemory>> devices;
     std::map<CUdeviceptr, Allocation> host; // by base; CPU-accessible memory
     std::map<uint64_t, std::shared_ptr<PhysicalHandle>> handles;
     std::map<CUdeviceptr, uint64_t> reservations;
-    // Ranges that went with their context and are not used again yet.
+    // Ranges freed with their context and not reused yet.
     std::map<CUdeviceptr, uint64_t> gone;
 
     Memory();
 
-    // All of the following want the lock.
+    // All of the following require the lock.
 
-    // The allocation that 'address' is in, or null.
+    // Returns the allocation that contains 'address', or null.
     Allocation *find(CUdeviceptr address);
 
-    // The reservation that an address is in: base and size, or nothing.
+    // Returns base and size of the address's reservation, or nothing.
     std::optional<std::pair<CUdeviceptr, uint64_t>>
     reservation(CUdeviceptr address) const;
 
-    // Whether the address belonged to a context that is no more.
+    // Whether the address belonged to a destroyed context.
     bool is_gone(CUdeviceptr address) const;
 
-    // Whether a range is within one reservation of addresses.
+    // Whether a range lies within one reservation of addresses.
     bool reserved(CUdeviceptr address, uint64_t size) const;
 
-    // A block of its own for 'size' bytes of a device, without allocations in
-    // it. Null if there is no memory.
+    // Makes a block for 'size' bytes of a device, without allocations. Returns
+    // null if there is no memory.
     Block *add_block(Kind kind, int device, uint64_t size);
     Block *place(Kind kind, int device, std::shared_ptr<Extent> extent);
     void remove_block(Block *block);

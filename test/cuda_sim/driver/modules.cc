@@ -12,7 +12,7 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// A library's context is that of whoever asks first for a variable.
+// A library's variable belongs to the context that first asks for it.
 struct Image {
     std::string text;
     CUcontext context;

@@ -21,7 +21,7 @@ PhysicalMemory::PhysicalMemory(int device, uint64_t capacity)
     char name[32];
     snprintf(name, sizeof(name), "cuda_sim-gpu%d", device_);
     fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    // udmabuf insists on this seal.
+    // udmabuf requires this seal.
     if (fd_ < 0 || fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK))
         complain("cannot make device memory: %m");
 }
@@ -58,7 +58,7 @@ void PhysicalMemory::populate(Extent &extent, uint64_t offset,
     for (uint64_t at = offset / page * page, contiguous; at < end;
          at += contiguous) {
         char *from = host(at, &contiguous);
-        // A kernel before 5.14 refuses: then there are faults.
+        // A kernel before 5.14 refuses; faults then make the pages.
         (void)madvise(from, std::min(end - at, contiguous),
                       MADV_POPULATE_WRITE);
     }
@@ -69,8 +69,8 @@ void PhysicalMemory::release(const Extent &extent)
     used_ -= extent.size;
     if (extent.stand_in)
         return;
-    // The pages leave the file; a dma-buf made of them still holds them, and
-    // the next owner of this range gets new ones.
+    // The pages leave the file. A dma-buf made of them keeps them, and the next
+    // owner of this range gets new ones.
     if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   off_t(extent.offset), off_t(extent.size))) {
         complain("cannot release device memory: %m");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The memory of one simulated GPU: a sparse memory file (memfd), of which pages
-// exist only where something was written.
+// The memory of one simulated GPU: a sparse memory file (memfd). Its pages
+// exist only after they were written.
 #pragma once
 
 #include "ranges.h"
@@ -23,18 +23,17 @@ inline constexpr uint64_t round_up(uint64_t value, uint64_t unit)
 
 class PhysicalMemory;
 
-// Some physical memory, given back when the last owner lets go. What is behind
-// it then goes out of existence for the simulated GPU, but not for a dma-buf
-// that was made of it: that keeps the pages.
+// Physical memory, released with its last owner. The simulated GPU then loses
+// the pages, but a dma-buf that was made of them keeps them.
 struct Extent {
     PhysicalMemory &owner;
     const uint64_t offset; // in the memory file
     const uint64_t size;   // both multiples of block_size
-    // A stand-in for a dma-buf was handed out. It cannot keep pages alive, so
-    // the memory is never used again.
+    // A stand-in for a dma-buf was made. It cannot keep pages alive, so the
+    // memory is never reused.
     std::atomic<bool> stand_in{false};
     std::atomic<bool> written{
-        false}; // much at once, with all of its pages made
+        false}; // a large write has already made all of its pages
 
     Extent(PhysicalMemory &its_owner, uint64_t its_offset, uint64_t its_size)
         : owner(its_owner), offset(its_offset), size(its_size)
@@ -43,22 +42,22 @@ struct Extent {
     ~Extent();
 };
 
-// Guarded by the lock of Memory: the caller holds it exclusively for what
-// changes anything.
+// Guarded by the lock of Memory, which the caller must hold exclusively for
+// changes.
 class PhysicalMemory {
 public:
     PhysicalMemory(int device, uint64_t capacity);
 
-    // Nothing if less than 'size' is left. All of it reads as zeros.
+    // Returns nothing if less than 'size' is left. New memory reads as zeros.
     std::shared_ptr<Extent> allocate(uint64_t size);
 
-    // Where the CPU finds the byte at 'offset', and for how many bytes from
-    // there on that holds.
+    // Returns the CPU's address of the byte at 'offset', and the number of
+    // contiguous bytes from there on.
     char *host(uint64_t offset, uint64_t *contiguous) const;
 
-    // Before the CPU writes that much there: has the pages made in one call if
-    // they are many, and the first ones. A fault for each is slow, above all on
-    // a kernel in user mode.
+    // Call this before the CPU writes the range. The first large write makes
+    // its pages in one call: a fault for each is slow, above all on a kernel in
+    // user mode.
     void populate(Extent &extent, uint64_t offset, uint64_t size) const;
 
     int fd() const { return fd_; }

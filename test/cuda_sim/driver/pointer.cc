@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is at an address. Attributes need no current context.
+// Queries about an address. Attributes need no current context.
 #include "calls.h"
 #include "context.h"
 #include "settings.h"
@@ -24,7 +24,7 @@ bool rdma_capable(const Allocation &found)
         return true;
     case Kind::vmm:
         return found.block->handle->properties.allocFlags.gpuDirectRDMACapable;
-    default: // also stream-ordered memory, which is exported all the same
+    default: // also stream-ordered memory, which can be exported nevertheless
         return false;
     }
 }
@@ -110,7 +110,7 @@ CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
     }
 }
 
-// A reserved address without memory answers only a few questions.
+// A reserved address without memory has few attributes.
 CUresult reserved_attribute(void *data, CUpointer_attribute which,
                             CUdeviceptr address)
 {
@@ -129,7 +129,7 @@ CUresult reserved_attribute(void *data, CUpointer_attribute which,
     }
 }
 
-// What cuPointerGetAttributes gives where there is nothing to say.
+// Stores cuPointerGetAttributes' value for an attribute that does not apply.
 void nothing(void *data, CUpointer_attribute which)
 {
     switch (int(which)) {
@@ -206,8 +206,8 @@ SIM_ENTRY(cuPointerSetAttribute, const void *data, CUpointer_attribute which,
     return CUDA_SUCCESS;
 }
 
-// Of managed memory only. Nothing was advised or prefetched: there are no calls
-// for that.
+// For managed memory only. It reports no advice or prefetch, as there are no
+// calls for that.
 SIM_ENTRY(cuMemRangeGetAttribute, void *data, size_t size,
           CUmem_range_attribute which, CUdeviceptr address, size_t length)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stream-ordered memory. An allocation is there, and a free has happened, when
-// the call returns. Up to its release threshold, which is zero at first, the
-// memory stays with its pool until that is trimmed; the rest until a program
-// waits for work.
+// Stream-ordered memory. Allocations and frees are complete when the call
+// returns. A pool keeps freed memory up to its release threshold, which is zero
+// at first, until it is trimmed. It keeps the rest until a program waits for
+// work.
 #include "../compat.h"
 #include "calls.h"
 #include "context.h"
@@ -133,7 +133,7 @@ SIM_ENTRY(cuMemPoolCreate, CUmemoryPool *out, const CUmemPoolProps *properties)
     return CUDA_SUCCESS;
 }
 
-// The real driver waits for the last allocation; here it goes with its pool.
+// The real driver waits until all memory is freed; this one frees it.
 SIM_ENTRY(cuMemPoolDestroy, CUmemoryPool pool)
 {
     std::lock_guard guard(memory().lock);
@@ -174,7 +174,7 @@ SIM_ENTRY(cuMemGetDefaultMemPool, CUmemoryPool *out, CUmemLocation *location,
     return cuDeviceGetDefaultMemPool(out, location->id);
 }
 
-// The release threshold is the only attribute that is there.
+// The release threshold is the only attribute.
 SIM_ENTRY(cuMemPoolGetAttribute, CUmemoryPool pool,
           CUmemPool_attribute attribute, void *value)
 {

@@ -18,7 +18,7 @@ CUresult release(CUdevice device)
     return CUDA_SUCCESS;
 }
 
-// References stay as they are; the context comes back with the next retain.
+// References are kept; the next retain revives the context.
 CUresult reset(CUdevice device)
 {
     if (!valid_device(device))
@@ -50,7 +50,7 @@ SIM_ENTRY(cuDevicePrimaryCtxRetain, CUcontext *out, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-// Also under names that the real library keeps for old programs.
+// The real library keeps these names for old programs.
 #undef cuDevicePrimaryCtxRelease
 #undef cuDevicePrimaryCtxReset
 SIM_ENTRY_BOTH(cuDevicePrimaryCtxRelease, _v2, release(device), CUdevice device)

@@ -10,8 +10,8 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// Since which CUDA which suffix is meant by a plain name. Others mean their
-// _v2, if there is one, since the version that such names first came with.
+// The suffix that a plain name stands for, from a CUDA version on. Other names
+// stand for their _v2, if there is one, from CUDA 3.2 on.
 struct Version {
     const char *name;
     int since;
@@ -37,7 +37,7 @@ constexpr Version versions[] = {
 };
 constexpr int first_v2 = 3020;
 
-// Plain names that came with some version.
+// Plain names that a version introduced.
 constexpr Version introduced[] = {
     {"cuGraphAddNode", 12030, ""},
     {"cuMemGetHandleForAddressRange", 11070, ""},
@@ -49,7 +49,7 @@ constexpr Version introduced[] = {
 
 int anchor;
 
-// This library, also where it was opened RTLD_LOCAL.
+// Looks a name up in this library, also if it was opened RTLD_LOCAL.
 void *own_symbol(const std::string &name)
 {
     static void *self = [] {
@@ -92,8 +92,8 @@ bool has_suffix(std::string_view name)
             name[name.size() - 2] == 'v');
 }
 
-// As docs/conformance.md saw a real driver answer: what is not there is no
-// error, but a version above the driver's is one.
+// As a real driver does (docs/conformance.md): a missing function is no error,
+// but a version above the driver's is.
 CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
              CUdriverProcAddressQueryResult *status)
 {
@@ -105,8 +105,8 @@ CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
         return CUDA_ERROR_INVALID_VALUE;
     *out    = nullptr;
     *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    // Names of this library's own do not exist in the real one, and with a
-    // suffix no name is known.
+    // The real library lacks this library's own names, and names with a suffix
+    // are unknown.
     if (strncmp(name, "cu", 2) || !strncmp(name, "cuda", 4) || has_suffix(name))
         return CUDA_SUCCESS;
     if (too_old(name, cuda_version)) {

@@ -9,14 +9,14 @@
 
 namespace ucx_ib_dmabuf::sim {
 
-// Free ranges of some number line. A range that was given back last is taken
-// first by the next request of its size, as allocators do; this is what makes a
-// stale registration of an address likely. Not thread-safe.
+// Free ranges of numbers. A request takes the range of its size that was freed
+// last, as in allocators. This makes a stale registration of an address likely.
+// Not thread-safe.
 class FreeRanges {
 public:
     void add(uint64_t start, uint64_t size);
 
-    // Take 'size', or nothing if there is no such range.
+    // Takes a range of 'size'; returns nothing if there is none.
     std::optional<uint64_t> take(uint64_t size);
 
     uint64_t total() const { return total_; }

@@ -14,7 +14,7 @@ extern char **environ;
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// All that there are: those that are read here, and these.
+// The names of all settings: those that are read here, and these.
 std::set<std::string_view> &names()
 {
     static std::set<std::string_view> all{"CUDA_SIM_DELAY", "CUDA_SIM_FAIL",
@@ -53,7 +53,7 @@ void read_number(const char *name, uint64_t low, uint64_t high, uint64_t scale,
         value = number * scale;
 }
 
-// One of two words; the first stands for true.
+// Reads one of two words; the first stands for true.
 void read_choice(const char *name, const char *yes, const char *no, bool &value)
 {
     const char *text = value_of(name);

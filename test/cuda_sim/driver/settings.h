@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the environment says about the simulated machine
+// Settings of the simulated machine, from the environment
 // (docs/simulated-gpu.md).
 #pragma once
 
@@ -15,13 +15,13 @@ struct Settings {
     uint64_t memory_bytes   = 80ull << 30;  // per device
     uint64_t bar1_bytes     = 128ull << 30; // per device
     uint64_t driver_version = 0;
-    // Of stream-ordered memory: ranges that begin with a chunk, all, or none.
+    // Exports of stream-ordered memory: from the start of a chunk, all, none.
     enum { chunk, all, none } pool_export = chunk;
-    bool incapable_export = true;  // memory without gpuDirectRDMACapable, too
+    bool incapable_export = true;  // also without gpuDirectRDMACapable
     bool coherent         = false; // a coherent link to the host
-    // Where reports leave two behaviours open, the harder one is played.
-    bool needs_context     = true; // address ranges and exports
-    bool range_reservation = true; // RANGE_* are the reservation's of a mapping
+    // If reports leave two behaviours open, the harder one is the default.
+    bool needs_context     = true; // for address ranges and exports
+    bool range_reservation = true; // RANGE_* of a mapping are its reservation's
     bool strict_capture    = true; // queries are unsafe while a stream captures
     CUresult gone          = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     bool dmabuf            = true; // the driver supports dma-bufs
@@ -30,8 +30,8 @@ struct Settings {
     std::string dmabuf_list = "/sys/kernel/debug/dma_buf/bufinfo";
 };
 
-// Read once, at the first call; wrong settings give an error line and keep
-// their default.
+// Read once, at the first call. A wrong setting causes an error line, and the
+// default is used.
 const Settings &settings();
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

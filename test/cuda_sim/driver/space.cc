@@ -13,7 +13,7 @@ AddressSpace::AddressSpace()
 
 CUdeviceptr AddressSpace::reserve(uint64_t size, uint64_t alignment)
 {
-    // What an alignment wastes is given back at once.
+    // The addresses that an alignment wastes are freed at once.
     uint64_t extra = alignment > block_size ? alignment - block_size : 0;
     auto taken     = free_.take(size + extra);
     if (!taken) {

@@ -10,18 +10,18 @@ namespace ucx_ib_dmabuf::sim {
 
 struct Block;
 
-// Addresses of device memory. They are reserved in this process without any
-// access, so that the CPU crashes on them as on a GPU's. Guarded by the lock of
+// Addresses of device memory. They are reserved in this process without access
+// rights, so that CPU access crashes, as on a GPU's. Guarded by the lock of
 // Memory.
 class AddressSpace {
 public:
     AddressSpace();
 
-    // Multiples of block_size; 0 if there are no addresses left.
+    // Returns a multiple of block_size; 0 if no addresses are left.
     CUdeviceptr reserve(uint64_t size, uint64_t alignment = block_size);
     void release(CUdeviceptr address, uint64_t size);
 
-    // Which block an address belongs to: two table look-ups.
+    // Returns the block of an address, by two table look-ups.
     Block *find(CUdeviceptr address) const
     {
         uint64_t index = address / block_size;
@@ -31,7 +31,7 @@ public:
         return leaf ? leaf->blocks[index % leaf_size] : nullptr;
     }
 
-    // Null takes the entries away.
+    // A null block removes the entries.
     void set(CUdeviceptr address, uint64_t size, Block *block);
 
 private:

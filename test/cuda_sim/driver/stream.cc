@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Streams, events and host functions. Work is done when it is queued, so every
-// stream is always idle and every recorded event has happened.
+// Streams, events and host functions. Work is complete when it is queued, so
+// every stream is always idle and every recorded event has happened.
 #include "stream.h"
 #include "calls.h"
 #include "capture.h"
@@ -40,7 +40,7 @@ bool is_event(CUevent event)
     return handles().events.count(event) != 0;
 }
 
-// Records it, or waits for it.
+// For recording an event and for waiting for it: nothing is left to do.
 CUresult with_event(CUstream stream, CUevent event)
 {
     CUresult result = need_stream(stream);
@@ -61,7 +61,7 @@ CUresult synchronize(CUstream stream)
     return CUDA_SUCCESS;
 }
 
-// On the calling thread, before the call returns.
+// Calls the function in the calling thread, before returning.
 CUresult add_callback(CUstream stream, CUstreamCallback function,
                       void *argument, unsigned flags)
 {

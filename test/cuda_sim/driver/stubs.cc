@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Calls of UCX 1.22 and of programs that are there to be found, and say that
-// they are not supported, or do nothing where nothing is right.
+// Calls that UCX 1.22 and programs look up. They return that they are not
+// supported, or succeed if nothing is to be done.
 #include "calls.h"
 #include "context.h"
 
@@ -25,7 +25,7 @@ SIM_ENTRY_IS(cuMemPoolExportPointer, CUDA_ERROR_NOT_SUPPORTED,
              CUmemPoolPtrExportData *, CUdeviceptr)
 SIM_ENTRY_IS(cuMemPoolImportPointer, CUDA_ERROR_NOT_SUPPORTED, CUdeviceptr *,
              CUmemoryPool, CUmemPoolPtrExportData *)
-// Of pools from other processes.
+// For pools of other processes.
 SIM_ENTRY_IS(cuMemPoolSetAccess, CUDA_ERROR_NOT_SUPPORTED, CUmemoryPool,
              const CUmemAccessDesc *, size_t)
 SIM_ENTRY_IS(cuFlushGPUDirectRDMAWrites, CUDA_SUCCESS,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Virtual memory management: addresses, physical memory, and mapping the one to
-// the other. None of it needs a context.
+// Virtual memory management: addresses, physical memory, and mappings of memory
+// to addresses. No call needs a context.
 #include "calls.h"
 #include "context.h"
 
@@ -23,7 +23,7 @@ bool valid_properties(const CUmemAllocationProp *p)
            valid_device(p->location.id);
 }
 
-// The mappings that make up exactly this range, or nothing.
+// Returns the mappings that make up exactly this range, or none.
 std::vector<Block *> mappings(CUdeviceptr address, uint64_t size)
 {
     std::vector<Block *> all;
@@ -78,7 +78,7 @@ SIM_ENTRY(cuMemGetAllocationGranularity, size_t *out,
           const CUmemAllocationProp *properties,
           CUmemAllocationGranularity_flags flags)
 {
-    static const CUmemAllocationProp none{}; // as UCX's tests ask
+    static const CUmemAllocationProp none{}; // from UCX's tests
     const bool is_none = properties && !memcmp(properties, &none, sizeof(none));
     if (!out || !(is_none || valid_properties(properties)) ||
         (flags != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
@@ -138,7 +138,7 @@ SIM_ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
     return CUDA_SUCCESS;
 }
 
-// The memory lives on while it is mapped.
+// The memory exists as long as it is mapped.
 SIM_ENTRY(cuMemRelease, CUmemGenericAllocationHandle number)
 {
     std::lock_guard guard(memory().lock);

@@ -19,9 +19,9 @@ using ucx_ib_dmabuf::sim::settings;
 nvmlDevice_st devices[16];
 std::atomic<int> users{0};
 
-constexpr unsigned first_bus = 0xc0; // as in device.cc of the driver
+constexpr unsigned first_bus = 0xc0; // as in the driver's device.cc
 
-// What a call gets whose other arguments are right, or not.
+// The result of a call, given whether its other arguments are right.
 nvmlReturn_t check(bool arguments)
 {
     return !users      ? NVML_ERROR_UNINITIALIZED
@@ -57,7 +57,7 @@ NVML_ENTRY nvmlReturn_t nvmlInit_v2(void)
     return NVML_SUCCESS;
 }
 
-// UCX's configure looks for this one.
+// UCX's configure looks for this function.
 NVML_ENTRY nvmlReturn_t nvmlInit(void)
 {
     return nvmlInit_v2();
@@ -147,7 +147,7 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
     return NVML_SUCCESS;
 }
 
-// Every link goes to a switch.
+// Every link leads to a switch.
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
                                                             unsigned link,
                                                             nvmlPciInfo_t *pci)
@@ -167,7 +167,7 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
     return NVML_SUCCESS;
 }
 
-// The GPUs are of no fabric that spans machines.
+// The GPUs belong to no fabric that spans machines.
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
                                                    nvmlGpuFabricInfo_t *info)
 {

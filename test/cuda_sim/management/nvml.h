@@ -53,7 +53,7 @@ struct nvmlGpuFabricInfo_t {
 };
 
 struct nvmlGpuFabricInfo_v2_t {
-    unsigned version; // sizeof, and in the highest byte 2
+    unsigned version; // sizeof, with 2 in the highest byte
     unsigned char clusterUuid[16];
     nvmlReturn_t status;
     unsigned cliqueId;

@@ -63,7 +63,7 @@ cudaError_t use_device(const Driver &d, int device)
     CUresult result = d.p_cuDevicePrimaryCtxRetain(&context, device);
     if (result != CUDA_SUCCESS)
         return cudaError_t(result);
-    // One reference per process is enough.
+    // A process needs only one reference.
     if (retained[device].exchange(true))
         d.p_cuDevicePrimaryCtxRelease(device);
     chosen_device = device;

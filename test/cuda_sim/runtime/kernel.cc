@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What programs from nvcc call: they register their kernels and variables when
-// they are loaded, which always works. Using them takes an image for the GPU.
-// There is none for the simulated one, which is said as on a GPU that a program
-// was not built for.
+// Functions that code from nvcc calls. A program registers its kernels and
+// variables when it is loaded, which always works. Their use needs an image for
+// the GPU. The simulated GPU has none: the error is that of a GPU for which the
+// program was not built.
 #include "runtime.h"
 
 using namespace ucx_ib_dmabuf::sim;
 
-// From nvcc's own headers, which only its code includes.
+// These are declared in nvcc's own headers, which only its code includes.
 struct uint3;
 
 namespace {
@@ -43,7 +43,7 @@ SIM_RUNTIME(void, __cudaRegisterVar, void **, char *, char *, const char *, int,
 {
 }
 
-// Between <<<...>>> and the launch, which fails whatever is given here.
+// Called between <<<...>>> and the launch, which fails in any case.
 SIM_RUNTIME(unsigned, __cudaPushCallConfiguration, dim3, dim3, size_t,
             cudaStream_t)
 {
@@ -62,7 +62,7 @@ SIM_RUNTIME(cudaError_t, cudaLaunchKernel, const void *, dim3, dim3, void **,
     return no_image();
 }
 
-// From 13 on nvcc's code asks for a handle first. It is the kernel's address.
+// From 13 on, nvcc's code first asks for a handle. It is the kernel's address.
 SIM_RUNTIME(cudaError_t, __cudaGetKernel, const void **out, const void *kernel)
 {
     *out = kernel;

@@ -15,7 +15,7 @@ CUdeviceptr *dev(void **out)
     return reinterpret_cast<CUdeviceptr *>(out);
 }
 
-// Freeing nothing only makes a context.
+// Freeing nullptr only makes a context.
 cudaError_t nothing_to_free()
 {
     const Driver *d;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The simulated libcudart: a thin layer over whatever libcuda.so.1 the process
-// has, reached like NVIDIA's own, through pointers from cuGetProcAddress.
+// The simulated libcudart: a thin layer over the process's libcuda.so.1. Like
+// NVIDIA's, it calls the driver through pointers from cuGetProcAddress.
 #pragma once
 
 #include "../entry.h"
@@ -11,7 +11,7 @@
 
 namespace ucx_ib_dmabuf::sim {
 
-// The driver's entry points: result, name as asked for, parameters.
+// The driver's entry points: name as looked up, parameters.
 #define SIM_DRIVER_CALLS(CALL)                                                 \
     CALL(cuInit, unsigned)                                                     \
     CALL(cuGetErrorString, CUresult, const char **)                            \
@@ -56,17 +56,17 @@ namespace ucx_ib_dmabuf::sim {
 
 struct Driver {
 #define SIM_POINTER(_name, ...) CUresult (*p_##_name)(__VA_ARGS__) = nullptr;
-    // The names are pasted before cuda.h can put versions to them.
+    // The names are pasted before cuda.h can add versions to them.
     SIM_DRIVER_CALLS(SIM_POINTER)
 #undef SIM_POINTER
-    // Why there is no driver.
+    // The error if there is no driver.
     cudaError_t error = cudaSuccess;
 };
 
 const Driver &driver();
 
-// The driver, and the primary context of the thread's device made current, as
-// the runtime does it at the first call that needs one.
+// Returns the driver, and makes the primary context of the thread's device
+// current, as the runtime does at the first call that needs one.
 cudaError_t begin(const Driver **out);
 cudaError_t begin_without_context(const Driver **out);
 
@@ -75,13 +75,13 @@ int current_device(const Driver &d);
 void device_was_reset(int device);
 cudaError_t take_last_error();
 
-// The same error in the runtime's terms, remembered for cudaGetLastError.
+// Converts the error to the runtime's, and stores it for cudaGetLastError.
 cudaError_t finish(CUresult result);
 cudaError_t finish(cudaError_t result);
 
 } // namespace ucx_ib_dmabuf::sim
 
-// A runtime call that is one driver call, with a context.
+// The body of a runtime call that is one driver call, with a context.
 #define SIM_FORWARD(_call, ...)                                                \
     const ucx_ib_dmabuf::sim::Driver *d;                                       \
     cudaError_t error = ucx_ib_dmabuf::sim::begin(&d);                         \
@@ -89,7 +89,7 @@ cudaError_t finish(cudaError_t result);
         return ucx_ib_dmabuf::sim::finish(error);                              \
     return ucx_ib_dmabuf::sim::finish(d->p_##_call(__VA_ARGS__))
 
-// As SIM_ENTRY of the driver, without counting: the calls below are counted.
+// As the driver's SIM_ENTRY, without counting: the driver's calls are counted.
 #define SIM_RUNTIME(_type, _name, ...)                                         \
     static _type body_##_name(__VA_ARGS__);                                    \
     extern "C" {                                                               \
@@ -100,8 +100,8 @@ cudaError_t finish(cudaError_t result);
     SIM_TRAMPOLINE(_name)                                                      \
     static _type body_##_name(__VA_ARGS__)
 
-// One that is a call of the driver, with a context: the call, its arguments in
-// brackets, then the parameters.
+// A runtime call that is a driver call, with a context: the call, its arguments
+// in brackets, then the parameters.
 #define SIM_RUNTIME_FORWARD(_name, _call, _arguments, ...)                     \
     SIM_RUNTIME(cudaError_t, _name, __VA_ARGS__)                               \
     {                                                                          \

@@ -22,20 +22,20 @@ inline constexpr size_t MiB = 1024 * KiB;
 #define ASSERT_CUDA(_call) ASSERT_EQ(CUDA_SUCCESS, _call)
 #define EXPECT_CUDA(_call) EXPECT_EQ(CUDA_SUCCESS, _call)
 
-// What the simulated GPU plays where two behaviours are possible.
+// Returns which of two possible behaviours the simulated GPU plays.
 inline std::string played(const char *setting, const char *otherwise)
 {
     const char *value = getenv(setting);
     return value ? value : otherwise;
 }
 
-// What is said of memory whose context is gone.
+// The result of queries about memory of a destroyed context.
 inline CUresult gone_result()
 {
     return CUresult(std::stoi(played("CUDA_SIM_GONE", "709")));
 }
 
-// A context of the first GPU, current, for the length of a test.
+// A test with a current context of the first GPU.
 class Gpu : public testing::Test {
 protected:
     void SetUp() override
@@ -87,8 +87,8 @@ protected:
     CUcontext context = nullptr;
 };
 
-// An exported range as an importer sees it. The stand-in that is handed out
-// where there are no dma-bufs is positioned at the first byte.
+// An exported range as an importer sees it. A stand-in for a dma-buf is
+// positioned at the first byte.
 class Import {
 public:
     Import(int fd, size_t size) : size_(size)
@@ -110,9 +110,9 @@ private:
     char *data_;
 };
 
-// Run this program's test NAME, which has the prefix DISABLED_, in a process
+// Runs this program's test NAME, which has the prefix DISABLED_, in a process
 // of its own with these settings ("NAME=VALUE ..."). Returns the exit status as
-// from wait() and puts what it wrote into 'output'.
+// wait() does, and stores the process's output in 'output'.
 inline int run_alone(const std::string &settings, const std::string &name,
                      std::string *output = nullptr)
 {
@@ -134,7 +134,7 @@ inline int run_alone(const std::string &settings, const std::string &name,
     return status;
 }
 
-// As TEST_F, run that way.
+// As TEST_F, but run that way.
 #define TEST_ALONE(_fixture, _name, _settings)                                 \
     TEST(_fixture##Alone, _name)                                               \
     {                                                                          \

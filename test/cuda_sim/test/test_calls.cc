@@ -158,7 +158,7 @@ TEST_F(Calls, ChildOfAForkGetsErrors)
     EXPECT_EQ('p', download(address, 1)[0]);
 }
 
-// What runs at exit after the driver's own handler finds it shut down.
+// An exit handler that runs after the driver's own finds the driver shut down.
 struct Late {
     bool armed = false;
     ~Late()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What calls get while a stream captures, and while a kernel runs.
+// The results of calls while a stream captures, and while a kernel runs.
 #include "gpu.h"
 
 #include <atomic>
@@ -36,7 +36,7 @@ protected:
         return result;
     }
 
-    // What a copy in this thread gets, or in another one.
+    // The result of a copy in this thread, or in another one.
     CUresult copy()
     {
         char byte;

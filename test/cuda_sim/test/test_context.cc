@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Contexts, streams, events; what needs a context and what does not.
+// Contexts, streams, events; calls that need a context and calls that do not.
 #include "gpu.h"
 
 #include <thread>
@@ -29,7 +29,7 @@ TEST_F(Context, MemoryGoesWithItsContext)
     EXPECT_EQ(context, current);
     EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy(other));
     EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxPushCurrent(other));
-    // Its addresses are free.
+    // Its addresses can be reused.
     EXPECT_EQ(large, allocate(4 * MiB));
     ASSERT_CUDA(cuMemFree(large));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
@@ -181,7 +181,7 @@ TEST_F(Context, OpenedMemoryIsTheSame)
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, other, 2 * MiB));
     ASSERT_CUDA(cuIpcCloseMemHandle(other));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(other));
-    ++handle.reserved[0]; // another process's
+    ++handle.reserved[0]; // as if from another process
     EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
               cuIpcOpenMemHandle(&other, handle, lazily));
 }

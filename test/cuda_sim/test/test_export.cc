@@ -40,7 +40,7 @@ TEST_F(Export, IsARealDmabufOrSaysSo)
     close(fd);
 }
 
-// The hazard that registration caches have to deal with.
+// The hazard that registration caches must handle.
 TEST_F(Export, OldMemoryOutlivesItsAllocation)
 {
     CUdeviceptr first = allocate(4 * MiB);
@@ -93,12 +93,12 @@ TEST_ALONE(Export, PcieMapping,
     close(fd);
     EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY,
               export_range(&fd, address, 17 * MiB, pcie));
-    // Over the link.
+    // This mapping uses the link.
     ASSERT_CUDA(export_range(&fd, address, 17 * MiB));
     close(fd);
 }
 
-// With dma-bufs of 8 MiB on this GPU; others are none of its business.
+// The list has dma-bufs of 8 MiB on this GPU; others do not count.
 TEST_F(Export, DISABLED_PartOfBar1IsTaken)
 {
     CUdeviceptr address = allocate(64 * MiB);

@@ -42,7 +42,7 @@ TEST_F(Memory, CpuCannotReachDeviceMemory)
 
 TEST_F(Memory, CopiesThereAndBack)
 {
-    // Longer than one mapping of the memory file.
+    // Larger than one mapping of the memory file.
     size_t size         = (1ull << 30) + 4 * MiB;
     CUdeviceptr address = allocate(size);
     std::vector<char> out(8 * MiB), back(8 * MiB);
@@ -134,7 +134,7 @@ TEST_F(Memory, RunsOut)
     ASSERT_CUDA(cuMemGetInfo(&free_bytes, &total));
     CUdeviceptr address = 0;
     EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&address, free_bytes + 1));
-    // No page of it exists: nothing has been written.
+    // No page of it exists, as nothing has been written.
     ASSERT_CUDA(cuMemAlloc(&address, free_bytes));
     size_t left;
     ASSERT_CUDA(cuMemGetInfo(&left, &total));
@@ -152,7 +152,7 @@ TEST_F(Memory, CopiesDoNotLeaveAnAllocation)
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
               cuMemcpyDtoH(host.data(), a + 1000, 25));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(a, 0, 1025));
-    // Host memory where device memory is meant.
+    // Host memory in place of device memory.
     auto wrong = reinterpret_cast<CUdeviceptr>(host.data());
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(a, wrong, 16));
 }
@@ -185,7 +185,7 @@ TEST_F(Memory, CopiesInBatches)
         return cuMemcpyBatchAsync_v2(destinations, sources, sizes, 2,
                                      &attributes, &first, 1, in);
     };
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(stream)); // no order of access
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(stream)); // no access order
     memset(&attributes.srcAccessOrder, 1, 1);
     first = 1;
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy(stream));
@@ -216,7 +216,7 @@ TEST_F(Memory, OnlyManagedRangesHaveALocation)
     EXPECT_CUDA(cuMemFree(managed));
 }
 
-// Allocations never overlap, whatever the order; the seed is printed.
+// Allocations never overlap, in any order; the seed is printed.
 TEST_F(Memory, RandomAllocationsKeepTheirBytes)
 {
     unsigned seed = std::random_device()();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The simulated runtime and management library. Neither is linked with: the
-// runtime is opened as a program's dependency would be.
+// The simulated runtime and management library. The test links with neither; it
+// opens the runtime, as if that were a program's dependency.
 #include "../management/nvml.h"
 #include "gpu.h"
 
@@ -22,14 +22,14 @@ protected:
     void SetUp() override
     {
         ASSERT_NE(nullptr, library) << dlerror();
-        // Leaves no context of an earlier test.
+        // Removes contexts of earlier tests.
         CUcontext old;
         while (cuCtxPopCurrent(&old) == CUDA_SUCCESS)
             continue;
     }
     void TearDown() override
     {
-        // Nor one for later tests.
+        // Leaves no context for later tests.
         EXPECT_EQ(cudaSuccess, LOAD(library, cudaDeviceReset)());
     }
 };
@@ -58,7 +58,7 @@ TEST_F(Runtime, MakesAContextAndCopies)
     EXPECT_EQ(cudaSuccess, release(nullptr));
 }
 
-// As UCX before 1.19 does.
+// UCX before 1.19 makes these calls.
 TEST_F(Runtime, RecordsEventsAndPinsMemory)
 {
     cudaEvent_t event;
@@ -87,7 +87,7 @@ TEST_F(Runtime, RemembersErrors)
     EXPECT_STREQ("invalid device ordinal", text(cudaErrorInvalidDevice));
 }
 
-// UCX in wheels is linked with one of these, whatever the program's is.
+// UCX in wheels is linked with one of these, whichever the program uses.
 TEST(Runtimes, AreThereForEachVersion)
 {
     int expected = 0;
@@ -106,7 +106,7 @@ TEST(Runtimes, AreThereForEachVersion)
     }
 }
 
-// What nvcc's code does, for a program with a kernel and a variable.
+// The calls of nvcc's code for a program with a kernel and a variable.
 TEST_F(Runtime, KernelsHaveNoImageForThisGpu)
 {
     char kernel = 0, variable = 0;

@@ -31,7 +31,7 @@ protected:
         return cuMemSetAccess(address, size, &access, 1);
     }
 
-    // A reservation of two handles with room after them.
+    // Makes a reservation of two handles, with room after them.
     CUdeviceptr
     two_handles(const CUmemAllocationProp &second = gpu::properties())
     {
@@ -112,7 +112,7 @@ TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
     EXPECT_EQ('k', download(base, 1)[0]);
     cuda_sim_counters(&now);
     EXPECT_EQ(unit, now.device_bytes - start.device_bytes);
-    // Another reference, through the address.
+    // Makes another reference, through the address.
     CUmemGenericAllocationHandle again;
     ASSERT_CUDA(cuMemRetainAllocationHandle(
         &again, reinterpret_cast<void *>(base + 100)));
@@ -214,7 +214,7 @@ TEST_ALONE(Vmm, ExportWantsCapableMemory, "CUDA_SIM_INCAPABLE_EXPORT=n")
 
 TEST_F(Vmm, ExportStaysInOneReservation)
 {
-    // Of many reservations some are neighbours.
+    // Among many reservations some are adjacent.
     std::set<CUdeviceptr> all;
     CUdeviceptr low = 0;
     for (int i = 0; i < 64 && !low; ++i) {
