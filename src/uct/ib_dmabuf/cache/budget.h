@@ -10,10 +10,10 @@ namespace ucx_ib_dmabuf {
 
 constexpr unsigned max_nics = 256;
 
-// What has to go before something fits: mappings of a GPU, registrations of a
-// NIC, regions of whatever kind.
+// The room that a request lacks: mapped bytes of a GPU, registered bytes of a
+// NIC, and regions of any kind.
 struct shortage {
-    int device        = 0; // its place in the budget
+    int device        = 0; // slot in the budget
     unsigned nic      = max_nics;
     size_t mapped     = 0; // bytes, as the next
     size_t registered = 0;
@@ -25,10 +25,10 @@ struct shortage {
     }
 };
 
-// What is registered, against its limits. Under the cache's lock.
+// Counts registered memory against its limits. Under the cache's lock.
 class budget {
 public:
-    // More than any machine has; what is beyond shares the last place.
+    // More than any machine has; further ones share the last slot.
     static constexpr int max_devices = 256;
 
     explicit budget(size_t limit) : max_regions_(limit) {}
@@ -44,7 +44,7 @@ public:
         gpus_[place(device)].max_bytes = bytes;
     }
 
-    // What would have to go before as much fits of the GPU.
+    // The room that the GPU lacks for a request.
     shortage lacking(int device, size_t bytes, size_t regions) const
     {
         const gpu &here = gpus_[place(device)];
@@ -52,7 +52,7 @@ public:
                 .mapped  = excess(here.bytes, bytes, here.max_bytes),
                 .regions = excess(regions_, regions, max_regions_)};
     }
-    // What is exported once takes room once, whichever NICs have it.
+    // An export counts once, however many NICs use it.
     void map(int device, size_t bytes)
     {
         gpus_[place(device)].bytes += bytes;
@@ -63,7 +63,7 @@ public:
         gpus_[place(device)].bytes -= bytes;
         process_counters.subtract("mapped_bytes", bytes);
     }
-    // One registration.
+    // For one registration.
     void add(unsigned nic, size_t bytes)
     {
         nics_[nic] += bytes;
@@ -89,7 +89,7 @@ private:
         bool known       = false;
     };
 
-    // What must go from `used` before `wanted` fits; never, all of it.
+    // Bytes of `used` to free before `wanted` fits; SIZE_MAX if it never does.
     static size_t excess(size_t used, size_t wanted, size_t max)
     {
         if (wanted > max) {

@@ -3,14 +3,13 @@
 #include <new>
 #include <pthread.h>
 
-// What begins and ends: caches, NICs, children of forks.
+// Start and end of caches, NICs and forked children.
 namespace ucx_ib_dmabuf {
 
-// The child of a fork has the parent's tables but not its registrations, and
-// only the thread that forked. It starts with nothing: whatever the parent had
-// is left behind where it is, so that this costs the same however much it is.
-// A region of the parent that is given back in the child is told by its
-// generation.
+// A forked child has the parent's tables, but not its registrations, and only
+// the thread that forked. It starts with an empty cache. The parent's objects
+// are abandoned, which costs the same however many there are. A region's
+// generation shows that it is the parent's when it is put back in the child.
 class fork_handler {
 public:
     static void add(cache *e)
@@ -34,8 +33,9 @@ public:
     }
 
 private:
-    // No lock is held over a fork: threads that release memory would wait for
-    // it inside an event of UCX's, whose lock the child could never write.
+    // Holds no lock over a fork: a thread that releases memory would wait for
+    // it inside an event of UCX. The child could then never acquire the lock of
+    // that event for writing.
     static void in_child()
     {
         new (&lock_) std::mutex;
@@ -69,8 +69,8 @@ cache::~cache()
     fork_handler::remove(this);
 }
 
-// Without a destructor, which would touch all that the parent had, wait for
-// threads that are not here any more, or end the process.
+// Destroys nothing: a destructor would touch all of the parent's data, wait for
+// threads that are not in this process, or end the process.
 template <typename T>
 static void begin_anew(T *what)
 {
@@ -130,13 +130,13 @@ void cache::detach(nic_id nic)
         changed_.wait(locked, [&] { return slot.busy == 0; });
     }
     failures_.forget(nic);
-    log_.add({}); // refusals are over
+    log_.add({}); // ends refusals
     slot.inherited = false;
     slot.nic       = nullptr;
 }
 
-// What is in use is so only by the letter: nobody uses it any more. Releases
-// the lock.
+// No operation uses the regions any more, even if they have users. Releases the
+// lock.
 void cache::deregister_all(guard &locked, nic_id nic)
 {
     batch all;

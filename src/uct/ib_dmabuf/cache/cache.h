@@ -14,13 +14,13 @@ namespace ucx_ib_dmabuf {
 
 class exports;
 
-// Something that the cache did outside of a hit, for a trace.
+// An action of the cache outside of a hit, for a trace.
 struct cache_event {
     const char *what;  // "acquire", "export", "register", "deregister",
-                       // "invalidate"
-    const char *cause; // of what leaves; or nullptr
+                       // "invalidate", "drop"
+    const char *cause; // of a deregistration; or nullptr
     ucs_status_t status;
-    const registrar *nic; // nullptr: all of them
+    const registrar *nic; // nullptr: all NICs
     uintptr_t address;
     size_t length; // bytes
 };
@@ -29,107 +29,105 @@ struct cache_settings {
     // Allocations larger than this many bytes are registered in chunks of
     // this size, aligned to it or to half of it. A power of two.
     size_t chunk_size = size_t{4} << 30;
-    // Limits of what stays registered, over all NICs together.
+    // Limits of the registered memory, over all NICs together.
     size_t max_regions = SIZE_MAX;
-    // Bytes per GPU; SIZE_MAX: no limit. Asked by the first user of each GPU,
-    // or by several at once; always the same.
+    // Bytes per GPU; SIZE_MAX: no limit. The first user of each GPU calls it,
+    // or several at once; it always returns the same.
     std::function<size_t(int device)> max_bytes;
-    // Where as many bytes lose their memory at a time, a thread of the cache's
-    // deregisters them instead of the one that releases it.
+    // If at least this many bytes lose their memory at once, a thread of the
+    // cache deregisters them instead of the releasing thread.
     size_t deferred_size = size_t{2} << 20;
-    // Every hit is checked by identity: the events are not complete.
+    // Every hit is checked by identity: some events are missing.
     bool check_identity = false;
-    // Told why something was declined, for the log: for each cause the same
-    // text, each time that it comes up. Called without any lock held, as the
-    // next one.
+    // Reports why something was declined, for the log: the same text for each
+    // cause, every time that it occurs. Called without any lock held, as is
+    // ask_others.
     std::function<void(const char *message)> warn;
-    // Asks other processes to evict what is idle there, as the GPU or a NIC has
-    // no room although nothing is idle here; whether any did.
+    // Asks other processes to evict their idle regions, as the GPU or a NIC
+    // lacks room although nothing is idle here. Returns whether any did.
     std::function<bool()> ask_others = [] { return false; };
     std::function<void(const cache_event &event)> trace;
 };
 
-// Registrations of device memory with several NICs. Everything is thread-safe
-// unless it says otherwise. No lock is held while the exporter or a registrar
-// is called.
+// Registrations of device memory with several NICs. Thread-safe unless a
+// function says otherwise. Holds no lock while it calls the exporter or a
+// registrar.
 class cache {
 public:
     using nic_id = ucx_ib_dmabuf::nic_id;
     using effort = ucx_ib_dmabuf::effort;
 
     cache(exporter &memory, const cache_settings &settings);
-    ~cache(); // all NICs detached before; nobody uses it any more
+    ~cache(); // all NICs are detached, and no thread uses it
     cache(const cache &)            = delete;
     cache &operator=(const cache &) = delete;
 
     // Adds a NIC; the registrar outlives its attachment.
     nic_id attach(registrar &nic);
-    // Deregisters everything of that NIC. Nobody uses its regions any more.
+    // Deregisters everything of that NIC. No operation may use its regions.
     void detach(nic_id nic);
 
-    // A region that covers the range, registered with the NIC, if there is
-    // one; nullptr also for a range that is none. Calls nobody, unless every
-    // hit is checked. To be put back with put().
+    // Returns a region registered with the NIC that covers the range, or
+    // nullptr; also nullptr if the range is invalid. Calls neither exporter nor
+    // registrar, unless every hit is checked. Return the region with put().
     const region *find(nic_id nic, uintptr_t address, size_t length) noexcept;
-    // The same, after registering what is needed. UCS_ERR_NO_ELEM: not device
-    // memory. UCS_ERR_INVALID_PARAM: zero length, overflow, or more than one
+    // As find(), but registers if needed. UCS_ERR_NO_ELEM: not device memory.
+    // UCS_ERR_INVALID_PARAM: zero length, overflow, or more than one
     // allocation. UCS_ERR_UNSUPPORTED: cannot be exported. UCS_ERR_NO_MEMORY,
-    // UCS_ERR_EXCEEDS_LIMIT: no room, even after eviction of what is idle.
-    // Other errors are the exporter's or the registrar's.
+    // UCS_ERR_EXCEEDS_LIMIT: no room, even after evicting idle regions. Other
+    // errors are the exporter's or the registrar's.
     ucs_status_t get(nic_id nic, uintptr_t address, size_t length,
                      const region **out, effort how = effort::normal);
-    // Once for each region that find() or get() gave, with the range that was
-    // asked for, which else counts as asked for until the region ends; nullptr
-    // does nothing. If it has been invalidated the last one deregisters it, in
-    // this thread.
+    // Call once for each region from find() or get(), with the requested range:
+    // otherwise the range counts as requested until the region is deregistered.
+    // Ignores nullptr. If the region was invalidated, the last put()
+    // deregisters it, in this thread.
     void put(const region *used, uintptr_t address = 0,
              size_t length = 0) noexcept;
 
-    // The memory in the range is going away: its regions leave the index
-    // before this returns, and are deregistered now, or by a thread of the
-    // cache's at once, or by their last user. Takes [0, SIZE_MAX] for
-    // everything. Does not call the exporter.
+    // The memory in the range is about to be freed: its regions are out of the
+    // index when this returns. They are deregistered now, by a thread of the
+    // cache at once, or by their last user. [0, SIZE_MAX] means everything.
+    // Does not call the exporter.
     void invalidate(uintptr_t address, size_t length);
-    // The same where it is surely released, so that no operation on it is under
-    // way: regions that users merely keep are revoked, that
-    // is, deregistered although they have them, if all of their memory goes, or
-    // if a part that went before, and that users asked for, is replaced.
+    // As invalidate(), for memory that is surely released, so that no operation
+    // on it is under way. Revokes regions that users merely cache, that is,
+    // deregisters them despite these users. It does so if all of their memory
+    // is gone, or if a part that was released before, and that users requested,
+    // is replaced.
     void release(uintptr_t address, size_t length);
-    // What is registered with the NIC may be of no use any more, while its
-    // memory is what it was: its regions leave the index, are deregistered as
-    // by invalidate(), and whoever asks next has them registered anew.
+    // The NIC's registrations may have become invalid, although their memory is
+    // the same. Its regions leave the index, are deregistered as by
+    // invalidate(), and registered anew on the next request.
     void drop(nic_id nic);
-    // Whether a region that somebody has was revoked. Not before this says so
-    // is its handle given to registrar::dereg().
+    // Whether a region that has users was revoked. Its handle is passed to
+    // registrar::dereg() only after this returns true.
     bool is_revoked(const region *used) const;
-    // Evicts all that is idle, for who registers without this cache and has no
-    // room. False if nothing was.
+    // Evicts all idle regions, for a caller that registers without this cache
+    // and lacks room. Returns false if there were none.
     bool evict_all_idle();
-    // cache_settings::ask_others.
     bool ask_others_for_room() { return settings_.ask_others(); }
-    // Waits until what has left the index, and nobody uses, is deregistered:
-    // the driver can give its memory to somebody else. False if there was
-    // nothing, nor ever left to the cache's thread. In a registrar's dereg() it
-    // does not wait.
+    // Waits until all unused regions that left the index are deregistered: then
+    // the driver can reuse their memory. Returns false if there were none, and
+    // the cache's thread never ran. Does not wait in a registrar's dereg().
     bool flush();
 
-    // From now on every hit is checked by identity.
+    // From now on, every hit is checked by identity.
     void check_identity();
-    // Whether users must not keep regions for later operations:
-    // each use has to be seen, as it is checked, or as room is scarce and what
-    // is used least goes first. Once so, always so; what is kept then is asked
-    // back.
+    // Whether users must not cache regions for later operations. Each use has
+    // to be seen, to be checked, or to evict the least recently used region
+    // when room is scarce. When it becomes true, for good, users are asked to
+    // drop their cached regions.
     bool needs_each_use() const { return each_use_; }
 
 private:
-    // Functions that take a `guard` are called with the lock held; "releases
-    // the lock" says which of them give it up for a while. The others take it
-    // themselves, if they need it. docs/cache.md explains the whole.
+    // Functions with a `guard` parameter are called with the lock held;
+    // "releases the lock" marks those that release it for a while. The others
+    // lock it themselves if they need it. docs/cache.md explains the whole.
     //
-    // Among each other these functions have two errors more than the public
-    // ones: UCS_ERR_CANCELED, memory was released meanwhile, and
-    // UCS_INPROGRESS, something has been done: the caller describes the memory
-    // again.
+    // These functions return two more errors than the public ones.
+    // UCS_ERR_CANCELED: memory was released meanwhile. UCS_INPROGRESS: the
+    // state has changed, and the caller describes the memory again.
     using guard = std::unique_lock<std::mutex>;
     friend class fork_handler;
 
@@ -206,7 +204,7 @@ private:
     void run_deferred();
     void stop_deferred();
 
-    // Calls with each region, of whichever NIC, that serves some of the range.
+    // Calls `call` with each region, of any NIC, that serves part of the range.
     template <typename Call>
     void each_region(guard &, span range, Call call) const
     {
@@ -214,12 +212,12 @@ private:
             nics_[nic].index.each(range, call);
         }
     }
-    // Claims what has left the index, is in use, and is not to wait for that.
+    // Claims retired regions that are in use, if `goes` returns true for them.
     template <typename Call>
     void revoke_if(guard &locked, batch *out, Call goes)
     {
         for (auto each = retired_.begin(); each != retired_.end();) {
-            cached_region *e = &*each++; // which may leave the list
+            cached_region *e = &*each++; // it may leave the list
             if (goes(e)) {
                 e->revoked = true;
                 claim(locked, e, out);
@@ -232,7 +230,7 @@ private:
             settings_.warn(message);
         }
     }
-    // With max_nics: all of them.
+    // max_nics means all NICs.
     void trace(const char *what, nic_id nic, span range,
                ucs_status_t status = UCS_OK, const char *why = nullptr) const
     {
@@ -254,24 +252,24 @@ private:
     std::atomic<bool> each_use_;
 
     mutable std::mutex lock_;
-    std::condition_variable changed_; // pending_ got shorter, or busy less
+    std::condition_variable changed_; // pending_ or a `busy` has shrunk
     nic_slot nics_[max_nics];
-    nic_id nic_end_ = 0; // above all that are attached
+    nic_id nic_end_ = 0; // above all attached NICs
     release_log log_;
     budget budget_;
-    region_list lru_;     // what is in an index, least recently used first
-    region_list retired_; // what has left it but is in use
-    region_list leaving_; // claimed, and not deregistered yet
-    region_list ended_;   // deregistered although it is in use
+    region_list lru_;     // in an index, least recently used first
+    region_list retired_; // out of the index, but in use
+    region_list leaving_; // claimed, not deregistered yet
+    region_list ended_;   // deregistered, but in use
     pending *pending_ = nullptr;
     failures failures_;
     refusals refusals_;
-    uint64_t ask_again_  = 0; // when others may be asked (nanoseconds_now())
-    uint64_t uses_       = 0; // how many there have been, as the next
+    uint64_t ask_again_  = 0; // earliest next time (nanoseconds_now())
+    uint64_t uses_       = 0; // total so far, as the next
     uint64_t claims_     = 0;
-    uint32_t generation_ = 0; // how many forks ago it was made
+    uint32_t generation_ = 0; // number of forks so far
 
-    // Deregistration that would block a release. Under the lock.
+    // Deregistrations that would delay a release. Under the lock.
     struct {
         batch waiting;
         std::thread thread;
@@ -279,11 +277,11 @@ private:
     } deferred_;
     std::condition_variable deferred_changed_;
 
-    // This thread is in a registrar's dereg: what it calls there is not to wait
-    // for what this very thread, or one that waits for it, deregisters.
+    // This thread is in a registrar's dereg(). Calls from there must not wait
+    // for a deregistration by this thread, or by one that waits for it.
     static constinit thread_local bool deregistering_;
 
-    cache *next_ = nullptr; // cache.cc; from before it is in that list
+    cache *next_ = nullptr; // in cache.cc; set before it is in that list
 };
 
 } // namespace ucx_ib_dmabuf

@@ -8,9 +8,9 @@
 
 namespace ucx_ib_dmabuf {
 
-// A registration of a range with one NIC, in use by whoever got it.
+// A range that is registered with one NIC, for the users that got it.
 struct region {
-    uintptr_t address; // what is registered: the whole allocation or a part
+    uintptr_t address; // the registered range: the whole allocation or a part
     size_t length;
     void *handle; // the registrar's
 };
@@ -18,53 +18,53 @@ struct region {
 // Why a region leaves the index.
 enum class cause : uint8_t {
     none,
-    released, // an event
-    stale,    // its memory is gone, and no event told
+    released, // as an event reported
+    stale,    // its memory is gone, without an event
     evicted,
-    replaced, // a larger one has all of it
+    replaced, // a larger one covers it
     detached,
-    failed, // operations of the NIC's
+    failed, // operations of the NIC failed
 };
 
-// A NIC's place in the cache.
+// A NIC's slot in the cache.
 using nic_id = unsigned;
 
 struct cached_region;
 using region_list = std::list<cached_region>;
 using region_map  = std::map<uintptr_t, cached_region *>;
 
-// A region as the cache knows it. In the index and in the LRU list until it is
-// retired; deregistered by whoever finds it unused after that. All but its
-// memory's places and identities, which never change, is under the cache's
-// lock.
+// A region with the cache's data. In the index and in the LRU list until it is
+// retired; then the thread that finds it unused deregisters it. Under the
+// cache's lock, except the addresses and identities of its memory, which never
+// change.
 struct cached_region : region {
-    span bytes;          // what it serves: the part of its allocation
-    pieces memory;       // of which that is made
+    span bytes;          // the bytes that it serves, of its allocation
+    pieces memory;       // the allocations or segments of these bytes
     size_t exported = 0; // bytes that the GPU maps for it and its siblings
     nic_id nic      = 0;
-    int device      = -1; // its place in the budget
+    int device      = -1; // slot in the budget
 
-    region_list::iterator place;      // in the list that it is in
-    region_map::node_type entry;      // of the index, while it is not there
-    cached_region *sibling = nullptr; // the next one of the same export, or it
+    region_list::iterator place;      // in its current list
+    region_map::node_type entry;      // of the index, while it is not in there
+    cached_region *sibling = nullptr; // next one of the same export, or itself
     cached_region *next_in_batch = nullptr;
 
     uint32_t users      = 0;
-    uint32_t generation = 0;     // of the cache: how many forks ago
-    uint64_t last_use   = 0;     // its number
-    uint64_t claim      = 0;     // its number, if it is claimed
-    bool unasked        = false; // made because another NIC asked
-    bool retired        = false; // out of the index, for good
-    bool claimed        = false; // somebody deregisters it, or has done so
-    bool revoked        = false; // claimed although somebody has it,
-    bool ended          = false; // deregistered so: the last user ends it
+    uint32_t generation = 0;     // of the cache, when it was made
+    uint64_t last_use   = 0;     // number of the use
+    uint64_t claim      = 0;     // number of the claim
+    bool unasked        = false; // made on another NIC's request
+    bool retired        = false; // out of the index for good
+    bool claimed        = false; // a thread deregisters it, or has done so
+    bool revoked        = false; // claimed although in use
+    bool ended          = false; // deregistered although in use
     cause why           = cause::none;
 };
 
-// Some regions on their way out; each is in one batch at most.
+// Regions that leave the cache; each is in one batch at most.
 class batch {
 public:
-    // What a range-based for needs.
+    // For range-based for loops.
     struct iterator {
         cached_region *operator*() const { return e; }
         void operator++() { e = e->next_in_batch; }
@@ -90,11 +90,11 @@ private:
     cached_region *first_ = nullptr;
 };
 
-// The registrations that were made from one export: the GPU maps it once for
-// all of them. They are linked in a ring. Under the cache's lock.
+// The registrations from one export, which the GPU maps once for all of them.
+// They are linked in a ring. Under the cache's lock.
 namespace mapping {
 
-// Joins the ring of another one; nullptr: begins one.
+// Joins the ring of another one. If `other` is nullptr, starts a ring.
 inline void join(cached_region *e, cached_region *other)
 {
     e->sibling = e;
@@ -103,7 +103,7 @@ inline void join(cached_region *e, cached_region *other)
     }
 }
 
-// It is deregistered. Whether it was the last one.
+// Removes a deregistered one. Returns whether it was the last one.
 inline bool part(cached_region *e)
 {
     cached_region *before = e;
@@ -114,7 +114,7 @@ inline bool part(cached_region *e)
     return before == e;
 }
 
-// Calls with each of them, until one call returns false; whether none did.
+// Calls `call` with each until it returns false. Returns whether none did.
 template <typename Call>
 bool all_of(cached_region *first, Call call)
 {

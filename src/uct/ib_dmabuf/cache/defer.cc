@@ -3,8 +3,8 @@
 #include <csignal>
 #include <exception>
 
-// Deregistration of a large region takes long enough to be felt by the thread
-// that releases memory: a thread of the cache's does it instead, at once.
+// Deregistering a large region would noticeably delay the thread that releases
+// memory, so a thread of the cache does it at once.
 namespace ucx_ib_dmabuf {
 
 void cache::deregister_soon(batch *claimed)
@@ -18,7 +18,7 @@ void cache::deregister_soon(batch *claimed)
     }
 }
 
-// A thread that handles no signal. False if there can be none.
+// Starts a thread that handles no signal. Returns false if it cannot.
 static bool start(std::thread *thread, const std::function<void()> &run)
 {
     sigset_t all, before;
@@ -34,7 +34,7 @@ static bool start(std::thread *thread, const std::function<void()> &run)
     return started;
 }
 
-// False, and with what else waits, if there is no thread and none can be made.
+// Returns false, and all waiting in `claimed`, if no thread can be started.
 bool cache::defer(batch *claimed)
 {
     guard locked(lock_);
@@ -89,7 +89,7 @@ bool cache::flush()
 {
     guard locked(lock_);
     bool waited = wait_for_leaving(locked);
-    // Or it was over just before the caller asked.
+    // Or it was over just before this call.
     return waited || deferred_.running;
 }
 

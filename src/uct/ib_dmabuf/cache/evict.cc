@@ -2,12 +2,12 @@
 #include "../metrics/metrics.h"
 #include "cache.h"
 
-// Room is made by evicting idle regions, least recently used first: for the
-// budget, and after the GPU or a NIC has refused.
+// Idle regions are evicted, least recently used first: for the budget, and
+// after the GPU or a NIC has refused.
 namespace ucx_ib_dmabuf {
 
-// Two threads may both be the first and ask, without a lock: it is the same
-// answer.
+// Two threads may both be first and call max_bytes(), without the lock: it
+// returns the same.
 void cache::learn_limit(guard &locked, int device)
 {
     if (budget_.knows(device)) {
@@ -18,7 +18,7 @@ void cache::learn_limit(guard &locked, int device)
         locked.unlock();
         bytes = settings_.max_bytes(device);
         if (bytes != SIZE_MAX) {
-            need_each_use(); // also of GPUs without a limit
+            need_each_use(); // also for GPUs without a limit
         }
         locked.lock();
     }
@@ -36,8 +36,8 @@ static bool is_idle_mapping(cached_region *e)
         e, [](cached_region *each) { return each->users == 0; });
 }
 
-// Of a mapping's regions in the index the one that was used last, by which the
-// mapping is as old as that.
+// Whether its last use is the latest of its mapping's regions in the index. The
+// mapping is as old as that use.
 static bool is_newest(cached_region *e)
 {
     return mapping::all_of(e, [e](cached_region *each) {
@@ -53,7 +53,7 @@ void cache::choose(guard &, cached_region *e, shortage *lacking, batch *out)
     out->push(e);
 }
 
-// With all NICs, as only that unmaps it.
+// Evicts the mapping for all NICs, as only that unmaps it.
 void cache::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
                            batch *out)
 {
@@ -66,8 +66,8 @@ void cache::choose_mapping(guard &locked, cached_region *e, shortage *lacking,
     });
 }
 
-// What a new registration of the range overlaps is the first to go. NICs that
-// have all of theirs in the range get it again from the same export.
+// Regions that a new registration overlaps are evicted first. If another NIC's
+// region lies in the range, the same export can register it again.
 void cache::choose_overlapping(guard &locked, nic_id nic, span range,
                                shortage *lacking, batch *out)
 {
@@ -80,8 +80,8 @@ void cache::choose_overlapping(guard &locked, nic_id nic, span range,
     });
 }
 
-// Idle regions that free what is lacking, or as much as there is: whole
-// mappings of the device, or single regions.
+// Chooses idle regions that free the lacking room, or as much as possible:
+// whole mappings of the device, or single regions.
 void cache::choose_oldest(guard &locked, shortage *lacking, batch *out)
 {
     for (cached_region &e : lru_) {
@@ -103,7 +103,7 @@ void cache::choose_oldest(guard &locked, shortage *lacking, batch *out)
     }
 }
 
-// What would be lacking still, were everything idle evicted.
+// The room that would still be lacking if all idle regions were evicted.
 shortage cache::left_after(guard &locked, shortage lacking)
 {
     batch victims;
@@ -114,7 +114,6 @@ shortage cache::left_after(guard &locked, shortage lacking)
     return lacking;
 }
 
-// Releases the lock.
 void cache::evict_chosen(guard &locked, batch *victims)
 {
     for ([[maybe_unused]] const cached_region *e : *victims) {
@@ -126,8 +125,8 @@ void cache::evict_chosen(guard &locked, batch *victims)
     locked.lock();
 }
 
-// Until what is being deregistered by other threads is gone, whatever follows.
-// False if there is nothing.
+// Waits for the deregistrations that other threads have begun, not for later
+// ones. Returns false if there are none.
 bool cache::wait_for_leaving(guard &locked)
 {
     if (leaving_.empty() || deregistering_) {
@@ -139,7 +138,7 @@ bool cache::wait_for_leaving(guard &locked)
     return true;
 }
 
-// What there is of the GPU and of the NIC, without what is reserved for this.
+// The bytes of the GPU and of the NIC without those reserved for this work.
 attempt cache::beside(guard &, const pending &work) const
 {
     const registered &made = work.made;
@@ -148,8 +147,8 @@ attempt cache::beside(guard &, const pending &work) const
             .registered = budget_.registered(work.nic) - made.range.size()};
 }
 
-// UCS_OK if it is worth trying. Else how as much was refused, and what would
-// have to go first, if it can.
+// Returns UCS_OK if an attempt is worthwhile. Otherwise returns how as much was
+// refused; `lacking` is the room to free first, if that is possible.
 ucs_status_t cache::refused(guard &locked, const pending &work,
                             shortage *lacking)
 {
@@ -163,7 +162,7 @@ ucs_status_t cache::refused(guard &locked, const pending &work,
         return UCS_OK;
     }
     if (++last->asked == failures::asked_again_after) {
-        last->size = SIZE_MAX; // all of it, if this one fits
+        last->size = SIZE_MAX; // ends the refusal, unless this one fails
         return UCS_OK;
     }
     lacking->mapped     = mapped - last->mapped + 1;
@@ -178,8 +177,8 @@ ucs_status_t cache::refused(guard &locked, const pending &work,
     return last->status;
 }
 
-// Takes room for a registration of the range, after evicting what stands in its
-// way; evicts nothing if that is not enough.
+// Reserves room for a registration of the range, after evicting regions if
+// needed. Evicts nothing if that would not suffice.
 ucs_status_t cache::reserve(guard &locked, const pending &work)
 {
     int device            = work.memory.device;
@@ -213,9 +212,9 @@ ucs_status_t cache::reserve(guard &locked, const pending &work)
     }
 }
 
-// What was tried is more than there is room for: of the GPU and of the NIC what
-// there was, with it. Where as much has gone since the first attempt, and that
-// was not it, however little there is.
+// Notes the bytes of the GPU and of the NIC that were too many, with those of
+// this attempt. If the attempt's bytes were freed since the first refusal, that
+// number was not the cause: notes 0.
 void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
 {
     const attempt &last = work.tried;
@@ -236,7 +235,7 @@ void cache::note_refusal(guard &, const pending &work, ucs_status_t status)
     refusals_.of(note.nic, note.device) = note;
 }
 
-// Whether there was any.
+// Returns whether there was any victim.
 bool cache::evict_oldest(guard &locked, shortage lacking)
 {
     batch victims;
@@ -254,17 +253,17 @@ bool cache::evict_all_idle()
     return evict_oldest(locked, {.regions = SIZE_MAX}) || waited;
 }
 
-// After the GPU or the NIC said that there is no room, and not which of the
-// two: the first time for a miss, waits for what others deregister and evicts
-// until there is no more of both with it than there was without it; then, for
-// who insists, all that is idle; at last asks other processes. False if that is
-// no use.
+// Called after the GPU or the NIC lacked room; the error does not tell which.
+// First waits for other threads' deregistrations, and evicts until GPU and NIC
+// hold no more with the attempt than they held without it. The next time,
+// evicts everything idle if the work insists. At last asks other processes.
+// Returns false if another attempt is useless.
 bool cache::make_room(pending *work, ucs_status_t status)
 {
     need_each_use();
     guard locked(lock_);
     const attempt last = work->tried;
-    attempt left; // nothing
+    attempt left; // zero
     note_refusal(locked, *work, status);
     if (!work->refused) {
         work->refused = left = last;
@@ -284,9 +283,9 @@ bool cache::make_room(pending *work, ucs_status_t status)
            work->tried.registered < last.registered || ask_others(locked, work);
 }
 
-// Once, for the pages of the request. As another process may be stopped, and as
-// it evicts all that is idle, requests with another way take a twentieth of the
-// time for that, at most.
+// Once, for the pages of the request. Another process may be stopped, and it
+// evicts everything idle. So requests with a fallback spend at most a twentieth
+// of the time on this.
 bool cache::ask_others(guard &locked, pending *work)
 {
     const uint64_t begin = nanoseconds_now();

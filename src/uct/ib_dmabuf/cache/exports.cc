@@ -30,7 +30,7 @@ exports::~exports()
     while (*link != nullptr && *link != this) {
         link = &(*link)->next_;
     }
-    if (*link == this) { // not if it was the parent's
+    if (*link == this) { // false if it was the parent's
         *link = next_;
     }
 }
@@ -55,8 +55,8 @@ ucs_status_t exports::get(mapping_type how, int *fd)
     return one.status;
 }
 
-// A fork waits until it is closed, and until that is noted: else its child
-// would keep the descriptor, or close one that is another file's by then.
+// A fork waits until the descriptor is closed and marked so. Otherwise the
+// child would keep it, or close another file with its number.
 void exports::drop(mapping_type how) noexcept
 {
     const std::lock_guard<std::mutex> guard(lock_);

@@ -6,12 +6,12 @@
 
 namespace ucx_ib_dmabuf {
 
-// What a range is exported as while NICs register it: once for each mapping,
-// however many want it. Closes the descriptors, those of other threads in the
-// child of a fork as well: open for good, they would keep the memory.
+// The exports of a range while NICs register it: one for each mapping, shared
+// by all NICs. Closes the descriptors, in a forked child also those of other
+// threads: a descriptor that stays open keeps the memory allocated.
 class exports final : public dmabuf_source {
 public:
-    // Exports begin as many bytes before the range (exporter::before).
+    // Exports begin `before` bytes ahead of the range (exporter::before).
     exports(exporter &memory, uintptr_t address, size_t length,
             size_t before = 0);
     ~exports();
@@ -21,7 +21,7 @@ public:
     ucs_status_t get(mapping_type how, int *fd) override;
     void drop(mapping_type how) noexcept override;
 
-    // How many there were.
+    // The number of exports.
     unsigned made() const { return made_; }
     // Whether the memory cannot be exported.
     bool failed() const { return all_[0].status != UCS_OK; }
@@ -30,7 +30,7 @@ private:
     struct dmabuf {
         bool exported       = false;
         int fd              = -1;
-        ucs_status_t status = UCS_OK; // of the last time
+        ucs_status_t status = UCS_OK; // of the latest attempt
 
         void close() noexcept;
     };
@@ -45,7 +45,7 @@ private:
     dmabuf all_[2];
     exports *next_;
 
-    static std::mutex lock_; // of the list; a fork waits for it
+    static std::mutex lock_; // for the list; a fork waits for it
     static exports *first_;
 };
 

@@ -9,9 +9,9 @@
 namespace ucx_ib_dmabuf {
 
 // Memory that could not be exported, or not be registered with a NIC, and the
-// error: until the memory is released or the NIC detached, or until it was
-// asked for so often that it is worth another attempt. Of many the latest.
-// Under the cache's lock, so all room for them is taken at the beginning.
+// error. An entry lasts until the memory is released, the NIC detached, or
+// enough requests have come for another attempt. Stores the latest ones. Under
+// the cache's lock, so the space is allocated in advance.
 class failures {
     struct failure {
         span memory{};
@@ -29,11 +29,11 @@ class failures {
 public:
     static constexpr unsigned any_nic = ~0u;
 
-    // Others than UCS_ERR_UNSUPPORTED may pass, and nobody tells: a lack of
-    // file descriptors, or of room that another process had.
+    // Other errors than UCS_ERR_UNSUPPORTED may pass without notice: a lack of
+    // file descriptors, or of room that another process used.
     static constexpr unsigned asked_again_after = 128;
 
-    // Of this memory with that NIC or with all, else nullptr.
+    // The failure of this memory with that NIC or with all NICs, or nullptr.
     failure *find(uint64_t identity, unsigned nic)
     {
         const auto end = all_.begin() + count_;
@@ -43,7 +43,7 @@ public:
             });
         return found == end ? nullptr : &*found;
     }
-    // The error for somebody who asks for it, UCS_OK if it is to be tried.
+    // Returns the error for a request, or UCS_OK if it is to be tried.
     ucs_status_t ask(uint64_t identity, unsigned nic)
     {
         failure *known = find(identity, nic);
@@ -70,7 +70,7 @@ public:
         forget_if(
             [=](const auto &each) { return each.memory.overlaps(released); });
     }
-    // It was registered, after all.
+    // Called when it was registered after all.
     void forget(uint64_t identity, unsigned nic)
     {
         forget_if([=](const auto &each) { return each.is_of(identity, nic); });
@@ -89,26 +89,26 @@ private:
             size_t(std::remove_if(all_.begin(), end, which) - all_.begin());
     }
 
-    std::array<failure, 256> all_; // the oldest first
+    std::array<failure, 256> all_; // oldest first
     size_t count_ = 0;
 };
 
-// The last time that a GPU or a NIC had no room: it does not say which of the
-// two, so this is for the pair. As much or more is refused while there is as
-// much of both, and nothing was released.
+// The latest refusal for lack of room. The error does not tell the GPU from the
+// NIC, so this is for the pair. Requests of that size or more are refused while
+// as much of both is in use and nothing was released.
 struct refusal {
     unsigned nic        = 0;
-    int device          = -1; // its place in the budget
+    int device          = -1; // slot in the budget
     ucs_status_t status = UCS_OK;
     uint64_t time       = 0; // of the release log
     size_t size         = 0; // bytes, as the next
-    size_t mapped       = 0; // of the GPU, with it; 0: however little
-    size_t registered   = 0; // with the NIC, the same
-    unsigned asked      = 0; // how often since
+    size_t mapped       = 0; // of the GPU, including it; 0: any amount
+    size_t registered   = 0; // with the NIC, likewise
+    unsigned asked      = 0; // number of requests since
 };
 
-// By NIC and GPU. Where two pairs share a place, the latest: the other one is
-// tried again.
+// Indexed by NIC and GPU. Two pairs may share a slot, which holds the latest
+// refusal: the other pair is tried again.
 class refusals {
 public:
     refusal &of(unsigned nic, int device)

@@ -3,12 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-// What a NIC's user asks for: a region that is there, and what is to be done
-// if there is none.
+// Requests of a NIC's user: hits, and decisions after a miss.
 namespace ucx_ib_dmabuf {
 
-// Memory that is released more often than this while it is being registered is
-// not used as its owner promised.
+// An owner that releases memory more often than this during its registration
+// breaks its promise.
 constexpr int max_attempts = 64;
 
 static void add_users(const cached_region &e, span request, uint32_t change)
@@ -52,8 +51,8 @@ const region *cache::find(nic_id nic, uintptr_t address, size_t length) noexcept
     return e;
 }
 
-// Whether the memory that is asked for is what it was. If not, what is
-// registered of it is retired, with whichever NIC.
+// Whether the requested memory is the same. If not, its regions are retired,
+// for all NICs.
 bool cache::is_current(const cached_region &e, span request)
 {
     uintptr_t at = 0;
@@ -78,7 +77,7 @@ bool cache::is_current(const cached_region &e, span request)
     return false;
 }
 
-// In debug builds the process ends where a region is given back too often.
+// In debug builds, the process ends if a region is put back too often.
 static bool is_held(const cached_region &e)
 {
 #if ENABLE_ASSERT
@@ -93,11 +92,11 @@ static bool is_held(const cached_region &e)
     return e.users > 0;
 }
 
-// The last user of what was retired deregisters it, however large: the
-// registrar may tell that user's thread that it is over.
+// The last user of a retired region deregisters it, however large it is: the
+// registrar may notify that user's thread of the deregistration.
 void cache::put(const region *used, uintptr_t address, size_t length) noexcept
 {
-    // Regions are only ever made as these, which are not const.
+    // Every region is a cached_region, which is not const.
     auto *e = static_cast<cached_region *>(const_cast<region *>(used));
     batch last;
     region_list over; // freed without the lock
@@ -173,12 +172,12 @@ ucs_status_t cache::miss(nic_id nic, span request, effort how,
     uint64_t time       = log_.now();
     ucs_status_t status = memory.describe(memory_, request);
     if (status != UCS_OK) {
-        return status; // the host's memory pays for no more
+        return status; // no further cost for host memory
     }
     pending work(nic, request, how);
     work.memory = std::move(memory);
     if (!aligned(request, granularity_).covers(request)) {
-        return UCS_ERR_INVALID_PARAM; // the last page of all
+        return UCS_ERR_INVALID_PARAM; // the last page of all addresses
     }
     status = begin(&work, time, out);
     if (status != UCS_OK || *out != nullptr) {
@@ -187,16 +186,17 @@ ucs_status_t cache::miss(nic_id nic, span request, effort how,
     if (work.memory.joins) {
         work.memory.extend(memory_, work.range);
         guard locked(lock_);
-        work.range = work.memory.range; // what happens beside it is no matter
+        work.range = work.memory.range; // events beside it do not matter
     }
     status = make(&work, out);
     end(&work);
-    // Nobody else knows of it any more. An error may have come from that.
+    // `work` is out of the list. A release may be the cause of an error.
     return status != UCS_OK && work.released ? UCS_ERR_CANCELED : status;
 }
 
-// What somebody else has published meanwhile or is about to; else with nothing,
-// that this one does. The time is from before the memory was described.
+// Returns a region that another thread has published, or waits for one in
+// progress. Otherwise lists `work` as pending. The memory was described after
+// `time`.
 ucs_status_t cache::begin(pending *work, uint64_t time, cached_region **out)
 {
     const memory_run &memory = work->memory;
@@ -223,7 +223,7 @@ ucs_status_t cache::begin(pending *work, uint64_t time, cached_region **out)
     work->range = memory.joins
                       ? free_around(locked, nic, memory.range, work->request)
                       : range;
-    // Without waiting both register it, and who is later gives its own up.
+    // Without the wait both would register; the later one discards its own.
     if (!deregistering_ && others_pending(locked, nic, work->range)) {
         changed_.wait(
             locked, [&] { return !others_pending(locked, nic, work->range); });
@@ -235,8 +235,8 @@ ucs_status_t cache::begin(pending *work, uint64_t time, cached_region **out)
     return UCS_OK;
 }
 
-// What is registered in the range is to be of the memory's identity: else an
-// event was missed.
+// Regions in the range must have the memory's identity; otherwise an event was
+// missed.
 bool cache::retire_stale(guard &locked, const memory_run &memory, span range)
 {
     batch stale;
@@ -267,8 +267,8 @@ bool cache::others_pending(guard &, nic_id nic, span range) const
     return false;
 }
 
-// How far the registration of some VMM segments may be extended: in the window
-// of the request, to where others are registered already.
+// The room to extend a registration of VMM segments: in the window of the
+// request, up to the regions that are registered already.
 span cache::free_around(guard &, nic_id nic, span memory, span request) const
 {
     span window = window_of(request, settings_.chunk_size);
@@ -284,7 +284,7 @@ span cache::free_around(guard &, nic_id nic, span memory, span request) const
     return room;
 }
 
-// Undoes what has not become a region; then who waits for it may go on.
+// Undoes handles that have not become a region. Then waiting threads continue.
 void cache::end(pending *work)
 {
     registered &what = work->made;
@@ -304,7 +304,7 @@ void cache::end(pending *work)
         while (*link != nullptr && *link != work) {
             link = &(*link)->next;
         }
-        if (*link == work) { // not if it was the parent's
+        if (*link == work) { // false if it was the parent's
             *link = work->next;
         }
     }

@@ -46,7 +46,7 @@ ucs_status_t memory_run::find_all(exporter &memory, span request)
         together = memory.begin(request.lo);
     }
     for (append(next); !range.covers(request); append(next)) {
-        // Two allocations that lie side by side are two.
+        // Two allocations that touch are not one run.
         if (!joins || memory.describe(range.hi, &next) != UCS_OK ||
             !is_sane(next) || !next.joins || next.device != device ||
             next.base != range.hi) {
@@ -81,7 +81,7 @@ void memory_run::extend(exporter &memory, span within)
             append(next);
         }
     } catch (const std::bad_alloc &) {
-        // It is extended as far as it is.
+        // The run is valid as far as it was extended.
     }
 }
 

@@ -10,16 +10,16 @@ namespace ucx_ib_dmabuf {
 struct piece {
     uintptr_t base    = 0;
     uint64_t identity = 0;
-    // Of a region's, under the cache's lock:
-    mutable uint32_t users = 0;     // that asked for some of it
+    // In a region, under the cache's lock:
+    mutable uint32_t users = 0;     // that requested some of it
     mutable bool lost      = false; // it was released
 };
 
-// What memory is made of, in the order of the addresses: one allocation, or
-// VMM segments that touch. At least one.
+// Memory in the order of addresses: one allocation, or VMM segments that touch.
+// Never empty.
 using pieces = std::vector<piece>;
 
-// The last one that begins at or before the address, or the first of all.
+// The last one that begins at or before the address, or else the first one.
 inline pieces::const_iterator piece_at(const pieces &all, uintptr_t address)
 {
     auto after =
@@ -28,8 +28,8 @@ inline pieces::const_iterator piece_at(const pieces &all, uintptr_t address)
     return after == all.begin() ? after : after - 1;
 }
 
-// Calls with each that the range touches, and with the first address of both,
-// until one call returns false; whether none did.
+// Calls `call` with each one that the range touches, and with the first address
+// in both, until it returns false. Returns whether it never did.
 template <typename Call>
 bool all_pieces(const pieces &all, span range, Call call)
 {
@@ -42,27 +42,26 @@ bool all_pieces(const pieces &all, span range, Call call)
     return true;
 }
 
-// What a request is in: one allocation, or VMM segments that touch, one after
-// the other.
+// The memory around a request: one allocation, or VMM segments that touch.
 struct memory_run {
     span range;
     pieces all;
     int device     = -1;
-    bool joins     = false; // segments
+    bool joins     = false; // VMM segments
     bool in_chunks = false;
-    // Of the first that the request touches: what failures are remembered by,
-    // and what more segments have to be of.
+    // From the first one that the request touches. Failures are remembered by
+    // the identity; extend() adds only segments of the reservation.
     uint64_t identity    = 0;
     uint64_t reservation = 0;
 
-    // The allocation, or the segments that the request touches. As
-    // exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or
-    // leaves its allocation, or the exporter talks nonsense; UCS_ERR_NO_MEMORY.
+    // Finds the allocation, or the segments that the request touches. Errors as
+    // of exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or
+    // leaves its allocation, or the exporter's answer is invalid;
+    // UCS_ERR_NO_MEMORY.
     ucs_status_t describe(exporter &memory, span request);
-    // Segments around it that are there, of the same reservation, as far as
-    // they lie in `within`.
+    // Adds segments around the run, of its reservation, that lie in `within`.
     void extend(exporter &memory, span within);
-    // False if something of it is not what it was.
+    // False if a part of the run was replaced.
     bool is_current(exporter &memory) const;
 
 private:
@@ -70,14 +69,14 @@ private:
     void append(const extent &next);
 };
 
-// The part of the address space to register for a request in memory that is
-// larger than a chunk. Windows of a chunk's size begin at each half of a chunk;
-// if the request fits into none, of twice the size, and so on. So each border
-// between two aligned chunks is within one window of that size, memory is in
-// two of them, and requests never drive each other's registrations out.
+// The addresses to register for a request in memory that is larger than a
+// chunk. Windows of a chunk's size begin at each half of a chunk; for a request
+// that fits into none they have twice the size, and so on. So a window spans
+// each border of two aligned chunks, memory is in two windows of a size, and
+// requests never evict each other's registrations.
 span window_of(span request, size_t chunk_size);
 
-// What to register for a request, not rounded to the granularity.
+// The range to register for a request, not rounded to the granularity.
 span range_to_register(span memory, span request, size_t chunk_size);
 
 } // namespace ucx_ib_dmabuf

@@ -7,8 +7,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// Calls until it succeeds, at most a few times more than once, with a pause of
-// milliseconds before each.
+// Calls until it succeeds, at most a few times more than once, after a pause of
+// milliseconds each.
 template <class Call>
 ucs_status_t persist(Call call)
 {

@@ -6,12 +6,12 @@
 
 namespace ucx_ib_dmabuf {
 
-// The regions of one NIC, by where they begin. They may overlap, but none is
-// within another: so they are sorted by their ends as well, and the last one
-// that begins at or before an address reaches furthest. Under the cache's lock.
+// The regions of one NIC by start address. They may overlap, but none is within
+// another, so they are sorted by their ends as well. The last one that begins
+// at or before an address reaches furthest. Under the cache's lock.
 class region_index {
 public:
-    // A region that serves all of the range, or nullptr; of nothing, none does.
+    // A region with all of the range, or nullptr; also for an empty range.
     cached_region *find(uintptr_t address, size_t length) const
     {
         const auto after = regions_.upper_bound(address);
@@ -23,8 +23,8 @@ public:
                    ? e
                    : nullptr;
     }
-    // Calls with each that serves any of the range, in their order, until all
-    // were: what it was called with may leave the index meanwhile.
+    // Calls `call` with each that serves any of the range, in order. A region
+    // may leave the index in its call.
     template <typename Call>
     void each(span range, Call call) const
     {
@@ -44,7 +44,7 @@ public:
         return any;
     }
 
-    // What the region needs for that was made with it, and goes with it.
+    // The region's node is allocated and freed with the region.
     void insert(cached_region *e) { regions_.insert(std::move(e->entry)); }
     void erase(cached_region *e) { e->entry = regions_.extract(e->bytes.lo); }
 

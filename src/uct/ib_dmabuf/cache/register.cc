@@ -4,17 +4,17 @@
 #include "persist.h"
 #include <new>
 
-// Making a registration, without the lock; then publishing it.
+// Makes a registration without the lock; then publishes it.
 namespace ucx_ib_dmabuf {
 
-// Not by itself in a while: what UCX is to hear again is that there is no room,
-// or that somebody else is busy.
+// Whether the failure lasts, and is remembered. A lack of room, or a busy
+// driver, may pass.
 static bool is_permanent(ucs_status_t status)
 {
     return status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status);
 }
 
-// What is to be registered, or if that fails the pages of the request.
+// Registers the range for the request, or the request's pages if that fails.
 ucs_status_t cache::make(pending *work, cached_region **out)
 {
     span pages  = aligned(work->request, granularity_);
@@ -27,7 +27,7 @@ ucs_status_t cache::make(pending *work, cached_region **out)
         work->made.range = range;
         work->exact      = range == pages;
         status           = try_range(work);
-        // What is not supported is not so for any size.
+        // Unsupported memory is unsupported in any size.
         if (status == UCS_OK || work->exact ||
             (status == UCS_ERR_UNSUPPORTED && !work->persistent)) {
             break;
@@ -43,7 +43,7 @@ ucs_status_t cache::make(pending *work, cached_region **out)
     return status;
 }
 
-// Room for the range, then the registration; once more where there was no room
+// Reserves room for the range and registers. Repeats that if room was lacking
 // and something could be evicted.
 ucs_status_t cache::try_range(pending *work)
 {
@@ -75,8 +75,8 @@ ucs_status_t cache::try_range(pending *work)
     return status;
 }
 
-// Reserves room for the range and for companions. For what is registered
-// already, in part, nothing is evicted: the pages of the request will do.
+// Reserves room for the range and for companions. Evicts nothing if the range
+// is registered in part: the request's pages suffice then.
 ucs_status_t cache::prepare(pending *work)
 {
     guard locked(lock_);
@@ -96,9 +96,9 @@ ucs_status_t cache::prepare(pending *work)
     return status;
 }
 
-// The other NICs that profit from this export: those that need at least half as
-// much of the GPU's memory as this one, have no region there, and need nobody
-// to be evicted. Takes room for them; the mapping they share.
+// The other NICs that profit from this export. They need at least half as much
+// of the GPU's memory as this one, have no region there, and need no eviction.
+// Reserves their room; they share the mapping.
 nic_set cache::add_companions(guard &locked, const pending &work)
 {
     int device    = budget::place(work.memory.device);
@@ -125,8 +125,8 @@ ucs_status_t cache::export_and_register(pending *work)
     span range = work->made.range;
     exports memory(memory_, range.lo, range.size(), work->made.before);
     ucs_status_t status = register_with(work->nic, &memory, work);
-    // Whatever happens to the others is their own matter: they try again when
-    // they are asked.
+    // A failure of another NIC is ignored: it registers again when a request
+    // comes.
     nic_set others = work->nics;
     others.reset(work->nic);
     for (nic_id each = 0; status == UCS_OK && others.any(); ++each) {
@@ -160,8 +160,7 @@ ucs_status_t cache::register_with(nic_id nic, exports *memory, pending *work)
     return status;
 }
 
-// Where events are missed the memory may have been replaced while it was being
-// exported.
+// If events are missed, the memory may have been replaced during its export.
 bool cache::still_current(const memory_run &memory)
 {
     if (!check_identity_) {
@@ -175,9 +174,9 @@ bool cache::still_current(const memory_run &memory)
     return false;
 }
 
-// If the memory is still what it was when the work began. Nothing is allocated
-// or freed under the lock: an allocator may call the driver, and so release
-// memory.
+// Publishes if the memory is the same as when the work began. Allocates and
+// frees nothing under the lock: an allocator may call the driver, and so
+// release memory.
 ucs_status_t cache::publish(pending *work, cached_region **out)
 {
     ucs_status_t status = UCS_OK;
@@ -194,11 +193,11 @@ ucs_status_t cache::publish(pending *work, cached_region **out)
         *out = add_regions(locked, work, &made, &replaced);
         if (*out != nullptr) {
             acquire(locked, *out, work->request);
-            if (work->persistent) { // others stop at what is known
+            if (work->persistent) { // other requests fail on a known failure
                 failures_.forget(work->memory.identity, work->nic);
             }
         } else {
-            status = UCS_INPROGRESS; // another thread's is there: see begin()
+            status = UCS_INPROGRESS; // another thread's region: see begin()
         }
         claim_unused(locked, &replaced);
     }
@@ -206,7 +205,7 @@ ucs_status_t cache::publish(pending *work, cached_region **out)
     return status;
 }
 
-// One for each handle, in their order. False without memory.
+// Makes a region for each handle, in their order. Returns false without memory.
 bool cache::make_regions(const pending &work, region_list *made)
 try {
     const registered &what   = work.made;
@@ -235,8 +234,8 @@ try {
     return false;
 }
 
-// Takes out of what was made all that has become a region; the rest is to be
-// undone. The region of the NIC that the work is for, if there is one.
+// Takes the regions that can be added out of `made`; `work` keeps the other
+// handles, to be undone. Returns the region of the work's NIC, if it was added.
 cached_region *cache::add_regions(guard &locked, pending *work,
                                   region_list *made, batch *replaced)
 {
@@ -244,7 +243,7 @@ cached_region *cache::add_regions(guard &locked, pending *work,
     unsigned left        = 0;
     cached_region *first = nullptr, *wanted = nullptr;
     for (auto each = made->begin(); each != made->end();) {
-        cached_region *e = &*each++; // which may leave the list
+        cached_region *e = &*each++; // it may leave the list
         if (add_region(locked, e, made, replaced)) {
             mapping::join(e, first);
             first  = e;
@@ -259,7 +258,7 @@ cached_region *cache::add_regions(guard &locked, pending *work,
     return wanted;
 }
 
-// What lies within it goes. False if it would lie within another one.
+// Replaces regions within it. Returns false if it would lie within another one.
 bool cache::add_region(guard &locked, cached_region *e, region_list *made,
                        batch *replaced)
 {
@@ -280,7 +279,7 @@ bool cache::add_region(guard &locked, cached_region *e, region_list *made,
     return true;
 }
 
-// So that it is not tried with each message.
+// Remembers the failure, so that not every message tries again.
 void cache::note_failure(pending *work, ucs_status_t status)
 {
     guard locked(lock_);

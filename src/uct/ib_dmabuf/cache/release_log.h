@@ -7,9 +7,9 @@
 
 namespace ucx_ib_dmabuf {
 
-// The latest releases of memory. Whoever asks the exporter what is at an
-// address notes the time before, and afterwards learns whether the answer may
-// be outdated. Notes need no lock; everything else is under the cache's lock.
+// The latest releases of memory. A thread notes the time, asks the exporter
+// about an address, and then checks whether the answer may be outdated. now()
+// needs no lock; everything else is under the cache's lock.
 class release_log {
 public:
     uint64_t now() const { return count_.load(std::memory_order_acquire); }
@@ -21,8 +21,8 @@ public:
         count_.store(count + 1, std::memory_order_release);
     }
 
-    // Whether memory in the range may have been released after that time. Says
-    // yes when too much has been released since to know.
+    // Whether memory in the range may have been released after that time. Also
+    // true if too much was released since to know.
     bool released_since(uint64_t time, span range) const
     {
         uint64_t count = count_.load(std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cache.h"
 
-// How a region goes: it is retired, that is, leaves the index; whoever finds it
-// unused then claims it, and deregisters it without the lock.
+// A region is retired, that is, unlinked from the index. The thread that finds
+// it unused then claims it, and deregisters it without the lock.
 namespace ucx_ib_dmabuf {
 
 constinit thread_local bool cache::deregistering_ = false;
@@ -42,8 +42,8 @@ void cache::claim(guard &, cached_region *e, batch *out)
     out->push(e);
 }
 
-// Leaves in the batch what is unused, and claimed. The rest waits for its last
-// user.
+// Claims the unused ones, and removes the others from the batch, which wait for
+// their last user.
 void cache::claim_unused(guard &locked, batch *retired)
 {
     batch unused;
@@ -55,7 +55,7 @@ void cache::claim_unused(guard &locked, batch *retired)
     *retired = unused;
 }
 
-// What was chosen is retired, and claimed if it is unused; only that stays in
+// Retires the chosen regions and claims the unused ones, which alone stay in
 // the batch.
 void cache::retire_all(guard &locked, batch *chosen, cause why)
 {
@@ -85,8 +85,8 @@ void cache::deregister(batch *claimed)
         tell_why(*nics_[e->nic].nic, *e);
         call_dereg(e->nic, e->handle, make_span(e->address, e->length),
                    name_of(e->why));
-        // Whom it told has forked, and this is the child: all of it is the
-        // parent's.
+        // A notified user has forked, and this is the child: all regions are
+        // the parent's.
         if (generation_ != generation) {
             return;
         }
@@ -152,12 +152,12 @@ void cache::withdraw(span range, span released)
           {.what = gone.empty() ? nullptr : "invalidate", .range = range});
 }
 
-// Users that keep some of it have an operation under way, or are asked back.
+// Users of the regions have an operation under way, or are asked to drop them.
 void cache::drop(nic_id nic)
 {
     batch gone;
     if (nic >= max_nics) {
-        return; // there was no place for it
+        return; // the NIC had no slot
     }
     guard locked(lock_);
     for (pending *work = pending_; work != nullptr; work = work->next) {
@@ -170,8 +170,8 @@ void cache::drop(nic_id nic)
     }
 }
 
-// Whether users asked for a part that was released, and that something happens
-// to once more: they would reach what was there before.
+// Whether a part that users requested was released before and changes again
+// now: they would reach the earlier memory.
 static bool is_replaced(const cached_region &e, span happened)
 {
     const span changed = intersection(e.bytes, happened);
@@ -181,8 +181,8 @@ static bool is_replaced(const cached_region &e, span happened)
            });
 }
 
-// Notes what was released, too. Then users merely keep the region: of a part
-// that is left there may be operations under way.
+// Marks the released parts, too. If all parts are lost, users only cache the
+// region; operations may be under way on a part that is left.
 static bool all_is_lost(const cached_region &e, span released)
 {
     bool all = true;
@@ -196,8 +196,8 @@ static bool all_is_lost(const cached_region &e, span released)
     return all;
 }
 
-// What was chosen leaves the index and the caches of its users, and is
-// deregistered, by its last user if it has one. It is traced between.
+// Removes the chosen regions from the index and from their users' caches.
+// Deregisters them, or lets their last users do so. Traces in between.
 void cache::expel(guard &locked, batch *gone, cause why, span released,
                   const step &traced)
 {
@@ -217,11 +217,11 @@ void cache::expel(guard &locked, batch *gone, cause why, span released,
     deregister_soon(gone);
 }
 
-// Users may keep regions in a cache of theirs, where no use of them is seen.
-// What must not be used any more, or stands in the way, is asked back, with
-// what they keep of other memory in between: they register that anew.
+// Users may cache regions, which hides their uses. They are asked to drop
+// regions that must not be used any more, or that take room. They also drop
+// cached memory in between, and register it again.
 
-// The NIC stays until ask_back() is over.
+// The NIC stays attached until ask_back() returns.
 void cache::keep(guard &, kept_regions *result, const cached_region *e)
 {
     nics_[e->nic].busy += !result->nics[e->nic];
@@ -245,7 +245,7 @@ void cache::ask_back(const kept_regions &kept)
     changed_.notify_all();
 }
 
-// From now on nothing is to be kept, and what was is asked back.
+// From now on users must not cache regions; asks them to drop cached ones.
 void cache::need_each_use()
 {
     if (each_use_.exchange(true)) {

@@ -7,7 +7,7 @@
 
 namespace ucx_ib_dmabuf {
 
-// The bytes [lo, hi). The last byte of the address space is never in one.
+// The bytes [lo, hi), without the last byte of the address space.
 struct span {
     uintptr_t lo = 0;
     uintptr_t hi = 0;
@@ -21,7 +21,7 @@ struct span {
 
 constexpr span everything{0, UINTPTR_MAX};
 
-// Cut off where it would leave the address space.
+// Truncated at the end of the address space.
 inline span make_span(uintptr_t address, size_t length)
 {
     return {address, address + std::min(length, UINTPTR_MAX - address)};

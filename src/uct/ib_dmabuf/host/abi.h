@@ -10,8 +10,8 @@
 // A memory domain of UCX 1.16 and later (test/build/abi.tap).
 namespace ucx_ib_dmabuf {
 
-// uct_md_ops_t: those that stand at the same place in every UCX. What follows
-// differs, and is not ours.
+// uct_md_ops_t: operations that have the same index in every UCX. The plug-in
+// replaces no others.
 enum md_op {
     op_close     = 0,
     op_query     = 1,
@@ -23,7 +23,7 @@ constexpr size_t max_ops = 16;
 
 constexpr size_t pd_offset = 16; // of uct_ib_md_t
 
-// The begin of uct_md_attr_v2_t; UCT hands over a whole one of its own.
+// The start of uct_md_attr_v2_t; UCT passes a complete one.
 struct uct_md_attr_v2 {
     uint64_t field_mask;
     uint64_t max_alloc;
@@ -44,8 +44,7 @@ using md_mkey_pack_function =
     ucs_status_t(uct_md_h md, uct_mem_h memh, void *address, size_t length,
                  const uct_md_mkey_pack_params_t *params, void *buffer);
 
-// What UCP wants to be told failures of endpoints by; the domain hears of them
-// first.
+// UCP's handler of endpoint failures. The domain is notified before it.
 struct failure_handler {
     uct_error_handler_t *handler;
     void *arg;
@@ -54,23 +53,23 @@ struct failure_handler {
     bool operator==(const failure_handler &) const = default;
 };
 
-// A memory domain of uct_ib's with our operations in place of its own.
+// A memory domain of uct_ib with the plug-in's operations.
 struct decorated {
-    std::array<void *, max_ops> ops; // first: the domain points to it
+    std::array<void *, max_ops> ops; // must be first: the domain points to it
     original_domain original;
     std::unique_ptr<domain> user;
-    // Of its interfaces, which UCX closes before it.
+    // Handlers of the domain's interfaces, which UCX closes before the domain.
     std::forward_list<failure_handler> handlers{};
 
     static decorated &of(uct_md_h md)
     {
         return *reinterpret_cast<decorated *>(md->ops);
     }
-    // Null: it is none, but as uct_ib opened it.
+    // Returns nullptr if the domain still has uct_ib's operations.
     static decorated *find(uct_md_h md);
 };
 
-// Gives the domain operations that call `user`'s.
+// Replaces the domain's operations by ones that call `user`.
 void put_in_place(uct_md_h md, const original_domain &original,
                   std::unique_ptr<domain> user);
 

@@ -8,7 +8,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-constexpr char component_name[] = "cuda_cpy"; // as UCX calls its own
+constexpr char component_name[] = "cuda_cpy"; // as UCX's own
 constexpr char tl_name[]        = "cuda_copy";
 constexpr char device_name[]    = "cuda";
 
@@ -17,10 +17,10 @@ constexpr uint64_t gpu_types = (uint64_t{1} << UCS_MEMORY_TYPE_CUDA) |
 constexpr uint64_t all_types =
     gpu_types | (uint64_t{1} << UCS_MEMORY_TYPE_HOST);
 
-// Settings that there are none of.
+// An empty table of settings.
 constexpr void *no_settings[16] = {};
 
-// In place of all that is not offered, and of what has nothing to be done.
+// Replace operations that are not offered or have nothing to do.
 ucs_status_t unsupported() noexcept
 {
     return UCS_ERR_UNSUPPORTED;
@@ -35,7 +35,7 @@ void *address_of(Function *function)
     return reinterpret_cast<void *>(function);
 }
 
-// UCX counts on a handle where memory can be registered; nobody reads it.
+// UCX needs a handle to treat memory as registrable; nothing reads it.
 ucs_status_t mem_reg(uct_md_h, void *, size_t, uintptr_t,
                      uct_mem_h *memh) noexcept
 {
@@ -43,15 +43,15 @@ ucs_status_t mem_reg(uct_md_h, void *, size_t, uintptr_t,
     return UCS_OK;
 }
 
-// uct_ib registers nothing else. What cannot be exported is no CUDA memory to
-// us.
+// uct_ib registers no other GPU memory. Memory that cannot be exported is not
+// reported as CUDA memory.
 uint8_t flags_of(const memory_copier::found &found)
 {
     return (found.type == UCS_MEMORY_TYPE_CUDA) ? UCS_MEM_FLAG_REGISTRABLE : 0;
 }
 
-// As uct_md_base_md_query(), which came with 1.17. The libuct of 1.16 clears
-// all attributes before, and 0 is right for the others.
+// Replaces uct_md_base_md_query(), which exists since 1.17. The libuct of 1.16
+// clears all attributes first, and 0 is right for the others.
 constexpr size_t detect_types_1_16 = 56;
 void base_md_query_1_16(void *attributes) noexcept
 {
@@ -80,7 +80,7 @@ copy_component *copy_component::make(const library &uct_ib, memory_copier &user,
     return made;
 }
 
-// Null, or what is missing.
+// Returns nullptr, or what is missing.
 const char *copy_component::look_up(const library &uct_ib)
 {
     class look_up in(uct_ib);
@@ -102,8 +102,8 @@ const char *copy_component::look_up(const library &uct_ib)
     }
     find_sys_device_ = reinterpret_cast<decltype(find_sys_device_)>(
         uct_ib.symbol("ucs_topo_find_device_by_bus_id"));
-    // Until 1.18 UCP does not say of which memory it wants an estimate: there
-    // this keeps it from using the copier for host memory to host memory.
+    // Until 1.18 UCP asks for an estimate without memory types. There, omitting
+    // host memory prevents copies between two host buffers.
     access_types_ = (uct_ib.symbol("uct_rkey_unpack_v2") != nullptr)
                         ? all_types
                         : gpu_types;
@@ -116,8 +116,8 @@ const char *copy_component::look_up(const library &uct_ib)
     return has_cuda_module(uct_ib) ? "need of it: it has CUDA" : nullptr;
 }
 
-// Where a memory domain says which types of memory it knows. What UCX says for
-// all domains it says in every place but the name's, which libuct adds.
+// Finds the offset of the memory types in a domain's attributes. UCX's defaults
+// fill every field except the component's name, which libuct adds.
 const char *copy_component::look_up_attributes(const library &uct_ib)
 {
     constexpr unsigned char untouched = 0xa5;
@@ -183,7 +183,7 @@ void copy_component::fill_tl(const uct_tl_t &self)
     self_open_        = self.iface_open;
 }
 
-// What stands behind these differs, and is not offered.
+// The index of other operations differs between versions; none is offered.
 void copy_component::fill_domain()
 {
     enum { op_mem_query = 7, op_detect = 10 };
@@ -227,12 +227,12 @@ ucs_status_t copy_component::md_open(uct_component_t *component, const char *,
                                      const void *, uct_md_h *md) noexcept
 {
     copy_component &self = of(component);
-    uint64_t info[16]; // ucs_memory_info_t, which grows
+    uint64_t info[16]; // any version's ucs_memory_info_t
 
-    // There is no cache of memory types before the first question.
+    // UCX creates the memory type cache at the first lookup.
     self.memtype_cache_lookup_(&self, 1, info);
-    if (!self.begun_.load()) {      // what comes later is told by the hooks
-        if (!self.user_->begin()) { // an empty one is taken to know all
+    if (!self.begun_.load()) {      // hooks announce later allocations
+        if (!self.user_->begin()) { // UCX considers an empty cache complete
             self.memtype_cache_update_(&self, 1, UCS_MEMORY_TYPE_CUDA,
                                        unknown_sys_device, 0);
             self.set_global_option_("MEMTYPE_CACHE", "n");
@@ -250,8 +250,8 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
     struct {
         uint64_t detect, alloc, access;
     } types{gpu_types, 0, self.access_types_};
-    // No allocation: UCP would make fragments of its pipeline of the GPU's
-    // memory, and give some back in the middle of a message, which waits for
+    // Offers no allocation: UCP would allocate its pipeline's fragments in GPU
+    // memory, and free some in the middle of a message. The free waits for
     // kernels.
     self.base_md_query_(attributes);
     auto *attr          = static_cast<uct_md_attr_v2 *>(attributes);
@@ -262,7 +262,7 @@ ucs_status_t copy_component::md_query(uct_md_h md, void *attributes) noexcept
     return UCS_OK;
 }
 
-// By it UCX chooses NICs that are near.
+// UCX chooses nearby NICs by the system device.
 uint8_t copy_component::sys_device_of(int gpu)
 {
     memory_copier::pci_address place{};
@@ -282,7 +282,7 @@ uint8_t copy_component::sys_device_of(int gpu)
     return found;
 }
 
-// UCX's cache of types is filled by who detects; else it asks at each use.
+// Fills UCX's memory type cache; otherwise UCX asks at each use.
 ucs_status_t copy_component::ask(const void *address, size_t length,
                                  memory_copier::found *out, uint8_t *sys_dev)
 {
@@ -326,7 +326,7 @@ ucs_status_t copy_component::mem_query(uct_md_h md, const void *address,
     if (wanted(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH)) {
         attr->alloc_length = found.length;
     }
-    // NICs get theirs from the domains of uct_ib.
+    // The domains of uct_ib export dma-bufs for NICs.
     if (wanted(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD)) {
         attr->dmabuf_fd = -1;
     }

@@ -10,23 +10,23 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
-// A component of UCX's, "cuda_cpy" with the transport "cuda_copy", for a copy
-// of UCX that is built without. Its interfaces are UCX's own of "self", so that
-// what differs between UCX's generations in these is UCX's; only what we offer
-// takes the place of what self does. UCX keeps pointers to it: it is never
-// moved or destroyed.
+// A UCT component "cuda_cpy" with the transport "cuda_copy", for a UCX instance
+// that is built without CUDA. Its interfaces are those of UCX's transport
+// "self" with some operations replaced, so UCX itself handles differences
+// between its versions. UCX stores pointers to it: it is never moved or
+// destroyed.
 class copy_component {
 public:
-    // Of the copy of UCX that has this libuct_ib. Null, and why, if that has
-    // CUDA by itself or is not as we know it.
+    // For the UCX instance of this libuct_ib. Returns nullptr and sets `why` if
+    // that has CUDA itself or is not as expected.
     static copy_component *make(const library &uct_ib, memory_copier &user,
                                 const char **why);
-    // Null, or what a copy of UCX without CUDA lacks.
+    // Returns nullptr, or what a UCX instance without CUDA lacks.
     static const char *missing(const library &uct_ib)
     {
         return copy_component().look_up(uct_ib);
     }
-    // From now on that UCX lists it.
+    // Registers the component and its transport with UCX.
     void show();
 
     copy_component(const copy_component &)            = delete;
@@ -90,18 +90,18 @@ private:
                                   size_t count, uint64_t remote,
                                   uct_rkey_t rkey, uct_completion_t *) noexcept;
 
-    // The first one: of(uct_component_t *).
+    // Must be first: of(uct_component_t *) casts to the class.
     whole_component component_{};
     uct_tl_t tl_{};
     domain md_{};
     void *md_ops_[max_ops]{};
     memory_copier *user_ = nullptr;
     std::atomic<bool> begun_{false};
-    // Of GPUs by their ordinals, one more than it is; 0: not asked yet.
+    // By GPU ordinal: UCX's system device plus one; 0 if not looked up yet.
     static constexpr int max_gpus = 64;
     std::atomic<uint16_t> sys_devices_[max_gpus]{};
 
-    // UCX's own.
+    // UCX's own functions.
     void (*component_register_)(void *component)    = nullptr;
     void (*tl_register_)(void *component, void *tl) = nullptr;
     void (*base_md_query_)(void *attributes)        = nullptr; // from 1.17
@@ -111,14 +111,14 @@ private:
                                    void **devices, unsigned *count) = nullptr;
     ucs_status_t (*memtype_cache_lookup_)(const void *address, size_t length,
                                           void *info)               = nullptr;
-    // The flags from 1.22 on; before, nobody looks at them.
+    // UCX reads the flags since 1.22; earlier versions ignore them.
     void (*memtype_cache_update_)(const void *address, size_t length,
                                   ucs_memory_type_t type, uint8_t sys_device,
                                   uint8_t flags) = nullptr;
-    // Of UCX itself, "UCX_" left out.
+    // Sets an option of UCX itself; the name is without "UCX_".
     ucs_status_t (*set_global_option_)(const char *name,
                                        const char *value) = nullptr;
-    // Null if this UCX knows of no places.
+    // Null if this UCX cannot look up devices by PCI address.
     ucs_status_t (*find_sys_device_)(const memory_copier::pci_address *,
                                      uint8_t *sys_device)      = nullptr;
     void *stub_rkey_unpack_                                    = nullptr;
@@ -127,10 +127,10 @@ private:
     iface_open_function *self_open_                            = nullptr;
     ucs_status_t (*base_estimate_perf_)(uct_iface_h iface,
                                         uct_perf_attr_t *attr) = nullptr;
-    // Of self's interfaces, which are all alike.
+    // Functions of self's interfaces, the same for all of them.
     void *self_query_ = nullptr;
     void *internal_ops_[16]{};  // with our estimate_perf
-    size_t types_from_     = 0; // where detect_mem_types is in the attributes
+    size_t types_from_     = 0; // offset of detect_mem_types in the attributes
     uint64_t access_types_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The component's interfaces: self's, with other operations.
+// The component's interfaces: self's, with some operations replaced.
 #include "copy_component.h"
 #include "library.h"
 #include <climits>
@@ -9,7 +9,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// As UCX's own cuda_copy says, by which UCP chooses its protocols.
+// The values of UCX's own cuda_copy, by which UCP chooses its protocols.
 constexpr double latency   = 8e-6;                // seconds
 constexpr double bandwidth = 10000.0 * (1 << 20); // bytes a second
 
@@ -38,7 +38,7 @@ ucs_status_t copy_component::iface_open(uct_md_h md, void *worker,
         ops[op_get_short]   = reinterpret_cast<void *>(get_short);
         ops[op_put_zcopy]   = reinterpret_cast<void *>(put_zcopy);
         ops[op_get_zcopy]   = reinterpret_cast<void *>(get_zcopy);
-        // How many there are differs, and which of them is the estimate.
+        // The number of operations and the index of the estimate differ.
         const auto *from = static_cast<void **>((*iface)->internal_ops);
         for (void *&op : self.internal_ops_) {
             if (read_memory(from++, &op) &&
@@ -51,8 +51,8 @@ ucs_status_t copy_component::iface_open(uct_md_h md, void *worker,
     return status;
 }
 
-// As UCX's own cuda_copy: else UCP would choose it for what a process sends to
-// itself in host memory.
+// Refuses host to host as UCX's own cuda_copy does. Otherwise UCP would choose
+// this transport for host memory that a process sends to itself.
 ucs_status_t copy_component::estimate_perf(uct_iface_h iface,
                                            uct_perf_attr_t *attr) noexcept
 {
@@ -77,7 +77,7 @@ ucs_status_t copy_component::iface_query(uct_iface_h iface,
         return status;
     }
     attr->put = attr->get = any_length;
-    memset(attr->am, 0, sizeof(attr->am)); // active messages: none
+    memset(attr->am, 0, sizeof(attr->am)); // no active messages
     memset(attr->atomics, 0, sizeof(attr->atomics));
     attr->flags = iface_flag_connect_to_iface | iface_flag_pending |
                   iface_flag_put_short | iface_flag_get_short |
@@ -105,7 +105,7 @@ ucs_status_t copy_component::get_short(uct_ep_h ep, void *buffer,
     return of(ep).user_->copy(buffer, at(remote), length, at(remote));
 }
 
-// Complete when they return; the completion is for what is not.
+// The copy is complete on return, so the completion is not used.
 ucs_status_t copy_component::put_zcopy(uct_ep_h ep, const uct_iov_t *iov,
                                        size_t count, uint64_t remote,
                                        uct_rkey_t, uct_completion_t *) noexcept

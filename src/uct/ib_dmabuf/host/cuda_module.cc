@@ -38,9 +38,9 @@ bool has_component(const library &uct_ib)
 
 } // namespace
 
-// A module that lacks one of its libraries copies nothing. Where UCX has not
-// come to it yet it gets the one that is opened here. With UCX_MODULES the user
-// may have switched it off.
+// A module with missing dependencies does not load, so dlopen() decides. If UCX
+// loads the module later, it gets the same one. UCX_MODULES may exclude the
+// module: then it is not loaded, and its file decides.
 bool has_cuda_module(const library &uct_ib)
 {
     constexpr std::string_view ib = "_ib.so";

@@ -5,8 +5,8 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
-// Whether a copy of UCX has CUDA: a component of CUDA's is there, or a module
-// beside libuct_ib that loads, or that the user has switched off.
+// Whether a UCX instance has CUDA: a registered component, a module beside
+// libuct_ib that loads, or one that UCX_MODULES may exclude.
 bool has_cuda_module(const library &uct_ib);
 
 } // namespace ucx_ib_dmabuf

@@ -32,8 +32,8 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
     const bool has_fd =
         (params->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
 
-    // All addresses, for paging; the caller's own dma-buf, whatever memory it
-    // is of. UCP has none: the domain does not say that it takes them.
+    // uct_ib registers all addresses (for paging) and dma-bufs of the caller.
+    // UCP passes no dma-buf, as the domain does not offer to register one.
     if (((request.flags() & UCT_MD_MEM_GVA) != 0) ||
         (has_fd && (params->dmabuf_fd >= 0))) {
         return self.original.reg(request, memh);
@@ -108,7 +108,7 @@ void put_in_place(uct_md_h md, const original_domain &original,
     auto made =
         std::make_unique<decorated>(decorated{{}, original, std::move(user)});
 
-    // As many as there are; how many that is differs.
+    // The number of operations differs between versions.
     for (size_t i = 0; i < max_ops; ++i) {
         if (!read_memory(&md->ops[i], &made->ops[i])) {
             break;
@@ -134,7 +134,7 @@ ucs_status_t original_domain::query(domain_attributes *out) const
 {
     union {
         uct_md_attr_v2 begin;
-        char whole[4096]; // it grows with each version
+        char whole[4096]; // room for later versions
     } attr;
 
     memset(&attr, 0, sizeof(attr));
@@ -161,8 +161,8 @@ ucs_status_t original_domain::dereg(uct_mem_h memh) const
     return op<md_mem_dereg_function>(op_mem_dereg)(md_, &params);
 }
 
-// ucs_rcache takes it for a release, and works it off before it looks anything
-// up. The cache of memory types does not: it still knows what is there.
+// ucs_rcache treats the event as a release, and processes it before its next
+// lookup. The memory type cache ignores the event, and still knows the memory.
 void original_domain::let_go(uintptr_t address, size_t length) const
 {
     ucm_event_t event{};

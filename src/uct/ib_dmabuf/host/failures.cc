@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Completions are the transports' business; a memory domain sees none. What
-// they tell is that an endpoint has failed, to the handler that UCP gives when
-// it opens an interface. Ours stands before that one.
+// A memory domain sees no completions: transports process them. A transport
+// reports a failed endpoint to the handler that UCP passes when it opens an
+// interface. The plug-in's handler precedes that one.
 #include "../fork_mutex.h"
 #include "abi.h"
 #include "host.h"
@@ -15,20 +15,20 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// One whose iface_open is ours now. UCX unloads none.
+// A transport with iface_open replaced. UCX unloads none.
 struct watched_transport {
     const uct_component_t *component;
     const uct_tl_t *tl;
-    iface_open_function *open; // its own
+    iface_open_function *open; // the original
 };
 
 std::mutex mutex;
 std::array<watched_transport, 64> transports;
 size_t transport_count;
 
-// A protection error of the NIC's own, and what it gave up after an error: also
-// where the other side's access to its memory failed. Else it is the other side
-// or the wire (uct_ib_wc_to_ucs_status(), uct_ib_mlx5_completion_with_err()).
+// Local protection errors are UCS_ERR_IO_ERROR. Requests flushed after an error
+// or a peer's failed access are UCS_ERR_CANCELED. The peer or network causes
+// other errors (uct_ib_wc_to_ucs_status(), uct_ib_mlx5_completion_with_err()).
 bool may_be_a_registration(ucs_status_t status)
 {
     return (status == UCS_ERR_IO_ERROR) || (status == UCS_ERR_CANCELED);
@@ -44,7 +44,7 @@ ucs_status_t on_failure(void *arg, uct_ep_h ep, ucs_status_t status) noexcept
     return to.handler(to.arg, ep, status);
 }
 
-// The transport's own, as uct_iface_open() chooses it.
+// Returns the transport's own function, chosen as in uct_iface_open().
 iface_open_function *open_of(const uct_component_t *component,
                              const uct_iface_params_t &params)
 {
@@ -62,8 +62,8 @@ iface_open_function *open_of(const uct_component_t *component,
     return nullptr;
 }
 
-// Of the same worker and domain there is one, however often the worker opens
-// interfaces; workers come and go at few addresses. Null without memory.
+// Returns one handler per worker and domain, nullptr if out of memory. The list
+// stays short, as workers reuse few addresses.
 failure_handler *remember(decorated &of, const failure_handler &wanted) noexcept
 try {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -78,8 +78,8 @@ try {
     return nullptr;
 }
 
-// Null where UCX does by itself what it does without a handler, where nobody is
-// to be told, and where a newer UCX asks for what we would not pass on.
+// Returns nullptr if UCP passes no handler, if the domain has uct_ib's
+// operations, or if a newer UCX sets fields that would not be passed on.
 failure_handler *handler_before(uct_md_h md, const uct_iface_params_t &params)
 {
     decorated *const of   = decorated::find(md);
@@ -109,14 +109,14 @@ ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
     if (before == nullptr) {
         return open(md, worker, params, config, iface);
     }
-    uct_iface_params_t ours = theirs; // UCX copies what it keeps
+    uct_iface_params_t ours = theirs; // UCX copies what it stores
     ours.field_mask |= ours.field_err_handler_arg;
     ours.err_handler     = on_failure;
     ours.err_handler_arg = before;
     return open(md, worker, &ours, config, iface);
 }
 
-// Memory only.
+// Calls neither UCX nor the loader, as it holds the lock.
 void replace_open(const uct_component_t *component, uct_tl_t *tl)
 {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -132,8 +132,8 @@ void replace_open(const uct_component_t *component, uct_tl_t *tl)
 
 } // namespace
 
-// Whenever a domain was opened: later libraries of UCX's add transports, and
-// interfaces are opened in domains. The list is read with care, see check().
+// Called after each opened domain, as libraries that UCX loads later add
+// transports. Reads the list with read_memory(), see check().
 void host::watch_failures() const
 {
     keep_from_forks<mutex>();

@@ -18,7 +18,7 @@ host::look_up(library &&uct_ib, uct_component_t *component, const char **why)
     return (*why == nullptr) ? std::move(made) : nullptr;
 }
 
-// Null, or what is missing or not as we know it.
+// Returns nullptr, or what is missing or unexpected.
 const char *host::find_all()
 {
     const char *missing = nullptr;
@@ -42,7 +42,7 @@ const char *host::find_all()
                : "an md_open of its own";
 }
 
-// From 1.18 on some of uct_ib is in modules of its own.
+// Since 1.18, parts of uct_ib are in modules of their own.
 bool host::is_of_this_copy(const void *address) const
 {
     return uct_ib_.has(address) ||
@@ -56,8 +56,8 @@ bool host::is_with(const library &other) const
     return other.symbol(probe) == uct_ib_.symbol(probe);
 }
 
-// Null, or what an open domain has not that we rely on. It is read with care:
-// in another generation anything may stand there.
+// Returns nullptr, or what the plug-in relies on and the open domain lacks.
+// Uses read_memory(), as another version may have anything there.
 const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const
 {
     const char *const at = reinterpret_cast<const char *>(md);
@@ -81,7 +81,7 @@ const char *host::check(uct_md_h md, const char *name, ibv_pd **pd) const
                : "the protection domain of its device";
 }
 
-// A setting of a memory domain's; none in a version that has no such setting.
+// Returns the value of a memory domain's setting; none in a version without it.
 std::optional<int> host::setting_of(const void *config, const char *name) const
 {
     config_parser::ucx_setting setting;
@@ -98,7 +98,7 @@ std::optional<int> host::setting_of(const void *config, const char *name) const
 
 void host::decorate(uct_md_h md, const char *name, const void *config) const
 {
-    if (setting_of(config, "GPU_DIRECT_RDMA") == 0) { // not "y" or "try"
+    if (setting_of(config, "GPU_DIRECT_RDMA") == 0) { // neither "y" nor "try"
         log_info("ib_dmabuf: %s is left as it is: UCX_IB_GPU_DIRECT_RDMA=n",
                  name);
         return;
@@ -111,8 +111,8 @@ void host::decorate(uct_md_h md, const char *name, const void *config) const
                  path(), why);
         return;
     }
-    // Where the device has Data Direct uct_ib tries each dma-buf with it first
-    // (uct_ib_mlx5dv_check_direct_nic), from the version on that has this.
+    // Versions with this setting try each dma-buf with Data Direct first if the
+    // device has it (uct_ib_mlx5dv_check_direct_nic).
     const bool data_direct = setting_of(config, "DIRECT_NIC").value_or(0) != 0;
     const original_domain original(*this, md, pd, data_direct);
     if (std::unique_ptr<domain> user = make_(original)) {
@@ -139,14 +139,14 @@ ucs_status_t host::open(const char *name, const void *config,
     return status;
 }
 
-// Leaves the user's word, in the environment or in ucx.conf, what it is.
+// Values from the environment or ucx.conf still override the default.
 void host::change_default(const char *table, const char *name,
                           const char *value) const
 {
     config_parser::ucx_setting setting;
 
     if (parser_.find_setting(table, name, &setting)) {
-        // Other threads may be reading it: either is a valid text.
+        // Other threads may read it meanwhile: both texts are valid.
         std::atomic_ref(*setting.standard)
             .store(value, std::memory_order_relaxed);
     }
@@ -154,15 +154,14 @@ void host::change_default(const char *table, const char *name,
 
 void host::change_defaults() const noexcept
 {
-    // UCP asks for the whole allocation around each buffer of CUDA memory, as a
-    // cache above it would hit more often then. The plug-in's does that by
-    // itself, and does better: pools larger than UCX_IB_DMABUF_CHUNK_SIZE in
-    // pieces.
+    // By default UCP registers the whole allocation around each buffer of CUDA
+    // memory, for more hits in a cache above it. The plug-in does that itself,
+    // and registers pools larger than UCX_IB_DMABUF_CHUNK_SIZE in chunks.
     change_default("UCP context", "MEMTYPE_REG_WHOLE_ALLOC_TYPES", "rocm");
-    // cuda_copy takes stream-ordered memory for managed memory, which nobody
-    // registers. From 1.22 on it tries each export before UCP
-    // chooses, so that what the driver refuses is staged as before; until then
-    // a message would fail.
+    // cuda_copy reports stream-ordered memory as managed memory, which is not
+    // registered. From 1.22 on it tries each export before UCP chooses, so
+    // memory that the driver does not export is staged as before. In earlier
+    // versions a message would fail.
     if (ucm_.tries_exports) {
         change_default("Cuda-copy memory domain", "ASYNC_MEM_TYPE", "cuda");
     }

@@ -16,15 +16,14 @@
 
 namespace ucx_ib_dmabuf {
 
-// One copy of UCX that is loaded, known by its libuct_ib: all that is used of
-// it, looked up in that library's own scope. A process may have several, with
-// any names; nothing of one is ever used with another. Made once, never
-// destroyed.
+// A loaded UCX instance, identified by its libuct_ib. Its symbols are looked up
+// in that library's own scope. A process may have several instances, under any
+// file names; their functions are never mixed. Never destroyed.
 class host {
 public:
-    // Looks all up in a library that defines uct_ib_component, and checks that
-    // it is what we think; changes nothing. Null, and what it has not, if it is
-    // not. `component` is the one in use.
+    // Looks up all symbols in a library that defines uct_ib_component, and
+    // checks its data; changes nothing. Returns nullptr and sets `why` to what
+    // is missing if a check fails. `component` is the one in use.
     static std::unique_ptr<host>
     look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
@@ -38,18 +37,18 @@ public:
     // Whether the library uses the same libucs.
     bool is_with(const library &other) const;
 
-    // Whether serve() can. Of several threads only one may ask.
+    // Whether serve() can succeed. Only one thread at a time may call it.
     bool can_be_served() const { return is_writable(&component_->md_open); }
-    // From now on the domains that this uct_ib opens are given to `make`.
+    // From now on, `make` is called for each domain that this uct_ib opens.
     void serve(make_domain make);
-    // Gives a UCX without CUDA a transport that copies, once there is one who
-    // does. Thread-safe.
+    // Registers a cuda_copy component with a UCX without CUDA as soon as `find`
+    // returns a copier. Thread-safe.
     void offer_copies(find_copier find);
-    // UCX's defaults that the plug-in has better ones for, in what is loaded of
-    // it by now.
+    // Replaces defaults of UCX for which the plug-in has better ones, in the
+    // UCX libraries loaded so far.
     void change_defaults() const noexcept;
 
-    // md_open, with uct_ib's own in it.
+    // Replaces uct_ib's md_open, and calls it.
     ucs_status_t open(const char *name, const void *config,
                       uct_md_h *md) const noexcept;
 
@@ -65,8 +64,8 @@ private:
     bool is_of_this_copy(const void *address) const;
     std::optional<int> setting_of(const void *config, const char *name) const;
     void decorate(uct_md_h md, const char *name, const void *config) const;
-    // failures.cc: the domain hears of endpoints that fail, of the interfaces
-    // that are opened from now on.
+    // In failures.cc: from now on, opened interfaces report endpoint failures
+    // to their domain.
     void watch_failures() const;
     void change_default(const char *table, const char *name,
                         const char *value) const;
@@ -81,27 +80,28 @@ private:
     md_open_function md_open_ = nullptr; // uct_ib's
     make_domain make_         = nullptr;
 
-    std::atomic<bool> offers_copies_{false}; // or it was found that none can be
+    std::atomic<bool> offers_copies_{false}; // also true if none can be made
 };
 
-// What the copies of UCX that are found are served with.
+// The callbacks for each UCX instance that is found.
 struct services {
-    // Whether a copy is wanted. Asked with no lock held, and by two threads
-    // about the same copy if both look at once.
+    // Whether the instance is wanted. Called with no lock held; two threads may
+    // call it at once for the same instance.
     bool (*prepare)(host &copy);
     make_domain make;
-    // Does what UCP would have the CPU do in any memory; null: UCP does.
+    // Performs atomic operations that UCP leaves to the CPU, whatever the
+    // memory. If null, UCP performs them.
     do_atomic atomics = nullptr;
-    // Who copies for those without CUDA; null: nobody.
+    // Finds the copier for instances without CUDA. If null, they get none.
     find_copier find = nullptr;
 };
 
-// Looks for copies of UCX that are new since the last time, and serves those
-// that are wanted. The first copy is the one whose log, memory types and events
-// the whole process uses. What is no copy as we know them is declined, with one
-// warning for each, until another library is loaded: then it is looked at
-// again. Thread-safe; to be called whenever there may be another: cheap if
-// nothing was loaded.
+// Looks for UCX instances loaded since the last call, and serves the wanted
+// ones. The process uses the log, memory types and events of the first
+// instance. An instance that fails a check is declined with one warning per
+// reason, and checked again only after another library is loaded. Call it
+// whenever a UCX may have been loaded. Thread-safe; cheap if no library was
+// loaded.
 void serve_new_copies(const services &with) noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -10,7 +10,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Where the loader keeps what it knows of a library.
+// The loader's record of a library.
 const link_map *map_of(void *handle)
 {
     link_map *map = nullptr;
@@ -82,7 +82,7 @@ uint64_t library::count_loaded()
     dl_iterate_phdr(
         [](dl_phdr_info *info, size_t, void *arg) {
             *static_cast<uint64_t *>(arg) = info->dlpi_adds;
-            return 1; // every object says the same
+            return 1; // the same in every record
         },
         &count);
     return count;
@@ -113,9 +113,9 @@ const char *library::path() const
                                       : map->l_name;
 }
 
-// The kernel looks whether the pages are there, which it does for every write;
-// process_vm_readv(2) is forbidden in some containers. Not write(2) itself, for
-// which the address sanitizer would look first.
+// write(2) checks that the pages exist, and process_vm_readv(2) is forbidden in
+// some containers. A plain system call, as the address sanitizer intercepts
+// write().
 bool read_memory(const void *from, void *to, size_t length)
 {
     const auto size = static_cast<ssize_t>(length);
@@ -133,7 +133,7 @@ bool read_memory(const void *from, void *to, size_t length)
 
 bool is_writable(void *word)
 {
-    return read_memory(word, word, sizeof(void *)); // what is there
+    return read_memory(word, word, sizeof(void *)); // rewrites the same bytes
 }
 
 } // namespace ucx_ib_dmabuf

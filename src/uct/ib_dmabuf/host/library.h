@@ -10,16 +10,16 @@
 
 namespace ucx_ib_dmabuf {
 
-// A library, or the program, that is loaded; kept so for as long as this is.
-// Calls the dynamic loader: no lock may be held.
+// A loaded library or the program; it stays loaded while this object lives.
+// Calls the dynamic loader: the caller must hold no lock.
 class library {
 public:
     library() = default;
-    // By a path as all() has it, or by its soname. Never loads anything.
+    // `path` is a path from all(), or a soname. Never loads a library.
     explicit library(const char *path);
-    // What an address lies in.
+    // The library that contains the address.
     static library around(const void *address);
-    // What the program and all that is global define.
+    // The program and all global libraries.
     static library everything();
     ~library();
     library(const library &)            = delete;
@@ -34,14 +34,14 @@ public:
         return *this;
     }
 
-    // Of all that is loaded; the program's is "". May throw std::bad_alloc.
+    // All loaded libraries; the program's is "". May throw std::bad_alloc.
     static std::vector<std::string> all();
     // Grows with each library that is loaded.
     static uint64_t count_loaded();
 
     explicit operator bool() const { return handle_ != nullptr; }
-    // In the library and what it needs, as it would be found without all that
-    // is global in the process.
+    // Looks up a symbol in the library and its dependencies, regardless of the
+    // process's global symbols.
     void *symbol(const char *name) const;
     template <class Function>
     Function *symbol(const char *name) const
@@ -58,10 +58,10 @@ private:
     void *handle_ = nullptr;
 };
 
-// Reads memory that may not be there, less than a page. False if not all is.
+// Reads less than a page. Returns false unless all of it is readable.
 bool read_memory(const void *from, void *to, size_t length);
 
-// Whether a word, which nobody else is writing, can be written.
+// Whether a word is writable. No other thread may write it meanwhile.
 bool is_writable(void *word);
 
 template <class Type>

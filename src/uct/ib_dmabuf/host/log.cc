@@ -19,7 +19,7 @@ void log_v(log_level level, const char *format, va_list args) noexcept
     if (ucs == nullptr) {
         fprintf(stderr, "%s\n", line);
     } else {
-        // UCX says where in its sources it was; the text tells that of ours.
+        // UCX logs a source position; ours is in the text.
         ucs->log_dispatch("ib_dmabuf", 0, "", static_cast<int>(level),
                           ucs->log_component, "%s", line);
     }

@@ -5,9 +5,9 @@
 
 namespace ucx_ib_dmabuf {
 
-// UCX's log, with its levels and its format: of the first copy of UCX that was
-// found. Before that warnings and errors go to stderr and the rest nowhere.
-// Any thread may call these; with a level that is off they cost a comparison.
+// UCX's log, levels and format, of the first UCX instance found. Before one is
+// found, warnings and errors are printed to stderr, other messages dropped.
+// Thread-safe; a call with a level that is off costs a comparison.
 
 enum class log_level : int {
     error = 1,
@@ -32,7 +32,7 @@ void log_debug(const char *format, ...) noexcept
 void log_trace(const char *format, ...) noexcept
     __attribute__((format(printf, 1, 2)));
 
-// UCX's words for it.
+// UCX's text for a status.
 const char *ucs_status_string(ucs_status_t status) noexcept;
 
 } // namespace ucx_ib_dmabuf

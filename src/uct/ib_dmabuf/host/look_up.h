@@ -5,7 +5,7 @@
 
 namespace ucx_ib_dmabuf {
 
-// Looks up symbols of one copy of UCX, and remembers the first that is missing.
+// Looks up symbols of one UCX instance, and remembers the first missing one.
 class look_up {
 public:
     explicit look_up(const library &ucx)
@@ -19,8 +19,8 @@ public:
     {
         found(name, ucx_.symbol(name), out);
     }
-    // A variable: of the UCX that a program is linked with it may be in the
-    // program (a copy relocation).
+    // Looks up a variable. If the program is linked with this UCX, the variable
+    // may be in the program (a copy relocation).
     template <class Pointer>
     void find_variable(const char *name, Pointer *out)
     {
@@ -29,7 +29,7 @@ public:
     const char *missing() const { return missing_; }
 
 private:
-    // In the UCX that the whole process sees it is the one that all see.
+    // If the global scope has the same one, this UCX's symbols are global.
     static constexpr char probe[] = "ucs_log_dispatch";
 
     template <class Pointer>

@@ -15,16 +15,16 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// The copies that were prepared. Only ever grows; their libraries stay open, so
-// no other one can come to lie at their addresses.
+// The prepared UCX instances. Entries are only added; their libraries stay
+// open, so no other library can occupy their addresses.
 struct known_copy {
     const void *defined;        // uct_ib_component, in libuct_ib
     uct_component_t *component; // the one in use, see in_use()
-    host *served;               // null: not wanted
+    host *served;               // null if not wanted
 };
 std::array<known_copy, 16> copies;
 std::atomic<size_t> copy_count;
-std::mutex mutex; // of those who add
+std::mutex mutex; // for additions
 
 std::span<const known_copy> known_copies()
 {
@@ -41,7 +41,7 @@ const known_copy *find(const void *component)
     return nullptr;
 }
 
-// Waits for who is adding it.
+// Waits for a thread that is adding the instance.
 bool is_known(const void *component)
 {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -54,14 +54,14 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
     return find(component)->served->open(name, config, md);
 }
 
-// Once for each reason, although a library that was declined is looked at again
-// whenever another is loaded: it is not remembered, as it may be unloaded, and
-// its addresses become another's. Not if another thread has served it
-// meanwhile, whose md_open was taken for something else's.
+// Warns once for each reason, although a declined instance is checked again
+// whenever a library is loaded. It is not remembered, as it may be unloaded and
+// another library occupy its addresses. No warning if another thread has served
+// it meanwhile: then its md_open looked like another library's.
 void decline(const known_copy &copy, const std::string &path,
              const std::string &reason, const char *outcome = WITHOUT_PLUGIN)
 {
-    // For ever: a copy may be loaded when the process ends, too.
+    // Never destroyed: a UCX may also be loaded at process exit.
     static auto &told = *new std::set<std::string>;
     std::string text  = path.empty() ? "the program" : path;
 
@@ -82,7 +82,7 @@ void decline(const known_copy &copy, const std::string &path,
              outcome);
 }
 
-// Null where it cannot be read.
+// Returns nullptr if it cannot be read.
 const void *md_open_of(const uct_component_t *component)
 {
     const void *function = nullptr;
@@ -95,7 +95,7 @@ bool is_plugin(const library &one)
     return (start != nullptr) && one.has(start);
 }
 
-// Why a copy that has all that is needed cannot be added; empty: it can.
+// Returns why a complete UCX instance cannot be added; empty if it can.
 std::string obstacle(const host &found)
 {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -108,8 +108,8 @@ std::string obstacle(const host &found)
                : "which has not a component that can be written";
 }
 
-// Memory only: nothing of UCX's or the loader's is called with the lock held.
-// Whether the copy is served now.
+// Calls neither UCX nor the loader, as it holds the lock. Returns whether the
+// instance is served now.
 bool add(known_copy copy, host *made, bool wanted, make_domain make)
 {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -165,7 +165,7 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
         decline(copy, path, reason);
         return;
     }
-    host *made = found.release(); // others may hold what is in it
+    host *made = found.release(); // other threads may hold parts of it
     set_first_ucs(made->ucs());
     const bool wanted = with.prepare(*made);
     if (!add(copy, made, wanted, with.make)) {
@@ -181,8 +181,8 @@ void look_at(library &&uct_ib, const std::string &path, const known_copy &copy,
     }
 }
 
-// The component that a libuct_ib uses: its own, or the program's, if that is
-// linked with it and has a copy of the variable (a copy relocation).
+// The component that a libuct_ib uses: its own, or the program's if the program
+// is linked with it and holds the variable (a copy relocation).
 uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
 {
     const library everything = library::everything();
@@ -202,7 +202,7 @@ bool is_of_served_copy(const library &ucp)
     });
 }
 
-// Who cannot be diverted does what UCX does by itself.
+// If the handler cannot be replaced, this libucp keeps UCX's behaviour.
 void look_at_ucp(const library &ucp, do_atomic atomics)
 {
     const char *why         = nullptr;
@@ -243,7 +243,7 @@ void look_for_copies(const services &with)
         }
         const auto component = in_use(uct_ib, defined);
         if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
-            continue; // the library itself will come
+            continue; // the list has the library itself, too
         }
         look_at(std::move(uct_ib), path, {defined, component, nullptr}, with);
     }
@@ -258,17 +258,17 @@ void host::offer_copies(find_copier find)
     if (offers_copies_.load()) {
         return;
     }
-    // There may be a libcuda later.
+    // libcuda may be loaded later.
     memory_copier *copier = (find == nullptr) ? nullptr : find();
     if (copier == nullptr) {
         return;
     }
     copy_component *made = copy_component::make(uct_ib_, *copier, &why);
     {
-        // Who returns from here lists components: ours is there by then.
+        // Callers list components next: ours must be there by then.
         const std::lock_guard<std::mutex> guard(mutex);
         if (offers_copies_.load()) {
-            return; // another thread was faster; `made` is left, once
+            return; // another thread was faster; `made` leaks, once
         }
         if (made != nullptr) {
             made->show();
@@ -287,7 +287,7 @@ void host::offer_copies(find_copier find)
 
 void host::serve(make_domain make)
 {
-    make_ = make; // and md_open_ is known: other threads may call at once
+    make_ = make; // before md_open: other threads may call it at once
     std::atomic_ref(component_->md_open).store(md_open);
 }
 
@@ -301,7 +301,7 @@ try {
         look_for_ucp(with.atomics);
         looked_at = loaded;
     }
-    // UCP and the CUDA module may be there now.
+    // UCP and the CUDA module may be loaded by now.
     for (const known_copy &each : known_copies()) {
         if (each.served != nullptr) {
             each.served->change_defaults();

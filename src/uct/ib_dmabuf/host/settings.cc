@@ -13,9 +13,9 @@ enum field_word { word_name, word_standard, word_text, word_offset, word_read };
 constexpr char as_int[]   = "ucs_config_clone_int";
 constexpr char as_ulong[] = "ucs_config_clone_ulong";
 constexpr char no_end[]   = "ucs_config_release_nop";
-constexpr char help[]     = "ucs_config_help_generic"; // of the text
+constexpr char help[]     = "ucs_config_help_generic"; // prints the text
 
-// By setting_kind.
+// Indexed by setting_kind.
 constexpr struct {
     const char *functions[5];
     const char *text;
@@ -125,9 +125,8 @@ bool config_parser::find_in(const void *table, const char *name,
     return false;
 }
 
-// As UCX's own readers do, without a lock: tables come at the end of the list,
-// complete, and go with the library that they are in, by its constructors and
-// destructors.
+// Takes no lock, like UCX's own readers: constructors of libraries append
+// complete tables, and their destructors remove them.
 bool config_parser::find_setting(const char *table, const char *name,
                                  ucx_setting *out) const
 {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-// Settings that are UCX's: read by its own parser, from the environment and
-// ucx.conf, and listed by "ucx_info -c".
+// Settings in UCX's format: UCX's own parser reads them from the environment
+// and ucx.conf, and "ucx_info -c" lists them.
 namespace ucx_ib_dmabuf {
 
 class library;
@@ -15,9 +15,9 @@ class library;
 enum class setting_kind {
     boolean,      // int
     memory_units, // size_t, or one of the two below
-    count,        // unsigned long, or the same
+    count,        // unsigned long, or one of the two below
     on_off_auto,  // on_off_auto
-    on_off,       // on_off_auto, but for automatic
+    on_off,       // on_off_auto without automatic
     string,       // char *, owned by the parser
 };
 
@@ -28,7 +28,7 @@ enum class on_off_auto : int { off = 0, on = 1, automatic = 2 };
 
 struct setting {
     const char *name;
-    const char *standard; // its value, if the user says nothing
+    const char *standard; // the default
     const char *text;
     size_t offset;
     setting_kind kind;
@@ -41,26 +41,25 @@ struct settings_table {
     size_t size;
 };
 
-// One copy's parser, and its list of tables.
+// The parser of one UCX instance, and its list of tables.
 class config_parser {
 public:
-    // Null, or the name of a symbol that is missing.
+    // Returns nullptr, or the name of a missing symbol.
     const char *find(const library &ucx);
 
-    // The table, the only one, that read() is to read.
+    // Sets the only table that read() reads.
     void set(const settings_table &table) noexcept;
-    // Lists it for good. Not by two threads at a time.
+    // Adds the table to UCX's list for good. Not thread-safe.
     void show() noexcept;
-    // Reads the table's variables. A wrong one is logged by name, and makes
-    // this fail.
+    // Reads the table's variables. Logs the name of an invalid one, and fails.
     ucs_status_t read(void *out) noexcept;
 
-    // What one of UCX's own tables has of a setting, or a table in it.
+    // A setting of one of UCX's own tables, or of a table nested in it.
     struct ucx_setting {
         const char **standard;
         size_t offset;
     };
-    // False if there is none.
+    // Returns false if there is no such setting.
     bool find_setting(const char *table, const char *name,
                       ucx_setting *out) const;
 
@@ -74,14 +73,14 @@ private:
         return (doc_nop_ != nullptr) ? max_field_words : max_field_words - 1;
     }
 
-    // A table is an array of ucs_config_field_t: name, standard value, text,
-    // offset, five functions, from 1.17 a sixth, argument; a null name ends it.
+    // A table is an array of ucs_config_field_t: name, default, text, offset,
+    // five functions, from 1.17 a sixth, argument. A null name ends it.
     bool find_in(const void *table, const char *name, ucx_setting *out) const;
 
     void *list_;
     ucs_status_t (*fill_opts_)(void *out, config_entry *, const char *env,
                                int ignore_errors);
-    void *read_table_; // the reader of a table in a table
+    void *read_table_; // reads a nested table
     void
         *kinds_[kinds][5]; // by setting_kind: read, write, clone, release, help
     void *doc_nop_;        // from 1.17

@@ -6,12 +6,12 @@
 
 namespace ucx_ib_dmabuf {
 
-// A lock for what is done once and calls the driver and the loader. Another
-// thread may fork meanwhile, and libcuda's own locks are held in the child:
-// that one cannot have this lock, either, nor does it wait for it.
+// A lock for one-time initialization that calls the driver and the loader. If
+// another thread forks meanwhile, libcuda's locks stay locked in the child. The
+// child neither acquires this lock nor waits for it.
 class start_lock {
 public:
-    // Waits for other threads. False in such a child.
+    // Waits for other threads. Returns false in such a child.
     bool acquire() noexcept
     {
         const int self = getpid();
@@ -37,7 +37,7 @@ public:
     }
 
 private:
-    std::atomic<int> holder_{0}; // a process, or 0
+    std::atomic<int> holder_{0}; // the holder's process id, or 0
 };
 
 } // namespace ucx_ib_dmabuf

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Transports, as far as they are the same in every UCX. test/build/abi.cc
-// compares all of it with real headers.
+// The parts of transports that are the same in every UCX. test/build/abi.cc
+// compares them with UCX's headers.
 namespace ucx_ib_dmabuf {
 
 using uct_rkey_t = uintptr_t;
@@ -42,7 +42,7 @@ enum : uint8_t { UCS_MEM_FLAG_REGISTRABLE = 1u << 0 }; // from 1.22
 
 constexpr uint8_t unknown_sys_device = 255; // UCS_SYS_DEVICE_ID_UNKNOWN
 
-// What is not asked for need not be there.
+// Fields that are not requested need not exist.
 struct uct_md_mem_attr_t {
     uint64_t field_mask;
     ucs_memory_type_t mem_type;
@@ -80,7 +80,7 @@ struct uct_iface_attr_t {
     // More follows.
 };
 
-// uct_iface_ops_t, with which an interface begins: those that are replaced.
+// uct_iface_ops_t, the start of an interface: the operations to replace.
 enum iface_op {
     op_put_short   = 0,
     op_put_zcopy   = 2,
@@ -113,8 +113,8 @@ struct uct_ep_t {
 };
 using uct_ep_h = uct_ep_t *;
 
-// How an interface tells that an endpoint has failed. What is not UCS_OK ends
-// the program.
+// Called when an endpoint of an interface fails. A result other than UCS_OK
+// ends the program.
 using uct_error_handler_t = ucs_status_t(void *arg, uct_ep_h ep,
                                          ucs_status_t status);
 
@@ -123,7 +123,7 @@ struct uct_iface_params_t {
     enum : uint64_t {
         field_err_handler_arg = 1u << 6,
         field_err_handler     = 1u << 7,
-        known_fields          = (1u << 19) - 1, // all that are below
+        known_fields          = (1u << 19) - 1, // all fields below
     };
     enum : uint64_t { mode_device = 1u << 0 }; // UCT_IFACE_OPEN_MODE_DEVICE
 
@@ -164,7 +164,7 @@ using query_devices_function = ucs_status_t(uct_md_h md, void **devices,
                                             unsigned *count);
 
 struct uct_tl_t {
-    char name[16]; // 10 in use
+    char name[16]; // UCX uses 10
     query_devices_function *query_devices;
     iface_open_function *iface_open;
     config_entry config;

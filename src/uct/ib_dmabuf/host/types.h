@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// What is the same in every UCX, under UCX's own names. In our namespace, so
-// that they stand beside UCX's headers where a test includes both; what is a
-// macro there has another name here.
-// test/gtest/host compares all of it with real headers.
+// Types that are the same in every UCX, under UCX's own names. They are in our
+// namespace, so that a test can include UCX's headers as well. UCX's macros
+// have other names here. test/gtest/host compares all of it with UCX's headers.
 namespace ucx_ib_dmabuf {
 
 enum ucs_status_t : int8_t {
@@ -26,7 +25,7 @@ enum ucs_status_t : int8_t {
     UCS_ERR_UNSUPPORTED   = -22,
 };
 
-// Those that every UCX has. What it calls unknown is found at run time
+// The types that every UCX has. UCX's value for "unknown" is read at run time
 // (ucm_functions::unknown_type).
 enum ucs_memory_type_t : uint32_t {
     UCS_MEMORY_TYPE_HOST         = 0,
@@ -51,7 +50,7 @@ enum : uint64_t {
         UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE,
 };
 
-// Of a memory domain.
+// Flags of a memory domain.
 enum : uint64_t {
     UCT_MD_FLAG_REG_DMABUF = 1u << 10,
 };
@@ -99,7 +98,7 @@ struct uct_md_mem_reg_params_t {
     uint64_t flags;
     int dmabuf_fd;
     size_t dmabuf_offset;
-    ucs_memory_type_t mem_type; // from 1.22, which others ignore
+    ucs_memory_type_t mem_type; // from 1.22; ignored before
 };
 
 struct uct_md_mem_dereg_params_t {
@@ -117,7 +116,7 @@ struct uct_md_mkey_pack_params_t {
 struct uct_component_t;
 
 struct uct_md_t {
-    void **ops; // uct_md_ops_t: functions, in an order that differs (abi.h)
+    void **ops; // uct_md_ops_t: functions; the order differs (abi.h)
     uct_component_t *component;
 };
 using uct_md_h = uct_md_t *;

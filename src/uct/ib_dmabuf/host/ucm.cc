@@ -16,16 +16,16 @@ namespace {
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
 
-// Releases take no lock before: with CUDA in every UCX it stays so.
+// Releases take no lock while this is false, as it stays if every UCX has CUDA.
 std::atomic<bool> any_registered{false};
 std::mutex registered_mutex;
-// Where it begins. Never destroyed: memory is released until the process ends.
+// The start of each. Never destroyed: memory is released until exit.
 auto &registered = *new std::set<uintptr_t>;
 
-// Bits of ucm_mmap_hook_mode_t. Null without a setting of that name. It is an
-// int in ucm_global_config_t, from 1.18 a 64-bit integer behind it: UCS knows
-// where. What is beside it is not to be looked at: from there on it is padding,
-// which ucs_global_opts_init() fills with what was on its stack.
+// Bits of ucm_mmap_hook_mode_t; nullptr without such a setting. It is an int in
+// ucm_global_config_t, from 1.18 a 64-bit integer behind it; UCS knows its
+// offset. The old place must not be read: from 1.18 it is padding, which
+// ucs_global_opts_init() fills with the contents of its stack.
 const uint32_t *cuda_hook_modes(const char *options, const config_parser &ucs)
 {
     config_parser::ucx_setting setting;
@@ -44,7 +44,7 @@ bool events_are_enabled(const char *options, const config_parser &ucs)
            (*reinterpret_cast<const int *>(options + setting.offset) != 0);
 }
 
-// The last of the types' names is the unknown's, and a null follows.
+// The last name is the unknown type's; a null follows.
 ucs_memory_type_t unknown_type(const char *const *names)
 {
     uint32_t type = 0;
@@ -110,8 +110,8 @@ std::span<const ucm_functions *const> all_ucm() noexcept
     return {known.data(), known_count.load(std::memory_order_acquire)};
 }
 
-// Nothing is allocated or freed under the lock, which hooks take: that may call
-// CUDA.
+// Allocates and frees nothing under the lock: that may call CUDA, and its hooks
+// take the lock.
 void note_registered(uintptr_t address) noexcept
 try {
     std::set<uintptr_t> added{address};

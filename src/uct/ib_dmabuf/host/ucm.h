@@ -11,8 +11,8 @@ namespace ucx_ib_dmabuf {
 class config_parser;
 class library;
 
-// UCM: events of memory that is allocated and released. The same in every UCX,
-// but for what comes at an event's end.
+// UCM: events of memory allocation and release. The same in every UCX, except
+// fields at the end of an event.
 
 enum ucm_event_type_t : uint32_t {
     UCM_EVENT_VM_UNMAPPED     = 1u << 17,
@@ -33,7 +33,7 @@ union ucm_event_t {
         uint8_t sys_dev;   // from 1.22
         uint8_t mem_flags; // from 1.22
     } mem_type;
-    // UCM's other events are smaller than this; none is for us.
+    // UCM's other events are smaller; the plug-in uses none of them.
     uint64_t words[8];
 };
 
@@ -59,7 +59,7 @@ struct ucm_event_installer_t {
     ucs_list_link_t list;
 };
 
-// Those of one copy of UCX.
+// The UCM of one UCX instance.
 struct ucm_functions {
     void (*event_dispatch)(ucm_event_type_t type, ucm_event_t *event);
     void (*event_enter)();
@@ -68,35 +68,35 @@ struct ucm_functions {
                                       ucm_event_callback_t callback, void *arg);
     ucs_status_t (*reloc_modify)(ucm_reloc_patch_t *patch);
     const ucs_list_link_t *event_installer_list;
-    // Ways to hook CUDA that the user allows.
+    // The ways to hook CUDA that the user allows.
     bool hook_by_relocation;
     bool hook_by_bistro;
-    // Of memory that UCX shall ask the driver about.
+    // Makes UCX query the driver for the memory's type.
     ucs_memory_type_t unknown_type;
-    // It hears of each release by its own hooks.
+    // Whether its own hooks report each release of CUDA memory.
     bool has_cuda = true;
-    // Of memory that it is to register: from 1.22 on.
+    // Whether UCX exports memory before it chooses to register it: from 1.22.
     bool tries_exports = false;
 };
 
-// Null, or the name of what is missing. `ucs` knows the settings of that UCX.
+// Returns nullptr, or the name of what is missing. `ucs` is that UCX's parser.
 const char *look_up_ucm(const library &ucx, const config_parser &ucs,
                         ucm_functions *out);
 
-// From now on that UCM is told of releases. False: there are too many. Kept by
-// reference, for good.
+// From now on, releases are announced to this UCM. Returns false if there are
+// too many. Keeps the reference for good.
 bool add_ucm(const ucm_functions &added) noexcept;
-// Those that were added, in their order. The first one is whose hooks and
-// events we rely on. Thread-safe.
+// The added UCMs, in the order of addition. The plug-in relies on the hooks and
+// events of the first one. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
 
-// UCP may keep what a UCX without CUDA registers there, in one allocation,
-// until it hears of its release; once something registers unseen, that may be
-// anywhere.
+// Notes a registration by a UCX without CUDA. UCP may cache it until the
+// release of its allocation is announced. If registers_unseen is set, UCP may
+// cache registrations in any allocation.
 void note_registered(uintptr_t address) noexcept;
 inline std::atomic<bool> registers_unseen{false};
-// Whether UCP may keep some of the allocation, which is released. From 1.17 to
-// 1.20 it notes each release that it hears of until it is called.
+// Whether UCP may cache a registration in the released allocation; removes its
+// notes. UCP 1.17 to 1.20 queues each announced release until its next call.
 bool take_registered(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char handler_name[] = "ucp_am_handler_UCP_AM_ID_ATOMIC_REQ";
 
-// UCP's own, of each libucp. Only ever grows.
+// UCP's own functions, of each libucp. Entries are only added.
 struct original {
     uct_am_callback_t cb;
     uct_am_callback_t proxy_cb;
@@ -34,7 +34,7 @@ uint64_t operand(const message &from, size_t index)
     return value;
 }
 
-// What cannot be an operation that we know is UCP's affair.
+// Returns false if the message is no known operation: UCP handles it.
 bool parse(const message &from, size_t length, atomic_request *out)
 {
     const size_t word = from.header.length;
@@ -52,8 +52,8 @@ bool parse(const message &from, size_t length, atomic_request *out)
     return length >= sizeof(from.header) + (is_cswap ? 2 : 1) * word;
 }
 
-// UCP answers by itself: it does the operation once more, on a word of ours
-// that has what was in the memory before. It keeps nothing of the message.
+// UCP sends the reply: it performs the operation once more, on a local word
+// with the memory's previous value. It stores no reference to the message.
 ucs_status_t handle(uct_am_callback_t ucp, void *arg, void *data, size_t length,
                     unsigned flags)
 {
@@ -72,8 +72,7 @@ ucs_status_t handle(uct_am_callback_t ucp, void *arg, void *data, size_t length,
     return ucp(arg, &received, length, flags & ~UCT_CB_PARAM_FLAG_DESC);
 }
 
-// UCP tells us nothing by which to know the libucp: each has functions of its
-// own.
+// The arguments do not identify the libucp: each has functions of its own.
 template <size_t index>
 ucs_status_t cb(void *arg, void *data, size_t length, unsigned flags)
 {
@@ -126,7 +125,7 @@ const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by)
     if (is_ours(handler->cb)) {
         return nullptr;
     }
-    // A library may have been closed and opened anew.
+    // A library may have been closed and reopened.
     while ((index < count) && (originals[index].cb != handler->cb)) {
         ++index;
     }
@@ -139,7 +138,7 @@ const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by)
     done_by          = by;
     originals[index] = {handler->cb, handler->proxy_cb};
     count            = std::max(count, index + 1);
-    // Other threads may be making workers.
+    // Other threads may be creating workers.
     std::atomic_ref(handler->cb).store(ours[index].cb);
     std::atomic_ref(handler->proxy_cb).store(ours[index].proxy_cb);
     return nullptr;

@@ -6,13 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
-// Atomic operations that UCP does by itself, "in software": unless the NIC has
-// all of add, and, or, xor, swap and cswap, which only mlx5's have, UCP sends
-// them as messages, and the receiver's CPU does them where the memory is
-// (ucp/rma/amo_sw.c, the same in all versions), whatever memory that is.
+// UCP's software atomics. Unless the NIC supports all of add, and, or, xor,
+// swap and cswap, as only mlx5 NICs do, UCP sends atomic operations as
+// messages. The receiver's CPU performs them in the memory itself
+// (ucp/rma/amo_sw.c, the same in all versions), even in GPU memory.
 namespace ucx_ib_dmabuf {
 
-// As uct_atomic_op_t.
+// The values of uct_atomic_op_t.
 enum class atomic_operation : uint8_t {
     add,
     bit_and,
@@ -23,28 +23,28 @@ enum class atomic_operation : uint8_t {
 };
 
 struct atomic_request {
-    uintptr_t address; // of this process
+    uintptr_t address; // in this process
     size_t length;     // 4 or 8 bytes
     atomic_operation operation;
-    uint64_t operand; // of cswap: what has to be there
-    uint64_t swapped; // of cswap only: what comes there
+    uint64_t operand; // of cswap: the expected value
+    uint64_t swapped; // of cswap only: the new value
 };
 
-// Whether it was done, and what was there before; false: the CPU is to do it.
-// Called by whatever thread progresses a worker of UCP's, with no lock of ours.
+// Returns false if the CPU is to perform the operation; else sets `before`.
+// Called without our locks by any thread that progresses a UCP worker.
 using do_atomic = bool (*)(const atomic_request &request,
                            uint64_t *before) noexcept;
 
 struct ucp_am_handler_t;
 
-// A libucp's handler of these messages, of its own and as it is known. Null,
-// and `why`, which is null, too, where the library is no libucp. Calls the
-// loader.
+// Returns a libucp's own handler of these messages. Returns nullptr and sets
+// `why` if the handler is not as expected; if the library is no libucp, `why`
+// is nullptr, too. Calls the loader.
 ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why);
 
-// All workers that are made from now on ask `by` first, which is always the
-// same. Null also if they do already, else why they will not. Memory only; of
-// several threads only one may call.
+// Workers created from now on call `by` first, the same in every call. Returns
+// nullptr on success or if already done, else the reason. Calls neither UCX nor
+// the loader. Only one thread at a time may call it.
 const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by);
 
 } // namespace ucx_ib_dmabuf

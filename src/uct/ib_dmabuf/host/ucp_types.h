@@ -4,7 +4,7 @@
 #include "types.h"
 #include <cstddef>
 
-// What is used of libucp, the same in every UCX (test/build/abi.tap).
+// The parts of libucp in use, the same in every UCX (test/build/abi.tap).
 namespace ucx_ib_dmabuf {
 
 using uct_am_callback_t = ucs_status_t (*)(void *arg, void *data, size_t length,
@@ -18,10 +18,10 @@ struct ucp_am_handler_t {
     uct_am_callback_t cb;
     void *tracer;
     uint32_t flags;
-    uct_am_callback_t proxy_cb; // the same; counts what arrives
+    uct_am_callback_t proxy_cb; // as cb; also counts messages
 };
 
-// Of the message, which another host may have sent; one or two operands follow.
+// The message's header, which another host may have sent; operands follow.
 struct [[gnu::packed]] ucp_atomic_req_hdr_t {
     uint64_t address;
     uint64_t ep_id;

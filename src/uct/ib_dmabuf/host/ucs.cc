@@ -36,7 +36,7 @@ void set_first_ucs(const ucs_functions &found) noexcept
 bool may_be_allocated(uintptr_t address, size_t length) noexcept
 {
     const ucs_functions *ucs = first_ucs();
-    uint64_t info[16]; // ucs_memory_info_t, which grows
+    uint64_t info[16]; // any version's ucs_memory_info_t
 
     return (ucs == nullptr) ||
            (ucs->memtype_cache_lookup(reinterpret_cast<void *>(address), length,

@@ -8,27 +8,27 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
-// UCS: what one copy of UCX has of log and of memory types.
+// UCS: the log and the memory types of one UCX instance.
 struct ucs_functions {
     void (*log_dispatch)(const char *file, unsigned line, const char *function,
                          int level, const int *component, const char *format,
                          ...);
-    const int *log_component; // begins with the level
+    const int *log_component; // starts with the level
     const char *(*status_string)(ucs_status_t status);
     ucs_status_t (*memtype_cache_lookup)(const void *address, size_t size,
                                          void *info);
 };
 
-// Null, or the name of a symbol that is missing.
+// Returns nullptr, or the name of a missing symbol.
 const char *look_up_ucs(const library &ucx, ucs_functions *out);
 
-// The first one that was found, which all of the process uses: its memory types
-// go with the events of the first UCM. Null before that. Thread-safe.
+// The first UCS found, which the whole process uses; its memory types follow
+// the first UCM's events. Nullptr before one is found. Thread-safe.
 const ucs_functions *first_ucs() noexcept;
-void set_first_ucs(const ucs_functions &found) noexcept; // unless there is one
+void set_first_ucs(const ucs_functions &found) noexcept; // unless one is set
 
-// False only if that UCX has surely seen no allocation of device memory there,
-// in the events of its UCM. Some 30 ns.
+// Returns false only if this UCX's memory type cache surely has no device
+// memory in the range. Costs about 30 ns.
 bool may_be_allocated(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf

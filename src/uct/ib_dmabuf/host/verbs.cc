@@ -5,8 +5,8 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Whether somebody stands before libibverbs for the whole process: the dynamic
-// linker has bound uct_ib to him. Another libibverbs that all see is none: it
+// Whether a library replaces libibverbs for the whole process, so that the
+// dynamic linker has bound uct_ib to it. A global libibverbs does not count: it
 // may be another UCX's.
 bool is_interposed(const void *seen)
 {

@@ -7,10 +7,10 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
-// What makes a connection. All are there, or none of them is to be called.
+// The verbs that set up a connection. None may be called unless complete().
 struct connection_functions {
     int (*query_device)(ibv_context *context, ibv_device_attr *attr);
-    // As exported: of what is in the structure now it knows the beginning.
+    // The exported function fills only the first part of the structure.
     int (*query_port)(ibv_context *context, uint8_t port, ibv_port_attr *attr);
     int (*query_gid)(ibv_context *context, uint32_t port, uint32_t index,
                      ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
@@ -26,8 +26,8 @@ struct connection_functions {
     bool complete() const;
 };
 
-// Those of the libibverbs that a copy of uct_ib uses: another one knows nothing
-// of its devices. (libibverbs has macros of these names.)
+// The verbs of the libibverbs that one uct_ib uses: another libibverbs does not
+// know its devices. (libibverbs has macros of these names.)
 struct verbs_functions {
     ibv_mr *(*reg_iova)(ibv_pd *pd, void *address, size_t length, uint64_t iova,
                         int access);
@@ -35,31 +35,31 @@ struct verbs_functions {
     connection_functions connection{};
 };
 
-// Those of the libmlx5 that drives a device. Null is what it has not: any other
-// driver none, the second one is since rdma-core 54.
+// Functions of the libmlx5 that drives a device; null if missing. Other drivers
+// have none, libmlx5 has the second since rdma-core 54.
 struct mlx5_functions {
     bool (*is_supported)(ibv_device *device);
     int (*get_data_direct_sysfs_path)(ibv_context *context, char *path,
                                       size_t size);
 };
 
-// A protection domain, and what to call for it.
+// A protection domain, and the functions to call with it.
 struct protection_domain {
     ibv_pd *verbs_pd;
-    const verbs_functions *verbs; // outlives what uses the domain
+    const verbs_functions *verbs; // outlives all users of the domain
     mlx5_functions mlx5{};
 
     const char *device_name() const { return verbs_pd->context->device->name; }
 };
 
-// The function that the dynamic linker has bound calls of the library to: of a
-// preloaded library, or of the libibverbs that it uses. Null if there is none.
+// Returns the function that calls of the library are bound to: in a preloaded
+// library or in the libibverbs that it uses. Returns nullptr if there is none.
 void *bound_verb(const library &uct_ib, const char *name);
-// As the dynamic linker has bound the uct_ib in that library. Null, or the name
-// of a function that is missing.
+// Looks up the verbs that this uct_ib's calls are bound to. Returns nullptr, or
+// the name of a missing function.
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out);
-// By the functions that the device was opened with: whatever that libmlx5's
-// name is, and whoever has loaded it.
+// Finds libmlx5 by the functions of the open device, whatever its file name and
+// whichever library has loaded it.
 mlx5_functions look_up_mlx5(const ibv_context &context);
 
 } // namespace ucx_ib_dmabuf

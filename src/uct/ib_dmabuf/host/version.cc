@@ -7,7 +7,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// 1.23 is 1023; 0 for what is no version.
+// 1.23 becomes 1023; 0 if the text is no version.
 unsigned number(const char *version)
 {
     unsigned major = 0, minor = 0;
@@ -19,8 +19,8 @@ unsigned number(const char *version)
 
 using pack_function = ucs_status_t(uct_md_h md, uct_mem_h memh, void *buffer);
 
-// mkey_pack of a domain of 1.16: before, the buffer stood in the length's
-// place.
+// mkey_pack of a domain since 1.16. Earlier versions pass the buffer in the
+// length's place.
 ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
                        const uct_md_mkey_pack_params_t *, void *buffer) noexcept
 {
@@ -65,8 +65,8 @@ bool claims_1_16(const std::string &version)
     return number(version.c_str()) >= 1016;
 }
 
-// Asks uct_md_mkey_pack() how it calls a domain: uct_rkey_compare() came months
-// before mkey_pack's range. UCX from 1.19 on needs no question.
+// Tests how uct_md_mkey_pack() calls a domain: uct_rkey_compare() came months
+// before mkey_pack's range. UCX from 1.19 on needs no test.
 bool is_too_old(const library &uct_ib)
 {
     const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");

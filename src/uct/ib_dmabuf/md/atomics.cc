@@ -9,7 +9,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Of 8 bytes; of 4 the lower half counts.
+// On 8 bytes; an operation on 4 bytes uses the lower half.
 uint64_t result_of(const atomic_request &request, uint64_t before)
 {
     switch (request.operation) {
@@ -29,7 +29,7 @@ uint64_t result_of(const atomic_request &request, uint64_t before)
     return before;
 }
 
-// No NIC's domain need be open. Looks anew once more libraries are loaded.
+// Needs no open NIC domain. Tries again after more libraries were loaded.
 plugin *find_plugin()
 {
     static std::atomic<uint64_t> looked_at;
@@ -46,8 +46,8 @@ plugin *find_plugin()
 
 bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept
 try {
-    // Held over calls of the driver, as two copies make one operation. Nothing
-    // that the driver calls takes it, nor does any hook.
+    // Held over calls of the driver, as two copies form one operation. No
+    // callback of the driver and no hook takes it.
     static std::mutex mutex;
     plugin *const shared = find_plugin();
     extent at;

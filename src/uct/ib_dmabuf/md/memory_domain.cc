@@ -23,8 +23,8 @@ uintptr_t start_of(const reg_request &request)
     return reinterpret_cast<uintptr_t>(request.address);
 }
 
-// UCP may round a range's end up to behind the allocation. Without all bytes of
-// its last block but one the range ends in the same block, and inside.
+// UCP may round the end of a range up beyond the allocation. Without all but
+// one byte of its last block, the range ends in the same block, and inside.
 size_t without_rounding(uintptr_t start, size_t length)
 {
     for (const uintptr_t block : rounded_to) {
@@ -60,13 +60,13 @@ fallback_cause cause_of(ucs_status_t failure)
 void memory_domain::query(domain_attributes *attributes) noexcept
 {
     const uint64_t type = type_bit(shared_.gpu());
-    attributes->reg_mem_types &= ~type; // peer memory's, whose path is refuted
+    attributes->reg_mem_types &= ~type; // peer memory on a refuted path
     attributes->reg_mem_types |= offers_gpu_ ? type : 0;
-    // UCP would export each buffer by itself, for us to find out what it is in.
+    // UCP would export each buffer; we would have to find its allocation.
     attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
 }
 
-// uct_ib's registration of what is not the GPU's.
+// Lets uct_ib register memory that is not GPU memory.
 ucs_status_t memory_domain::reg_host(const reg_request &request,
                                      uct_mem_h *handle)
 {
@@ -75,8 +75,8 @@ ucs_status_t memory_domain::reg_host(const reg_request &request,
     return original_.reg(request, handle);
 }
 
-// A device registration failed, and was reported. UCP has another way if it
-// asked to hide errors; else the message fails.
+// Called after a device registration failed and was reported. UCP has a
+// fallback if it asked to hide errors; otherwise the message fails.
 ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
                                           ucs_status_t failure,
                                           uct_mem_h *handle)
@@ -87,8 +87,7 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
                                       gpu, request.length);
     };
 
-    // What a dma-buf does not carry peer memory would not, either: it is the
-    // same path.
+    // Not on a refuted path, which peer memory would use, too.
     if (may_use_peer_memory()) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
                   device_.name(), request.length, request.address, why);
@@ -114,9 +113,9 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
     return failure;
 }
 
-// A handle for the cache's region, which has been acquired. UCS_ERR_CANCELED:
-// its memory was released meanwhile. It may be there still, as another
-// process's that was opened twice.
+// Makes a handle for an acquired region. Returns UCS_ERR_CANCELED if its memory
+// was released meanwhile. The memory may still exist: another process's memory
+// may be open twice.
 ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
                                      size_t length, uct_mem_h *handle)
 {
@@ -144,8 +143,8 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
     return UCS_OK;
 }
 
-// Where nothing takes a registration's place, the program ends with the
-// operation: some milliseconds are the better price.
+// Without a fallback the program ends with the operation: retries for some
+// milliseconds cost less.
 ucs_status_t memory_domain::reg_device(const reg_request &request,
                                        uct_mem_h *handle)
 {
@@ -164,7 +163,7 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
     return (status == UCS_ERR_CANCELED) ? reg_device(request, handle) : status;
 }
 
-// Whether there is memory again in front of the end.
+// Whether there is GPU memory at the range's end, but none behind `found`.
 bool memory_domain::has_hole(uintptr_t end, const memory_run &found) const
 {
     extent next;
@@ -174,9 +173,9 @@ bool memory_domain::has_hole(uintptr_t end, const memory_run &found) const
            (shared_.gpu().describe(end - 1, &next) == UCS_OK);
 }
 
-// No registration by us. What is not known to be a GPU's memory is uct_ib's:
-// the host's, of which CUDA may know some part, managed memory, what was
-// released; in a forked process all.
+// Called if the plug-in did not register. uct_ib registers memory that is not
+// known to be GPU memory. This is host memory, even if CUDA knows it, managed
+// memory, and released memory; in a forked process it is all memory.
 ucs_status_t memory_domain::reg_failed(reg_request request,
                                        ucs_status_t failure, uct_mem_h *handle)
 {
@@ -192,7 +191,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     case UCS_ERR_NO_ELEM:
         return reg_host(request, handle);
     case UCS_ERR_INVALID_PARAM:
-        if (may_use_peer_memory()) { // it takes several allocations, too
+        if (may_use_peer_memory()) { // accepts several allocations
             break;
         }
         log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
@@ -211,13 +210,13 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
         request.length =
             std::min(request.length, found.range.hi - start_of(request));
         break;
-    default: // GPU memory of which the driver does not tell more
+    default: // GPU memory that the driver does not describe
         break;
     }
     return reg_otherwise(request, found.device, failure, handle);
 }
 
-// Not a hit.
+// Registers after a cache miss.
 ucs_status_t memory_domain::reg_new(void *address, size_t length,
                                     uct_mem_h *handle, reg_details details)
 {
@@ -229,13 +228,13 @@ ucs_status_t memory_domain::reg_new(void *address, size_t length,
                                   : reg_failed(request, status, handle);
     }
     const auto status = reg_host(request, handle);
-    // GPU memory of which UCX saw no allocation, after all?
+    // It may be GPU memory of an allocation that UCX did not see.
     return ((status != UCS_OK) && (reg_device(request, handle) == UCS_OK))
                ? UCS_OK
                : status;
 }
 
-// The cache is asked first: what it has is GPU memory.
+// Looks up the cache first: only GPU memory is in it.
 ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
                                 reg_details details) noexcept
 {
@@ -253,8 +252,8 @@ ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
                : status;
 }
 
-// Which registration it was nobody says: the kernel has revoked one, or the NIC
-// is gone with all of them.
+// The error does not identify the registration: the kernel has revoked one, or
+// the NIC is gone with all of them.
 void memory_domain::failed(ucs_status_t status) noexcept
 {
     log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "

@@ -7,7 +7,7 @@
 
 namespace ucx_ib_dmabuf {
 
-// One of uct_ib's memory domains, which takes GPU memory, too.
+// A memory domain of uct_ib that registers GPU memory, too.
 class memory_domain final : public domain {
 public:
     memory_domain(const original_domain &original, plugin &shared,
@@ -23,7 +23,7 @@ public:
     ucs_status_t pack(const pack_request &request,
                       void *buffer) noexcept override;
     void failed(ucs_status_t status) noexcept override;
-    // False if the cache has no place for more NICs: it registers nothing.
+    // False if the cache has no slot left for a NIC: it registers nothing.
     bool is_attached() const { return id_ < max_nics; }
 
 private:
@@ -50,13 +50,13 @@ private:
     const std::atomic<bool> &events_need_refresh_; // the GPU's
     nic device_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
-    const bool offers_gpu_;  // UCX is told to register GPU memory here
-    // The last one: nothing would detach it, if one threw after it.
+    const bool offers_gpu_;  // query() offers to register GPU memory
+    // Must be last: nothing would detach it if a later member threw.
     const cache::nic_id id_;
 };
 
-// A domain that takes GPU memory, where device and GPU can; null where they
-// cannot, which is reported.
+// Returns a domain that registers GPU memory, or nullptr if the device or the
+// GPU does not allow it, which is reported.
 std::unique_ptr<domain> decorate(const original_domain &original);
 
 } // namespace ucx_ib_dmabuf

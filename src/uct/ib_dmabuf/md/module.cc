@@ -6,8 +6,8 @@
 #include "memory_domain.h"
 #include "plugin.h"
 
-// Called by UCX's module loader, or by ours, once the plug-in is loaded; by
-// ours again whenever UCX may have loaded more of itself, and by several
+// Called by UCX's module loader, or by ours, once the plug-in is loaded. Ours
+// calls it again whenever UCX may have loaded more libraries, also from several
 // threads at once.
 extern "C" __attribute__((visibility("default"))) ucx_ib_dmabuf::ucs_status_t
 ucs_module_global_init() noexcept
@@ -20,8 +20,8 @@ ucs_module_global_init() noexcept
     return UCS_OK;
 }
 
-// The same by a name of our own: what a wheel has in the place of symbolic
-// links, which has to have a ucs_module_global_init itself, calls this
+// An alias. A wheel has a library instead of a symbolic link, which has to
+// define ucs_module_global_init itself, and calls this
 // (packaging/wheel/link.c).
 extern "C"
     __attribute__((visibility("default"), alias("ucs_module_global_init")))

@@ -11,7 +11,7 @@ namespace ucx_ib_dmabuf {
 
 namespace {
 
-// By uct_ib, for all that anybody may want of it, as others will share it.
+// Uses uct_ib, with all access flags, as others share the registration.
 class uct_ib_registration final : public dmabuf_registration {
 public:
     uct_ib_registration(const original_domain &domain, ucs_memory_type_t type)
@@ -36,7 +36,7 @@ public:
                         &made) == UCS_OK) {
             return made;
         }
-        errno = (errno == 0) ? EINVAL : errno; // no verb was called
+        errno = (errno == 0) ? EINVAL : errno; // if no verb was called
         return nullptr;
     }
     void dereg(void *handle) override { domain_.dereg(handle); }
@@ -46,7 +46,7 @@ private:
     const ucs_memory_type_t type_;
 };
 
-// The first paths are the ladder's steps.
+// The ladder's steps are the first values of the label "path".
 static_assert(static_cast<size_t>(ladder_step::pcie) + 1 == ladder_steps);
 
 } // namespace
@@ -64,8 +64,8 @@ ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     pair_row &pair = process_counters.of(name(), gpu);
     uct_ib_registration by(uct_ib_, gpu_.memory_type());
     std::unique_ptr<registration> made(new (std::nothrow) registration{});
-    // Without memory of the host: not NO_MEMORY, which is the GPU's or the
-    // NIC's.
+    // A lack of host memory is not reported as NO_MEMORY, which means the GPU
+    // or the NIC.
     const ucs_status_t status =
         (made == nullptr) ? UCS_ERR_BUSY
                           : ladder_.reg(memory, gpu, address, length, by,
@@ -88,7 +88,7 @@ void nic::dereg(void *handle)
     const std::unique_ptr<registration> ended(
         static_cast<registration *>(handle));
     {
-        // Whoever packs a key of it has looked whether it is revoked.
+        // Waits for a thread that packs a key after checking for revocation.
         const std::lock_guard<std::mutex> wait(packing_);
     }
     uct_ib_.dereg(ended->original);

@@ -15,50 +15,50 @@ namespace ucx_ib_dmabuf {
 
 class loopback;
 
-// A dma-buf that uct_ib has registered: what the cache's handle points to.
+// A dma-buf that uct_ib has registered. The cache's handle points to it.
 struct registration {
     uct_mem_h original;
     uint32_t lkey, rkey;
-    ladder_step step; // that took it
-    pair_row *pair;   // where it is counted
+    ladder_step step; // that registered it
+    pair_row *pair;   // its counters
     size_t length;    // in bytes
-    pid_t process;    // of reg_alone(); else 0
+    pid_t process;    // set by reg_alone(), else 0
 };
 
-// What UCX gets as a memory handle: what uct_ib's transports read the keys
-// from, and ours behind it. What providers have there is read by operations
-// only that never see our handles. One for each mem_reg, as each may be
-// invalidated by itself.
+// The memory handle for UCX. uct_ib's transports read the keys at its start;
+// our data follows. Only operations that never get our handles read uct_ib's
+// data in that place. Each mem_reg gets its own, as UCX may invalidate each one
+// separately.
 class memh : public handle_keys {
 public:
     using handle_keys::handle_keys;
 
     uct_mem_h to_uct() { return static_cast<handle_keys *>(this); }
 
-    // What was asked for, and the cache's region around it.
+    // The requested range, and the cache's region around it.
     uintptr_t address  = 0;
     size_t length      = 0;
     const region *used = nullptr;
 
-    // Of that range alone, once a remote key was packed that may be
-    // invalidated while others use the region.
+    // A registration of this range alone. Set once a remote key was packed that
+    // may be invalidated while others use the region.
     std::atomic<registration *> own{nullptr};
 };
 
-// Registers dma-bufs in one of uct_ib's memory domains, by its own mem_reg.
+// Registers dma-bufs in a memory domain of uct_ib, by its own mem_reg.
 class nic final : public registrar, path_judge {
 public:
-    // `proven`: where it is known which GPU's memory the device reaches; null:
-    // that is trusted.
+    // `proven` records which GPU's memory the device reaches. If it is null,
+    // every path is trusted.
     nic(const original_domain &uct_ib, gpu_vendor &gpu,
         proofs *proven = nullptr);
 
-    // Whether memory of any GPU is known not to be carried.
+    // Whether a path to any GPU's memory is refuted.
     bool has_refuted() const;
     // proofs::changes() of the device.
     uint64_t changes() const;
 
-    // The device's, for messages.
+    // The device's name, for messages.
     const char *name() const { return uct_ib_.name(); }
 
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
@@ -70,15 +70,14 @@ public:
         uct_ib_.let_go(address, length);
     }
 
-    // A registration of no more than the pages that the handle is for, which
-    // only it uses, until dereg(). Evicts what is idle. Null: failed, logged.
+    // Registers only the pages of the handle's range, for that handle alone,
+    // until dereg(). Evicts idle regions. Returns nullptr on failure (logged).
     registration *reg_alone(const memh &handle, cache &all);
 
-    // Held while a registration is looked at that may be revoked: it does not
-    // end meanwhile. uct_ib makes some keys only as it packs them, locking
-    // nothing.
+    // Held while a thread uses a registration that may be revoked: dereg()
+    // waits. uct_ib creates some keys only when it packs them, without a lock.
     std::mutex &packing() { return packing_; }
-    // The registration behind the handle's region, which is not revoked.
+    // The registration behind the region, which must not be revoked.
     static registration *behind(const region &used)
     {
         return static_cast<registration *>(used.handle);

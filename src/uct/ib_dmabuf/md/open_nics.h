@@ -9,7 +9,7 @@ namespace ucx_ib_dmabuf {
 
 class nic;
 
-// The cache's NICs, by their devices: each context of the process has a memory
+// The cache's NICs by device: each UCX context of the process has a memory
 // domain of its own for a device. Thread-safe.
 class open_nics {
 public:
@@ -18,17 +18,17 @@ public:
     cache::nic_id attach(nic &device);
     void detach(cache::nic_id id) noexcept;
 
-    // All that is registered with the device leaves the cache (cache::drop). No
-    // lock is held over that: who detaches one of them meanwhile waits in the
-    // cache. Needs no memory.
+    // Drops all registrations of the device from the cache (cache::drop). Holds
+    // no lock meanwhile: a thread that detaches a NIC waits in the cache.
+    // Allocates nothing.
     void drop(const char *device) noexcept;
 
 private:
     bool is_of(cache::nic_id id, const char *device) const;
 
-    inline static std::mutex mutex_; // of all, for forks
+    inline static std::mutex mutex_; // static for keep_from_forks()
     cache &cache_;
-    // The last one: the cache had no place for it.
+    // The last slot is for NICs that the cache had no slot for.
     std::array<const nic *, max_nics + 1> all_{};
 };
 

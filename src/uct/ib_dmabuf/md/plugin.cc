@@ -21,8 +21,8 @@ settings config;
 find_gpus find_registered;
 
 std::atomic<plugin *> instance;
-const char *started_in = nullptr; // the folder, for good
-bool stats_warned      = false;   // of a file that cannot be written
+const char *started_in = nullptr; // working directory; never freed
+bool stats_warned      = false;   // that the file cannot be written
 
 void log_event(const cache_event &event)
 {
@@ -51,14 +51,14 @@ cache_settings cache_settings_of(const settings &from, gpu_vendor &gpu)
     return result;
 }
 
-// A program with more rights than its user writes no file by his word.
+// A program with more rights than its user writes no file that the user names.
 bool writes_stats()
 {
     return (config.stats != nullptr) && (config.stats[0] != '\0') &&
            (getauxval(AT_SECURE) == 0);
 }
 
-// Rather now than when the job is over.
+// Reports an error now instead of at the end of the job.
 void warn_of_stats() noexcept
 {
     std::array<char, PATH_MAX> path;
@@ -82,7 +82,7 @@ void warn_of_stats() noexcept
     }
 }
 
-// At exit, when UCX's log may be gone.
+// Runs at exit, when UCX's log may be gone.
 __attribute__((destructor)) void write_stats() noexcept
 {
     std::array<char, PATH_MAX> path;
@@ -111,7 +111,7 @@ bool plugin::enable(config_parser &parser, find_gpus find) noexcept
 {
     enum { undecided, off, on };
     static std::atomic<int> decided{undecided};
-    static std::mutex mutex; // never held while UCX reads
+    static std::mutex mutex; // not held while UCX's parser reads
     settings read{};
 
     set_settings(parser);
@@ -158,7 +158,7 @@ try {
         });
     }
     plugin *shared = instance.load();
-    // Also in the child of a fork, of which this is the first domain.
+    // A forked child makes its own page when it opens its first domain.
     if (!show_live([](bool room) {
             if (room) {
                 instance.load()->registrations().evict_all_idle();
@@ -185,7 +185,7 @@ plugin::plugin(std::unique_ptr<gpu_vendor> gpu)
     proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
 }
 
-// Memory that is new cannot be what was registered there, either.
+// New memory is not the memory that was registered there, either.
 void plugin::on_change(uintptr_t address, size_t length) noexcept
 {
     cache_.invalidate(address, length);
@@ -218,7 +218,7 @@ proofs *plugin::proven_paths()
     return (config.prove == on_off_auto::on) ? &proofs_ : nullptr;
 }
 
-// First the doubt: what is dropped may be registered anew at once.
+// Doubts first: dropped memory may be registered again at once.
 void plugin::doubt(const char *device) noexcept
 {
     if (config.prove == on_off_auto::on) {

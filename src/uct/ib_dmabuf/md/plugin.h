@@ -13,35 +13,35 @@
 
 namespace ucx_ib_dmabuf {
 
-// Says once that the plug-in is without memory where it needs some to begin.
+// Warns once that the plug-in lacks host memory to start.
 void warn_no_memory() noexcept;
 
-// What all memory domains of the process share. Made by the first of them that
-// opens where there is a GPU, and never destroyed: other threads and libraries
-// may use UCX while the process exits.
+// The state that all memory domains of the process share. Created when the
+// first domain opens while there is a GPU. Never destroyed: other threads and
+// libraries may use UCX while the process exits.
 class plugin final : gpu_vendor::listener {
 public:
-    // To be called for each copy of UCX; the first one's parser reads the
-    // settings, once for the process. False: switched off, or a setting is
-    // wrong (logged once). Thread-safe.
+    // Called for each UCX instance; the first one's parser reads the settings,
+    // once for the process. Returns false if the plug-in is switched off, or a
+    // setting is invalid (logged once). Thread-safe.
     static bool enable(config_parser &parser, find_gpus find) noexcept;
 
-    // Null if there is nothing to do: no GPUs are found, or no memory of the
-    // host (reported once). Thread-safe.
+    // Returns nullptr if no GPU is found, in a child that forked during the
+    // start, or without host memory (reported once). Thread-safe.
     static plugin *get() noexcept;
-    // The same, if get() was called before.
+    // The same, or nullptr if get() has not created it.
     static plugin *existing() noexcept;
 
     gpu_vendor &gpu() const { return *gpu_; }
-    // Not with a limit of nothing.
+    // False if a limit is zero.
     static bool may_register() noexcept;
     cache &registrations() { return cache_; }
     trials &nic_trials() { return trials_; }
     open_nics &nics() { return nics_; }
-    // Null if paths are trusted.
+    // Returns nullptr if paths are trusted.
     proofs *proven_paths();
-    // An operation of the device's has failed: what it reaches is proven anew,
-    // and nothing that any context has registered with it is used again.
+    // Called after an operation of the device has failed. Its paths are proven
+    // again, and no context uses an earlier registration with it again.
     void doubt(const char *device) noexcept;
 
 private:

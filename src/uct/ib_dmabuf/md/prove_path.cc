@@ -8,14 +8,14 @@
 #include <new>
 #include <utility>
 
-// What a proof needs of a NIC and a GPU, all of it for the time of the proof.
+// Allocates what a proof needs of a NIC and a GPU, until the proof ends.
 namespace ucx_ib_dmabuf {
 
 verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
 {
     connection first = loopback::to_itself(uct_ib_.pd());
     if (!first.by) {
-        return {finding::unknown, first.problem}; // at no cost for the GPU
+        return {finding::unknown, first.problem}; // before it costs GPU memory
     }
     const host_pages host(uct_ib_.pd(), proof_host_size);
     int fd = -1;
@@ -27,7 +27,7 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     if (!piece || (piece->length < proof_size)) {
         return {finding::unknown, "the GPU has no memory to try"};
     }
-    // Not all of the piece, 2 MiB or more: a NIC maps each page.
+    // Only a part of the piece, which has 2 MiB or more: a NIC maps each page.
     const size_t mask   = gpu_.granularity() - 1;
     const size_t length = (proof_size + mask) & ~mask;
     exports memory(gpu_, piece->address, length);
@@ -59,8 +59,8 @@ try {
     return false;
 }
 
-// Where it is not known yet the path is used: if it is refuted later the cache
-// drops what was registered (plugin::drop).
+// An unproven path is used. If it is refuted later, the cache drops its
+// registrations (open_nics::drop).
 finding nic::judge(ladder_step step, int gpu, dmabuf_registration &by) noexcept
 try {
     return proven_->ask(path_of(step, gpu),

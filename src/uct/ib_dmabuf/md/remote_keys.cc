@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Remote keys of a memory domain's handles, and what ends with them.
+// Remote keys of a memory domain's handles, and their invalidation.
 #include "../host/log.h"
 #include "memory_domain.h"
 #include <unistd.h>
@@ -11,7 +11,7 @@ void memory_domain::dereg(handle_keys *keys) noexcept
 {
     memh *handle = static_cast<memh *>(keys);
 
-    // In the child of a fork it is the parent's, and stays.
+    // In a forked child the registration is the parent's, and stays.
     registration *own = handle->own;
     if ((own != nullptr) && (own->process == getpid())) {
         device_.dereg(own);
@@ -20,8 +20,8 @@ void memory_domain::dereg(handle_keys *keys) noexcept
     delete handle;
 }
 
-// For a user that may invalidate its remote key: the region's would stay valid
-// for as long as others use the region.
+// For a user that may invalidate its remote key: the region's key would stay
+// valid while others use the region.
 bool memory_domain::has_own_registration(memh *handle)
 {
     registration *own = handle->own;
@@ -43,7 +43,7 @@ bool memory_domain::has_own_registration(memh *handle)
     return true;
 }
 
-// uct_ib's own keys have more in them than the handle.
+// uct_ib's packed keys contain more than the handle's keys.
 ucs_status_t memory_domain::pack(const pack_request &request,
                                  void *buffer) noexcept
 {

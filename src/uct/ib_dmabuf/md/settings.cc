@@ -73,7 +73,7 @@ ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
     const ucs_status_t status = parser.read(out);
 
     if (status != UCS_OK) {
-        return status; // the parser has named the variable
+        return status; // the parser has logged the variable
     }
 
     const size_t chunk = out->chunk_size;

@@ -6,8 +6,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// What the UCX_IB_DMABUF_* variables say; plain data that UCX's configuration
-// parser fills.
+// The values of the UCX_IB_DMABUF_* variables; plain data that UCX's
+// configuration parser fills.
 struct settings {
     int enable;
     size_t chunk_size;
@@ -19,10 +19,10 @@ struct settings {
     char *module; // a file's path, or empty; read by the loader
 };
 
-// The parser is to know the variables.
+// Makes the parser know the variables.
 void set_settings(config_parser &parser) noexcept;
-// Reads them, where it does. A wrong one is logged by name, and makes
-// this fail.
+// Reads the variables, after set_settings(). Logs the name of an invalid one,
+// and fails.
 ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -8,7 +8,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// By the way that all of the GPU's memory goes.
+// Registers in the way in which all GPU memory is registered.
 ucs_status_t try_piece(gpu_vendor &gpus, registrar &nic, int gpu,
                        const gpu_vendor::piece &what)
 {
@@ -26,8 +26,8 @@ ucs_status_t try_piece(gpu_vendor &gpus, registrar &nic, int gpu,
 
 } // namespace
 
-// Whether it works, if that is known or can be tried. No lock is held over the
-// trial: two threads may both make it.
+// Whether the pair works; nullopt if that is not known and cannot be tried.
+// Holds no lock during the trial: two threads may both make it.
 std::optional<bool> trials::ask(gpu_vendor &gpus, registrar &nic,
                                 const char *name, int gpu, uint64_t changes)
 {

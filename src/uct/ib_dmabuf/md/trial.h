@@ -10,21 +10,21 @@
 
 namespace ucx_ib_dmabuf {
 
-// Which NIC takes which GPU's memory, found out by registering a piece of it,
-// once for each pair. Where nothing stands in for a registration that fails it
-// has to be known before UCX chooses a protocol. Thread-safe.
+// Tests which NIC can register which GPU's memory, once for each pair. If a
+// failed registration has no fallback, UCX has to know this before it chooses a
+// protocol. Thread-safe.
 class trials {
 public:
-    // `ask_others`: as cache_settings'.
+    // `ask_others`: as in cache_settings.
     explicit trials(bool (*ask_others)() = [] { return false; })
         : ask_others_(ask_others)
     {
         keep_from_forks<mutex_>();
     }
 
-    // False if the NIC takes the memory of no GPU that can be tried; why was
-    // logged. A GPU that is not in use cannot, and without any it is true.
-    // `changes`: what was found counts for as long as that is the same.
+    // Returns false if the NIC cannot register the memory of any GPU that can
+    // be tried (logged). A GPU that is not in use cannot be tried; returns true
+    // if none can. A result is valid while `changes` stays the same.
     bool takes_memory(gpu_vendor &gpus, registrar &nic, const char *name,
                       uint64_t changes);
 
@@ -33,10 +33,10 @@ private:
                             int gpu, uint64_t changes);
 
     bool (*const ask_others_)();
-    inline static std::mutex mutex_; // of all, for forks
+    inline static std::mutex mutex_; // static for keep_from_forks()
     struct result {
         bool works;
-        uint64_t changes; // before it
+        uint64_t changes; // before the trial
     };
     std::map<std::pair<std::string, int>, result> known_;
 };

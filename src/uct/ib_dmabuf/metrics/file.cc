@@ -20,8 +20,8 @@ bool is_prometheus(std::string_view path)
     return path.ends_with(".prom");
 }
 
-// What a write may end the process with, which has done its work: neither who
-// stops reading a pipe nor a limit of files' sizes is to change how it ends.
+// Blocks the signals that a write may raise: a reader that closes its pipe, or
+// a limit of file sizes, must not change how the process ends.
 class signals_held {
 public:
     signals_held()
@@ -45,7 +45,7 @@ private:
     sigset_t held_{}, before_{};
 };
 
-// 0, or an errno. Closes it also where that fails.
+// Returns 0 or an errno. Closes the file even after an error.
 int write_and_close(int fd, std::string_view all)
 {
     const signals_held while_it_writes;
@@ -53,7 +53,7 @@ int write_and_close(int fd, std::string_view all)
     if (fd < 0) {
         return errno;
     }
-    // One write, so that the lines of several processes do not mix.
+    // A single write, so that the lines of several processes do not mix.
     const ssize_t written = write(fd, all.data(), all.size());
     int error             = (written < 0) ? errno : 0;
     if ((error == 0) && (static_cast<size_t>(written) != all.size())) {
@@ -65,19 +65,19 @@ int write_and_close(int fd, std::string_view all)
     return error;
 }
 
-// Not to wait for who reads a pipe by its name: a process that ends shall end.
+// Does not wait for a reader to open a named pipe: an ending process must end.
 int append_to(const char *path, std::string_view all)
 {
     const int fd = open(
         path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
 
-    if (fd >= 0) { // but for who reads slowly
+    if (fd >= 0) { // but waits for a slow reader
         fcntl(fd, F_SETFL, O_APPEND);
     }
     return write_and_close(fd, all);
 }
 
-// The node exporter passes over what does not end in ".prom".
+// The node exporter ignores names that do not end in ".prom".
 int put_in_place_of(const char *path, std::string_view all)
 {
     path_name made;
@@ -87,7 +87,7 @@ int put_in_place_of(const char *path, std::string_view all)
     if (static_cast<size_t>(length) >= made.size()) {
         return ENAMETOOLONG;
     }
-    unlink(made.data()); // of one who died and had our number
+    unlink(made.data()); // left by a dead process with this id
     const int fd =
         open(made.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {
@@ -115,7 +115,7 @@ const char *expand_pattern(const char *pattern, path_name *path,
                                                "%s%s", relative ? folder : "",
                                                relative ? "/" : ""));
 
-    // The name is cut off where it is too long, not an error.
+    // A host name that is too long is truncated; that is no error.
     gethostname(host.data(), host.size() - 1);
     snprintf(pid.data(), pid.size(), "%lld", static_cast<long long>(getpid()));
     for (; *pattern != '\0'; ++pattern) {
@@ -157,7 +157,7 @@ int check_writable(const char *path) noexcept
         return (access(path, W_OK) == 0) ? 0 : errno;
     }
     if (const char *end = strrchr(path, '/'); end != nullptr) {
-        // With the slash at its end: it has to be a folder.
+        // With the slash at its end, as it has to be a folder.
         const auto length = static_cast<size_t>(end - path) + 1;
         if (length >= folder.size()) {
             return ENAMETOOLONG;
@@ -170,7 +170,7 @@ int check_writable(const char *path) noexcept
 
 int write_metrics(const char *path) noexcept
 {
-    // The process is at its end, and may be so on a small stack.
+    // Static, as an ending process may have a small stack.
     static described_counters now;
     static std::array<char, text_max> memory;
 

@@ -17,17 +17,17 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// This process's page; other processes may map it, but only change what they
-// ask. Written before `page`, which says that it is there: the child of a fork
-// reads it whatever another thread was doing.
+// This process's page. Other processes may map it, but change only their
+// requests. The rest is written before `page`, which publishes it: a forked
+// child reads it, whatever another thread was doing.
 struct {
     std::atomic<live_page *> page{nullptr};
     int fd               = -1;
-    struct stat file     = {}; // as the number may become another's
+    struct stat file     = {}; // fd may become another file's
     void (*before)(bool) = nullptr;
 } live;
 
-// Readers look again while the sequence is odd.
+// Readers retry while the sequence is odd.
 void publish(live_page *page, uint32_t asked)
 {
     const uint32_t before = page->sequence.load(std::memory_order_relaxed);
@@ -39,13 +39,13 @@ void publish(live_page *page, uint32_t asked)
     page->sequence.store(before + 2, std::memory_order_release);
 }
 
-// glibc's, of what it puts on each thread's stack: a copy of all thread_local
-// variables. Found while this is loaded, as show_live() is called with a lock.
+// glibc's size of its data on each thread's stack: a copy of all thread_local
+// variables. Looked up on loading, as show_live() is called with a lock held.
 auto *const taken_of_stack =
     reinterpret_cast<size_t (*)(const pthread_attr_t *)>(
         dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
 
-// Rather than megabytes, which mlockall() would have filled with pages.
+// Instead of megabytes, which mlockall() would populate.
 size_t stack_size(const pthread_attr_t *how)
 {
     constexpr size_t ours = 256 << 10;
@@ -65,16 +65,16 @@ void *answer(void *mine)
             live.before(wanted != std::exchange(given, wanted));
         }
         publish(page, asked);
-        usleep(10'000); // whoever asks all the time is not to cost a core
+        usleep(10'000); // so that steady requests do not cost a core
         if ((syscall(SYS_futex, &page->asked, FUTEX_WAIT, asked, nullptr,
                      nullptr, 0) != 0) &&
             (errno != EAGAIN) && (errno != EINTR)) {
-            return nullptr; // rather than to do nothing else
+            return nullptr; // rather than spin
         }
     }
 }
 
-// In which no signal is handled, and for which nobody waits.
+// Starts a detached thread that handles no signal.
 int start_answering(live_page *page)
 {
     pthread_attr_t how;
@@ -94,12 +94,12 @@ int start_answering(live_page *page)
     return error;
 }
 
-// Of a size that no reader can change: who reads beyond the end dies.
+// The size is sealed: a reader beyond the end would die.
 int create_file()
 {
     rlimit most{};
 
-    // A signal would end a process that makes a larger one.
+    // A larger file would raise a signal that ends the process.
     if ((getrlimit(RLIMIT_FSIZE, &most) == 0) &&
         (most.rlim_cur < sizeof(live_page))) {
         errno = EFBIG;
@@ -136,7 +136,7 @@ bool show_live(void (*before)(bool room)) noexcept
         close(fd);
         return false;
     }
-    // A child would write what is its parent's.
+    // A child must not write its parent's page.
     madvise(made, sizeof(live_page), MADV_DONTFORK);
     auto *page    = static_cast<live_page *>(made);
     page->version = live_page::right_version;

@@ -8,8 +8,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// What a process with the plug-in shows of itself while it runs: a memfd of
-// this name, found through /proc/PID/fd. Other programs rely on its layout.
+// The counters of a running process: a memfd of this name, found through
+// /proc/PID/fd. Other programs rely on the layout.
 constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 
 struct live_page {
@@ -18,61 +18,61 @@ struct live_page {
 
     uint64_t magic;
     uint32_t version;
-    uint32_t size; // of all of this, in bytes: another version may have more
+    uint32_t size; // of this version's page, in bytes; others may be larger
     uint64_t pid;
-    // Odd while the counters are being written; another one afterwards.
+    // Odd while the counters are being written; changed afterwards.
     std::atomic<uint32_t> sequence;
-    // A reader adds one and wakes the waiter (futex). Other processes write
-    // this word and wants_room only.
+    // A reader increments it and wakes the waiter (futex). Other processes
+    // write only this word and wants_room.
     std::atomic<uint32_t> asked;
-    std::atomic<uint32_t> answered; // what had been asked before that
-    // Processes that lack registered room add one before they ask.
+    std::atomic<uint32_t> answered; // `asked` before the counters were read
+    // Processes that lack registered room increment it before they ask.
     std::atomic<uint32_t> wants_room;
     described_counters counters;
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// Makes the page of this process, and a thread that copies the counters to it
-// when another process asks, and sleeps otherwise, unless there are. False:
-// there can be none (errno). Not by two threads at a time. `before` is called
-// by that thread before it answers, with whether room is wanted.
+// Creates the page of this process unless it exists, and a thread that copies
+// the counters to it when another process asks. Returns false on failure
+// (errno). Not thread-safe. The thread calls `before` before it answers, with
+// whether room is wanted.
 bool show_live(void (*before)(bool room) = nullptr) noexcept;
 
-// In the child of a fork: it has no page, until it makes one. Takes no memory.
+// For a forked child, which has no page until it creates one. Allocates
+// nothing.
 void forget_live() noexcept;
 
-// What another process shows, also one of a container and one that lies: no
-// page ends its reader.
+// Reads the page of another process, also of one in a container. A forged page
+// cannot crash the reader.
 class live_reader {
 public:
-    // By the number that /proc has. Null: there is no such process, it has no
-    // page, or one of another version, or it may not be looked into (errno).
-    // ENODATA: it shows none.
+    // `pid` as in /proc. Returns nullptr and sets errno if there is no such
+    // process, if it may not be accessed, or if its page is of another version;
+    // ENODATA if it has no page.
     static std::unique_ptr<live_reader> open(pid_t pid);
     ~live_reader();
     live_reader(const live_reader &)            = delete;
     live_reader &operator=(const live_reader &) = delete;
 
-    // Asks for what is now, and does not wait; with `room` also for all room
-    // that the process has registered and does not use: the answer comes after
-    // that.
+    // Requests an update, without waiting. With `room`, the process deregisters
+    // all idle memory before it answers.
     void request(bool room = false);
-    // Whether there is an answer, which `out` then is. It may lie, but can be
-    // rendered.
+    // Whether there is an answer, which is copied to `out`. It may be forged,
+    // but can be rendered.
     bool answer(described_counters *out) const;
-    // Both. False if the process does not answer within that time, as it is
-    // stopped or gone.
+    // Requests and waits. Returns false if the process does not answer in time,
+    // as it is stopped or gone.
     bool ask(unsigned milliseconds, described_counters *out);
 
 private:
     explicit live_reader(live_page *page) : page_(page) {}
 
     live_page *const page_;
-    uint32_t mine_ = 0; // request
+    uint32_t mine_ = 0; // number of the request
 };
 
-// Asks all other processes for room that may be looked into, and waits for at
-// most half a second. Whether any answered.
+// Asks all accessible processes for room, and waits for at most half a second.
+// Returns whether any answered.
 bool ask_others_for_room() noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -16,8 +16,8 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Pages of memory whose end stays where it is: else who reads it may die of
-// SIGBUS. Of huge pages there may be none.
+// Whether reading the file cannot raise SIGBUS: its size is sealed, and its
+// pages are not huge pages, which may be lacking.
 bool is_safe(int fd)
 {
     const int seals = fcntl(fd, F_GET_SEALS);
@@ -28,7 +28,7 @@ bool is_safe(int fd)
            (lseek(fd, 0, SEEK_END) >= off_t{sizeof(live_page)});
 }
 
-// The mapping, or null (errno).
+// Returns the mapping, or nullptr and sets errno.
 live_page *map_page(int fd)
 {
     void *const found = is_safe(fd)

@@ -64,8 +64,8 @@ void described_counters::read() noexcept
     copy_words(&now, &process_counters, sizeof(now));
 }
 
-// Cuts off texts at their ends. False: more numbers than there are, or a forged
-// name.
+// Terminates the texts. Returns false if there are more numbers than fit, or a
+// forged name.
 static bool check(std::span<metric_info> infos, size_t capacity)
 {
     for (metric_info &each : infos) {

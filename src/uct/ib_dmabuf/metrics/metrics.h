@@ -21,7 +21,7 @@ enum class metric_kind : uint32_t {
     histogram // nanoseconds: 24 buckets, then their sum
 };
 
-// The n-th part of a text, empty if there is none.
+// The n-th part of a text, or an empty text.
 constexpr std::string_view part_of(std::string_view text, char between,
                                    size_t n)
 {
@@ -56,7 +56,7 @@ struct metric_info {
         return 1 +
                static_cast<size_t>(std::ranges::count(values_of(which), ','));
     }
-    // How many numbers it has; those of its last label lie side by side.
+    // The number of values; those of the last label are adjacent.
     constexpr size_t size() const
     {
         return (kind == metric_kind::histogram) ? buckets + 1
@@ -68,7 +68,7 @@ struct metric_info {
     }
 };
 
-// Each label of a metric's n-th number, and its value.
+// Calls `call` with each label of a metric's n-th number, and its value.
 template <typename Call>
 void each_label(const metric_info &of, size_t n, const Call &call)
 {
@@ -80,8 +80,8 @@ void each_label(const metric_info &of, size_t n, const Call &call)
     }
 }
 
-// Every metric of a process; docs/info.md has the same list. A new one is a
-// row here, and a call of process_counters.add() where it counts.
+// Every metric of a process, as listed in docs/info.md. A new one needs a row
+// here, and a call of process_counters.add().
 inline constexpr auto process_infos = [] {
     using enum metric_kind;
     return std::to_array<metric_info>({
@@ -122,7 +122,7 @@ inline constexpr auto process_infos = [] {
     });
 }();
 
-// And of a NIC and a GPU; Prometheus' names begin with "pair_".
+// The metrics of a NIC and a GPU; Prometheus' names begin with "pair_".
 inline constexpr auto pair_infos = [] {
     using enum metric_kind;
     return std::to_array<metric_info>({
@@ -145,18 +145,18 @@ inline constexpr auto pair_infos = [] {
     });
 }();
 
-// Values of labels, in their order above. A step of the ladder that registered
-// (verbs/ladder.h) is the path of that number; a way comes behind the steps.
+// Values of labels, in the order above. A step of the ladder (verbs/ladder.h)
+// is the path of that number; the ways follow the steps.
 enum class fallback_way : uint8_t { peer_memory, ucp, error };
 enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
 constexpr size_t ladder_steps = 2;
 
-// Metrics and their numbers, which lie one behind the other.
+// Metrics and their numbers, stored one after the other.
 struct metric_view {
     std::span<const metric_info> infos;
     const uint64_t *numbers = nullptr;
 
-    // With each metric and the place of its first number, until that is true.
+    // Calls `call` with each metric and its first index, until it returns true.
     template <typename Call>
     constexpr bool any(const Call &call) const
     {
@@ -176,7 +176,7 @@ struct metric_view {
         });
         return all;
     }
-    // Null: there is none of that name.
+    // Returns nullptr if no metric has that name.
     constexpr const metric_info *find(std::string_view name, size_t *at) const
     {
         const metric_info *found = nullptr;
@@ -209,12 +209,12 @@ struct metric_name {
 using process_metric = metric_name<process_infos>;
 using pair_metric    = metric_name<pair_infos>;
 
-// Numbers that any thread counts, without a lock and without memory.
+// Numbers that any thread may count, without a lock and without memory.
 template <typename Metric, size_t capacity>
 struct number_table {
     uint64_t numbers[capacity];
 
-    // `label`: the number's place among the metric's.
+    // `label`: index among the metric's numbers.
     void add(Metric which, uint64_t more = 1, size_t label = 0) noexcept
     {
         __atomic_fetch_add(&numbers[which.at + label], more, __ATOMIC_RELAXED);
@@ -237,11 +237,11 @@ struct number_table {
             __atomic_store_n(&each, 0, __ATOMIC_RELAXED);
         }
     }
-    // A time: how many there were up to 2^10 ns, up to 2^11 ns and so on.
+    // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
     void add_time(Metric which, uint64_t nanoseconds) noexcept
     {
         const size_t log = std::bit_width(std::max<uint64_t>(nanoseconds, 1) -
-                                          1); // of the bound
+                                          1); // log2 of the bound
         add(which, 1,
             std::clamp<size_t>(log, metric_info::first_log,
                                metric_info::first_log + metric_info::buckets -
@@ -251,10 +251,10 @@ struct number_table {
     }
 };
 
-// Copies words that other threads write.
+// Copies words that other threads may be writing.
 void copy_words(void *to, const void *from, size_t size) noexcept;
 
-// Text that becomes known once, for all threads.
+// A text that is written once, for all threads.
 template <size_t capacity>
 struct once_text {
     enum : uint64_t { none, being_written, written };
@@ -266,14 +266,14 @@ struct once_text {
     {
         return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == written;
     }
-    // Whether this thread is to write it, by finish().
+    // Whether this thread has to write it, with finish().
     bool begin() noexcept
     {
         uint64_t found = none;
         return __atomic_compare_exchange_n(&state, &found, being_written, false,
                                            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     }
-    // Cuts off what is too long.
+    // Truncates a text that is too long.
     void finish(const char *what) noexcept
     {
         char copied[capacity]{};
@@ -281,7 +281,7 @@ struct once_text {
         copy_words(text, copied, capacity);
         __atomic_store_n(&state, written, __ATOMIC_RELEASE);
     }
-    // In the child of a fork, which the writing thread is not in.
+    // For a forked child, which lacks the writing thread.
     void forget_writer() noexcept
     {
         uint64_t found = being_written;
@@ -290,10 +290,10 @@ struct once_text {
     }
 };
 
-// A NIC and a GPU.
+// The counters of a NIC and a GPU.
 struct pair_row : number_table<pair_metric, 32> {
     once_text<64> nic; // IBV_SYSFS_NAME_MAX
-    int64_t gpu;       // the vendor's ordinal; -1: not known
+    int64_t gpu;       // the driver's ordinal; -1: not known
 
     const char *nic_name() const
     {
@@ -318,19 +318,19 @@ struct pair_row : number_table<pair_metric, 32> {
     }
 };
 
-// What a process counts.
+// The counters of a process.
 struct counters : number_table<process_metric, 128> {
-    // Of eight GPUs with sixteen NICs; what is beyond shares the last row.
+    // For eight GPUs with sixteen NICs; further pairs share the last row.
     static constexpr size_t max_pairs = 128;
 
     once_text<256> hooks_missing; // the first reason
     pair_row pairs[max_pairs + 1];
 
-    // The row keeps its place for as long as the process lives.
+    // The row is valid for as long as the process lives.
     pair_row &of(const char *nic, int gpu) noexcept;
     void add_fallback(fallback_way way, fallback_cause why, const char *nic,
                       int gpu, uint64_t length) noexcept;
-    // In the child of a fork, whose hooks are its parent's.
+    // For a forked child, which has its parent's hooks.
     void clear() noexcept
     {
         const uint64_t complete = get("hooks_complete");
@@ -346,8 +346,8 @@ struct counters : number_table<process_metric, 128> {
 
 inline constinit counters process_counters{};
 
-// What a page says: the metrics that there are, and their numbers. Another
-// process's may have others.
+// The contents of a page: metrics and their numbers. Another process may have
+// other metrics.
 struct described_counters {
     uint64_t process_count, pair_count; // of infos
     metric_info process[48], pair[16];
@@ -361,7 +361,7 @@ struct described_counters {
     {
         return {{pair, pair_count}, row.numbers};
     }
-    // With each row that has counted anything.
+    // Calls `call` with each row that has counted anything.
     template <typename Call>
     void each_pair(const Call &call) const
     {
@@ -372,14 +372,14 @@ struct described_counters {
             }
         }
     }
-    // Of this process. Takes no memory.
+    // Reads this process's counters. Allocates nothing.
     void read() noexcept;
-    // Copies another process's, which may write to it meanwhile, or lie. False:
-    // it is none.
+    // Copies another process's counters, which may change meanwhile, or be
+    // forged. Returns false if they are invalid.
     bool copy(const described_counters &from) noexcept;
 };
 
-// Since some time, for differences. Leaves errno alone.
+// Monotonic time, for differences. Does not change errno.
 inline uint64_t nanoseconds_now() noexcept
 {
     timespec now{};

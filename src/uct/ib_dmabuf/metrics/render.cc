@@ -21,7 +21,7 @@ public:
         va_start(args, pattern);
         const int wanted = vsnprintf(rest.data(), rest.size(), pattern, args);
         va_end(args);
-        // What does not fit would be half a number.
+        // Truncated output could end in half a number.
         if ((wanted < 0) || (static_cast<size_t>(wanted) >= rest.size())) {
             whole_ = false;
             return;
@@ -29,7 +29,7 @@ public:
         length_ += static_cast<size_t>(wanted);
     }
 
-    // In quotes: UTF-8, of which we know ASCII only.
+    // In quotes, as UTF-8: only printable ASCII is copied.
     void add_quoted(const char *before, std::string_view value,
                     const char *newline = "?") noexcept
     {
@@ -58,7 +58,7 @@ private:
     bool whole_    = true;
 };
 
-// The value of what has no list of its own.
+// The value of a metric without a list.
 void add_json(writer *to, const metric_info &of, const uint64_t *numbers)
 {
     const char *comma = "";
@@ -85,7 +85,7 @@ void add_json(writer *to, const metric_info &of, const uint64_t *numbers)
     }
 }
 
-// A list of objects: of each pair of labels, those whose first number is not 0.
+// A list of objects, one for each pair of labels with a first number above 0.
 void add_json_list(writer *to, std::span<const metric_info> columns,
                    const uint64_t *numbers)
 {
@@ -146,7 +146,7 @@ public:
     {
     }
 
-    // Where rows are given, for each of them.
+    // Adds each metric, with a sample of each of the rows.
     template <typename Rows>
     void add(const char *prefix, const metric_view &all, const Rows &rows)
     {
@@ -197,7 +197,7 @@ private:
             to_.add("} %llu\n", number{numbers[i]});
         }
     }
-    // In seconds, as is the custom: the bounds are not cut off.
+    // In seconds, by Prometheus' convention. The bounds are exact.
     void add_times(const uint64_t *numbers)
     {
         constexpr size_t buckets = metric_info::buckets;
@@ -259,7 +259,7 @@ std::string_view render_prometheus(const described_counters &now, pid_t pid,
                                    const char *program,
                                    std::span<char> out) noexcept
 {
-    // It may be as long as all of its arguments.
+    // The name may be as long as all arguments of the program.
     exposition to(out, pid, std::string_view(program).substr(0, 63));
     bool any_pair = false;
 

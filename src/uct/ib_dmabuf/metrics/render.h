@@ -6,22 +6,22 @@
 
 namespace ucx_ib_dmabuf {
 
-// Counters of a process, this one or another, as text. Writes into the caller's
-// memory and takes none of its own: the process may be at its end. What is
-// returned lies in there; it is empty if there is not enough room: so much is
-// enough for this process, whatever the names.
+// Renders the counters of any process as text. Writes to the caller's memory
+// and allocates nothing, as the process may be ending. The result lies in that
+// memory; it is empty if there is too little room. This size suffices for this
+// process, whatever the names.
 constexpr size_t text_max = 1 << 20;
 
 // A line of printable ASCII: an object with "pid" and each metric by its name.
-// Of labels those whose number is not 0; "hooks_missing" where something is;
-// "pairs", those that have counted anything.
+// It has only label values with a number other than 0, "hooks_missing" only if
+// a hook is missing, and in "pairs" only those that have counted.
 std::string_view render_json(const described_counters &now, pid_t pid,
                              std::span<char> out) noexcept;
 
-// Prometheus' text format, version 0.0.4: names begin with "ucx_ib_dmabuf_",
-// counters' end in "_total", and each sample has the labels "pid" and
-// "program", any bytes of which 63 are told, so that the files of several
-// processes can lie in one folder of a node exporter's.
+// Prometheus' text format, version 0.0.4. Names begin with "ucx_ib_dmabuf_",
+// and those of counters end in "_total". Each sample has the labels "pid" and
+// "program" (its first 63 bytes), so that the files of several processes can
+// lie in one folder of a node exporter.
 std::string_view render_prometheus(const described_counters &now, pid_t pid,
                                    const char *program,
                                    std::span<char> out) noexcept;

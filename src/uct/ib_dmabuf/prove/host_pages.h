@@ -7,22 +7,22 @@
 
 namespace ucx_ib_dmabuf {
 
-// Of what a path is tried with.
+// The access that a proof needs.
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-// Host memory that a NIC reaches, for as long as this is. Registered by the
-// NIC's own verbs, as what UCX registers by itself is.
+// Host memory that a NIC reaches, for the life of the object. The NIC's own
+// verbs register it, as they do for UCX.
 class host_pages {
 public:
-    // Bytes; may fail, see registered().
+    // `length` in bytes. May fail, see registered().
     host_pages(const protection_domain &pd, size_t length)
         : pd_(pd), length_(length),
           bytes_(mmap(nullptr, length, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
     {
         if (bytes_ != MAP_FAILED) {
-            // Old kernels give a forking parent, not its child, new pages.
+            // In old kernels a fork gives the parent new pages, not the child.
             madvise(bytes_, length, MADV_DONTFORK);
             mr_ = pd.verbs->reg_iova(pd.verbs_pd, bytes_, length, address(),
                                      all_access);

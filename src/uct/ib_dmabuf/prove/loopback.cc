@@ -13,9 +13,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// For an answer; a proof takes some milliseconds.
+// Limit for a completion; a proof takes some milliseconds.
 constexpr std::chrono::seconds patience{2};
-constexpr int most_addresses = 4; // that are tried
+constexpr int most_addresses = 4; // to try
 
 const char *name_of(ibv_wc_status status)
 {
@@ -95,7 +95,7 @@ const char *loopback::connect()
     if (cq_ == nullptr) {
         return "it gives no queue pairs to try";
     }
-    // An address may be one of an interface that is down.
+    // An address may belong to an interface that is down.
     const bool has_addresses = self_.is_global != 0;
     for (int i = 0; i < (has_addresses ? most_addresses : 1); ++i) {
         if (has_addresses && !find_gid()) {
@@ -123,7 +123,7 @@ bool loopback::find_port()
         return false;
     }
     atomics_ = device.atomic_cap != IBV_ATOMIC_NONE;
-    // As many reads at a time as there may be; the least of both sides.
+    // As many concurrent reads as both sides allow.
     reads_ = static_cast<uint8_t>(
         std::clamp(std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom),
                    1, static_cast<int>(max_transfers)));
@@ -149,8 +149,8 @@ bool loopback::find_port()
     return false;
 }
 
-// As UCX does: two limited members of a partition, which the first key of the
-// table may be one of, do not hear each other. Without a full one, the first.
+// Chooses a full member's key, as UCX does: two limited members of a partition
+// cannot communicate. Without one, the first key, which may be a limited one.
 void loopback::find_partition(int count)
 {
     constexpr uint16_t full = 0x8000;
@@ -165,15 +165,15 @@ void loopback::find_partition(int count)
     }
 }
 
-// The best that was not tried: RoCE v2 of an IPv4 address rather than another,
-// that rather than version 1.
+// Finds the best address not tried yet: RoCE v2 before version 1, then IPv4
+// before others.
 bool loopback::find_gid()
 {
     constexpr uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0,   0,
                                          0, 0, 0, 0, 255, 255};
     int best                          = 0;
 
-    // Asking for one is a system call, and tables have hundreds, mostly empty.
+    // A query is a system call, and tables have hundreds, mostly empty.
     for (int i = 0; i < gids_ && best < 4; ++i) {
         ibv_gid_entry entry{};
         if (tried_[static_cast<size_t>(i)] ||
@@ -202,8 +202,8 @@ ibv_qp *loopback::create_qp() const
 {
     ibv_qp_init_attr attr{};
 
-    // Not sq_sig_all: with it mlx5 would have the CPU write what is read into
-    // the GPU's memory (scatter to CQE).
+    // Not sq_sig_all: with it mlx5 would let the CPU write the data of a read
+    // into GPU memory (scatter to CQE).
     attr.qp_type          = IBV_QPT_RC;
     attr.send_cq          = cq_;
     attr.recv_cq          = cq_;
@@ -221,7 +221,7 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
     attr.qp_state        = IBV_QPS_INIT;
     attr.port_num        = port_;
     attr.pkey_index      = key_;
-    attr.qp_access_flags = all_access; // some devices refuse what they have not
+    attr.qp_access_flags = all_access; // some devices refuse what they lack
     if (!atomics_) {
         attr.qp_access_flags &= ~unsigned{IBV_ACCESS_REMOTE_ATOMIC};
     }
@@ -254,7 +254,7 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
                                 IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-// All in one list, for which the device is told once.
+// Posts one list, with one doorbell.
 std::optional<text> loopback::post(std::span<const transfer> all) const
 {
     std::array<ibv_sge, max_transfers> local{};
@@ -303,7 +303,7 @@ std::optional<text> loopback::carry(std::span<const transfer> all)
         return failure;
     }
     while (over < all.size()) {
-        // Before it is asked: this process may have been stopped meanwhile.
+        // Before the poll, as this process may be stopped after it.
         const bool late = clock::now() > end;
         ibv_wc done{};
         const int count = cq_->context->ops.poll_cq(cq_, 1, &done);

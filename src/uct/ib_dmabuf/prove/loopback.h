@@ -8,8 +8,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// A connection of a NIC with itself, over a port that is active, in the
-// protection domain: two queue pairs that end with it.
+// A connection of a NIC with itself over an active port, in the protection
+// domain. Destroys its two queue pairs.
 class loopback final : public wire {
 public:
     static connection to_itself(const protection_domain &pd);
@@ -18,15 +18,14 @@ public:
     loopback &operator=(const loopback &) = delete;
 
     bool has_atomics() const override { return atomics_; }
-    // UCX waits for seconds before it gives a message up; who says nothing for
-    // so long, or carries too slowly, is asked once more, over another
-    // connection.
+    // UCX waits for seconds before it fails a message. After a timeout the
+    // proof is repeated once, over another connection.
     std::optional<text> carry(std::span<const transfer> all) override;
     bool is_silent() const override { return silent_; }
 
 private:
     explicit loopback(const protection_domain &pd);
-    const char *connect(); // null, or why there is none
+    const char *connect(); // null, or why it failed
     bool find_port();
     bool find_gid();
     void find_partition(int count);
@@ -42,11 +41,10 @@ private:
     uint8_t port_  = 0;
     uint8_t reads_ = 1;
     ibv_mtu mtu_   = IBV_MTU_256;
-    uint16_t key_  = 0;                  // of the partition, its index
-    int gids_      = 0;                  // places of the port's table
-    std::bitset<UINT8_MAX + 1> tried_{}; // of these
-    // For all that is carried; what the GPU's driver copies meanwhile is
-    // beside.
+    uint16_t key_  = 0;                  // index of the partition key
+    int gids_      = 0;                  // size of the port's table
+    std::bitset<UINT8_MAX + 1> tried_{}; // already tried ones
+    // For all transfers; copies by the GPU's driver are not counted.
     std::chrono::steady_clock::duration left_ = std::chrono::seconds(5);
     ibv_ah_attr self_{};
     ibv_cq *cq_  = nullptr;

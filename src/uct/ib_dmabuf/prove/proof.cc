@@ -14,7 +14,7 @@ struct part {
     uint32_t offset, length;
 };
 
-// What is sent, each by itself; between and behind them nothing may change.
+// Each is sent by itself. Bytes between and behind them must not change.
 constexpr part parts[]         = {{0, 1},        {64, 64},     {131, 64},
                                   {4096, 4095},  {8193, 4096}, {16384, 16384},
                                   {32771, 16384}};
@@ -24,8 +24,8 @@ static_assert(atomic_word + 8 <= proof_size);
 
 using image = std::vector<uint8_t>;
 
-// Bytes of which none is 0 or 0xff, as broken paths return those, nor the same
-// in another turn of the proof, as others return what was there before.
+// Bytes that are never 0 or 0xff, as broken paths return those. They differ
+// from the next turn's, as other broken paths return the earlier bytes.
 image noise(unsigned turn)
 {
     image result(proof_size);
@@ -39,7 +39,7 @@ image noise(unsigned turn)
     return result;
 }
 
-// What should have arrived in the part, and what was there before.
+// Describes how a part differs from the bytes that were sent.
 text difference(const image &got, const image &sent, const image &before,
                 const part &in)
 {
@@ -70,7 +70,7 @@ text difference(const image &got, const image &sent, const image &before,
                   sent[in.offset + static_cast<size_t>(wrong - begin)]);
 }
 
-// Nothing if all is as it should be: `sent` in the parts, else as before.
+// Returns nullopt if all is right: `sent` in the parts, `before` elsewhere.
 std::optional<text> compare(const image &got, const image &sent,
                             const image &before)
 {
@@ -95,7 +95,7 @@ std::optional<text> compare(const image &got, const image &sent,
             got.begin());
 }
 
-// Looks, and again after a moment: how fast it is is not for the proof to say.
+// Checks up to three times: slow bytes do not refute a path.
 template <class Look>
 void look_until(const Look &is_well)
 {
@@ -106,7 +106,7 @@ void look_until(const Look &is_well)
     }
 }
 
-// The two ends of what is tried: host memory twice, or the GPU's and that.
+// The two ends of a proof: GPU memory and host memory, or host memory twice.
 class trial_of {
 public:
     trial_of(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
@@ -117,7 +117,7 @@ public:
 
     std::optional<text> all_ways();
     std::optional<text> atomic();
-    // The driver failed: nothing was found out.
+    // The driver failed to copy, so there is no finding.
     bool is_lost() const { return lost_; }
 
 private:
@@ -133,7 +133,7 @@ private:
     wire &nic_;
     gpu_vendor &gpus_;
     const place gpu_, host_;
-    const bool is_host_; // what stands for the GPU's memory
+    const bool is_host_; // host memory stands in for the GPU's
     bool lost_ = false;
 };
 
@@ -160,8 +160,8 @@ void trial_of::get(image *to)
     }
 }
 
-// What a NIC has written may be on its way when it says that it is done; a read
-// of the same memory, which must not overtake that, comes back behind it.
+// A NIC may complete a write before its bytes arrive. A read of the same memory
+// must not overtake the write, so it completes after their arrival.
 std::optional<text> trial_of::flush(const place &remote)
 {
     const transfer last{verb::read, host_ + 2 * proof_size, remote, 1};
@@ -285,7 +285,7 @@ verdict try_gpu(wire &nic, gpu_vendor &gpus, const place &gpu,
     trial_of real(nic, gpus, gpu, host, false);
 
     std::optional<text> wrong = real.all_ways();
-    // An error ends the connection, so the other atomic is the last.
+    // An error ends the connection, so the GPU's atomic comes last.
     if (!wrong && !real.is_lost() && nic.has_atomics() && !control.atomic()) {
         wrong = real.atomic();
     }

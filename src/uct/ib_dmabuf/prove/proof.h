@@ -9,26 +9,26 @@ namespace ucx_ib_dmabuf {
 
 struct verdict {
     finding what;
-    text why; // not for `carries`
-    // Unknown, as the NIC does not reach itself: so are all its paths.
+    text why; // empty for `carries`
+    // The NIC does not reach itself: all its paths are unknown.
     bool for_the_nic = false;
 };
 
-// How much memory a proof needs of each kind, from a multiple of 8 on.
+// Bytes that a proof needs of GPU memory, from a multiple of 8 on.
 constexpr size_t proof_size = 53248;
-// Host memory: twice that, and a word for what only follows other bytes.
+// Host memory: twice that, and a word for reads that flush writes.
 constexpr size_t proof_host_size = 2 * proof_size + 8;
 
-// Whether the NIC carries what is in the GPU's memory, both ways, by both of
-// its keys; what the GPU has is told and asked by its driver. Overwrites both.
+// Proves that the NIC reads and writes GPU memory correctly, by either of its
+// keys. The GPU's driver fills and reads that memory. Overwrites both.
 verdict prove(const connector &connect, gpu_vendor &gpus, const place &gpu,
               const place &host);
 
-// What that is made of. What the wire does wrong with host memory only, if
-// anything:
+// The parts of prove(). Returns the error of the wire with host memory only, if
+// there is one:
 std::optional<text> try_host(wire &nic, gpu_vendor &gpus, const place &host);
-// And with the GPU's. That counts only if host memory is carried: a path that
-// carries has shown that, too, so only then it need be asked.
+// And with GPU memory. An error counts only if host memory works. Success
+// proves that, too, so host memory is tested only after an error.
 verdict try_gpu(wire &nic, gpu_vendor &gpus, const place &gpu,
                 const place &host);
 

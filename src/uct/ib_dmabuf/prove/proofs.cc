@@ -28,7 +28,7 @@ void report(const proofs::path &which, const verdict &result, microseconds took)
         format("%s and GPU %d's memory (%s)", nic.c_str(), gpu, name_of(step));
 
     if (result.what == finding::refuted) {
-        // One for the pair: other steps are likely to fail for the same reason.
+        // A single message for the pair: other steps are likely to fail alike.
         warn_once(
             format("refuted %s %d", nic.c_str(), gpu),
             format("%s: %s. Such messages would be wrong or lost, so this "
@@ -63,9 +63,9 @@ proofs::proofs(std::chrono::milliseconds patience) : patience_(patience)
     keep_from_forks<mutex_>();
 }
 
-// Nothing to wait for if somebody else is at it: he holds none of our locks,
-// and a child of fork may find that he is gone. Nor for ever: what is not known
-// yet is used (nic::judge).
+// Polls while another thread proves the path: that thread holds none of our
+// locks, and does not exist in a forked child. The wait is limited: an unknown
+// path is used (nic::judge).
 finding proofs::known_or_begin(task *mine)
 {
     const auto end = std::chrono::steady_clock::now() + patience_;
@@ -81,7 +81,7 @@ finding proofs::known_or_begin(task *mine)
         if ((one.found != finding::unknown) || (one.attempts == max_attempts)) {
             return one.found;
         }
-        // A system call, which what is known does not need.
+        // A system call, so only after the checks above.
         const pid_t self = getpid();
         if (one.prover != self) {
             one.prover   = self;
@@ -107,8 +107,8 @@ try {
     return {finding::unknown, "no memory of the host"};
 }
 
-// False: the NIC has failed meanwhile, so whatever was found may be of that, or
-// of before. That it does not reach itself takes seconds to find, and counts.
+// Returns false if the NIC has failed meanwhile: the result may be wrong or
+// outdated. It counts all the same for a NIC that does not reach itself.
 bool proofs::commit(task *mine, verdict *result, bool last)
 {
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -124,7 +124,7 @@ bool proofs::commit(task *mine, verdict *result, bool last)
     one.found =
         (result->what == finding::doubtful) ? finding::unknown : result->what;
     mine->nic->refuted += result->what == finding::refuted;
-    one.prover = 0; // who waits goes on, whatever follows
+    one.prover = 0; // waiting threads continue
     ++one.attempts;
     if (result->for_the_nic) {
         mine->nic->unreachable = true;
@@ -167,7 +167,7 @@ void proofs::doubt(const char *nic) noexcept
         if (found == nics_.end()) {
             found = nics_.try_emplace(nic).first;
         }
-    } catch (const std::bad_alloc &) { // nothing was asked of it, so far
+    } catch (const std::bad_alloc &) { // no path of it was asked for
         return;
     }
     nic_record &record = found->second;
@@ -182,7 +182,7 @@ void proofs::doubt(const char *nic) noexcept
     }
 }
 
-// Under the lock. Null if nothing was asked of it.
+// With the lock held. Returns nullptr if no path of the NIC was asked for.
 const proofs::nic_record *proofs::find(std::string_view nic) const
 {
     const auto found = nics_.find(nic);

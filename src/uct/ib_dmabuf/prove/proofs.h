@@ -14,17 +14,17 @@
 
 namespace ucx_ib_dmabuf {
 
-// What was found of the paths between NICs and GPUs, for all of the process:
-// once for each, until an operation fails. Thread-safe.
+// The findings for paths between NICs and GPUs, of the whole process. Each path
+// is proven once, until an operation fails. Thread-safe.
 class proofs {
 public:
-    // `patience`: how long to wait for another thread's proof.
+    // `patience` limits the wait for another thread's proof.
     explicit proofs(
         std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-    // What is called, without a lock, when a path of the NIC's is refuted: it
-    // may have been used before, as it could not be proven then. Once, before
-    // anything is asked.
+    // Sets the function that is called, without a lock, when a path of the NIC
+    // is refuted: the path may be in use, if it could not be proven before.
+    // Once, before any ask().
     void call_when_refuted(std::function<void(const char *nic)> what)
     {
         when_refuted_ = std::move(what);
@@ -33,48 +33,47 @@ public:
     // NIC, GPU and step.
     using path = std::tuple<std::string, int, ladder_step>;
 
-    // What is known, or what the proof says, which is told. No lock is held
-    // over it: who asks for the same path meanwhile waits, and nobody else; for
-    // so long, then it is unknown.
+    // Returns the known finding, or calls `prove` and reports the result. Holds
+    // no lock meanwhile. Only threads that ask for the same path wait; after
+    // `patience` the finding is unknown to them.
     finding ask(const path &which, const std::function<verdict()> &prove);
 
-    // An operation of the NIC's has failed, maybe as one of its paths does not
-    // carry any more: those that did are found out anew. What was refuted stays
-    // so. Needs no memory.
+    // Called after an operation of the NIC has failed, maybe because a path
+    // broke: its paths are proven again. Refuted paths stay refuted. Works
+    // without memory.
     void doubt(const char *nic) noexcept;
 
-    // Without asking.
+    // Does not prove.
     bool is_refuted(const path &which) const;
-    // Whether any path of the NIC's is.
+    // Whether any path of the NIC is refuted.
     bool has_refuted(const char *nic) const;
-    // Becomes another number when what was known of the NIC's paths may not
-    // hold any more.
+    // Changes when the findings for the NIC's paths may not hold any more.
     uint64_t changes(const char *nic) const;
 
 private:
-    // What cannot be found out may be later: the GPU comes into use, a port
-    // becomes active. So often, and so often after each doubt. As often it is
-    // found out for one who asks, if doubts come meanwhile.
+    // A failed proof may succeed later: the GPU comes into use, a port becomes
+    // active. Limits the attempts after each doubt, and the rounds of an ask()
+    // with doubts meanwhile.
     static constexpr int max_attempts = 3;
 
     struct entry {
         finding found = finding::unknown;
         int attempts  = 0;
-        pid_t prover  = 0; // who is at it; not the parent of a fork
+        pid_t prover  = 0; // process that proves it, or 0
     };
     struct nic_record {
         std::map<path, entry> paths;
         uint64_t doubts  = 0;
-        uint64_t refuted = 0;     // of its paths
+        uint64_t refuted = 0;     // number of such paths
         bool unreachable = false; // it does not reach itself
         int unreached    = 0;     // how often that was found
     };
-    // A proof that is to be made by this thread.
+    // A proof that this thread has to make.
     struct task {
         const path &which;
         nic_record *nic = nullptr;
         entry *one      = nullptr;
-        uint64_t doubts = 0; // before it
+        uint64_t doubts = 0; // before the proof
     };
 
     finding known_or_begin(task *mine);
@@ -82,7 +81,7 @@ private:
     bool commit(task *mine, verdict *result, bool last);
     const nic_record *find(std::string_view nic) const;
 
-    inline static std::mutex mutex_; // of all, for forks
+    inline static std::mutex mutex_; // static for keep_from_forks()
     const std::chrono::milliseconds patience_;
     std::function<void(const char *nic)> when_refuted_;
     std::map<std::string, nic_record, std::less<>> nics_;

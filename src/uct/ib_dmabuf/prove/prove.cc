@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What was tried over a wire is a finding of the path only where nothing else
-// may be at fault.
+// A failed transfer refutes the path only if host memory in the GPU's place
+// works.
 #include "proof.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Over a new wire, as an error ends the last one; once more if nobody
-// answered: the machine may have been busy for so long.
+// Uses a new wire, as an error ends the last one. Tries once more after a
+// timeout: the machine may have been busy.
 verdict try_twice(const connector &connect, gpu_vendor &gpus, const place &gpu,
                   const place &host)
 {

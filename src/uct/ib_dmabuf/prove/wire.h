@@ -23,15 +23,15 @@ struct place {
     }
 };
 
-// An operation of a NIC's, between memory that it reaches by the local key and
-// memory that it reaches by the remote one. An atomic one adds 1.
+// An operation of a NIC between local memory (by its lkey) and remote memory
+// (by its rkey). An atomic one adds 1.
 struct transfer {
     verb what;
     place local, remote;
     uint32_t length;
 };
 
-// What a NIC carries them over, in order. For one thread.
+// Carries transfers in order. For one thread.
 class wire {
 public:
     static constexpr size_t max_transfers = 16; // at a time
@@ -40,15 +40,14 @@ public:
 
     virtual bool has_atomics() const = 0;
 
-    // Returns when all are over. Nothing: the NIC says that they went well;
-    // else what it says, which is the last that is carried.
+    // Returns when all are complete: nullopt if they succeeded, else the error,
+    // after which the wire carries nothing.
     virtual std::optional<text> carry(std::span<const transfer> all) = 0;
-    // What it says is that there was no answer in time: who is busy may have
-    // one later.
+    // Whether the error is a timeout: a busy NIC may answer later.
     virtual bool is_silent() const = 0;
 };
 
-// A new wire; or null, and why there is none.
+// A new wire, or null and the reason.
 struct connection {
     std::unique_ptr<wire> by;
     const char *problem;

@@ -5,14 +5,14 @@
 
 namespace ucx_ib_dmabuf {
 
-// The kernel's ENOTSUPP, which no header names: errno 524.
+// The kernel's ENOTSUPP, which no user-space header defines.
 constexpr int kernel_enotsupp = 524;
 
-// What a registration's error is about.
+// The scope of a registration's error.
 enum class error_scope {
-    pair,    // this NIC and GPU, in this way: so it stays
+    pair,    // this NIC and GPU, in this way: lasts
     memory,  // this range or dma-buf
-    passing, // room or time: it may be otherwise later
+    passing, // room or time: may pass
 };
 
 struct verbs_error {
@@ -22,8 +22,8 @@ struct verbs_error {
     const char *remedy;
 };
 
-// Of the errno that a dma-buf's registration left; unknown ones are the
-// memory's.
+// Looks up the errno of a failed dma-buf registration. An unknown errno has the
+// scope `memory`.
 const verbs_error &meaning_of(int error);
 
 // "Operation not supported (errno 95)"

@@ -34,8 +34,8 @@ bool has_data_direct(const protection_domain &pd)
            (mlx5.get_data_direct_sysfs_path(context, path, sizeof(path)) == 0);
 }
 
-// One for all NICs and GPUs: a machine of eight by eight has it in every pair,
-// and no other remedy for it.
+// The same for all NICs and GPUs: a machine with eight of each has the error in
+// every pair, and the same remedy.
 text ladder::cause(const char *what, const outcome &failed)
 {
     return format("%s %d %d", what, static_cast<int>(failed.step),
@@ -76,13 +76,13 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     const outcome first =
         attempt_judged(before.first, what, before.failures == works);
     outcome now    = first;
-    outcome failed = first; // to be told of; not the PCIe mapping, of which
-                            // nobody knows
+    outcome failed = first; // to report: the standard mapping if possible, as
+                            // users know only that
 
     if ((first.status != UCS_OK) && goes_on(before, first)) {
         now = attempt_judged(other_than(first.step), what, false);
         if (first.refuted && (now.status == UCS_OK) && !now.proven) {
-            by.dereg(now.handle); // likely to be the same path
+            by.dereg(now.handle); // probably the same path
             now = first;
         }
         failed = (now.step == ladder_step::pcie) ? first : now;
@@ -105,9 +105,9 @@ ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
     return UCS_OK;
 }
 
-// Whether the other step may take what this one did not. Data Direct takes what
-// is near. A step that works and lacks room is to get room: over Data Direct
-// the standard mapping carries nothing.
+// Whether the other step may succeed. Data Direct registers only nearby memory.
+// A step that has worked and lacks room has to get room, as Data Direct carries
+// nothing in the standard mapping.
 bool ladder::goes_on(knowledge before, const outcome &failed) const
 {
     if ((before.failures == works) && (failed.status == UCS_ERR_NO_MEMORY)) {
@@ -117,8 +117,8 @@ bool ladder::goes_on(knowledge before, const outcome &failed) const
            (failed.error == kernel_enotsupp);
 }
 
-// Of what is not known yet he finds out where the step takes the memory: then
-// it is likely to take his own.
+// Proves an unknown path only after the step has registered the caller's
+// memory: then the proof's memory is likely to register, too.
 ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
                                        bool proven)
 {
@@ -142,10 +142,10 @@ ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
                : outcome{step, UCS_ERR_BUSY, 0, nullptr};
 }
 
-// `proven`: it has worked for this NIC and GPU. Else nobody shares a dma-buf in
-// PCIe mapping with it: the NVIDIA drivers 570 and 575 leave one locked when a
-// NIC of another IOMMU group maps it, and what maps or unmaps it afterwards
-// hangs (nv_dma_buf_map).
+// `proven`: the step has worked for this NIC and GPU. Otherwise no other NIC
+// shares its dma-buf in PCIe mapping. The NVIDIA drivers 570 and 575 leave a
+// dma-buf locked if a NIC of another IOMMU group maps it, and later maps and
+// unmaps of it hang (nv_dma_buf_map).
 ladder::outcome ladder::attempt(ladder_step step, const request &what,
                                 bool proven)
 {
@@ -164,7 +164,7 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
         result.handle =
             what.by.reg(fd, what.memory.offset(), what.address, what.length);
         if (result.handle == nullptr) {
-            // Data Direct works and lacks room: uct_ib tries without it, too.
+            // Data Direct lacks room: uct_ib has retried without it.
             const bool no_room = proven && (how == mapping_type::pcie) &&
                                  (errno == kernel_enotsupp);
             result.error  = no_room ? ENOMEM : errno;
@@ -180,9 +180,9 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
     return result;
 }
 
-// What works is kept, whatever single registrations meet later: only Data
-// Direct needs room in a coherent GPU's BAR1, for one. If another thread
-// learned something meanwhile, that is as good.
+// A step that works stays first, whatever single registrations fail later: for
+// one, only Data Direct needs room in a coherent GPU's BAR1. If another thread
+// has stored a result meanwhile, that one is as good.
 void ladder::learn(int gpu, knowledge before, const outcome &first,
                    ladder_step worked)
 {
@@ -213,7 +213,7 @@ text ladder::describe(const request &what, const outcome &failed) const
                   describe_error(failed.error).c_str());
 }
 
-// What became of the pair, for who wonders why it is slow.
+// Logs the pair's step, as it may explain a slow pair.
 void ladder::report_chosen(int gpu, const outcome &first,
                            const outcome &chosen) const
 {
@@ -237,12 +237,12 @@ void ladder::report_chosen(int gpu, const outcome &first,
                                            : "trusted that bytes arrive"));
 }
 
-// The other step works. That Data Direct takes the memory of GPUs beside the
-// NIC only is a matter of course, and so is that BAR1 may be full.
+// The other step has worked. Debug level if the GPU is not near the NIC's Data
+// Direct device or BAR1 is full, as both are expected.
 void ladder::report_skipped(const request &what, const outcome &first) const
 {
     if (first.error == 0) {
-        return; // the exporter's matter
+        return; // not an error of the verb
     }
     const text message = format(
         "%s. It is registered in %s instead: %s", describe(what, first).c_str(),
@@ -258,7 +258,7 @@ void ladder::report_skipped(const request &what, const outcome &first) const
 void ladder::report_failed(const request &what, const outcome &failed) const
 {
     if (failed.error == 0) {
-        return; // the exporter has
+        return; // reported elsewhere
     }
     report_refusal(cause("register", failed), describe(what, failed),
                    meaning_of(failed.error).remedy,

@@ -10,27 +10,27 @@
 
 namespace ucx_ib_dmabuf {
 
-// The mapping of the dma-buf in which a NIC takes a GPU's memory. The PCIe
-// mapping comes first where uct_ib registers over Data Direct, which does not
-// reach the standard one of a coherent GPU; else it stands in where the
-// standard mapping is ENOTSUPP or does not carry what is sent. Below both are
-// peer memory and staging, which are uct_ib's and UCP's.
+// The mapping of the dma-buf by which a NIC registers a GPU's memory. The PCIe
+// mapping comes first if uct_ib registers over Data Direct, which does not
+// reach the standard mapping of a coherent GPU. Otherwise it is the fallback if
+// the standard mapping is ENOTSUPP or refuted. The next fallbacks are peer
+// memory, by uct_ib, and staging, by UCP.
 enum class ladder_step : uint8_t { standard, pcie };
 
-// How the memory behind a step's dma-buf is mapped.
+// The mapping of the memory behind a step's dma-buf.
 constexpr mapping_type mapping_of(ladder_step step)
 {
     return step == ladder_step::standard ? mapping_type::standard
                                          : mapping_type::pcie;
 }
 
-// Whether mlx5's driver says that the device has Data Direct.
+// Whether mlx5's driver reports Data Direct for the device.
 bool has_data_direct(const protection_domain &pd);
 
-// What a step calls: a registration of a dma-buf, from an offset on.
+// Registers a dma-buf, from an offset on. A step calls it.
 class dmabuf_registration {
 public:
-    // A handle; null, and an errno, if that fails.
+    // Returns a handle, or nullptr and sets errno.
     virtual void *reg(int fd, size_t offset, uintptr_t address,
                       size_t length) = 0;
     virtual void dereg(void *handle) = 0;
@@ -39,21 +39,21 @@ protected:
     ~dmabuf_registration() = default;
 };
 
-// Whether what a step registers of a GPU carries data, too.
+// Whether a step carries data to and from a GPU's registered memory.
 enum class finding : uint8_t {
-    carries,  // every byte arrived where it was sent, and nowhere else
-    refuted,  // one did not
-    unknown,  // that could not be found out
-    doubtful, // nor now, as operations of the NIC's fail meanwhile
+    carries,  // every byte arrived in its place, and no other byte changed
+    refuted,  // a byte did not
+    unknown,  // it could not be tested
+    doubtful, // nor could it now, as operations of the NIC fail
 };
 
-// Who finds that out, and knows what was found for as long as it holds. Called
-// without any lock held.
+// Tests paths, and stores each finding for as long as it holds. Called with no
+// lock held.
 class path_judge {
 public:
-    // Before each registration: whether that is known already.
+    // Called before each registration: whether the path is known to be refuted.
     virtual bool is_refuted(ladder_step step, int gpu) noexcept = 0;
-    // After each one; may take milliseconds where it is not known.
+    // Called after each registration; takes milliseconds for an unknown path.
     virtual finding judge(ladder_step step, int gpu,
                           dmabuf_registration &by) noexcept = 0;
 
@@ -61,39 +61,39 @@ protected:
     ~path_judge() = default;
 };
 
-// One NIC's registrations of dma-bufs. Which step takes a GPU's memory shows in
-// use and is remembered, but for what the judge says. Thread-safe; no lock is
-// held over a call.
+// The dma-buf registrations of one NIC. Remembers which step works for a GPU's
+// memory; a finding of the judge overrides that. Thread-safe; holds no lock
+// over a call.
 class ladder {
 public:
-    // `tries_data_direct`: what registers does so over Data Direct, where the
-    // device has it. What the judge, who may be null, says that a step does not
-    // carry is as if it did not take it.
+    // `tries_data_direct`: registrations use Data Direct if the device has it.
+    // A step that the judge refutes counts as one that does not register. The
+    // judge may be null.
     ladder(const protection_domain &pd, bool tries_data_direct,
            path_judge *judge = nullptr);
 
     // Registers [address, address + length) of the GPU's memory, which the
-    // source exports, to be reached under these addresses. The address is
-    // aligned to pages. The caller owns the handle. A failure is logged with
-    // its cause, once for each step and errno. UCS_ERR_NO_MEMORY: there is no
-    // room; UCS_ERR_UNSUPPORTED: the two do not work together; UCS_ERR_BUSY:
-    // they may a moment later. `step`: where not null, which one took it.
+    // source exports, under the same addresses. The address is aligned to
+    // pages. The caller owns the handle. Logs a failure with its cause, once
+    // for each step and errno. UCS_ERR_NO_MEMORY: no room. UCS_ERR_UNSUPPORTED:
+    // NIC and GPU do not work together. UCS_ERR_BUSY: they may a moment later.
+    // `step`, if not null, is set to the step that worked.
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                      size_t length, dmabuf_registration &by, void **handle,
                      ladder_step *step = nullptr);
 
-    // What is tried first for the GPU's memory.
+    // The step that is tried first for the GPU's memory.
     ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }
 
 private:
-    // More GPUs than any machine has; what is beyond shares the last place.
+    // More GPUs than any machine has; further ones share the last slot.
     static constexpr size_t max_gpus = 256;
-    // A step that never worked is given up when the other one had to stand in
-    // for it so often.
+    // A step that never worked is given up after the other step had to replace
+    // it this often.
     static constexpr uint8_t enough = 3;
     static constexpr uint8_t works  = UINT8_MAX; // it has worked
 
-    // What is known of a GPU.
+    // The state of a GPU.
     struct knowledge {
         ladder_step first;
         uint8_t failures; // of the first step; or works
@@ -108,10 +108,10 @@ private:
     struct outcome {
         ladder_step step;
         ucs_status_t status;
-        int error; // errno of the verb; 0 if there was no export
+        int error; // errno of the verb; 0 if none failed
         void *handle;
-        bool refuted = false; // it was told
-        bool proven  = false; // that it carries data
+        bool refuted = false; // by the judge
+        bool proven  = false; // the path carries data
     };
 
     static size_t place(int gpu);
