@@ -4,9 +4,8 @@
 
 namespace ucx_ib_dmabuf {
 
-static_assert(metric_view{process_infos}.size() <=
-              std::size(counters{}.numbers));
-static_assert(metric_view{pair_infos}.size() <= std::size(pair_row{}.numbers));
+static_assert(count_numbers<process_infos>() <= std::size(counters{}.numbers));
+static_assert(count_numbers<pair_infos>() <= std::size(pair_row{}.numbers));
 
 void copy_words(void *to, const void *from, size_t size) noexcept
 {
