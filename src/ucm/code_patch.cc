@@ -78,6 +78,7 @@ const char *patch_function(void *function, void *hook,
 bool begins_with_jump(const void *function)
 {
     const auto *p = static_cast<const uint8_t *>(function);
+    p += jump_offset(p);
     return (p[0] == 0xe9) || jumps_by_register(p);
 }
 

@@ -234,8 +234,10 @@ TEST(PatchUprobe, ComesAndGoes)
         const test::first_byte uprobe(code, 0xcc);
         EXPECT_EQ(1032, probed(20));
         EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
+        EXPECT_TRUE(begins_with_jump(code));
     }
     EXPECT_EQ(1032, call(20));
+    EXPECT_TRUE(begins_with_jump(code)); // so it is watched
 }
 
 // A displacement has 32 bits, so a target at the limit of its reach is out of
