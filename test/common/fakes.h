@@ -22,11 +22,9 @@ namespace fakes {
 
 // The counters of the process's caches, read at construction.
 struct counters {
-    static uint64_t of(const char *name)
+    static uint64_t of(ucx_ib_dmabuf::process_metric which)
     {
-        return ucx_ib_dmabuf::metric_view{
-            ucx_ib_dmabuf::process_infos,
-            ucx_ib_dmabuf::process_counters.numbers}[name];
+        return ucx_ib_dmabuf::process_counters.get(which);
     }
     uint64_t hits = of("hits"), misses = of("misses");
     uint64_t registrations   = of("registrations");
