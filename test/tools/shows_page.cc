@@ -57,6 +57,7 @@ described_counters &make_page(bool answered)
             nullptr, sizeof(live_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     page->magic    = live_page::right_magic;
     page->version  = live_page::right_version;
+    page->pid      = static_cast<uint64_t>(getpid());
     page->answered = answered ? INT32_MAX : 0;
     page->counters.read();
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {

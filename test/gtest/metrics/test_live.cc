@@ -102,13 +102,12 @@ private:
 };
 
 // Returns the page's descriptor, or -1.
-int descriptor()
+int descriptor(const std::string &folder = "/proc/self/fd/")
 {
     const std::string wanted = std::string("/memfd:") + live_page_name;
-
     for (int fd = 0; fd < 1024; ++fd) {
         char link[256] = "";
-        if ((readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), link,
+        if ((readlink((folder + std::to_string(fd)).c_str(), link,
                       sizeof(link) - 1) > 0) &&
             std::string(link).starts_with(wanted)) {
             return fd;
@@ -151,10 +150,18 @@ TEST(test_live, it_goes_with_the_process)
 
 TEST(test_live, who_shows_nothing_is_told_from_others)
 {
+    process shown(show);
+    const std::string its = "/proc/" + std::to_string(shown.pid()) + "/fd/";
     process silent([] { return true; });
+    process reader([&] {
+        const std::string page = its + std::to_string(descriptor(its));
+        return open(page.c_str(), O_RDWR) >= 0;
+    });
 
-    EXPECT_EQ(nullptr, live_reader::open(silent.pid()));
-    EXPECT_EQ(ENODATA, errno);
+    for (const process *each : {&silent, &reader}) {
+        EXPECT_EQ(nullptr, live_reader::open(each->pid()));
+        EXPECT_EQ(ENODATA, errno);
+    }
 }
 
 // The child inherits neither the descriptor nor the page.
@@ -261,6 +268,7 @@ bool show_forged(const Call &forge, int seals)
     auto *page       = static_cast<live_page *>(made);
     page->magic      = live_page::right_magic;
     page->version    = live_page::right_version;
+    page->pid        = static_cast<uint64_t>(getpid());
     page->answered   = INT32_MAX;
     page->counters.read();
     forge(*page);
@@ -276,7 +284,6 @@ TEST(test_live, what_its_process_can_cut_off_is_not_read)
         process shown(
             [seals] { return show_forged([](live_page &) {}, seals); });
         const auto page = live_reader::open(shown.pid());
-
         EXPECT_EQ(seals == all_seals, page != nullptr) << seals;
         EXPECT_TRUE(page || (errno == EPROTO)) << strerror(errno);
     }

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fstream>
 #include <linux/futex.h>
 #include <linux/magic.h>
+#include <sstream>
 #include <sys/mman.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -15,6 +17,24 @@
 
 namespace ucx_ib_dmabuf {
 namespace {
+
+// The number by which a process knows itself: the last one of "NSpid", of the
+// innermost container.
+uint64_t own_number(pid_t pid)
+{
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    auto number = static_cast<uint64_t>(pid);
+
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("NSpid:")) {
+            std::istringstream words(line.substr(6));
+            while (words >> number) {
+            }
+            break;
+        }
+    }
+    return number;
+}
 
 // Whether reading the file cannot raise SIGBUS: its size is sealed, and its
 // pages are not huge pages, which may be lacking.
@@ -28,8 +48,9 @@ bool is_safe(int fd)
            (lseek(fd, 0, SEEK_END) >= off_t{sizeof(live_page)});
 }
 
-// Returns the mapping, or nullptr and sets errno.
-live_page *map_page(int fd)
+// Returns the mapping, or nullptr and sets errno; ENODATA: the page is another
+// process's, which this process reads or has inherited.
+live_page *map_page(int fd, uint64_t whose)
 {
     void *const found = is_safe(fd)
                             ? mmap(nullptr, sizeof(live_page),
@@ -39,13 +60,14 @@ live_page *map_page(int fd)
         errno = EPROTO;
         return nullptr;
     }
-    auto *page = static_cast<live_page *>(found);
-    if ((page->magic == live_page::right_magic) &&
-        (page->version == live_page::right_version)) {
+    auto *page       = static_cast<live_page *>(found);
+    const bool right = (page->magic == live_page::right_magic) &&
+                       (page->version == live_page::right_version);
+    if (right && (page->pid == whose)) {
         return page;
     }
     munmap(found, sizeof(live_page));
-    errno = EPROTO;
+    errno = right ? ENODATA : EPROTO;
     return nullptr;
 }
 
@@ -67,7 +89,7 @@ std::unique_ptr<live_reader> live_reader::open(pid_t pid)
             continue;
         }
         const int fd    = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-        live_page *page = (fd < 0) ? nullptr : map_page(fd);
+        live_page *page = (fd < 0) ? nullptr : map_page(fd, own_number(pid));
         error           = errno;
         close(fd);
         if (page != nullptr) {
