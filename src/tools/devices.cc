@@ -2,8 +2,8 @@
 #include "devices.h"
 #include <cerrno>
 #include <dlfcn.h>
-#include <uct/ib_dmabuf/host/library.h>
-#include <uct/ib_dmabuf/verbs/ladder.h>
+#include <uct/ib_dmabuf/path/reg_methods.h>
+#include <uct/ib_dmabuf/ucx/library.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <uct/ib_dmabuf/host/verbs.h>
+#include <uct/ib_dmabuf/ucx/verbs.h>
 
 namespace ucx_ib_dmabuf::info {
 

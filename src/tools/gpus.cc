@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <sstream>
-#include <uct/ib_dmabuf/cuda/vendor.h>
+#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {

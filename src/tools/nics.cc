@@ -3,7 +3,7 @@
 #include "look.h"
 #include <cerrno>
 #include <cstring>
-#include <uct/ib_dmabuf/verbs/ladder.h>
+#include <uct/ib_dmabuf/path/reg_methods.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {

@@ -10,17 +10,17 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <uct/ib_dmabuf/cache/exports.h>
-#include <uct/ib_dmabuf/cuda/vendor.h>
-#include <uct/ib_dmabuf/prove/host_pages.h>
-#include <uct/ib_dmabuf/prove/loopback.h>
-#include <uct/ib_dmabuf/prove/proof.h>
-#include <uct/ib_dmabuf/verbs/ladder.h>
+#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
+#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/path/host_pages.h>
+#include <uct/ib_dmabuf/path/loopback.h>
+#include <uct/ib_dmabuf/path/reg_methods.h>
+#include <uct/ib_dmabuf/path/transfer_check.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// Size of the writes that measure bandwidth; a GPU's piece is larger.
+// Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
 
 double seconds_of(const std::function<void()> &what)
@@ -78,31 +78,31 @@ private:
 };
 
 // A NIC's registration of a GPU's memory.
-class registered_piece final : dmabuf_registration {
+class registered_buffer final : dmabuf_registration {
 public:
-    registered_piece(const open_device &device, gpu_vendor &gpus, int gpu,
-                     const gpu_vendor::piece &piece)
-        : device_(device), address_(piece.address)
+    registered_buffer(const open_device &device, gpu_vendor &gpus, int gpu,
+                      const gpu_vendor::probe_buffer &buffer)
+        : device_(device), address_(buffer.address)
     {
         ladder steps(device.domain(), true);
-        exports memory(gpus, piece.address, piece.length);
+        dmabuf_exports memory(gpus, buffer.address, buffer.length);
         int fd = -1;
 
         export_time = seconds_of(
             [&] { status_ = memory.get(mapping_of(steps.first(gpu)), &fd); });
         reg_time = seconds_of([&] {
-            status_ = steps.reg(memory, gpu, piece.address, piece.length, *this,
-                                &handle_);
+            status_ = steps.reg(memory, gpu, buffer.address, buffer.length,
+                                *this, &handle_);
         });
     }
-    ~registered_piece()
+    ~registered_buffer()
     {
         if (handle_ != nullptr) {
             dereg(handle_);
         }
     }
-    registered_piece(const registered_piece &)            = delete;
-    registered_piece &operator=(const registered_piece &) = delete;
+    registered_buffer(const registered_buffer &)            = delete;
+    registered_buffer &operator=(const registered_buffer &) = delete;
 
     bool works() const { return status_ == UCS_OK; }
     place at() const
@@ -158,7 +158,7 @@ figures measure(wire &nic, const place &from, const place &to)
     return result;
 }
 
-void add_figures(const protection_domain &pd, const registered_piece &gpu,
+void add_figures(const protection_domain &pd, const registered_buffer &gpu,
                  part *out)
 {
     const host_pages host(pd, size_t{2} * write_size);
@@ -226,9 +226,9 @@ void prove_pair(const open_device &device, const driver &cuda, int gpu,
     const protection_domain pd = device.domain();
     cuda_vendor gpus(cuda);
     const primary_context in_use(cuda, gpu);
-    const auto piece = gpus.allocate_piece(gpu);
+    const auto buffer = gpus.allocate_probe_buffer(gpu);
 
-    if (!piece || (piece->length < write_size)) {
+    if (!buffer || (buffer->length < write_size)) {
         out->warns("proof", "could not be made",
                    (in_use.result() == CUDA_SUCCESS)
                        ? "no memory of the GPU can be had"
@@ -240,7 +240,7 @@ void prove_pair(const open_device &device, const driver &cuda, int gpu,
     keep_warning(
         "the GPU's memory is not exported, or the NIC does not take it",
         nullptr);
-    const registered_piece memory(device, gpus, gpu, *piece);
+    const registered_buffer memory(device, gpus, gpu, *buffer);
     if (!memory.works()) {
         out->fails("registration", "no", last_warning.message,
                    last_warning.remedy);

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <sys/wait.h>
 #include <ucm/cuda_events.h>
-#include <uct/ib_dmabuf/host/host.h>
-#include <uct/ib_dmabuf/host/version.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
+#include <uct/ib_dmabuf/ucx/version.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -49,13 +49,13 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
         return result;
     }
     auto *found =
-        host::look_up(std::move(uct_ib), component, &missing).release();
+        ucx_instance::look_up(std::move(uct_ib), component, &missing).release();
     if (found == nullptr) {
         result.missing = missing;
         return result;
     }
     if (!found->ucm().has_cuda &&
-        ((missing = copy_component::missing(library(libuct_ib.c_str()))) !=
+        ((missing = cuda_copy_component::missing(library(libuct_ib.c_str()))) !=
          nullptr)) {
         result.uncopied = missing;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Prints the counters of running programs, from the page that each one
-// publishes (metrics/live.h).
+// publishes (stats/live_page.h).
 #include "watch.h"
 #include "tree.h"
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <uct/ib_dmabuf/metrics/live.h>
-#include <uct/ib_dmabuf/metrics/render.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
+#include <uct/ib_dmabuf/stats/render.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <uct/ib_dmabuf/metrics/metrics.h>
+#include <uct/ib_dmabuf/stats/counters.h>
 #include <vector>
 
 namespace ucx_ib_dmabuf::info {

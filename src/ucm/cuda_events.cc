@@ -3,12 +3,12 @@
 #include "code_patch.h"
 #include "code_write.h"
 #include "libraries.h"
-#include "uct/ib_dmabuf/host/library.h"
-#include "uct/ib_dmabuf/host/start_lock.h"
 #include "watched.h"
 #include <cstring>
 #include <map>
 #include <set>
+#include <uct/ib_dmabuf/ucx/library.h>
+#include <uct/ib_dmabuf/ucx/start_lock.h>
 
 namespace ucx_ib_dmabuf {
 namespace ucm {

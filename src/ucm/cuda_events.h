@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "uct/ib_dmabuf/host/ucm.h"
 #include <atomic>
 #include <string>
+#include <uct/ib_dmabuf/ucx/ucm.h>
 
 // CUDA release events for UCM.
 //

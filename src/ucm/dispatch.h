@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "uct/ib_dmabuf/host/ucm.h"
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <uct/ib_dmabuf/ucx/ucm.h>
 
 // Announces allocations and releases to each UCX in this process. Calls their
 // handlers with `this_thread.announcing` set. Thread-safe.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "libraries.h"
 #include "cuda_api.h"
-#include "uct/ib_dmabuf/host/library.h"
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <dlfcn.h>
+#include <uct/ib_dmabuf/ucx/library.h>
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {

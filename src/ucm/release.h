@@ -2,8 +2,8 @@
 #pragma once
 
 #include "range_table.h"
-#include "uct/ib_dmabuf/host/ucm.h"
 #include <new>
+#include <uct/ib_dmabuf/ucx/ucm.h>
 
 // A hook's work around the driver call: announce the release before it, take
 // that back if the driver refuses, announce new memory after it.

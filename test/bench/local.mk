@@ -7,7 +7,7 @@ test_bench_replay_SOURCES = \
     test/bench/replay.cc \
     test/bench/trace.cc \
     test/bench/ucx_policy.cc
-test_bench_replay_LDADD   = libib_dmabuf_cache.la -lpthread
+test_bench_replay_LDADD   = libib_dmabuf_rcache.la -lpthread
 
 # UCX with the plug-in or without, over a fake libibverbs, which UCX finds in the
 # program.

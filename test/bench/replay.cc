@@ -16,7 +16,6 @@
 //   gib            registered: at most twice the bytes used, for each NIC;
 //                  for the trace "borders" only
 // Exits with 2 if a trace is wrong or the cache fails.
-#include "../../src/uct/ib_dmabuf/cache/cache.h"
 #include "byte_ranges.h"
 #include "trace.h"
 #include "trace_gpus.h"
@@ -27,12 +26,13 @@
 #include <fstream>
 #include <memory>
 #include <set>
+#include <uct/ib_dmabuf/rcache/rcache.h>
 
 namespace {
 
-using ucx_ib_dmabuf::cache;
-using ucx_ib_dmabuf::cache_settings;
-using ucx_ib_dmabuf::extent;
+using ucx_ib_dmabuf::allocation;
+using ucx_ib_dmabuf::rcache;
+using ucx_ib_dmabuf::rcache_settings;
 using ucx_ib_dmabuf::region;
 
 // The machine that a trace describes before its first allocation.
@@ -42,9 +42,9 @@ struct machine {
     size_t budget        = SIZE_MAX; // bytes for each GPU
 };
 
-cache_settings settings_of(const machine &with)
+rcache_settings settings_of(const machine &with)
 {
-    cache_settings result;
+    rcache_settings result;
     result.max_bytes = [budget = with.budget](int) { return budget; };
     return result;
 }
@@ -59,7 +59,7 @@ struct replayed_nic {
 
     fakes::nic nic;
     ucx_policy peer;
-    cache::nic_id id = 0;
+    rcache::nic_id id = 0;
     // Starts of used allocations and chunks; last bytes before crossed borders.
     std::set<uintptr_t> seen;
     byte_ranges used;
@@ -151,7 +151,7 @@ private:
 
     bool release(uintptr_t base)
     {
-        const extent gone = gpus_.at(base);
+        const allocation gone = gpus_.at(base);
         if (gone.size == 0 || gone.base != base) {
             return false;
         }
@@ -224,9 +224,9 @@ private:
     {
         const size_t chunk = settings_.chunk_size;
         for (uintptr_t at = address, next; at < address + size; at = next) {
-            const extent block = gpus_.at(at);
-            uintptr_t base     = block.base;
-            next               = end_of(block);
+            const allocation block = gpus_.at(at);
+            uintptr_t base         = block.base;
+            next                   = end_of(block);
             if (!block.joins && block.size > chunk) {
                 base = at & ~(chunk - 1);
                 next = base + chunk;
@@ -239,11 +239,11 @@ private:
     }
 
     const bool limited_;
-    const cache_settings settings_;
+    const rcache_settings settings_;
     account ours_, theirs_;
     trace_gpus gpus_;
     std::deque<replayed_nic> nics_;
-    cache cache_;
+    rcache cache_;
     size_t uses_ = 0, limit_ = 0, replaced_ = 0, forgotten_ = 0;
     double segment_bytes_ = 0;
 };
@@ -267,7 +267,7 @@ void print(const std::string &name, const replay::result &of)
     }
     printf("trace/%s/ms %.3f %.3f\n", name.c_str(), of.ours.ns / 1e6,
            of.theirs.ns / 1e6);
-    // For the table in docs/cache.md.
+    // For the table in docs/rcache.md.
     printf("trace/%s/ucx_registrations %zu\n", name.c_str(),
            size_t(of.theirs.registrations));
     printf("trace/%s/ucx_gib %.1f\n", name.c_str(), of.theirs.bytes / gib);

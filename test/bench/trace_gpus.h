@@ -4,7 +4,7 @@
 #include "costs.h"
 #include <common/fakes.h>
 
-inline uintptr_t end_of(const ucx_ib_dmabuf::extent &memory)
+inline uintptr_t end_of(const ucx_ib_dmabuf::allocation &memory)
 {
     return memory.base + memory.size;
 }
@@ -22,18 +22,18 @@ public:
     }
 
     // Returns the memory at the address; its size is 0 if there is none.
-    ucx_ib_dmabuf::extent at(uintptr_t address) const
+    ucx_ib_dmabuf::allocation at(uintptr_t address) const
     {
-        ucx_ib_dmabuf::extent there;
+        ucx_ib_dmabuf::allocation there;
         look(address, &there);
         return there;
     }
     // For a range that is_one(): returns the allocation or VMM segments from
     // the one at its start to the end of the last one that it touches.
-    ucx_ib_dmabuf::extent around(uintptr_t address, size_t length) const
+    ucx_ib_dmabuf::allocation around(uintptr_t address, size_t length) const
     {
-        ucx_ib_dmabuf::extent all = at(address);
-        all.size                  = end_of(at(address + length - 1)) - all.base;
+        ucx_ib_dmabuf::allocation all = at(address);
+        all.size = end_of(at(address + length - 1)) - all.base;
         return all;
     }
     // Whether the range lies in one allocation, or in adjacent VMM segments.

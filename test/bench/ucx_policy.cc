@@ -2,7 +2,7 @@
 #include "ucx_policy.h"
 #include <algorithm>
 
-void ucx_policy::use(const ucx_ib_dmabuf::extent &memory, uintptr_t address,
+void ucx_policy::use(const ucx_ib_dmabuf::allocation &memory, uintptr_t address,
                      size_t length)
 {
     uintptr_t lo        = address & ~uintptr_t{4095};

@@ -3,7 +3,8 @@
 
 #include "costs.h"
 #include <map>
-#include <uct/ib_dmabuf/cache/provider.h>
+#include <uct/ib_dmabuf/gpu/exporter.h>
+#include <uct/ib_dmabuf/rcache/registrar.h>
 
 // The registrations of UCX 1.22 for the same trace and one NIC, by its rules.
 // It registers the whole allocation if that is at most a tenth of the device's
@@ -20,7 +21,7 @@ public:
     {
     }
 
-    void use(const ucx_ib_dmabuf::extent &memory, uintptr_t address,
+    void use(const ucx_ib_dmabuf::allocation &memory, uintptr_t address,
              size_t length);
     void release(uintptr_t base, size_t size);
 

@@ -27,14 +27,14 @@ extern "C" {
 #include <uct/ib/base/ib_md.h>
 #endif
 }
-#include <uct/ib_dmabuf/host/abi.h>
-#include <uct/ib_dmabuf/host/copier.h>
-#include <uct/ib_dmabuf/host/log.h>
-#include <uct/ib_dmabuf/host/settings.h>
-#include <uct/ib_dmabuf/host/transport_types.h>
-#include <uct/ib_dmabuf/host/ucm.h>
-#include <uct/ib_dmabuf/host/ucp.h>
-#include <uct/ib_dmabuf/host/ucp_types.h>
+#include <uct/ib_dmabuf/ucx/abi.h>
+#include <uct/ib_dmabuf/ucx/cuda_copy_ops.h>
+#include <uct/ib_dmabuf/ucx/log.h>
+#include <uct/ib_dmabuf/ucx/settings.h>
+#include <uct/ib_dmabuf/ucx/transport_types.h>
+#include <uct/ib_dmabuf/ucx/ucm.h>
+#include <uct/ib_dmabuf/ucx/ucp.h>
+#include <uct/ib_dmabuf/ucx/ucp_types.h>
 
 namespace ours = ucx_ib_dmabuf;
 
@@ -111,12 +111,12 @@ FLAG(GET_ZCOPY, get_zcopy);
 FLAG(CONNECT_TO_IFACE, connect_to_iface);
 SAME(UCT_MD_FLAG_REG);
 SAME(UCT_DEVICE_TYPE_ACC);
-AT(ucs_sys_bus_id_t, domain, memory_copier::pci_address, domain);
-AT(ucs_sys_bus_id_t, bus, memory_copier::pci_address, bus);
-AT(ucs_sys_bus_id_t, slot, memory_copier::pci_address, slot);
-AT(ucs_sys_bus_id_t, function, memory_copier::pci_address, function);
+AT(ucs_sys_bus_id_t, domain, cuda_copy_ops::pci_address, domain);
+AT(ucs_sys_bus_id_t, bus, cuda_copy_ops::pci_address, bus);
+AT(ucs_sys_bus_id_t, slot, cuda_copy_ops::pci_address, slot);
+AT(ucs_sys_bus_id_t, function, cuda_copy_ops::pci_address, function);
 static_assert(sizeof(::ucs_sys_bus_id_t) ==
-              sizeof(ours::memory_copier::pci_address));
+              sizeof(ours::cuda_copy_ops::pci_address));
 SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
 SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
 SAME(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
@@ -295,7 +295,8 @@ SAME_PLACE(uct_tl_t, uct_tl_t, list);
 SAME_PLACE(uct_base_iface_t, uct_iface_t, md);
 OP(mem_query, 7);
 OP(detect_memory_type, 10);
-// The fields that copy_component looks for, and its assumptions about 1.16.
+// The fields that cuda_copy_component looks for, and its assumptions
+// about 1.16.
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
               ((UCX_MINOR <= 17) ? 104 : 112));
 static_assert(offsetof(::uct_md_attr_v2_t, component_name) -

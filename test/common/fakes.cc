@@ -7,7 +7,7 @@
 
 namespace fakes {
 
-using ucx_ib_dmabuf::extent;
+using ucx_ib_dmabuf::allocation;
 using ucx_ib_dmabuf::mapping_type;
 
 std::atomic<uint64_t> complaints{0};
@@ -106,9 +106,9 @@ gpu::blocks::const_iterator gpu::find(uintptr_t address) const
 }
 
 // Returns the blocks in the range, or none if a page of it has no block.
-std::vector<piece> gpu::find(uintptr_t address, size_t length) const
+std::vector<segment> gpu::find(uintptr_t address, size_t length) const
 {
-    std::vector<piece> result;
+    std::vector<segment> result;
     size_t reached = 0; // bytes of the range, in whole pages
     auto it        = find(address);
     if (it == blocks_.end()) {
@@ -123,7 +123,7 @@ std::vector<piece> gpu::find(uintptr_t address, size_t length) const
         result.push_back({base, all.size, all.id});
         reached = (base + all.size - address + page_ - 1) / page_ * page_;
     }
-    return reached < length ? std::vector<piece>() : result;
+    return reached < length ? std::vector<segment>() : result;
 }
 
 uint64_t gpu::id_at(uintptr_t address) const
@@ -133,7 +133,7 @@ uint64_t gpu::id_at(uintptr_t address) const
     return it == blocks_.end() ? 0 : it->second.id;
 }
 
-ucs_status_t gpu::look(uintptr_t address, extent *out) const
+ucs_status_t gpu::look(uintptr_t address, allocation *out) const
 {
     std::lock_guard<std::mutex> locked(lock_);
     auto it = find(address);
@@ -148,7 +148,7 @@ ucs_status_t gpu::look(uintptr_t address, extent *out) const
 
 ucs_status_t gpu::judge(uintptr_t address, size_t length) const
 {
-    extent first, next;
+    allocation first, next;
     ucs_status_t status = look(address, &first);
     if (status != UCS_OK || length == 0) {
         return status != UCS_OK ? status : UCS_ERR_INVALID_PARAM;
@@ -164,7 +164,7 @@ ucs_status_t gpu::judge(uintptr_t address, size_t length) const
     return UCS_OK;
 }
 
-ucs_status_t gpu::describe(uintptr_t address, extent *out)
+ucs_status_t gpu::describe(uintptr_t address, allocation *out)
 {
     tell(each_call, call::describe, address, 1);
     ucs_status_t status = describe_faults.next();
@@ -196,8 +196,8 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
         return status;
     }
     std::unique_lock<std::mutex> locked(lock_);
-    std::vector<piece> pieces = find(address, length);
-    if (pieces.empty()) {
+    std::vector<segment> segments = find(address, length);
+    if (segments.empty()) {
         return UCS_ERR_INVALID_PARAM;
     }
     const int made = fcntl(any_file, F_DUPFD_CLOEXEC, 0);
@@ -205,15 +205,15 @@ ucs_status_t gpu::export_range(uintptr_t address, size_t length, int *fd)
         return UCS_ERR_IO_ERROR;
     }
     *fd        = made;
-    int device = blocks_.find(pieces[0].base)->second.device;
+    int device = blocks_.find(segments[0].base)->second.device;
     // Replaces a closed dma-buf with the same descriptor number.
-    exported_[*fd] = {std::move(pieces), ++last_export_, length, device};
+    exported_[*fd] = {std::move(segments), ++last_export_, length, device};
     locked.unlock();
     fire(during_export);
     return UCS_OK;
 }
 
-std::vector<piece> gpu::contents(int fd, size_t length) const
+std::vector<segment> gpu::contents(int fd, size_t length) const
 {
     std::lock_guard<std::mutex> locked(lock_);
     auto it = exported_.find(fd);
@@ -225,7 +225,7 @@ std::vector<piece> gpu::contents(int fd, size_t length) const
         complain("registered beyond the dma-buf");
         return {};
     }
-    return it->second.pieces;
+    return it->second.segments;
 }
 
 uint64_t gpu::map(int fd)
@@ -271,7 +271,7 @@ size_t gpu::max_mapped(int device) const
 
 uint64_t registration::id_at(uintptr_t at) const
 {
-    for (const piece &p : pieces) {
+    for (const segment &p : segments) {
         if (at >= address && at - address < length && at >= p.base &&
             at - p.base < p.size) {
             return p.id;
@@ -294,11 +294,11 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
     if (status != UCS_OK) {
         return status;
     }
-    auto made     = std::make_unique<registration>();
-    made->address = address;
-    made->length  = length;
-    made->pieces  = memory_.contents(fd, length);
-    if (made->pieces.empty()) {
+    auto made      = std::make_unique<registration>();
+    made->address  = address;
+    made->length   = length;
+    made->segments = memory_.contents(fd, length);
+    if (made->segments.empty()) {
         return UCS_ERR_INVALID_PARAM;
     }
     std::unique_lock<std::mutex> locked(lock_);
@@ -329,7 +329,7 @@ void nic::dereg(void *handle)
         return;
     }
     gone->live = false;
-    gone->pieces.clear();
+    gone->segments.clear();
     memory_.unmap(gone->mapping);
     --live_;
     ++deregistered;
@@ -342,7 +342,7 @@ void nic::dereg(void *handle)
     fire(after_dereg);
 }
 
-void nic::let_go(uintptr_t address, size_t length)
+void nic::drop_from_ucp_cache(uintptr_t address, size_t length)
 {
     if (asked_back) {
         asked_back(address, length);

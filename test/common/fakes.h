@@ -8,8 +8,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <uct/ib_dmabuf/cache/provider.h>
-#include <uct/ib_dmabuf/metrics/metrics.h>
+#include <uct/ib_dmabuf/gpu/exporter.h>
+#include <uct/ib_dmabuf/rcache/registrar.h>
+#include <uct/ib_dmabuf/stats/counters.h>
 #include <unordered_set>
 #include <vector>
 
@@ -17,7 +18,7 @@
 // map nothing. File descriptors are real, so that a test sees a leak.
 // Thread-safe. A call that real hardware would punish (an unaligned export, a
 // second deregistration of a handle) counts as a complaint. gtest/contract
-// tests that they meet the contracts of cache/provider.h.
+// tests that they meet the contracts of gpu/exporter.h.
 namespace fakes {
 
 // The counters of the process's caches, read at construction.
@@ -62,7 +63,7 @@ private:
     std::atomic<int> status_{UCS_OK}, always_{UCS_OK};
 };
 
-struct piece { // an allocation, or a VMM segment
+struct segment { // an allocation, or a VMM segment
     uintptr_t base;
     size_t size;
     uint64_t id;
@@ -82,12 +83,12 @@ public:
     uint64_t id_at(uintptr_t address) const;
 
     // describe() without injected failures.
-    ucs_status_t look(uintptr_t address, ucx_ib_dmabuf::extent *out) const;
+    ucs_status_t look(uintptr_t address, ucx_ib_dmabuf::allocation *out) const;
     // Returns UCS_OK if the range can be registered, else the error.
     ucs_status_t judge(uintptr_t address, size_t length) const;
 
     ucs_status_t describe(uintptr_t address,
-                          ucx_ib_dmabuf::extent *out) override;
+                          ucx_ib_dmabuf::allocation *out) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
@@ -102,7 +103,7 @@ public:
 
     // Returns the memory of the dma-buf. Returns none, after a complaint, if fd
     // is no open dma-buf of this GPU or the dma-buf is shorter than `length`.
-    std::vector<piece> contents(int fd, size_t length) const;
+    std::vector<segment> contents(int fd, size_t length) const;
 
     // As BAR1 does, maps an export once, from its first import to its last.
     // Returns the export's number.
@@ -128,10 +129,10 @@ private:
     using blocks = std::map<uintptr_t, block>;
 
     blocks::const_iterator find(uintptr_t address) const;
-    std::vector<piece> find(uintptr_t address, size_t length) const;
+    std::vector<segment> find(uintptr_t address, size_t length) const;
 
     struct dmabuf {
-        std::vector<piece> pieces;
+        std::vector<segment> segments;
         uint64_t number;
         size_t length;
         int device;
@@ -159,7 +160,7 @@ private:
 struct registration {
     uintptr_t address;
     size_t length;
-    std::vector<piece> pieces;
+    std::vector<segment> segments;
     uint64_t mapping; // the export's number
     std::atomic<bool> live{true};
 
@@ -178,7 +179,7 @@ public:
     ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
                      uintptr_t address, size_t length, void **handle) override;
     void dereg(void *handle) override;
-    void let_go(uintptr_t address, size_t length) override;
+    void drop_from_ucp_cache(uintptr_t address, size_t length) override;
 
     size_t live() const { return live_; }
     void each(const std::function<void(const registration &)> &see) const;

@@ -3,10 +3,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <uct/ib_dmabuf/host/library.h>
-#include <uct/ib_dmabuf/host/settings.h>
-#include <uct/ib_dmabuf/host/ucm.h>
-#include <uct/ib_dmabuf/host/ucs.h>
+#include <uct/ib_dmabuf/ucx/library.h>
+#include <uct/ib_dmabuf/ucx/settings.h>
+#include <uct/ib_dmabuf/ucx/ucm.h>
+#include <uct/ib_dmabuf/ucx/ucs.h>
 
 namespace ucx_ib_dmabuf::test {
 

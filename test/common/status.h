@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <uct/ib_dmabuf/host/types.h>
+#include <uct/ib_dmabuf/ucx/types.h>
 
 // For tests that include no header of UCX.
 using ucx_ib_dmabuf::ucs_status_t;

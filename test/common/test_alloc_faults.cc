@@ -41,7 +41,7 @@ bool throws(Allocation &&allocation)
 volatile size_t size = 100; // so that the compiler removes no allocation
 void *volatile kept;
 
-void let_go(void *memory)
+void drop_from_ucp_cache(void *memory)
 {
     kept = memory;
     free(kept);
@@ -49,10 +49,11 @@ void let_go(void *memory)
 
 TEST(test_alloc_faults, every_kind_of_malloc_fails)
 {
-    EXPECT_TRUE(fails([] { let_go(malloc(size)); }));
-    EXPECT_TRUE(fails([] { let_go(calloc(1, size)); }));
-    EXPECT_TRUE(fails([] { let_go(realloc(nullptr, size)); }));
-    EXPECT_TRUE(fails([] { let_go(aligned_alloc(64, 2 * size)); }));
+    EXPECT_TRUE(fails([] { drop_from_ucp_cache(malloc(size)); }));
+    EXPECT_TRUE(fails([] { drop_from_ucp_cache(calloc(1, size)); }));
+    EXPECT_TRUE(fails([] { drop_from_ucp_cache(realloc(nullptr, size)); }));
+    EXPECT_TRUE(
+        fails([] { drop_from_ucp_cache(aligned_alloc(64, 2 * size)); }));
     EXPECT_TRUE(fails([] {
         void *memory = nullptr;
         if (posix_memalign(&memory, 64, size) == 0) {

@@ -3,7 +3,7 @@
 
 #include <common/status.h>
 #include <cstdarg>
-#include <uct/ib_dmabuf/host/abi.h>
+#include <uct/ib_dmabuf/ucx/abi.h>
 
 // The functions of UCX that tests use beside the plug-in, in the plug-in's own
 // declarations: for tests that include no header of UCX.

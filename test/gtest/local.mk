@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 if HAVE_GTEST
-include test/gtest/cache/local.mk
+include test/gtest/rcache/local.mk
 if HAVE_UCX
 include test/gtest/contract/local.mk
-include test/gtest/copy/local.mk
-include test/gtest/cuda/local.mk
-include test/gtest/host/local.mk
+include test/gtest/cuda_copy/local.mk
+include test/gtest/gpu/local.mk
+include test/gtest/ucx/local.mk
 include test/gtest/md/local.mk
 include test/gtest/ucm/local.mk
 endif
-include test/gtest/metrics/local.mk
-include test/gtest/prove/local.mk
-include test/gtest/verbs/local.mk
+include test/gtest/stats/local.mk
+include test/gtest/path/local.mk
 endif

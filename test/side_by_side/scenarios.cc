@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Scenarios: the memory operations of programs between messages.
-#include "../bench/trace.h"
 #include "allocator.h"
 #include "run.h"
+#include <bench/trace.h>
 #include <fstream>
 #include <mpi.h>
 #include <unistd.h>

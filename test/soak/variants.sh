@@ -29,6 +29,6 @@ variants=(
 
 # Outside the lab, where threads run at the same time: NAME | PROGRAM ARGUMENT...
 programs=(
-    "cache, threads | test/gtest/cache/test_cache --gtest_filter=threads_test.*"
-    "cache, model | test/gtest/cache/test_model"
+    "cache, threads | test/gtest/rcache/test_rcache --gtest_filter=threads_test.*"
+    "cache, model | test/gtest/rcache/test_model"
 )

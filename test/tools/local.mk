@@ -10,4 +10,4 @@ test_tools_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nonexistent \
 
 check_PROGRAMS += test/tools/shows_page
 test_tools_shows_page_SOURCES = test/tools/shows_page.cc
-test_tools_shows_page_LDADD   = libib_dmabuf_metrics.la
+test_tools_shows_page_LDADD   = libib_dmabuf_stats.la

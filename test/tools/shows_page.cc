@@ -15,7 +15,7 @@
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <uct/ib_dmabuf/metrics/live.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
 
 using namespace ucx_ib_dmabuf;

@@ -4,7 +4,7 @@
 #include <infiniband/verbs.h>
 #include <mutex>
 #include <set>
-#include <uct/ib_dmabuf/host/verbs.h>
+#include <uct/ib_dmabuf/ucx/verbs.h>
 #include <utility>
 
 // Simulated mlx5 NICs that register dma-bufs: libibverbs, libmlx5, the kernel

@@ -2,4 +2,4 @@
 noinst_LTLIBRARIES += libib_dmabuf_report.la
 libib_dmabuf_report_la_SOURCES = src/uct/ib_dmabuf/report.cc
 libib_dmabuf_report_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
-libib_dmabuf_report_la_LIBADD   = libib_dmabuf_host.la
+libib_dmabuf_report_la_LIBADD   = libib_dmabuf_ucx.la

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
-#include "host/log.h"
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -8,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <loader/enable.h>
+#include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "../../../src/uct/ib_dmabuf/cuda/vendor.h"
 #include <common/gpu.h>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <sys/mman.h>
+#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <unistd.h>
 
 // The GPU that libcuda.so.1 provides, simulated or real.

@@ -7,13 +7,14 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <set>
-#include <uct/ib_dmabuf/cache/provider.h>
+#include <uct/ib_dmabuf/gpu/exporter.h>
+#include <uct/ib_dmabuf/rcache/registrar.h>
 #include <unistd.h>
 #include <vector>
 
 namespace ucx_ib_dmabuf {
 
-// The contract of an exporter (cache/provider.h), for any World with:
+// The contract of an exporter (gpu/exporter.h), for any World with:
 //   static std::string missing();   why there is none here; "" if there is one
 //   exporter &subject();
 //   uintptr_t allocate(size);       ordinary memory; 0 if not possible
@@ -47,7 +48,7 @@ protected:
 
     std::unique_ptr<World> world_;
     exporter *subject_ = nullptr;
-    extent found_;
+    allocation found_;
     size_t page_ = 0;
 };
 TYPED_TEST_SUITE_P(contract_exporter);
@@ -306,7 +307,7 @@ TYPED_TEST_P(contract_exporter, every_thread_may_ask)
 
     in_threads(4, [&](unsigned) {
         for (uintptr_t at : {base, mapped}) {
-            extent found;
+            allocation found;
             int fd = -1;
             ASSERT_EQ(UCS_OK, SUBJECT.describe(at, &found));
             EXPECT_TRUE(SUBJECT.is_current(at, found.identity));

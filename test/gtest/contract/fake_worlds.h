@@ -61,8 +61,9 @@ public:
     }
     bool shows(int fd, uintptr_t address)
     {
-        const auto pieces = gpu_.contents(fd, 1);
-        return !pieces.empty() && (pieces.front().id == gpu_.id_at(address));
+        const auto segments = gpu_.contents(fd, 1);
+        return !segments.empty() &&
+               (segments.front().id == gpu_.id_at(address));
     }
 
 private:

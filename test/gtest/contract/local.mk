@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What cache/provider.h promises, over everything that keeps it.
+# What gpu/exporter.h promises, over everything that keeps it.
 check_PROGRAMS += test/gtest/contract/test_contract \
                   test/gtest/contract/test_soft_roce
 UNIT_TESTS     += test/gtest/contract/test_contract

@@ -6,13 +6,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <memory>
-#include <uct/ib_dmabuf/cache/provider.h>
+#include <uct/ib_dmabuf/gpu/exporter.h>
+#include <uct/ib_dmabuf/rcache/registrar.h>
 #include <unistd.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
 
-// The contract of a registrar (cache/provider.h), for any World with:
+// The contract of a registrar (rcache/registrar.h), for any World with:
 //   static std::string missing();   why there is none here; "" if there is one
 //   registrar &subject();
 //   int dmabuf(size);               a dma-buf of the memory at address()

@@ -23,7 +23,7 @@ TEST(cuda_vendor, takes_only_what_can_be_exported)
     gpu::use();
     const auto gpus = ucx_ib_dmabuf::find_cuda();
     const gpu::buffer variable(4096, gpu::memory::variable);
-    ucx_ib_dmabuf::extent found;
+    ucx_ib_dmabuf::allocation found;
     CUdeviceptr managed = 0;
     void *host          = nullptr;
     int fd              = -1;

@@ -2,15 +2,15 @@
 //
 // The registrar's contract in the lab, where uct_ib's protection domain is
 // soft-RoCE's. Also the exporter's contract, as exports are dma-bufs there.
-#include "../../../src/uct/ib_dmabuf/host/host.h"
-#include "../../../src/uct/ib_dmabuf/md/nic.h"
-#include "../md/memory_domain.h"
 #include "cuda_world.h"
 #include "exporter.h"
 #include "registrar.h"
 #include "udmabuf_world.h"
+#include <gtest/md/memory_domain.h>
 #include <lab/soft_roce.h>
 #include <optional>
+#include <uct/ib_dmabuf/md/nic.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -50,11 +50,11 @@ public:
     }
 
 private:
-    static const host &the_host(uct_md_h md)
+    static const ucx_instance &the_host(uct_md_h md)
     {
         const char *why = nullptr;
         static const auto found =
-            host::look_up(library::around(md->ops), md->component, &why)
+            ucx_instance::look_up(library::around(md->ops), md->component, &why)
                 .release();
         if (found == nullptr) {
             throw std::runtime_error(why);
@@ -69,7 +69,7 @@ private:
     udmabuf_vendor gpus_; // not used
     ::memory_domain md_;
     lab::nic nic_{md_.pd()};
-    std::optional<original_domain> original_;
+    std::optional<saved_md_ops> original_;
     std::unique_ptr<nic> subject_;
     std::unique_ptr<lab::dma_buf> memory_;
     int number_ = 0;

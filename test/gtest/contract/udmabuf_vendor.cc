@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-using ucx_ib_dmabuf::extent;
+using ucx_ib_dmabuf::allocation;
 
 namespace {
 
@@ -144,7 +144,7 @@ bool udmabuf_vendor::has(uintptr_t address, size_t length) const
 }
 
 ucx_ib_dmabuf::ucs_status_t udmabuf_vendor::describe(uintptr_t address,
-                                                     extent *out)
+                                                     allocation *out)
 {
     std::lock_guard<std::mutex> guard(mutex_);
     const auto at = find(address);
@@ -159,7 +159,7 @@ ucx_ib_dmabuf::ucs_status_t udmabuf_vendor::describe(uintptr_t address,
 
 bool udmabuf_vendor::is_current(uintptr_t address, uint64_t identity)
 {
-    extent now;
+    allocation now;
     return (describe(address, &now) == UCS_OK) && (now.identity == identity);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "../../../src/uct/ib_dmabuf/gpu.h"
 #include <map>
 #include <mutex>
 #include <string>
+#include <uct/ib_dmabuf/gpu/gpu_vendor.h>
 
 // A vendor with host memory as its GPU: real dma-bufs (/dev/udmabuf), and
 // nothing of CUDA's. The test reads and writes the memory at its address.
@@ -34,7 +34,7 @@ public:
     void miss_events(const char *why);
 
     ucs_status_t describe(uintptr_t address,
-                          ucx_ib_dmabuf::extent *out) override;
+                          ucx_ib_dmabuf::allocation *out) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <uct/ib_dmabuf/host/types.h>
+#include <uct/ib_dmabuf/ucx/types.h>
 
 // UCP's parameters for packing a key, and for a deregistration that invalidates
 // the handle's keys.

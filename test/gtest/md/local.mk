@@ -6,14 +6,14 @@ md_tests = \
     test/gtest/md/test_domain \
     test/gtest/md/test_pressure \
     test/gtest/md/test_stats \
-    test/gtest/md/test_trial
+    test/gtest/md/test_probe
 check_PROGRAMS += $(md_tests) test/gtest/md/test_md test/gtest/md/test_vendor
 UNIT_TESTS     += $(md_tests)
 LAB_TESTS      += $(test_gtest_md_lab)
 
-test_gtest_md_test_trial_SOURCES = src/uct/ib_dmabuf/md/trial.cc test/gtest/md/test_trial.cc
-test_gtest_md_test_trial_LDADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_metrics.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
+test_gtest_md_test_probe_SOURCES = src/uct/ib_dmabuf/md/probe.cc test/gtest/md/test_probe.cc
+test_gtest_md_test_probe_LDADD   = \
+    libib_dmabuf_rcache.la libib_dmabuf_stats.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/test_hostile.cc \
@@ -43,7 +43,7 @@ fake_ib_sources = src/uct/ib_dmabuf/md/module.cc $(alloc_faults_sources) test/gt
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
     -export-dynamic
 fake_ib_ldadd   = \
-    libib_dmabuf_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
+    libib_dmabuf_cuda_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \

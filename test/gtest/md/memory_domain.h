@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <uct/api/uct.h>
-#include <uct/ib_dmabuf/host/abi.h>
+#include <uct/ib_dmabuf/ucx/abi.h>
 
 // The memory domain of the lab's first device, opened through UCT.
 class memory_domain {

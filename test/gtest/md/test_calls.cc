@@ -72,7 +72,7 @@ TEST_F(test_calls, memory_that_is_registered_costs_none)
         gpu::buffer first(mib, gpu::memory::device);
         calls_of(first.pointer());
     }
-    // The figures of docs/cache.md.
+    // The figures of docs/rcache.md.
     const struct {
         gpu::memory kind;
         uint64_t of_a_miss;

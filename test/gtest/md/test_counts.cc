@@ -15,7 +15,7 @@
 #include <random>
 #include <sys/wait.h>
 #include <thread>
-#include <uct/ib_dmabuf/metrics/live.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
 #include <vector>
 

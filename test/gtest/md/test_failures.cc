@@ -9,11 +9,11 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <optional>
-#include <uct/ib_dmabuf/md/plugin.h>
+#include <uct/ib_dmabuf/md/process_state.h>
 
 using ucx_ib_dmabuf::finding;
 using ucx_ib_dmabuf::ladder_step;
-using ucx_ib_dmabuf::plugin;
+using ucx_ib_dmabuf::process_state;
 using ucx_ib_dmabuf::proofs;
 using ucx_ib_dmabuf::uct_ep_h;
 using ucx_ib_dmabuf::uct_iface_h;
@@ -253,7 +253,7 @@ TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
 {
     fake_domain other;
     const gpu::buffer memory(size);
-    proofs &paths = *plugin::existing()->proven_paths();
+    proofs &paths = *process_state::existing()->proven_paths();
 
     use(memory);
     EXPECT_EQ(UCS_OK, other.dereg(other.reg(memory.address(), size)));
@@ -270,7 +270,7 @@ TEST_F(test_failures, peer_memory_takes_what_no_dmabuf_does)
     const gpu::buffer memory(1000);
     uct_mem_h memh    = nullptr;
     const auto refute = [](const char *nic) {
-        plugin::existing()->proven_paths()->ask(
+        process_state::existing()->proven_paths()->ask(
             {nic, 7, ladder_step::pcie}, [] {
                 return verdict{finding::refuted, "a test"};
             });

@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
-#include <uct/ib_dmabuf/host/log.h>
-#include <uct/ib_dmabuf/host/ucm.h>
-#include <uct/ib_dmabuf/md/plugin.h>
+#include <uct/ib_dmabuf/md/process_state.h>
+#include <uct/ib_dmabuf/ucx/log.h>
+#include <uct/ib_dmabuf/ucx/ucm.h>
 #include <unistd.h>
 #include <vector>
 
@@ -292,7 +292,7 @@ TEST_F(test_messages, where_each_use_is_checked_ucp_keeps_no_handle)
                               dropped += event->vm_unmapped.size;
                           },
                           nullptr));
-    plugin::existing()->registrations().check_identity();
+    process_state::existing()->registrations().check_identity();
     for (size_t length : {1001, 1001, 2001}) { // one is a hit
         dropped = 0;
         EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(buffer.address(), length)));

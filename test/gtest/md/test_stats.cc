@@ -19,7 +19,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <uct/ib_dmabuf/metrics/live.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
 
 namespace fs = std::filesystem;

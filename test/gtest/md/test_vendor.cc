@@ -2,17 +2,17 @@
 //
 // The decorated memory domain with another vendor's GPU, over soft-RoCE in the
 // lab. The process has no libcuda.
-#include "../../../src/uct/ib_dmabuf/host/host.h"
-#include "../../../src/uct/ib_dmabuf/md/atomics.h"
-#include "../../../src/uct/ib_dmabuf/md/memory_domain.h"
-#include "../../../src/uct/ib_dmabuf/md/plugin.h"
-#include "../../lab/soft_roce.h"
-#include "../contract/udmabuf_vendor.h"
 #include "memory_domain.h"
 #include <algorithm>
 #include <common/fds.h>
 #include <dlfcn.h>
+#include <gtest/contract/udmabuf_vendor.h>
 #include <gtest/gtest.h>
+#include <lab/soft_roce.h>
+#include <uct/ib_dmabuf/md/atomics.h>
+#include <uct/ib_dmabuf/md/memory_domain.h>
+#include <uct/ib_dmabuf/md/process_state.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
 namespace {
 
@@ -33,12 +33,13 @@ std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> find_udmabuf()
 // Enables the vendor before a domain is opened, as module.cc does for CUDA.
 const bool enabled = [] {
     static bool good;
-    ucx_ib_dmabuf::serve_new_copies(
-        {[](ucx_ib_dmabuf::host &copy) {
-             good = ucx_ib_dmabuf::plugin::enable(copy.parser(), find_udmabuf);
+    ucx_ib_dmabuf::serve_new_instances(
+        {[](ucx_ib_dmabuf::ucx_instance &copy) {
+             good = ucx_ib_dmabuf::process_state::enable(copy.parser(),
+                                                         find_udmabuf);
              return good;
          },
-         ucx_ib_dmabuf::decorate, ucx_ib_dmabuf::do_gpu_atomic});
+         ucx_ib_dmabuf::override_md, ucx_ib_dmabuf::do_gpu_atomic});
     return good;
 }();
 

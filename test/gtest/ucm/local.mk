@@ -10,7 +10,7 @@ UNIT_TESTS     += $(ucm_tests)
 # Each scenario runs in a process of its own.
 ucm_scenarios = test/gtest/ucm/scenario.cc
 
-ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_host.la $(GTEST_LIBS) -lucm -lucs -ldl
+ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_ucx.la $(GTEST_LIBS) -lucm -lucs -ldl
 
 test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
 test_gtest_ucm_test_patch_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <ucm/cuda_events.h>
-#include <uct/ib_dmabuf/host/ucm.h>
+#include <uct/ib_dmabuf/ucx/ucm.h>
 
 /**
  * Hooks are installed once and for good, so each of their tests runs in a

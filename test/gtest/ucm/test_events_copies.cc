@@ -7,7 +7,7 @@
 
 #include "gpu.h"
 #include "second_ucx.h"
-#include "ucm/code_patch.h"
+#include <ucm/code_patch.h>
 
 namespace ucx_ib_dmabuf {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fake.h"
-#include "ucm/code_patch.h"
+#include <ucm/code_patch.h>
 
 namespace ucx_ib_dmabuf {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu.h"
-#include "ucm/code_patch.h"
+#include <ucm/code_patch.h>
 
 namespace ucx_ib_dmabuf {
 namespace {

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "ucm/code_arena.h"
-#include "ucm/code_patch.h"
-#include "ucm/prologue_x86_64.h"
+#include <ucm/code_arena.h>
+#include <ucm/code_patch.h>
+#include <ucm/prologue_x86_64.h>
 
 #if defined(__x86_64__)
 

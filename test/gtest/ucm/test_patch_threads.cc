@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "ucm/code_patch.h"
+#include <ucm/code_patch.h>
 
 #if defined(__x86_64__)
 

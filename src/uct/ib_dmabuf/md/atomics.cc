@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "atomics.h"
-#include "../host/library.h"
-#include "plugin.h"
+#include "process_state.h"
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <uct/ib_dmabuf/ucx/library.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -30,16 +30,17 @@ uint64_t result_of(const atomic_request &request, uint64_t before)
 }
 
 // Needs no open NIC domain. Tries again after more libraries were loaded.
-plugin *find_plugin()
+process_state *find_plugin()
 {
     static std::atomic<uint64_t> looked_at;
-    plugin *const found = plugin::existing();
+    process_state *const found = process_state::existing();
 
     if (found != nullptr) {
         return found;
     }
     const uint64_t loaded = library::count_loaded();
-    return (looked_at.exchange(loaded) == loaded) ? nullptr : plugin::get();
+    return (looked_at.exchange(loaded) == loaded) ? nullptr
+                                                  : process_state::get();
 }
 
 } // namespace
@@ -49,8 +50,8 @@ try {
     // Held over calls of the driver, as two copies form one operation. No
     // callback of the driver and no hook takes it.
     static std::mutex mutex;
-    plugin *const shared = find_plugin();
-    extent at;
+    process_state *const shared = find_plugin();
+    allocation at;
 
     if ((shared == nullptr) ||
         !shared->gpu().may_be_device(request.address, request.length) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "../host/ucp.h"
+#include <uct/ib_dmabuf/ucx/ucp.h>
 
 namespace ucx_ib_dmabuf {
 

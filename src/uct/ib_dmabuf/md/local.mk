@@ -5,15 +5,15 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/nic.cc \
     src/uct/ib_dmabuf/md/open_nics.cc \
-    src/uct/ib_dmabuf/md/plugin.cc \
+    src/uct/ib_dmabuf/md/process_state.cc \
     src/uct/ib_dmabuf/md/prove_path.cc \
     src/uct/ib_dmabuf/md/remote_keys.cc \
     src/uct/ib_dmabuf/md/settings.cc \
-    src/uct/ib_dmabuf/md/trial.cc
+    src/uct/ib_dmabuf/md/probe.cc
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
-    libib_dmabuf_cache.la libib_dmabuf_prove.la libib_dmabuf_verbs.la \
-    libib_dmabuf_metrics.la libib_dmabuf_report.la
+    libib_dmabuf_rcache.la libib_dmabuf_path.la \
+    libib_dmabuf_stats.la libib_dmabuf_report.la
 
 # UCX's module loader and ours open libuct_ib_dmabuf.so.0; UCX's looks for the
 # suffix that its own libucs has, so all three names are installed. It is linked with
@@ -26,7 +26,7 @@ libuct_ib_dmabuf_la_LDFLAGS  = \
     $(AM_LDFLAGS) $(HARDENING_LDFLAGS) $(OLD_GLIBC_LDFLAGS) -version-info 0:0:0 -no-undefined \
     -Wl,-z,nodelete -Wl,--gc-sections \
     -Wl,--version-script=$(top_srcdir)/src/uct/ib_dmabuf/md/module.map
-libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_copy.la \
+libuct_ib_dmabuf_la_LIBADD   = libib_dmabuf_md.la libib_dmabuf_cuda_copy.la \
     libib_dmabuf_cuda.la $(OLD_GLIBC_NEWER) $(CXX_RUNTIME) $(OLD_GLIBC_LIBS) -ldl
 libuct_ib_dmabuf_la_LINK     = \
     $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) \

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory_domain.h"
-#include "../cache/memory_run.h"
-#include "../host/log.h"
-#include "../report.h"
 #include <algorithm>
 #include <new>
+#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/report.h>
+#include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -57,7 +57,7 @@ fallback_cause cause_of(ucs_status_t failure)
 
 } // namespace
 
-void memory_domain::query(domain_attributes *attributes) noexcept
+void memory_domain::query(md_attributes *attributes) noexcept
 {
     const uint64_t type = type_bit(shared_.gpu());
     attributes->reg_mem_types &= ~type; // peer memory on a refuted path
@@ -137,8 +137,8 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
     created->length  = length;
     created->used    = used;
     *handle          = created->to_uct();
-    if (cache_.needs_each_use()) {
-        original_.let_go(address, length);
+    if (cache_.checks_each_use()) {
+        original_.drop_from_ucp_cache(address, length);
     }
     return UCS_OK;
 }
@@ -152,10 +152,10 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
     const size_t exact    = without_rounding(request);
     const bool needed =
         !peer_memory_ && ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
-    const region *used = nullptr;
-    ucs_status_t status =
-        cache_.get(id_, start, exact, &used,
-                   needed ? cache::effort::persistent : cache::effort::normal);
+    const region *used  = nullptr;
+    ucs_status_t status = cache_.get(id_, start, exact, &used,
+                                     needed ? rcache::effort::persistent
+                                            : rcache::effort::normal);
 
     if (status == UCS_OK) {
         status = hand_out(used, start, exact, handle);
@@ -164,9 +164,9 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
 }
 
 // Whether there is GPU memory at the range's end, but none behind `found`.
-bool memory_domain::has_hole(uintptr_t end, const memory_run &found) const
+bool memory_domain::has_hole(uintptr_t end, const segment_run &found) const
 {
-    extent next;
+    allocation next;
 
     return found.joins && (found.range.hi < end) &&
            (shared_.gpu().describe(found.range.hi, &next) != UCS_OK) &&
@@ -180,12 +180,12 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
                                        ucs_status_t failure, uct_mem_h *handle)
 {
     const size_t exact = without_rounding(request);
-    memory_run found;
+    segment_run found;
 
     ucs_status_t status = failure;
     if (status != UCS_ERR_NO_ELEM) {
         status =
-            found.describe(shared_.gpu(), make_span(start_of(request), exact));
+            found.describe(shared_.gpu(), make_range(start_of(request), exact));
     }
     switch (status) {
     case UCS_ERR_NO_ELEM:
@@ -262,13 +262,13 @@ void memory_domain::failed(ucs_status_t status) noexcept
     shared_.doubt(device_.name());
 }
 
-memory_domain::memory_domain(const original_domain &original, plugin &shared,
-                             bool peer_memory)
+memory_domain::memory_domain(const saved_md_ops &original,
+                             process_state &shared, bool peer_memory)
     : original_(original), shared_(shared), cache_(shared.registrations()),
       events_need_refresh_(shared.gpu().events_need_refresh()),
       device_(original_, shared.gpu(), shared.proven_paths()),
       peer_memory_(peer_memory),
-      offers_gpu_((plugin::may_register() &&
+      offers_gpu_((process_state::may_register() &&
                    shared.nic_trials().takes_memory(shared.gpu(), device_,
                                                     device_.name(),
                                                     device_.changes())) ||
@@ -277,10 +277,10 @@ memory_domain::memory_domain(const original_domain &original, plugin &shared,
 {
 }
 
-std::unique_ptr<domain> decorate(const original_domain &original)
+std::unique_ptr<md_ops> override_md(const saved_md_ops &original)
 {
-    plugin *shared = plugin::get();
-    domain_attributes attributes;
+    process_state *shared = process_state::get();
+    md_attributes attributes;
 
     if (shared == nullptr) {
         return nullptr;

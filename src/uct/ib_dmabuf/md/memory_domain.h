@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "../host/domain.h"
 #include "nic.h"
-#include "plugin.h"
+#include "process_state.h"
+#include <uct/ib_dmabuf/ucx/md_override.h>
 
 namespace ucx_ib_dmabuf {
 
 // A memory domain of uct_ib that registers GPU memory, too.
-class memory_domain final : public domain {
+class memory_domain final : public md_ops {
 public:
-    memory_domain(const original_domain &original, plugin &shared,
+    memory_domain(const saved_md_ops &original, process_state &shared,
                   bool peer_memory);
     ~memory_domain() override { shared_.nics().detach(id_); }
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 
-    void query(domain_attributes *attributes) noexcept override;
+    void query(md_attributes *attributes) noexcept override;
     ucs_status_t reg(void *address, size_t length, uct_mem_h *handle,
                      reg_details details) noexcept override;
     void dereg(handle_keys *handle) noexcept override;
@@ -38,25 +38,25 @@ private:
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
     bool has_own_registration(memh *handle);
-    bool has_hole(uintptr_t end, const memory_run &found) const;
+    bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {
         return peer_memory_ && !device_.has_refuted();
     }
 
-    const original_domain original_;
-    plugin &shared_;
-    cache &cache_;                                 // shared_'s
+    const saved_md_ops original_;
+    process_state &shared_;
+    rcache &cache_;                                // shared_'s
     const std::atomic<bool> &events_need_refresh_; // the GPU's
     nic device_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
     const bool offers_gpu_;  // query() offers to register GPU memory
     // Must be last: nothing would detach it if a later member threw.
-    const cache::nic_id id_;
+    const rcache::nic_id id_;
 };
 
 // Returns a domain that registers GPU memory, or nullptr if the device or the
 // GPU does not allow it, which is reported.
-std::unique_ptr<domain> decorate(const original_domain &original);
+std::unique_ptr<md_ops> override_md(const saved_md_ops &original);
 
 } // namespace ucx_ib_dmabuf

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "../copy/copier.h"
-#include "../cuda/vendor.h"
-#include "../host/host.h"
 #include "atomics.h"
 #include "memory_domain.h"
-#include "plugin.h"
+#include "process_state.h"
+#include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
+#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
 // Called by UCX's module loader, or by ours, once the plug-in is loaded. Ours
 // calls it again whenever UCX may have loaded more libraries, also from several
@@ -14,9 +14,11 @@ ucs_module_global_init() noexcept
 {
     using namespace ucx_ib_dmabuf;
 
-    serve_new_copies(
-        {[](host &copy) { return plugin::enable(copy.parser(), find_cuda); },
-         decorate, do_gpu_atomic, find_cuda_copier});
+    serve_new_instances({[](ucx_instance &copy) {
+                             return process_state::enable(copy.parser(),
+                                                          find_cuda);
+                         },
+                         override_md, do_gpu_atomic, find_cuda_copier});
     return UCS_OK;
 }
 

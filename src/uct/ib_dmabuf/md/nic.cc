@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nic.h"
-#include "../cache/exports.h"
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -14,7 +14,7 @@ namespace {
 // Uses uct_ib, with all access flags, as others share the registration.
 class uct_ib_registration final : public dmabuf_registration {
 public:
-    uct_ib_registration(const original_domain &domain, ucs_memory_type_t type)
+    uct_ib_registration(const saved_md_ops &domain, ucs_memory_type_t type)
         : domain_(domain), type_(type)
     {
     }
@@ -42,7 +42,7 @@ public:
     void dereg(void *handle) override { domain_.dereg(handle); }
 
 private:
-    const original_domain &domain_;
+    const saved_md_ops &domain_;
     const ucs_memory_type_t type_;
 };
 
@@ -51,7 +51,7 @@ static_assert(static_cast<size_t>(ladder_step::pcie) + 1 == ladder_steps);
 
 } // namespace
 
-nic::nic(const original_domain &uct_ib, gpu_vendor &gpu, proofs *proven)
+nic::nic(const saved_md_ops &uct_ib, gpu_vendor &gpu, proofs *proven)
     : uct_ib_(uct_ib), gpu_(gpu), proven_(proven),
       ladder_(uct_ib.pd(), uct_ib.tries_data_direct(),
               (proven != nullptr) ? this : nullptr)
@@ -102,7 +102,7 @@ void nic::count_end(int gpu, ending why) noexcept
                                       : pair_metric("invalidations"));
 }
 
-registration *nic::reg_alone(const memh &handle, cache &all)
+registration *nic::reg_alone(const memh &handle, rcache &all)
 {
     const uintptr_t mask = gpu_.granularity() - 1;
     const region &around = *handle.used;
@@ -111,18 +111,19 @@ registration *nic::reg_alone(const memh &handle, cache &all)
         std::min((handle.address + handle.length + mask) & ~mask,
                  around.address + around.length);
     void *result = nullptr;
-    extent found;
+    allocation found;
 
     if (gpu_.describe(handle.address, &found) != UCS_OK) {
         return nullptr;
     }
-    exports memory(gpu_, low, high - low, gpu_.before(low, found.in_chunks));
+    dmabuf_exports memory(gpu_, low, high - low,
+                          gpu_.before(low, found.in_chunks));
     const auto attempt = [&] {
         return reg(memory, found.device, low, high - low, &result);
     };
     ucs_status_t status = attempt();
     for (auto make_room :
-         {&cache::evict_all_idle, &cache::ask_others_for_room}) {
+         {&rcache::evict_all_idle, &rcache::ask_others_for_room}) {
         if (lacks_room(status) && (all.*make_room)()) {
             status = attempt();
         }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "../cache/cache.h"
-#include "../gpu.h"
-#include "../host/domain.h"
-#include "../metrics/metrics.h"
-#include "../prove/proofs.h"
-#include "../verbs/ladder.h"
 #include <atomic>
 #include <mutex>
 #include <sys/types.h>
+#include <uct/ib_dmabuf/gpu/gpu_vendor.h>
+#include <uct/ib_dmabuf/path/path_states.h>
+#include <uct/ib_dmabuf/path/reg_methods.h>
+#include <uct/ib_dmabuf/rcache/rcache.h>
+#include <uct/ib_dmabuf/stats/counters.h>
+#include <uct/ib_dmabuf/ucx/md_override.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -50,8 +50,7 @@ class nic final : public registrar, path_judge {
 public:
     // `proven` records which GPU's memory the device reaches. If it is null,
     // every path is trusted.
-    nic(const original_domain &uct_ib, gpu_vendor &gpu,
-        proofs *proven = nullptr);
+    nic(const saved_md_ops &uct_ib, gpu_vendor &gpu, proofs *proven = nullptr);
 
     // Whether a path to any GPU's memory is refuted.
     bool has_refuted() const;
@@ -65,14 +64,14 @@ public:
                      size_t length, void **handle) override;
     void dereg(void *handle) override;
     void count_end(int gpu, ending why) noexcept override;
-    void let_go(uintptr_t address, size_t length) override
+    void drop_from_ucp_cache(uintptr_t address, size_t length) override
     {
-        uct_ib_.let_go(address, length);
+        uct_ib_.drop_from_ucp_cache(address, length);
     }
 
     // Registers only the pages of the handle's range, for that handle alone,
     // until dereg(). Evicts idle regions. Returns nullptr on failure (logged).
-    registration *reg_alone(const memh &handle, cache &all);
+    registration *reg_alone(const memh &handle, rcache &all);
 
     // Held while a thread uses a registration that may be revoked: dereg()
     // waits. uct_ib creates some keys only when it packs them, without a lock.
@@ -90,7 +89,7 @@ private:
                   dmabuf_registration &by) noexcept override;
     verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
 
-    const original_domain &uct_ib_;
+    const saved_md_ops &uct_ib_;
     gpu_vendor &gpu_;
     proofs *const proven_;
     ladder ladder_;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "open_nics.h"
-#include "../fork_mutex.h"
 #include "nic.h"
 #include <cstring>
+#include <uct/ib_dmabuf/fork_mutex.h>
 
 namespace ucx_ib_dmabuf {
 
-open_nics::open_nics(cache &all) : cache_(all)
+open_nics::open_nics(rcache &all) : cache_(all)
 {
     keep_from_forks<mutex_>();
 }
 
-cache::nic_id open_nics::attach(nic &device)
+rcache::nic_id open_nics::attach(nic &device)
 {
-    const cache::nic_id id = cache_.attach(device);
+    const rcache::nic_id id = cache_.attach(device);
     const std::lock_guard<std::mutex> guard(mutex_);
     all_[id] = &device;
     return id;
 }
 
-void open_nics::detach(cache::nic_id id) noexcept
+void open_nics::detach(rcache::nic_id id) noexcept
 {
     {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -28,7 +28,7 @@ void open_nics::detach(cache::nic_id id) noexcept
     cache_.detach(id);
 }
 
-bool open_nics::is_of(cache::nic_id id, const char *device) const
+bool open_nics::is_of(rcache::nic_id id, const char *device) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
     return (all_[id] != nullptr) && (strcmp(all_[id]->name(), device) == 0);
@@ -36,7 +36,7 @@ bool open_nics::is_of(cache::nic_id id, const char *device) const
 
 void open_nics::drop(const char *device) noexcept
 {
-    for (cache::nic_id id = 0; id < max_nics; ++id) {
+    for (rcache::nic_id id = 0; id < max_nics; ++id) {
         if (is_of(id, device)) {
             cache_.drop(id);
         }

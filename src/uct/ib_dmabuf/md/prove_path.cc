@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "../cache/exports.h"
-#include "../host/host.h"
-#include "../prove/host_pages.h"
-#include "../prove/loopback.h"
 #include "nic.h"
 #include <memory>
 #include <new>
+#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/path/host_pages.h>
+#include <uct/ib_dmabuf/path/loopback.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
 #include <utility>
 
 // Allocates what a proof needs of a NIC and a GPU, until the proof ends.
@@ -23,21 +23,21 @@ verdict nic::prove_path(ladder_step step, int gpu, dmabuf_registration &by)
     if (!host.registered()) {
         return {finding::unknown, "host memory cannot be registered"};
     }
-    const auto piece = gpu_.allocate_piece(gpu);
-    if (!piece || (piece->length < proof_size)) {
+    const auto buffer = gpu_.allocate_probe_buffer(gpu);
+    if (!buffer || (buffer->length < proof_size)) {
         return {finding::unknown, "the GPU has no memory to try"};
     }
-    // Only a part of the piece, which has 2 MiB or more: a NIC maps each page.
+    // Only a part of the buffer, which has 2 MiB or more: a NIC maps each page.
     const size_t mask   = gpu_.granularity() - 1;
     const size_t length = (proof_size + mask) & ~mask;
-    exports memory(gpu_, piece->address, length);
+    dmabuf_exports memory(gpu_, buffer->address, length);
     void *handle = (memory.get(mapping_of(step), &fd) == UCS_OK)
-                       ? by.reg(fd, memory.offset(), piece->address, length)
+                       ? by.reg(fd, memory.offset(), buffer->address, length)
                        : nullptr;
     if (handle == nullptr) {
         return {finding::unknown, "memory to try cannot be registered"};
     }
-    const place at{piece->address, handle_keys::of(handle)->lkey(),
+    const place at{buffer->address, handle_keys::of(handle)->lkey(),
                    handle_keys::of(handle)->rkey()};
     const auto end = [&](void *made) { by.dereg(made); };
     const std::unique_ptr<void, decltype(end)> ends(handle, end);

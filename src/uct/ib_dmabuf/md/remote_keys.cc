@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Remote keys of a memory domain's handles, and their invalidation.
-#include "../host/log.h"
 #include "memory_domain.h"
+#include <uct/ib_dmabuf/ucx/log.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {

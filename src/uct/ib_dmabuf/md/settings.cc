@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings.h"
-#include "../host/log.h"
 #include <cstddef>
+#include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {
 namespace {

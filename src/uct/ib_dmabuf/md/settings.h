@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "../host/settings.h"
 #include <cstddef>
+#include <uct/ib_dmabuf/ucx/settings.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -15,7 +15,7 @@ struct settings {
     size_t max_regions;
     on_off_auto check_identity;
     on_off_auto prove;
-    char *stats;  // a file's name (metrics/file.h), or empty
+    char *stats;  // a file's name (stats/stats_file.h), or empty
     char *module; // a file's path, or empty; read by the loader
 };
 

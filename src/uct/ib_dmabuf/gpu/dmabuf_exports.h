@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "exporter.h"
+#include <mutex>
+
+namespace ucx_ib_dmabuf {
+
+// The exports of a range while NICs register it: one for each mapping, shared
+// by all NICs. Closes the descriptors, in a forked child also those of other
+// threads: a descriptor that stays open keeps the memory allocated.
+class dmabuf_exports final : public dmabuf_source {
+public:
+    // Exports begin `before` bytes ahead of the range (exporter::before).
+    dmabuf_exports(exporter &memory, uintptr_t address, size_t length,
+                   size_t before = 0);
+    ~dmabuf_exports();
+    dmabuf_exports(const dmabuf_exports &)            = delete;
+    dmabuf_exports &operator=(const dmabuf_exports &) = delete;
+
+    ucs_status_t get(mapping_type how, int *fd) override;
+    void drop(mapping_type how) noexcept override;
+
+    // The number of exports.
+    unsigned made() const { return made_; }
+    // Whether the memory cannot be exported.
+    bool failed() const { return all_[0].status != UCS_OK; }
+
+private:
+    struct dmabuf {
+        bool exported       = false;
+        int fd              = -1;
+        ucs_status_t status = UCS_OK; // of the latest attempt
+
+        void close() noexcept;
+    };
+
+    static void in_child() noexcept;
+    dmabuf &of(mapping_type how) { return all_[static_cast<unsigned>(how)]; }
+
+    exporter &memory_;
+    const uintptr_t address_;
+    const size_t length_;
+    unsigned made_ = 0;
+    dmabuf all_[2];
+    dmabuf_exports *next_;
+
+    static std::mutex lock_; // for the list; a fork waits for it
+    static dmabuf_exports *first_;
+};
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "exporter.h"
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace ucx_ib_dmabuf {
+
+// A vendor's GPUs in this machine: all that md/ knows of them. The cache uses
+// the exporter. Its describe() finds all device memory, even if export_range()
+// then refuses it. It returns UCS_ERR_NO_ELEM for any other memory, also
+// managed memory: uct_ib registers that.
+//
+// Thread-safe; called with no lock held. Functions need no current context and
+// wait for no kernel. test/gtest/contract tests these promises for each vendor,
+// and with a second vendor beside CUDA's.
+class gpu_vendor : public exporter {
+public:
+    // Notified of changes, in the thread that makes them. Must not call the
+    // vendor's driver.
+    class listener {
+    public:
+        // Before the driver releases memory that may be in the range, or when
+        // memory is new there. [0, SIZE_MAX) is all memory. Also for memory
+        // that was never registered.
+        virtual void on_change(uintptr_t address, size_t length) noexcept = 0;
+        // The same if the whole range is surely released, and the program has
+        // no operation in progress in it.
+        virtual void on_release(uintptr_t address, size_t length) noexcept
+        {
+            on_change(address, length);
+        }
+        // From now on changes may be missed. At any time, more than once.
+        virtual void on_events_missed(const char *why) noexcept = 0;
+        // The driver has no memory left for an allocation. Returns whether a
+        // retry is worthwhile, as released memory may still have been
+        // registered. May wait.
+        virtual bool on_out_of_memory() noexcept = 0;
+
+    protected:
+        ~listener() = default;
+    };
+
+    // For messages: "CUDA".
+    virtual const char *name() const noexcept = 0;
+    // UCX's memory type for device memory.
+    virtual ucs_memory_type_t memory_type() const noexcept = 0;
+
+    // Returns false only if it is surely not device memory. Calls no driver.
+    virtual bool may_be_device(uintptr_t address,
+                               size_t length) const noexcept = 0;
+
+    // How many bytes of the GPU (allocation::device) may be registered at a
+    // time, over all NICs; SIZE_MAX if unlimited or unknown.
+    virtual size_t max_registered(int device) = 0;
+
+    // A little memory of a GPU, whole pages; freed with this object.
+    struct probe_buffer {
+        uintptr_t address = 0;
+        size_t length     = 0;
+
+        virtual ~probe_buffer() = default;
+    };
+    // The number of GPUs that may have probe buffers, counted as
+    // allocation::device.
+    virtual int gpu_count() { return 0; }
+    // Allocates memory to test paths with. Returns nullptr if the GPU is not in
+    // use, as this must not initialise it, or if it has no memory left.
+    virtual std::unique_ptr<probe_buffer> allocate_probe_buffer(int)
+    {
+        return nullptr;
+    }
+
+    // These copy, and return when the bytes have arrived. Failures are logged.
+    virtual ucs_status_t copy_to_host(void *host, uintptr_t device,
+                                      size_t length)   = 0;
+    virtual ucs_status_t copy_from_host(uintptr_t device, const void *host,
+                                        size_t length) = 0;
+
+    // Notifies the listener, the only one, from now on and permanently.
+    virtual void watch(listener &told) noexcept = 0;
+    // Whether refresh_events() has to search for new ways to release memory:
+    // call that where memory is registered, before anything else. Always the
+    // same variable, as a call would cost a good part of a cache hit.
+    virtual const std::atomic<bool> &events_need_refresh() const noexcept
+    {
+        static constinit const std::atomic<bool> never{false};
+        return never;
+    }
+    virtual void refresh_events() noexcept {}
+};
+
+// Finds a vendor's GPUs. Returns nullptr if none exports its memory, and
+// reports that unless it is to be expected. May throw std::bad_alloc.
+using find_gpus = std::unique_ptr<gpu_vendor> (*)();
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process_state.h"
+#include "nic.h"
+#include <cstdio>
+#include <cstring>
+#include <loader/enable.h>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <uct/ib_dmabuf/stats/stats_file.h>
+#include <uct/ib_dmabuf/ucx/log.h>
+#include <uct/ib_dmabuf/ucx/start_lock.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
+#include <utility>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+settings config;
+find_gpus find_registered;
+
+std::atomic<process_state *> instance;
+const char *started_in = nullptr; // working directory; never freed
+bool stats_warned      = false;   // that the file cannot be written
+
+void log_event(const rcache_event &event)
+{
+    const auto *device = static_cast<const nic *>(event.nic);
+
+    log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
+              (device != nullptr) ? device->name() : "all NICs", event.what,
+              event.address, event.address + event.length,
+              (event.cause != nullptr) ? event.cause
+                                       : ucs_status_string(event.status));
+}
+
+rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
+{
+    rcache_settings result;
+
+    result.chunk_size  = from.chunk_size;
+    result.max_regions = from.max_regions; // setting_is_inf is SIZE_MAX
+    result.max_bytes   = [limit = from.max_size, &gpu](int device) {
+        return (limit == setting_is_auto) ? gpu.max_registered(device) : limit;
+    };
+    result.check_identity = (from.check_identity == on_off_auto::on);
+    result.warn  = [](const char *message) { warn_once(message, message); };
+    result.trace = log_event;
+    result.ask_others = ask_others_for_room;
+    return result;
+}
+
+// A program with more rights than its user writes no file that the user names.
+bool writes_stats()
+{
+    return (config.stats != nullptr) && (config.stats[0] != '\0') &&
+           (getauxval(AT_SECURE) == 0);
+}
+
+// Reports an error now instead of at the end of the job.
+void warn_of_stats() noexcept
+{
+    std::array<char, PATH_MAX> path;
+
+    if (!writes_stats()) {
+        return;
+    }
+    started_in        = get_current_dir_name();
+    const char *wrong = expand_pattern(config.stats, &path, started_in);
+    const int error   = (wrong == nullptr) ? check_writable(path.data()) : 0;
+    if (wrong != nullptr) {
+        warn_once("stats", format("UCX_IB_DMABUF_STATS=%s: %s; this process "
+                                  "writes no counters",
+                                  config.stats, wrong));
+    } else if (error != 0) {
+        warn_once("stats", format("UCX_IB_DMABUF_STATS=%s: %s cannot be "
+                                  "written (%s): name a file in a folder that "
+                                  "is there and may be written to",
+                                  config.stats, path.data(), strerror(error)));
+        stats_warned = true;
+    }
+}
+
+// Runs at exit, when UCX's log may be gone.
+__attribute__((destructor)) void write_stats() noexcept
+{
+    std::array<char, PATH_MAX> path;
+
+    if ((instance.load() == nullptr) || !writes_stats() ||
+        (expand_pattern(config.stats, &path, started_in) != nullptr)) {
+        return;
+    }
+    const int error = write_metrics(path.data());
+    if ((error != 0) && !stats_warned) {
+        fprintf(stderr, "UCX_IB_DMABUF_STATS=%s: %s cannot be written: %s\n",
+                config.stats, path.data(), strerror(error));
+    }
+}
+
+} // namespace
+
+void warn_no_memory() noexcept
+{
+    warn_once("no memory", "no memory of the host for the plug-in's own data: "
+                           "messages in GPU memory are staged through host "
+                           "memory");
+}
+
+bool process_state::enable(config_parser &parser, find_gpus find) noexcept
+{
+    enum { undecided, off, on };
+    static std::atomic<int> decided{undecided};
+    static std::mutex mutex; // not held while UCX's parser reads
+    settings read{};
+
+    set_settings(parser);
+    if (decided == undecided) {
+        const bool good = read_settings(parser, &read) == UCS_OK;
+        if (!good) {
+            warn_once(
+                "settings",
+                "not used because a UCX_IB_DMABUF_* variable has a "
+                "wrong value, which the error above names. " WITHOUT_PLUGIN
+                ". Correct it and restart the process");
+        }
+        const std::lock_guard<std::mutex> guard(mutex);
+        if (decided == undecided) {
+            config          = read;
+            find_registered = find;
+            decided         = (good && (read.enable != 0)) ? on : off;
+        }
+    }
+    return decided == on;
+}
+
+process_state *process_state::get() noexcept
+try {
+    static start_lock mutex;
+
+    if (!mutex.acquire()) {
+        warn_forked();
+        return nullptr;
+    }
+    const std::lock_guard guard(mutex, std::adopt_lock);
+    if (instance.load() == nullptr) {
+        auto gpu = find_registered();
+        if (!gpu) {
+            return nullptr;
+        }
+        auto *created = new process_state(std::move(gpu));
+        created->gpu().watch(*created);
+        warn_of_stats();
+        instance.store(created);
+        pthread_atfork(nullptr, nullptr, [] {
+            process_counters.clear();
+            forget_live();
+        });
+    }
+    process_state *shared = instance.load();
+    // A forked child makes its own page when it opens its first domain.
+    if (!show_live([](bool room) {
+            if (room) {
+                instance.load()->registrations().evict_all_idle();
+            }
+        })) {
+        log_debug("ib_dmabuf: no page for live counters: %m");
+    }
+    return shared;
+} catch (const std::bad_alloc &) {
+    warn_no_memory();
+    return nullptr;
+}
+
+process_state *process_state::existing() noexcept
+{
+    return instance.load();
+}
+
+process_state::process_state(std::unique_ptr<gpu_vendor> gpu)
+    : gpu_(std::move(gpu)), cache_(*gpu_, rcache_settings_of(config, *gpu_)),
+      nics_(cache_)
+{
+    process_counters.set("hooks_complete", 1);
+    proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
+}
+
+// New memory is not the memory that was registered there, either.
+void process_state::on_change(uintptr_t address, size_t length) noexcept
+{
+    cache_.invalidate(address, length);
+}
+
+void process_state::on_release(uintptr_t address, size_t length) noexcept
+{
+    cache_.release(address, length);
+}
+
+void process_state::on_events_missed(const char *why) noexcept
+{
+    process_counters.set("hooks_complete", 0);
+    if (process_counters.hooks_missing.begin()) {
+        process_counters.hooks_missing.finish(why);
+    }
+    if (config.check_identity == on_off_auto::off) {
+        return;
+    }
+    cache_.check_identity();
+    warn_once("events", format("not every release of %s memory can be seen "
+                               "(%s): each use of a registration asks the "
+                               "driver whether its memory is still there, "
+                               "which is correct but slower",
+                               gpu_->name(), why));
+}
+
+proofs *process_state::proven_paths()
+{
+    return (config.prove == on_off_auto::on) ? &proofs_ : nullptr;
+}
+
+// Doubts first: dropped memory may be registered again at once.
+void process_state::doubt(const char *device) noexcept
+{
+    if (config.prove == on_off_auto::on) {
+        proofs_.doubt(device);
+    }
+    nics_.drop(device);
+}
+
+bool process_state::may_register() noexcept
+{
+    return (config.max_size != 0) && (config.max_regions != 0);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "open_nics.h"
+#include "probe.h"
+#include "settings.h"
+#include <memory>
+#include <uct/ib_dmabuf/gpu/gpu_vendor.h>
+#include <uct/ib_dmabuf/path/path_states.h>
+#include <uct/ib_dmabuf/rcache/rcache.h>
+#include <uct/ib_dmabuf/report.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
+
+namespace ucx_ib_dmabuf {
+
+// Warns once that the plug-in lacks host memory to start.
+void warn_no_memory() noexcept;
+
+// The state that all memory domains of the process share. Created when the
+// first domain opens while there is a GPU. Never destroyed: other threads and
+// libraries may use UCX while the process exits.
+class process_state final : gpu_vendor::listener {
+public:
+    // Called for each UCX instance; the first one's parser reads the settings,
+    // once for the process. Returns false if the plug-in is switched off, or a
+    // setting is invalid (logged once). Thread-safe.
+    static bool enable(config_parser &parser, find_gpus find) noexcept;
+
+    // Returns nullptr if no GPU is found, in a child that forked during the
+    // start, or without host memory (reported once). Thread-safe.
+    static process_state *get() noexcept;
+    // The same, or nullptr if get() has not created it.
+    static process_state *existing() noexcept;
+
+    gpu_vendor &gpu() const { return *gpu_; }
+    // False if a limit is zero.
+    static bool may_register() noexcept;
+    rcache &registrations() { return cache_; }
+    trials &nic_trials() { return trials_; }
+    open_nics &nics() { return nics_; }
+    // Returns nullptr if paths are trusted.
+    proofs *proven_paths();
+    // Called after an operation of the device has failed. Its paths are proven
+    // again, and no context uses an earlier registration with it again.
+    void doubt(const char *device) noexcept;
+
+private:
+    explicit process_state(std::unique_ptr<gpu_vendor> gpu);
+    void on_change(uintptr_t address, size_t length) noexcept override;
+    void on_release(uintptr_t address, size_t length) noexcept override;
+    void on_events_missed(const char *why) noexcept override;
+    bool on_out_of_memory() noexcept override { return cache_.flush(); }
+
+    const std::unique_ptr<gpu_vendor> gpu_;
+    rcache cache_;
+    open_nics nics_;
+    trials trials_{ask_others_for_room};
+    proofs proofs_;
+};
+
+} // namespace ucx_ib_dmabuf

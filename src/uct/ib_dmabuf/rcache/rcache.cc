@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rcache.h"
+#include <new>
+#include <pthread.h>
+
+// Start and end of caches, NICs and forked children.
+namespace ucx_ib_dmabuf {
+
+// A forked child has the parent's tables, but not its registrations, and only
+// the thread that forked. It starts with an empty cache. The parent's objects
+// are abandoned, which costs the same however many there are. A region's
+// generation shows that it is the parent's when it is put back in the child.
+class fork_handler {
+public:
+    static void add(rcache *e)
+    {
+        // Once, and before there is anything to protect.
+        [[maybe_unused]] static int once =
+            pthread_atfork(nullptr, nullptr, in_child);
+        std::lock_guard<std::mutex> locked(lock_);
+        e->next_ = caches_;
+        caches_  = e;
+    }
+
+    static void remove(rcache *e)
+    {
+        std::lock_guard<std::mutex> locked(lock_);
+        rcache **link = &caches_;
+        while (*link != e) {
+            link = &(*link)->next_;
+        }
+        *link = e->next_;
+    }
+
+private:
+    // Holds no lock over a fork: a thread that releases memory would wait for
+    // it inside an event of UCX. The child could then never acquire the lock of
+    // that event for writing.
+    static void in_child()
+    {
+        new (&lock_) std::mutex;
+        for (rcache *e = caches_; e != nullptr; e = e->next_) {
+            e->forget();
+        }
+    }
+
+    static std::mutex lock_;
+    static rcache *caches_;
+};
+
+std::mutex fork_handler::lock_;
+rcache *fork_handler::caches_ = nullptr;
+
+rcache::rcache(exporter &memory, const rcache_settings &settings)
+    : memory_(memory), settings_(settings), granularity_(memory.granularity()),
+      check_identity_(settings.check_identity),
+      each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
+      budget_(settings.max_regions)
+{
+    fork_handler::add(this);
+}
+
+rcache::~rcache()
+{
+    for (nic_id nic = 0; nic < max_nics; ++nic) {
+        detach(nic);
+    }
+    stop_deferred();
+    fork_handler::remove(this);
+}
+
+// Destroys nothing: a destructor would touch all of the parent's data, wait for
+// threads that are not in this process, or end the process.
+template <typename T>
+static void begin_anew(T *what)
+{
+    new (what) T{};
+}
+
+void rcache::forget()
+{
+    begin_anew(&lock_);
+    for (nic_slot &slot : nics_) {
+        begin_anew(&slot.index);
+        slot.inherited = slot.nic != nullptr;
+        slot.used      = {};
+        slot.busy      = 0;
+    }
+    begin_anew(&changed_);
+    begin_anew(&deferred_changed_);
+    begin_anew(&deferred_);
+    begin_anew(&lru_);
+    begin_anew(&retired_);
+    begin_anew(&leaving_);
+    begin_anew(&ended_);
+    process_counters.clear();
+    new (&budget_) budget(settings_.max_regions);
+    begin_anew(&failures_);
+    begin_anew(&refusals_);
+    pending_ = nullptr;
+    ++generation_;
+}
+
+rcache::nic_id rcache::attach(registrar &nic)
+{
+    guard locked(lock_);
+    nic_id id = 0;
+    while (id < max_nics && nics_[id].nic != nullptr) {
+        ++id;
+    }
+    if (id < max_nics) {
+        nics_[id].nic = &nic;
+        nic_end_      = std::max(nic_end_, id + 1);
+    }
+    return id;
+}
+
+void rcache::detach(nic_id nic)
+{
+    guard locked(lock_);
+    if (nic >= max_nics || nics_[nic].nic == nullptr) {
+        return;
+    }
+    nic_slot &slot = nics_[nic];
+    if (!slot.inherited) {
+        slot.used = {};
+        changed_.wait(locked,
+                      [&] { return !others_pending(locked, nic, everything); });
+        deregister_all(locked, nic);
+        changed_.wait(locked, [&] { return slot.busy == 0; });
+    }
+    failures_.forget(nic);
+    log_.add({}); // ends refusals
+    slot.inherited = false;
+    slot.nic       = nullptr;
+}
+
+// No operation uses the regions any more, even if they have users. Releases the
+// lock.
+void rcache::deregister_all(guard &locked, nic_id nic)
+{
+    batch all;
+    nics_[nic].index.each(everything, [&](cached_region *e) { all.push(e); });
+    retire_all(locked, &all, cause::detached);
+    revoke_if(locked, &all, [nic](cached_region *e) { return e->nic == nic; });
+    locked.unlock();
+    deregister(&all);
+    locked.lock();
+}
+
+void rcache::check_identity()
+{
+    check_identity_ = true;
+    need_each_use();
+}
+
+} // namespace ucx_ib_dmabuf

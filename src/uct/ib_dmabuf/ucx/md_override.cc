@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "md_override.h"
+#include "abi.h"
+#include "library.h"
+#include "ucx_instance.h"
+#include <cstring>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
+{
+    const md_override &self = md_override::of(md);
+    const ucs_status_t status =
+        self.original.op<md_query_function>(op_query)(md, attr);
+
+    if (status == UCS_OK) {
+        md_attributes known{attr->flags, attr->reg_mem_types};
+        self.user->query(&known);
+        attr->flags         = known.flags;
+        attr->reg_mem_types = known.reg_mem_types;
+    }
+    return status;
+}
+
+ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
+                        const uct_md_mem_reg_params_t *params,
+                        uct_mem_h *memh) noexcept
+{
+    const md_override &self = md_override::of(md);
+    const reg_request request{address, length, params};
+    const bool has_fd =
+        (params->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
+
+    // uct_ib registers all addresses (for paging) and dma-bufs of the caller.
+    // UCP passes no dma-buf, as the domain does not offer to register one.
+    if (((request.flags() & UCT_MD_MEM_GVA) != 0) ||
+        (has_fd && (params->dmabuf_fd >= 0))) {
+        return self.original.reg(request, memh);
+    }
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    if (!self.original.copy().ucm().has_cuda &&
+        may_be_allocated(start, length)) {
+        note_registered(start);
+    }
+    return self.user->reg(address, length, memh, params);
+}
+
+ucs_status_t md_mem_dereg(uct_md_h md,
+                          const uct_md_mem_dereg_params_t *params) noexcept
+{
+    const md_override &self = md_override::of(md);
+
+    if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
+        (params->memh == nullptr) || !handle_keys::are_in(params->memh)) {
+        return self.original.op<md_mem_dereg_function>(op_mem_dereg)(md,
+                                                                     params);
+    }
+    self.user->dereg(handle_keys::of(params->memh));
+    if ((params->field_mask & UCT_MD_MEM_DEREG_FIELD_FLAGS) &&
+        (params->flags & UCT_MD_MEM_DEREG_FLAG_INVALIDATE) &&
+        (params->field_mask & UCT_MD_MEM_DEREG_FIELD_COMPLETION)) {
+        invoke_completion(params->comp);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh, void *address,
+                          size_t length,
+                          const uct_md_mkey_pack_params_t *params,
+                          void *buffer) noexcept
+{
+    const md_override &self = md_override::of(md);
+
+    if ((memh == nullptr) || !handle_keys::are_in(memh)) {
+        return self.original.op<md_mkey_pack_function>(op_mkey_pack)(
+            md, memh, address, length, params, buffer);
+    }
+    const bool has_flags =
+        (params->field_mask & UCT_MD_MKEY_PACK_FIELD_FLAGS) != 0;
+    return self.user->pack(
+        {handle_keys::of(memh), address, length, has_flags ? params->flags : 0},
+        buffer);
+}
+
+void md_close(uct_md_h md) noexcept
+{
+    md_override *self = &md_override::of(md);
+    const saved_md_ops original(self->original);
+
+    self->user.reset();
+    md->ops = original.ops();
+    delete self;
+    original.op<md_close_function>(op_close)(md);
+}
+
+} // namespace
+
+md_override *md_override::find(uct_md_h md)
+{
+    return (md->ops[op_close] == reinterpret_cast<void *>(&md_close)) ? &of(md)
+                                                                      : nullptr;
+}
+
+void install_md_override(uct_md_h md, const saved_md_ops &original,
+                         std::unique_ptr<md_ops> user)
+{
+    auto made = std::make_unique<md_override>(
+        md_override{{}, original, std::move(user)});
+
+    // The number of operations differs between versions.
+    for (size_t i = 0; i < max_ops; ++i) {
+        if (!read_memory(&md->ops[i], &made->ops[i])) {
+            break;
+        }
+    }
+    made->ops[op_close]     = reinterpret_cast<void *>(&md_close);
+    made->ops[op_query]     = reinterpret_cast<void *>(&md_query);
+    made->ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
+    made->ops[op_mem_dereg] = reinterpret_cast<void *>(&md_mem_dereg);
+    made->ops[op_mkey_pack] = reinterpret_cast<void *>(&md_mkey_pack);
+    md->ops                 = made.release()->ops.data();
+}
+
+saved_md_ops::saved_md_ops(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
+                           bool tries_data_direct)
+    : copy_(of), md_(md),
+      ops_(md->ops), pd_{pd, &of.verbs(), look_up_mlx5(*pd->context)},
+      tries_data_direct_(tries_data_direct)
+{
+}
+
+ucs_status_t saved_md_ops::query(md_attributes *out) const
+{
+    union {
+        uct_md_attr_v2 begin;
+        char whole[4096]; // room for later versions
+    } attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.begin.field_mask = ~uint64_t{0};
+    const ucs_status_t status =
+        op<md_query_function>(op_query)(md_, &attr.begin);
+    *out = {attr.begin.flags, attr.begin.reg_mem_types};
+    return status;
+}
+
+ucs_status_t saved_md_ops::reg(const reg_request &request,
+                               uct_mem_h *memh) const
+{
+    return op<md_mem_reg_function>(op_mem_reg)(
+        md_, request.address, request.length, request.details, memh);
+}
+
+ucs_status_t saved_md_ops::dereg(uct_mem_h memh) const
+{
+    uct_md_mem_dereg_params_t params{};
+
+    params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
+    params.memh       = memh;
+    return op<md_mem_dereg_function>(op_mem_dereg)(md_, &params);
+}
+
+// ucs_rcache treats the event as a release, and processes it before its next
+// lookup. The memory type cache ignores the event, and still knows the memory.
+void saved_md_ops::drop_from_ucp_cache(uintptr_t address, size_t length) const
+{
+    ucm_event_t event{};
+
+    event.vm_unmapped.address = reinterpret_cast<void *>(address);
+    event.vm_unmapped.size    = length;
+    copy_.ucm().event_enter();
+    copy_.ucm().event_dispatch(UCM_EVENT_VM_UNMAPPED, &event);
+    copy_.ucm().event_leave();
+}
+
+ucs_status_t saved_md_ops::pack(const pack_request &request, uct_mem_h memh,
+                                void *buffer) const
+{
+    const uct_md_mkey_pack_params_t params{UCT_MD_MKEY_PACK_FIELD_FLAGS,
+                                           request.flags};
+
+    return op<md_mkey_pack_function>(op_mkey_pack)(
+        md_, memh, request.address, request.length, &params, buffer);
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ucm.h"
+#include "library.h"
+#include "look_up.h"
+#include "settings.h"
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <set>
+#include <uct/ib_dmabuf/fork_mutex.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+std::array<const ucm_functions *, 16> known;
+std::atomic<size_t> known_count;
+
+// Releases take no lock while this is false, as it stays if every UCX has CUDA.
+std::atomic<bool> any_registered{false};
+std::mutex registered_mutex;
+// The start of each. Never destroyed: memory is released until exit.
+auto &registered = *new std::set<uintptr_t>;
+
+// Bits of ucm_mmap_hook_mode_t; nullptr without such a setting. It is an int in
+// ucm_global_config_t, from 1.18 a 64-bit integer behind it; UCS knows its
+// offset. The old place must not be read: from 1.18 it is padding, which
+// ucs_global_opts_init() fills with the contents of its stack.
+const uint32_t *cuda_hook_modes(const char *options, const config_parser &ucs)
+{
+    config_parser::ucx_setting setting;
+
+    return ucs.find_setting("UCM", "CUDA_HOOK_MODE", &setting)
+               ? reinterpret_cast<const uint32_t *>(options + setting.offset)
+               : nullptr;
+}
+
+// UCX_MEM_EVENTS.
+bool events_are_enabled(const char *options, const config_parser &ucs)
+{
+    config_parser::ucx_setting setting;
+
+    return !ucs.find_setting("UCM", "EVENTS", &setting) ||
+           (*reinterpret_cast<const int *>(options + setting.offset) != 0);
+}
+
+// The last name is the unknown type's; a null follows.
+ucs_memory_type_t unknown_type(const char *const *names)
+{
+    uint32_t type = 0;
+
+    while (names[type + 1] != nullptr) {
+        ++type;
+    }
+    return static_cast<ucs_memory_type_t>(type);
+}
+
+} // namespace
+
+const char *look_up_ucm(const library &ucx, const config_parser &ucs,
+                        ucm_functions *out)
+{
+    look_up in(ucx);
+    const char *options      = nullptr;
+    const char *const *names = nullptr;
+
+    in.find("ucm_event_dispatch", &out->event_dispatch);
+    in.find("ucm_event_enter", &out->event_enter);
+    in.find("ucm_event_leave", &out->event_leave);
+    in.find("ucm_set_event_handler", &out->set_event_handler);
+    in.find("ucm_reloc_modify", &out->reloc_modify);
+    in.find_variable("ucm_event_installer_list", &out->event_installer_list);
+    in.find_variable("ucm_global_opts", &options);
+    in.find_variable("ucs_memory_type_names", &names);
+    if (in.missing() != nullptr) {
+        return in.missing();
+    }
+    const char *first = nullptr;
+    if (!read_memory(names, &first) || (first == nullptr)) {
+        return "names of memory types";
+    }
+    const uint32_t *modes = cuda_hook_modes(options, ucs);
+    if (modes == nullptr) {
+        return "UCX_MEM_CUDA_HOOK_MODE";
+    }
+    const bool events       = events_are_enabled(options, ucs);
+    out->hook_by_relocation = events && ((*modes & (1u << 1)) != 0);
+    out->hook_by_bistro     = events && ((*modes & (1u << 2)) != 0);
+    out->unknown_type       = unknown_type(names);
+    return nullptr;
+}
+
+bool add_ucm(const ucm_functions &added) noexcept
+{
+    static std::mutex mutex;
+    keep_from_forks<registered_mutex>();
+    const std::lock_guard<std::mutex> guard(mutex);
+    const size_t count = known_count.load(std::memory_order_relaxed);
+
+    if (count == known.size()) {
+        return false;
+    }
+    known[count] = &added;
+    known_count.store(count + 1, std::memory_order_release);
+    return true;
+}
+
+std::span<const ucm_functions *const> all_ucm() noexcept
+{
+    return {known.data(), known_count.load(std::memory_order_acquire)};
+}
+
+// Allocates and frees nothing under the lock: that may call CUDA, and its hooks
+// take the lock.
+void note_registered(uintptr_t address) noexcept
+try {
+    std::set<uintptr_t> added{address};
+    any_registered.store(true);
+    const std::lock_guard<std::mutex> guard(registered_mutex);
+    registered.merge(added);
+} catch (const std::bad_alloc &) {
+    registers_unseen = true;
+}
+
+bool take_registered(uintptr_t address, size_t length) noexcept
+{
+    if (!any_registered.load()) {
+        return registers_unseen;
+    }
+    std::set<uintptr_t> gone;
+    const std::lock_guard<std::mutex> guard(registered_mutex);
+    auto each = registered.lower_bound(address);
+
+    while ((each != registered.end()) && (*each - address < length)) {
+        gone.insert(registered.extract(each++));
+    }
+    return !gone.empty() || registers_unseen;
+}
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "abi.h"
+#include "cuda_copy_component.h"
+#include "library.h"
+#include "md_override.h"
+#include "settings.h"
+#include "ucm.h"
+#include "ucp.h"
+#include "ucs.h"
+#include "verbs.h"
+#include <atomic>
+#include <memory>
+#include <optional>
+
+namespace ucx_ib_dmabuf {
+
+// A loaded UCX instance, identified by its libuct_ib. Its symbols are looked up
+// in that library's own scope. A process may have several instances, under any
+// file names; their functions are never mixed. Never destroyed.
+class ucx_instance {
+public:
+    // Looks up all symbols in a library that defines uct_ib_component, and
+    // checks its data; changes nothing. Returns nullptr and sets `why` to what
+    // is missing if a check fails. `component` is the one in use.
+    static std::unique_ptr<ucx_instance>
+    look_up(library &&uct_ib, uct_component_t *component, const char **why);
+
+    const char *path() const { return uct_ib_.path(); }
+    const ucs_functions &ucs() const { return ucs_; }
+    const ucm_functions &ucm() const { return ucm_; }
+    const verbs_functions &verbs() const { return verbs_; }
+    config_parser &parser() { return parser_; }
+    uct_component_t *component() const { return component_; }
+
+    // Whether the library uses the same libucs.
+    bool is_with(const library &other) const;
+
+    // Whether serve() can succeed. Only one thread at a time may call it.
+    bool can_be_served() const { return is_writable(&component_->md_open); }
+    // From now on, `make` is called for each domain that this uct_ib opens.
+    void serve(make_md_ops make);
+    // Registers a cuda_copy component with a UCX without CUDA as soon as `find`
+    // returns a copier. Thread-safe.
+    void offer_cuda_copy(find_cuda_copy_ops find);
+    // Replaces defaults of UCX for which the plug-in has better ones, in the
+    // UCX libraries loaded so far.
+    void change_defaults() const noexcept;
+
+    // Replaces uct_ib's md_open, and calls it.
+    ucs_status_t open(const char *name, const void *config,
+                      uct_md_h *md) const noexcept;
+
+private:
+    using md_open_function = decltype(uct_component_t::md_open);
+
+    ucx_instance(library &&uct_ib, uct_component_t *component)
+        : uct_ib_(std::move(uct_ib)), component_(component)
+    {
+    }
+    const char *find_all();
+    const char *check(uct_md_h md, const char *name, ibv_pd **pd) const;
+    bool is_of_this_instance(const void *address) const;
+    std::optional<int> setting_of(const void *config, const char *name) const;
+    void override_md(uct_md_h md, const char *name, const void *config) const;
+    // In failures.cc: from now on, opened interfaces report endpoint failures
+    // to their domain.
+    void watch_failures() const;
+    void change_default(const char *table, const char *name,
+                        const char *value) const;
+
+    library uct_ib_;
+    uct_component_t *const component_;
+    ucs_functions ucs_{};
+    ucm_functions ucm_{};
+    verbs_functions verbs_{};
+    config_parser parser_;
+
+    md_open_function md_open_ = nullptr; // uct_ib's
+    make_md_ops make_         = nullptr;
+
+    std::atomic<bool> offers_cuda_copy_{false}; // also true if none can be made
+};
+
+// The callbacks for each UCX instance that is found.
+struct services {
+    // Whether the instance is wanted. Called with no lock held; two threads may
+    // call it at once for the same instance.
+    bool (*prepare)(ucx_instance &copy);
+    make_md_ops make;
+    // Performs atomic operations that UCP leaves to the CPU, whatever the
+    // memory. If null, UCP performs them.
+    do_atomic atomics = nullptr;
+    // Finds the copier for instances without CUDA. If null, they get none.
+    find_cuda_copy_ops find = nullptr;
+};
+
+// Looks for UCX instances loaded since the last call, and serves the wanted
+// ones. The process uses the log, memory types and events of the first
+// instance. An instance that fails a check is declined with one warning per
+// reason, and checked again only after another library is loaded. Call it
+// whenever a UCX may have been loaded. Thread-safe; cheap if no library was
+// loaded.
+void serve_new_instances(const services &with) noexcept;
+
+} // namespace ucx_ib_dmabuf

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Detection and export against the simulated GPU: failures, mappings and
+// limits. gtest/contract checks their contract for memory.
+#include "fixture.h"
+#include <common/linked_ucx.h>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <uct/ib_dmabuf/gpu/segment_run.h>
+
+namespace {
+
+const bool linked = (test::use_linked_ucx(), true);
+
+using test_cuda = cuda_test;
+
+// The memory is released between two driver calls.
+TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)
+{
+    gpu::segments memory(1);
+    allocation found;
+
+    for (auto error : {::CUDA_ERROR_INVALID_VALUE, ::CUDA_ERROR_NOT_FOUND}) {
+        gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
+                              std::to_string(static_cast<int>(error)));
+        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(memory.address(), &found))
+            << error;
+    }
+}
+
+// behaviours.tap repeats this with other settings.
+TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
+{
+    gpu::buffer buffer(4 * mib);
+    int coherent = 0, version = 0;
+    GPU_CALL(cuDeviceGetAttribute, &coherent,
+             ::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+             0);
+    GPU_CALL(cuDriverGetVersion, &version);
+    const bool known = !coherent || (version >= 12080);
+    int fd           = -1;
+    ASSERT_EQ(known ? UCS_OK : UCS_ERR_UNSUPPORTED,
+              cuda_->export_range_pcie(buffer.address(), mib, &fd));
+    if (known) {
+        EXPECT_EQ(coherent, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
+        close(fd);
+    }
+    ASSERT_EQ(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
+    EXPECT_EQ(0, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
+    close(fd);
+}
+
+TEST_F(test_cuda, errors_of_the_driver_become_statuses)
+{
+    gpu::buffer buffer(4 * mib);
+    const struct {
+        ::CUresult error;
+        ucs_status_t status;
+    } cases[] = {
+        {::CUDA_ERROR_NOT_SUPPORTED, UCS_ERR_UNSUPPORTED},
+        {::CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
+        {::CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
+        {::CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
+        {::CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // temporary
+        {::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY},
+    };
+
+    for (const auto &one : cases) {
+        gpu::scoped_fail fail("cuMemGetHandleForAddressRange=" +
+                              std::to_string(static_cast<int>(one.error)));
+        int fd = -1;
+        EXPECT_EQ(one.status, cuda_->export_range(buffer.address(), mib, &fd));
+    }
+}
+
+TEST_F(test_cuda, gpus_without_dma_bufs_are_reported)
+{
+    static std::string warned;
+    ucx_ib_dmabuf::tell_warnings_to(
+        [](const char *message, const char *) { warned = message; });
+    EXPECT_TRUE(cuda_->can_export());
+    EXPECT_EQ("", warned);
+
+    gpu::scoped_fail fail("cuDeviceGetAttribute=801");
+    EXPECT_FALSE(cuda_->can_export());
+    EXPECT_NE(std::string::npos, warned.find("dma-buf")) << warned;
+    ucx_ib_dmabuf::tell_warnings_to(nullptr);
+}
+
+TEST_F(test_cuda, bar1_limits_what_is_registered)
+{
+    EXPECT_EQ(SIZE_MAX, cuda_->max_registered(0)) << "it maps all memory";
+    EXPECT_EQ(SIZE_MAX, cuda_->max_registered(99)) << "no such GPU";
+    // The simulated GPU reads its settings once.
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const struct {
+        const char *coherent, *mib;
+        size_t budget;
+    } cases[] = {
+        {"n", "1000", 900 * mib},
+        {"n", "81919", 81919 * mib / 10 * 9},
+        {"n", "81920", SIZE_MAX}, // covers all memory
+        {"y", "1000", SIZE_MAX},  // BAR1 is not used
+    };
+    const char *was = getenv("CUDA_SIM_COHERENT");
+    const std::string before(was ? was : "n");
+    for (const auto &one : cases) {
+        setenv("CUDA_SIM_COHERENT", one.coherent, 1);
+        setenv("CUDA_SIM_BAR1_MIB", one.mib, 1);
+        EXPECT_EXIT(_exit(cuda_->max_registered(0) == one.budget ? 0 : 1),
+                    ::testing::ExitedWithCode(0), "")
+            << one.mib;
+    }
+    setenv("CUDA_SIM_COHERENT", before.c_str(), 1);
+    unsetenv("CUDA_SIM_BAR1_MIB");
+}
+
+// Returns false if RANGE_START_ADDR is the segment's, against NVIDIA's
+// documentation: then no two segments are known to share a reservation.
+bool reservations_are_told()
+{
+    const char *range = getenv("CUDA_SIM_RANGE");
+    return (range == nullptr) || (std::string_view(range) != "segment");
+}
+
+// The driver exports no range beyond a reservation, and some allocators make a
+// reservation for each allocation.
+TEST_F(test_cuda, a_run_ends_with_its_reservation)
+{
+    std::vector<std::unique_ptr<gpu::segments>> all;
+    std::map<uintptr_t, const gpu::segments *> by_address;
+    size_t neighbours = 0;
+
+    for (int i = 0; i < 4; ++i) {
+        all.push_back(std::make_unique<gpu::segments>(1 + i % 2));
+        by_address[all.back()->address()] = all.back().get();
+    }
+    for (const auto &[address, memory] : by_address) {
+        segment_run run;
+        neighbours += by_address.count(address + memory->size());
+        ASSERT_EQ(UCS_OK, run.describe(*cuda_, make_range(address, 100)));
+        run.extend(*cuda_, {0, UINTPTR_MAX});
+        const size_t size =
+            reservations_are_told() ? memory->size() : memory->step();
+        EXPECT_EQ(make_range(address, size), run.range);
+    }
+    EXPECT_GT(neighbours, 0u) << "nothing lies side by side";
+}
+
+} // namespace

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+
+// A failed registration is not tried again with each message. A refusal for
+// lack of room is tried again when there may be room.
+namespace {
+
+class failures_test : public cache_test {
+protected:
+    static uintptr_t at(int i) { return A + i * 4 * MiB; }
+    void alloc(int count)
+    {
+        for (int i = 0; i < count; ++i) {
+            gpu.alloc(at(i), 4 * MiB);
+        }
+    }
+    // Returns how often a failing get exports and registers.
+    uint64_t cost(uintptr_t address, size_t length, ucs_status_t status)
+    {
+        uint64_t before = calls();
+        EXPECT_EQ(get(address, length), status);
+        return calls() - before;
+    }
+    uint64_t calls() const
+    {
+        return gpu.export_faults.calls() + nic.reg_faults.calls();
+    }
+};
+
+constexpr auto persistent          = ucx_ib_dmabuf::rcache::effort::persistent;
+constexpr ucs_status_t permanent[] = {UCS_ERR_UNSUPPORTED,
+                                      UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR};
+
+TEST_F(failures_test, what_cannot_be_registered_is_tried_once)
+{
+    for (ucs_status_t status : permanent) {
+        restart();
+        alloc(2);
+        nic.reg_faults.fail_all(status);
+        EXPECT_GT(cost(at(0) + 8192, 8192, status), 0u);
+        EXPECT_LE(calls(), 200u);
+        // UCS_ERR_UNSUPPORTED is final; see errors_that_pass_... for others.
+        const int more = (status == UCS_ERR_UNSUPPORTED) ? 1000 : 10;
+        for (int i = 0; i < more; ++i) {
+            EXPECT_EQ(cost(at(0) + i * 100, 5000, status), 0u);
+        }
+        nic.reg_faults.clear();
+        // Other memory works, and so does new memory at the same address.
+        use(at(1), 1);
+        release(at(0));
+        gpu.alloc(at(0), 4 * MiB);
+        use(at(0), 1);
+        // A NIC that is attached again starts without failures.
+        nic.reg_faults.fail_all(status);
+        gpu.alloc(at(2), 4 * MiB);
+        EXPECT_EQ(get(at(2), 1), status);
+        nic.reg_faults.clear();
+        cache->detach(id);
+        id = cache->attach(nic);
+        use(at(2), 1);
+        release(at(2));
+        release(at(0));
+        release(at(1));
+    }
+}
+
+// Adjacent segments are registered together, and any of them may fail.
+TEST_F(failures_test, segments_fail_for_the_request)
+{
+    for (int i = 0; i < 4; ++i) {
+        gpu.alloc(at(i), 4 * MiB, 0, true, true);
+    }
+    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
+    EXPECT_GT(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
+    EXPECT_EQ(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
+    nic.reg_faults.clear();
+    use(at(0), 1); // not requested before
+    for (int i = 0; i < 4; ++i) {
+        release(at(i));
+    }
+}
+
+TEST_F(failures_test, what_cannot_be_exported_is_tried_once_for_all_nics)
+{
+    fakes::nic other(gpu);
+    auto second = cache->attach(other);
+    for (ucs_status_t status : permanent) {
+        alloc(2);
+        gpu.export_faults.fail_all(status);
+        EXPECT_GT(cost(at(0) + 8192, 8192, status), 0u);
+        gpu.export_faults.clear();
+        EXPECT_EQ(cost(at(0), 8192, status), 0u);
+        EXPECT_EQ(cache->get(second, at(0), 1, &out), status);
+        use(at(1), 1);
+        release(at(0));
+        gpu.alloc(at(0), 4 * MiB);
+        use(at(0), 1);
+        release(at(0));
+        release(at(1));
+    }
+    cache->detach(second);
+}
+
+TEST_F(failures_test, busy_is_not_for_ever)
+{
+    alloc(1);
+    gpu.export_faults.fail_all(UCS_ERR_BUSY);
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_BUSY);
+    gpu.export_faults.clear();
+    use(at(0), 1);
+}
+
+// Some errors only look permanent: a lack of file descriptors, or a driver that
+// recovers.
+TEST_F(failures_test, errors_that_pass_are_noticed_in_the_end)
+{
+    alloc(2);
+    gpu.export_faults.fail_all(UCS_ERR_IO_ERROR);
+    EXPECT_EQ(get(at(0), 1), UCS_ERR_IO_ERROR);
+    gpu.export_faults.clear();
+    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
+    EXPECT_EQ(get(at(1), 1), UCS_ERR_IO_ERROR);
+    for (int i = 0; i < 1000; ++i) {
+        get(at(1), 1);
+    }
+    EXPECT_LE(nic.reg_faults.calls(), 30u);
+    nic.reg_faults.clear();
+    for (int i : {0, 1}) {
+        int tries = 0;
+        while (tries < 1000 && get(at(i), 1) != UCS_OK) {
+            ++tries;
+        }
+        EXPECT_LT(tries, 1000);
+        use(at(i) + MiB, 1);
+    }
+}
+
+// Only the latest failures are remembered.
+TEST_F(failures_test, there_may_be_many)
+{
+    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
+    for (int i = 0; i < 1000; ++i) {
+        gpu.alloc(at(i), MiB);
+        EXPECT_EQ(get(at(i), 1), UCS_ERR_IO_ERROR);
+        EXPECT_EQ(cost(at(i), 1, UCS_ERR_IO_ERROR), 0u);
+    }
+    nic.reg_faults.clear();
+    cache->invalidate(0, SIZE_MAX);
+    use(at(999), 1);
+}
+
+// The NIC has no room, however much is evicted.
+TEST_F(failures_test, eviction_stops_when_it_does_not_help)
+{
+    alloc(10);
+    for (int i = 0; i < 8; ++i) {
+        use(at(i), 1);
+    }
+    nic.reg_faults.fail_all(UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(get(at(8), 4096), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(counters().evictions, 1u);
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(cost(at(8) + i * 100, 4096, UCS_ERR_NO_MEMORY), 0u);
+    }
+    EXPECT_EQ(counters().evictions, 1u);
+    EXPECT_EQ(nic.live(), 7u);
+}
+
+TEST_F(failures_test, room_that_comes_is_found)
+{
+    alloc(6);
+    nic.limit(8 * MiB);
+    const region *first = hold(at(0), 1), *second = hold(at(1), 1);
+    EXPECT_EQ(get(at(2), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(cost(at(2), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
+    // A region in use becomes idle and can be evicted.
+    cache->put(first);
+    first = hold(at(2), 4 * MiB);
+    EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(cost(at(3), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
+    // Released memory is deregistered by its last user.
+    release(at(2));
+    EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_NO_MEMORY);
+    cache->put(first);
+    first = hold(at(3), 4 * MiB);
+    EXPECT_EQ(get(at(4), 4 * MiB), UCS_ERR_NO_MEMORY);
+    // A release of other memory of the GPU causes another attempt.
+    nic.limit(12 * MiB);
+    EXPECT_EQ(cost(at(4), 4 * MiB, UCS_ERR_NO_MEMORY), 0u);
+    release(at(5));
+    use(at(4), 4 * MiB);
+    cache->put(first);
+    cache->put(second);
+}
+
+// If another process frees room, there is no event. The cache tries again now
+// and then, and then uses all of the room.
+TEST_F(failures_test, room_that_was_found_is_used)
+{
+    alloc(12);
+    nic.limit(4 * MiB);
+    const region *held = hold(at(0), 1);
+    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_NO_MEMORY);
+    nic.limit(SIZE_MAX);
+    int tries = 1;
+    while (tries < 1000 && get(at(1), 4 * MiB) != UCS_OK) {
+        ++tries;
+    }
+    EXPECT_LT(tries, 1000);
+    for (int i = 2; i < 12; ++i) {
+        use(at(i), 4 * MiB);
+    }
+    cache->put(held);
+}
+
+TEST_F(failures_test, room_that_comes_meanwhile_is_found)
+{
+    settings.max_regions = 3;
+    restart();
+    alloc(4);
+    gpu.alloc(at(8), 4096, 1);
+    const region *first = hold(at(0), 1);
+
+    // The last user of released memory puts its region.
+    const region *second = hold(at(1), 1);
+    nic.limit(8 * MiB);
+    nic.after_refusal = [&] {
+        release(at(1));
+        cache->put(second);
+    };
+    get(at(2), 4 * MiB); // may find the room or not
+    use(at(2), 4 * MiB);
+
+    // An idle region is evicted for another request.
+    nic.limit(8 * MiB + 4096);
+    nic.after_refusal = [&] { second = hold(at(8), 1); };
+    get(at(3), 4 * MiB);
+    use(at(3), 4 * MiB);
+    cache->put(second);
+
+    // Memory without a registration is released.
+    release(at(3));
+    release(at(8));
+    nic.limit(4 * MiB);
+    nic.after_refusal = [&] {
+        nic.limit(8 * MiB);
+        cache->invalidate(at(9), MiB);
+    };
+    get(at(2), 4 * MiB);
+    use(at(2), 4 * MiB);
+
+    cache->put(first);
+}
+
+// A request too large for the NIC evicts other regions only once.
+TEST_F(failures_test, what_never_fits_evicts_once)
+{
+    alloc(4);
+    gpu.alloc(at(8), 64 * MiB);
+    nic.limit(16 * MiB);
+    for (int round = 0; round < 20; ++round) {
+        for (int i = 0; i < 3; ++i) {
+            use(at(i), 1);
+        }
+        use(at(8) + round * MiB, 4096);
+    }
+    EXPECT_LE(counters().evictions, 3u);
+    EXPECT_LE(gpu.export_faults.calls(), 3u + 3u + 20u + 6u);
+}
+
+// A persistent get succeeds despite temporary and remembered failures. It
+// returns a permanent failure after a few attempts, each with its own export.
+TEST_F(failures_test, the_persistent_try_again)
+{
+    for (ucs_status_t status :
+         {UCS_ERR_UNSUPPORTED, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR,
+          UCS_ERR_BUSY, UCS_ERR_NO_MEMORY}) {
+        for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
+            restart();
+            alloc(1);
+            fails->fail_all(status);
+            EXPECT_EQ(get(at(0), 4 * MiB), status);
+            uint64_t before = calls();
+            EXPECT_EQ(cache->get(id, at(0), 4 * MiB, &out, persistent), status);
+            const uint64_t exports = fails == &nic.reg_faults ? 2 : 1;
+            EXPECT_EQ(calls() - before, 4 * exports);
+            fails->clear();
+            fails->fail_call(1, status);
+            EXPECT_EQ(cache->get(id, at(0), 4 * MiB, &out, persistent), UCS_OK);
+            EXPECT_TRUE(fails->hit());
+            cache->put(out);
+            release(at(0));
+        }
+    }
+}
+
+// Its success clears the remembered failure, so that other gets can register
+// the rest of that memory.
+TEST_F(failures_test, what_the_persistent_got_has_not_failed)
+{
+    for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
+        settings.chunk_size = MiB;
+        restart();
+        alloc(1);
+        fails->fail_all(UCS_ERR_UNSUPPORTED);
+        EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
+        fails->clear();
+        EXPECT_EQ(get(at(0), 1), UCS_ERR_UNSUPPORTED);
+        EXPECT_EQ(cache->get(id, at(0), 1, &out, persistent), UCS_OK);
+        cache->put(out);
+        use(at(0) + 2 * MiB, 1);
+        release(at(0));
+    }
+}
+
+// Evicting the size of the request may not suffice: BAR1 is fragmented, or
+// another process takes the room first.
+TEST_F(failures_test, for_the_persistent_all_goes_that_may)
+{
+    alloc(9);
+    for (int i = 0; i < 7; ++i) {
+        use(at(i), 1);
+    }
+    const region *held = hold(at(7), 1);
+    nic.limit(8 * MiB);
+    EXPECT_EQ(get(at(8), 4 * MiB), UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(counters().evictions, 1u);
+    EXPECT_EQ(cache->get(id, at(8), 4 * MiB, &out, persistent), UCS_OK);
+    EXPECT_EQ(counters().evictions, 7u);
+    cache->put(out);
+    cache->put(held);
+}
+
+} // namespace

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <barrier>
+#include <malloc.h>
+#include <thread>
+#include <utility>
+
+// Users that cache regions themselves, as UCP does since 1.16.
+
+namespace {
+
+constexpr uintptr_t B = A + 1024 * MiB;
+
+class kept_test : public cache_test {
+public:
+    kept_test()
+    {
+        nic.asked_back = [this](uintptr_t address, size_t length) {
+            asked.emplace_back(address, length);
+        };
+        restart();
+    }
+    ~kept_test() override { nic.asked_back = nullptr; }
+
+protected:
+    // Puts the region when the cache asks for it, as UCP's cache does.
+    void drop_from_ucp_cache(const region *kept)
+    {
+        nic.asked_back = [this, kept](uintptr_t address,
+                                      size_t length) mutable {
+            asked.emplace_back(address, length);
+            cache->put(std::exchange(kept, nullptr));
+        };
+    }
+    void release_surely(uintptr_t base)
+    {
+        cache->release(base, gpu.size_at(base));
+        gpu.free(base);
+    }
+
+    std::vector<std::pair<uintptr_t, size_t>> asked;
+};
+
+} // namespace
+
+TEST_F(kept_test, released_memory_is_deregistered_although_it_is_kept)
+{
+    gpu.alloc(A, MiB);
+    const region *first = hold(A, MiB), *second = hold(A, MiB);
+    EXPECT_FALSE(cache->is_revoked(first));
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(counters().registered_bytes, 0u);
+    EXPECT_EQ(counters().mapped_bytes, 0u);
+    EXPECT_TRUE(cache->is_revoked(first));
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, MiB));
+
+    // New memory at the address gets another region, also after the last put.
+    gpu.alloc(A, MiB);
+    const region *renewed = hold(A, MiB);
+    EXPECT_NE(renewed, first);
+    cache->put(first);
+    EXPECT_TRUE(cache->is_revoked(second));
+    cache->put(second);
+    EXPECT_FALSE(cache->is_revoked(renewed));
+    EXPECT_EQ(nic.live(), 1u);
+    cache->put(renewed);
+}
+
+TEST_F(kept_test, a_revoked_region_ends_with_its_last_user)
+{
+    size_t before = 0;
+    for (int i = 0; i < 9000; ++i) {
+        gpu.alloc(A, MiB);
+        const region *kept = hold(A, MiB);
+        release_surely(A);
+        EXPECT_EQ(nic.live(), 0u);
+        cache->put(kept);
+        if (i == 5000) { // the fakes need no more memory from here on
+            before = mallinfo2().uordblks;
+        }
+    }
+    EXPECT_LT(mallinfo2().uordblks, before + 4000 * 64);
+}
+
+// Other users may still use the rest of the region.
+TEST_F(kept_test, a_part_of_a_region_is_left_to_its_last_user)
+{
+    gpu.alloc(A, 2 * MiB, 0, true, true);
+    gpu.alloc(A + 2 * MiB, 2 * MiB, 0, true, true);
+    const region *kept = hold(A, 4 * MiB);
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_FALSE(cache->is_revoked(kept));
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, 4 * MiB));
+    cache->put(kept);
+    EXPECT_EQ(nic.live(), 0u);
+}
+
+TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
+{
+    for (uintptr_t at : {A, A + MiB, A + 2 * MiB}) {
+        gpu.alloc(at, MiB, 0, true, true);
+    }
+    const region *kept = hold(A, 3 * MiB);
+    release_surely(A);
+    gpu.alloc(A, MiB, 0, true, true); // is not the region's memory
+    release_surely(A + 2 * MiB);
+    EXPECT_FALSE(cache->is_revoked(kept));
+    EXPECT_EQ(nic.live(), 1u);
+    release_surely(A + MiB);
+    EXPECT_TRUE(cache->is_revoked(kept));
+    EXPECT_EQ(nic.live(), 0u);
+    cache->put(kept);
+}
+
+// The region's keys would reach the old memory. Users of an unchanged part keep
+// the region.
+TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
+{
+    for (const bool by_event : {true, false}) {
+        for (uintptr_t at = A; at < A + 4 * MiB; at += MiB) {
+            gpu.alloc(at, MiB, 0, true, true);
+        }
+        const region *all = hold(A, 4 * MiB);
+        release_surely(A + 2 * MiB);
+        EXPECT_FALSE(cache->is_revoked(all));
+        gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+        if (by_event) {
+            cache->invalidate(A + 2 * MiB, MiB);
+        } else {
+            release_surely(A + 2 * MiB);
+            gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+        }
+        EXPECT_TRUE(cache->is_revoked(all));
+        EXPECT_EQ(nic.live(), 0u);
+        const region *first = hold(A, 2 * MiB);
+        cache->put(hold(A, 4 * MiB), A, 4 * MiB); // this use is over
+        EXPECT_GE(first->length, 4 * MiB);
+        release_surely(A + 2 * MiB);
+        gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+        cache->invalidate(A + 2 * MiB, MiB);
+        EXPECT_FALSE(cache->is_revoked(first));
+        EXPECT_EQ(nic.live(), 1u);
+        cache->put(all);
+        cache->put(first);
+        cache->invalidate(A, 4 * MiB);
+        for (uintptr_t at = A; at < A + 4 * MiB; at += MiB) {
+            gpu.free(at);
+        }
+    }
+}
+
+// Only users that cache these regions still hold them.
+TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(B, 8 * MiB);
+    const region *dropped = hold(A, MiB);
+    cache->drop(id);
+    nic.limit(4 * MiB);
+    const region *part = hold(B, 1);
+    nic.limit(SIZE_MAX);
+    cache->invalidate(A, 1); // refused ranges may fit now
+    const region *whole = hold(B + 4 * MiB, 1);
+    EXPECT_EQ(nic.live(), 3u);
+    release_surely(B);
+    EXPECT_EQ(nic.live(), 1u);
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 0u);
+    for (const region *each : {dropped, part, whole}) {
+        EXPECT_TRUE(cache->is_revoked(each));
+        cache->put(each);
+    }
+}
+
+// The memory may still exist.
+TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
+{
+    gpu.alloc(A, MiB);
+    const region *kept = hold(A, MiB);
+    release(A);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_EQ(asked.size(), 1u);
+    cache->put(kept);
+}
+
+TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + 4 * MiB, MiB);
+    const region *revoked = hold(A, MiB), *kept = hold(A + 4 * MiB, MiB);
+    release_surely(A);
+    cache->detach(id);
+    EXPECT_EQ(nic.live(), 0u);
+    cache->put(revoked);
+    cache->put(kept);
+    EXPECT_EQ(get(A + 4 * MiB, MiB), UCS_ERR_INVALID_PARAM);
+    id = cache->attach(nic);
+    use(A + 4 * MiB, MiB);
+}
+
+TEST_F(kept_test, a_missed_event_asks_for_what_is_kept)
+{
+    settings.check_identity = true;
+    restart();
+    EXPECT_TRUE(cache->checks_each_use());
+    gpu.alloc(A, MiB);
+    const region *kept = hold(A, MiB);
+    gpu.free(A);
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_EQ(asked[0], std::pair(A, MiB));
+    cache->put(kept);
+}
+
+TEST_F(kept_test, checks_that_begin_later_ask_for_all_that_is_kept)
+{
+    EXPECT_FALSE(cache->checks_each_use());
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + 4 * MiB, MiB);
+    use(A, MiB);
+    drop_from_ucp_cache(hold(A + 4 * MiB, MiB));
+    cache->check_identity();
+    cache->check_identity();
+    EXPECT_TRUE(cache->checks_each_use());
+    EXPECT_EQ(asked, (std::vector<std::pair<uintptr_t, size_t>>{{A, 5 * MiB}}));
+}
+
+TEST_F(kept_test, each_use_is_needed_where_room_is_limited)
+{
+    settings.max_regions = 4;
+    restart();
+    EXPECT_TRUE(cache->checks_each_use());
+
+    settings.max_regions = SIZE_MAX;
+    settings.max_bytes   = [](int) { return MiB; };
+    restart();
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    EXPECT_TRUE(cache->checks_each_use());
+}
+
+// The NIC has less room than was known before.
+TEST_F(kept_test, what_is_kept_makes_room_when_a_nic_has_none)
+{
+    nic.limit(MiB);
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + 4 * MiB, MiB);
+    drop_from_ucp_cache(hold(A, MiB));
+    use(A + 4 * MiB, MiB);
+    EXPECT_TRUE(cache->checks_each_use());
+    EXPECT_EQ(counters().evictions, 1u);
+}
+
+// UCP has one cache for the process, so it must also drop regions of GPUs
+// without a limit.
+TEST_F(kept_test, a_limit_of_one_gpu_asks_back_what_is_kept_of_others)
+{
+    settings.max_bytes = [](int of) { return of == 1 ? 4 * MiB : SIZE_MAX; };
+    restart();
+    gpu.alloc(A, MiB, 0);
+    gpu.alloc(B, MiB, 1);
+    drop_from_ucp_cache(hold(A, MiB));
+    EXPECT_TRUE(asked.empty());
+    use(B, MiB);
+    EXPECT_TRUE(cache->checks_each_use());
+    ASSERT_FALSE(asked.empty());
+    EXPECT_EQ(asked[0], std::pair(A, MiB));
+}
+
+// Each region is deregistered once, whichever user is the last.
+TEST_F(kept_test, users_and_a_release_at_once)
+{
+    constexpr int rounds = 2000;
+    const region *kept[2];
+    std::barrier both(3);
+    auto user = [&](int mine) {
+        for (int i = 0; i < rounds; ++i) {
+            both.arrive_and_wait();
+            cache->put(kept[mine]);
+            both.arrive_and_wait();
+        }
+    };
+    std::thread users[] = {std::thread(user, 0), std::thread(user, 1)};
+    nic.asked_back      = [](uintptr_t, size_t) {};
+    for (int i = 0; i < rounds; ++i) {
+        gpu.alloc(A, MiB);
+        kept[0] = hold(A, MiB);
+        kept[1] = hold(A, MiB);
+        both.arrive_and_wait();
+        release_surely(A);
+        EXPECT_EQ(nic.live(), 0u);
+        both.arrive_and_wait();
+    }
+    for (std::thread &each : users) {
+        each.join();
+    }
+    EXPECT_EQ(nic.deregistered, uint64_t{rounds});
+}
+
+// A single call covers all of them, and any memory in between.
+TEST_F(kept_test, all_that_a_nic_drops_is_asked_back)
+{
+    for (uintptr_t base : {A + 3 * MiB, A, A + MiB, B}) {
+        gpu.alloc(base, MiB);
+        cache->put(hold(base, MiB));
+    }
+    cache->drop(id);
+    EXPECT_EQ(asked,
+              (std::vector<std::pair<uintptr_t, size_t>>{{A, B + MiB - A}}));
+}

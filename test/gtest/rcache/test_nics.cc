@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+
+// Several NICs: how they share a GPU's budget and exports.
+namespace {
+
+constexpr size_t GiB = size_t{1} << 30;
+
+class nics_test : public cache_test {
+protected:
+    void start(unsigned count, size_t limit)
+    {
+        stop();
+        ucx_ib_dmabuf::process_counters.clear();
+        settings.max_bytes = [limit](int) { return limit; };
+        cache = std::make_unique<ucx_ib_dmabuf::rcache>(gpu, settings);
+        for (unsigned i = 0; i < count; ++i) {
+            nics.push_back(std::make_unique<fakes::nic>(gpu));
+            ids.push_back(cache->attach(*nics[i]));
+        }
+    }
+    void stop()
+    {
+        cache.reset();
+        nics.clear();
+        ids.clear();
+    }
+    ~nics_test() override { stop(); }
+
+    void use_with(unsigned with, uintptr_t address, size_t length)
+    {
+        const region *got = nullptr;
+        ASSERT_EQ(cache->get(ids[with], address, length, &got), UCS_OK);
+        cache->put(got);
+    }
+
+    std::vector<std::unique_ptr<fakes::nic>> nics;
+    std::vector<ucx_ib_dmabuf::rcache::nic_id> ids;
+};
+
+// NICs start one after the other. The second one has its own mappings while
+// there is room; then they replace the first NIC's.
+TEST_F(nics_test, a_nic_that_comes_late_finds_room)
+{
+    gpu.alloc(A, 80 * GiB);
+    start(2, 115 * GiB);
+    for (int round = 0; round < 2; ++round) {
+        for (unsigned with : {0u, 1u}) {
+            for (int i = 0; i < 20; ++i) {
+                use_with(with, A + i * 4 * GiB, MiB);
+            }
+        }
+    }
+    EXPECT_EQ(counters().regions, 40u);
+    EXPECT_LE(gpu.max_mapped(0), 115 * GiB);
+    uint64_t before = counters().hits;
+    for (int i = 0; i < 200; ++i) {
+        use_with(i % 2, A + i % 20 * 4 * GiB, MiB);
+    }
+    EXPECT_EQ(counters().hits - before, 200u);
+}
+
+// There is room for two thirds of the memory used. Two NICs export no more than
+// one NIC, whether they take turns or follow each other.
+TEST_F(nics_test, two_nics_thrash_no_more_than_one)
+{
+    gpu.alloc(A, 48 * MiB);
+    settings.chunk_size = 4 * MiB;
+    for (bool turns : {true, false}) {
+        uint64_t exports[3] = {};
+        for (unsigned count : {1u, 2u}) {
+            start(count, 32 * MiB);
+            unsigned state = 1;
+            for (int i = 0; i < 2000; ++i) {
+                for (unsigned with = 0; with < count; ++with) {
+                    unsigned next = state * 16807u % 2147483647u;
+                    use_with(with, A + state % 12 * 4 * MiB, MiB);
+                    state = turns && with + 1 < count ? state : next;
+                }
+            }
+            exports[count] = counters().exports;
+            EXPECT_LE(gpu.max_mapped(0), 32 * MiB);
+        }
+        uint64_t uses = turns ? 1 : 2;
+        EXPECT_LE(exports[2], exports[1] * uses * 11 / 10 + 12) << turns;
+    }
+}
+
+// Regions that share a mapping are evicted together, once none of them is in
+// use.
+TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
+{
+    start(2, 8 * MiB);
+    for (int i = 0; i < 4; ++i) {
+        gpu.alloc(A + i * 4 * MiB, 4 * MiB);
+    }
+    use_with(1, A, 1);
+    use_with(1, A + 4 * MiB, 1);
+    cache->invalidate(0, SIZE_MAX);
+    use_with(0, A + 8 * MiB, 1); // for both NICs, as is the next one
+    use_with(0, A + 12 * MiB, 1);
+    EXPECT_EQ(counters().regions, 4u);
+    EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
+    const region *held = nullptr;
+    ASSERT_EQ(cache->get(ids[1], A + 12 * MiB, 1, &held), UCS_OK);
+    use_with(0, A, 1);
+    use_with(0, A + 4 * MiB, 1);
+    EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
+    EXPECT_LE(gpu.max_mapped(0), 8 * MiB);
+    cache->put(held);
+    for (int i = 0; i < 4; ++i) {
+        release(A + i * 4 * MiB);
+    }
+    EXPECT_EQ(counters().mapped_bytes, 0u);
+}
+
+// Each of eight GPUs has its own NIC: no NIC registers another's memory.
+TEST_F(nics_test, companions_are_those_that_need_as_much)
+{
+    start(8, SIZE_MAX);
+    for (int round = 0; round < 8; ++round) {
+        for (int device = 0; device < 8; ++device) {
+            uintptr_t at = A + (device * 8 + round) * 4 * MiB;
+            gpu.alloc(at, 4 * MiB, device);
+            use_with(device, at, MiB);
+        }
+    }
+    EXPECT_EQ(counters().registrations, 64u);
+    EXPECT_EQ(counters().exports, 64u);
+    // A second NIC that rarely uses a GPU registers only its own requests.
+    uintptr_t next = A + 64 * 4 * MiB;
+    auto use_new   = [&](unsigned with) {
+        gpu.alloc(next, 4 * MiB, 0);
+        use_with(with, next, MiB);
+        next += 4 * MiB;
+    };
+    for (int i = 0; i < 3; ++i) {
+        use_with(1, A + i * 4 * MiB, MiB);
+        use_new(0);
+    }
+    EXPECT_EQ(counters().registrations, 70u);
+    EXPECT_EQ(nics[1]->live(), 11u);
+    // If it uses the GPU more often, both NICs register that GPU's memory.
+    for (int i = 3; i < 6; ++i) {
+        use_with(1, A + i * 4 * MiB, MiB);
+    }
+    EXPECT_EQ(counters().registrations, 73u);
+    use_new(0);
+    EXPECT_EQ(counters().registrations, 75u);
+    EXPECT_EQ(nics[1]->live(), 15u);
+    EXPECT_EQ(nics[2]->live(), 8u);
+    // This stops when the second NIC uses none of it.
+    for (int i = 0; i < 20; ++i) {
+        use_new(0);
+    }
+    EXPECT_LE(nics[1]->live(), 17u);
+}
+
+// A NIC stays a companion while it uses what is registered for it.
+TEST_F(nics_test, companions_stay_companions)
+{
+    start(2, SIZE_MAX);
+    for (int i = 0; i < 100; ++i) {
+        gpu.alloc(A + i * 4 * MiB, 4 * MiB);
+        use_with(0, A + i * 4 * MiB, MiB);
+        use_with(1, A + i * 4 * MiB, MiB);
+    }
+    EXPECT_EQ(counters().registrations, 200u);
+    EXPECT_EQ(counters().exports, 102u);
+}
+
+// If a NIC fails, its idle regions are deregistered at once, and others by
+// their last user. The other NIC's regions stay.
+TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
+{
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + GiB, MiB);
+    start(2, SIZE_MAX);
+    for (unsigned with : {0u, 1u}) {
+        use_with(with, A, MiB);
+        use_with(with, A + GiB, MiB);
+    }
+    const region *used = nullptr;
+    ASSERT_EQ(cache->get(ids[0], A, MiB, &used), UCS_OK);
+    cache->drop(ids[0]);
+    EXPECT_FALSE(cache->is_revoked(used));
+    EXPECT_EQ(nics[0]->live(), 1u);
+    EXPECT_EQ(nics[1]->live(), 2u);
+    EXPECT_EQ(cache->find(ids[0], A, MiB), nullptr);
+    const region *anew = nullptr;
+    ASSERT_EQ(cache->get(ids[0], A, MiB, &anew), UCS_OK);
+    EXPECT_NE(anew->handle, used->handle);
+    EXPECT_EQ(nics[0]->live(), 2u);
+    cache->put(used);
+    EXPECT_EQ(nics[0]->live(), 1u);
+    cache->put(anew);
+    EXPECT_EQ(nics[0]->live(), 1u);
+    cache->drop(ids[0]);
+    cache->drop(ids[0]);
+    EXPECT_EQ(counters().regions, 2u);
+}
+
+// The registration may be older than the NIC's failure.
+TEST_F(nics_test, what_is_registered_during_a_drop_is_registered_once_more)
+{
+    gpu.alloc(A, MiB);
+    start(2, SIZE_MAX);
+    for (const unsigned dropped : {1u, 0u}) {
+        const uint64_t before = nics[0]->registered;
+        nics[0]->during_reg   = [&] { cache->drop(ids[dropped]); };
+        use_with(0, A, MiB);
+        EXPECT_EQ(nics[0]->registered - before, dropped == 0 ? 2u : 1u);
+        EXPECT_EQ(nics[0]->live(), 1u);
+        cache->drop(ids[0]);
+    }
+}
+
+} // namespace

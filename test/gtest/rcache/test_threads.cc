@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
+#include <array>
+#include <barrier>
+#include <chrono>
+#include <common/elsewhere.h>
+#include <random>
+#include <thread>
+#include <utility>
+
+// Threads get and put regions of memory that other threads release and replace
+// at the same time. ThreadSanitizer checks this, too.
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int rounds = 10000;
+#else
+constexpr int rounds = 100000;
+#endif
+constexpr unsigned thread_count = 8;
+
+// An address where memory is allocated and released.
+struct place {
+    uintptr_t base;
+    size_t size;
+    std::mutex owner;              // held during a replacement
+    std::atomic<uint64_t> gone{0}; // identities up to this were released
+    bool there = false;
+};
+
+class threads_test : public cache_test {
+protected:
+    threads_test()
+    {
+        for (size_t i = 0; i < places.size(); ++i) {
+            // Some places share a granule, others span several.
+            places[i].base = i < 12 ? A + i * 64 * KiB : A + i * 8 * MiB;
+            places[i].size = i < 12 ? 64 * KiB : 6 * MiB;
+        }
+    }
+
+    // Frees in the driver first, then sends the event: from there on no get may
+    // return the old memory.
+    void replace(place *where)
+    {
+        std::lock_guard<std::mutex> locked(where->owner);
+        if (where->there) {
+            uint64_t old = gpu.id_at(where->base);
+            gpu.free(where->base);
+            cache->invalidate(where->base, where->size);
+            where->gone = old;
+        }
+        where->there = !where->there;
+        if (where->there) {
+            gpu.alloc(where->base, where->size);
+        }
+    }
+
+    void check_use(place *where, size_t offset,
+                   ucx_ib_dmabuf::rcache::nic_id with)
+    {
+        uint64_t gone     = where->gone;
+        const region *got = nullptr;
+        auto status       = cache->get(with, where->base + offset, 100, &got);
+        if (status != UCS_OK) {
+            return;
+        }
+        auto *what = static_cast<fakes::registration *>(got->handle);
+        if (!what->live || what->id_at(where->base + offset) <= gone) {
+            ++bad;
+        }
+        std::lock_guard<std::mutex> locked(exchange_lock);
+        // Often another thread puts the region.
+        std::swap(got, exchange[(where - places.data()) % exchange.size()]);
+        if (got != nullptr) {
+            what = static_cast<fakes::registration *>(got->handle);
+            bad += !what->live;
+            cache->put(got);
+        }
+    }
+
+    void work(unsigned seed)
+    {
+        std::minstd_rand random(seed);
+        for (int i = 0; i < rounds; ++i) {
+            place *where = &places[random() % places.size()];
+            switch (random() % 16) {
+            case 0:
+                replace(where);
+                break;
+            case 1:
+                cache->invalidate(where->base, 1);
+                break;
+            default:
+                check_use(where, random() % (where->size - 100), random() % 2);
+            }
+        }
+    }
+
+    void run()
+    {
+        unsigned seed = std::random_device()();
+        printf("seed %u\n", seed);
+        fakes::nic second(gpu);
+        ASSERT_EQ(cache->attach(second), 1u);
+        for (place &each : places) {
+            replace(&each);
+        }
+        in_threads(thread_count, [&](unsigned i) { work(seed + i); });
+        for (const region *&each : exchange) {
+            cache->put(each);
+            each = nullptr;
+        }
+        EXPECT_EQ(bad, 0u);
+        cache->invalidate(0, SIZE_MAX);
+        EXPECT_EQ(nic.live(), 0u);
+        EXPECT_EQ(second.live(), 0u);
+        EXPECT_EQ(counters().regions, 0u);
+        cache->detach(1);
+    }
+
+    static constexpr size_t KiB = 1024;
+    std::array<place, 20> places;
+    std::mutex exchange_lock;
+    std::array<const region *, 8> exchange{};
+    std::atomic<unsigned> bad{0};
+};
+
+TEST_F(threads_test, nobody_gets_what_was_released)
+{
+    run();
+}
+
+TEST_F(threads_test, nobody_gets_what_was_released_with_little_room)
+{
+    settings.max_bytes   = [](int) { return 20 * MiB; };
+    settings.max_regions = 10;
+    restart();
+    run();
+    EXPECT_LE(nic.max_seen_bytes(), 20 * MiB);
+}
+
+TEST_F(threads_test, nobody_gets_what_was_released_with_identity_checks)
+{
+    settings.check_identity = true;
+    restart();
+    run();
+}
+
+// A second thread requests memory that the first one is registering.
+TEST_F(threads_test, the_second_waits_for_the_first)
+{
+    gpu.alloc(A, MiB);
+    std::thread second;
+    nic.during_reg = [&] {
+        second = std::thread([&] { use(A, 1); });
+        // Gives a fault time to show; a correct cache does not need it.
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    };
+    use(A, MiB);
+    second.join();
+    EXPECT_EQ(nic.registered, 1u);
+    EXPECT_EQ(counters().exports, 1u);
+}
+
+// Room that is being freed counts as room: a thread that needs it waits.
+TEST_F(threads_test, room_that_is_being_made_is_waited_for)
+{
+    settings.max_bytes = [](int) { return MiB; };
+    restart();
+    gpu.alloc(A, MiB);
+    gpu.alloc(A + MiB, MiB);
+    use(A, 1);
+    std::thread second;
+    nic.each_call = [&](fakes::call what, uintptr_t, size_t) {
+        if (what == fakes::call::dereg && !second.joinable()) {
+            second = std::thread([&] { use(A + MiB, 1); });
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+    };
+    release(A);
+    second.join();
+    nic.each_call = nullptr;
+}
+
+TEST_F(threads_test, a_region_outlives_its_thread)
+{
+    gpu.alloc(A, MiB);
+    const region *got = nullptr;
+    std::thread([&] { got = hold(A, 1); }).join();
+    std::thread([&] { use(A, 1); }).join();
+    release(A);
+    EXPECT_EQ(nic.live(), 1u);
+    std::thread([&] { cache->put(got); }).join();
+    EXPECT_EQ(nic.live(), 0u);
+}
+
+// Other users must be done before the deregistration, as ThreadSanitizer
+// checks.
+TEST_F(threads_test, users_are_done_before_it_is_deregistered)
+{
+    gpu.alloc(A, MiB);
+    std::barrier<> all(3);
+    auto use_until_released = [&](int which) {
+        size_t seen = 0;
+        for (int round = 0; round < rounds; ++round) {
+            const region *got = hold(A, 1);
+            all.arrive_and_wait();
+            all.arrive_and_wait();
+            for (int i = 0; i < round * which % 37; ++i) {
+                std::atomic_signal_fence(std::memory_order_seq_cst);
+            }
+            auto *what = static_cast<fakes::registration *>(got->handle);
+            seen += what->segments.size();
+            cache->put(got);
+            all.arrive_and_wait();
+        }
+        EXPECT_EQ(seen, size_t{rounds});
+    };
+    std::thread first(use_until_released, 1), second(use_until_released, 2);
+    for (int round = 0; round < rounds; ++round) {
+        all.arrive_and_wait();
+        cache->invalidate(A, MiB);
+        all.arrive_and_wait();
+        all.arrive_and_wait();
+    }
+    first.join();
+    second.join();
+    EXPECT_EQ(nic.live(), 0u);
+}
+
+TEST_F(threads_test, nics_come_while_others_work)
+{
+    gpu.alloc(A + 512 * MiB, MiB);
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        fakes::nic late(gpu);
+        while (!over) {
+            cache->detach(cache->attach(late));
+        }
+    });
+    for (int i = 0; i < 1000; ++i) {
+        use(A + 512 * MiB, 1);
+        cache->invalidate(A + 512 * MiB, MiB);
+    }
+    over = true;
+    other.join();
+}
+
+} // namespace
