@@ -13,7 +13,7 @@ test_gtest_path_test_path_LDADD = libib_dmabuf_path.la \
 
 test_gtest_path_test_reg_methods_SOURCES = $(verbs_sim_sources) \
     test/gtest/path/test_path_check.cc \
-    test/gtest/path/test_platforms.cc \
-    test/gtest/path/test_reg_methods.cc
+    test/gtest/path/test_reg_methods.cc \
+    test/gtest/path/test_platforms.cc
 test_gtest_path_test_reg_methods_LDADD = libib_dmabuf_rcache.la libib_dmabuf_path.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
