@@ -13,8 +13,8 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2]
 CHAPTERS = {
     "Use it": ("install", "guide", "settings", "info", "troubleshooting", "security"),
     "Compare": ("side-by-side", "comparison"),
-    "How it works": ("architecture", "cache", "ucp-cache", "events", "ucx-generations"),
-    "How it is tested": ("lab", "simulated-gpu", "conformance", "../CONTRIBUTING"),
+    "Change it": ("architecture", "rcache", "events", "ucx-generations", "lab", "testing",
+                  "../CONTRIBUTING"),
 }
 
 project = "ucx-ib-dmabuf"

@@ -108,7 +108,7 @@ LAB_TESTS  += $(test_cuda_sim_test_lab)
 endif
 
 # What is claimed of a GPU, checked on the simulated one. The program can be
-# built by itself and run on a real one (docs/conformance.md).
+# built by itself and run on a real one (docs/testing.md).
 check_PROGRAMS += test/cuda_sim/conformance/conformance
 test_cuda_sim_conformance_conformance_SOURCES = $(test_cuda_sim_conformance_sources)
 test_cuda_sim_conformance_conformance_LDADD    = -ldl -lpthread

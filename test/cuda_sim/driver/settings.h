@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Settings of the simulated machine, from the environment
-// (docs/simulated-gpu.md).
+// (docs/lab.md).
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ const char *remedy(CUresult result)
 // Returns an address in the range that has memory, and whether the driver
 // reports that memory as GPUDirect RDMA capable. Stream-ordered memory never
 // is, VMM memory only if that was requested. An H100's driver exports both
-// nevertheless (docs/conformance.md), so this only explains a failed export.
+// nevertheless (docs/testing.md), so this only explains a failed export.
 // The range was rounded to pages, or begins with a chunk, and may begin before
 // the memory: small allocations, which are aligned to 256 bytes, share pages.
 uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
@@ -74,7 +74,7 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 } // namespace
 
 // A pool consists of chunks, and only an export from the beginning of a chunk
-// surely succeeds (docs/conformance.md).
+// surely succeeds (docs/testing.md).
 uintptr_t cuda_vendor::export_begin(uintptr_t address)
 {
     relaxed_capture relaxed(cuda_);
