@@ -8,8 +8,8 @@
 //   host/again, host/first   the same for host memory
 //   free                     cuMemFree() of memory that was never registered
 // "send" is ucp_tag_send_nbx() by rendezvous, up to the post; "map" and "host"
-// are ucp_mem_map() and ucp_mem_unmap(). Each prints NAME/ns (the median),
-// NAME/instructions, and the plug-in's part: NAME/own (instructions),
+// are ucp_mem_map() and ucp_mem_unmap(). Each prints medians:
+// NAME/instructions, and the plug-in's part, which is NAME/own (instructions),
 // NAME/system_calls and NAME/loader_calls.
 //
 // UCX is real, and so is the plug-in if it is loaded. libcuda (test/cuda_sim)
@@ -17,7 +17,6 @@
 // nothing.
 #include "steps.h"
 #include <algorithm>
-#include <chrono>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstdlib>
@@ -34,15 +33,10 @@
 
 namespace {
 
-constexpr size_t length  = 64 << 10; // of each message or mapping
-constexpr size_t warm_up = 100; // unmeasured runs before the first measured one
-
-struct options {
-    size_t turns;  // timed runs
-    size_t counts; // runs with counted instructions
-    size_t libraries;
-    std::vector<std::string> names; // empty: all
-};
+constexpr size_t length    = 64 << 10; // of each message or mapping
+constexpr size_t warm_up   = 100;      // runs before the first counted one
+constexpr size_t counts    = 3;        // counted runs
+constexpr size_t libraries = 150;      // a large program's
 
 void check(ucs_status_t status, const char *what)
 {
@@ -104,8 +98,8 @@ private:
     ucp_ep_h ep_           = nullptr;
 };
 
-// Loads as many libraries as a large program has: copies of a small one.
-void load_libraries(size_t count)
+// Loads copies of a small library.
+void load_libraries()
 {
     namespace fs = std::filesystem;
     std::string folder =
@@ -116,7 +110,7 @@ void load_libraries(size_t count)
         dlinfo(small, RTLD_DI_LINKMAP, &file) != 0) {
         check(UCS_ERR_NO_RESOURCE, "libraries");
     }
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < libraries; ++i) {
         const std::string copy = folder + "/" + std::to_string(i) + ".so";
         fs::copy_file(file->l_name, copy);
         if (dlopen(copy.c_str(), RTLD_NOW) == nullptr) {
@@ -213,28 +207,17 @@ const operation operations[] = {
      [](ucp &, uintptr_t address) { GPU_CALL(cuMemFree, address); }},
 };
 
-void measure(const operation &what, ucp &with, const options &asked)
+void measure(const operation &what, ucp &with)
 {
-    using clock         = std::chrono::steady_clock;
-    const size_t timed  = warm_up + asked.turns;
-    const addresses all = what.prepare(with, timed + asked.counts);
-    const auto address  = [&](size_t turn) { return all[turn % all.size()]; };
-    std::vector<int64_t> ns;
-    for (size_t i = 0; i < timed; ++i) {
-        const auto begin = clock::now();
-        what.run(with, address(i));
-        const std::chrono::nanoseconds passed = clock::now() - begin;
-        with.progress();
+    const addresses all = what.prepare(with, warm_up + counts);
+    for (size_t i = 0; i < warm_up + counts; ++i) {
         if (i >= warm_up) {
-            ns.push_back(passed.count());
+            count_begin();
         }
-    }
-    std::sort(ns.begin(), ns.end());
-    printf("%s/ns %ld\n", what.name, ns[ns.size() / 2]);
-    for (size_t i = 0; i < asked.counts; ++i) {
-        count_begin();
-        what.run(with, address(timed + i));
-        count_end();
+        what.run(with, all[i % all.size()]);
+        if (i >= warm_up) {
+            count_end();
+        }
         with.progress();
     }
 }
@@ -255,48 +238,34 @@ void print(const char *name, std::span<const steps> all, const steps &nothing)
     median("loader_calls", &steps::loader_calls);
 }
 
-options read_options(int argc, char **argv)
-{
-    const auto number = [&](int at) {
-        return (at < argc) ? strtoul(argv[at], nullptr, 10) : 0;
-    };
-    options asked{number(1), number(2), number(3), {}};
-    if (asked.turns == 0 || asked.counts == 0 || argc < 4) {
-        fprintf(stderr, "usage: bench_ucp TURNS COUNTS LIBRARIES [NAME]...\n");
-        exit(2);
-    }
-    asked.names.assign(argv + 4, argv + argc);
-    return asked;
-}
-
 } // namespace
 
+// usage: bench_ucp [NAME]...
 int main(int argc, char **argv)
 {
-    const options asked = read_options(argc, argv);
+    const std::vector<std::string> names(argv + 1, argv + argc);
     std::vector<operation> wanted;
     for (const operation &each : operations) {
-        if (asked.names.empty() ||
-            std::find(asked.names.begin(), asked.names.end(), each.name) !=
-                asked.names.end()) {
+        if (names.empty() ||
+            std::find(names.begin(), names.end(), each.name) != names.end()) {
             wanted.push_back(each);
         }
     }
     const std::vector<steps> counted = count_steps([&] {
         mallopt(M_TOP_PAD, 64 << 20); // so that malloc() makes no system calls
-        load_libraries(asked.libraries);
+        load_libraries();
         gpu::use();
         ucp with;
         count_begin();
         count_end();
         for (const operation &each : wanted) {
-            measure(each, with, asked);
+            measure(each, with);
         }
         exit(0); // so that the plug-in writes its statistics
     });
     for (size_t i = 0; i < wanted.size(); ++i) {
         print(wanted[i].name,
-              std::span(counted).subspan(1 + i * asked.counts, asked.counts),
+              std::span(counted).subspan(1 + i * counts, counts),
               counted.front());
     }
     return 0;

@@ -1,14 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 TAP_TESTS          += $(test_bench_tap)
 
-check_PROGRAMS += test/bench/replay
-test_bench_replay_SOURCES = \
-    $(fakes_sources) \
-    test/bench/replay.cc \
-    test/bench/trace.cc \
-    test/bench/ucx_policy.cc
-test_bench_replay_LDADD   = libib_dmabuf_rcache.la -lpthread
-
 # UCX with the plug-in or without, over a fake libibverbs, which UCX finds in the
 # program.
 check_PROGRAMS += test/bench/bench_ucp

@@ -166,7 +166,6 @@ ucs_status_t gpu::judge(uintptr_t address, size_t length) const
 
 ucs_status_t gpu::describe(uintptr_t address, allocation *out)
 {
-    tell(each_call, call::describe, address, 1);
     ucs_status_t status = describe_faults.next();
     if (status == UCS_OK) {
         status = look(address, out);
@@ -179,7 +178,6 @@ ucs_status_t gpu::describe(uintptr_t address, allocation *out)
 
 bool gpu::is_current(uintptr_t address, uint64_t identity)
 {
-    tell(each_call, call::is_current, address, 1);
     ++identity_calls;
     return id_at(address) == identity;
 }
@@ -288,7 +286,6 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
     if (status != UCS_OK) {
         return status;
     }
-    tell(each_call, call::reg, address, length);
     fire(during_reg);
     status = reg_faults.next();
     if (status != UCS_OK) {

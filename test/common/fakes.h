@@ -38,10 +38,9 @@ struct counters {
     uint64_t mapped_bytes     = of("mapped_bytes");
 };
 
-// The calls of both interfaces. An observer is called before each of them,
-// without a lock: it adds up costs, or lets other threads run. dereg has no
-// range.
-enum class call { describe, is_current, export_range, reg, dereg };
+// An observer is called before each of these calls, without a lock, so that it
+// can let other threads run. dereg has no range.
+enum class call { export_range, dereg };
 using observer =
     std::function<void(call what, uintptr_t address, size_t length)>;
 

@@ -22,8 +22,6 @@ extern "C" CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *, CUdeviceptr *,
                                           size_t *, size_t,
                                           CUmemcpyAttributes *, size_t *,
                                           size_t, CUstream);
-extern "C" CUresult cuMemGetDefaultMemPool(CUmemoryPool *, CUmemLocation *,
-                                           CUmemAllocationType);
 #define CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE      0x1
 #define CU_DEVICE_ATTRIBUTE_NUMA_ID                      CUdevice_attribute(131)
 #define CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID                 CUdevice_attribute(134)

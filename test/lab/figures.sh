@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by commands that take figures in the lab and make a table of them outside.
-# shellcheck shell=bash disable=SC2034,SC2154 # json: of who sources this; the environment
+# shellcheck shell=bash disable=SC2154 # the environment
 
-# take_figures TIMEOUT [--json FILE]: runs the command in the lab, with --inside. What that
-# wrote to $LAB_OUT is in $out then, and "json" names the file.
+# take_figures TIMEOUT: runs the command in the lab, with --inside. What that wrote to $LAB_OUT
+# is in $out then.
 take_figures() {
     local first=()
-    json=/dev/null
-    case ${2:-} in
-    --json) json=${3:?--json wants the name of a file} ;;
-    '')     ;;
-    *)      sed -n 's/^# usage/usage/p' "$0" >&2; exit 2 ;;
-    esac
     : "${top_builddir:?run this with ./quickstart "${0##*/}"}"
-    : >"$json" || exit 2
     out=$(mktemp -d) || exit 1
     trap 'rm -rf "$out"' EXIT
     : >"$out/records"

@@ -47,13 +47,4 @@ size_t compare_message(memory kind, const uint8_t *at, size_t length,
                            number);
 }
 
-uint64_t buffer::checksum(size_t offset, size_t length, uint64_t sum) const
-{
-    if (!is_device(kind())) {
-        return test::checksum(at(offset), length, sum);
-    }
-    return test::checksum(read_memory(kind(), at(offset), length).data(),
-                          length, sum);
-}
-
 } // namespace ucx_ib_dmabuf::test

@@ -42,8 +42,6 @@ public:
     {
         return compare_message(kind(), at(offset), length, number);
     }
-    // Continues the checksum `sum` with these bytes (pattern.h).
-    uint64_t checksum(size_t offset, size_t length, uint64_t sum) const;
 };
 
 } // namespace ucx_ib_dmabuf::test

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collective.h"
 #include <mpi.h>
-#if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
-#define PERSISTENT(name) MPI_##name##_init
-#else // Open MPI 4 has it as an extension
-#include <mpi-ext.h>
-#define PERSISTENT(name) MPIX_##name##_init
-#endif
 
-// The three forms of MPI_NAME, and their arguments.
+// Both forms of MPI_NAME, and their arguments.
 #define COLLECTIVE(NAME, LOWER, ROOTED, EQUAL, OWN, PLACE, ...)                \
     {                                                                          \
-        {"MPI_" #NAME, "MPI_I" #LOWER, "MPI_" #NAME "_init"}, ROOTED, EQUAL,   \
-            OWN, place::PLACE,                                                 \
+        {"MPI_" #NAME, "MPI_I" #LOWER}, ROOTED, EQUAL, OWN, place::PLACE,      \
         {                                                                      \
             [](const call &c) { MPI_##NAME(__VA_ARGS__); },                    \
-                [](const call &c) { MPI_I##LOWER(__VA_ARGS__, c.request); },   \
-                [](const call &c) {                                            \
-                    PERSISTENT(NAME)(__VA_ARGS__, MPI_INFO_NULL, c.request);   \
-                }                                                              \
+                [](const call &c) { MPI_I##LOWER(__VA_ARGS__, c.request); }    \
         }                                                                      \
     }
 // Arguments that several calls share.
@@ -56,20 +46,20 @@ std::span<const collective> gathers()
 {
     static const collective all[] = {
         COLLECTIVE(Bcast, bcast, true, true, 0, nowhere, c.receive, c.p.count,
-                   type(), c.root, c.comm),
+                   type(), c.root, MPI_COMM_WORLD),
         COLLECTIVE(Gather, gather, true, true, 1, root_sends, EQUAL_PARTS,
-                   c.root, c.comm),
+                   c.root, MPI_COMM_WORLD),
         COLLECTIVE(Gatherv, gatherv, true, false, 1, root_sends, GATHERED_PARTS,
-                   c.root, c.comm),
+                   c.root, MPI_COMM_WORLD),
         COLLECTIVE(Scatter, scatter, true, true, 1, root_receives, EQUAL_PARTS,
-                   c.root, c.comm),
+                   c.root, MPI_COMM_WORLD),
         COLLECTIVE(Scatterv, scatterv, true, false, 1, root_receives, c.send,
                    c.p.counts.data(), c.p.offsets.data(), type(), c.receive,
-                   c.mine(), type(), c.root, c.comm),
+                   c.mine(), type(), c.root, MPI_COMM_WORLD),
         COLLECTIVE(Allgather, allgather, false, true, 1, all_send, EQUAL_PARTS,
-                   c.comm),
+                   MPI_COMM_WORLD),
         COLLECTIVE(Allgatherv, allgatherv, false, false, 1, all_send,
-                   GATHERED_PARTS, c.comm),
+                   GATHERED_PARTS, MPI_COMM_WORLD),
     };
     return all;
 }
@@ -78,13 +68,13 @@ std::span<const collective> exchanges()
 {
     static const collective all[] = {
         COLLECTIVE(Alltoall, alltoall, false, true, 1, all_send, EQUAL_PARTS,
-                   c.comm),
+                   MPI_COMM_WORLD),
         COLLECTIVE(Alltoallv, alltoallv, false, true, 1, all_send, ALL_PARTS,
-                   c.comm),
+                   MPI_COMM_WORLD),
         COLLECTIVE(Alltoallw, alltoallw, false, true, 1, all_send, c.send,
                    c.p.byte_counts.data(), c.p.byte_offsets.data(),
                    c.p.types.data(), c.receive, c.p.byte_counts.data(),
-                   c.p.byte_offsets.data(), c.p.types.data(), c.comm),
+                   c.p.byte_offsets.data(), c.p.types.data(), MPI_COMM_WORLD),
     };
     return all;
 }
@@ -95,32 +85,17 @@ std::span<const collective> reductions()
 {
     static const collective all[] = {
         COLLECTIVE(Reduce, reduce, true, true, 0, root_sends,
-                   REDUCED(c.p.count), c.root, c.comm),
+                   REDUCED(c.p.count), c.root, MPI_COMM_WORLD),
         COLLECTIVE(Allreduce, allreduce, false, true, 0, all_send,
-                   REDUCED(c.p.count), c.comm),
+                   REDUCED(c.p.count), MPI_COMM_WORLD),
         COLLECTIVE(Reduce_scatter, reduce_scatter, false, true, 0, all_send,
-                   REDUCED(c.p.counts.data()), c.comm),
+                   REDUCED(c.p.counts.data()), MPI_COMM_WORLD),
         COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, false, true, 0,
-                   nowhere, REDUCED(c.p.count), c.comm),
+                   nowhere, REDUCED(c.p.count), MPI_COMM_WORLD),
         COLLECTIVE(Scan, scan, false, true, 0, all_send, REDUCED(c.p.count),
-                   c.comm),
+                   MPI_COMM_WORLD),
         COLLECTIVE(Exscan, exscan, false, true, 0, all_send, REDUCED(c.p.count),
-                   c.comm),
-    };
-    return all;
-}
-
-std::span<const collective> neighbours()
-{
-    static const collective all[] = {
-        COLLECTIVE(Neighbor_allgather, neighbor_allgather, false, true, 0,
-                   nowhere, EQUAL_PARTS, c.comm),
-        COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, false, true, 0,
-                   nowhere, GATHERED_PARTS, c.comm),
-        COLLECTIVE(Neighbor_alltoall, neighbor_alltoall, false, true, 0,
-                   nowhere, EQUAL_PARTS, c.comm),
-        COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, false, true, 0,
-                   nowhere, ALL_PARTS, c.comm),
+                   MPI_COMM_WORLD),
     };
     return all;
 }
@@ -138,16 +113,14 @@ call put_in_place(const collective &one, call with)
     return with;
 }
 
-void make(const collective &one, form as, const call &with)
+void make(const collective &one, form as, call with)
 {
-    if (*with.request == MPI_REQUEST_NULL) {
-        one.run[as](with);
-    }
-    if (as == persistent) {
-        MPI_Start(with.request);
-    }
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    with.request = &request;
+    one.run[as](with);
     // NOLINTNEXTLINE(*MPI-Checker): it does not know the calls in the table
-    MPI_Wait(with.request, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 } // namespace ucx_ib_dmabuf::test

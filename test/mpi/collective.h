@@ -37,40 +37,37 @@ struct call {
     const parts &p;
     int root;
     int me;
-    MPI_Comm comm;
     MPI_Op op;
     void *send; // this or `receive` may be MPI_IN_PLACE
     void *receive;
-    MPI_Request *request; // MPI_REQUEST_NULL before the first call
+    MPI_Request *request = nullptr; // make() sets it
 
     int mine() const { return p.counts[static_cast<size_t>(me)]; }
 };
 
 // The form of a call.
-enum form { blocking, nonblocking, persistent };
+enum form { blocking, nonblocking };
 
 // The buffer in which a rank's own part can stay: one of the root, or the send
 // buffer of each rank.
 enum class place { nowhere, root_sends, root_receives, all_send };
 
 struct collective {
-    const char *names[3]; // for each form
+    const char *names[2]; // for each form
     bool rooted;
     bool equal;     // all parts have the same size
     int own;        // copies of the own part that the blocking call may make
     place in_place; // nowhere if Open MPI 4.1 gets it wrong
-    void (*run[3])(const call &);
+    void (*run[2])(const call &);
 };
 
 std::span<const collective> gathers(); // also scatters, and a broadcast
 std::span<const collective> exchanges();
 std::span<const collective> reductions();
-std::span<const collective> neighbours(); // in a ring
 
 // Returns the call with the own part in place.
 call put_in_place(const collective &one, call with);
-// Makes the call and waits until it completes. If a persistent call has a
-// request already, starts that again.
-void make(const collective &one, form as, const call &with);
+// Makes the call and waits until it completes.
+void make(const collective &one, form as, call with);
 
 } // namespace ucx_ib_dmabuf::test

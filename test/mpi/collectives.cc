@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives. An MPI that is built with CUDA runs every one, in each of its
-// forms, with each rank's own part. One without CUDA copies the own part and
-// computes with the CPU: it runs those that compute nothing, with the own part
-// in place (MPI_IN_PLACE) or empty.
+// Collectives. An MPI that is built with CUDA runs every one, in both forms,
+// with each rank's own part. One without CUDA copies the own part and computes
+// with the CPU: it runs those that compute nothing, with the own part in place
+// (MPI_IN_PLACE) or empty.
 #include "collective.h"
 #include "compared.h"
-#include <cstring>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -19,33 +18,21 @@ struct variant {
     std::vector<int> counts = {5, 1000, 40009};
     own_part own            = own_part::anywhere;
     MPI_Op op               = MPI_SUM;
-    MPI_Comm comm           = MPI_COMM_WORLD;
 };
 
 void run_root(job &in, const collective &one, const variant &with,
-              const parts &p, int root, compared &both, size_t copies)
+              const parts &p, int root, const two_buffers &kinds, size_t copies)
 {
-    // Starts a persistent call several times, with new bytes.
-    const int turns         = (with.as == persistent) ? 3 : 1;
-    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    const auto run          = [&](uint8_t *send, uint8_t *receive, int which) {
-        const call plain = {p,       root, in.rank, with.comm,
-                            with.op, send, receive, &requests[which]};
+    const auto run = [&](uint8_t *send, uint8_t *receive) {
+        const call plain = {p, root, in.rank, with.op, send, receive};
         make(one, with.as,
              (with.own == own_part::in_place) ? put_in_place(one, plain)
-                                                       : plain);
+                                              : plain);
     };
 
-    for (int turn = 0; turn < turns; ++turn) {
-        both.run([&] { run(both.host_send(), both.host_receive(), 0); },
-                 [&] { run(both.send(), both.receive(), 1); },
-                 static_cast<size_t>(p.count) * element >= rendezvous, copies);
-    }
-    for (MPI_Request &request : requests) {
-        if (request != MPI_REQUEST_NULL) {
-            MPI_Request_free(&request);
-        }
-    }
+    compare_with_host(in, kinds, run,
+                      static_cast<size_t>(p.count) * element >= rendezvous,
+                      copies);
 }
 
 void run_one(job &in, const collective &one, const variant &with,
@@ -65,8 +52,7 @@ void run_one(job &in, const collective &one, const variant &with,
         p.drop(in.rank);
     }
     for (int root = 0; root < (one.rooted ? in.size : 1); ++root) {
-        compared both(in, kinds);
-        run_root(in, one, with, p, root, both, copies);
+        run_root(in, one, with, p, root, kinds, copies);
     }
 }
 
@@ -94,11 +80,6 @@ void run_moving(job &in, const variant &with, const two_buffers &kinds)
     run_each(in, exchanges(), with, kinds);
 }
 
-void run_persistent(job &in, const two_buffers &kinds)
-{
-    run_moving(in, {persistent, {5, 40009}}, kinds);
-}
-
 void run_without_own(job &in, memory first, memory second)
 {
     const two_buffers kinds = same_kinds(in, first, second);
@@ -119,47 +100,14 @@ void run_apart(job &in, const std::vector<int> &counts)
     run_moving(in, {nonblocking, counts}, kinds);
 }
 
-// Each rank has two neighbours, which may be the same rank.
-void run_ring(job &in, memory first, memory second)
-{
-    const int around = 1;
-    variant with;
-
-    MPI_Cart_create(MPI_COMM_WORLD, 1, &in.size, &around, 0, &with.comm);
-    for (form as : {blocking, nonblocking}) {
-        with.as = as;
-        run_each(in, neighbours(), with, same_kinds(in, first, second));
-    }
-    MPI_Comm_free(&with.comm);
-}
-
-// An operation that depends on the order of its operands.
-void low_and_high(void *in, void *inout, int *count, MPI_Datatype *)
-{
-    const auto *first = static_cast<const uint8_t *>(in);
-    auto *second      = static_cast<uint8_t *>(inout);
-
-    for (size_t i = 0; i < static_cast<size_t>(*count); ++i) {
-        uint64_t a, b;
-        std::memcpy(&a, first + i * element, element);
-        std::memcpy(&b, second + i * element, element);
-        b = a * 3 + b * 5 + (a >> 32);
-        std::memcpy(second + i * element, &b, element);
-    }
-}
-
 void run_reductions(job &in, const two_buffers &kinds)
 {
-    MPI_Op ordered = MPI_OP_NULL;
-
-    MPI_Op_create(low_and_high, 0, &ordered);
-    for (MPI_Op op : {MPI_SUM, MPI_BXOR, ordered}) {
+    for (MPI_Op op : {MPI_SUM, MPI_BXOR}) {
         run_each(in, reductions(),
                  {blocking, {1, 1000, 40009}, own_part::anywhere, op}, kinds);
         run_each(in, reductions(), {blocking, {40009}, own_part::in_place, op},
                  kinds);
     }
-    MPI_Op_free(&ordered);
 }
 
 // Open MPI 4.1 computes these with the CPU, in the memory of the data. With GPU
@@ -224,28 +172,14 @@ void add_collectives(std::vector<test_case> *cases)
                  [](job &in, const two_buffers &kinds) {
                      run_moving(in, {nonblocking}, kinds);
                  });
-        add("all_collectives", "collectives in a ring", first, second,
-            run_ring);
-        add_both("persistent", "persistent collectives", first, second,
-                 run_persistent);
         add_both("reductions", "reductions", first, second, run_reductions,
                  staging::any);
     }
     // For jobs of many ranks, which take long.
-    add_both("ranks", "persistent collectives", device, device, run_persistent);
     add_both("ranks", "reductions", device, device, run_reductions,
              staging::any);
     add_both("reductions", "reductions", managed, device, run_reductions,
              staging::any);
-    for (memory other : {managed, host}) {
-        add(
-            "persistent", "persistent reductions", managed, other,
-            [](job &in, memory first, memory second) {
-                run_each(in, reductions(), {persistent, {5, 40009}},
-                         crossed_kinds(first, second));
-            },
-            staging::any);
-    }
     add("large_apart", "collectives from GPU to GPU, large", device, device,
         [](job &in, memory, memory) { run_apart(in, {40009}); });
     add(

@@ -49,42 +49,27 @@ void expect_equal(job &in, const buffer &found,
 
 } // namespace
 
-compared::compared(job &in, const two_buffers &with)
-    : job_(in), sent_(with.sent), received_(with.received),
-      send_(allocate(in, with.send, with.sent, false)),
-      receive_(allocate(in, with.receive, with.received, with.apart))
-{
-}
-
-compared::~compared() = default;
-
-void compared::run(const std::function<void()> &with_host,
-                   const std::function<void()> &with_kinds, bool large,
-                   size_t own)
-{
-    draw_bytes(job_, &sent_);
-    draw_bytes(job_, &received_);
-    write_memory(send_->kind(), send(), sent_);
-    write_memory(receive_->kind(), receive(), received_);
-    with_host();
-
-    const uint64_t before = gpu::copied_bytes();
-    with_kinds();
-    const uint64_t copied = gpu::copied_bytes() - before;
-    if (large && copied > own) {
-        job_.staged += copied - own;
-    }
-    expect_equal(job_, *send_, sent_, "what was sent");
-    expect_equal(job_, *receive_, received_, "what was received");
-}
-
 void compare_with_host(job &in, const two_buffers &with, const call_on &call,
                        bool large, size_t own)
 {
-    compared both(in, with);
+    std::vector<uint8_t> sent(with.sent), received(with.received);
+    const auto send    = allocate(in, with.send, with.sent, false);
+    const auto receive = allocate(in, with.receive, with.received, with.apart);
 
-    both.run([&] { call(both.host_send(), both.host_receive()); },
-             [&] { call(both.send(), both.receive()); }, large, own);
+    draw_bytes(in, &sent);
+    draw_bytes(in, &received);
+    write_memory(send->kind(), send->at(), sent);
+    write_memory(receive->kind(), receive->at(), received);
+    call(sent.data(), received.data());
+
+    const uint64_t before = gpu::copied_bytes();
+    call(send->at(), receive->at());
+    const uint64_t copied = gpu::copied_bytes() - before;
+    if (large && copied > own) {
+        in.staged += copied - own;
+    }
+    expect_equal(in, *send, sent, "what was sent");
+    expect_equal(in, *receive, received, "what was received");
 }
 
 two_buffers same_kinds(const job &in, memory first, memory second)

@@ -16,37 +16,13 @@ struct two_buffers {
     bool apart = false;
 };
 
-// Two pairs of buffers, one in host memory and one in the given kinds, for a
-// call that is made with both pairs.
-class compared {
-public:
-    compared(job &in, const two_buffers &with);
-    ~compared();
-    compared(const compared &)            = delete;
-    compared &operator=(const compared &) = delete;
-
-    uint8_t *host_send() { return sent_.data(); }
-    uint8_t *host_receive() { return received_.data(); }
-    uint8_t *send() const { return send_->at(); }
-    uint8_t *receive() const { return receive_->at(); }
-
-    // Fills both pairs with the same new bytes, different in each rank. Makes
-    // both calls, and expects equal bytes afterwards, also where none were
-    // written. `own`: bytes that the second call may have the GPU copy within
-    // this rank; further ones count as staged. Copies count only if `large` is
-    // set.
-    void run(const std::function<void()> &with_host,
-             const std::function<void()> &with_kinds, bool large, size_t own);
-
-private:
-    job &job_;
-    std::vector<uint8_t> sent_, received_;
-    std::unique_ptr<buffer> send_, receive_;
-};
-
 using call_on = std::function<void(uint8_t *send, uint8_t *receive)>;
 
-// The same for one call, which all ranks must make.
+// Makes the call, which all ranks must make, with a pair of buffers in host
+// memory, and with a pair in the given kinds. Both pairs have the same bytes,
+// different in each rank. Expects equal bytes afterwards, also where none were
+// written. `own`: bytes that the second call may have the GPU copy within this
+// rank; further ones count as staged. Copies count only if `large` is set.
 void compare_with_host(job &in, const two_buffers &with, const call_on &call,
                        bool large, size_t own = 0);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Derived datatypes, with holes and without, and send calls other than
-// MPI_Send: for an MPI that is built with CUDA, which packs GPU memory.
+// Derived datatypes, with holes and without: for an MPI that is built with
+// CUDA, which packs GPU memory.
 #include "compared.h"
 #include <mpi.h>
 
@@ -119,107 +119,6 @@ void run_with_holes(job &in, memory first, memory second)
     run_types(in, true, first, second);
 }
 
-// Each type in collectives, also as one type of many elements.
-void run_collectives(job &in, memory first, memory second)
-{
-    for (const made_type &one : types) {
-        MPI_Datatype type = one.make(), many;
-        MPI_Aint low, extent;
-        const int count  = (one.count + 7) / 8;
-        two_buffers with = same_kinds(in, first, second);
-
-        MPI_Type_commit(&type);
-        MPI_Type_get_extent(type, &low, &extent);
-        MPI_Type_contiguous(count, type, &many);
-        MPI_Type_commit(&many);
-        with.sent             = static_cast<size_t>(extent * count);
-        with.received         = with.sent * static_cast<size_t>(in.size);
-        const call_on calls[] = {
-            [&](uint8_t *, uint8_t *receive) {
-                MPI_Bcast(receive, count, type, in.size - 1, MPI_COMM_WORLD);
-            },
-            [&](uint8_t *send, uint8_t *receive) {
-                MPI_Allgather(send, 1, many, receive, 1, many, MPI_COMM_WORLD);
-            },
-            [&](uint8_t *send, uint8_t *receive) {
-                MPI_Gather(send, count, type, receive, 1, many, 0,
-                           MPI_COMM_WORLD);
-            },
-        };
-        for (const call_on &call : calls) {
-            compare_with_host(in, with, call, false);
-        }
-        MPI_Type_free(&many);
-        MPI_Type_free(&type);
-    }
-}
-
-#define SENT data, length, MPI_BYTE, peer, 7, MPI_COMM_WORLD
-
-const struct {
-    const char *name;
-    void (*send)(const void *data, int length, int peer);
-} ways[] = {
-    {"MPI_Ssend",
-     [](const void *data, int length, int peer) { MPI_Ssend(SENT); }},
-    {"MPI_Bsend",
-     [](const void *data, int length, int peer) {
-         std::vector<char> kept(room + MPI_BSEND_OVERHEAD);
-         void *was;
-         int size;
-         MPI_Buffer_attach(kept.data(), static_cast<int>(kept.size()));
-         MPI_Bsend(SENT);
-         MPI_Buffer_detach(&was, &size); // waits for the message
-     }},
-    {"MPI_Issend",
-     [](const void *data, int length, int peer) {
-         MPI_Request request;
-         MPI_Issend(SENT, &request);
-         MPI_Wait(&request, MPI_STATUS_IGNORE);
-     }},
-    {"MPI_Ssend_init",
-     [](const void *data, int length, int peer) {
-         MPI_Request request;
-         MPI_Ssend_init(SENT, &request);
-         MPI_Start(&request);
-         MPI_Wait(&request, MPI_STATUS_IGNORE);
-         MPI_Request_free(&request);
-     }},
-};
-
-// Receives the message that MPI_Mprobe has matched.
-void receive(void *data, int peer)
-{
-    MPI_Status status;
-    MPI_Message message;
-    int length = 0;
-
-    MPI_Mprobe(peer, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
-    MPI_Get_count(&status, MPI_BYTE, &length);
-    MPI_Mrecv(data, length, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-}
-
-void run_ways(job &in, memory first, memory second)
-{
-    for (const auto &one : ways) {
-        const bool copies = one.name == std::string("MPI_Bsend");
-        for (int length : {1, 4097, static_cast<int>(room) - 3}) {
-            const auto run = [&](uint8_t *send, uint8_t *into) {
-                for (int turn = 0; turn < 2; ++turn) {
-                    if (in.rank % 2 == turn) {
-                        one.send(send, length, peer_of(in));
-                    } else {
-                        receive(into, peer_of(in));
-                    }
-                }
-            };
-            compare_with_host(in, with_room(same_kinds(in, first, second)), run,
-                              !copies &&
-                                  static_cast<size_t>(length) >= rendezvous);
-        }
-    }
-}
-
 } // namespace
 
 void add_datatypes(std::vector<test_case> *cases)
@@ -235,8 +134,6 @@ void add_datatypes(std::vector<test_case> *cases)
         };
         push("datatypes without holes", run_without_holes);
         push("datatypes with holes", run_with_holes);
-        push("datatypes in collectives", run_collectives);
-        push("ways of sending, and probes", run_ways);
     };
 
     add(device, device);

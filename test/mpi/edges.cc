@@ -12,11 +12,6 @@ namespace {
 constexpr size_t page    = 4096;
 constexpr size_t segment = 2 << 20; // a handle's size is a multiple of it
 
-memory mine_of(const job &in, memory first, memory second)
-{
-    return in.rank == 0 ? first : second;
-}
-
 // Host memory. Its first, middle or last part is registered with CUDA. Messages
 // begin and end in either part.
 void run_registered(job &in, memory first, memory second)

@@ -6,6 +6,13 @@
 
 namespace ucx_ib_dmabuf::test {
 
+// The kind of this rank's memory: rank 0 has the first one, the others the
+// second.
+inline memory mine_of(const job &in, memory first, memory second)
+{
+    return in.rank == 0 ? first : second;
+}
+
 // Sends a message between the first two ranks, in the memory that each passes,
 // and checks all bytes. UCX's copies of it are counted.
 void one_way(job &in, uint8_t *mine, memory kind, size_t length, int sender);

@@ -136,59 +136,25 @@ with_mpi() {
 }
 
 # perftest ARGUMENT...: UCX's own benchmark, one end of it, as a job of the shell's.
+perftest_port=13337
 perftest() {
-    exec "$lab_env" env -u UCX_PREFIX "$UCX_PREFIX/bin/ucx_perftest" \
-        -p "$perftest_port" -n 6 -w 2 -O 2 -f "$@"
+    exec timeout --signal=KILL 180 "$lab_env" env -u UCX_PREFIX \
+        "$UCX_PREFIX/bin/ucx_perftest" -p "$perftest_port" -n 6 -w 2 -O 2 -f "$@"
 }
 
-is_running() { kill -0 "$1" 2>/dev/null; }
-
-# show_hung PID...: where processes are that do not end.
-show_hung() {
-    local pid thread
-    for pid in "$@"; do
-        is_running "$pid" || continue
-        for thread in /proc/"$pid"/task/*; do
-            note "$thread does not end: $(head "$thread"/{comm,wchan,stack} 2>&1)"
-        done
-        [ -z "$(type -P gdb)" ] ||
-            note "$(timeout 30 gdb -batch -p "$pid" -ex 'thread apply all bt' 2>&1)"
-    done
-    note "$(tail -n 20 "$mpi_work/server" "$mpi_work/client" 2>&1)"
-}
-
-# Both ends of it on this host; what they said is in $mpi_work/server and /client.
-# If one fails the other, which would wait for it, is ended; both are if they take
-# longer than a pair may.
-perftest_port=13337 pair_seconds=180
+# Both ends of it on this host; what they said is in $mpi_work/server and /client. If the
+# client fails, the server, which would wait for it, is ended.
 both_ends() {
-    local server client status=0 until=$((SECONDS + pair_seconds))
+    local server status=0
     forget_counters
     perftest_port=$((perftest_port + 1))
     perftest "$@" >"$mpi_work/server" 2>&1 &
     server=$!
-    until grep -q "$(printf ':%04X 0\{8\}:0000 0A' $perftest_port)" \
-              /proc/net/tcp ||
-          ! is_running "$server" || ((SECONDS >= until)); do sleep 0.1; done
-    perftest "$@" 127.0.0.1 >"$mpi_work/client" 2>&1 &
-    client=$!
-    # wait -n may miss a job that ended before it was called.
-    while is_running "$server" && is_running "$client" && ((SECONDS < until)); do
-        sleep 0.2
-    done
-    is_running "$server" || wait "$server" || status=$?
-    is_running "$client" || wait "$client" || status=$?
-    while [ $status = 0 ] && { is_running "$server" || is_running "$client"; }; do
-        ((SECONDS < until)) || status=124
-        sleep 0.2
-    done
-    [ $status != 124 ] || show_hung "$server" "$client"
-    if [ $status = 0 ]; then
-        wait "$server" && wait "$client"
-        return
-    fi
-    kill -KILL "$server" "$client" 2>/dev/null
-    wait "$server" "$client" 2>/dev/null
+    until grep -q "$(printf ':%04X 0\{8\}:0000 0A' $perftest_port)" /proc/net/tcp ||
+          ! kill -0 $server 2>/dev/null; do sleep 0.1; done
+    (perftest "$@" 127.0.0.1) >"$mpi_work/client" 2>&1 || status=$?
+    [ $status = 0 ] || kill -TERM $server 2>/dev/null
+    wait $server || status=$?
     return $status
 }
 
@@ -373,28 +339,21 @@ run_python() {
     pass_results $? "$program"
 }
 
-# ends_as_ucx RANKS NAME COMMAND...: without the plug-in the job ends, as somebody
-# touches a GPU's memory with the CPU; with the plug-in it does not come further, nor
-# does it hang or get wrong bytes.
-ends_as_ucx() {
-    local ranks=$1 name=$2 with status
+# ends_by_itself RANKS NAME GROUP: a group of mpi_tests. Without the plug-in the job ends, as
+# the CPU touches a GPU's memory. With the plug-in it ends as well, without wrong bytes.
+ends_by_itself() {
+    local with status
     local -x OMPI_MCA_odls_base_sigkill_timeout=0 # the other ranks need no second to end
-    shift 2
     for with in n y; do
-        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$ranks" "$@"
+        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$1" "$mpi_programs/mpi_tests" any 1 "$3"
         status=$?
         if [ $status -ne 0 ] &&
            grep -aqE 'Segmentation fault|signal 11' "$mpi_output" "$mpi_errors" &&
            ! grep -q '^not ok' "$mpi_output"; then
-            ok "$name ends the job, plug-in: $with"
+            ok "$2 ends the job, plug-in: $with"
         else
-            nok "$name ends the job, plug-in: $with (status $status)"
+            nok "$2 ends the job, plug-in: $with (status $status)"
             note "$(tail -n 20 "$mpi_output" "$mpi_errors")"
         fi
     done
-}
-
-# The same of a group of mpi_tests.
-ends_by_itself() {
-    ends_as_ucx "$1" "$2" "$mpi_programs/mpi_tests" any 1 "$3"
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-TAP_TESTS += test/mpi/compare_table.tap test/mpi/demo.tap
+TAP_TESTS += test/mpi/demo.tap
 if HAVE_MPI
 LAB_TAP_TESTS += test/mpi/elsewhere.tap test/mpi/packages.tap
 endif
@@ -7,8 +7,7 @@ endif
 mpi_common_sources = test/mpi/buffer.cc test/mpi/pattern.cc
 
 if HAVE_MPI
-check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests \
-    test/mpi/mpi_touches
+check_PROGRAMS += test/mpi/mpi_demo test/mpi/mpi_tests
 LAB_TESTS      += $(test_mpi_lab)
 endif
 
@@ -40,20 +39,9 @@ test_mpi_mpi_tests_SOURCES  = $(mpi_tests_sources)
 test_mpi_mpi_tests_CPPFLAGS = $(mpi_cppflags)
 test_mpi_mpi_tests_LDADD    = $(MPI_LIBS) -ldl
 
-mpi_touches_sources = \
-    test/mpi/collective.cc \
-    test/mpi/mpi_touches.cc \
-    test/mpi/touched_calls.cc \
-    test/mpi/touched_collectives.cc \
-    $(mpi_common_sources)
-test_mpi_mpi_touches_SOURCES  = $(mpi_touches_sources)
-test_mpi_mpi_touches_CPPFLAGS = $(mpi_cppflags)
-test_mpi_mpi_touches_LDADD    = $(MPI_LIBS) -ldl
-
 # The same for MPICH.
 if HAVE_MPICH
-check_PROGRAMS += test/mpi/mpich/mpi_demo test/mpi/mpich/mpi_tests \
-    test/mpi/mpich/mpi_touches
+check_PROGRAMS += test/mpi/mpich/mpi_demo test/mpi/mpich/mpi_tests
 endif
 
 mpich_cppflags = $(AM_CPPFLAGS) $(MPICH_CPPFLAGS)
@@ -65,7 +53,3 @@ test_mpi_mpich_mpi_demo_LDADD    = $(MPICH_LIBS) -ldl
 test_mpi_mpich_mpi_tests_SOURCES  = $(mpi_tests_sources)
 test_mpi_mpich_mpi_tests_CPPFLAGS = $(mpich_cppflags)
 test_mpi_mpich_mpi_tests_LDADD    = $(MPICH_LIBS) -ldl
-
-test_mpi_mpich_mpi_touches_SOURCES  = $(mpi_touches_sources)
-test_mpi_mpich_mpi_touches_CPPFLAGS = $(mpich_cppflags)
-test_mpi_mpich_mpi_touches_LDADD    = $(MPICH_LIBS) -ldl

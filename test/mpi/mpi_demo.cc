@@ -2,23 +2,17 @@
 //
 // The demo's program: two ranks exchange messages between device memory and
 // between host memory, and check every byte.
-// usage: mpi_demo PAIRS [SIZE]...
-// PAIRS is the number of pairs of windows for each size, one of device and one
-// of host memory. Rank 0 prints a line per size, from which test/mpi/demo makes
-// a table:
+// usage: mpi_demo [SIZE]...
+// Rank 0 prints a line per size, from which test/mpi/demo makes a table:
 //   size SIZE device LATENCY BANDWIDTH STAGED host LATENCY BANDWIDTH STAGED
-//       messages COUNT wrong COUNT registrations COUNT checksum HEX
-//       ratios RATIO...
+//       messages COUNT wrong COUNT
 // in bytes, microseconds, MB/s (10^6). STAGED counts the bytes that the GPU
-// copied for UCX. The registrations are those of dma-bufs with the NIC. The
-// checksum is that of all bytes received in device memory. The ratios are
-// device to host bandwidth in each pair.
+// copied for UCX.
 #include "buffer.h"
 #include "finalize.h"
 #include "pattern.h"
 #include <algorithm>
 #include <array>
-#include <common/nic.h>
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
@@ -41,7 +35,6 @@ struct figures {
     uint64_t staged   = 0;         // bytes, in this rank
     uint64_t messages = 0;         // received in this rank
     uint64_t wrong    = 0;         // of these, with wrong bytes
-    uint64_t checksum = 0;         // of these, their bytes
 };
 
 // A kind of memory, used in the same way by both ranks.
@@ -58,7 +51,6 @@ struct side {
         size_t difference = incoming.compare(offset, size, number);
 
         ++result.messages;
-        result.checksum = incoming.checksum(offset, size, result.checksum);
         if (difference != no_difference) {
             ++result.wrong;
             std::fprintf(stderr,
@@ -181,67 +173,33 @@ double median(std::vector<double> values)
 // Adds up the counters of both ranks, in rank 0.
 void add_up(figures *counted)
 {
-    std::array<uint64_t, 4> mine = {counted->staged, counted->messages,
-                                    counted->wrong, counted->checksum};
-    std::array<uint64_t, 4> all  = {};
+    std::array<uint64_t, 3> mine = {counted->staged, counted->messages,
+                                    counted->wrong};
+    std::array<uint64_t, 3> all  = {};
 
     MPI_Reduce(mine.data(), all.data(), mine.size(), MPI_UINT64_T, MPI_SUM, 0,
                MPI_COMM_WORLD);
     counted->staged   = all[0];
     counted->messages = all[1];
     counted->wrong    = all[2];
-    counted->checksum = all[3];
 }
 
-// The two windows of a pair follow each other, so that other load of the
-// machine affects both. Each of them is first in half of the pairs, in each
-// direction.
-void measure_bandwidth(side &device, side &host, size_t size, int pairs)
-{
-    for (int i = 0; i < pairs; ++i) {
-        const int sender    = i % 2;
-        const bool swap     = i / 2 % 2 != 0;
-        side *const sides[] = {swap ? &device : &host, swap ? &host : &device};
-
-        for (side *at : sides) {
-            at->result.bandwidth.push_back(window(*at, size, sender));
-        }
-    }
-}
-
-void print_ratios(const side &device, const side &host)
-{
-    std::printf(" ratios");
-    for (size_t i = 0; i < device.result.bandwidth.size(); ++i) {
-        std::printf(" %.4f",
-                    device.result.bandwidth[i] / host.result.bandwidth[i]);
-    }
-    std::printf("\n");
-}
-
-uint64_t registrations_of_both()
-{
-    const uint64_t mine = nic::counters().registrations;
-    uint64_t all        = 0;
-
-    MPI_Reduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    return all;
-}
-
-void measure(side &device, side &host, size_t size, int pairs)
+void measure(side &device, side &host, size_t size)
 {
     const int round_trips = size >= (4 << 20) ? 2 : size >= 32768 ? 8 : 50;
 
-    static uint64_t counted = 0; // the first size includes all earlier ones
     device.result = host.result = figures();
     for (int i = 0; i <= round_trips; ++i) {
         ping_pong(host, size, i > 0); // the first turn connects and registers
         ping_pong(device, size, i > 0);
     }
-    measure_bandwidth(device, host, size, pairs);
+    for (int i = 0; i < 4; ++i) {
+        for (side *at : {&host, &device}) {
+            at->result.bandwidth.push_back(window(*at, size, i % 2));
+        }
+    }
     add_up(&device.result);
     add_up(&host.result);
-    const uint64_t after = registrations_of_both();
     if (rank == 0) {
         std::printf("size %zu", size);
         for (const side *at : {&device, &host}) {
@@ -250,17 +208,13 @@ void measure(side &device, side &host, size_t size, int pairs)
                         median(at->result.bandwidth),
                         static_cast<unsigned long>(at->result.staged));
         }
-        std::printf(
-            " messages %lu wrong %lu registrations %lu checksum %016lx",
-            static_cast<unsigned long>(device.result.messages +
-                                       host.result.messages),
-            static_cast<unsigned long>(device.result.wrong + host.result.wrong),
-            static_cast<unsigned long>(after - counted),
-            static_cast<unsigned long>(device.result.checksum));
-        print_ratios(device, host);
+        std::printf(" messages %lu wrong %lu\n",
+                    static_cast<unsigned long>(device.result.messages +
+                                               host.result.messages),
+                    static_cast<unsigned long>(device.result.wrong +
+                                               host.result.wrong));
         std::fflush(stdout);
     }
-    counted = after;
 }
 
 } // namespace
@@ -278,10 +232,9 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     gpu::use(rank % gpus);
-    const int pairs = argc > 1 ? std::atoi(argv[1]) : 4;
     std::vector<size_t> sizes;
 
-    for (int i = 2; i < argc; ++i) {
+    for (int i = 1; i < argc; ++i) {
         sizes.push_back(
             std::min<size_t>(std::strtoul(argv[i], nullptr, 0), largest));
     }
@@ -300,7 +253,7 @@ int main(int argc, char **argv)
             MPI_Abort(MPI_COMM_WORLD, 3);
         }
         for (size_t bytes : sizes) {
-            measure(device, host, bytes, pairs);
+            measure(device, host, bytes);
         }
     }
     finalize();

@@ -58,16 +58,4 @@ size_t find_difference(const void *data, size_t length, uint64_t number)
     return no_difference;
 }
 
-uint64_t checksum(const void *data, size_t length, uint64_t sum)
-{
-    const auto *bytes = static_cast<const uint8_t *>(data);
-
-    for (size_t i = 0; i < length; i += word_size) {
-        uint64_t word = 0;
-        std::memcpy(&word, bytes + i, std::min(word_size, length - i));
-        sum = mix(sum ^ word);
-    }
-    return sum;
-}
-
 } // namespace ucx_ib_dmabuf::test

@@ -16,7 +16,4 @@ void fill_pattern(void *data, size_t length, uint64_t number);
 // Returns the position of the first wrong byte, or no_difference.
 size_t find_difference(const void *data, size_t length, uint64_t number);
 
-// Continues the checksum `sum`, 0 at first, with these bytes.
-uint64_t checksum(const void *data, size_t length, uint64_t sum);
-
 } // namespace ucx_ib_dmabuf::test

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Other ways of sending from one rank to another: windows of concurrent
-// messages, both directions at once, persistent requests, unexpected messages.
-#include "job.h"
+// messages, both directions at once, unexpected messages.
+#include "exchange.h"
 #include <array>
 #include <mpi.h>
 
@@ -58,7 +58,7 @@ int count_of(const piece &one)
 void run_window(job &in, memory first, memory second)
 {
     constexpr size_t count = 8;
-    const memory kind      = in.rank == 0 ? first : second;
+    const memory kind      = mine_of(in, first, second);
     buffer outgoing(kind, count * spacing), incoming(kind, count * spacing);
 
     for (int round = 0; round < 3; ++round) {
@@ -85,38 +85,10 @@ void run_window(job &in, memory first, memory second)
     }
 }
 
-// Starts the same two requests several times, with new bytes.
-void run_persistent(job &in, memory first, memory second)
-{
-    const memory kind = in.rank == 0 ? first : second;
-    buffer outgoing(kind, spacing), incoming(kind, spacing);
-    const int peer = 1 - in.rank;
-    MPI_Request requests[2];
-
-    MPI_Send_init(outgoing.at(5), 1 << 20, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
-                  &requests[0]);
-    MPI_Recv_init(incoming.at(5), 1 << 20, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
-                  &requests[1]);
-    for (int round = 0; round < 4; ++round) {
-        const std::vector<piece> pieces = {{5, 1 << 20, in.next_number()}};
-        in.next_number();
-        put_all(in, outgoing, pieces);
-        {
-            job::copies counted(in);
-            MPI_Startall(2, requests);
-            // NOLINTNEXTLINE(*MPI-Checker): it does not know MPI_Startall
-            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-        }
-        expect_all(in, incoming, pieces);
-    }
-    MPI_Request_free(&requests[0]);
-    MPI_Request_free(&requests[1]);
-}
-
 // Rank 1 probes the messages before it posts the receives.
 void run_unexpected(job &in, memory first, memory second)
 {
-    const memory kind = in.rank == 0 ? first : second;
+    const memory kind = mine_of(in, first, second);
     buffer data(kind, 4 * spacing);
     const auto pieces = draw_pieces(in, 4);
     std::array<MPI_Request, 4> requests;
@@ -187,7 +159,6 @@ void add_patterns(std::vector<test_case> *cases)
     const memory host = memory::host, device = memory::device;
     const way ways[] = {
         {"windows of messages in flight", with_two<run_window>},
-        {"persistent requests", with_two<run_persistent>},
         {"messages before they are expected", with_two<run_unexpected>},
     };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One-sided communication: windows of every kind over GPU and host memory, put,
+// One-sided communication: windows over GPU and host memory, put,
 // get and accumulate, with several kinds of synchronisation.
 #include "collective.h"
 #include "compared.h"
@@ -16,7 +16,7 @@ struct access {
     int count; // elements
     int peer;
     MPI_Win window;
-    MPI_Aint at;   // the displacement in the peer's window
+    MPI_Aint at;   // elements in the peer's window
     uint8_t *mine; // outside the window
 };
 
@@ -65,32 +65,10 @@ const struct {
      }},
 };
 
-// Makes a window over this memory. A dynamic window attaches the memory; the
-// displacement is its address.
-void make_window(access *a, bool dynamic, uint8_t *data, size_t length)
-{
-    const auto bytes = static_cast<MPI_Aint>(length);
-    MPI_Aint mine = 0, others = 0;
-
-    if (!dynamic) {
-        MPI_Win_create(data, bytes, element, MPI_INFO_NULL, MPI_COMM_WORLD,
-                       &a->window);
-        a->at = shift;
-        return;
-    }
-    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &a->window);
-    MPI_Win_attach(a->window, data, bytes);
-    MPI_Get_address(data, &mine);
-    MPI_Sendrecv(&mine, 1, MPI_AINT, a->peer, 0, &others, 1, MPI_AINT, a->peer,
-                 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    a->at = MPI_Aint_add(others, shift * static_cast<MPI_Aint>(element));
-}
-
 // The window covers the receive buffer; the send buffer is outside.
 template <typename Synchronisation>
 void run_one(job &in, memory mine, memory window, int count,
-             const Synchronisation &epoch, access_function run, bool large,
-             bool dynamic)
+             const Synchronisation &epoch, access_function run, bool large)
 {
     const auto elements = static_cast<size_t>(count);
     two_buffers with    = crossed_kinds(mine, window);
@@ -100,14 +78,12 @@ void run_one(job &in, memory mine, memory window, int count,
     compare_with_host(
         in, with,
         [&](uint8_t *send, uint8_t *receive) {
-            access a = {count, in.rank ^ 1, MPI_WIN_NULL, 0, send};
-            make_window(&a, dynamic, receive, with.received);
+            access a = {count, in.rank ^ 1, MPI_WIN_NULL, shift, send};
+            MPI_Win_create(receive, static_cast<MPI_Aint>(with.received),
+                           element, MPI_INFO_NULL, MPI_COMM_WORLD, &a.window);
             MPI_Barrier(MPI_COMM_WORLD);
             epoch.run(a, run);
             MPI_Barrier(MPI_COMM_WORLD);
-            if (dynamic) {
-                MPI_Win_detach(a.window, receive);
-            }
             MPI_Win_free(&a.window);
         },
         large);
@@ -115,47 +91,21 @@ void run_one(job &in, memory mine, memory window, int count,
 
 // Runs the operation with these counts of elements, in each kind of epoch.
 void run_operation(job &in, const operation &one, memory mine, memory window,
-                   const std::vector<int> &counts, bool dynamic = false)
+                   const std::vector<int> &counts)
 {
     for (const auto &epoch : synchronisations) {
         const std::string before = in.failure;
         for (int count : counts) {
             const bool large =
                 static_cast<size_t>(count) * element >= rendezvous;
-            run_one(in, mine, window, count, epoch, one.run, large && one.moves,
-                    dynamic);
+            run_one(in, mine, window, count, epoch, one.run,
+                    large && one.moves);
         }
         if (before.empty() && !in.failure.empty()) {
             in.failure =
                 one.name + std::string(", ") + epoch.name + ": " + in.failure;
         }
     }
-}
-
-// Puts into the memory that MPI allocated for the peer, and gets from there.
-void run_allocated(job &in, memory mine, memory received)
-{
-    constexpr int count = 40010;
-    two_buffers with    = crossed_kinds(mine, received);
-
-    with.sent = with.received = count * element;
-    compare_with_host(
-        in, with,
-        [&](uint8_t *send, uint8_t *receive) {
-            const int peer = in.rank ^ 1;
-            void *memory   = nullptr;
-            MPI_Win window;
-            MPI_Win_allocate(count * element, element, MPI_INFO_NULL,
-                             MPI_COMM_WORLD, static_cast<void *>(&memory),
-                             &window);
-            MPI_Win_fence(0, window);
-            MPI_Put(send, count, type(), peer, 0, count, type(), window);
-            MPI_Win_fence(0, window);
-            MPI_Get(receive, count, type(), peer, 0, count, type(), window);
-            MPI_Win_fence(0, window);
-            MPI_Win_free(&window);
-        },
-        true);
 }
 
 // Groups have names like device-host-small-put: the caller's memory, the
@@ -167,26 +117,20 @@ void add_operations(std::vector<test_case> *cases, memory mine, memory window)
                       kinds =
                           ": " + first + ", a window of " + second + " memory",
                       prefix = first + "-" + second + "-";
-    const auto add = [&](const operation &one, const std::string &group,
-                         const std::string &size, std::vector<int> counts,
-                         bool dynamic, staging expected) {
-        cases->push_back({prefix + size + "-" + group,
-                          (dynamic ? "attached memory, " : "") +
-                              std::string(one.name) + ", " + size + kinds,
+    const auto add = [&](const operation &one, const std::string &size,
+                         std::vector<int> counts, staging expected) {
+        cases->push_back({prefix + size + "-" + one.group,
+                          std::string(one.name) + ", " + size + kinds,
                           [=, &one](job &in, memory a, memory b) {
-                              run_operation(in, one, a, b, counts, dynamic);
+                              run_operation(in, one, a, b, counts);
                           },
                           mine, window, expected});
     };
 
     for (const operation &one : operations) {
-        add(one, one.group, "large", {8192, 40010}, false,
+        add(one, "large", {8192, 40010},
             one.moves ? staging::follows : staging::any);
-        add(one, one.group, "small", {2, 500}, false, staging::any);
-        if (one.moves) {
-            add(one, "dynamic", "large", {40010}, true, staging::follows);
-            add(one, "dynamic", "small", {500}, true, staging::any);
-        }
+        add(one, "small", {2, 500}, staging::any);
     }
 }
 
@@ -197,14 +141,6 @@ void add_windows(std::vector<test_case> *cases)
     for (memory mine : {memory::device, memory::host}) {
         for (memory window : {memory::device, memory::host}) {
             add_operations(cases, mine, window);
-        }
-    }
-    for (memory first : {memory::device, memory::host}) {
-        for (memory second : {memory::device, memory::host}) {
-            const std::string kinds = std::string(": from ") + name_of(first) +
-                                      " to " + name_of(second) + " memory";
-            cases->push_back({"allocated-window", "MPI_Win_allocate" + kinds,
-                              run_allocated, first, second, staging::follows});
         }
     }
 }

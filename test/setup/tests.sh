@@ -64,7 +64,7 @@ check_on() {
     export UCX_IB_DMABUF_UCX
     say "UCX $version: running the tests of the lane '$lane'; their logs are in $build"
     # A trap waits for what is not in the background.
-    UCX_IB_DMABUF_NEWS=7 run_make "$2" 7>&2 &
+    run_make "$2" &
     wait $! || status=$?
 
     good=$(($(total PASS) + $(total XFAIL)))

@@ -7,7 +7,6 @@ LAB_TESTS      += $(test_side_by_side_lab)
 endif
 
 test_side_by_side_side_by_side_SOURCES = \
-    test/bench/trace.cc \
     $(test_side_by_side_sources) \
     $(mpi_common_sources)
 test_side_by_side_side_by_side_CPPFLAGS = $(mpi_cppflags)

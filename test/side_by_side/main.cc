@@ -17,9 +17,11 @@ namespace {
 
 using scenario = void (*)(run &, const arguments &);
 
-const std::map<std::string, scenario> scenarios = {
-    {"trace", replay_trace}, {"free", free_used},      {"again", use_again},
-    {"turn", in_turn},       {"vmm", several_handles}, {"times", take_times}};
+const std::map<std::string, scenario> scenarios = {{"trace", replay_trace},
+                                                   {"free", free_used},
+                                                   {"again", use_again},
+                                                   {"turn", in_turn},
+                                                   {"vmm", several_handles}};
 
 tally cost_of(scenario body, run &in, const arguments &how)
 {

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes a table, and the file that `json` names, of rows (test/side_by_side/rows)
-# and records (scenarios.sh): "SCENARIO with|without FIGURE VALUE". How a verdict is
-# reached is in docs/side-by-side.md. Fails only where a record is missing. Wants
-# test/common/figures.awk.
+# and records (scenarios.sh): "SCENARIO with|without FIGURE VALUE". Fails only
+# where a record is missing.
 
 FNR == 1 { ++file }
 
@@ -26,42 +25,7 @@ file == 2 && $3 == "said" {
     next
 }
 file == 2 {
-    key = $1 SUBSEP $2 SUBSEP $3
-    value[key, ++count[key]] = $4
-    last[key] = $4
-}
-
-function median(key,  i, n, a) {
-    n = count[key]
-    for (i = 1; i <= n; ++i)
-        a[i] = value[key, i] + 0
-    sort(a, n)
-    return n ? middle(a, n) : ""
-}
-
-# What is less than `1` is better, or worse.
-function side_of_one(ratio, row) {
-    if (ratio == 1)
-        return "same"
-    return (ratio < 1) == (direction[row] == "less") ? "better" : "worse"
-}
-
-# The pairs' ratios say: all on one side, or not.
-function judge_times(row, with, without,  i, n, a) {
-    n = count[with] < count[without] ? count[with] : count[without]
-    for (i = 1; i <= n; ++i) {
-        if (value[without, i] + 0 == 0)
-            return "?"
-        a[i] = value[with, i] / value[without, i]
-        all[row] = all[row] (i > 1 ? ", " : "") sprintf("%.4f", a[i])
-    }
-    sort(a, n)
-    noise[row] = sprintf("%.2f (%.2f to %.2f)",
-        middle(a, n), a[1], a[n])
-    # Fewer than six may all lie on one side by chance.
-    if (n < 6 || side_of_one(a[1], row) != side_of_one(a[n], row))
-        return "same"
-    return side_of_one(a[1], row)
+    last[$1, $2, $3] = $4
 }
 
 function judge(row, with, without,  right_with, right_without) {
@@ -80,8 +44,6 @@ function shown(row, side,  key) {
     key = scenario[row] SUBSEP side SUBSEP figure[row]
     if (!(key in last))
         return "none"
-    if (scenario[row] == "times")
-        return sprintf("%.1f", median(key))
     if (figure[row] == "right")
         return sprintf("%d of %d%s", last[key],
             last[scenario[row], side, "messages"],
@@ -115,22 +77,18 @@ function print_row(row,  with, without, verdict) {
         return
     }
     # A job that ended before it could say.
-    if (scenario[row] == "times")
-        verdict = judge_times(row, with, without)
-    else if (!(with in last) || !(without in last))
+    if (!(with in last) || !(without in last))
         verdict = "-"
     else
         verdict = judge(row, with, without)
-    printf "  %-58s %14s %14s  %-6s %s\n", text[row], shown(row, "without"),
-        shown(row, "with"), verdict, noise[row]
+    printf "  %-58s %14s %14s  %s\n", text[row], shown(row, "without"),
+        shown(row, "with"), verdict
     lines = lines (lines == "" ? "" : ",\n  ") \
         sprintf("{\"scenario\": \"%s\", \"figure\": \"%s\", \"text\": \"%s\", " \
                 "\"better\": \"%s\", \"without\": %s, \"with\": %s, " \
-                "\"verdict\": \"%s\"%s%s}", scenario[row], figure[row],
-                text[row], direction[row],
-                scenario[row] == "times" ? median(without) : number(without),
-                scenario[row] == "times" ? median(with) : number(with), verdict,
-                whole(row), all[row] == "" ? "" : ", \"ratios\": [" all[row] "]")
+                "\"verdict\": \"%s\"%s}", scenario[row], figure[row],
+                text[row], direction[row], number(without), number(with), verdict,
+                whole(row))
 }
 
 function print_end(name, side,  line) {
@@ -156,13 +114,11 @@ function print_ends(  row, seen) {
 }
 
 END {
-    printf "  %-58s %14s %14s  %-6s %s\n", "", "UCX alone", "with plug-in",
-        "", "ratio of pairs"
+    printf "  %-58s %14s %14s\n", "", "UCX alone", "with plug-in"
     for (row = 1; row <= rows; ++row)
         print_row(row)
     print_ends()
-    print "\nSimulated: the GPU, and the NIC by soft-RoCE, which moves data with " \
-          "the CPU.\nTimes say how both sides compare here, not how fast a NIC is."
+    print "\nSimulated: the GPU, and the NIC by soft-RoCE, which moves data with the CPU."
     print "{\"ucx\": \"" ucx "\",\n \"rows\": [\n  " lines "],\n \"ended\": [" \
           ends "],\n" \
           " \"simulated\": [\"GPU\", \"NIC\"]}" >json

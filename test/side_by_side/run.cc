@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.h"
+#include <cinttypes>
 #include <common/nic.h>
 #include <common/sim.h>
 #include <cstdio>
@@ -35,22 +36,15 @@ run::run(int rank, const char *figures)
 {
 }
 
-void run::figure(const char *name, double value) const
+void run::figure(const char *name, uint64_t value) const
 {
     FILE *file = std::fopen(figures_.c_str(), "a");
 
     if (file == nullptr) {
         throw std::runtime_error("cannot write " + figures_);
     }
-    std::fprintf(file, "%s %.17g\n", name, value);
+    std::fprintf(file, "%s %" PRIu64 "\n", name, value);
     std::fclose(file);
-}
-
-void run::figure_of_first(const std::string &name, double value) const
-{
-    if (rank_ == 0) {
-        figure(name.c_str(), value);
-    }
 }
 
 void run::begin_messages()

@@ -35,9 +35,8 @@ public:
     // receiver compares every byte.
     void message(uint8_t *at, size_t length);
 
-    // A figure that is added up over both ranks, or that of rank 0 only.
-    void figure(const char *name, double value) const;
-    void figure_of_first(const std::string &name, double value) const;
+    // A figure that is added up over both ranks.
+    void figure(const char *name, uint64_t value) const;
 
 private:
     const int rank_;
@@ -49,12 +48,10 @@ private:
 
 using arguments = std::vector<std::string>;
 
-// The scenarios of each file; an unknown scenario is an exception.
 void replay_trace(run &in, const arguments &how); // FILE KIND [KEEP]
 void free_used(run &in, const arguments &how);    // KIND
 void use_again(run &in, const arguments &how);    // KIND
 void in_turn(run &in, const arguments &how);      // COUNT SIZE ROUNDS
 void several_handles(run &in, const arguments &how);
-void take_times(run &in, const arguments &how);
 
 } // namespace ucx_ib_dmabuf::test

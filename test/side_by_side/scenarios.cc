@@ -3,7 +3,6 @@
 // Scenarios: the memory operations of programs between messages.
 #include "allocator.h"
 #include "run.h"
-#include <bench/trace.h>
 #include <fstream>
 #include <mpi.h>
 #include <unistd.h>
@@ -13,7 +12,7 @@ namespace {
 
 constexpr size_t MiB = 1 << 20;
 
-// A trace of test/bench/traces.awk at a tenth of its sizes: a segment of 20 MiB
+// A trace of traces.awk at a tenth of its sizes: a segment of 20 MiB
 // becomes 2 MiB, the smallest size that can be mapped. Every `keep`th use
 // becomes a message.
 class replayed {
@@ -23,39 +22,32 @@ public:
     {
     }
 
-    void step(const trace_step &one)
+    void step(const std::string &what, uintptr_t address, size_t size)
     {
-        switch (one.what) {
-        case trace_step::action::map:
-            base_ = std::min(base_, one.address);
-            blocks_[one.address] =
-                memory_.map(scaled(one.address - base_), scaled(one.size));
-            break;
-        case trace_step::action::alloc:
-            blocks_[one.address] = memory_.allocate(scaled(one.size));
-            break;
-        case trace_step::action::free:
-            memory_.release(blocks_.extract(one.address).mapped());
-            break;
-        case trace_step::action::use:
-            use(one);
-            break;
-        default:
-            break;
+        if (what == "map") {
+            base_ = std::min(base_, address);
+            blocks_[address] =
+                memory_.map(scaled(address - base_), scaled(size));
+        } else if (what == "alloc") {
+            blocks_[address] = memory_.allocate(scaled(size));
+        } else if (what == "free") {
+            memory_.release(blocks_.extract(address).mapped());
+        } else {
+            use(address, size);
         }
     }
 
 private:
     static constexpr size_t scaled(size_t size) { return size / 10; }
 
-    void use(const trace_step &one)
+    void use(uintptr_t address, size_t size)
     {
         if (uses_++ % keep_ != 0) {
             return;
         }
-        const auto block = std::prev(blocks_.upper_bound(one.address));
-        in_.message(block->second + scaled(one.address - block->first),
-                    scaled(one.size));
+        const auto block = std::prev(blocks_.upper_bound(address));
+        in_.message(block->second + scaled(address - block->first),
+                    scaled(size));
     }
 
     run &in_;
@@ -101,15 +93,19 @@ uint64_t still_pinned_bytes()
 void replay_trace(run &in, const arguments &how)
 {
     std::ifstream file(how.at(0));
-    std::vector<trace_step> steps;
-    std::string error;
+    std::string what;
+    uintptr_t address = 0;
+    size_t size = 0, steps = 0;
 
-    if (!read_trace(file, &steps, &error) || steps.empty()) {
-        throw std::runtime_error("no trace: " + how.at(0) + " " + error);
-    }
     replayed trace(in, how.at(1), how.size() > 2 ? std::stoul(how[2]) : 1);
-    for (const trace_step &one : steps) {
-        trace.step(one);
+    for (; file >> what >> address; ++steps) {
+        if (what != "free") {
+            file >> size;
+        }
+        trace.step(what, address, size);
+    }
+    if (steps == 0) {
+        throw std::runtime_error("no trace: " + how.at(0));
     }
 }
 

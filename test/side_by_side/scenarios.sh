@@ -55,11 +55,10 @@ compare() {
 
 # trace MODEL KIND KEEP: of so many uses one is a message
 trace() {
-    awk -v model="$1" -f "$top_srcdir/test/bench/traces.awk" >"$mpi_work/$1"
+    awk -v model="$1" -f "$top_srcdir/test/side_by_side/traces.awk" >"$mpi_work/$1"
     compare "$1" trace "$mpi_work/$1" "$2" "$3"
 }
 
-# What is counted.
 all_counts() {
     local kind
     trace pytorch device 17
@@ -83,14 +82,4 @@ all_counts() {
     CUDA_SIM_FAIL=cuMemGetHandleForAddressRange=2:3 \
         compare fail-export turn 8 2 2
     compare start turn 1 2 1
-}
-
-# all_times PAIRS: either side goes first as often as the other.
-all_times() {
-    local pair sides=(with without)
-    for ((pair = 1; pair <= $1; ++pair)); do
-        echo "  times, pair $pair of $1" >&2
-        one_side times "${sides[pair % 2]}" times
-        one_side times "${sides[(pair + 1) % 2]}" times
-    done
 }

@@ -1,34 +1,37 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by soak: what it runs. In a setting, "@" is a number drawn anew for
-# each run.
-# shellcheck shell=bash disable=SC2034
+# A round of a soak, in the lab. The last line is "the end".
+# usage: variants.sh SEED STORM
+# shellcheck disable=SC2154 # the environment of the tests
+# shellcheck source=test/mpi/functions.sh
+. "$top_srcdir/test/mpi/functions.sh"
 
-# Options of the lab; the rounds take them in turn.
-labs=(
-    ""
-    "--hosts 2"
-    "--rails 2"
-)
+export MPI_TESTS_SEED=$1 MPI_TESTS_STORM=$2
+# All by the NIC, memory of streams, too: UCX from 1.22 on stages most of a pool as an H100
+# exports it.
+export UCX_CUDA_COPY_ASYNC_MEM_TYPE=cuda CUDA_SIM_POOL_EXPORT=y
 
-# NAME | none, some or any: what may be staged | groups of mpi_tests | settings
-variants=(
-    "storm | none | storm |"
-    "no hooks | none | storm | UCX_MEM_CUDA_HOOK_MODE=none UCX_MEMTYPE_CACHE=n"
-    "little room | none | storm | UCX_IB_DMABUF_MAX_SIZE=4m"
-    "few regions | none | storm | UCX_IB_DMABUF_MAX_REGIONS=3"
-    "threads | any | threads |"
-    "fork | none | fork |"
-    "memory used again | none | reuse |"
-    # The proof of the other GPU would be counted: it copies.
-    "a context reset | none | reset | UCX_IB_DMABUF_PROVE=off"
-    "hostile buffers | none | edges lifetime segments streams |"
-    "released while sent | any | sent |"
-    "released while received | any | received |"
-    "small chunks | none | edges segments | UCX_IB_DMABUF_CHUNK_SIZE=2m"
-)
+# variant NAME none|any "GROUP..." [SETTING]...
+variant() {
+    local cases_prefix="seed $MPI_TESTS_SEED, $1: " allowed=$2 groups setting
+    read -ra groups <<<"$3"
+    for setting in "${@:4}"; do
+        local -x "${setting?}"
+    done
+    run_cases 2 "$allowed" "${groups[@]}"
+}
 
-# Outside the lab, where threads run at the same time: NAME | PROGRAM ARGUMENT...
-programs=(
-    "cache, threads | test/gtest/rcache/test_rcache --gtest_filter=threads_test.*"
-    "cache, model | test/gtest/rcache/test_model"
-)
+variant "storm" none storm
+variant "no hooks" none storm UCX_MEM_CUDA_HOOK_MODE=none UCX_MEMTYPE_CACHE=n
+variant "little room" none storm UCX_IB_DMABUF_MAX_SIZE=4m
+variant "few regions" none storm UCX_IB_DMABUF_MAX_REGIONS=3
+variant "threads" any threads
+variant "fork" none fork
+variant "memory used again" none reuse
+# The proof of the other GPU would be counted: it copies.
+variant "a context reset" none reset UCX_IB_DMABUF_PROVE=off
+variant "hostile buffers" none "edges lifetime segments streams"
+variant "released while sent" any sent
+variant "released while received" any received
+variant "small chunks" none "edges segments" UCX_IB_DMABUF_CHUNK_SIZE=2m
+echo "the end"

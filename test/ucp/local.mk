@@ -2,14 +2,9 @@
 # On UCX's public API.
 ucp_lab_tests = $(test_ucp_lab)
 
-check_PROGRAMS += test/ucp/dmabuf_fd test/ucp/one_sided test/ucp/releases \
-    test/ucp/revoked test/ucp/two_copies
+check_PROGRAMS += test/ucp/one_sided test/ucp/releases test/ucp/revoked \
+    test/ucp/two_copies
 LAB_TESTS      += $(ucp_lab_tests)
-
-test_ucp_dmabuf_fd_SOURCES = test/lab/soft_roce.cc test/ucp/dmabuf_fd.cc
-test_ucp_dmabuf_fd_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
-test_ucp_dmabuf_fd_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_ucp_dmabuf_fd_LDADD    = -luct -lucs $(VERBS_LIBS) -ldl
 
 ucp_peers_sources = $(mpi_common_sources) test/ucp/peers.cc
 

@@ -22,7 +22,6 @@ const void *table_;
 CUstreamCaptureMode mode_;
 std::vector<CUresult> answers;
 
-constexpr auto unclaimed = CUDA_ERROR_UNKNOWN;
 #define ASK(_claimed, _call, ...)                                              \
     {                                                                          \
 #_call, _claimed, [] { return GPU_TRY(_call, __VA_ARGS__); }           \
@@ -45,15 +44,6 @@ const struct {
     ASK(CUDA_ERROR_NOT_INITIALIZED, cuMemAlloc, &address_, 2 * MiB),
     ASK(CUDA_ERROR_NOT_INITIALIZED, cuMemFree, 2 * MiB),
     ASK(CUDA_ERROR_NOT_INITIALIZED, cuDeviceGraphMemTrim, 0),
-    // Wrong arguments, too.
-    ASK(unclaimed, cuDeviceGetCount, nullptr),
-    ASK(unclaimed, cuGetExportTable, &table_, &no_uuid),
-    ASK(unclaimed, cuGraphDestroy, nullptr),
-    ASK(unclaimed, cuGraphExecDestroy, nullptr),
-    ASK(unclaimed, cuMemPoolDestroy, nullptr),
-    ASK(unclaimed, cuMemRelease, 0),
-    ASK(unclaimed, cuEventDestroy, nullptr),
-    ASK(unclaimed, cuCtxDestroy, nullptr),
 };
 
 void of_properties()
@@ -110,12 +100,7 @@ void check_calls()
 {
     section("without a GPU");
     for (size_t i = 0; i < answers.size(); ++i) {
-        const auto &[call, claimed, ask] = questions[i];
-        if (claimed == unclaimed)
-            observe(std::string("wrong arguments of ") + call,
-                    name_of(answers[i]));
-        else
-            claim_result(claimed, answers[i], call);
+        claim_result(questions[i].claimed, answers[i], questions[i].call);
     }
     claim(answers.size() == std::size(questions), "each call returns");
     section("calls of UCX and of tools");

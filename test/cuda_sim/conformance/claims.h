@@ -18,9 +18,7 @@ void check_gone();
 void check_captures();
 void check_kernels();
 void check_mappings();
-void check_others();
-void open_handle(); // in another process
+void check_lookup();
 void check_fork();
-void measure();
 
 } // namespace ucx_ib_dmabuf::conformance

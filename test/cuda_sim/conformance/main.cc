@@ -47,7 +47,7 @@ void check_all()
     for (auto *part : {check_calls, check_queries, check_kinds, check_exports,
                        check_identity, check_mappings, check_release,
                        check_contexts, check_gone, check_captures,
-                       check_kernels, check_others, check_fork, measure}) {
+                       check_kernels, check_lookup, check_fork}) {
         try {
             part();
         } catch (const std::exception &error) {
@@ -63,18 +63,12 @@ void check_all()
 
 using namespace ucx_ib_dmabuf::conformance;
 
-int main(int argc, char **)
+int main()
 {
-    if (argc == 1)
-        ask_without_gpu();
+    ask_without_gpu();
     if (!load())
         return 0;
     try {
-        if (argc > 1) {
-            gpu::use();
-            open_handle();
-            return 0;
-        }
         check_all();
     } catch (const std::exception &error) {
         // The context could not be made, or the driver is too old.

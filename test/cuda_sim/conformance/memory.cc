@@ -45,13 +45,6 @@ long long number(CUpointer_attribute which, CUdeviceptr address)
                : -1;
 }
 
-size_t free_bytes()
-{
-    size_t left = 0, total = 0;
-    GPU_TRY(cuMemGetInfo, &left, &total);
-    return left;
-}
-
 CUresult copy_in(CUstream stream, CUdeviceptr address)
 {
     char byte;

@@ -25,8 +25,6 @@ unsigned long long buffer_id(CUdeviceptr address);
 // Returns a numeric pointer attribute; -1 if the query fails.
 long long number(CUpointer_attribute which, CUdeviceptr address);
 
-size_t free_bytes();
-
 // Copies a byte to the host and waits for it.
 CUresult copy_in(CUstream stream, CUdeviceptr address);
 // The same in a new stream, which waits for no other stream.

@@ -31,8 +31,6 @@ void device_memory()
     const CUdeviceptr start = little.address();
     claim(start % 256 == 0, "allocations are aligned to 256 bytes or more",
           std::to_string(start & -start));
-    GPU_TRY(cuMemGetAddressRange, &base, &size, start);
-    observe("size of a 1000-byte allocation", std::to_string(size));
 }
 
 void other_memory()
@@ -43,19 +41,13 @@ void other_memory()
     const auto type = [](const gpu::buffer &of) {
         return number(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, of.address());
     };
-    unsigned on = 1;
     claim(number(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed.address()) == 1,
           "managed memory says so");
-    observe("memory type of managed memory", std::to_string(type(managed)));
     claim(type(pinned) == CU_MEMORYTYPE_HOST, "pinned memory is host memory");
     claim(number(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pooled.address()) != 0,
           "stream-ordered memory names its pool");
     claim(type(pooled) == CU_MEMORYTYPE_DEVICE,
           "stream-ordered memory is device memory");
-    observe(
-        "SYNC_MEMOPS on stream-ordered memory",
-        name_of(GPU_TRY(cuPointerSetAttribute, &on,
-                        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pooled.address())));
 }
 
 void no_memory()

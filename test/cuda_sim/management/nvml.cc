@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 struct nvmlDevice_st {
     int index;
@@ -73,18 +72,7 @@ NVML_ENTRY nvmlReturn_t nvmlShutdown(void)
 
 NVML_ENTRY const char *nvmlErrorString(nvmlReturn_t result)
 {
-    constexpr std::pair<nvmlReturn_t, const char *> texts[] = {
-        {NVML_SUCCESS, "Success"},
-        {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
-        {NVML_ERROR_INVALID_ARGUMENT, "Invalid Argument"},
-        {NVML_ERROR_NOT_SUPPORTED, "Not Supported"},
-        {NVML_ERROR_NOT_FOUND, "Not Found"},
-        {NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"}};
-    for (auto &[code, text] : texts) {
-        if (code == result)
-            return text;
-    }
-    return "Unknown Error";
+    return result == NVML_SUCCESS ? "Success" : "NVML error";
 }
 
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)

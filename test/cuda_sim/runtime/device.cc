@@ -26,15 +26,6 @@ SIM_RUNTIME(cudaError_t, cudaSetDevice, int device)
     return finish(use_device(*d, device));
 }
 
-SIM_RUNTIME(cudaError_t, cudaGetDevice, int *device)
-{
-    const Driver *d;
-    cudaError_t error = begin_without_context(&d);
-    if (error == cudaSuccess)
-        *device = current_device(*d);
-    return finish(error);
-}
-
 SIM_RUNTIME_FORWARD(cudaDeviceSynchronize, cuCtxSynchronize, (), void)
 
 SIM_RUNTIME(cudaError_t, cudaDeviceReset, void)

@@ -89,26 +89,6 @@ SIM_RUNTIME(cudaError_t, cudaMemcpy, void *to, const void *from, size_t size,
     return finish(cudaErrorInvalidMemcpyDirection);
 }
 
-SIM_RUNTIME(cudaError_t, cudaMemcpyAsync, void *to, const void *from,
-            size_t size, cudaMemcpyKind kind, cudaStream_t stream)
-{
-    const Driver *d;
-    if (cudaError_t error = begin(&d))
-        return finish(error);
-    switch (kind) {
-    case cudaMemcpyHostToDevice:
-        return finish(d->p_cuMemcpyHtoDAsync(dev(to), from, size, stream));
-    case cudaMemcpyDeviceToHost:
-        return finish(d->p_cuMemcpyDtoHAsync(to, dev(from), size, stream));
-    case cudaMemcpyDeviceToDevice:
-        return finish(d->p_cuMemcpyDtoDAsync(dev(to), dev(from), size, stream));
-    case cudaMemcpyHostToHost:
-    case cudaMemcpyDefault:
-        return finish(d->p_cuMemcpyAsync(dev(to), dev(from), size, stream));
-    }
-    return finish(cudaErrorInvalidMemcpyDirection);
-}
-
 SIM_RUNTIME_FORWARD(cudaMemset, cuMemsetD8,
                     (dev(to), static_cast<unsigned char>(value), size),
                     void *to, int value, size_t size)

@@ -38,13 +38,9 @@ namespace ucx_ib_dmabuf::sim {
     CALL(cuMemHostUnregister, void *)                                          \
     CALL(cuMemHostGetDevicePointer, CUdeviceptr *, void *, unsigned)           \
     CALL(cuMemcpy, CUdeviceptr, CUdeviceptr, size_t)                           \
-    CALL(cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)            \
     CALL(cuMemcpyHtoD, CUdeviceptr, const void *, size_t)                      \
     CALL(cuMemcpyDtoH, void *, CUdeviceptr, size_t)                            \
     CALL(cuMemcpyDtoD, CUdeviceptr, CUdeviceptr, size_t)                       \
-    CALL(cuMemcpyHtoDAsync, CUdeviceptr, const void *, size_t, CUstream)       \
-    CALL(cuMemcpyDtoHAsync, void *, CUdeviceptr, size_t, CUstream)             \
-    CALL(cuMemcpyDtoDAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream)        \
     CALL(cuMemsetD8, CUdeviceptr, unsigned char, size_t)                       \
     CALL(cuStreamCreate, CUstream *, unsigned)                                 \
     CALL(cuStreamDestroy, CUstream)                                            \

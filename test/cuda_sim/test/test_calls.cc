@@ -4,7 +4,6 @@
 #include "gpu.h"
 
 #include <algorithm>
-#include <common/elsewhere.h>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
@@ -141,21 +140,6 @@ TEST_ALONE(Calls, OfANewerDriver, "CUDA_SIM_DRIVER_VERSION=13040")
     void *found;
     EXPECT_CUDA(cuGetProcAddress("cuGraphAddNode", &found, 13040, 0, nullptr));
     EXPECT_EQ(dlsym(RTLD_DEFAULT, "cuGraphAddNode_v3"), found);
-}
-
-TEST_F(Calls, ChildOfAForkGetsErrors)
-{
-    CUdeviceptr address = allocate(2 * MiB);
-    ASSERT_CUDA(cuMemsetD8(address, 'p', 2 * MiB));
-    EXPECT_TRUE(in_child([&] {
-        char byte;
-        CUdeviceptr out;
-        return cuMemcpyDtoH(&byte, address, 1) == CUDA_ERROR_NOT_INITIALIZED &&
-               cuMemAlloc(&out, 512) == CUDA_ERROR_NOT_INITIALIZED &&
-               cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
-               cuda_sim_poke(address, "c", 1) == -1;
-    }));
-    EXPECT_EQ('p', download(address, 1)[0]);
 }
 
 // An exit handler that runs after the driver's own finds the driver shut down.

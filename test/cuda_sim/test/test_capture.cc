@@ -56,12 +56,6 @@ protected:
     CUstream stream     = nullptr;
 };
 
-CUstreamCaptureMode exchange(CUstreamCaptureMode mode)
-{
-    EXPECT_CUDA(cuThreadExchangeStreamCaptureMode(&mode));
-    return mode;
-}
-
 TEST_F(Capture, ModesForbidUnsafeCallsHereOrElsewhere)
 {
     constexpr auto refused = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -101,28 +95,6 @@ TEST_F(Capture, CapturedWorkIsNotDone)
     EXPECT_CUDA(cuMemcpyDtoHAsync(&byte, address, 1, stream));
     EXPECT_EQ('x', byte);
     EXPECT_EQ(CUDA_SUCCESS, end());
-}
-
-TEST_F(Capture, EndsInItsThread)
-{
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    std::thread([&] {
-        CUgraph graph = nullptr;
-        EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-                  cuStreamEndCapture(stream, &graph));
-    }).join();
-    EXPECT_EQ(CUDA_SUCCESS, end());
-}
-
-TEST_F(Capture, EndsWithItsContext)
-{
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_CUDA(cuCtxSetCurrent(context));
-    exchange(CU_STREAM_CAPTURE_MODE_RELAXED);
-    EXPECT_CUDA(cuCtxDestroy(context));
-    exchange(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    context = gpu::create_context(0);
-    EXPECT_NE(0u, allocate(MiB));
 }
 
 TEST_F(Capture, DISABLED_Queries)

@@ -11,20 +11,6 @@ namespace {
 
 using Export = Gpu;
 
-TEST_F(Export, ImporterAndGpuSeeTheSameBytes)
-{
-    CUdeviceptr address = allocate(4 * MiB);
-    ASSERT_CUDA(cuMemsetD8(address, 'a', 4 * MiB));
-    int fd;
-    ASSERT_CUDA(export_range(&fd, address + 64 * KiB, 128 * KiB));
-    Import import(fd, 128 * KiB);
-    EXPECT_EQ('a', import.data()[0]);
-    import.data()[5] = 'b';
-    ASSERT_CUDA(cuMemsetD8(address + 64 * KiB + 6, 'c', 1));
-    EXPECT_EQ('b', download(address + 64 * KiB + 5, 1)[0]);
-    EXPECT_EQ('c', import.data()[6]);
-}
-
 TEST_F(Export, IsARealDmabufOrSaysSo)
 {
     CUdeviceptr address = allocate(2 * MiB);
@@ -56,20 +42,6 @@ TEST_F(Export, OldMemoryOutlivesItsAllocation)
     EXPECT_EQ('o', import.data()[4 * MiB - 1]);
     memset(import.data(), 'x', 4 * MiB);
     EXPECT_EQ(std::vector<char>(4 * MiB, 'n'), download(second, 4 * MiB));
-}
-
-TEST_F(Export, IsCounted)
-{
-    CUdeviceptr address = allocate(2 * MiB);
-    cuda_sim_counters_t before, after;
-    cuda_sim_counters(&before);
-    int fd;
-    ASSERT_CUDA(export_range(&fd, address, 8192));
-    close(fd);
-    EXPECT_NE(CUDA_SUCCESS, export_range(&fd, address, 1));
-    cuda_sim_counters(&after);
-    EXPECT_EQ(1u, after.exports - before.exports);
-    EXPECT_EQ(8192u, after.exported_bytes - before.exported_bytes);
 }
 
 TEST_ALONE(Export, WithoutSupport, "CUDA_SIM_DMABUF=none")

@@ -40,19 +40,6 @@ protected:
     CUmemoryPool standard = nullptr;
 };
 
-TEST_F(Pool, FreedMemoryIsReusedAsItIs)
-{
-    CUdeviceptr a = allocate_async(4 * MiB);
-    auto id       = buffer_id(a);
-    ASSERT_CUDA(cuMemsetD8(a, 'p', 4 * MiB));
-    ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
-    CUdeviceptr b = allocate_async(4 * MiB);
-    EXPECT_EQ(a, b);
-    EXPECT_NE(id, buffer_id(b));
-    EXPECT_EQ('p', download(b, 1)[0]);
-    ASSERT_CUDA(cuMemFreeAsync(b, nullptr));
-}
-
 TEST_F(Pool, FreedMemoryStaysUntilAProgramWaitsOrTrims)
 {
     CUmemoryPool pool = create();
@@ -69,28 +56,6 @@ TEST_F(Pool, FreedMemoryStaysUntilAProgramWaitsOrTrims)
         EXPECT_EQ(before, device_bytes());
     }
     ASSERT_CUDA(cuMemPoolDestroy(pool));
-}
-
-TEST_F(Pool, KeepsAsMuchAsItsReleaseThreshold)
-{
-    CUmemLocation location{};
-    location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    CUmemoryPool pool;
-    ASSERT_CUDA(cuMemGetDefaultMemPool(&pool, &location,
-                                       CU_MEM_ALLOCATION_TYPE_PINNED));
-    EXPECT_EQ(standard, pool);
-    constexpr auto attribute = CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    ASSERT_CUDA(cuStreamSynchronize(nullptr));
-    const uint64_t before = device_bytes();
-    for (uint64_t threshold : {UINT64_MAX, uint64_t(0)}) {
-        uint64_t now = 1;
-        ASSERT_CUDA(cuMemPoolGetAttribute(pool, attribute, &now));
-        EXPECT_EQ(~threshold, now);
-        ASSERT_CUDA(cuMemPoolSetAttribute(pool, attribute, &threshold));
-        ASSERT_CUDA(cuMemFreeAsync(allocate_async(4 * MiB), nullptr));
-        ASSERT_CUDA(cuStreamSynchronize(nullptr));
-        EXPECT_EQ(threshold != 0, before < device_bytes());
-    }
 }
 
 TEST_F(Pool, GoesWithItsMemory)

@@ -126,26 +126,6 @@ TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
     EXPECT_EQ(start.device_bytes, now.device_bytes);
 }
 
-TEST_F(Vmm, HandlesAreCounted)
-{
-    CUdeviceptr base = reserve(unit);
-    auto handle      = create(unit, gpu::properties(1, false));
-    CUmemGenericAllocationHandle again;
-    CUmemAllocationProp p{};
-    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
-    ASSERT_CUDA(
-        cuMemRetainAllocationHandle(&again, reinterpret_cast<void *>(base)));
-    EXPECT_EQ(handle, again);
-    ASSERT_CUDA(cuMemRelease(handle));
-    EXPECT_CUDA(cuMemGetAllocationPropertiesFromHandle(&p, handle));
-    EXPECT_EQ(1, p.location.id);
-    EXPECT_EQ(0, p.allocFlags.gpuDirectRDMACapable);
-    ASSERT_CUDA(cuMemRelease(handle));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-              cuMemGetAllocationPropertiesFromHandle(&p, handle));
-    ASSERT_CUDA(cuMemUnmap(base, unit));
-}
-
 TEST_F(Vmm, ReservedAddressesAnswerLittle)
 {
     CUdeviceptr base = reserve(2 * unit);
@@ -170,24 +150,6 @@ TEST_F(Vmm, RangeAttributesAreTheReservationsOrTheMappings)
                                         base + unit));
     ASSERT_CUDA(cuMemUnmap(base, 2 * unit));
     ASSERT_CUDA(cuMemAddressFree(base, 4 * unit));
-}
-
-TEST_F(Vmm, SeveralHandlesAreOneExport)
-{
-    CUdeviceptr base = two_handles();
-    ASSERT_CUDA(cuMemsetD8(base, 'a', unit));
-    ASSERT_CUDA(cuMemsetD8(base + unit, 'b', unit));
-    int fd;
-    ASSERT_CUDA(export_range(&fd, base + unit - 8192, 16384));
-    if (!cuda_sim_dmabuf_is_real()) {
-        // A stand-in shows the first piece only.
-        Import import(fd, 8192);
-        EXPECT_EQ('a', import.data()[8191]);
-        return;
-    }
-    Import import(fd, 16384);
-    EXPECT_EQ('a', import.data()[8191]);
-    EXPECT_EQ('b', import.data()[8192]);
 }
 
 TEST_F(Vmm, ExportWantsAlikeMemoryOfOneDevice)
@@ -235,21 +197,6 @@ TEST_F(Vmm, ExportStaysInOneReservation)
     ASSERT_CUDA(cuMemUnmap(low, 2 * unit));
     for (CUdeviceptr at : all)
         ASSERT_CUDA(cuMemAddressFree(at, unit));
-}
-
-TEST_F(Vmm, RemappedAddressHasOtherMemory)
-{
-    CUdeviceptr base = two_handles();
-    ASSERT_CUDA(cuMemsetD8(base, 'o', 2 * unit));
-    int fd;
-    ASSERT_CUDA(export_range(&fd, base, unit));
-    Import import(fd, unit);
-    ASSERT_CUDA(cuMemUnmap(base, unit));
-    auto handle = create(unit);
-    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
-    ASSERT_CUDA(allow(base, unit));
-    ASSERT_CUDA(cuMemsetD8(base, 'n', unit));
-    EXPECT_EQ('o', import.data()[0]);
 }
 
 } // namespace

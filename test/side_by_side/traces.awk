@@ -1,52 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes what an allocator asks of the driver, and what is then sent, as a
-# trace for test/bench/replay.
+# Writes what an allocator asks of the driver, and what is then sent, as a trace for
+# test/side_by_side.
 # usage: awk -v model=NAME -f traces.awk
 #   pytorch      PyTorch's caching allocator: segments from cudaMalloc
 #   expandable   the same with expandable segments: VMM, 20 MiB at a time
-#   rmm          an RMM pool that is one allocation of 80 GiB
 #   async        a stream-ordered pool that grows by 32 MiB and is trimmed
 #   mpi          an MPI application that uses the same two buffers
-#   borders      an 80 GiB pool, all of it used, and every border of the cache's
-#                chunks of 4 GiB crossed
 #   growing      a VMM reservation that is used while it grows by segments, across
 #                its newest borders, too, and then shrinks
-#   node         8 GPUs and 8 NICs: buffers are sent by their GPU's own NIC, now
-#                and then by all
-#   tight        half as much again is in use as may be registered
 # These are models written from how the allocators are documented to work, not
 # recordings. The same every time.
 #
-# The text, one step a line, numbers in bytes, "#" comments:
-#   device SIZE                the memory of each GPU
-#   nics COUNT                 2 if it is not said
-#   budget SIZE                what may be registered of each GPU; else no limit
-#   alloc ADDRESS SIZE [GPU]   an allocation; also that of a pool
-#   map ADDRESS SIZE [GPU]     a VMM segment
-#   free ADDRESS               releases either
-#   use ADDRESS SIZE [NIC]     sends or receives it; through every NIC
-# Device, nics and budget come first. GPUs and NICs are numbered from 0.
+# The text, one step a line, numbers in bytes:
+#   alloc ADDRESS SIZE     an allocation; also that of a pool
+#   map ADDRESS SIZE       a VMM segment
+#   free ADDRESS           releases either
+#   use ADDRESS SIZE       sends or receives it
 BEGIN {
     KiB = 1024; MiB = 1024 * KiB; GiB = 1024 * MiB
     base = 1024 * GiB
     state = 1
-    printf "# model: %s\n", model
-    step("device", 80 * GiB, "")
     if (model == "pytorch") pytorch()
     else if (model == "expandable") expandable()
-    else if (model == "rmm") rmm()
     else if (model == "async") async()
     else if (model == "mpi") mpi()
-    else if (model == "borders") borders()
     else if (model == "growing") growing()
-    else if (model == "node") node()
-    else if (model == "tight") tight()
     else { print "no such model: " model > "/dev/stderr"; exit 1 }
 }
 
-function step(what, first, second, third) {
-    if (second == "") printf "%s %.0f\n", what, first
-    else printf "%s %.0f %.0f%s\n", what, first, second, third == "" ? "" : " " third
+function step(what, address, size) {
+    if (size == "") printf "%s %.0f\n", what, address
+    else printf "%s %.0f %.0f\n", what, address, size
 }
 
 # Park and Miller's: the same in every awk.
@@ -56,11 +40,11 @@ function below(n) {
 }
 
 # A part of something, 512-byte aligned as these allocators do.
-function use_part(at, size, largest, nic,    length_, room) {
+function use_part(at, size, largest,    length_, room) {
     length_ = 512 * (1 + below(largest / 512))
     if (length_ > size) length_ = size
     room = (size - length_) / 512
-    step("use", at + 512 * below(room + 1), length_, nic)
+    step("use", at + 512 * below(room + 1), length_)
 }
 
 # 2 MiB for small tensors, 20 MiB for medium ones, else what is asked for.
@@ -80,7 +64,7 @@ function pytorch(    i, j, n, at, next_, size, where) {
         }
         if (n == 20) {
             for (i = 0; i < 60; i += 2) {
-                step("free", where[i], "")
+                step("free", where[i])
                 sizes[i] = i % 4 == 0 ? 20 * MiB : 2 * MiB * (12 + below(80))
                 step("alloc", where[i], sizes[i])
             }
@@ -97,14 +81,8 @@ function expandable(    n, j, count) {
         for (j = 0; j < 30 && count > 0; j++)
             use_part(base, 20 * MiB * count, 25 * MiB)
         if (n % 20 == 19)
-            while (count > 10) step("free", base + 20 * MiB * --count, "")
+            while (count > 10) step("free", base + 20 * MiB * --count)
     }
-}
-
-# Columns of a data frame, anywhere in the pool.
-function rmm(    i) {
-    step("alloc", base, 80 * GiB)
-    for (i = 0; i < 5000; i++) use_part(base, 80 * GiB, 64 * MiB)
 }
 
 # What the pool has is reused; at a synchronisation it gives back what is
@@ -120,7 +98,7 @@ function async(    n, j, count) {
             use_part(base + 64 * MiB * below(count), 32 * MiB, 8 * MiB)
         while (count > 8) {
             count--
-            step("free", base + 64 * MiB * count, "")
+            step("free", base + 64 * MiB * count)
         }
     }
 }
@@ -131,22 +109,6 @@ function mpi(    i) {
     step("alloc", base + 128 * MiB, 64 * MiB)
     for (i = 0; i < 10000; i++)
         step("use", base + 128 * MiB * (i % 2) + 4096 * (i % 16), 32 * MiB)
-}
-
-# Every third request lies across a border; the others are anywhere, and in the
-# end all is used.
-function borders(    i, chunk, length_) {
-    chunk = 4 * GiB
-    step("alloc", base, 80 * GiB)
-    for (i = 0; i < 6000; i++) {
-        if (i % 3 == 0) {
-            length_ = 512 * (2 + below(64 * MiB / 512))
-            step("use", base + chunk * (1 + int(i / 3) % 19) - 512 * (1 + below(length_ / 512 - 1)), length_)
-        } else {
-            use_part(base, 80 * GiB, 64 * MiB)
-        }
-    }
-    for (i = 0; i < 80 * 16; i++) step("use", base + 64 * MiB * i, 64 * MiB)
 }
 
 # A segment of 20 MiB at a time; twice, at the same addresses.
@@ -160,29 +122,8 @@ function growing(    n, i, j, segment) {
             if (i > 0) step("use", base + segment * i - MiB, 2 * MiB)
         }
         for (i = 199; i >= 0; i--) {
-            step("free", base + segment * i, "")
+            step("free", base + segment * i)
             if (i > 0) use_part(base, segment * i, 25 * MiB)
         }
     }
-}
-
-# Sixteen buffers on each of eight GPUs.
-function node(    i, gpu) {
-    step("nics", 8)
-    for (i = 0; i < 128; i++)
-        step("alloc", base + 256 * MiB * i, 16 * MiB * (1 + below(12)), i % 8)
-    for (i = 0; i < 8000; i++) {
-        gpu = below(8)
-        use_part(base + 256 * MiB * (gpu + 8 * below(16)), 16 * MiB, 16 * MiB, i % 50 == 0 ? "" : gpu)
-    }
-}
-
-# Most requests are for a third of the buffers, the others for any.
-function tight(    i, count, size) {
-    count = 96
-    size = 256 * MiB
-    step("budget", count * size * 2 / 3)
-    for (i = 0; i < count; i++) step("alloc", base + size * i, size)
-    for (i = 0; i < 6000; i++)
-        use_part(base + size * (below(10) < 8 ? below(count / 3) : below(count)), size, 64 * MiB)
 }
