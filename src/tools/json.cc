@@ -1,83 +1,83 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "look.h"
+#include "report.h"
 #include <nlohmann/json.hpp>
 
 namespace ucx_ib_dmabuf::info {
-namespace {
 
 using json = nlohmann::ordered_json;
 
-json checks_of(const part &one)
-{
-    json all = json::array();
+constexpr int schema_version = 1;
 
-    for (const check &each : one.checks) {
-        json made{{"name", each.name},
-                  {"state", name_of(each.how)},
-                  {"found", each.found}};
-        if (each.how != state::ok) {
-            made["cause"]  = each.cause;
-            made["remedy"] = each.remedy;
-        }
-        all.push_back(std::move(made));
+NLOHMANN_JSON_SERIALIZE_ENUM(state, {{ok, "ok"},
+                                     {warning, "warning"},
+                                     {fails, "fails"}})
+
+static void to_json(json &to, const check &one)
+{
+    to = {{"name", one.name}, {"state", one.how}, {"found", one.found}};
+    if (one.how != ok) {
+        to["cause"]  = one.cause;
+        to["remedy"] = one.remedy;
     }
-    return all;
 }
 
-json part_of(const part &one)
+static void from_json(const json &from, check &one)
 {
-    json made{{"name", one.name}, {"state", name_of(one.worst())}};
+    one = {from.at("name"), from.at("state"), from.at("found"),
+           from.value("cause", ""), from.value("remedy", "")};
+}
 
+static void to_json(json &to, const part &one)
+{
+    to = {{"name", one.name}, {"state", one.worst()}};
     if (!one.place.path.empty()) {
-        made["place"] = one.place.path;
-        made["numa"]  = one.place.numa;
+        to["place"] = one.place.path;
+        to["numa"]  = one.place.numa;
     }
-    made["checks"] = checks_of(one);
-    return made;
+    to["checks"] = one.checks;
 }
 
-json list_of(const std::vector<part> &all)
+// File names may contain any bytes.
+static std::string text_of(const json &made, int indent, bool ascii)
 {
-    json made = json::array();
-
-    for (const part &each : all) {
-        made.push_back(part_of(each));
-    }
-    return made;
+    return made.dump(indent, ' ', ascii, json::error_handler_t::replace);
 }
 
-json pairs_of(const report &all)
+std::string pack(const std::vector<check> &checks)
 {
-    json made = json::array();
+    return text_of(checks, -1, true);
+}
+
+bool unpack(const std::string &text, std::vector<check> *checks)
+try {
+    *checks = json::parse(text).get<std::vector<check>>();
+    return true;
+} catch (const json::exception &) {
+    return false;
+}
+
+void print_json(const report &all)
+{
+    json pairs = json::array();
 
     for (const pair &each : all.pairs) {
-        made.push_back({{"gpu", all.gpus[each.gpu].name},
-                        {"nic", all.nics[each.nic].name},
-                        {"state", name_of(each.how)},
-                        {"distance", each.distance},
-                        {"checks", checks_of(each.about)}});
+        pairs.push_back({{"gpu", all.gpus[each.gpu].name},
+                         {"nic", all.nics[each.nic].name},
+                         {"state", each.how},
+                         {"distance", each.distance},
+                         {"checks", each.about.checks}});
     }
-    return made;
-}
-
-} // namespace
-
-void print_json(const report &all, FILE *to)
-{
-    const json made{{"schema", schema_version},
-                    {"version", std::string(version)},
-                    {"status", all.status()},
-                    {"machine", part_of(all.machine)},
-                    {"environment", part_of(all.environment)},
-                    {"gpus", list_of(all.gpus)},
-                    {"nics", list_of(all.nics)},
-                    {"copies", list_of(all.copies)},
-                    {"pairs", pairs_of(all)}};
-    // File names may contain any bytes.
-    const std::string text =
-        made.dump(1, ' ', false, json::error_handler_t::replace);
-
-    fprintf(to, "%s\n", text.c_str());
+    puts(text_of({{"schema", schema_version},
+                  {"version", std::string(version)},
+                  {"status", all.status()},
+                  {"machine", all.machine},
+                  {"environment", all.environment},
+                  {"gpus", all.gpus},
+                  {"nics", all.nics},
+                  {"copies", all.instances},
+                  {"pairs", std::move(pairs)}},
+                 1, false)
+             .c_str());
 }
 
 } // namespace ucx_ib_dmabuf::info

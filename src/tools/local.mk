@@ -20,5 +20,5 @@ CLEANFILES += src/tools/version.cc
 src/tools/version.cc: Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && printf '%s\n' \
 	    '// SPDX-License-Identifier: BSD-3-Clause' \
-	    '#include <tools/look.h>' '' \
+	    '#include <tools/report.h>' '' \
 	    'const char ucx_ib_dmabuf::info::version[] = "$(PACKAGE_VERSION)";' >$@

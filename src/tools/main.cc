@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reports whether NICs can reach the memory of GPUs here. Changes nothing.
-#include "look.h"
+#include "devices.h"
+#include "report.h"
 #include "watch.h"
 #include <charconv>
-#include <climits>
-#include <clocale>
-#include <cstdlib>
+#include <cstdio>
 #include <exception>
 #include <fcntl.h>
 #include <getopt.h>
-#include <langinfo.h>
-#include <string_view>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 using namespace ucx_ib_dmabuf::info;
@@ -21,170 +17,132 @@ namespace {
 
 constexpr int wrong_usage = 2; // also if the report cannot be written
 
-struct options {
-    bool json       = false;
-    bool prove      = false;
-    bool watch      = false;
-    unsigned rounds = 0;
-    std::vector<std::string> of{}; // programs, folders or PIDs
-    std::string root{};            // for tests: the root of /proc and /sys
-};
-
-void usage(FILE *to)
-{
-    fputs(R"(usage: ucx_dmabuf_info [--json] [--prove] [PROGRAM | FOLDER]...
+constexpr char usage[] =
+    R"(usage: ucx_dmabuf_info [--json] [--prove] [PROGRAM | FOLDER]...
        ucx_dmabuf_info --watch [--json] [--count N] [PID]...
-Looks at each layer between the GPUs and the RDMA NICs of this machine, and says
-whether UCX can have the NICs reach GPU memory with ucx-ib-dmabuf, or else why
-not and what to do. Needs neither MPI nor UCX, and changes nothing.
-Of a PROGRAM it also looks at the copies of UCX that it would load, of a FOLDER
-at those that are in it.
+Says whether UCX can have the RDMA NICs of this machine reach GPU memory, or else
+why not and what to do. Checks also the UCX that a PROGRAM would load, or that is
+in a FOLDER. Needs neither MPI nor UCX, and changes nothing.
 
-  --prove    also has each NIC write and read memory of each GPU, looks at the
-             bytes, and says how long it takes; GPUs come into use for that
-  --watch    once a second what the plug-in counts in running programs: these and
-             what they started, or all of this user's; --count N times, else until
-             it is interrupted
-  --json     for programs; docs/info.md has the schema
+  --prove    let each NIC write and read memory of each GPU, compare the bytes, and
+             measure the time; this starts the GPUs
+  --watch    print once a second what the plug-in counts in running programs: these
+             and their children, or all of this user's; --count N times
+  --json     print JSON; docs/info.md has the schema
   --help, --version
 
-Status: 0 every GPU and NIC can work together, with each of these UCX, 1 some cannot,
-or there was no program to watch, 2 wrong usage, or what it says cannot be
-written, 3 there is no GPU or no NIC. NO_COLOR switches colours off.
-)",
-          to);
-}
+Status: 0 every GPU and NIC can work together, with each UCX that was named; 1 some
+cannot, or there was no program to watch; 2 wrong usage, or the output cannot be
+written; 3 there is no GPU or no NIC. NO_COLOR switches colours off.
+)";
+
+struct options {
+    int json = 0, prove = 0, watch = 0; // 1: given
+    unsigned rounds = 0;                // of --watch; 0: without end
+    std::vector<std::string> of{};      // programs, folders or PIDs
+    std::string root{};                 // for tests: the root of /proc and /sys
+};
 
 template <class Number>
-bool is_number(std::string_view word, Number *out)
+bool is_positive(std::string_view word, Number *out)
 {
     const auto end   = word.data() + word.size();
     const auto found = std::from_chars(word.data(), end, *out);
 
-    return (found.ec == std::errc()) && (found.ptr == end);
+    return (found.ec == std::errc()) && (found.ptr == end) && (*out > 0);
 }
 
-int refuse(const char *rule, const char *found)
+int refuse(const std::string &rule)
 {
-    fprintf(stderr, "ucx_dmabuf_info: %s, not '%s'; see --help\n", rule, found);
+    fprintf(stderr, "ucx_dmabuf_info: %s; see --help\n", rule.c_str());
     return wrong_usage;
 }
 
 // Returns the exit status, or -1 to go on.
 int parse(int argc, char **argv, options *out)
 {
-    constexpr option known[] = {{"count", required_argument, nullptr, 'c'},
-                                {"help", no_argument, nullptr, 'h'},
-                                {"json", no_argument, nullptr, 'j'},
-                                {"prove", no_argument, nullptr, 'p'},
-                                {"root", required_argument, nullptr, 'r'},
-                                {"version", no_argument, nullptr, 'v'},
-                                {"watch", no_argument, nullptr, 'w'},
-                                {}};
+    const option known[] = {{"count", required_argument, nullptr, 'c'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {"json", no_argument, &out->json, 1},
+                            {"prove", no_argument, &out->prove, 1},
+                            {"root", required_argument, nullptr, 'r'},
+                            {"version", no_argument, nullptr, 'v'},
+                            {"watch", no_argument, &out->watch, 1},
+                            {}};
 
-    for (;;) {
-        switch (getopt_long(argc, argv, "h", known, nullptr)) {
-        case -1:
-            out->of.assign(argv + optind, argv + argc);
-            return -1;
+    for (int found = 0; found != -1;) {
+        found = getopt_long(argc, argv, "h", known, nullptr);
+        switch (found) {
         case 'c':
-            if (!is_number(optarg, &out->rounds) || (out->rounds == 0)) {
-                return refuse("--count takes a number from 1 to 4294967295",
-                              optarg);
+            if (!is_positive(optarg, &out->rounds)) {
+                return refuse("--count takes a number from 1 to 4294967295, "
+                              "not '" +
+                              std::string(optarg) + "'");
             }
             break;
         case 'h':
-            usage(stdout);
+            fputs(usage, stdout);
             return 0;
-        case 'j':
-            out->json = true;
-            break;
-        case 'p':
-            out->prove = true;
-            break;
         case 'r':
             out->root = optarg;
             break;
         case 'v':
             printf("ucx_dmabuf_info %s\n", version);
             return 0;
-        case 'w':
-            out->watch = true;
-            break;
-        default:
-            usage(stderr);
+        case '?':
+            fputs(usage, stderr);
             return wrong_usage;
         }
     }
-}
-
-// Whether the output is a terminal that supports escape sequences.
-bool is_terminal()
-{
-    const char *terminal = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && (terminal != nullptr) &&
-           (std::string_view(terminal) != "dumb");
-}
-
-bool wants_colour()
-{
-    const char *no_colour = getenv("NO_COLOR");
-
-    return is_terminal() && ((no_colour == nullptr) || (*no_colour == '\0'));
-}
-
-// Returns the width of a line.
-int width()
-{
-    winsize window{};
-
-    return ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) &&
-            (window.ws_col > 40))
-               ? window.ws_col
-               : INT_MAX;
+    out->of.assign(argv + optind, argv + argc);
+    if ((out->rounds != 0) && (out->watch == 0)) {
+        return refuse("--count needs --watch");
+    }
+    return ((out->prove != 0) && (out->watch != 0))
+               ? refuse("--prove and --watch exclude each other")
+               : -1;
 }
 
 // Returns the exit status.
 int watch_programs(const options &wanted)
 {
-    watch_options how;
+    std::vector<int> pids;
 
     for (const std::string &word : wanted.of) {
-        int pid = 0;
-        if (!is_number(word, &pid) || (pid <= 0)) {
-            return refuse("--watch takes numbers of processes", word.c_str());
+        if (!is_positive(word, &pids.emplace_back())) {
+            return refuse("--watch takes numbers of processes, not '" + word +
+                          "'");
         }
-        how.pids.push_back(pid);
     }
-    how.rounds   = wanted.rounds;
-    how.json     = wanted.json;
-    how.in_place = is_terminal();
-    setlocale(LC_CTYPE, "");
-    how.unicode = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
-    return watch(how, stdout);
+    return watch(pids, wanted.rounds, wanted.json != 0);
 }
 
 // Returns the exit status.
-int look(const options &wanted)
+int report_machine(const options &wanted)
 {
     const tree files(wanted.root);
     report found;
-    look_at_machine(files, &found);
-    look_at_environment(&found);
-    look_at_gpus(files, &found);
-    look_at_nics(files, &found);
-    look_at_pairs(files, &found);
-    if (wanted.prove) {
-        prove_pairs(&found);
+
+    check_machine(files, &found);
+    check_environment(&found.environment);
+    check_gpus(files, &found);
+    {
+        auto nics = check_nics(files, &found);
+        check_pairs(files, &found);
+        if (wanted.prove != 0) {
+            prove_pairs(nics, &found);
+        }
     }
     for (const std::string &each : wanted.of) {
-        look_at_copies(each, &found);
+        check_instances(each, &found);
     }
-    wanted.json ? print_json(found, stdout)
-                : print_text(found, wants_colour(), width(), stdout);
-    if (!wanted.json && !wanted.prove && (found.status() == 0)) {
-        puts("\nNothing was sent yet: ucx_dmabuf_info --prove does that.");
+    if (wanted.json != 0) {
+        print_json(found);
+    } else {
+        print_text(found);
+        if ((wanted.prove == 0) && (found.status() == 0)) {
+            puts("\nNothing was sent yet: ucx_dmabuf_info --prove does that.");
+        }
     }
     return found.status();
 }
@@ -200,16 +158,6 @@ void keep_standard_numbers()
     }
 }
 
-// Turns lost output into a failure.
-int unless_lost(int status)
-{
-    if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
-        perror("ucx_dmabuf_info: standard output");
-        return wrong_usage;
-    }
-    return status;
-}
-
 } // namespace
 
 int main(int argc, char **argv)
@@ -217,10 +165,16 @@ try {
     options wanted;
 
     keep_standard_numbers();
-    const int ended = parse(argc, argv, &wanted);
-    return unless_lost((ended >= 0)   ? ended
-                       : wanted.watch ? watch_programs(wanted)
-                                      : look(wanted));
+    int status = parse(argc, argv, &wanted);
+    if (status < 0) {
+        status = (wanted.watch != 0) ? watch_programs(wanted)
+                                     : report_machine(wanted);
+    }
+    if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
+        perror("ucx_dmabuf_info: standard output");
+        status = wrong_usage;
+    }
+    return status;
 } catch (const std::exception &error) {
     fprintf(stderr, "ucx_dmabuf_info: %s\n", error.what());
     return wrong_usage;

@@ -2,179 +2,145 @@
 //
 // The distance between a GPU and a NIC in the PCI tree, in terms of
 // nvidia-smi's topology.
-#include "look.h"
-#include <algorithm>
-#include <cstdint>
+#include "report.h"
 #include <cstring>
 #include <map>
-#include <string_view>
+#include <optional>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-using way = std::vector<std::string>; // "pci0000:00", "0000:00:01.0", ...
-
-way way_to(const pci_place &place)
+// The number of bridges that two devices are both behind, host bridges
+// included.
+size_t shared(const pci_place &one, const pci_place &other)
 {
-    const size_t known = std::min(place.path.size(), sizeof("/devices/") - 1);
-    return split(place.path.substr(known), "/");
-}
-
-size_t common(const way &one, const way &other)
-{
-    const auto ends = std::ranges::mismatch(one, other);
-    return static_cast<size_t>(ends.in1 - one.begin());
+    const auto ends = std::ranges::mismatch(one.route, other.route);
+    return static_cast<size_t>(ends.in1 - one.route.begin());
 }
 
 const char *distance(const pci_place &gpu, const pci_place &nic)
 {
-    const way to_gpu = way_to(gpu), to_nic = way_to(nic);
-    const size_t shared = common(to_gpu, to_nic);
+    const size_t longest = std::max(gpu.route.size(), nic.route.size());
 
-    if (to_gpu.empty() || to_nic.empty()) {
+    if (gpu.route.empty() || nic.route.empty()) {
         return "?";
     }
-    if (shared >= 2) { // a bridge below the host bridge
-        return (std::max(to_gpu.size(), to_nic.size()) - shared <= 2) ? "PIX"
-                                                                      : "PXB";
-    }
-    if (shared == 1) {
+    switch (const size_t bridges = shared(gpu, nic)) {
+    case 0:
+        return ((gpu.numa >= 0) && (gpu.numa == nic.numa)) ? "NODE" : "SYS";
+    case 1:
         return "PHB";
+    default:
+        return (longest - bridges <= 2) ? "PIX" : "PXB";
     }
-    return ((gpu.numa >= 0) && (gpu.numa == nic.numa)) ? "NODE" : "SYS";
 }
 
 // PCI's byte order is this machine's.
-uint32_t number_at(std::string_view bytes, size_t at)
+uint32_t number_at(const std::string &bytes, size_t at)
 {
     uint32_t value = 0;
     memcpy(&value, bytes.data() + at, sizeof(value));
     return value;
 }
 
-enum class acs : uint8_t { off, redirects, unreadable };
-
 // Whether a bridge redirects traffic between two devices behind it to the host
 // bridge (PCI Express, "ACS Extended Capability": P2P Request Redirect,
-// Completion Redirect, Egress Control). Without root only 64 bytes are read.
-acs parse_acs(std::string_view config)
+// Completion Redirect, Egress Control). Without root only 64 bytes are read,
+// and nothing is known.
+std::optional<bool> redirects(const std::string &config)
 {
     constexpr uint32_t redirecting = 0x04 | 0x08 | 0x20;
-    constexpr uint32_t acs_id      = 0x000d;
-    size_t at                      = 0x100;
+    constexpr uint32_t acs         = 0x000d;
+    constexpr size_t first         = 0x100;
+    size_t at                      = first;
 
-    if (config.size() <= at) {
-        return acs::unreadable;
+    if (config.size() <= first) {
+        return std::nullopt;
     }
-    for (unsigned i = 0; (i < 64) && (at >= 0x100); ++i) {
-        if (at + 8 > config.size()) {
-            break;
-        }
+    for (unsigned i = 0; (i < 64) && (at >= first) && (at + 8 <= config.size());
+         ++i) {
         const uint32_t head = number_at(config, at);
-        if ((head & 0xffff) == acs_id) {
-            return ((number_at(config, at + 4) >> 16 & redirecting) != 0)
-                       ? acs::redirects
-                       : acs::off;
+        if ((head & 0xffff) == acs) {
+            return (number_at(config, at + 4) >> 16 & redirecting) != 0;
         }
         at = head >> 20;
     }
-    return acs::off;
+    return false;
 }
 
-// Reads each bridge once, for all devices behind it: root gets 4 KiB, which the
-// kernel reads from the device word by word.
-class bridges {
-public:
-    explicit bridges(const tree &files) : files_(files) {}
-
-    acs acs_of(const std::string &device)
-    {
-        const auto [at, is_new] = known_.try_emplace(device, acs::off);
-        if (is_new) {
-            at->second = parse_acs(
-                files_.all_of("/sys/bus/pci/devices/" + device + "/config"));
-        }
-        return at->second;
-    }
-
-private:
-    const tree &files_;
-    std::map<std::string, acs> known_;
-};
+// The bridges that were read: root gets 4 KiB of each, which the kernel reads
+// from the device word by word.
+using bridges = std::map<std::string, std::optional<bool>>;
 
 // Checks the bridges between the two.
-void look_at_acs(bridges *all, const pci_place &gpu, const pci_place &nic,
-                 part *out)
+void check_acs(const tree &files, bridges *known, const pci_place &gpu,
+               const pci_place &nic, part *out)
 {
-    const way to_gpu = way_to(gpu), to_nic = way_to(nic);
-    const size_t shared = common(to_gpu, to_nic);
-    bool readable       = true;
+    bool readable = true;
     std::string redirecting;
 
-    for (const way *each : {&to_gpu, &to_nic}) {
-        for (size_t i = std::max<size_t>(shared, 1); i + 1 < each->size();
-             ++i) {
-            const acs found = all->acs_of((*each)[i]);
-            readable &= found != acs::unreadable;
-            if (found == acs::redirects) {
-                redirecting += (redirecting.empty() ? "" : ", ") + (*each)[i];
+    for (const auto *route : {&gpu.route, &nic.route}) {
+        for (size_t i = std::max<size_t>(shared(gpu, nic), 1);
+             i + 1 < route->size(); ++i) {
+            const std::string &bridge = (*route)[i];
+            if (!known->contains(bridge)) {
+                (*known)[bridge] = redirects(
+                    files.read("/sys/bus/pci/devices/" + bridge + "/config"));
+            }
+            readable &= (*known)[bridge].has_value();
+            if ((*known)[bridge].value_or(false)) {
+                redirecting += (redirecting.empty() ? "" : ", ") + bridge;
             }
         }
     }
-    if (!redirecting.empty()) {
-        out->warns("ACS", "on, at " + redirecting,
-                   "the bridges send what goes from one device to the other "
-                   "up to the host's, which is slow, or loses it",
-                   "switch ACS off in the BIOS or with setpci, unless virtual "
-                   "machines need it");
-    } else {
-        out->ok("ACS", readable ? "off" : "unknown: only root reads it");
-    }
+    const fault faults[] = {
+        {!redirecting.empty(), warning,
+         "the bridges redirect traffic between the two up to the host "
+         "bridge, which is slow or loses data",
+         "switch ACS off in the BIOS or with setpci, unless virtual machines "
+         "need it",
+         "on, at " + redirecting}};
+    out->diagnose("ACS", readable ? "off" : "unknown: only root reads it",
+                  faults);
 }
 
-void look_at_distance(bridges *all, const pci_place &gpu, const pci_place &nic,
-                      pair *out)
+void check_distance(const std::string &found, part *out)
 {
-    const std::string &found = out->distance;
+    constexpr char remedy[] =
+        "use a NIC that is nearer to the GPU (UCX_NET_DEVICES), or test the "
+        "path (--prove)";
+    const fault faults[] = {
+        {found == "SYS", warning, "messages cross the link between CPUs",
+         remedy},
+        {found == "NODE", warning, "messages cross two host bridges", remedy}};
 
-    if (found == "?") {
-        out->about.ok("distance", "unknown: a NIC in software, or a GPU that "
-                                  "/sys does not show");
-        return;
-    }
-    if ((found == "SYS") || (found == "NODE")) {
-        out->about.warns("distance", found,
-                         found == "SYS"
-                             ? "what is sent crosses the link between CPUs"
-                             : "what is sent crosses two host bridges",
-                         "use a NIC that is nearer to the GPU "
-                         "(UCX_NET_DEVICES), or prove that it carries "
-                         "(--prove)");
-    } else {
-        out->about.ok("distance", found);
-    }
-    look_at_acs(all, gpu, nic, &out->about);
+    out->diagnose("distance",
+                  (found != "?") ? found
+                                 : "unknown: a NIC in software, or a GPU that "
+                                   "/sys does not show",
+                  faults);
 }
 
 } // namespace
 
-void look_at_pairs(const tree &files, report *out)
+void check_pairs(const tree &files, report *out)
 {
-    bridges all(files);
+    bridges known;
 
     for (size_t g = 0; g < out->gpus.size(); ++g) {
         for (size_t n = 0; n < out->nics.size(); ++n) {
             const part &gpu = out->gpus[g];
             const part &nic = out->nics[n];
             pair made{g, n, distance(gpu.place, nic.place),
-                      part{gpu.name + ", " + nic.name}, state::ok};
+                      part{gpu.name + ", " + nic.name}, ok};
 
-            look_at_distance(&all, gpu.place, nic.place, &made);
-            made.how = made.about.worst();
-            if (std::max({gpu.worst(), nic.worst(), out->machine.worst()}) ==
-                state::fails) {
-                made.how = state::fails;
+            check_distance(made.distance, &made.about);
+            if (made.distance != "?") {
+                check_acs(files, &known, gpu.place, nic.place, &made.about);
             }
+            made.how =
+                std::max({gpu.worst(), nic.worst(), out->machine.worst()});
+            made.how = (made.how == fails) ? fails : made.about.worst();
             out->pairs.push_back(made);
         }
     }

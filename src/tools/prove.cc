@@ -3,18 +3,15 @@
 // Tests each pair with the plug-in's own export, registration methods and path
 // check, and measures RDMA between the NIC and itself.
 #include "devices.h"
-#include "look.h"
+#include "report.h"
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
 #include <uct/ib_dmabuf/path/host_pages.h>
 #include <uct/ib_dmabuf/path/loopback.h>
-#include <uct/ib_dmabuf/path/reg_methods.h>
 #include <uct/ib_dmabuf/path/transfer_check.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -22,191 +19,22 @@ namespace {
 
 // Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
+constexpr size_t host_size    = 2 * size_t{write_size};
+static_assert(host_size >= proof_host_size);
 
-double seconds_of(const std::function<void()> &what)
+template <class Call>
+double seconds_of(const Call &call)
 {
     using std::chrono::steady_clock;
     const auto begin = steady_clock::now();
 
-    what();
+    call();
     return std::chrono::duration<double>(steady_clock::now() - begin).count();
 }
 
 std::string in_us(double seconds)
 {
     return format("%.1f us", seconds * 1e6).c_str();
-}
-
-std::string per_second(double bytes)
-{
-    return format("%.2f GB/s", bytes / 1e9).c_str();
-}
-
-// Keeps the GPU in use until the end of the scope.
-class primary_context {
-public:
-    primary_context(const driver &cuda, int gpu) : cuda_(cuda)
-    {
-        CUcontext context = nullptr;
-
-        result_ = cuda.device_get(&device_, gpu);
-        if (result_ == CUDA_SUCCESS) {
-            result_ = cuda.primary_ctx_retain(&context, device_);
-        }
-        if (result_ == CUDA_SUCCESS) {
-            cuda.ctx_push_current(context);
-        }
-    }
-    ~primary_context()
-    {
-        CUcontext context = nullptr;
-
-        if (result_ == CUDA_SUCCESS) {
-            cuda_.ctx_pop_current(&context);
-            cuda_.primary_ctx_release(device_);
-        }
-    }
-    primary_context(const primary_context &)            = delete;
-    primary_context &operator=(const primary_context &) = delete;
-
-    CUresult result() const { return result_; }
-
-private:
-    const driver &cuda_;
-    CUdevice device_ = 0;
-    CUresult result_ = CUDA_SUCCESS;
-};
-
-// A NIC's registration of a GPU's memory.
-class registered_buffer final : dmabuf_registration {
-public:
-    registered_buffer(const open_device &device, gpu_vendor &gpus, int gpu,
-                      const gpu_vendor::probe_buffer &buffer)
-        : device_(device), address_(buffer.address)
-    {
-        ladder steps(device.domain(), true);
-        dmabuf_exports memory(gpus, buffer.address, buffer.length);
-        int fd = -1;
-
-        export_time = seconds_of(
-            [&] { status_ = memory.get(mapping_of(steps.first(gpu)), &fd); });
-        reg_time = seconds_of([&] {
-            status_ = steps.reg(memory, gpu, buffer.address, buffer.length,
-                                *this, &handle_);
-        });
-    }
-    ~registered_buffer()
-    {
-        if (handle_ != nullptr) {
-            dereg(handle_);
-        }
-    }
-    registered_buffer(const registered_buffer &)            = delete;
-    registered_buffer &operator=(const registered_buffer &) = delete;
-
-    bool works() const { return status_ == UCS_OK; }
-    place at() const
-    {
-        const auto *mr = static_cast<const ibv_mr *>(handle_);
-        return {address_, mr->lkey, mr->rkey};
-    }
-
-    double export_time = 0, reg_time = 0; // seconds
-
-private:
-    void *reg(int fd, size_t, uintptr_t address, size_t length) override
-    {
-        return device_.reg_dmabuf(fd, address, length, all_access);
-    }
-    void dereg(void *handle) override
-    {
-        device_.domain().verbs->dereg(static_cast<ibv_mr *>(handle));
-    }
-
-    const open_device &device_;
-    const uintptr_t address_;
-    ucs_status_t status_ = UCS_OK;
-    void *handle_        = nullptr;
-};
-
-struct figures {
-    double bandwidth, latency; // bytes a second, seconds; 0: not known
-};
-
-// Measures RDMA writes to a place.
-figures measure(wire &nic, const place &from, const place &to)
-{
-    constexpr unsigned rounds = 20;
-    std::array<transfer, wire::max_transfers> many;
-    const transfer one{verb::write, from, to, 8};
-    figures result{};
-    bool went_well = !nic.carry({&one, 1}); // the first one is slower
-
-    many.fill({verb::write, from, to, write_size});
-    const double short_time = seconds_of([&] {
-        for (unsigned i = 0; went_well && (i < rounds); ++i) {
-            went_well = !nic.carry({&one, 1});
-        }
-    });
-    const double long_time =
-        seconds_of([&] { went_well = went_well && !nic.carry(many); });
-    if (went_well) {
-        result.latency = short_time / rounds;
-        result.bandwidth =
-            static_cast<double>(write_size) * many.size() / long_time;
-    }
-    return result;
-}
-
-void add_figures(const protection_domain &pd, const registered_buffer &gpu,
-                 part *out)
-{
-    const host_pages host(pd, size_t{2} * write_size);
-    const connection to = loopback::to_itself(pd);
-
-    out->ok("export", in_us(gpu.export_time));
-    out->ok("registration", in_us(gpu.reg_time));
-    if (!host.registered() || !to.by) {
-        return;
-    }
-    const figures beside = measure(*to.by, host.at(), host.at() + write_size);
-    const figures found  = measure(*to.by, host.at(), gpu.at());
-    if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
-        out->warns("bandwidth", "could not be measured",
-                   "the NIC gave up what takes longer than a proof",
-                   "see dmesg, and whether the machine is busy");
-        return;
-    }
-    const std::string text = per_second(found.bandwidth) + " (host memory " +
-                             per_second(beside.bandwidth) + ")";
-    if (found.bandwidth < beside.bandwidth / 4) {
-        out->warns("bandwidth", text,
-                   "the way from the NIC to the GPU is much slower than to "
-                   "host memory",
-                   "see the distance of the two, and ACS");
-    } else {
-        out->ok("bandwidth", text);
-    }
-    out->ok("latency", in_us(found.latency) + " (host memory " +
-                           in_us(beside.latency) + ")");
-}
-
-void report_verdict(const verdict &found, part *out)
-{
-    switch (found.what) {
-    case finding::carries:
-        out->ok("proof", "every byte arrives");
-        break;
-    case finding::refuted:
-        out->fails("proof", "bytes do not arrive", found.why.c_str(),
-                   "switch ACS off, boot with iommu=pt, or use a NIC that is "
-                   "nearer to the GPU (docs/troubleshooting.md)");
-        break;
-    default:
-        out->warns("proof", "could not be made", found.why.c_str(),
-                   "see that a port is active and that the device reaches "
-                   "itself");
-    }
 }
 
 // The plug-in's last warning.
@@ -220,77 +48,164 @@ void keep_warning(const char *message, const char *remedy)
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
-void prove_pair(const open_device &device, const driver &cuda, int gpu,
-                part *out)
-{
-    const protection_domain pd = device.domain();
-    cuda_vendor gpus(cuda);
-    const primary_context in_use(cuda, gpu);
-    const auto buffer = gpus.allocate_probe_buffer(gpu);
+// A buffer of GPU memory that a NIC has registered.
+struct registered_buffer {
+    std::unique_ptr<gpu_vendor::probe_buffer> buffer;
+    std::unique_ptr<ibv_mr, void (*)(ibv_mr *)> mr{nullptr, open_device::end};
+    double export_time = 0, reg_time = 0; // seconds
 
-    if (!buffer || (buffer->length < write_size)) {
-        out->warns("proof", "could not be made",
-                   (in_use.result() == CUDA_SUCCESS)
-                       ? "no memory of the GPU can be had"
-                       : cuda.error(in_use.result()).c_str(),
-                   "see nvidia-smi for what uses the GPU's memory, and its "
-                   "compute mode");
+    place at() const { return {buffer->address, mr->lkey, mr->rkey}; }
+};
+
+// Fills `to` and returns true, or adds the cause.
+bool register_piece(open_device *nic, const driver &cuda, gpu_vendor *gpus,
+                    int gpu, registered_buffer *to, part *out)
+{
+    CUdevice device   = 0;
+    CUcontext context = nullptr;
+    int fd            = -1;
+    void *handle      = nullptr;
+
+    // The GPU stays in use until this process ends.
+    CUresult result = cuda.device_get(&device, gpu);
+    if (result == CUDA_SUCCESS) {
+        result = cuda.primary_ctx_retain(&context, device);
+    }
+    to->buffer = gpus->allocate_probe_buffer(gpu);
+    if (!to->buffer || (to->buffer->length < write_size)) {
+        out->add(warning, "proof", "could not be made",
+                 (result == CUDA_SUCCESS) ? "no memory of the GPU can be had"
+                                          : cuda.error(result).c_str(),
+                 "see nvidia-smi for what uses the GPU's memory, and its "
+                 "compute mode");
+        return false;
+    }
+    keep_warning("the GPU's memory is not exported, or the NIC does not take "
+                 "it",
+                 nullptr);
+    const gpu_vendor::probe_buffer &buffer = *to->buffer;
+    ladder steps(nic->domain(), true);
+    dmabuf_exports memory(*gpus, buffer.address, buffer.length);
+    to->export_time =
+        seconds_of([&] { memory.get(mapping_of(steps.first(gpu)), &fd); });
+    to->reg_time = seconds_of([&] {
+        steps.reg(memory, gpu, buffer.address, buffer.length, *nic, &handle);
+    });
+    to->mr.reset(static_cast<ibv_mr *>(handle));
+    if (handle == nullptr) {
+        out->add(fails, "registration", "no", last_warning.message,
+                 last_warning.remedy);
+    }
+    return handle != nullptr;
+}
+
+struct figures {
+    double bandwidth = 0, latency = 0; // bytes a second, seconds; 0: not known
+};
+
+// Measures RDMA writes to a place.
+figures measure(wire *nic, const place &from, const place &to)
+{
+    constexpr unsigned rounds = 20;
+    std::array<transfer, wire::max_transfers> many;
+    const transfer one{verb::write, from, to, 8};
+    bool went_well = !nic->carry({&one, 1}); // the first one is slower
+
+    many.fill({verb::write, from, to, write_size});
+    const double short_time = seconds_of([&] {
+        for (unsigned i = 0; went_well && (i < rounds); ++i) {
+            went_well = !nic->carry({&one, 1});
+        }
+    });
+    const double long_time =
+        seconds_of([&] { went_well = went_well && !nic->carry(many); });
+    if (!went_well) {
+        return {};
+    }
+    return {static_cast<double>(write_size) * many.size() / long_time,
+            short_time / rounds};
+}
+
+void add_figures(const protection_domain &pd, const place &host,
+                 const registered_buffer &gpu, part *out)
+{
+    const connection to = loopback::to_itself(pd);
+
+    out->add(ok, "export", in_us(gpu.export_time));
+    out->add(ok, "registration", in_us(gpu.reg_time));
+    if (!to.by) {
         return;
     }
-    keep_warning(
-        "the GPU's memory is not exported, or the NIC does not take it",
-        nullptr);
-    const registered_buffer memory(device, gpus, gpu, *buffer);
-    if (!memory.works()) {
-        out->fails("registration", "no", last_warning.message,
-                   last_warning.remedy);
+    const figures beside = measure(to.by.get(), host, host + write_size);
+    const figures found  = measure(to.by.get(), host, gpu.at());
+    if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
+        out->add(warning, "bandwidth", "could not be measured",
+                 "the NIC gave up what takes longer than a proof",
+                 "see dmesg, and whether the machine is busy");
+        return;
+    }
+    const fault faults[] = {
+        {found.bandwidth < beside.bandwidth / 4, warning,
+         "the way from the NIC to the GPU is much slower than to host memory",
+         "see the distance of the two, and ACS"}};
+    out->diagnose("bandwidth",
+                  format("%.2f GB/s (host memory %.2f GB/s)",
+                         found.bandwidth / 1e9, beside.bandwidth / 1e9)
+                      .c_str(),
+                  faults);
+    out->add(ok, "latency",
+             in_us(found.latency) + " (host memory " + in_us(beside.latency) +
+                 ")");
+}
+
+void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
+{
+    const protection_domain pd = nic->domain();
+    cuda_vendor gpus(cuda);
+    registered_buffer memory;
+
+    if (!register_piece(nic, cuda, &gpus, gpu, &memory, out)) {
         return;
     }
     errno = 0;
-    const host_pages host(pd, proof_host_size);
+    const host_pages host(pd, host_size);
     if (!host.registered()) {
         const int error = errno;
-        out->fails("proof", "could not be made",
-                   std::string("host memory cannot be registered: ") +
-                       strerror(error),
-                   (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
+        out->add(fails, "proof", "could not be made",
+                 std::string("host memory cannot be registered: ") +
+                     strerror(error),
+                 (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
         return;
     }
-    const verdict found = prove([&] { return loopback::to_itself(pd); }, gpus,
+    const verdict found  = prove([&] { return loopback::to_itself(pd); }, gpus,
                                 memory.at(), host.at());
-    report_verdict(found, out);
+    const fault faults[] = {
+        {found.what == finding::refuted, fails, found.why.c_str(),
+         "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
+         "the GPU (docs/troubleshooting.md)",
+         "bytes do not arrive"},
+        {found.what != finding::carries, warning, found.why.c_str(),
+         "see that a port is active and that the device reaches itself",
+         "could not be made"}};
+    out->diagnose("proof", "every byte arrives", faults);
     if (found.what == finding::carries) {
-        add_figures(pd, memory, out);
+        add_figures(pd, host.at(), memory, out);
     }
 }
 
 } // namespace
 
-void prove_pairs(report *out)
+void prove_pairs(std::deque<open_device> &nics, report *out)
 {
     const driver *cuda = driver::get(true);
 
-    if (out->pairs.empty() || (cuda == nullptr)) {
-        return;
-    }
-    const libibverbs &verbs = libibverbs::get();
-    const device_list all(verbs);
     tell_warnings_to(keep_warning);
     for (pair &each : out->pairs) {
-        if (each.how == state::fails) {
-            continue; // the cause was reported
+        if (each.how != fails) { // else the cause was reported
+            prove_pair(&nics[each.nic], *cuda, static_cast<int>(each.gpu),
+                       &each.about);
+            each.how = each.about.worst();
         }
-        for (ibv_device *device : all.devices()) {
-            if (out->nics[each.nic].name != device->name) {
-                continue;
-            }
-            const open_device opened(verbs, device);
-            if (opened.pd() != nullptr) {
-                prove_pair(opened, *cuda, static_cast<int>(each.gpu),
-                           &each.about);
-            }
-        }
-        each.how = each.about.worst();
     }
 }
 

@@ -2,12 +2,12 @@
 //
 // The counters of running programs as a table: a line for each program, and
 // below it a line for each of its pairs of NIC and GPU.
+#include "terminal.h"
 #include "watch.h"
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <functional>
-#include <sys/ioctl.h>
+#include <uct/ib_dmabuf/report.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -23,18 +23,15 @@ std::string printable(std::string text)
     return text;
 }
 
+double in_mib(uint64_t bytes)
+{
+    return static_cast<double>(bytes) / (1 << 20);
+}
+
 // Increase since the last round. A smaller count began anew, or is wrong.
 uint64_t since(uint64_t now, uint64_t before)
 {
     return (now >= before) ? now - before : now;
-}
-
-template <typename... Values>
-std::string line(const char *pattern, Values... values)
-{
-    std::array<char, 512> made{};
-    snprintf(made.data(), made.size(), pattern, values...);
-    return made.data();
 }
 
 // A metric's sum, and the labels of its largest number.
@@ -65,7 +62,7 @@ summary sum_of(const metric_view &all, const char *name)
     return made;
 }
 
-// The columns of both programs and pairs; only programs count lookups.
+// A line of a program or a pair; only programs count lookups and misses.
 std::string columns(const std::string &who, const std::string &lookups,
                     const std::string &misses, const metric_view &now,
                     const metric_view &before, const char *bytes,
@@ -78,85 +75,63 @@ std::string columns(const std::string &who, const std::string &lookups,
     const summary fallbacks = sum_of(now, "fallback_operations");
     const bool both         = !path.most.empty() && !fallbacks.most.empty();
 
-    return line(
-        "%-25.25s  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  %9llu  "
-        "%-5.5s  %.60s",
-        who.c_str(), lookups.c_str(), misses.c_str(), changed("registrations"),
-        changed("evictions"), number{now["regions"]},
-        static_cast<double>(now[bytes]) / (1 << 20), number{fallbacks.sum},
-        hooks, (path.most + (both ? "; " : "") + fallbacks.most).c_str());
+    return format("%-25.25s  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  "
+                  "%9llu  %-5.5s  %.60s",
+                  who.c_str(), lookups.c_str(), misses.c_str(),
+                  changed("registrations"), changed("evictions"),
+                  number{now["regions"]}, in_mib(now[bytes]),
+                  number{fallbacks.sum}, hooks,
+                  (path.most + (both ? "; " : "") + fallbacks.most).c_str())
+        .c_str();
 }
 
 // Rows never move, so a pair has the same index in both answers.
-std::string pair_line(const shown_program &one, const pair_row &row)
+std::string pair_line(const program &one, const pair_row &row)
 {
     const pair_row &before = one.before->now.pairs[&row - one.now->now.pairs];
     const std::string gpu =
-        "GPU " +
-        ((row.gpu_number() < 0) ? "?" : std::to_string(row.gpu_number()));
+        (row.gpu_number() < 0) ? "?" : std::to_string(row.gpu_number());
+    const std::string nic =
+        printable(row.nic_name()).substr(0, 16 - gpu.size());
 
-    return columns("    " +
-                       printable(row.nic_name()).substr(0, 20 - gpu.size()) +
-                       " " + gpu,
-                   "-", "-", one.now->of(row), one.before->of(before),
-                   "registered_bytes", "");
+    return columns("    " + nic + " GPU " + gpu, "-", "-", one.now->of(row),
+                   one.before->of(before), "registered_bytes", "");
 }
 
-// The last numbers as bars, the largest of them as high as a line.
-std::string history_line(const std::deque<uint64_t> &history, bool unicode)
-{
-    static constexpr std::array<const char *, 8> blocks{
-        "\u2581", "\u2582", "\u2583", "\u2584",
-        "\u2585", "\u2586", "\u2587", "\u2588"};
-    static constexpr std::array<const char *, 8> ascii{"_", ".", ":", "-",
-                                                       "=", "+", "*", "#"};
-    const uint64_t most = std::ranges::max(history);
-    std::string all     = "    lookups/s ";
-
-    for (const uint64_t each : history) {
-        const auto height =
-            (most == 0) ? size_t{0}
-                        : static_cast<size_t>(static_cast<double>(each) * 7 /
-                                              static_cast<double>(most));
-        all += (unicode ? blocks : ascii)[std::min<size_t>(height, 7)];
-    }
-    return all + line(" up to %llu", number{most});
-}
-
-std::string program_line(const shown_program &one)
+std::string program_line(const program &one)
 {
     const std::string who =
-        line("%8d  %-15.15s", one.pid, printable(one.name).c_str());
+        format("%8d  %-15.15s", one.pid, printable(one.name).c_str()).c_str();
     const metric_view now  = one.now->of_process();
     const metric_view then = one.before->of_process();
     size_t at              = 0;
 
-    return one.answers
-               ? columns(who, std::to_string(one.lookups()),
-                         std::to_string(since(now["misses"], then["misses"])),
-                         now, then, "mapped_bytes",
-                         (now.find("hooks_complete", &at) == nullptr) ? "?"
-                         : (now["hooks_complete"] != 0)               ? "all"
-                                                                      : "gaps")
-               : who + "  does not answer";
+    if (!one.answers) {
+        return who + "  does not answer";
+    }
+    const bool known = now.find("hooks_complete", &at) != nullptr;
+    return columns(who, std::to_string(one.lookups()),
+                   std::to_string(since(now["misses"], then["misses"])), now,
+                   then, "mapped_bytes",
+                   !known                         ? "?"
+                   : (now["hooks_complete"] != 0) ? "all"
+                                                  : "gaps");
 }
 
-std::vector<std::string> below(const shown_program &one,
-                               const watch_options &how)
+// The lines below a program's: the first gap of its hooks, and its pairs, those
+// with most bytes first.
+std::vector<std::string> details(const program &one)
 {
     std::vector<std::string> lines;
+    std::vector<const pair_row *> pairs;
 
     if (!one.answers) {
         return lines;
-    }
-    if (how.in_place && !one.history.empty()) {
-        lines.push_back(history_line(one.history, how.unicode));
     }
     if (one.now->now.hooks_missing.is_written()) {
         lines.push_back("    hooks: " +
                         printable(one.now->now.hooks_missing.text));
     }
-    std::vector<const pair_row *> pairs;
     one.now->each_pair([&](const pair_row &row) { pairs.push_back(&row); });
     std::ranges::stable_sort(pairs, std::greater(), [&](const pair_row *row) {
         return one.now->of(*row)["registered_bytes"];
@@ -167,108 +142,75 @@ std::vector<std::string> below(const shown_program &one,
     return lines;
 }
 
-std::string title(const std::vector<const shown_program *> &rows)
+std::string title(const std::vector<const program *> &rows)
 {
     const time_t now = time(nullptr);
     tm local{};
     char clock[16]   = "";
     uint64_t lookups = 0, bytes = 0, fallbacks = 0;
 
-    for (const shown_program *each : rows) {
+    for (const program *each : rows) {
         lookups += each->lookups();
         bytes += each->now->of_process()["mapped_bytes"];
         fallbacks += sum_of(each->now->of_process(), "fallback_operations").sum;
     }
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
-    return line("%s  programs: %zu, by lookups in the last second; all: %llu "
-                "lookups/s, %.1f MiB pinned, %llu fallbacks",
-                clock, rows.size(), number{lookups},
-                static_cast<double>(bytes) / (1 << 20), number{fallbacks});
+    return format("%s  programs: %zu, by lookups in the last second; all: %llu "
+                  "lookups/s, %.1f MiB pinned, %llu fallbacks",
+                  clock, rows.size(), number{lookups}, in_mib(bytes),
+                  number{fallbacks})
+        .c_str();
 }
 
-// Returns at most `width` characters, which may have several bytes each.
-std::string cut(const std::string &text, size_t width)
+// A line for each program, if there is room; details for the first ones.
+std::vector<std::string> table(const std::vector<const program *> &rows,
+                               size_t height)
 {
-    size_t seen = 0, at = 0;
+    std::vector<std::string> lines{
+        title(rows),
+        "     PID  PROGRAM           LOOKUPS/s  MISSES/s  REGIST/s   EVICT/s  "
+        "REGIONS  PINNED MiB  FALLBACKS  HOOKS  MOST BY"};
 
-    for (; at < text.size(); ++at) {
-        const bool begins =
-            (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
-        if (begins && (++seen > width)) {
+    for (size_t left = rows.size(); left > 0; --left) {
+        const program &one = *rows[rows.size() - left];
+        if ((lines.size() + 1 == height) && (left > 1)) {
+            lines.push_back("(" + std::to_string(left) + " more programs)");
             break;
         }
-    }
-    return text.substr(0, at);
-}
-
-// Overwrites the last round, in a single write.
-void print_in_place(const std::vector<std::string> &lines, size_t width,
-                    FILE *to)
-{
-    std::string all = "\033[H";
-
-    for (const std::string &each : lines) {
-        all += cut(each, width) + "\033[K\n";
-    }
-    all += "\033[J";
-    fwrite(all.data(), 1, all.size(), to);
-}
-
-// The size of a terminal in characters; unlimited for any other file.
-struct screen {
-    size_t width = SIZE_MAX, height = SIZE_MAX;
-
-    screen(FILE *to, bool terminal)
-    {
-        winsize found{};
-        if (terminal && (ioctl(fileno(to), TIOCGWINSZ, &found) == 0) &&
-            (found.ws_col > 0) && (found.ws_row > 4)) {
-            width  = found.ws_col;
-            height = found.ws_row - size_t{1}; // the last line is the cursor's
-        }
-    }
-};
-
-} // namespace
-
-uint64_t shown_program::lookups() const
-{
-    const auto all = [](const metric_view &of) {
-        return of["hits"] + of["misses"];
-    };
-    return since(all(now->of_process()), all(before->of_process()));
-}
-
-void print_table(std::vector<const shown_program *> rows,
-                 const watch_options &how, FILE *to)
-{
-    const screen size(to, how.in_place);
-    std::vector<std::string> lines{title(rows)};
-
-    std::ranges::stable_sort(rows, std::greater(), &shown_program::lookups);
-    lines.push_back(
-        line("%8s  %-15s  %10s  %8s  %8s  %8s  %7s  %10s  %9s  %-5s  %s", "PID",
-             "PROGRAM", "LOOKUPS/s", "MISSES/s", "REGIST/s", "EVICT/s",
-             "REGIONS", "PINNED MiB", "FALLBACKS", "HOOKS", "MOST BY"));
-    // A line for each program, if there is room; details for the first ones.
-    for (size_t i = 0; i < rows.size(); ++i) {
-        if ((lines.size() + 1 == size.height) && (i + 1 < rows.size())) {
-            lines.push_back(line("(%zu more programs)", rows.size() - i));
-            break;
-        }
-        lines.push_back(program_line(*rows[i]));
-        const std::vector<std::string> more = below(*rows[i], how);
-        if (lines.size() + more.size() + rows.size() - i - 1 <= size.height) {
+        const auto more = details(one);
+        lines.push_back(program_line(one));
+        if (lines.size() + more.size() + left - 1 <= height) {
             lines.insert(lines.end(), more.begin(), more.end());
         }
     }
-    if (how.in_place) {
-        print_in_place(lines, size.width, to);
-        return;
+    return lines;
+}
+
+} // namespace
+
+uint64_t program::lookups() const
+{
+    const auto all = [](const answer &of) {
+        return of->of_process()["hits"] + of->of_process()["misses"];
+    };
+    return since(all(now), all(before));
+}
+
+void print_table(std::vector<const program *> rows)
+{
+    const terminal screen;
+    const bool in_place = screen.has_escapes;
+    // The last line is the cursor's.
+    const size_t height = in_place ? screen.height - 1 : SIZE_MAX;
+    std::string all     = in_place ? "\033[H" : "";
+
+    std::ranges::stable_sort(rows, std::greater(), &program::lookups);
+    for (const std::string &each : table(rows, height)) {
+        all +=
+            in_place ? each.substr(0, screen.width) + "\033[K\n" : each + "\n";
     }
-    for (const std::string &each : lines) {
-        fprintf(to, "%s\n", each.c_str());
-    }
+    all += in_place ? "\033[J" : "";
+    fwrite(all.data(), 1, all.size(), stdout);
 }
 
 } // namespace ucx_ib_dmabuf::info

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "look.h"
-#include <algorithm>
+#include "report.h"
+#include "terminal.h"
+#include <cstdio>
+#include <uct/ib_dmabuf/report.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -24,139 +26,140 @@ std::string harmless(std::string text)
 
 class printer {
 public:
-    printer(bool coloured, int width, FILE *to)
-        : coloured_(coloured), width_(width), to_(to)
-    {
-    }
-
-    void print(const part &one)
+    void print(const part &one) const
     {
         if (one.checks.empty()) {
             return;
         }
-        fprintf(to_, "%s\n", harmless(one.name).c_str());
+        puts(harmless(one.name).c_str());
         for (const check &each : one.checks) {
-            fprintf(to_, "  %-20s  ", each.name.c_str());
-            print(each.how, name_of(each.how), 7);
-            fprintf(to_, "  %s\n", harmless(each.found).c_str());
-            print("cause", each.cause);
-            print("remedy", each.remedy);
+            printf("  %-20s  ", each.name.c_str());
+            print_state(each.how, "", 7);
+            printf("  %s\n", harmless(each.found).c_str());
+            print_wrapped("cause", each.cause);
+            print_wrapped("remedy", each.remedy);
         }
-        fputs("\n", to_);
+        puts("");
     }
 
     // Each cell has distance and state.
-    void print_matrix(const report &all)
+    void print_matrix(const report &all) const
     {
         size_t width = sizeof("SYS warning");
 
         for (const part &nic : all.nics) {
             width = std::max(width, nic.name.size() + 1);
         }
-        fprintf(to_, "%-8s", "");
+        const int cell = static_cast<int>(width);
+        printf("%-8s", "");
         for (const part &nic : all.nics) {
-            fprintf(to_, "  %-*s", static_cast<int>(width),
-                    harmless(nic.name).c_str());
+            printf("  %-*s", cell, harmless(nic.name).c_str());
         }
         for (const pair &each : all.pairs) {
             if (each.nic == 0) {
-                fprintf(to_, "\n%-8s", all.gpus[each.gpu].name.c_str());
+                printf("\n%-8s", all.gpus[each.gpu].name.c_str());
             }
-            fputs("  ", to_);
-            print(each.how, each.distance + " " + name_of(each.how),
-                  static_cast<int>(width));
+            printf("  ");
+            print_state(each.how, each.distance + " ", cell);
         }
-        fputs("\n", to_);
+        puts("");
     }
 
 private:
-    void print(state how, const std::string &word, int width)
+    void print_state(state how, const std::string &before, int width) const
     {
         constexpr const char *colours[] = {"\033[32m", "\033[33m", "\033[31m"};
+        const auto which                = static_cast<unsigned>(how);
 
-        fprintf(to_, "%s%-*s%s",
-                coloured_ ? colours[static_cast<unsigned>(how)] : "", width,
-                word.c_str(), coloured_ ? "\033[0m" : "");
+        printf("%s%-*s%s", coloured_ ? colours[which] : "", width,
+               (before + state_names[which]).c_str(),
+               coloured_ ? "\033[0m" : "");
     }
-    void print(const char *what, const std::string &text)
+    void print_wrapped(const char *what, const std::string &text) const
     {
+        constexpr size_t least = 41; // a narrower terminal wraps by itself
+
         if (text.empty()) {
             return;
         }
-        int column = fprintf(to_, "  %-20s  %s:", "", what);
+        int column = printf("  %-20s  %s:", "", what);
         for (const std::string &word : split(harmless(text), " ")) {
-            if (column + 1 + static_cast<int>(word.size()) > width_) {
-                fputs("\n", to_);
-                column = fprintf(to_, "  %-20s   ", "");
+            if ((screen_.width >= least) &&
+                (static_cast<size_t>(column) + 1 + word.size() >
+                 screen_.width)) {
+                column = printf("\n  %-20s   ", "") - 1;
             }
-            column += fprintf(to_, " %s", word.c_str());
+            column += printf(" %s", word.c_str());
         }
-        fputs("\n", to_);
+        puts("");
     }
 
-    const bool coloured_;
-    const int width_;
-    FILE *const to_;
+    const terminal screen_{};
+    const bool coloured_ = screen_.has_escapes && variable("NO_COLOR").empty();
 };
 
-// Reports equal findings of several pairs once: on a machine with 8 GPUs and 8
+// Reports equal checks of several pairs once: on a machine with 8 GPUs and 8
 // NICs most pairs are far apart. The matrix shows which.
-std::vector<part> told_together(const std::vector<pair> &pairs)
+std::vector<part> group(const std::vector<pair> &pairs)
 {
-    std::vector<part> result;
-    std::vector<size_t> others;
+    std::vector<part> groups;
 
     for (const pair &each : pairs) {
+        const part &one = each.about;
         // Two checks are about places; more were requested by --prove.
-        if ((each.about.worst() == state::ok) &&
-            (each.about.checks.size() <= 2)) {
+        if (((one.worst() == ok) && (one.checks.size() <= 2)) ||
+            std::ranges::count(groups, one.checks, &part::checks) != 0) {
             continue;
         }
-        const auto same =
-            std::ranges::find(result, each.about.checks, &part::checks);
-        if (same != result.end()) {
-            ++others[static_cast<size_t>(same - result.begin())];
-        } else {
-            result.push_back(each.about);
-            others.push_back(0);
+        const auto alike = std::ranges::count_if(pairs, [&](const pair &other) {
+            return other.about.checks == one.checks;
+        });
+        groups.push_back(one);
+        if (alike > 1) {
+            groups.back().name +=
+                " and " + std::to_string(alike - 1) + " more of these";
         }
     }
-    for (size_t i = 0; i < result.size(); ++i) {
-        if (others[i] > 0) {
-            result[i].name +=
-                " and " + std::to_string(others[i]) + " more of these";
-        }
-    }
-    return result;
+    return groups;
 }
 
 } // namespace
 
-void print_text(const report &all, bool coloured, int width, FILE *to)
+std::string size_text(uint64_t bytes)
 {
-    printer out(coloured, width, to);
+    constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto number                   = static_cast<double>(bytes);
+    unsigned unit                 = 0;
+
+    for (; (number >= 1024) && (unit < 4); ++unit) {
+        number /= 1024;
+    }
+    return format("%.4g %s", number, units[unit]).c_str();
+}
+
+void print_text(const report &all)
+{
+    const printer out;
 
     out.print(all.machine);
     out.print(all.environment);
-    for (const auto *group : {&all.gpus, &all.nics, &all.copies}) {
-        for (const part &each : *group) {
+    for (const auto &parts :
+         {all.gpus, all.nics, all.instances, group(all.pairs)}) {
+        for (const part &each : parts) {
             out.print(each);
         }
     }
-    for (const part &each : told_together(all.pairs)) {
-        out.print(each);
-    }
-    if (all.pairs.empty()) {
-        fprintf(to, "No pair of a GPU and a NIC: %zu GPUs, %zu NICs.\n",
-                all.gpus.size(), all.nics.size());
-        if (all.no_gpu || all.no_nic) {
-            fprintf(to, "ucx-ib-dmabuf cannot work here: %s%s%s.\n",
-                    all.no_gpu ? "no NVIDIA GPU" : "",
-                    (all.no_gpu && all.no_nic) ? ", " : "",
-                    all.no_nic ? "no RDMA NIC" : "");
-        }
-    } else {
+    if (!all.pairs.empty()) {
         out.print_matrix(all);
+        return;
+    }
+    printf("No pair of a GPU and a NIC: %zu GPUs, %zu NICs.\n", all.gpus.size(),
+           all.nics.size());
+    if (all.no_gpu || all.no_nic) {
+        printf("ucx-ib-dmabuf cannot work here: %s%s%s.\n",
+               all.no_gpu ? "no NVIDIA GPU" : "",
+               (all.no_gpu && all.no_nic) ? ", " : "",
+               all.no_nic ? "no RDMA NIC" : "");
     }
 }
 

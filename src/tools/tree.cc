@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tree.h"
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -31,22 +30,26 @@ bool tree::has(std::string_view path) const
     return fs::exists(at(path), error);
 }
 
-std::string tree::first_line(std::string_view path) const
-{
-    std::ifstream in(at(path));
-    std::string line;
-
-    std::getline(in, line);
-    return line;
-}
-
-std::string tree::all_of(std::string_view path) const
+std::string tree::read(std::string_view path) const
 {
     std::ifstream in(at(path), std::ios::binary);
     std::ostringstream all;
 
     all << in.rdbuf(); // fails half-way for some sleeping devices
     return all.str();
+}
+
+std::string tree::line(std::string_view path, std::string_view begin) const
+{
+    std::ifstream in(at(path));
+    std::string line;
+
+    while (std::getline(in, line)) {
+        if (line.starts_with(begin)) {
+            return line.substr(begin.size());
+        }
+    }
+    return "";
 }
 
 std::vector<std::string> tree::list(std::string_view path) const
@@ -58,32 +61,22 @@ std::vector<std::string> tree::list(std::string_view path) const
          it.increment(error)) {
         names.push_back(it->path().filename());
     }
-    std::ranges::sort(names);
     return names;
-}
-
-std::string tree::target(std::string_view link) const
-{
-    std::error_code error;
-    const fs::path found = fs::canonical(at(link), error);
-
-    return error ? std::string() : found.filename().native();
 }
 
 pci_place tree::place(std::string_view device) const
 {
     std::error_code error;
-    const fs::path sys   = fs::canonical(at("/sys"), error);
-    const fs::path found = fs::canonical(at(device), error);
-    pci_place result;
+    const std::string sys   = fs::canonical(at("/sys"), error);
+    const std::string found = fs::canonical(at(device), error);
 
-    if (error || !found.native().starts_with(sys.native() + "/devices/pci")) {
-        return result;
+    if (error || !found.starts_with(sys + "/devices/pci")) {
+        return {};
     }
-    result.path            = found.native().substr(sys.native().size());
-    const std::string numa = first_line("/sys" + result.path + "/numa_node");
-    result.numa            = numa.empty() ? -1 : atoi(numa.c_str());
-    return result;
+    const std::string path = found.substr(sys.size());
+    const std::string numa = line("/sys" + path + "/numa_node");
+    return {path, numa.empty() ? -1 : atoi(numa.c_str()),
+            split(path.substr(sizeof("/devices")), "/")};
 }
 
 } // namespace ucx_ib_dmabuf::info

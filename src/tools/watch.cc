@@ -6,11 +6,11 @@
 #include "tree.h"
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
-#include <uct/ib_dmabuf/stats/live_page.h>
 #include <uct/ib_dmabuf/stats/render.h>
 #include <unistd.h>
 
@@ -21,119 +21,76 @@ constexpr unsigned patience = 200; // milliseconds for all answers
 // Examining each process of a machine takes a good part of a second.
 constexpr unsigned rounds_of_all = 10;
 
-struct program {
-    std::unique_ptr<live_reader> page;
-    shown_program shown{};
-    shown_program::answer next = std::make_unique<described_counters>();
-    bool is_new                = true;  // no second has passed yet
-    bool waited                = false; // for its answer
-};
-
-using programs = std::map<int, program>;
-
 std::string folder_of(int pid)
 {
     return "/proc/" + std::to_string(pid);
 }
 
-std::set<int> all_pids(const tree &files)
+// All processes and their parents. In a process's line the parent follows the
+// name, which may contain anything, even a newline.
+std::map<int, int> all_parents()
 {
-    std::set<int> found;
+    const tree files;
+    std::map<int, int> parents;
 
     for (const std::string &name : files.list("/proc")) {
-        int pid = 0;
-        std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (pid > 0) {
-            found.insert(pid);
+        if (const int pid = atoi(name.c_str()); pid > 0) {
+            const std::string stat = files.read(folder_of(pid) + "/stat");
+            const size_t at        = std::min(stat.rfind(") "), stat.size());
+            int parent             = 0;
+            sscanf(stat.c_str() + at, ") %*c %d", &parent);
+            parents[pid] = parent;
         }
     }
-    return found;
+    return parents;
 }
 
-// Parses behind the name, which may contain anything, even a newline.
-int parent_of(int pid, const tree &files)
+// Returns these processes and all their descendants, as those of mpirun, or all
+// processes if none is named.
+std::set<int> family(const std::vector<int> &pids)
 {
-    const std::string stat = files.all_of(folder_of(pid) + "/stat");
-    const size_t at        = stat.rfind(") ");
-    int parent             = 0;
-
-    if ((at != stat.npos) && (at + 4 < stat.size())) {
-        std::from_chars(stat.data() + at + 4, stat.data() + stat.size(),
-                        parent);
-    }
-    return parent;
-}
-
-// Adds all descendants, as those of mpirun.
-std::set<int> with_children(const std::vector<int> &pids, const tree &files)
-{
+    const std::map<int, int> parents = all_parents();
     std::set<int> found(pids.begin(), pids.end());
-    std::map<int, std::vector<int>> children;
-    std::vector<int> left = pids;
 
-    for (const int each : all_pids(files)) {
-        children[parent_of(each, files)].push_back(each);
-    }
-    while (!left.empty()) {
-        const int parent = left.back();
-        left.pop_back();
-        for (const int child : children[parent]) {
-            if (found.insert(child).second) {
-                left.push_back(child);
+    for (size_t before = SIZE_MAX; before != found.size();) {
+        before = found.size();
+        for (const auto &[pid, parent] : parents) {
+            if (pids.empty() || found.contains(parent)) {
+                found.insert(pid);
             }
         }
     }
     return found;
-}
-
-bool open_page(int pid, const tree &files, program *one)
-{
-    one->page = live_reader::open(pid);
-    if (!one->page) {
-        return false;
-    }
-    one->shown.pid  = pid;
-    one->shown.name = files.first_line(folder_of(pid) + "/comm");
-    return true;
 }
 
 class watcher {
 public:
-    explicit watcher(const watch_options &how) : how_(how) {}
+    explicit watcher(const std::vector<int> &pids) : pids_(pids) {}
 
-    // Examines all processes in some rounds, and only new ones in the others.
-    void find_new(unsigned round)
+    void find_new()
     {
-        std::set<int> there = how_.pids.empty()
-                                  ? all_pids(files_)
-                                  : with_children(how_.pids, files_);
-        for (const int pid : there) {
-            const bool looked = how_.pids.empty() &&
-                                (round % rounds_of_all != 0) &&
-                                looked_into_.contains(pid);
-            program one;
-            if (!looked && !all_.contains(pid) &&
-                open_page(pid, files_, &one)) {
-                all_.emplace(pid, std::move(one));
+        for (const int pid : family(pids_)) {
+            if (!all_.contains(pid)) {
+                open_page(pid);
             }
         }
-        looked_into_ = std::move(there);
     }
 
     // Explains why a named process has no page, unless a descendant has one.
     void say_why_not() const
     {
-        for (const int pid : how_.pids) {
+        for (const int pid : pids_) {
             const auto shows = [&](int each) { return all_.contains(each); };
-            if (std::ranges::any_of(with_children({pid}, files_), shows) ||
-                live_reader::open(pid)) {
-                continue;
+            if (std::ranges::none_of(family({pid}), shows) &&
+                !live_reader::open(pid)) {
+                fprintf(stderr, "ucx_dmabuf_info: %d: %s\n", pid,
+                        (errno == ENODATA)
+                            ? "no plug-in is loaded there, or it saw no GPU"
+                        : (errno == EPROTO)
+                            ? "its plug-in is of another version"
+                        : (errno == ENOENT) ? "there is no such process"
+                                            : strerror(errno));
             }
-            fprintf(stderr, "ucx_dmabuf_info: %d: %s\n", pid,
-                    (errno == ENODATA)
-                        ? "no plug-in is loaded there, or it saw no GPU"
-                    : (errno == EPROTO) ? "its plug-in is of another version"
-                                        : strerror(errno));
         }
     }
 
@@ -141,107 +98,102 @@ public:
     void ask()
     {
         for (auto &[pid, one] : all_) {
-            one.waited = true;
+            one.answers = false;
             one.page->request();
         }
-        for (unsigned waited = 0; (take_answers() != 0) && (waited < patience);
+        for (unsigned waited = 0; !take_answers() && (waited < patience);
              ++waited) {
             usleep(1000);
         }
         // Not answered: it is stopped or gone, or now runs another program.
-        for (auto at = all_.begin(); at != all_.end();) {
-            program &one      = at->second;
-            one.shown.answers = !one.waited;
-            at = (one.waited && !open_page(at->first, files_, &one))
-                     ? all_.erase(at)
-                     : std::next(at);
-        }
+        std::erase_if(all_, [&](auto &each) {
+            return !each.second.answers && !open_page(each.first);
+        });
     }
 
     // Returns whether the output could be written.
-    bool print(FILE *to) const
+    bool print(bool json) const
     {
-        std::vector<const shown_program *> rows;
+        std::vector<const program *> rows;
         std::vector<char> memory(text_max);
 
         for (const auto &[pid, one] : all_) {
-            if (how_.json && one.shown.answers) {
-                const auto line = render_json(*one.shown.now, pid, memory);
-                fwrite(line.data(), 1, line.size(), to);
+            if (json && one.answers) {
+                const auto line = render_json(*one.now, pid, memory);
+                fwrite(line.data(), 1, line.size(), stdout);
             }
-            rows.push_back(&one.shown);
+            rows.push_back(&one);
         }
-        if (!how_.json) {
-            print_table(rows, how_, to);
+        if (!json) {
+            print_table(rows);
         }
-        return fflush(to) == 0;
+        return fflush(stdout) == 0;
     }
 
     bool empty() const { return all_.empty(); }
 
 private:
-    // Returns how many answers are missing.
-    size_t take_answers()
+    bool open_page(int pid)
     {
-        size_t lacking = 0;
+        auto page = live_reader::open(pid);
+        if (!page) {
+            return false;
+        }
+        program &one = all_[pid];
+        one.pid      = pid;
+        one.name     = tree().line(folder_of(pid) + "/comm");
+        one.page     = std::move(page);
+        return true;
+    }
+
+    // Returns whether all have answered.
+    bool take_answers()
+    {
+        bool all = true;
 
         for (auto &[pid, one] : all_) {
-            if (one.waited && one.page->answer(one.next.get())) {
-                one.waited = false;
-                note(&one);
+            if (!one.answers && one.page->answer(next_.get())) {
+                const bool is_first = one.now->process_count == 0;
+                std::swap(one.before, one.now);
+                std::swap(one.now, next_);
+                if (is_first) {
+                    *one.before = *one.now;
+                }
+                one.answers = true;
             }
-            lacking += one.waited ? 1 : 0;
+            all &= one.answers;
         }
-        return lacking;
-    }
-    static void note(program *one)
-    {
-        shown_program &shown = one->shown;
-
-        std::swap(shown.before, shown.now);
-        std::swap(shown.now, one->next);
-        if (one->is_new) {
-            *shown.before = *shown.now;
-            one->is_new   = false;
-            return;
-        }
-        shown.history.push_back(shown.lookups());
-        if (shown.history.size() > history_length) {
-            shown.history.pop_front();
-        }
+        return all;
     }
 
-    const watch_options &how_;
-    const tree files_;
-    programs all_;
-    std::set<int> looked_into_;
+    const std::vector<int> &pids_;
+    std::map<int, program> all_;
+    program::answer next_ = std::make_unique<described_counters>();
 };
 
 } // namespace
 
-int watch(const watch_options &how, FILE *to)
+int watch(const std::vector<int> &pids, unsigned rounds, bool json)
 {
     constexpr uint64_t second = 1'000'000'000;
-    watcher all(how);
+    watcher all(pids);
     bool was_any = false;
 
-    for (unsigned round = 0; (how.rounds == 0) || (round < how.rounds);
-         ++round) {
+    for (unsigned round = 0; (rounds == 0) || (round < rounds); ++round) {
         const uint64_t begin = nanoseconds_now();
-        all.find_new(round);
+        if (!pids.empty() || (round % rounds_of_all == 0)) {
+            all.find_new();
+        }
         if (round == 0) {
             all.say_why_not();
         }
         all.ask();
         was_any |= !all.empty();
-        if (all.empty() && !how.pids.empty()) {
-            break;
-        }
-        if (!all.print(to)) {
-            break; // the reader has gone
+        if ((all.empty() && !pids.empty()) || !all.print(json)) {
+            break; // the programs have ended, or the reader
         }
         const uint64_t took = nanoseconds_now() - begin;
-        if ((round + 1 != how.rounds) && (took < second)) {
+        if ((round + 1 != rounds) && (took < second)) {
             usleep(static_cast<useconds_t>((second - took) / 1000));
         }
     }

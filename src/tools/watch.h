@@ -1,48 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstdio>
-#include <deque>
 #include <memory>
 #include <string>
-#include <uct/ib_dmabuf/stats/counters.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <vector>
 
 namespace ucx_ib_dmabuf::info {
 
-struct watch_options {
-    // These processes and their descendants; if empty, all accessible ones.
-    std::vector<int> pids{};
-    unsigned rounds = 0;     // 0: until a signal, or until none is left
-    bool json       = false; // each process's own line, unchanged
-    // Fits a terminal's size; each round overwrites the last one.
-    bool in_place = false;
-    bool unicode  = false; // the terminal can print it
-};
-
 // Prints the plug-in's counters of running programs once a second, the busiest
-// programs first. Returns the exit status: 0, or 1 if there was none.
-int watch(const watch_options &how, FILE *to);
+// programs first: these processes and their descendants, or all accessible ones
+// if none is named. 0 rounds last until a signal, or until no named one is
+// left. With `json` it prints each process's own line, unchanged. Returns the
+// exit status: 0, or 1 if there was no program.
+int watch(const std::vector<int> &pids, unsigned rounds, bool json);
 
-// The state of a watched program that is printed.
-struct shown_program {
+// A running program. Its answers are not to be trusted.
+struct program {
     int pid = 0;
     std::string name{}; // any bytes
+    std::unique_ptr<live_reader> page{};
     bool answers = false;
-    // The last two answers, which are not to be trusted.
+    // The last two answers.
     using answer  = std::unique_ptr<described_counters>;
     answer now    = std::make_unique<described_counters>(),
            before = std::make_unique<described_counters>();
-    std::deque<uint64_t> history{}; // of lookups, the newest last
 
-    uint64_t lookups() const;
+    uint64_t lookups() const; // between the two
 };
 
-// The number of rounds in the history.
-constexpr size_t history_length = 40;
-
-// table.cc. Prints a round, the programs with most lookups first.
-void print_table(std::vector<const shown_program *> rows,
-                 const watch_options &how, FILE *to);
+// table.cc. Prints a round, the programs with most lookups first. On a terminal
+// it fits the size and overwrites the last round.
+void print_table(std::vector<const program *> rows);
 
 } // namespace ucx_ib_dmabuf::info

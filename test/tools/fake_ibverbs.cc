@@ -2,11 +2,11 @@
 //
 // A libibverbs.so.1 of simulated NICs, as far as ucx_dmabuf_info uses it:
 //   INFO_NICS="NAME[:WORD...] ..."
-// make() lists the words. An unknown word aborts the program.
+// An unknown word aborts the program.
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -37,36 +37,26 @@ int poll_cq(ibv_cq *, int, ibv_wc *)
     return -1;
 }
 
+// What each word changes.
+const std::map<std::string, void (*)(fake *)> words{
+    {"old-kernel", [](fake *made) { made->on.kernel = 511; }},
+    {"imports-none", [](fake *made) { made->on.imports = false; }},
+    {"data-direct", [](fake *made) { made->on.data_direct = true; }},
+    {"closed", [](fake *made) { made->opens = false; }},
+    {"no-pd", [](fake *made) { made->has_pd = false; }},
+    {"down", [](fake *made) { made->port = IBV_PORT_DOWN; }},
+    {"init", [](fake *made) { made->port = IBV_PORT_INIT; }},
+    {"ethernet", [](fake *made) { made->is_ethernet = true; }}};
+
 void make(const std::string &text)
 {
-    std::istringstream words(text);
+    std::istringstream parts(text);
     std::string word;
     fake made;
 
-    std::getline(words, made.name, ':');
-    while (std::getline(words, word, ':')) {
-        if (word == "old-rdma-core") {
-            made.on.rdma_core = 33;
-        } else if (word == "old-kernel") {
-            made.on.kernel = 511;
-        } else if (word == "imports-none") {
-            made.on.imports = false;
-        } else if (word == "data-direct") {
-            made.on.data_direct = true;
-        } else if (word == "closed") {
-            made.opens = false;
-        } else if (word == "no-pd") {
-            made.has_pd = false;
-        } else if (word == "down") {
-            made.port = IBV_PORT_DOWN;
-        } else if (word == "init") {
-            made.port = IBV_PORT_INIT;
-        } else if (word == "ethernet") {
-            made.is_ethernet = true;
-        } else {
-            fprintf(stderr, "fake_ibverbs: what is '%s'?\n", word.c_str());
-            abort();
-        }
+    std::getline(parts, made.name, ':');
+    while (std::getline(parts, word, ':')) {
+        words.at(word)(&made);
     }
     made.sim = std::make_unique<verbs_sim::nic>(made.name.c_str(), made.on);
     made.context()->ops.poll_cq = poll_cq; // this library is its libmlx5, too
@@ -93,12 +83,12 @@ const fake &of(const ibv_context *context)
 FAKE ibv_device **ibv_get_device_list(int *count)
 {
     const char *text = getenv("INFO_NICS");
-    std::istringstream words(text == nullptr ? "" : text);
-    std::string word;
+    std::istringstream all(text == nullptr ? "" : text);
+    std::string one;
 
     nics().clear();
-    while (words >> word) {
-        make(word);
+    while (all >> one) {
+        make(one);
     }
     auto **list = static_cast<ibv_device **>(
         calloc(nics().size() + 1, sizeof(ibv_device *)));
@@ -175,36 +165,21 @@ FAKE ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
     return of(pd->context).sim->reg_dmabuf_mr(offset, length, iova, fd, access);
 }
 
-// For the loopback, which calls none of these functions if one is missing.
-FAKE int _ibv_query_gid_ex(ibv_context *, uint32_t, uint32_t, ibv_gid_entry *,
-                           uint32_t, size_t)
-{
-    return ENODATA;
-}
-FAKE int ibv_query_pkey(ibv_context *, uint8_t, int, __be16 *)
-{
-    return EINVAL;
-}
-FAKE ibv_cq *ibv_create_cq(ibv_context *, int, void *, ibv_comp_channel *, int)
-{
-    return nullptr;
-}
-FAKE int ibv_destroy_cq(ibv_cq *)
-{
-    return 0;
-}
-FAKE ibv_qp *ibv_create_qp(ibv_pd *, ibv_qp_init_attr *)
-{
-    return nullptr;
-}
-FAKE int ibv_modify_qp(ibv_qp *, ibv_qp_attr *, int)
-{
-    return 0;
-}
-FAKE int ibv_destroy_qp(ibv_qp *)
-{
-    return 0;
-}
+// For the loopback, which these NICs never come to.
+#define FAKE_UNUSED(_result, _name, ...)                                       \
+    FAKE _result _name(__VA_ARGS__)                                            \
+    {                                                                          \
+        abort();                                                               \
+    }
+FAKE_UNUSED(int, _ibv_query_gid_ex, ibv_context *, uint32_t, uint32_t,
+            ibv_gid_entry *, uint32_t, size_t)
+FAKE_UNUSED(int, ibv_query_pkey, ibv_context *, uint8_t, int, __be16 *)
+FAKE_UNUSED(ibv_cq *, ibv_create_cq, ibv_context *, int, void *,
+            ibv_comp_channel *, int)
+FAKE_UNUSED(int, ibv_destroy_cq, ibv_cq *)
+FAKE_UNUSED(ibv_qp *, ibv_create_qp, ibv_pd *, ibv_qp_init_attr *)
+FAKE_UNUSED(int, ibv_modify_qp, ibv_qp *, ibv_qp_attr *, int)
+FAKE_UNUSED(int, ibv_destroy_qp, ibv_qp *)
 
 FAKE bool mlx5dv_is_supported(ibv_device *device)
 {

@@ -35,9 +35,9 @@ acs() {
 
 # nic NAME FOLDER
 nic() {
-    mkdir -p "$root/sys/class/infiniband/$1" "$root/sys/bus/pci/drivers/mlx5_core"
+    mkdir -p "$root/sys/class/infiniband/$1"
     ln -sfnT "$root$2" "$root/sys/class/infiniband/$1/device"
-    ln -sfnT "$root/sys/bus/pci/drivers/mlx5_core" "$root$2/driver"
+    put "$2/uevent" $'DRIVER=mlx5_core\nPCI_CLASS=20700'
     put "/sys/class/infiniband/$1/fw_ver" 28.42.1000
 }
 

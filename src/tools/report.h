@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "tree.h"
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ucx_ib_dmabuf::info {
+
+// warning: it works, but slower or less reliably than it could.
+enum class state : uint8_t { ok, warning, fails };
+using enum state;
+
+constexpr const char *state_names[] = {"ok", "warning", "fails"};
+
+// The result for a single property. Cause and remedy are empty if it is ok.
+struct check {
+    std::string name;
+    state how = ok;
+    std::string found;
+    std::string cause{};
+    std::string remedy{};
+
+    bool operator==(const check &) const = default;
+};
+
+// What may be wrong with a property.
+struct fault {
+    bool applies;
+    state how;
+    std::string cause, remedy;
+    std::string found{}; // if it is not the property's
+};
+
+// The subject of checks: the machine, a GPU, a NIC, a UCX.
+struct part {
+    std::string name;
+    std::vector<check> checks{};
+    pci_place place{};
+
+    void add(state how, std::string what, std::string found,
+             std::string cause = {}, std::string remedy = {})
+    {
+        checks.push_back({std::move(what), how, std::move(found),
+                          std::move(cause), std::move(remedy)});
+    }
+    // The first fault that applies counts; if none does, the property is ok.
+    void diagnose(const char *what, const std::string &found,
+                  std::span<const fault> faults)
+    {
+        const auto first = std::ranges::find(faults, true, &fault::applies);
+
+        if (first == faults.end()) {
+            add(ok, what, found);
+        } else {
+            add(first->how, what, first->found.empty() ? found : first->found,
+                first->cause, first->remedy);
+        }
+    }
+    state worst() const
+    {
+        const auto most = std::ranges::max_element(checks, {}, &check::how);
+        return (most == checks.end()) ? ok : most->how;
+    }
+};
+
+// A GPU and a NIC, as indices into the report.
+struct pair {
+    size_t gpu, nic;
+    std::string distance; // docs/info.md
+    part about;
+    state how; // also fails if the machine, the GPU or the NIC does
+};
+
+struct report {
+    part machine{"machine"};
+    part environment{"environment"}; // of programs started in it
+    std::vector<part> gpus{}, nics{}, instances{};
+    std::vector<pair> pairs{};
+    // PCI has no such device, neither with a driver nor without.
+    bool no_gpu = false, no_nic = false;
+
+    // 0: every pair can work, with every UCX that was named; 1: a pair or a UCX
+    // cannot; 3: there is no pair.
+    int status() const
+    {
+        const auto failed = [](state how) { return how == fails; };
+        const bool any    = std::ranges::any_of(pairs, failed, &pair::how) ||
+                         std::ranges::any_of(instances, failed, &part::worst);
+        return pairs.empty() ? 3 : any ? 1 : 0;
+    }
+};
+
+// Each of these checks a layer and adds the results to the report, without
+// changing the machine. Not thread-safe. May throw std::bad_alloc.
+
+// machine.cc: the kernel, its settings, limits of this process.
+void check_machine(const tree &files, report *out);
+// environment.cc: how programs that are started here load the plug-in.
+void check_environment(part *out);
+std::string variable(const char *name); // of the environment, or ""
+// gpus.cc: the CUDA driver and its GPUs.
+void check_gpus(const tree &files, report *out);
+// nics.cc: libibverbs and its devices. Returns them, in the report's order.
+class open_device;
+std::deque<open_device> check_nics(const tree &files, report *out);
+// pairs.cc: the distances between GPUs and NICs. After all others.
+void check_pairs(const tree &files, report *out);
+// prove.cc: whether pairs work, by RDMA. After check_pairs().
+void prove_pairs(std::deque<open_device> &nics, report *out);
+// instances.cc: the UCX that a program would load, or that a folder contains.
+void check_instances(const std::string &path, report *out);
+// ucx_probe.cc: whether the plug-in can serve that UCX, by the plug-in's own
+// code in a child process. `libuct_cuda` may be "". Takes some seconds at most.
+void probe_ucx(const std::string &libucp, const std::string &libuct_ib,
+               const std::string &libuct_cuda, part *out);
+
+// text.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
+void print_text(const report &all);
+// json.cc, for programs; docs/info.md has the schema.
+void print_json(const report &all);
+// Checks as a line of ASCII, and from there; returns false if it is none.
+std::string pack(const std::vector<check> &checks);
+bool unpack(const std::string &text, std::vector<check> *checks);
+
+extern const char version[]; // the package's
+
+// "12.5 GiB"
+std::string size_text(uint64_t bytes);
+
+} // namespace ucx_ib_dmabuf::info
