@@ -32,14 +32,14 @@ std::string lacks(const char *missing)
 }
 
 // Returns nullptr, and adds the cause, if the plug-in cannot serve it.
-const host *check_service(library &&uct_ib, part *out)
+const ucx_instance *check_service(library &&uct_ib, part *out)
 {
     const std::string version = version_of(uct_ib);
     const char *missing       = "uct_ib_component";
     const bool old            = is_too_old(uct_ib);
     const bool loads_modules  = uct_ib.symbol("uct_md_mem_query_v2") != nullptr;
     auto *component           = uct_ib.symbol<uct_component_t>(missing);
-    const host *found         = nullptr;
+    const ucx_instance *found = nullptr;
 
     if (!old && (component != nullptr)) {
         found = ucx_instance::look_up(std::move(uct_ib), component, &missing)
@@ -61,7 +61,7 @@ const host *check_service(library &&uct_ib, part *out)
 }
 
 // `error`: why its CUDA module does not load.
-void check_cuda(const host *found, const std::string &module,
+void check_cuda(const ucx_instance *found, const std::string &module,
                 const std::string &error, part *out)
 {
     const char *missing =
@@ -85,7 +85,7 @@ void check_cuda(const host *found, const std::string &module,
 
 // The hooks in a process with this UCX, and with libcuda if there is one. The
 // UCX is never freed.
-void check_hooks(const host &found, part *out)
+void check_hooks(const ucx_instance &found, part *out)
 {
     add_ucm(found.ucm());
     if (cuda_events_install() != UCS_OK) {
@@ -113,7 +113,7 @@ void check_loaded(const std::string &libucp, const std::string &libuct_ib,
         }
     }
     const std::string no_cuda = libuct_cuda.empty() ? "" : load(libuct_cuda);
-    const host *found         = check_service(library(libuct_ib.c_str()), out);
+    const ucx_instance *found = check_service(library(libuct_ib.c_str()), out);
     check_cuda(found, libuct_cuda, no_cuda, out);
     if (found != nullptr) {
         check_hooks(*found, out);
