@@ -19,7 +19,7 @@ CALL = re.compile(r"\b(log_warn|log_error|log_message|warn_once|warn|decline|say
 # Whose texts of some length go into warnings that others log.
 PARTS = ("path/verbs_errors.cc", "gpu/cuda/export.cc", "gpu/cuda/cuda_vendor.cc",
          "path/reg_methods.cc", "path/transfer_check.cc", "path/loopback.cc", "path/path_states.cc",
-         "md/memory_domain.cc", "ucm/code_patch.cc", "ucm/code_write_x86_64.cc",
+         "md/memory_domain.cc", "ucm/code_patch.cc",
          "ucm/cuda_events.cc", "ucm/prologue_x86_64.cc",
          "loader/preload.c", "report.h")
 PART_LENGTH = 20

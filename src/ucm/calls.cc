@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "calls.h"
-#include "cuda_api.h"
 #include "cuda_events.h"
+#include "release.h"
+#include <utility>
 
-// The announcements of each hooked call. Handles and pointers are passed on
-// unchanged, so that the driver API and the runtime API look alike.
+// The announcements of each hooked call.
 namespace ucx_ib_dmabuf {
 namespace {
 
@@ -22,6 +22,41 @@ void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
 
 namespace ucm {
 namespace {
+
+template <class Call, class Signature>
+struct hooks_of;
+
+template <class Call, class... Args>
+struct hooks_of<Call, cuda_result(Args...)> {
+    using function = cuda_result(Args...);
+
+    template <size_t slot>
+    static inline std::atomic<void *> original{nullptr};
+
+    template <size_t slot>
+    static cuda_result hook(Args... args)
+    {
+        const auto next = reinterpret_cast<function *>(original<slot>.load());
+        return Call::run(next, args...);
+    }
+
+    template <size_t... slot>
+    static hook_kind make(std::index_sequence<slot...>)
+    {
+        return {{{reinterpret_cast<void *>(&hook<slot>), &original<slot>}...}};
+    }
+};
+
+// Returns the kind of a struct with
+//     using signature = cuda_result(...);
+//     static cuda_result run(signature *next, ...);
+template <class Call>
+hook_kind &kind_of()
+{
+    static hook_kind kind = hooks_of<Call, typename Call::signature>::make(
+        std::make_index_sequence<hook_kind::max_slots>());
+    return kind;
+}
 
 // Does nothing for an allocation by the handler itself.
 bool reclaim()
@@ -54,22 +89,21 @@ struct releasing<void (release::*)(Args...), announce, Extra...> {
 
 // Announces new memory after it has called the driver. If the driver is out of
 // memory, and the plug-in can free some, calls the driver once more.
-template <class Function, Function announce, bool before_ucx, class... Extra>
+template <class Function, Function announce, class... Extra>
 struct allocating;
 
-template <class... Args, void (*announce)(Args...), bool before_ucx,
-          class... Extra>
-struct allocating<void (*)(Args...), announce, before_ucx, Extra...> {
+template <class... Args, void (*announce)(Args...), class... Extra>
+struct allocating<void (*)(Args...), announce, Extra...> {
     using signature = cuda_result(Args..., Extra...);
 
     static cuda_result run(signature *next, Args... args, Extra... extra)
     {
-        cuda_result result = next(args..., extra...);
-        if ((result == cuda_out_of_memory) && reclaim()) {
+        this_thread.ucx_announced = 0;
+        cuda_result result        = next(args..., extra...);
+        if ((result == CUDA_ERROR_OUT_OF_MEMORY) && reclaim()) {
             result = next(args..., extra...);
         }
-        if (result == cuda_ok) {
-            this_thread.told = before_ucx;
+        if (result == CUDA_SUCCESS) {
             announce(args...);
         }
         return result;
@@ -105,13 +139,13 @@ void allocate_async(uint64_t *address, size_t size, void *stream)
 
 void map(uint64_t address, size_t size)
 {
-    announce_allocation(address, size, 0, kept::unlisted);
+    announce_allocation(address, size, 0, listing::none);
 }
 
 // Memory of another process.
 void open(uint64_t *address)
 {
-    announce_allocation(*address, 0, 0, kept::owned);
+    announce_allocation(*address, 0, 0, listing::with_owner);
 }
 
 // Memory of another API.
@@ -121,18 +155,20 @@ void open_external(uint64_t *address)
 }
 
 // Variables, which are freed with their module or library.
-void get_global(uint64_t *address, size_t *size, uint64_t owner)
+void get_global(uint64_t *address, size_t *size, uint64_t module)
 {
     if (address != nullptr) {
+        const uint64_t library = modules().look_up(module).owner;
         announce_allocation(*address, (size != nullptr) ? *size : 0,
-                            owner_of_module(owner), kept::owned);
+                            (library != 0) ? library : module,
+                            listing::with_owner);
     }
 }
 
 // The module gives access to the library's variables.
 void get_library_module(uint64_t *module, uint64_t library)
 {
-    note_module(*module, library);
+    note_range(modules(), {*module, 1, library, state::owned});
 }
 
 template <class Params>
@@ -162,68 +198,60 @@ void create() {}
 
 // ---- Primary contexts.
 
-// Devices with a primary context created after the hooks: all of its memory is
-// known.
-std::atomic<uint64_t> known_primaries{0};
+constexpr int max_devices = 64;
 
-uint64_t device_bit(int device)
+// Devices with a primary context that may be older than the hooks: not all of
+// its memory is known.
+std::atomic<uint64_t> older_primaries{~uint64_t{0}};
+
+bool is_older(int device)
 {
-    return ((device >= 0) && (device < 64)) ? uint64_t{1} << device : 0;
+    return (device < 0) || (device >= max_devices) ||
+           (((older_primaries.load() >> device) & 1) != 0);
 }
 
-bool primary_is_active(int device, bool unknown)
+cuda_result query_primary(int device, bool *is_active)
 {
     const auto state = driver.primary_state.load();
-    const relaxed_capture relaxed;
     unsigned flags;
-    int active = 0;
-    return ((state == nullptr) || (state(device, &flags, &active) != cuda_ok))
-               ? unknown
-               : (active != 0);
+    int active               = 0;
+    const cuda_result result = (state == nullptr)
+                                   ? CUDA_ERROR_NOT_SUPPORTED
+                                   : state(device, &flags, &active);
+    *is_active               = active != 0;
+    return result;
 }
 
-// The first call of each runtime.
-struct retain_primary {
-    using signature = cuda_result(void *, int);
-
-    static cuda_result run(signature *next, void *context, int device)
-    {
-        // Runs for each chunk that UCX copies: try the known bit first.
-        const uint64_t bit = device_bit(device);
-        const bool decided = ((known_primaries.load() & bit) != 0) ||
-                             primary_is_active(device, true);
-        const cuda_result result = next(context, device);
-        if ((result == cuda_ok) && !decided) {
-            known_primaries.fetch_or(bit);
-        }
-        runtimes_may_be_new.store(true);
-        return result;
+// Announces that this device's primary context was destroyed. Announces single
+// ranges if all are known: libraries may retain and release an otherwise unused
+// context repeatedly, which must not empty the caches each time.
+void announce_primary(int device)
+{
+    if (is_older(device)) {
+        announce_everything();
     }
-};
+    announce_vanished();
+}
+
+bool is_in_use(int device)
+{
+    const relaxed_capture relaxed;
+    bool is_active;
+    return (query_primary(device, &is_active) == CUDA_SUCCESS) && is_active;
+}
 
 // Announces afterwards: only the last of many releases destroys the context,
-// and no hook can predict which. Announces single ranges if all are known:
-// libraries may retain and release an otherwise unused context repeatedly,
-// which must not empty the caches each time.
+// and no hook can predict which.
 struct release_primary {
     using signature = cuda_result(int);
 
     static cuda_result run(signature *next, int device)
     {
         const cuda_result result = next(device);
-        if ((result == cuda_ok) && !primary_is_active(device, false)) {
-            announce_primaries(device_bit(device));
+        if ((result == CUDA_SUCCESS) && !is_in_use(device)) {
+            announce_primary(device);
         }
         return result;
-    }
-
-    // Announces that these devices' primary contexts were destroyed.
-    static void announce_primaries(uint64_t devices)
-    {
-        if ((known_primaries.fetch_and(~devices) & devices) != devices) {
-            announce_everything();
-        }
-        announce_vanished();
     }
 };
 
@@ -237,19 +265,24 @@ struct destroy_green_context {
         const uint64_t before    = active_primaries();
         const cuda_result result = next(context);
         const uint64_t gone      = before & ~active_primaries();
-        if (gone != 0) {
-            release_primary::announce_primaries(gone);
+        for (int device = 0; device < max_devices; ++device) {
+            if (((gone >> device) & 1) != 0) {
+                announce_primary(device);
+            }
         }
         return result;
     }
 
     static uint64_t active_primaries()
     {
+        const relaxed_capture relaxed;
         uint64_t active = 0;
-        for (int device = 0; device_bit(device) != 0; ++device) {
-            if (primary_is_active(device, false)) {
-                active |= device_bit(device);
-            }
+        bool is_active;
+        for (int device = 0;
+             (device < max_devices) &&
+             (query_primary(device, &is_active) == CUDA_SUCCESS);
+             ++device) {
+            active |= uint64_t{is_active} << device;
         }
         return active;
     }
@@ -258,58 +291,55 @@ struct destroy_green_context {
 // ---- The functions.
 
 template <auto announce, class... Extra>
-constexpr hooked_function releases(const char *symbol, int since = 0)
+constexpr hooked_function releases(const char *symbol, int since)
 {
     return {symbol, kind_of<releasing<decltype(announce), announce, Extra...>>,
             since};
 }
 
-template <auto announce, bool before_ucx, class... Extra>
-constexpr auto kind_of_allocating =
-    kind_of<allocating<decltype(+announce), announce, before_ucx, Extra...>>;
-
 template <auto announce, class... Extra>
-constexpr hooked_function allocates(const char *symbol, int since)
+constexpr hooked_function allocates(const char *symbol, int since,
+                                    bool optional = false)
 {
-    return {symbol, kind_of_allocating<announce, false, Extra...>, since,
-            kind_of_allocating<announce, true, Extra...>};
+    return {symbol,
+            kind_of<allocating<decltype(+announce), announce, Extra...>>, since,
+            true, optional};
 }
 
 template <class... Args>
 constexpr hooked_function creates(const char *symbol, int since)
 {
-    return {symbol, kind_of_allocating<create, false, Args...>, since, nullptr,
-            true};
+    return allocates<create, Args...>(symbol, since, true);
 }
 
 // Functions that release memory, then functions that allocate it. UCX treats
 // unannounced memory as host memory, and a known size saves a query. Not
 // hooked: cuMemRelease (mapped memory lives until it is unmapped),
 // cuMemHostUnregister and cuArrayDestroy (never device memory at an address).
-constexpr hooked_function of_driver[] = {
-    releases<&release::pointer>("cuMemFree_v2", 3020),
-    releases<&release::pointer>("cuMemFree", 2000),
-    releases<&release::host_pointer>("cuMemFreeHost", 2000),
-    releases<&release::to_pool<false>>("cuMemFreeAsync", 11020),
-    releases<&release::to_pool<true>>("cuMemFreeAsync_ptsz", 11020),
-    releases<&release::range>("cuMemUnmap", 10020),
-    releases<&release::range>("cuMemAddressFree", 10020),
-    releases<&release::opening>("cuIpcCloseMemHandle", 4010),
-    releases<&release::pool, size_t>("cuMemPoolTrimTo", 11020),
-    releases<&release::pool>("cuMemPoolDestroy", 11020),
-    releases<&release::module>("cuModuleUnload", 2000),
-    releases<&release::module>("cuLibraryUnload", 12000),
-    releases<&release::everything, void *>("cuCtxDestroy_v2", 4000),
-    releases<&release::everything, void *>("cuCtxDestroy", 2000),
-    releases<&release::everything, void *>("cuCtxDetach", 2000),
+constexpr hooked_function all_functions[] = {
+    releases<&release::announce_free>("cuMemFree_v2", 3020),
+    releases<&release::announce_free>("cuMemFree", 2000),
+    releases<&release::announce_host_free>("cuMemFreeHost", 2000),
+    releases<&release::announce_pool_free<false>>("cuMemFreeAsync", 11020),
+    releases<&release::announce_pool_free<true>>("cuMemFreeAsync_ptsz", 11020),
+    releases<&release::announce_unmap>("cuMemUnmap", 10020),
+    releases<&release::announce_unmap>("cuMemAddressFree", 10020),
+    releases<&release::announce_ipc_close>("cuIpcCloseMemHandle", 4010),
+    releases<&release::announce_pool_trim, size_t>("cuMemPoolTrimTo", 11020),
+    releases<&release::announce_pool_trim>("cuMemPoolDestroy", 11020),
+    releases<&release::announce_unload>("cuModuleUnload", 2000),
+    releases<&release::announce_unload>("cuLibraryUnload", 12000),
+    releases<&release::announce_all, void *>("cuCtxDestroy_v2", 4000),
+    releases<&release::announce_all, void *>("cuCtxDestroy", 2000),
+    releases<&release::announce_all, void *>("cuCtxDetach", 2000),
     {"cuGreenCtxDestroy", kind_of<destroy_green_context>, 12040},
-    releases<&release::everything, int>("cuDevicePrimaryCtxReset_v2", 11000),
-    releases<&release::everything, int>("cuDevicePrimaryCtxReset", 7000),
+    releases<&release::announce_all, int>("cuDevicePrimaryCtxReset_v2", 11000),
+    releases<&release::announce_all, int>("cuDevicePrimaryCtxReset", 7000),
     {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>, 11000},
     {"cuDevicePrimaryCtxRelease", kind_of<release_primary>, 7000},
-    {"cuDevicePrimaryCtxRetain", kind_of<retain_primary>, 7000},
-    releases<&release::graphs, void *>("cuGraphExecDestroy", 10000),
-    releases<&release::graphs, int>("cuDeviceGraphMemTrim", 11040),
+    releases<&release::announce_graph_free, void *>("cuGraphExecDestroy",
+                                                    10000),
+    releases<&release::announce_graph_free, int>("cuDeviceGraphMemTrim", 11040),
 
     allocates<allocate>("cuMemAlloc_v2", 3020),
     allocates<allocate, unsigned>("cuMemAllocManaged", 6000),
@@ -329,41 +359,38 @@ constexpr hooked_function of_driver[] = {
     allocates<open_external, uint64_t, void *>(
         "cuExternalMemoryGetMappedBuffer", 10000),
     allocates<add_alloc_node>("cuGraphAddMemAllocNode", 11040),
-    {"cuGraphAddNode_v3", kind_of_allocating<add_node<const void *>, false>,
-     13040},
-    {"cuGraphAddNode_v2", kind_of_allocating<add_node<const void *>, false>,
-     12030},
-    {"cuGraphAddNode", kind_of_allocating<add_node<>, false>, 12020},
+    allocates<add_node<const void *>>("cuGraphAddNode_v3", 13040),
+    allocates<add_node<const void *>>("cuGraphAddNode_v2", 12030),
+    allocates<add_node<>>("cuGraphAddNode", 12020),
     creates<uint64_t *, size_t, const void *, uint64_t>("cuMemCreate", 10020),
     creates<void *, const void *>("cuArrayCreate_v2", 3020),
     creates<void *, const void *>("cuArray3DCreate_v2", 3020),
     creates<void *, const void *, unsigned>("cuMipmappedArrayCreate", 5000),
 };
 
-// A runtime implements these by driver functions, and UCX, too, relies on the
-// hooks of those. Only hooked if a driver function is not.
-constexpr hooked_function of_runtime[] = {
-    releases<&release::pointer>("cudaFree"),
-    releases<&release::host_pointer>("cudaFreeHost"),
-    releases<&release::to_pool<false>>("cudaFreeAsync"),
-    releases<&release::to_pool<true>>("cudaFreeAsync_ptsz"),
-    releases<&release::opening>("cudaIpcCloseMemHandle"),
-    releases<&release::pool, size_t>("cudaMemPoolTrimTo"),
-    releases<&release::pool>("cudaMemPoolDestroy"),
-    releases<&release::everything>("cudaDeviceReset"),
-    releases<&release::everything>("cudaThreadExit"),
-};
-
 } // namespace
 
-std::span<const hooked_function> driver_functions()
+std::span<const hooked_function> hooked_functions()
 {
-    return of_driver;
+    return all_functions;
 }
 
-std::span<const hooked_function> runtime_functions()
+void note_primary_contexts()
 {
-    return of_runtime;
+    const relaxed_capture relaxed;
+    bool is_active;
+    for (int device = 0; device < max_devices; ++device) {
+        const cuda_result result = query_primary(device, &is_active);
+        if (result == CUDA_ERROR_NOT_INITIALIZED) {
+            older_primaries.store(0);
+        }
+        if (result != CUDA_SUCCESS) {
+            return; // there are no more devices
+        }
+        if (!is_active) {
+            older_primaries.fetch_and(~(uint64_t{1} << device));
+        }
+    }
 }
 
 } // namespace ucm

@@ -1,10 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "hook.h"
+#include <atomic>
+#include <cstddef>
 #include <span>
 
 namespace ucx_ib_dmabuf::ucm {
+
+// Hook functions for one kind of call. Each hooked function needs its own slot,
+// which stores the address of its original.
+struct hook_kind {
+    struct slot {
+        void *hook;
+        std::atomic<void *> *original;
+    };
+    static constexpr size_t max_slots = 12;
+
+    // Returns nullptr if all are used. Like `used`, needs the installer's lock.
+    const slot *next_slot() const
+    {
+        return (used < max_slots) ? &slots[used] : nullptr;
+    }
+
+    slot slots[max_slots];
+    size_t used = 0;
+};
 
 // A variant of a CUDA function, hooked at each of its addresses.
 struct hooked_function {
@@ -13,20 +33,16 @@ struct hooked_function {
     hook_kind &(*kind)();
     // The CUDA version that introduced it, an argument for cuGetProcAddress.
     int since;
-    // The hook in front of UCX's own hook. nullptr: UCX's hook suffices.
-    hook_kind &(*before_ucx)() = nullptr;
+    // Hooked even in front of UCX's own hook, which records less.
+    bool allocates = false;
     // Without this hook no release is missed.
     bool optional = false;
 };
 
 // The newest variant of each function comes first.
-std::span<const hooked_function> driver_functions();
-std::span<const hooked_function> runtime_functions();
+std::span<const hooked_function> hooked_functions();
 
-// A CUDA runtime starts, perhaps one that was loaded after the hooks were
-// installed. It holds its own lock here, which a thread with the dynamic
-// loader's lock may want. So a hook must not call the loader;
-// cuda_events_refresh() does.
-inline std::atomic<bool> runtimes_may_be_new{false};
+// Notes which primary contexts exist. Call it when the functions are hooked.
+void note_primary_contexts();
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -17,7 +17,8 @@ constexpr uintptr_t page         = 0x1000;
 constexpr uintptr_t roomy_size   = 2 * page;
 constexpr uintptr_t max_distance = uintptr_t(1) << 30;
 // Prefer to leave this free on both sides: a heap or a stack may grow there.
-constexpr uintptr_t margin       = 1 << 20;
+constexpr uintptr_t wide         = 1 << 20;
+constexpr uintptr_t lowest       = 1 << 20; // nothing is mapped at 0
 constexpr uintptr_t end_of_space = uintptr_t(1) << 47;
 
 uintptr_t distance(uintptr_t a, uintptr_t b)
@@ -25,54 +26,28 @@ uintptr_t distance(uintptr_t a, uintptr_t b)
     return (a > b) ? a - b : b - a;
 }
 
-// Finds the nearest free place of a size with a margin on both sides.
-class place {
-public:
-    place(uintptr_t near, uintptr_t size, uintptr_t beside)
-        : near_(near), size_(size), margin_(beside)
-    {
-    }
-
-    void look_between(uintptr_t end, uintptr_t begin)
-    {
-        const uintptr_t low = end + margin_;
-        if ((begin >= end_of_space) || (low + size_ + margin_ > begin)) {
-            return;
-        }
-        const uintptr_t found =
-            std::clamp(near_, low, begin - margin_ - size_) & ~(page - 1);
-        if ((best_ == 0) || (distance(found, near_) < distance(best_, near_))) {
-            best_ = found;
-        }
-    }
-    // Empty if there is no place, or it is too far away.
-    std::span<uint8_t> found() const
-    {
-        return (distance(best_, near_) < max_distance)
-                   ? std::span(reinterpret_cast<uint8_t *>(best_), size_)
-                   : std::span<uint8_t>();
-    }
-
-private:
-    const uintptr_t near_, size_, margin_;
-    uintptr_t best_ = 0;
-};
-
-// Returns the nearest unmapped place, or an empty span. It searches all
-// mappings, as guesses fail: CUDA and similar libraries reserve gigabytes. The
-// kernel maps small libraries between such reservations, some of which it
-// aligns to 2 MiB.
-std::span<uint8_t> nearest_gap(uintptr_t near)
+// Returns the nearest unmapped place of a size, with a margin on both sides;
+// empty if it is too far away. It searches all mappings, as guesses fail: CUDA
+// and similar libraries reserve gigabytes. The kernel maps small libraries
+// between such reservations, some of which it aligns to 2 MiB.
+std::span<uint8_t> nearest_gap(uintptr_t near, uintptr_t size, uintptr_t margin)
 {
-    place roomy(near, roomy_size, margin), tight(near, page, 0);
-    uintptr_t last = margin; // nothing is mapped at 0
+    uintptr_t last = lowest, best = 0;
 
     each_mapping([&](uintptr_t begin, uintptr_t end, const char *) {
-        roomy.look_between(last, begin);
-        tight.look_between(last, begin);
+        const uintptr_t low = last + margin;
+        if ((begin < end_of_space) && (low + size + margin <= begin)) {
+            const uintptr_t found =
+                std::clamp(near, low, begin - margin - size) & ~(page - 1);
+            if ((best == 0) || (distance(found, near) < distance(best, near))) {
+                best = found;
+            }
+        }
         last = end;
     });
-    return roomy.found().empty() ? tight.found() : roomy.found();
+    return (distance(best, near) < max_distance)
+               ? std::span(reinterpret_cast<uint8_t *>(best), size)
+               : std::span<uint8_t>();
 }
 
 std::span<uint8_t> map(const void *near)
@@ -80,7 +55,10 @@ std::span<uint8_t> map(const void *near)
     constexpr int attempts = 3; // another thread may map there first
 
     for (int i = 0; i < attempts; ++i) {
-        const std::span<uint8_t> gap = nearest_gap(uintptr_t(near));
+        std::span<uint8_t> gap = nearest_gap(uintptr_t(near), roomy_size, wide);
+        if (gap.empty()) {
+            gap = nearest_gap(uintptr_t(near), page, 0);
+        }
         if (gap.empty()) {
             return {};
         }
@@ -99,15 +77,22 @@ std::span<uint8_t> map(const void *near)
 
 } // namespace
 
-uint8_t *code_arena::reserve(const void *near, size_t size)
+uint8_t *code_arena::allocate(const void *near, size_t size)
 {
+    constexpr size_t alignment = 16;
+
     if (memory_.empty() || (used_ + size > memory_.size()) ||
         (distance(uintptr_t(memory_.data()), uintptr_t(near)) >=
          max_distance)) {
         memory_ = map(near);
         used_   = 0;
     }
-    return memory_.empty() ? nullptr : memory_.data() + used_;
+    if (memory_.empty()) {
+        return nullptr;
+    }
+    uint8_t *const result = memory_.data() + used_;
+    used_ += (size + alignment - 1) / alignment * alignment;
+    return result;
 }
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -12,11 +12,8 @@ namespace ucx_ib_dmabuf::ucm {
 // process ends. Not thread-safe.
 class code_arena {
 public:
-    // Returns room for `size` bytes near `near`, valid until the next call;
-    // nullptr if no such memory is free.
-    uint8_t *reserve(const void *near, size_t size);
-    // Keeps the bytes that were written there.
-    void commit(size_t size) { used_ += (size + 15) & ~size_t(15); }
+    // Returns `size` bytes near `near`; nullptr if no such memory is free.
+    uint8_t *allocate(const void *near, size_t size);
 
 private:
     std::span<uint8_t> memory_;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "code_patch.h"
 #include "code_arena.h"
-#include "code_write.h"
 #include "prologue_x86_64.h"
 #include <cstring>
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -15,6 +18,109 @@ constexpr size_t jump_near     = 5;  // e9 disp32
 constexpr size_t jump_indirect = 14; // ff 25 00000000, address
 constexpr size_t longest_patch = 16; // UCM's have 13 bytes, others' 14 or 16
 constexpr size_t moved_code    = 64;
+constexpr size_t cache_line    = 64;
+
+// ThreadSanitizer has no shadow memory for code, as programs do not write it.
+#define WRITES_CODE __attribute__((no_sanitize("thread")))
+
+bool protect(const uint8_t *code, int protection)
+{
+    const auto page     = uintptr_t(sysconf(_SC_PAGESIZE));
+    const uintptr_t low = uintptr_t(code) & ~(page - 1);
+    const uintptr_t end =
+        (uintptr_t(code) + jump_near + page - 1) & ~(page - 1);
+    return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
+}
+
+// Makes all threads discard the code that they have fetched. Kernels before
+// 4.16 cannot; processors seldom need it.
+void synchronize_cores()
+{
+    if (syscall(SYS_membarrier,
+                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0) == 0) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0);
+    }
+}
+
+// Replaces two bytes within one cache line if they equal `before`.
+WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
+                              const uint8_t *after)
+{
+    auto found       = read_operand<uint16_t>(before);
+    const auto value = read_operand<uint16_t>(after);
+    return __atomic_compare_exchange_n(reinterpret_cast<uint16_t *>(at), &found,
+                                       value, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+// For a jump within 8 aligned bytes, as in every function that starts at a
+// multiple of 16: one store.
+WRITES_CODE bool store_aligned(uint8_t *code, const uint8_t *before,
+                               const uint8_t *jump)
+{
+    const size_t offset = uintptr_t(code) % sizeof(uint64_t);
+    auto *word          = reinterpret_cast<uint64_t *>(code - offset);
+    uint64_t found      = __atomic_load_n(word, __ATOMIC_RELAXED), after;
+    uint8_t *first      = reinterpret_cast<uint8_t *>(&after) + offset;
+
+    do { // other tools may patch the bytes around it
+        after = found;
+        if (memcmp(first, before, jump_near) != 0) {
+            return false;
+        }
+        memcpy(first, jump, jump_near);
+    } while (!__atomic_compare_exchange_n(word, &found, after, false,
+                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    return true;
+}
+
+// Threads loop at the first two bytes until the other bytes are written.
+WRITES_CODE bool store_in_steps(uint8_t *code, const uint8_t *before,
+                                const uint8_t *jump)
+{
+    static const uint8_t jump_to_itself[2] = {0xeb, 0xfe};
+
+    if ((memcmp(code, before, jump_near) != 0) ||
+        !replace_pair(code, before, jump_to_itself)) {
+        return false;
+    }
+    synchronize_cores();
+    for (size_t i = sizeof(jump_to_itself); i < jump_near; ++i) {
+        const_cast<volatile uint8_t *>(code)[i] = jump[i];
+    }
+    synchronize_cores();
+    return replace_pair(code, jump_to_itself, jump);
+}
+
+// Replaces the 5 bytes `before` at the start of a function by a jump to a
+// target within 2 GiB, while other threads run it. They see the old
+// instructions or the jump, never a mixture. Returns nullptr, or why nothing
+// was changed.
+const char *write_jump(void *function, const uint8_t *before,
+                       const void *target)
+{
+    auto *code = static_cast<uint8_t *>(function);
+    const auto distance =
+        int32_t(static_cast<const uint8_t *>(target) - (code + jump_near));
+    uint8_t jump[jump_near] = {0xe9};
+
+    memcpy(jump + 1, &distance, sizeof(distance));
+    if (uintptr_t(code) % cache_line == cache_line - 1) {
+        return "it begins in the last byte of a cache line";
+    }
+    if (!protect(code, PROT_READ | PROT_WRITE | PROT_EXEC)) {
+        return "its code cannot be written";
+    }
+    const size_t end = uintptr_t(code) % sizeof(uint64_t) + jump_near;
+    const auto store =
+        (end <= sizeof(uint64_t)) ? store_aligned : store_in_steps;
+    const bool stored = store(code, before, jump);
+    // If that fails the page stays writable, which is harmless.
+    protect(code, PROT_READ | PROT_EXEC);
+    return stored ? nullptr : "something else changed it meanwhile";
+}
 
 uint8_t *write_far_jump(uint8_t *at, const void *target)
 {
@@ -53,7 +159,7 @@ const char *patch_function(void *function, void *hook,
     const size_t size = jump_indirect + moved_code + jump_indirect;
     prologue_copy copy;
 
-    uint8_t *stub = arena.reserve(function, size);
+    uint8_t *stub = arena.allocate(function, size);
     if (stub == nullptr) {
         return "no executable memory near it";
     }
@@ -71,7 +177,6 @@ const char *patch_function(void *function, void *hook,
     write_far_jump(moved + copy.to_length, code + copy.from_length);
 
     original.store(moved, std::memory_order_release);
-    arena.commit(size);
     return write_jump(place, before, stub);
 }
 
@@ -90,15 +195,12 @@ const void *patched_target(const void *function)
 
     for (int hops = 0; hops < 4; ++hops) {
         if (p[0] == 0xe9) {
-            int32_t displacement;
-            memcpy(&displacement, p + 1, sizeof(displacement));
-            target = p + jump_near + displacement;
+            target = p + jump_near + read_operand<int32_t>(p + 1);
         } else if (jumps_by_register(p)) {
-            memcpy(&target, p + 2, sizeof(target));
+            target = read_operand<const void *>(p + 2);
         } else if ((hops > 0) && (p[0] == 0xff) && (p[1] == 0x25)) {
-            int32_t displacement;
-            memcpy(&displacement, p + 2, sizeof(displacement));
-            memcpy(&target, p + 6 + displacement, sizeof(target));
+            target = read_operand<const void *>(p + 6 +
+                                                read_operand<int32_t>(p + 2));
         } else {
             break;
         }
@@ -126,5 +228,34 @@ const void *patched_target(const void *)
 }
 
 #endif
+
+namespace {
+
+// A function to test patching with. A call of a CUDA function may release
+// memory if it is not hooked, and tools report calls that fail.
+__attribute__((noinline, aligned(16))) int trial(int *called)
+{
+    return *called = 1;
+}
+
+int trial_hook(int *called)
+{
+    return *called = 2;
+}
+
+} // namespace
+
+bool patches_take_effect()
+{
+    static std::atomic<void *> original{nullptr};
+    int (*volatile call)(int *) = trial;
+    int called;
+
+    call(&called);
+    return (patch_function(reinterpret_cast<void *>(call),
+                           reinterpret_cast<void *>(&trial_hook),
+                           original) != nullptr) ||
+           (call(&called) == 2);
+}
 
 } // namespace ucx_ib_dmabuf::ucm

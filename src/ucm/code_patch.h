@@ -17,6 +17,10 @@ namespace ucx_ib_dmabuf::ucm {
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
 
+// Whether patches of code that has already run take effect. They do not in
+// valgrind, which runs a translation.
+bool patches_take_effect();
+
 // Whether a function begins with a jump as patch_function() or UCM writes it.
 bool begins_with_jump(const void *function);
 

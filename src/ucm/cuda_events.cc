@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda_events.h"
+#include "announce.h"
 #include "code_patch.h"
-#include "code_write.h"
-#include "libraries.h"
-#include "watched.h"
+#include "driver_library.h"
+#include "maps.h"
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <set>
+#include <string>
 #include <uct/ib_dmabuf/ucx/library.h>
 #include <uct/ib_dmabuf/ucx/start_lock.h>
 
@@ -14,47 +17,56 @@ namespace ucx_ib_dmabuf {
 namespace ucm {
 namespace {
 
-std::atomic<unsigned> gaps{0};
+constexpr char overwritten[] = "something else replaced the hook";
+
+std::atomic<unsigned> missing_hooks{0};
+
+bool is_missing(missing_hook which)
+{
+    return (missing_hooks.load() & unsigned(which)) != 0;
+}
 
 // Set once: the argument before the handler.
 std::atomic<incomplete_handler> subscriber{nullptr};
 void *subscriber_arg;
 
-const char *usual_reason(gap which)
+const char *usual_reason(missing_hook which)
 {
-    return (which == gap::graphs)
+    return (which == missing_hook::graph)
                ? "graphs allocate memory, and free it while they run"
                : "host memory ran out while CUDA memory was noted";
 }
 
+// A function that begins with a jump to a hook, ours or UCX's. A uprobe or
+// another tool may overwrite the jump. Events look for that without a lock.
+struct watched_function {
+    const char *symbol;
+    const void *code;
+};
+std::array<watched_function, 128> watched;
+std::atomic<size_t> watched_count;
+
 class installer {
 public:
     ucs_status_t install() noexcept;
-    void hook_new_runtimes() noexcept;
-    bool complete() const noexcept { return installed_ && (gaps == 0); }
+    bool complete() const noexcept
+    {
+        return installed_ && (missing_hooks == 0);
+    }
     std::string missing() noexcept;
+    void note_overwritten(const char *symbol) noexcept;
 
 private:
     ucs_status_t install_locked();
-    void tell_news(std::unique_lock<start_lock> &guard);
+    void report_once(std::unique_lock<start_lock> &guard);
     std::string all_missing() const;
     void hook_driver(const driver_library &library);
-    void hook_runtimes();
-    void hook(const hooked_function &function, const addresses &found);
-    static const char *hook_address(const hooked_function &function,
-                                    void *address);
-    void hook_by_reloc(const hooked_function &function, void *address);
-    void look_again();
+    void hook(const hooked_function &function, void *address);
 
     start_lock lock_;
-    bool driver_done_        = false;
-    uint64_t libraries_seen_ = 0;
-    bool needs_runtimes_     = false; // a hook of the driver is missing
-    std::set<void *> hooked_;         // addresses that were handled
-    // UCM owns these after ucm_reloc_modify(): never move or destroy them.
-    std::map<const hooked_function *, ucm_reloc_patch_t> reloc_patches_;
-    std::map<std::string, std::string> missing_; // function, why
-    size_t told_ = 0; // how many of those were reported
+    library self_;            // that has this code: it is never unloaded
+    std::set<void *> hooked_; // addresses that were handled
+    std::map<std::string, std::set<std::string>> missing_; // why, functions
     std::atomic<bool> installed_{false};
 };
 
@@ -66,47 +78,44 @@ void resolve_driver_calls(const driver_library &library)
             call.store(reinterpret_cast<function>(symbol));
         }
     };
-    resolve(driver.address_range, "cuMemGetAddressRange");
-    resolve(driver.address_range, "cuMemGetAddressRange_v2"); // if it exists
     resolve(driver.pointer_attribute, "cuPointerGetAttribute");
     resolve(driver.primary_state, "cuDevicePrimaryCtxGetState");
     resolve(driver.is_capturing, "cuStreamIsCapturing");
     resolve(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
 }
 
-// A function to test patching with. A call of a CUDA function may release
-// memory if it is not hooked, and tools report calls that fail.
-__attribute__((noinline, aligned(16))) int trial(int *called)
+// Whether an address lies in the UCM that sends our events, or in one of its
+// modules: a hook there announces to our subscribers. Any other loaded UCX has
+// its own UCM and subscribers.
+bool is_in_our_ucm(const void *address)
 {
-    return *called = 1;
+    if (address == nullptr) {
+        return false;
+    }
+    const library holder = library::around(address);
+    const auto in_holder = [&](auto *function) {
+        return holder.has(reinterpret_cast<const void *>(function));
+    };
+    bool found = in_holder(our_ucm().event_dispatch);
+    // Each UCM lists its own modules.
+    const ucs_list_link_t *end = our_ucm().event_installer_list;
+    for (const ucs_list_link_t *i = end->next; !found && (i != end);
+         i                        = i->next) {
+        found = in_holder(reinterpret_cast<const ucm_event_installer_t *>(
+                              reinterpret_cast<const char *>(i) -
+                              offsetof(ucm_event_installer_t, list))
+                              ->install);
+    }
+    return found;
 }
 
-int trial_hook(int *called)
+// Returns nullptr, or why the function cannot be hooked.
+const char *hook_address(const hooked_function &function, void *address)
 {
-    return *called = 2;
-}
-
-// Whether patches of code that has already run take effect. They do not in
-// valgrind, which runs a translation.
-bool patches_are_seen()
-{
-#if defined(__x86_64__)
-    int (*volatile call)(int *) = trial;
-    uint8_t code[5];
-    int called;
-
-    call(&called);
-    memcpy(code, reinterpret_cast<void *>(call), sizeof(code));
-    return (write_jump(reinterpret_cast<void *>(call), code,
-                       reinterpret_cast<void *>(&trial_hook)) != nullptr) ||
-           (call(&called) == 2);
-#else
-    return true; // nothing is patched here
-#endif
-}
-
-const char *patch(hook_kind &kind, void *address)
-{
+    if (!function.allocates && is_in_our_ucm(patched_target(address))) {
+        return nullptr; // UCX's hook suffices
+    }
+    hook_kind &kind             = function.kind();
     const hook_kind::slot *slot = kind.next_slot();
     if (slot == nullptr) {
         return "it has too many variants";
@@ -115,98 +124,46 @@ const char *patch(hook_kind &kind, void *address)
     // Never reuse the slot once a thread may have called through it.
     kind.used += (slot->original->load() != nullptr);
     return ((error == nullptr) && (patched_target(address) != slot->hook))
-               ? "something else replaced the hook"
+               ? overwritten
                : error;
 }
 
-const char *installer::hook_address(const hooked_function &function,
-                                    void *address)
+void watch(const char *symbol, const void *code)
 {
-    if (!our_ucm().hook_by_bistro) {
-        return "UCX_MEM_CUDA_HOOK_MODE does not allow to patch it";
-    }
-    const auto kind = is_in_our_ucm(patched_target(address))
-                          ? function.before_ucx
-                          : function.kind;
-    return (kind == nullptr) ? nullptr : patch(kind(), address);
-}
+    const size_t count = watched_count.load(std::memory_order_relaxed);
 
-void installer::hook_by_reloc(const hooked_function &function, void *address)
-{
-    hook_kind &kind             = function.kind();
-    const hook_kind::slot *slot = kind.next_slot();
-    if (slot != nullptr) {
-        slot->original->store(address);
-        ++kind.used;
-        ucm_reloc_patch_t &patch = reloc_patches_[&function];
-        patch.symbol             = function.symbol;
-        patch.value              = slot->hook;
-        our_ucm().reloc_modify(&patch);
+    if (begins_with_jump(code) && (count < watched.size())) {
+        watched[count] = {symbol, code};
+        watched_count.store(count + 1, std::memory_order_release);
     }
 }
 
-void installer::hook(const hooked_function &function, const addresses &found)
+void installer::hook(const hooked_function &function, void *address)
 {
-    for (void *address : found) {
-        if (!hooked_.insert(address).second) {
-            continue;
-        }
-        const char *error = hook_address(function, address);
-        if (error == nullptr) {
-            watch(function.symbol, address);
-            continue;
-        }
-        if (!function.optional) {
-            missing_.emplace(function.symbol, error);
-        }
-        // A relocation catches calls by name, though not by address.
-        if (our_ucm().hook_by_relocation &&
-            !reloc_patches_.contains(&function)) {
-            hook_by_reloc(function, address);
-        }
+    if ((address == nullptr) || !hooked_.insert(address).second) {
+        return;
+    }
+    const char *error = hook_address(function, address);
+    if (error == nullptr) {
+        watch(function.symbol, address);
+    } else if (!function.optional) {
+        missing_[error].emplace(function.symbol);
     }
 }
 
 void installer::hook_driver(const driver_library &library)
 {
-    for (const hooked_function &function : driver_functions()) {
+    for (const hooked_function &function : hooked_functions()) {
         void *newest;
-        hook(function, library.find(function, &newest));
+        for (void *address : library.find(function, &newest)) {
+            hook(function, address);
+        }
         // Not hooked: its arguments may differ.
         if ((newest != nullptr) && !function.optional &&
             !hooked_.contains(newest)) {
-            missing_.emplace(function.symbol, "the driver has a newer variant");
+            missing_["the driver has a newer variant"].emplace(function.symbol);
         }
     }
-    needs_runtimes_ = !missing_.empty();
-}
-
-void installer::look_again()
-{
-    for (const watched_function &function : watched_functions()) {
-        if (is_changed(function)) {
-            missing_.emplace(function.symbol,
-                             "something else replaced the hook");
-        }
-    }
-}
-
-// Called repeatedly, as a runtime may have been loaded since the last call.
-// Acts only if a hook of the driver is missing, as runtimes release through the
-// driver. Patching a runtime is a risk: threads may stand between the short
-// instructions at the start of its functions.
-void installer::hook_runtimes()
-{
-    const uint64_t loaded = library::count_loaded();
-    if (!needs_runtimes_ || (loaded == libraries_seen_)) {
-        return;
-    }
-    const std::vector<void *> libraries = runtime_libraries();
-
-    for (const hooked_function &function : runtime_functions()) {
-        hook(function, find_in(libraries, function));
-    }
-    libraries_seen_ = loaded;
 }
 
 ucs_status_t installer::install_locked()
@@ -216,25 +173,24 @@ ucs_status_t installer::install_locked()
     if (!library.found() || all_ucm().empty()) {
         return UCS_ERR_UNSUPPORTED;
     }
-    if (!our_ucm().hook_by_bistro && !our_ucm().hook_by_relocation) {
-        missing_.emplace(
-            "all", "UCX_MEM_CUDA_HOOK_MODE or UCX_MEM_EVENTS allows no hooks");
+    if (installed_) {
         return UCS_OK;
     }
-    if (!driver_done_) {
-        static const bool seen =
-            !our_ucm().hook_by_bistro || patches_are_seen();
-        if (!seen) {
-            missing_.emplace("all", "this process does not see that code is "
-                                    "patched (valgrind: --smc-check=all)");
-        }
-        pin_this_library();
-        resolve_driver_calls(library);
-        follow_ucx_events(); // makes UCX install its hooks
-        hook_driver(library);
-        driver_done_ = true;
+    if (!our_ucm().hook_by_bistro) {
+        missing_["UCX_MEM_CUDA_HOOK_MODE or UCX_MEM_EVENTS allows no hooks"]
+            .emplace("all");
+        return UCS_OK;
     }
-    hook_runtimes();
+    if (!patches_take_effect()) {
+        missing_["this process does not see that code is patched (valgrind: "
+                 "--smc-check=all)"]
+            .emplace("all");
+    }
+    self_ = library::around(reinterpret_cast<void *>(&cuda_events_install));
+    resolve_driver_calls(library);
+    follow_ucx_events(); // makes UCX install its hooks
+    hook_driver(library);
+    note_primary_contexts();
     return UCS_OK;
 }
 
@@ -245,61 +201,56 @@ try {
     }
     std::unique_lock guard(lock_, std::adopt_lock);
     const ucs_status_t status = install_locked();
-    tell_news(guard);
+    report_once(guard);
     if (status == UCS_OK) {
         installed_.store(true);
     }
     return status;
 } catch (const std::bad_alloc &) {
-    note_gap(gap::memory);
+    note_missing(missing_hook::memory);
     return UCS_ERR_NO_MEMORY;
 }
 
-void installer::hook_new_runtimes() noexcept
+// An event calls this. It does not wait, as the owner of the lock may wait for
+// this thread. The next event tries again.
+void installer::note_overwritten(const char *symbol) noexcept
 try {
-    // Do not wait: this thread may hold the dynamic loader's lock, which the
-    // owner of our lock may want.
     std::unique_lock guard(lock_, std::try_to_lock);
-    if (!guard.owns_lock()) {
-        runtimes_may_be_new.store(true);
-    } else if (driver_done_) {
-        look_again();
-        hook_runtimes();
-        tell_news(guard);
+    if (guard.owns_lock()) {
+        missing_[overwritten].emplace(symbol);
+        report_once(guard);
     }
 } catch (const std::bad_alloc &) {
-    note_gap(gap::memory);
+    note_missing(missing_hook::memory);
 }
 
-// Reports, without the lock, what is missing if that has grown.
-void installer::tell_news(std::unique_lock<start_lock> &guard)
+// Reports the first missing hooks, without the lock.
+void installer::report_once(std::unique_lock<start_lock> &guard)
 {
-    if (missing_.size() != told_) {
+    if (!missing_.empty() && !is_missing(missing_hook::function)) {
         const std::string why = all_missing();
-        told_                 = missing_.size();
         guard.unlock();
-        note_gap(gap::hooks, why.c_str());
+        note_missing(missing_hook::function, why.c_str());
     }
 }
 
 std::string installer::all_missing() const
 {
-    std::map<std::string, std::string> by_reason;
     std::string result;
 
-    for (const gap which : {gap::graphs, gap::memory}) {
-        if ((gaps & unsigned(which)) != 0) {
+    for (const auto which : {missing_hook::graph, missing_hook::memory}) {
+        if (is_missing(which)) {
             result.append(result.empty() ? "" : "; ");
             result.append(usual_reason(which));
         }
     }
-    for (const auto &[function, reason] : missing_) {
-        std::string &functions = by_reason[reason];
-        functions.append(functions.empty() ? "" : ", ").append(function);
-    }
-    for (const auto &[reason, functions] : by_reason) {
-        result.append(result.empty() ? "" : "; ");
-        result.append(functions).append(": ").append(reason);
+    for (const auto &[reason, functions] : missing_) {
+        const char *separator = result.empty() ? "" : "; ";
+        for (const std::string &function : functions) {
+            result.append(separator).append(function);
+            separator = ", ";
+        }
+        result.append(": ").append(reason);
     }
     return result;
 }
@@ -323,16 +274,20 @@ try {
 
 void check_hooks() noexcept
 {
-    for (const watched_function &function : watched_functions()) {
-        if (is_changed(function)) {
-            runtimes_may_be_new.store(true);
+    const size_t count = is_missing(missing_hook::function)
+                             ? 0 // reported
+                             : watched_count.load(std::memory_order_acquire);
+
+    for (const auto &[symbol, code] : std::span(watched).first(count)) {
+        if (!begins_with_jump(code)) {
+            immortal<installer>().note_overwritten(symbol);
         }
     }
 }
 
-void note_gap(gap which, const char *why) noexcept
+void note_missing(missing_hook which, const char *why) noexcept
 {
-    if ((gaps.fetch_or(unsigned(which)) & unsigned(which)) != 0) {
+    if ((missing_hooks.fetch_or(unsigned(which)) & unsigned(which)) != 0) {
         return;
     }
     if (const incomplete_handler handler = subscriber.load()) {
@@ -346,23 +301,10 @@ void cuda_events_on_incomplete(incomplete_handler handler, void *arg)
 {
     ucm::subscriber_arg = arg;
     ucm::subscriber.store(handler);
-    // A gap is set before the handler is read, and here the handler before the
-    // gaps are read. So at least one of the two threads calls the handler.
+    // A missing hook is noted before the handler is read, and here the handler
+    // is set before that is read. So at least one of the two threads calls it.
     if (!cuda_events_complete()) {
         handler(cuda_events_missing().c_str(), arg);
-    }
-}
-
-const std::atomic<bool> &cuda_events_need_refresh() noexcept
-{
-    return ucm::runtimes_may_be_new;
-}
-
-void cuda_events_refresh() noexcept
-{
-    if (ucm::runtimes_may_be_new.load(std::memory_order_relaxed) &&
-        ucm::runtimes_may_be_new.exchange(false)) {
-        ucm::immortal<ucm::installer>().hook_new_runtimes();
     }
 }
 
@@ -378,12 +320,37 @@ bool cuda_events_complete() noexcept
 
 bool cuda_events_saw_allocation(uintptr_t base) noexcept
 {
-    return ucm::is_announced(base);
+    return ucm::ranges().look_up(base).serial != 0;
 }
 
 std::string cuda_events_missing() noexcept
 {
     return ucm::immortal<ucm::installer>().missing();
+}
+
+bool cuda_event_is_of_old_memory() noexcept
+{
+    return ucm::this_thread.existing;
+}
+
+// As in UCX's CUDA module: mappings without access, which include the addresses
+// that the driver has reserved, and mappings of its devices. `rest` is a line
+// of /proc/self/maps behind the addresses.
+static bool may_be_cuda(const char *rest)
+{
+    return (strncmp(rest, " ---", 4) == 0) ||
+           (strstr(rest, " /dev/nvidia") != nullptr);
+}
+
+void cuda_events_announce_existing() noexcept
+{
+    ucm::this_thread.existing = true;
+    ucm::each_mapping([](uint64_t begin, uint64_t end, const char *rest) {
+        if (may_be_cuda(rest)) {
+            ucm::announce_memory(begin, end - begin);
+        }
+    });
+    ucm::this_thread.existing = false;
 }
 
 } // namespace ucx_ib_dmabuf

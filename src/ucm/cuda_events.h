@@ -37,13 +37,6 @@ ucs_status_t cuda_events_install() noexcept;
 // module. Thread-safe.
 void cuda_events_announce_existing() noexcept;
 
-// Hooks runtimes that were loaded since the last call. Call it where memory is
-// registered, with no lock held: it may call the dynamic loader. Thread-safe
-// and cheap (one atomic load) while no runtime started.
-void cuda_events_refresh() noexcept;
-// Whether cuda_events_refresh() has work to do, to avoid needless calls.
-const std::atomic<bool> &cuda_events_need_refresh() noexcept;
-
 // Whether every known way to release CUDA memory is hooked and verified. False
 // before cuda_events_install(), and with UCX_MEM_CUDA_HOOK_MODE=none. May
 // become false at any time, and then stays false. Thread-safe and cheap.
@@ -58,9 +51,9 @@ using incomplete_handler = void (*)(const char *why, void *arg);
 // Calls the handler when cuda_events_complete() becomes false, and at once if
 // it is false. Only one subscriber, permanently, after cuda_events_install().
 //
-// The handler runs in the thread that detects the gap, inside a CUDA call,
-// before that returns memory that may be released unseen. No lock is held. It
-// runs more than once if there are several reasons. It must not throw.
+// The handler runs in the thread that detects the missing hook, inside a CUDA
+// call, before that returns memory that may be released unseen. No lock is held
+// but UCM's read lock. It runs once for each kind of reason. It must not throw.
 void cuda_events_on_incomplete(incomplete_handler handler, void *arg);
 
 using reclaim_handler = bool (*)(void *arg);

@@ -3,7 +3,6 @@
 
 #include "prologue_x86_64.h"
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 namespace ucx_ib_dmabuf::ucm {
@@ -164,13 +163,9 @@ instruction decode(const uint8_t *code)
         p += length;
     }
     if (with.immediate == 1) {
-        int8_t value;
-        memcpy(&value, p, sizeof(value));
-        insn.relative = int64_t{value};
+        insn.relative = read_operand<int8_t>(p);
     } else if (with.immediate == 4) {
-        int32_t value;
-        memcpy(&value, p, sizeof(value));
-        insn.relative = value;
+        insn.relative = read_operand<int32_t>(p);
     }
     insn.length = size_t(p - code) + size_t(with.immediate);
     insn.leads  = with.leads;
@@ -248,8 +243,7 @@ bool copy_one(const instruction &insn, const uint8_t *from, writer &to)
     }
 
     const size_t after = insn.length - insn.rip_offset - 4;
-    int32_t operand;
-    memcpy(&operand, from + insn.rip_offset, sizeof(operand));
+    const auto operand = read_operand<int32_t>(from + insn.rip_offset);
     return to.bytes(from, insn.rip_offset) &&
            to.displacement(from + insn.length + operand, after) &&
            to.bytes(from + insn.rip_offset + 4, after);
@@ -281,6 +275,24 @@ void redirect(const move *begin, const move *end, writer &to)
     }
 }
 
+// Returns why an instruction must not be overwritten; nullptr: it may be.
+const char *obstacle(const instruction &insn, uint8_t first, bool ended)
+{
+    constexpr uint8_t breakpoint = 0xcc;
+
+    if (!ended && (first == breakpoint)) {
+        // A debugger would restore its saved byte in our jump.
+        return "a breakpoint is set in its first instructions";
+    }
+    if (insn.leads == flow::unknown) {
+        return "its first instructions are not known here";
+    }
+    // Behind the end of a short function only padding may be overwritten.
+    return (ended && (insn.leads != flow::nop) && (first != breakpoint))
+               ? "it is shorter than a jump"
+               : nullptr;
+}
+
 } // namespace
 
 const char *copy_prologue(const uint8_t *from, size_t min_size,
@@ -299,21 +311,11 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
         const int64_t target   = is_relative(insn)
                                      ? int64_t(done + insn.length) + insn.relative
                                      : -1;
-        const char *error      = nullptr;
-
         if ((target >= 0) && (target < int64_t(min_size))) {
             return "it jumps into its first instructions";
         }
-        if (!ended && (from[done] == 0xcc)) {
-            // A debugger would restore its saved byte in our jump.
-            error = "a breakpoint is set in its first instructions";
-        } else if (insn.leads == flow::unknown) {
-            error = "its first instructions are not known here";
-        } else if (ended && (insn.leads != flow::nop) && (from[done] != 0xcc)) {
-            // Behind the end of a short function only padding may be
-            // overwritten.
-            error = "it is shorter than a jump";
-        } else if (!copy_one(insn, from + done, out)) {
+        const char *error = obstacle(insn, from[done], ended);
+        if ((error == nullptr) && !copy_one(insn, from + done, out)) {
             error = "its first instructions cannot be moved";
         }
         if (error != nullptr) {

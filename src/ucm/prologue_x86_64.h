@@ -3,8 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace ucx_ib_dmabuf::ucm {
+
+// Reads an operand, which need not be aligned.
+template <class Type>
+Type read_operand(const uint8_t *from)
+{
+    Type value;
+    memcpy(&value, from, sizeof(value));
+    return value;
+}
 
 struct prologue_copy {
     size_t from_length; // bytes of the function that were copied

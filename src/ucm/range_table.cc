@@ -40,34 +40,27 @@ try {
         limit_ = entries_.size() + max_with_retired;
     }
     entries_.merge(fresh);
-    // Under the lock: a thread that has seen the new serial finds the entry.
     memory_range &entry = entries_.find(added.base)->second;
     entry               = added;
-    entry.serial        = serial_.fetch_add(1) + 1;
+    entry.serial        = ++serial_;
     return true;
 } catch (const std::bad_alloc &) {
     return false;
 }
 
-uint64_t range_table::owner(uint64_t base) noexcept
+// A serial of 0 in `seen` matches any.
+memory_range range_table::act(step what, const memory_range &seen) noexcept
 {
+    table::node_type gone; // freed after unlocking
     const std::lock_guard<std::mutex> guard(lock_);
-    const auto found = entries_.find(base);
-    return (found == entries_.end()) ? 0 : found->second.owner;
-}
-
-// Returns the size if it is exact, else 0. A serial of 0 matches any.
-size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
-{
-    table::node_type gone;
-    const std::lock_guard<std::mutex> guard(lock_);
-    const auto found = entries_.find(base);
+    const auto found = entries_.find(seen.base);
     if ((found == entries_.end()) ||
-        ((serial != 0) && (found->second.serial != serial))) {
-        return 0;
+        ((seen.serial != 0) && (found->second.serial != seen.serial))) {
+        return {seen.base, 0};
     }
     memory_range &entry = found->second;
-    const size_t size   = entry.exact ? entry.size : 0;
+    memory_range before = entry;
+    before.size         = entry.exact ? entry.size : 0;
     if (what == step::doubt) {
         entry.exact = false;
     } else if ((what == step::retire) && (entry.owner != 0)) {
@@ -75,27 +68,21 @@ size_t range_table::act(step what, uint64_t base, uint64_t serial) noexcept
     } else if (what != step::look) {
         gone = entries_.extract(found);
     }
-    return size;
-}
-
-bool range_table::contains(uint64_t base) noexcept
-{
-    const std::lock_guard<std::mutex> guard(lock_);
-    return entries_.contains(base);
+    return before;
 }
 
 std::vector<memory_range> range_table::take(state which, uint64_t owner)
 {
-    std::vector<memory_range> result, there;
+    std::vector<memory_range> result, live;
     table gone;
     std::unique_lock<std::mutex> guard(lock_);
-    make_room(there, guard);
+    make_room(live, guard);
     move_to(gone, [&](const memory_range &entry) {
         const bool goes =
             (entry.is == which) &&
             ((entry.owner == owner) || (entry.owner == unknown_pool));
         if (!goes && (entry.is != state::retired)) {
-            there.push_back(entry);
+            live.push_back(entry);
         }
         return goes;
     });
@@ -104,48 +91,40 @@ std::vector<memory_range> range_table::take(state which, uint64_t owner)
         result.push_back(entry);
     }
     if (which == state::retired) {
-        remove_overlapping(result, std::move(there));
-    }
-    return result;
-}
-
-template <class Wanted>
-std::vector<memory_range> range_table::select(Wanted wanted)
-{
-    std::vector<memory_range> result;
-    std::unique_lock<std::mutex> guard(lock_);
-    make_room(result, guard);
-    for (const auto &[base, entry] : entries_) {
-        if (wanted(entry)) {
-            result.push_back(entry);
-        }
+        keep_ranges(result, overlap::none, std::move(live));
     }
     return result;
 }
 
 std::vector<memory_range> range_table::snapshot()
 {
-    return select([](const memory_range &) { return true; });
+    std::vector<memory_range> result;
+    std::unique_lock<std::mutex> guard(lock_);
+    make_room(result, guard);
+    for (const auto &[base, entry] : entries_) {
+        result.push_back(entry);
+    }
+    return result;
 }
 
-std::vector<memory_range> range_table::newer_than(uint64_t serial)
-{
-    return select([&](const memory_range &entry) {
-        return (entry.is != state::retired) && (entry.serial > serial);
-    });
-}
-
-void range_table::remove_overlapping(std::vector<memory_range> &ranges,
-                                     std::vector<memory_range> others)
+void keep_ranges(std::vector<memory_range> &ranges, overlap wanted,
+                 std::vector<memory_range> others)
 {
     std::ranges::sort(others, {}, &memory_range::base);
+    // They may overlap. Extends each one to the furthest end so far.
+    uint64_t end = 0;
+    for (memory_range &other : others) {
+        end        = std::max(end, other.base + other.size);
+        other.size = end - other.base;
+    }
     std::erase_if(ranges, [&](const memory_range &range) {
-        // The last one that starts before the range ends. Allocations in use do
-        // not overlap, so earlier ones end before that one starts.
+        // The last one that starts before the range ends.
         const auto next = std::ranges::lower_bound(
             others, range.base + range.size, {}, &memory_range::base);
-        return (next != others.begin()) &&
-               (std::prev(next)->base + std::prev(next)->size > range.base);
+        const bool overlaps =
+            (next != others.begin()) &&
+            (std::prev(next)->base + std::prev(next)->size > range.base);
+        return overlaps != (wanted == overlap::some);
     });
 }
 

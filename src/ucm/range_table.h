@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,7 +26,7 @@ struct memory_range {
     uint64_t owner = 0; // its pool or module; 0: none
     state is       = state::in_use;
     bool exact     = true; // false: the size is a minimum
-    // The number of its insertion, set by the table.
+    // The number of its insertion, set by the table; 0: it is not listed.
     uint64_t serial = 0;
 };
 
@@ -42,31 +41,26 @@ public:
     // without adding it, if host memory is exhausted.
     bool insert(const memory_range &added) noexcept;
 
-    // Returns an allocation's owner; 0 if it is not known.
-    uint64_t owner(uint64_t base) noexcept;
-
-    // These return an allocation's size, 0 if it is not known exactly.
-    size_t size(uint64_t base) noexcept { return act(step::look, base); }
-    size_t remove(uint64_t base) noexcept { return act(step::remove, base); }
+    // These return the allocation that begins there, as it was, with size 0 if
+    // its size is not known exactly.
+    memory_range look_up(uint64_t base) noexcept
+    {
+        return act(step::look, {base, 0});
+    }
+    memory_range remove(uint64_t base) noexcept
+    {
+        return act(step::remove, {base, 0});
+    }
     // Marks it as returned to its pool, or removes it if it has no owner.
-    size_t retire(uint64_t base) noexcept { return act(step::retire, base); }
+    memory_range retire(uint64_t base) noexcept
+    {
+        return act(step::retire, {base, 0});
+    }
 
     // These remove an allocation, or mark its size as inexact, unless it was
     // replaced after it was seen.
-    void remove(const memory_range &seen) noexcept
-    {
-        act(step::remove, seen.base, seen.serial);
-    }
-    void doubt(const memory_range &seen) noexcept
-    {
-        act(step::doubt, seen.base, seen.serial);
-    }
-
-    // Whether an allocation begins there, retired or not.
-    bool contains(uint64_t base) noexcept;
-
-    // Increases with each insertion.
-    uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
+    void remove(const memory_range &seen) noexcept { act(step::remove, seen); }
+    void doubt(const memory_range &seen) noexcept { act(step::doubt, seen); }
 
     // Removes and returns the ranges of this owner in state `which`. Omits
     // retired ranges that overlap live memory from the result: a pool may have
@@ -76,23 +70,13 @@ public:
     // Returns all ranges, retired or not. May throw std::bad_alloc.
     std::vector<memory_range> snapshot();
 
-    // Returns the ranges in use or owned that were inserted after this serial.
-    // May throw std::bad_alloc.
-    std::vector<memory_range> newer_than(uint64_t serial);
-
-    // Removes from `ranges` those that overlap one of `others`.
-    static void remove_overlapping(std::vector<memory_range> &ranges,
-                                   std::vector<memory_range> others);
-
 private:
     // After growing by this many, the table drops retired ranges. They were
     // announced; a program that reuses no address would fill the table.
     static constexpr size_t max_with_retired = 1 << 18;
 
     enum class step { look, remove, retire, doubt };
-    size_t act(step what, uint64_t base, uint64_t serial = 0) noexcept;
-    template <class Wanted>
-    std::vector<memory_range> select(Wanted wanted);
+    memory_range act(step what, const memory_range &seen) noexcept;
 
     // Under the lock, nodes are only moved, never allocated or freed: malloc()
     // may itself call CUDA, and its hooks.
@@ -106,7 +90,12 @@ private:
     std::mutex lock_;
     table entries_;
     size_t limit_ = max_with_retired; // entries, before it drops retired ones
-    std::atomic<uint64_t> serial_{0};
+    uint64_t serial_ = 0;
 };
+
+// Keeps those ranges that overlap none, or some, of the others.
+enum class overlap { none, some };
+void keep_ranges(std::vector<memory_range> &ranges, overlap wanted,
+                 std::vector<memory_range> others);
 
 } // namespace ucx_ib_dmabuf::ucm

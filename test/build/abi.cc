@@ -17,7 +17,6 @@ extern "C" {
 #include <uct/api/uct.h>
 #ifdef UCX_SOURCES
 #include <ucm/event/event.h>
-#include <ucm/util/reloc.h>
 #include <ucp/core/ucp_context.h>
 #include <ucp/rma/rma.h>
 #include <uct/api/v2/uct_v2.h>
@@ -314,9 +313,6 @@ AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
 #endif
 
 // ucm.h
-SAME_AT(ucm_reloc_patch_t, symbol);
-SAME_AT(ucm_reloc_patch_t, value);
-static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
 SAME_AT(ucm_event_installer_t, install);
 SAME_AT(ucm_event_installer_t, list);
 

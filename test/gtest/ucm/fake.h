@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <functional>
-
 #include "scenario.h"
+#include <functional>
 
 /** Access to fake_cuda.c for the scenarios. */
 namespace ucx_ib_dmabuf::test {
 
 constexpr uint64_t ADDRESS = 0x7f2000000000;
 constexpr uint64_t NEW     = 0x7f0000000000; // the fake's first allocation
-constexpr size_t SIZE      = 0x10000;        // reported size of any memory
+constexpr size_t SIZE      = 0x10000;        // reported size of older memory
+constexpr size_t NEW_SIZE  = 0x5000;         // size of new allocations
+constexpr uint64_t POOL = 0xabc0, MODULE = 0x77, LIBRARY = 0x90;
 
-using Call1     = int(uint64_t);
-using Call2     = int(uint64_t, uint64_t);
-using Alloc     = int(uint64_t *, size_t);
-using Alloc3    = int(uint64_t *, size_t, uint64_t);
-using Alloc4    = int(uint64_t *, size_t, uint64_t, uint64_t);
-using Device    = int(int);
-using GetProc   = int(const char *, void **, int, uint64_t, int *);
-using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
+using Query = int (*)(uint64_t);
 
 /** Opens a library of these tests by its path in their folder. */
 inline void *open_fake(const std::string &path)
@@ -32,11 +26,11 @@ inline void *open_fake(const std::string &path)
 /** The fake driver. */
 class Fake {
 public:
-    explicit Fake(const char *folder = "fake")
+    explicit Fake(const std::string &folder = "fake")
+        : library(open_fake(folder + "/libcuda.so.1")),
+          calls_(
+              function_of<unsigned long(const char *)>(library, "fake_calls"))
     {
-        library = open_fake(std::string(folder) + "/libcuda.so.1");
-        calls_ =
-            function_of<unsigned long(const char *)>(library, "fake_calls");
     }
 
     template <class Function>
@@ -45,28 +39,84 @@ public:
         return function_of<Function>(library, name);
     }
 
-    int &setting(const char *name) const
+    /** Calls a function of numbers and pointers. */
+    template <class... Args>
+    int call(const char *name, Args... args) const
     {
-        return *static_cast<int *>(symbol_of(library, name));
+        return get<int(decltype(word(args))...)>(name)(word(args)...);
     }
+
+    /** Allocates memory. @return Its address. */
+    uint64_t allocate() const
+    {
+        uint64_t address = 0;
+        call("cuMemAlloc_v2", &address, NEW_SIZE);
+        return address;
+    }
+    uint64_t allocate_from(uint64_t pool, size_t size = NEW_SIZE) const
+    {
+        uint64_t address = 0;
+        call("cuMemAllocFromPoolAsync", &address, size, pool, 0);
+        return address;
+    }
+    uint64_t allocate_async(uint64_t stream = 0) const
+    {
+        uint64_t address = 0;
+        call("cuMemAllocAsync", &address, NEW_SIZE, stream);
+        return address;
+    }
+    /** Looks up a variable of a module. @return The driver's answer. */
+    int get_global(uint64_t module) const
+    {
+        uint64_t address;
+        size_t size;
+        return call("cuModuleGetGlobal_v2", &address, &size, module, "a");
+    }
+    uint64_t get_module(uint64_t of_library) const
+    {
+        uint64_t module = 0;
+        call("cuLibraryGetModule", &module, of_library);
+        return module;
+    }
+
+    template <class Type = int>
+    Type &setting(const char *name) const
+    {
+        return *static_cast<Type *>(symbol_of(library, name));
+    }
+
+    /** Sets the driver's answers about addresses; nullptr restores its own. */
+    void set_query(Query query) const { setting<Query>("fake_query") = query; }
 
     long calls(const char *name) const { return long(calls_(name)); }
 
     /** Sets the next allocation's address; others follow a step apart. */
     void place(uint64_t address, size_t step) const
     {
-        *static_cast<size_t *>(symbol_of(library, "fake_step")) = step;
-        *static_cast<uint64_t *>(symbol_of(library, "fake_allocations")) =
+        setting<size_t>("fake_step") = step;
+        setting<uint64_t>("fake_allocations") =
             (step == 0) ? 0 : (address - NEW) / step;
     }
 
     void *library;
 
 private:
+    template <class Type>
+    static uint64_t word(Type *pointer)
+    {
+        return reinterpret_cast<uint64_t>(pointer);
+    }
+    static uint64_t word(uint64_t number) { return number; }
+
     unsigned long (*calls_)(const char *);
 };
 
-// Expects one event, for this range, before the driver's function is entered.
+/** The variable that any module of the fake has. */
+constexpr uint64_t VARIABLE    = 0x7f1000000000;
+constexpr size_t VARIABLE_SIZE = 0x400;
+
+/** Expects that a call announces a range before it enters the driver's function
+ *  of that name, and nothing else. */
 inline void expect_release(const Fake &fake, const char *name, uint64_t address,
                            size_t size, const std::function<void()> &call)
 {
@@ -88,12 +138,13 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
                                     : int(UCS_MEMORY_TYPE_CUDA));
 }
 
-using Query = int (*)(uint64_t);
-
-/** Sets the driver's answers about addresses; nullptr restores its own. */
-inline void set_query(const Fake &fake, Query query)
+/** The same of a call with these arguments. */
+template <class... Args>
+void expect_release_by(const Fake &fake, const char *name, uint64_t address,
+                       size_t size, Args... args)
 {
-    *static_cast<Query *>(symbol_of(fake.library, "fake_query")) = query;
+    expect_release(fake, name, address, size,
+                   [&] { fake.call(name, args...); });
 }
 
 /** Returns whether an address's last event leaves memory; counts its frees. */
@@ -122,11 +173,22 @@ inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
 }
 
 /** A scenario on the fake driver, and the test that runs it. */
-#define FAKE_TEST(_suite, _name, ...)                                          \
+#define FAKE_TEST(_suite, _name)                                               \
     TEST(_suite, _name)                                                        \
     {                                                                          \
-        EXPECT_TRUE(run_on_fake(#_name __VA_OPT__(, ) __VA_ARGS__));           \
+        EXPECT_TRUE(run_on_fake(#_name));                                      \
     }                                                                          \
     SCENARIO(_name)
+
+/** The same with installed hooks; the body's argument is the driver. */
+#define HOOKED_TEST(_suite, _name)                                             \
+    static void hooked_##_name(const Fake &fake);                              \
+    FAKE_TEST(_suite, _name)                                                   \
+    {                                                                          \
+        const Fake fake;                                                       \
+        install_all();                                                         \
+        hooked_##_name(fake);                                                  \
+    }                                                                          \
+    static void hooked_##_name(const Fake &fake)
 
 } // namespace ucx_ib_dmabuf::test

@@ -8,6 +8,8 @@
  *
  * The compiler makes the functions, so that hooks meet ordinary prologues.
  */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the driver's */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -25,8 +27,6 @@ int fake_forgotten = 0;
 int fake_active    = 1;
 int fake_last      = 0; /* a green context is the primary context's last user */
 int fake_capturing = 0;
-/* Whether cuMemGetAddressRange finds no context. */
-int fake_no_context = 0;
 /* Called inside each call, if set. */
 void (*fake_inside)(const char *name) = NULL;
 /* Answers queries about an address, if set. */
@@ -37,8 +37,6 @@ int fake_invalidated    = 0;
 static __thread int fake_capture_mode;
 /* Bytes from each allocation to the next. */
 size_t fake_step = 0;
-/* Reported size of every allocation. */
-size_t fake_size = 0x10000;
 
 static void fake_unsafe_call(void)
 {
@@ -47,7 +45,6 @@ static void fake_unsafe_call(void)
     }
 }
 
-int cuThreadExchangeStreamCaptureMode(int *mode);
 int cuThreadExchangeStreamCaptureMode(int *mode)
 {
     int previous = fake_capture_mode;
@@ -97,14 +94,12 @@ static uint64_t fake_new_address(void)
 }
 
 #define FAKE(_name, _args)                                                     \
-    int _name _args;                                                           \
     int _name _args                                                            \
     {                                                                          \
         return fake_called(#_name);                                            \
     }
 
 #define FAKE_ALLOC(_name, _args)                                               \
-    int _name _args;                                                           \
     int _name _args                                                            \
     {                                                                          \
         *address = fake_result ? 0 : fake_new_address();                       \
@@ -114,7 +109,6 @@ static uint64_t fake_new_address(void)
 /* The memory closed last: the next query reports it as unknown. */
 static uint64_t fake_closed;
 
-int cuIpcCloseMemHandle(uint64_t address);
 int cuIpcCloseMemHandle(uint64_t address)
 {
     fake_closed = address & ~(uint64_t)0xffff;
@@ -128,7 +122,6 @@ FAKE(cuCtxDestroy, (void *context))
 FAKE(cuCtxDetach, (void *context))
 FAKE(cuDevicePrimaryCtxReset, (int device))
 FAKE(cuDevicePrimaryCtxRelease, (int device))
-FAKE(cuDevicePrimaryCtxRetain, (void *context, int device))
 FAKE(cuModuleUnload, (uint64_t module))
 FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 
@@ -144,8 +137,6 @@ asm(".globl cuMemFree\n"
 #endif
 
 int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
-                         const char *name);
-int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
                          const char *name)
 {
     *address = 0x7f1000000000;
@@ -153,38 +144,26 @@ int cuModuleGetGlobal_v2(uint64_t *address, size_t *size, uint64_t module,
     return fake_called("cuModuleGetGlobal_v2");
 }
 
-int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address);
-int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address)
-{
-    fake_called("cuMemGetAddressRange_v2");
-    if (fake_forgotten || fake_no_context) {
-        return 1;
-    }
-    *base = address & ~(uint64_t)0xffff;
-    *size = fake_size;
-    return 0;
-}
-
-int cuPointerGetAttribute(void *data, int attribute, uint64_t address);
 int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 {
-    fake_unsafe_call();
-    if (fake_query != NULL) {
-        return fake_query(address);
-    }
-    if ((attribute == 2) && (address == fake_closed)) { /* MEMORY_TYPE */
-        fake_closed = 0;
-        return 1;
+    fake_called("cuPointerGetAttribute");
+    if (attribute == 2) { /* MEMORY_TYPE */
+        if (fake_query != NULL) {
+            return fake_query(address);
+        }
+        if (address == fake_closed) {
+            fake_closed = 0;
+            return 1;
+        }
     }
     if (attribute == 11) { /* RANGE_START_ADDR */
         *(uint64_t *)data = address & ~(uint64_t)0xffff;
     } else if (attribute == 12) { /* RANGE_SIZE */
-        *(size_t *)data = fake_size;
+        *(size_t *)data = 0x10000;
     }
     return fake_forgotten;
 }
 
-int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
     fake_called("cuDevicePrimaryCtxGetState");
@@ -207,14 +186,12 @@ FAKE(cuMemPoolTrimTo, (uint64_t pool, size_t keep))
 FAKE(cuMemPoolDestroy, (uint64_t pool))
 FAKE(cuLibraryUnload, (uint64_t library))
 
-int cuGreenCtxDestroy(void *context);
 int cuGreenCtxDestroy(void *context)
 {
     fake_active &= !fake_last;
     return fake_called("cuGreenCtxDestroy");
 }
 
-int cuLibraryGetModule(uint64_t *module, uint64_t library);
 int cuLibraryGetModule(uint64_t *module, uint64_t library)
 {
     *module = library + 0x1000;
@@ -229,7 +206,6 @@ FAKE_ALLOC(cuMemAllocAsync_ptsz,
 FAKE_ALLOC(cuMemAllocFromPoolAsync,
            (uint64_t * address, size_t size, uint64_t pool, void *stream))
 
-int cuStreamIsCapturing(void *stream, int *status);
 int cuStreamIsCapturing(void *stream, int *status)
 {
     *status = (stream != NULL) ? fake_capturing : 0;
@@ -271,15 +247,12 @@ FAKE(fake_later_free, (uint64_t address, int node))
 
 int fake_version = 13040;
 
-int cuDriverGetVersion(int *version);
 int cuDriverGetVersion(int *version)
 {
     *version = fake_version;
     return 0;
 }
 
-int cuGetProcAddress_v2(const char *name, void **address, int version,
-                        uint64_t flags, int *found);
 int cuGetProcAddress_v2(const char *name, void **address, int version,
                         uint64_t flags, int *found)
 {

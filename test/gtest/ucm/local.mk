@@ -21,12 +21,12 @@ test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
 test_gtest_ucm_test_patch_threads_SOURCES = \
     src/ucm/code_arena.cc \
     src/ucm/code_patch.cc \
-    src/ucm/code_write_x86_64.cc \
     src/ucm/prologue_x86_64.cc \
     test/gtest/ucm/test_patch_threads.cc
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \
+    $(alloc_faults_sources) \
     $(ucm_scenarios) \
     test/gtest/ucm/test_events.cc \
     test/gtest/ucm/test_events_gaps.cc \
@@ -34,7 +34,7 @@ test_gtest_ucm_test_events_SOURCES = \
     test/gtest/ucm/test_events_memory.cc \
     test/gtest/ucm/test_events_modules.cc \
     test/gtest/ucm/test_events_owners.cc
-test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
+test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
 
@@ -56,11 +56,7 @@ ucm_fakes = \
     test/gtest/ucm/fake/libcuda.so.1 \
     test/gtest/ucm/fake_odd/libcuda.so.1 \
     test/gtest/ucm/fake_old/libcuda.so.1 \
-    test/gtest/ucm/fake/caller.so \
-    test/gtest/ucm/fake/interposer.so \
-    test/gtest/ucm/fake/libcudart-odd.so \
-    test/gtest/ucm/fake/runtime.so \
-    test/gtest/ucm/fake/constructor.so
+    test/gtest/ucm/fake/interposer.so
 CLEANFILES += $(ucm_fakes)
 
 # Entry points begin at multiples of 16, as a driver's do, also without -O2.
@@ -79,18 +75,5 @@ test/gtest/ucm/fake_old/libcuda.so.1: test/gtest/ucm/fake_cuda.c
 	$(ucm_fake_link) -DFAKE_OLD -Wl,-soname,libcuda.so.1 -o $@ \
 	    $(srcdir)/test/gtest/ucm/fake_cuda.c
 
-test/gtest/ucm/fake/caller.so: test/gtest/ucm/caller.c
-	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/caller.c
-
 test/gtest/ucm/fake/interposer.so: test/gtest/ucm/interposer.c
 	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/interposer.c -ldl
-
-test/gtest/ucm/fake/libcudart-odd.so: test/gtest/ucm/fake_odd_runtime.c
-	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/fake_odd_runtime.c
-
-test/gtest/ucm/fake/runtime.so: test/gtest/ucm/starting_runtime.c
-	$(ucm_fake_link) -o $@ $(srcdir)/test/gtest/ucm/starting_runtime.c
-
-test/gtest/ucm/fake/constructor.so: test/gtest/ucm/starting_runtime.c
-	$(ucm_fake_link) -DCONSTRUCTOR -o $@ \
-	    $(srcdir)/test/gtest/ucm/starting_runtime.c

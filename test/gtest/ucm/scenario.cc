@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "scenario.h"
-
 #include <common/linked_ucx.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <gtest/gtest.h>
-#include <mutex>
+#include <map>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,45 +67,36 @@ void check_failed(const char *file, int line, const char *what,
     _exit(1);
 }
 
-struct Events::State {
-    std::function<long()> observer;
-    std::mutex lock;
-    std::vector<SeenEvent> seen;
-};
-
-Events::Events(std::function<long()> observer) : state_(new State)
+Events::Events(std::function<long()> observer) : observer_(std::move(observer))
 {
-    state_->observer = std::move(observer);
-    CHECK(all_ucm().front()->set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
-                                                   UCM_EVENT_MEM_TYPE_FREE |
-                                                   UCM_EVENT_FLAG_NO_INSTALL,
-                                               0, handle, state_) == UCS_OK);
+    CHECK(all_ucm().front()->set_event_handler(
+              events | UCM_EVENT_FLAG_NO_INSTALL, 0, handle, this) == UCS_OK);
 }
 
 Events::~Events()
 {
     using unset = void(int, ucm_event_callback_t, void *);
     library::everything().symbol<unset>("ucm_unset_event_handler")(
-        UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, handle, state_);
-    delete state_;
+        events, handle, this);
 }
 
 void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
 {
-    auto *state       = static_cast<State *>(arg);
-    const long answer = state->observer ? state->observer() : 0;
+    auto *self           = static_cast<Events *>(arg);
+    const long answer    = self->observer_ ? self->observer_() : 0;
+    const auto &memory   = event->mem_type;
+    const SeenEvent seen = {type == UCM_EVENT_MEM_TYPE_FREE,
+                            reinterpret_cast<uint64_t>(memory.address),
+                            memory.size, answer, memory.mem_type};
 
-    std::lock_guard<std::mutex> guard(state->lock);
-    state->seen.push_back({type == UCM_EVENT_MEM_TYPE_FREE,
-                           reinterpret_cast<uint64_t>(event->mem_type.address),
-                           event->mem_type.size, answer,
-                           event->mem_type.mem_type});
+    const std::lock_guard guard(self->lock_);
+    self->seen_.push_back(seen);
 }
 
 std::vector<SeenEvent> Events::take()
 {
-    std::lock_guard<std::mutex> guard(state_->lock);
-    return std::exchange(state_->seen, {});
+    const std::lock_guard guard(lock_);
+    return std::exchange(seen_, {});
 }
 
 size_t Events::frees_of(uint64_t address)

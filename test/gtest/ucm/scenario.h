@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <string>
-#include <vector>
-
 #include <gtest/gtest.h>
+#include <mutex>
+#include <string>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/ucx/ucm.h>
+#include <vector>
 
 /**
  * Hooks are installed once and for good, so each of their tests runs in a
@@ -83,16 +82,19 @@ public:
     /** Returns the events since the last call. */
     std::vector<SeenEvent> take();
 
-    /** Returns how many free events since the last take() cover a byte. */
+    /** These look at the events since the last take(), and take them: how many
+     *  free events cover a byte, and whether everything was announced. */
     size_t frees_of(uint64_t address);
-
     bool saw_everything();
 
 private:
     static void handle(ucm_event_type_t type, ucm_event_t *event, void *arg);
 
-    struct State;
-    State *state_;
+    static constexpr int events =
+        UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
+    const std::function<long()> observer_;
+    std::mutex lock_;
+    std::vector<SeenEvent> seen_;
 };
 
 /** Opens a library with global symbols; ends the scenario on failure. */

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "scenario.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <unistd.h>
-
-#include "scenario.h"
 
 namespace ucx_ib_dmabuf::test {
 
@@ -32,30 +31,20 @@ public:
         std::filesystem::remove_all(folder_);
     }
 
-    /** Subscribes to its UCM, which installs its hooks. */
-    ucs_status_t subscribe(ucm_event_callback_t handler, void *arg) const
+    /** Subscribes to its UCM, which installs its hooks unless `flags` forbid.
+     */
+    ucs_status_t subscribe(ucm_event_callback_t handler, void *arg,
+                           int flags = 0) const
     {
-        using set = ucs_status_t(int, int, ucm_event_callback_t, void *);
-        return function_of<set>(ucm, "ucm_set_event_handler")(
-            UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, 0, handler,
-            arg);
-    }
-
-    /** Subscribes to events of its UCM, without hooks of its own. */
-    bool announces(ucm_event_callback_t handler, void *arg) const
-    {
-        return functions().set_event_handler(UCM_EVENT_MEM_TYPE_ALLOC |
-                                                 UCM_EVENT_MEM_TYPE_FREE |
-                                                 UCM_EVENT_FLAG_NO_INSTALL,
-                                             0, handler, arg) == UCS_OK;
+        return functions().set_event_handler(events | flags, 0, handler, arg);
     }
 
     /** Cancels that subscription. */
-    void forgets(ucm_event_callback_t handler, void *arg) const
+    void unsubscribe(ucm_event_callback_t handler, void *arg) const
     {
         using unset = void(int, ucm_event_callback_t, void *);
-        function_of<unset>(ucm, "ucm_unset_event_handler")(
-            UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE, handler, arg);
+        function_of<unset>(ucm, "ucm_unset_event_handler")(events, handler,
+                                                           arg);
     }
 
     /** Returns its UCM as the hooks use it, valid for good. */
@@ -81,6 +70,9 @@ public:
     void *ucm, *modules;
 
 private:
+    static constexpr int events =
+        UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
+
     template <class Function>
     void find(const char *name, Function **found) const
     {

@@ -3,14 +3,13 @@
 // The hooks on a driver library that does nothing (fake_cuda.c): which events
 // they announce, and when. UCX's own CUDA module is kept out;
 // test_events_sim.cc tests with it, and on the simulated GPU.
+#include "fake.h"
 #include <atomic>
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <thread>
-#include <unistd.h>
-
-#include "fake.h"
 #include <ucm/code_patch.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -28,48 +27,34 @@ FAKE_TEST(CudaEvents, no_driver)
 
 FAKE_TEST(CudaEvents, every_pointer_and_range)
 {
+    struct {
+        const char *name;
+        size_t size; // 0: the call has none
+        int (*call)(uint64_t, uint64_t);
+    } all[] = {{"cuMemFree_v2", 0, nullptr},
+               {"cuIpcCloseMemHandle", 0, nullptr},
+               {"cuMemFreeHost", 0, nullptr},
+               {"cuMemFreeAsync", 0, nullptr},
+               {"cuMemFreeAsync_ptsz", 0, nullptr},
+               {"cuMemUnmap", 0x200000, nullptr},
+               {"cuMemAddressFree", 0x400000, nullptr}};
     Fake fake;
     // Looked up before the hooks, which patch the functions' bodies.
-    struct {
-        const char *name;
-        Call1 *call;
-    } one[] = {{"cuMemFree_v2", nullptr},
-               {"cuIpcCloseMemHandle", nullptr},
-               {"cuMemFreeHost", nullptr}};
-    struct {
-        const char *name;
-        Call2 *call;
-        size_t size;
-    } two[] = {{"cuMemFreeAsync", nullptr, 0},
-               {"cuMemFreeAsync_ptsz", nullptr, 0},
-               {"cuMemUnmap", nullptr, 0x200000},
-               {"cuMemAddressFree", nullptr, 0x400000}};
-    for (auto &test : one) {
-        test.call = fake.get<Call1>(test.name);
+    for (auto &each : all) {
+        each.call = fake.get<int(uint64_t, uint64_t)>(each.name);
     }
-    for (auto &test : two) {
-        test.call = fake.get<Call2>(test.name);
-    }
-
     Events probes;
     install_all();
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK)); // again: no effect
     CHECK(probes.take().empty());
 
-    for (auto &test : one) {
-        expect_release(fake, test.name, ADDRESS, SIZE,
-                       [&] { CHECK_EQ(test.call(ADDRESS), 0); });
+    for (const auto &each : all) {
+        expect_release(fake, each.name, ADDRESS, each.size ? each.size : SIZE,
+                       [&] { CHECK_EQ(each.call(ADDRESS, each.size), 0); });
     }
-    for (auto &test : two) {
-        expect_release(fake, test.name, ADDRESS, test.size ? test.size : SIZE,
-                       [&] { CHECK_EQ(test.call(ADDRESS, test.size), 0); });
-    }
-    CHECK(probes.take().size() == 7);
-    for (auto &test : one) { // these free nothing
-        test.call(0);
-    }
-    for (auto &test : two) {
-        test.call((test.size == 0) ? 0 : ADDRESS, 0);
+    CHECK_EQ(probes.take().size(), std::size(all));
+    for (const auto &each : all) { // these free nothing
+        each.call((each.size == 0) ? 0 : ADDRESS, 0);
     }
     CHECK(probes.take().empty());
 }
@@ -77,76 +62,73 @@ FAKE_TEST(CudaEvents, every_pointer_and_range)
 FAKE_TEST(CudaEvents, inner_entry_points)
 {
     Fake fake;
-    auto *get   = fake.get<GetProc>("cuGetProcAddress_v2");
     void *inner = nullptr, *inner_async = nullptr;
-    CHECK_EQ(get("cuMemFree", &inner, 12000, 1, nullptr), 0);
-    CHECK_EQ(get("cuMemFreeAsync", &inner_async, 12000, 2, nullptr), 0);
+    CHECK_EQ(fake.call("cuGetProcAddress_v2", "cuMemFree", &inner, 12000, 1, 0),
+             0);
+    CHECK_EQ(fake.call("cuGetProcAddress_v2", "cuMemFreeAsync", &inner_async,
+                       12000, 2, 0),
+             0);
     install_all();
-    expect_release(fake, "fake_inner_free", ADDRESS, SIZE,
-                   [&] { reinterpret_cast<Call1 *>(inner)(ADDRESS); });
-    expect_release(fake, "fake_inner_free_async", ADDRESS, SIZE,
-                   [&] { reinterpret_cast<Call2 *>(inner_async)(ADDRESS, 0); });
+    expect_release(fake, "fake_inner_free", ADDRESS, SIZE, [&] {
+        reinterpret_cast<int (*)(uint64_t)>(inner)(ADDRESS);
+    });
+    expect_release(fake, "fake_inner_free_async", ADDRESS, SIZE, [&] {
+        reinterpret_cast<int (*)(uint64_t, uint64_t)>(inner_async)(ADDRESS, 0);
+    });
 }
 
 // Sizes of announced allocations are not queried again; others are.
-FAKE_TEST(CudaEvents, sizes)
+HOOKED_TEST(CudaEvents, sizes)
 {
-    Fake fake;
-    install_all();
     Events events;
-    uint64_t address;
-    CHECK_EQ(fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000), 0);
-    auto seen = events.take();
+    CHECK_EQ(fake.allocate(), NEW);
+    const auto seen = events.take();
     CHECK_EQ(seen.size(), size_t(1));
     CHECK(!seen[0].free && (seen[0].address == NEW));
-    CHECK_EQ(seen[0].size, size_t(0x5000));
+    CHECK_EQ(seen[0].size, NEW_SIZE);
 
-    const long asked = fake.calls("cuMemGetAddressRange_v2");
-    expect_release(fake, "cuMemFree_v2", NEW, 0x5000,
-                   [&] { fake.get<Call1>("cuMemFree_v2")(NEW); });
-    CHECK_EQ(fake.calls("cuMemGetAddressRange_v2"), asked);
+    const long asked = fake.calls("cuPointerGetAttribute");
+    expect_release_by(fake, "cuMemFree_v2", NEW, NEW_SIZE, NEW);
+    CHECK_EQ(fake.calls("cuPointerGetAttribute"), asked);
+    expect_release_by(fake, "cuMemFree_v2", ADDRESS, SIZE, ADDRESS);
     // An address inside an allocation releases all of it.
-    expect_release(fake, "cuIpcCloseMemHandle", ADDRESS, SIZE, [&] {
-        fake.get<Call1>("cuIpcCloseMemHandle")(ADDRESS + 0x1000);
-    });
-    fake.setting("fake_no_context") = 1; // another query works
-    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
-                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+    expect_release_by(fake, "cuIpcCloseMemHandle", ADDRESS, SIZE,
+                      ADDRESS + 0x1000);
     fake.setting("fake_forgotten") = 1;
-    expect_release(fake, "cuMemFree_v2", ADDRESS, 1,
-                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+    expect_release_by(fake, "cuMemFree_v2", ADDRESS, 1, ADDRESS);
 }
 
 // If the driver refuses, UCX must not take the memory for host memory.
-FAKE_TEST(CudaEvents, refused)
+HOOKED_TEST(CudaEvents, refused)
 {
-    Fake fake;
-    install_all();
-    uint64_t address;
-    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    fake.allocate();
     fake.setting("fake_result") = 1;
     Events events;
-    CHECK_EQ(fake.get<Call1>("cuMemFree_v2")(NEW), 1);
-    auto seen = events.take();
+    CHECK_EQ(fake.call("cuMemFree_v2", NEW), 1);
+    const auto seen = events.take();
     CHECK_EQ(seen.size(), size_t(2));
     CHECK(seen[0].free && !seen[1].free);
     CHECK(seen[1].address == NEW);
-    CHECK_EQ(seen[1].size, size_t(0x5000));
-    fake.get<Call2>("cuMemAddressFree")(ADDRESS, 0x1000);
+    CHECK_EQ(seen[1].size, NEW_SIZE);
+    fake.call("cuMemAddressFree", ADDRESS, 0x1000);
     CHECK_EQ(events.take().size(), size_t(2));
     fake.setting("fake_forgotten") = 1; // no CUDA memory at all
-    fake.get<Call1>("cuMemFree_v2")(ADDRESS);
+    fake.call("cuMemFree_v2", ADDRESS);
     CHECK_EQ(events.take().size(), size_t(2));
-    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    fake.allocate();
     CHECK(events.take().empty());
 }
 
-TEST(CudaEvents, EventsOff)
+TEST(CudaEvents, HooksOff)
 {
-    EXPECT_TRUE(run_on_fake("hooks_off", "UCX_MEM_EVENTS=n"));
+    for (const char *setting :
+         {"UCX_MEM_EVENTS=n", "UCX_MEM_CUDA_HOOK_MODE=none",
+          "UCX_MEM_CUDA_HOOK_MODE=reloc"}) { // this mode sees calls by name
+        EXPECT_TRUE(run_on_fake("hooks_off", setting)) << setting;
+    }
 }
 
-FAKE_TEST(CudaEvents, hooks_off, "UCX_MEM_CUDA_HOOK_MODE=none")
+SCENARIO(hooks_off)
 {
     Fake fake;
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
@@ -156,57 +138,44 @@ FAKE_TEST(CudaEvents, hooks_off, "UCX_MEM_CUDA_HOOK_MODE=none")
           nullptr);
 }
 
-FAKE_TEST(CudaEvents, by_relocation, "UCX_MEM_CUDA_HOOK_MODE=reloc")
-{
-    Fake fake;
-    auto *call = function_of<Call1>(open_fake("fake/caller.so"), "call_free");
-    CHECK_EQ(call(0), 0); // bound before the hooks
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK(!cuda_events_complete());
-    CHECK(cuda_events_missing().find("cuMemFree_v2") != std::string::npos);
-    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE, [&] { call(ADDRESS); });
-    Events events; // this mode cannot see such calls
-    fake.get<Call1>("cuMemFree_v2")(ADDRESS);
-    CHECK(events.take().empty());
-}
-
 FAKE_TEST(CudaEvents, function_that_cannot_be_patched)
 {
     Fake fake("fake_odd");
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK(!cuda_events_complete());
-    const std::string missing = cuda_events_missing();
-    CHECK_EQ(missing, std::string("cuMemUnmap: its first instructions are not "
-                                  "known here"));
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK_EQ(cuda_events_missing(), missing);
-    CHECK_EQ(fake.get<Call2>("cuMemUnmap")(ADDRESS, SIZE), 0);
-    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
-                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+    for (int i = 0; i < 2; ++i) {
+        CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+        CHECK(!cuda_events_complete());
+        CHECK_EQ(cuda_events_missing(),
+                 std::string("cuMemUnmap: its first instructions are not "
+                             "known here"));
+    }
+    CHECK_EQ(fake.call("cuMemUnmap", ADDRESS, SIZE), 0);
+    expect_release_by(fake, "cuMemFree_v2", ADDRESS, SIZE, ADDRESS);
 }
 
 FAKE_TEST(CudaEvents, old_driver)
 {
     Fake fake("fake_old");
     install_all();
-    expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
-                   [&] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); });
+    expect_release_by(fake, "cuMemFree_v2", ADDRESS, SIZE, ADDRESS);
 }
 
 // A child of fork neither hangs on locks of its parent's threads, nor misses
 // announcements.
-FAKE_TEST(CudaEvents, forked)
+HOOKED_TEST(CudaEvents, forked)
 {
-    Fake fake;
-    install_all();
-    auto *allocate = fake.get<Alloc3>("cuMemAllocAsync");
-    auto *release  = fake.get<Call2>("cuMemFreeAsync");
+    // Looked up here: in the child the dynamic loader's lock may be held.
+    auto *allocate =
+        fake.get<int(uint64_t *, size_t, uint64_t)>("cuMemAllocAsync");
+    auto *release         = fake.get<int(uint64_t, uint64_t)>("cuMemFreeAsync");
+    const auto use_memory = [&] {
+        uint64_t address;
+        allocate(&address, SIZE, 0);
+        release(address, 0);
+    };
     std::atomic<bool> stop{false};
     std::thread busy([&] {
-        uint64_t address;
         while (!stop) {
-            allocate(&address, SIZE, 0);
-            release(address, 0);
+            use_memory();
         }
     });
     static std::atomic<int> frees;
@@ -217,9 +186,7 @@ FAKE_TEST(CudaEvents, forked)
         CHECK(in_child([&] {
             alarm(60); // ends a deadlock
             frees = 0;
-            uint64_t address;
-            allocate(&address, SIZE, 0);
-            release(address, 0);
+            use_memory();
             release(ADDRESS, 0);
             return frees == 2;
         }));

@@ -2,9 +2,8 @@
 //
 // Missing hooks: which cases count as such, and which subscribers are notified;
 // on the driver library that does nothing.
+#include "fake.h"
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <common/first_byte.h>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -14,58 +13,35 @@
 #include <iterator>
 #include <regex>
 #include <set>
-#include <sys/mman.h>
 #include <ucm/calls.h>
 #include <vector>
-
-#include "fake.h"
-
-namespace {
-
-std::atomic<bool> pages_stay_writable{false};
-
-} // namespace
-
-// Replaces libc's mprotect() for the code under test.
-extern "C" int mprotect(void *address, size_t length, int protection) noexcept;
-extern "C" int mprotect(void *address, size_t length, int protection) noexcept
-{
-    if (pages_stay_writable && (protection == (PROT_READ | PROT_EXEC))) {
-        errno = EACCES;
-        return -1;
-    }
-    return pkey_mprotect(address, length, protection, -1);
-}
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace test;
 
-using GetModule = int(uint64_t *, uint64_t);
-using Retain    = int(void *, int);
-
 // The notifications of the subscriber.
-struct Told {
+struct Reported {
+    Reported() { cuda_events_on_incomplete(note, this); }
+
+    static void note(const char *why, void *arg)
+    {
+        auto *self = static_cast<Reported *>(arg);
+        ++self->times;
+        self->why = why;
+        CHECK_EQ(cuda_events_missing(), self->why); // no lock is held
+    }
+
     int times = 0;
     std::string why;
 };
 
-void tell(const char *why, void *arg)
+HOOKED_TEST(CudaEventsGaps, old_entry_point)
 {
-    auto *told = static_cast<Told *>(arg);
-    ++told->times;
-    told->why = why;
-    CHECK_EQ(cuda_events_missing(), told->why); // no lock is held
-}
-
-FAKE_TEST(CudaEventsGaps, old_entry_point)
-{
-    Fake fake;
-    install_all();
     const long before = fake.calls("cuMemFree_v2");
     Events events([&] { return fake.calls("cuMemFree_v2"); });
-    fake.get<Call1>("cuMemFree")(ADDRESS);
+    fake.call("cuMemFree", ADDRESS);
     const auto seen = events.take();
     CHECK_EQ(seen.size(), size_t(2)); // this function's, and its target's
     for (const SeenEvent &event : seen) {
@@ -78,7 +54,7 @@ FAKE_TEST(CudaEventsGaps, old_entry_point)
 TEST(CudaEventsGaps, EveryVariantOfCudasHeader)
 {
     std::set<std::string> rows, names, wanted, there;
-    for (const auto &row : ucm::driver_functions()) {
+    for (const auto &row : ucm::hooked_functions()) {
         const std::string symbol = row.symbol;
         const bool per_thread    = symbol.ends_with("_ptsz");
         const std::string name   = symbol.substr(0, symbol.find('_'));
@@ -137,65 +113,17 @@ SCENARIO(patches_unseen)
     CHECK_EQ(fake.calls("cuMemFree_v2"), 0L);
 }
 
-// Each hook still calls its own function.
-FAKE_TEST(CudaEventsGaps, pages_cannot_be_protected_again)
+HOOKED_TEST(CudaEventsGaps, graph_memory)
 {
-    Fake fake;
-    pages_stay_writable = true;
-    install_all();
-    pages_stay_writable = false;
-    for (const char *name :
-         {"cuMemFree_v2", "cuMemFreeHost", "cuIpcCloseMemHandle"}) {
-        expect_release(fake, name, ADDRESS, SIZE,
-                       [&] { fake.get<Call1>(name)(ADDRESS); });
-    }
-    for (const char *name : {"cuMemUnmap", "cuMemAddressFree"}) {
-        expect_release(fake, name, ADDRESS, SIZE,
-                       [&] { fake.get<Call2>(name)(ADDRESS, SIZE); });
-    }
-}
-
-FAKE_TEST(CudaEventsGaps, variables_by_a_librarys_module)
-{
-    constexpr uint64_t library = 0x90;
-    Fake fake;
-    install_all();
-    auto *get    = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
-    auto *unload = fake.get<Call1>("cuLibraryUnload");
-    uint64_t module, address;
-    size_t size;
-    CHECK_EQ(fake.get<GetModule>("cuLibraryGetModule")(&module, library), 0);
-    CHECK_EQ(get(&address, &size, module, "a"), 0);
-    Events events;
-    unload(library + 1);
-    CHECK(events.take().empty());
-    expect_release(fake, "cuLibraryUnload", address, size,
-                   [&] { unload(library); });
-
-    // The driver reuses the handle, for a separate module.
-    CHECK_EQ(get(&address, &size, module, "a"), 0);
-    events.take();
-    unload(library);
-    CHECK(events.take().empty());
-    expect_release(fake, "cuModuleUnload", address, size,
-                   [&] { fake.get<Call1>("cuModuleUnload")(module); });
-}
-
-FAKE_TEST(CudaEventsGaps, graph_memory)
-{
-    Fake fake;
-    install_all();
-    Told told;
-    cuda_events_on_incomplete(tell, &told);
-    CHECK_EQ(told.times, 0);
-    uint64_t address;
+    Reported reported;
+    CHECK_EQ(reported.times, 0);
     for (int i = 0; i < 2; ++i) {
         fake.setting("fake_capturing") = 1;
-        fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
+        fake.allocate_async(5);
         CHECK(!cuda_events_complete());
-        CHECK_EQ(told.times, 1);
-        CHECK_EQ(told.why, cuda_events_missing());
-        CHECK(told.why.find("graphs") != std::string::npos);
+        CHECK_EQ(reported.times, 1);
+        CHECK_EQ(reported.why, cuda_events_missing());
+        CHECK(reported.why.find("graphs") != std::string::npos);
     }
 }
 
@@ -210,42 +138,17 @@ FAKE_TEST(CudaEventsGaps, newer_driver)
         std::string("cuMemFree, cuMemFree_v2: the driver has a newer variant"));
 }
 
-// A runtime's functions matter only if a driver function is not hooked.
-void load_runtime(const Fake &fake)
-{
-    open_fake("fake/libcudart-odd.so");
-    uint64_t context;
-    fake.get<Retain>("cuDevicePrimaryCtxRetain")(&context, 0);
-    cuda_events_refresh();
-}
-
-FAKE_TEST(CudaEventsGaps, late_runtime)
-{
-    Fake fake;
-    install_all();
-    load_runtime(fake);
-    install_all();
-}
-
-FAKE_TEST(CudaEventsGaps, late_runtime_of_incomplete_driver)
-{
-    Fake fake("fake_odd");
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK(cuda_events_missing().find("cudaFreeAsync") == std::string::npos);
-    load_runtime(fake);
-    CHECK(cuda_events_missing().find("cudaFreeAsync") != std::string::npos);
-}
-
 // Look-ups of the driver's functions find the interposer's.
 SCENARIO(interposed)
 {
+    using Free = int(uint64_t);
     const Fake fake;
-    auto *real = function_of<void *(void *, const char *)>(
+    auto *real = function_of<Free *(void *, const char *)>(
         RTLD_DEFAULT, "interposed_dlsym")(fake.library, "cuMemFree_v2");
-    auto *interposed = fake.get<Call1>("cuMemFree_v2");
-    CHECK(reinterpret_cast<void *>(interposed) != real);
+    auto *interposed = fake.get<Free>("cuMemFree_v2");
+    CHECK(interposed != real);
     install_all();
-    for (Call1 *call : {reinterpret_cast<Call1 *>(real), interposed}) {
+    for (Free *call : {real, interposed}) {
         expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
                        [&] { CHECK_EQ(call(ADDRESS), 0); });
     }
@@ -261,38 +164,30 @@ TEST(CudaEventsGaps, Interposer)
     EXPECT_TRUE(run_on_fake("interposed", preload.c_str()));
 }
 
-// A uprobe replaces the jump's first byte by a breakpoint.
-FAKE_TEST(CudaEventsGaps, a_hook_is_overwritten)
+// A uprobe replaces the jump's first byte by a breakpoint. The next event
+// notices that.
+HOOKED_TEST(CudaEventsGaps, a_hook_is_overwritten)
 {
-    Fake fake;
-    install_all();
-    Told told;
-    cuda_events_on_incomplete(tell, &told);
-    uint64_t address;
-    auto *allocate = fake.get<Alloc>("cuMemAlloc_v2");
-    allocate(&address, 0x5000);
-    CHECK(!cuda_events_need_refresh());
-    {
-        const first_byte breakpoint(fake.get<void>("cuMemFree_v2"), 0xcc);
-        allocate(&address, 0x5000);
-        CHECK(cuda_events_need_refresh());
-        cuda_events_refresh();
+    Reported reported;
+    fake.allocate();
+    CHECK_EQ(reported.times, 0);
+    const first_byte breakpoint(fake.get<void>("cuMemFree_v2"), 0xcc);
+    for (int i = 0; i < 2; ++i) {
+        fake.allocate();
+        CHECK_EQ(reported.times, 1);
+        CHECK(!cuda_events_complete());
+        CHECK_EQ(reported.why, std::string("cuMemFree_v2: something else "
+                                           "replaced the hook"));
     }
-    CHECK_EQ(told.times, 1);
-    CHECK_EQ(told.why, std::string("cuMemFree_v2: something else replaced the "
-                                   "hook"));
-    cuda_events_refresh();
-    CHECK_EQ(told.times, 1);
 }
 
 FAKE_TEST(CudaEventsGaps, late_subscriber)
 {
     Fake fake("fake_odd");
-    Told told;
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    cuda_events_on_incomplete(tell, &told);
-    CHECK_EQ(told.times, 1);
-    CHECK(told.why.find("cuMemUnmap: ") != std::string::npos);
+    Reported reported;
+    CHECK_EQ(reported.times, 1);
+    CHECK(reported.why.find("cuMemUnmap: ") != std::string::npos);
 }
 
 } // namespace

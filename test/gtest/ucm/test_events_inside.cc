@@ -2,45 +2,14 @@
 //
 // A hook runs inside the program's call, with the caller's locks held:
 // operations that it must avoid there.
+#include "fake.h"
 #include <csetjmp>
 #include <gtest/gtest.h>
-#include <semaphore>
-#include <thread>
-#include <unistd.h>
-
-#include "fake.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace test;
-
-std::binary_semaphore in_runtime{0}, in_constructor{0};
-
-// A thread initialises a runtime: it holds the runtime's lock and retains the
-// primary context. Another thread loads a library, with the loader's lock held.
-// The library's constructor needs the runtime.
-FAKE_TEST(CudaEventsInside, runtime_starts_in_a_constructor)
-{
-    alarm(60); // ends a deadlock
-    Fake fake;
-    install_all();
-    void *runtime = open_fake("fake/runtime.so");
-    auto *call    = function_of<void(void (*)())>(runtime, "fake_runtime_call");
-    *static_cast<void (**)()>(symbol_of(runtime, "fake_on_constructor")) = [] {
-        in_constructor.release();
-    };
-    std::thread initialises([&] {
-        call([] {
-            in_runtime.release();
-            in_constructor.acquire(); // the loader's lock is taken
-        });
-    });
-    in_runtime.acquire();
-    open_fake("fake/constructor.so");
-    initialises.join();
-    CHECK_EQ(fake.calls("cuDevicePrimaryCtxRetain"), 2L);
-}
 
 // The hooks' queries must not invalidate a stream's capture, and the program's
 // own call keeps its mode.
@@ -52,28 +21,26 @@ FAKE_TEST(CudaEventsInside, stream_captures)
     fake.setting("fake_global_capture") = 1;
     install_all();
     CHECK_EQ(invalidated, 0);
-
-    expect_release(fake, "cuMemFreeAsync", ADDRESS, SIZE,
-                   [&] { fake.get<Call2>("cuMemFreeAsync")(ADDRESS, 5); });
-    CHECK_EQ(invalidated, 1); // by the program
-    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    // Each of these invalidates it once itself.
+    expect_release_by(fake, "cuMemFreeAsync", ADDRESS, SIZE, ADDRESS, 5);
+    CHECK_EQ(invalidated, 1);
+    fake.call("cuCtxDestroy_v2", 0);
     CHECK_EQ(invalidated, 2);
     fake.setting("fake_active") = 0;
-    fake.get<Device>("cuDevicePrimaryCtxRelease")(0);
+    fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK_EQ(invalidated, 3);
-    uint64_t address;
-    fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    fake.allocate();
     CHECK_EQ(invalidated, 4);
     fake.setting("fake_forgotten") = 1;
-    fake.get<Call1>("cuCtxDestroy_v2")(0);
+    fake.call("cuCtxDestroy_v2", 0);
     CHECK_EQ(invalidated, 5);
+    fake.call("cuGreenCtxDestroy", 0);
+    CHECK_EQ(invalidated, 6);
 }
 
 // The check of the hooks calls no function that has an effect or fails.
-FAKE_TEST(CudaEventsInside, nothing_is_tried)
+HOOKED_TEST(CudaEventsInside, nothing_is_tried)
 {
-    Fake fake;
-    install_all();
     for (const char *name :
          {"cuMemFree_v2", "cuMemFreeHost", "cuMemAddressFree",
           "cuIpcCloseMemHandle", "cuDevicePrimaryCtxRelease",
@@ -119,17 +86,13 @@ void at_depth(int depth, const std::function<void()> &call)
 
 // A jump out of the driver, as by an interrupt in Python or Julia, skips the
 // rest of the active hooks. Later calls are seen as usual.
-FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
+HOOKED_TEST(CudaEventsInside, jumps_out_of_the_driver)
 {
-    static Fake fake;
-    install_all();
-    uint64_t address;
-    const auto release  = [] { fake.get<Call1>("cuMemFree_v2")(ADDRESS); };
-    const auto allocate = [&] {
-        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+    const std::function<void()> release = [&] {
+        fake.call("cuMemFree_v2", ADDRESS);
     };
-    auto &inside = *static_cast<void (**)(const char *)>(
-        symbol_of(fake.library, "fake_inside"));
+    const std::function<void()> allocate = [&] { fake.allocate(); };
+    auto &inside = fake.setting<void (*)(const char *)>("fake_inside");
     Events events;
     const auto expect_seen = [&] {
         inside = nullptr;
@@ -141,8 +104,7 @@ FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
             CHECK_EQ(events.take().size(), size_t(1));
         }
     };
-    for (const std::function<void()> &call :
-         {std::function<void()>(release), std::function<void()>(allocate)}) {
+    const auto expect_harmless = [&](const std::function<void()> &call) {
         inside = jump_out;
         if (sigsetjmp(outside, 0) == 0) {
             at_depth(4, call);
@@ -160,21 +122,22 @@ FAKE_TEST(CudaEventsInside, jumps_out_of_the_driver)
         }
         expect_seen();
 #endif
-    }
+    };
+    expect_harmless(release);
+    expect_harmless(allocate);
 }
 
 // If the driver is out of memory, and the handler frees some, the call is
 // repeated once. Allocations within the handler are not.
-FAKE_TEST(CudaEventsInside, no_memory_left)
+HOOKED_TEST(CudaEventsInside, no_memory_left)
 {
-    constexpr int FULL = 2;
-    static Fake fake;
+    constexpr int FULL      = 2;
+    static const Fake *used = &fake;
     static int asked = 0, given = 0; // there is memory if given > 1
-    install_all();
     int &result         = fake.setting("fake_result");
-    const auto allocate = [](const char *name) {
+    const auto allocate = [&](const char *name) {
         uint64_t address;
-        return fake.get<Alloc4>(name)(&address, 0x5000, 0, 0);
+        return fake.call(name, &address, NEW_SIZE, 0, 0);
     };
     const auto expect = [&](const char *name, int answer, int more_calls) {
         const long before = fake.calls(name);
@@ -194,9 +157,8 @@ FAKE_TEST(CudaEventsInside, no_memory_left)
         [](void *arg) {
             CHECK(arg == &given);
             CHECK(++asked == 1); // not for allocations in here
-            uint64_t address;
-            fake.get<Alloc>("cuMemAlloc_v2")(&address, 8);
-            fake.setting("fake_result") = (given > 1) ? 0 : FULL;
+            used->allocate();
+            used->setting("fake_result") = (given > 1) ? 0 : FULL;
             return given != 0;
         },
         &given);

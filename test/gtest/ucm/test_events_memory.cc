@@ -1,62 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every `new` in the hooks and in their installation fails in turn, alone and
-// with all later ones. The driver is called all the same, and a release is
+// Every allocation in the hooks and in their installation fails in turn, alone
+// and with all later ones. The driver is called all the same, and a release is
 // announced, or the hooks are no longer complete.
-#include <cstdlib>
-#include <gtest/gtest.h>
-#include <new>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "fake.h"
-
-namespace {
-
-// Number of allocations that still succeed; -1: all.
-long allowed  = -1;
-bool refused  = false;
-bool for_good = false; // later ones fail, too
-// Called by each allocation and each deallocation, except within itself.
-void (*inside)()            = nullptr;
-thread_local bool is_inside = false;
-
-void call_inside()
-{
-    if ((inside != nullptr) && !is_inside) {
-        is_inside = true;
-        inside();
-        is_inside = false;
-    }
-}
-
-} // namespace
-
-// Not inlined, as the compiler would warn of free().
-__attribute__((noinline)) void *operator new(size_t size)
-{
-    if ((allowed >= 0) && (allowed-- == 0)) {
-        allowed = for_good ? 0 : -1;
-        refused = true;
-        throw std::bad_alloc();
-    }
-    call_inside();
-    if (void *memory = malloc(size)) {
-        return memory;
-    }
-    throw std::bad_alloc();
-}
-
-__attribute__((noinline)) void operator delete(void *memory) noexcept
-{
-    call_inside();
-    free(memory);
-}
-
-__attribute__((noinline)) void operator delete(void *memory, size_t) noexcept
-{
-    operator delete(memory);
-}
+#include <common/alloc_children.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -99,139 +49,100 @@ bool released(uint64_t address)
     return false;
 }
 
-// Expects that a call reaches the driver, and that its release is announced, or
+// Expects that a call reaches the driver, and that it releases an address, or
 // the hooks are incomplete.
-template <class Call>
-void expect_call(const Fake &fake, const char *name, uint64_t releases,
-                 Call &&call)
+template <class... Args>
+void expect_call(const Fake &fake, uint64_t releases, const char *name,
+                 Args... args)
 {
     const long before = fake.calls(name);
     events.count      = 0;
-    call();
+    fake.call(name, args...);
     CHECK_EQ(fake.calls(name), before + 1);
-    if ((releases != 0) && !released(releases)) {
-        CHECK(!cuda_events_complete());
-    }
+    CHECK((releases == 0) || released(releases) || !cuda_events_complete());
 }
 
 void call_all(const Fake &fake)
 {
-    constexpr uint64_t POOL = 0xabc0, LIBRARY = 0x90;
     uint64_t address, module;
     size_t size;
 
-    expect_call(fake, "cuMemAlloc_v2", 0,
-                [&] { fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000); });
-    expect_call(fake, "cuMemFree_v2", address,
-                [&] { fake.get<Call1>("cuMemFree_v2")(address); });
-    expect_call(fake, "cuMemAllocFromPoolAsync", 0, [&] {
-        fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&address, 0x5000, POOL, 0);
-    });
-    expect_call(fake, "cuMemFreeAsync", address,
-                [&] { fake.get<Call2>("cuMemFreeAsync")(address, 0); });
-    expect_call(fake, "cuMemPoolTrimTo", address,
-                [&] { fake.get<Call2>("cuMemPoolTrimTo")(POOL, 0); });
-    expect_call(fake, "cuLibraryGetModule", 0, [&] {
-        fake.get<int(uint64_t *, uint64_t)>("cuLibraryGetModule")(&module,
-                                                                  LIBRARY);
-    });
-    expect_call(fake, "cuModuleGetGlobal_v2", 0, [&] {
-        fake.get<GetGlobal>("cuModuleGetGlobal_v2")(&address, &size, module,
-                                                    "a");
-    });
-    expect_call(fake, "cuLibraryUnload", address,
-                [&] { fake.get<Call1>("cuLibraryUnload")(LIBRARY); });
-
-    // The hooks saw the context's creation, so its ranges are announced.
-    fake.setting("fake_active") = 0;
-    expect_call(fake, "cuDevicePrimaryCtxRetain", 0, [&] {
-        fake.get<int(void *, int)>("cuDevicePrimaryCtxRetain")(&address, 0);
-    });
-    expect_call(fake, "cuMemAlloc_v2", 0,
-                [&] { fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000); });
+    expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
+    expect_call(fake, address, "cuMemFree_v2", address);
+    expect_call(fake, 0, "cuMemAllocFromPoolAsync", &address, NEW_SIZE, POOL,
+                0);
+    expect_call(fake, address, "cuMemFreeAsync", address, 0);
+    expect_call(fake, address, "cuMemPoolTrimTo", POOL, 0);
+    expect_call(fake, 0, "cuLibraryGetModule", &module, LIBRARY);
+    expect_call(fake, 0, "cuModuleGetGlobal_v2", &address, &size, module, "a");
+    expect_call(fake, address, "cuLibraryUnload", LIBRARY);
+    // The context was created after the hooks, so its ranges are announced.
+    expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
     fake.setting("fake_forgotten") = 1;
-    expect_call(fake, "cuDevicePrimaryCtxRelease", address,
-                [&] { fake.get<Device>("cuDevicePrimaryCtxRelease")(0); });
+    expect_call(fake, address, "cuDevicePrimaryCtxRelease", 0);
 }
 
-// Runs 'body' in a child for each allocation that can fail in it.
-template <class Body>
-void with_each_refused(Body &&body)
+// Runs in a child for each allocation that can fail in it.
+template <class Run>
+void with_each_refused(Run &&run)
 {
-    constexpr int NONE_REFUSED = 7;
-    for (const bool follow : {false, true}) {
-        int status = 0, n = 0;
-        for (; status == 0; ++n) {
-            const pid_t child = fork();
-            if (child == 0) {
-                for_good = follow;
-                allowed  = n;
-                body();
-                _exit(refused ? 0 : NONE_REFUSED);
-            }
-            waitpid(child, &status, 0);
-            if ((status != 0) && (WEXITSTATUS(status) != NONE_REFUSED)) {
-                check_failed(__FILE__, __LINE__, "allocation",
-                             std::to_string(n) + ": status " +
-                                 std::to_string(status));
-            }
-        }
-        CHECK(n > 3); // some were refused
-    }
+    CHECK(alloc_faults::each_in_a_child(run) > 3);
+    CHECK(!testing::Test::HasFailure());
 }
 
 FAKE_TEST(CudaEventsMemory, calls)
 {
     Fake fake;
+    fake.setting("fake_active") = 0;
     install_all();
     subscribe();
-    with_each_refused([&] { call_all(fake); });
+    with_each_refused([&](alloc_faults::plan &what) {
+        const alloc_faults::armed now(what);
+        call_all(fake);
+    });
 }
 
 FAKE_TEST(CudaEventsMemory, installation)
 {
     Fake fake;
+    fake.setting("fake_active") = 0;
     subscribe();
-    with_each_refused([&] {
-        const ucs_status_t status = cuda_events_install();
+    with_each_refused([&](alloc_faults::plan &what) {
+        ucs_status_t status;
+        {
+            const alloc_faults::armed now(what);
+            status = cuda_events_install();
+        }
         CHECK((status == UCS_OK) || !cuda_events_complete());
-        allowed = -1;
         CHECK(cuda_events_missing().empty() == cuda_events_complete());
         call_all(fake);
         // A repeated installation works, but the hooks stay incomplete.
         CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-        CHECK(!refused || !cuda_events_complete());
+        CHECK((status == UCS_OK) || !cuda_events_complete());
         call_all(fake);
     });
 }
 
 // The program's allocator calls CUDA, also for the hooks' memory.
-FAKE_TEST(CudaEventsMemory, malloc_calls_cuda)
+HOOKED_TEST(CudaEventsMemory, malloc_calls_cuda)
 {
     alarm(60); // ends a deadlock
-    static Fake fake;
+    static const Fake *used = &fake;
     fake.place(NEW, 0x10000);
-    install_all();
-    inside = [] {
-        uint64_t address;
-        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
-        fake.get<Call1>("cuMemFree_v2")(address);
-    };
-    uint64_t address, pooled;
-    size_t size;
+    alloc_faults::plan what;
+    what.inside = [] { used->call("cuMemFree_v2", used->allocate()); };
+    const alloc_faults::armed now(what);
     for (int i = 0; i < 3; ++i) {
-        fake.get<Alloc>("cuMemAlloc_v2")(&address, 0x5000);
+        const uint64_t address = fake.allocate();
         note_registered(address);
-        fake.get<Alloc4>("cuMemAllocFromPoolAsync")(&pooled, 0x5000, 7, 0);
-        fake.get<Call2>("cuMemFreeAsync")(pooled, 0);
-        fake.get<Call2>("cuMemPoolTrimTo")(7, 0);
-        fake.get<GetGlobal>("cuModuleGetGlobal_v2")(&pooled, &size, 9, "a");
-        fake.get<Call1>("cuModuleUnload")(9);
-        fake.get<Call1>("cuMemFree_v2")(address);
-        fake.get<Call1>("cuCtxDestroy_v2")(0);
+        fake.call("cuMemFreeAsync", fake.allocate_from(POOL), 0);
+        fake.call("cuMemPoolTrimTo", POOL, 0);
+        fake.get_global(MODULE);
+        fake.call("cuModuleUnload", MODULE);
+        fake.call("cuMemFree_v2", address);
+        fake.call("cuCtxDestroy_v2", 0);
     }
     CHECK(cuda_events_complete());
-    inside = nullptr;
 }
 
 } // namespace

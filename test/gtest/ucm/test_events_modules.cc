@@ -2,9 +2,8 @@
 //
 // Releases with modules and their libraries, and memory of graphs, on the
 // driver library that does nothing.
-#include <gtest/gtest.h>
-
 #include "fake.h"
+#include <gtest/gtest.h>
 #include <ucm/code_patch.h>
 
 namespace ucx_ib_dmabuf {
@@ -12,31 +11,45 @@ namespace {
 
 using namespace test;
 
-FAKE_TEST(CudaEventsOwners, modules)
+void expect_variable_released(const Fake &fake, const char *unload,
+                              uint64_t handle)
 {
-    Fake fake;
-    install_all();
-    uint64_t address;
-    size_t size;
-    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
+    expect_release_by(fake, unload, VARIABLE, VARIABLE_SIZE, handle);
+}
+
+HOOKED_TEST(CudaEventsOwners, modules)
+{
     Events events;
-    get(&address, &size, 0x77, "a");
+    fake.get_global(MODULE);
     CHECK_EQ(events.take().size(), size_t(1));
-    get(&address, &size, 0x77, "a"); // nothing new
+    fake.get_global(MODULE); // nothing new
     CHECK(events.take().empty());
     // Memory of an unknown pool, which still holds it.
-    uint64_t freed;
-    fake.get<Alloc3>("cuMemAllocAsync")(&freed, 0x5000, 0);
-    fake.get<Call2>("cuMemFreeAsync")(freed, 0);
+    fake.call("cuMemFreeAsync", fake.allocate_async(), 0);
     events.take();
-    fake.get<Call1>("cuModuleUnload")(0x78);
+    fake.call("cuModuleUnload", MODULE + 1);
     CHECK(events.take().empty());
     // A range that was released unseen seems to enclose the variable.
-    uint64_t stale = address - 0x100;
-    fake.place(stale, stale - NEW);
-    fake.get<Alloc>("cuMemAlloc_v2")(&stale, 0x5000);
-    expect_release(fake, "cuModuleUnload", address, 0x400,
-                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
+    fake.place(VARIABLE - 0x100, VARIABLE - 0x100 - NEW);
+    fake.allocate();
+    expect_variable_released(fake, "cuModuleUnload", MODULE);
+}
+
+HOOKED_TEST(CudaEventsOwners, variables_by_a_librarys_module)
+{
+    const uint64_t module = fake.get_module(LIBRARY);
+    fake.get_global(module);
+    Events events;
+    fake.call("cuLibraryUnload", LIBRARY + 1);
+    CHECK(events.take().empty());
+    expect_variable_released(fake, "cuLibraryUnload", LIBRARY);
+
+    // The driver reuses the handle, for a separate module.
+    fake.get_global(module);
+    events.take();
+    fake.call("cuLibraryUnload", LIBRARY);
+    CHECK(events.take().empty());
+    expect_variable_released(fake, "cuModuleUnload", module);
 }
 
 using GetGlobal = int(uint64_t *, size_t *, uint64_t, const char *);
@@ -59,102 +72,79 @@ int ucx_get_global(uint64_t *address, size_t *size, uint64_t module,
 FAKE_TEST(CudaEventsOwners, modules_behind_ucx)
 {
     Fake fake;
-    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
     auto *list =
         const_cast<ucs_list_link_t *>(all_ucm().front()->event_installer_list);
     static ucm_event_installer_t ucx = {
         [](int) { return UCS_OK; }, nullptr, {list->prev, list}};
     list->prev->next = &ucx.list;
     list->prev       = &ucx.list;
-    CHECK(ucm::patch_function(reinterpret_cast<void *>(get),
+    CHECK(ucm::patch_function(fake.get<void>("cuModuleGetGlobal_v2"),
                               reinterpret_cast<void *>(ucx_get_global),
                               driver_get_global) == nullptr);
     install_all();
-    uint64_t address;
-    size_t size;
     Events events;
-    get(&address, &size, 0x77, "a");
+    fake.get_global(MODULE);
     // UCX's event, and another one for managed memory.
     CHECK_EQ(events.take().size(), size_t(2));
-    expect_release(fake, "cuModuleUnload", address, size,
-                   [&] { fake.get<Call1>("cuModuleUnload")(0x77); });
+    expect_variable_released(fake, "cuModuleUnload", MODULE);
 }
 
 // The driver may refuse, as in a thread without a context. The variable then
 // stays until a call succeeds.
-FAKE_TEST(CudaEventsOwners, modules_that_stay)
+HOOKED_TEST(CudaEventsOwners, modules_that_stay)
 {
-    constexpr uint64_t library = 0x90;
-    Fake fake;
-    install_all();
-    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
-    uint64_t module, address;
-    size_t size, frees;
-    bool managed = false;
-    fake.get<Call2>("cuLibraryGetModule")(uint64_t(&module), library);
     const struct {
         const char *unload;
-        uint64_t handle, owner;
-    } cases[] = {{"cuModuleUnload", 0x77, 0x77},
-                 {"cuLibraryUnload", library, module}};
-    for (const auto &one : cases) {
-        auto *unload      = fake.get<Call1>(one.unload);
+        uint64_t handle, module;
+    } cases[] = {{"cuModuleUnload", MODULE, MODULE},
+                 {"cuLibraryUnload", LIBRARY, fake.get_module(LIBRARY)}};
+    for (const auto &each : cases) {
         const auto refuse = [&] {
             fake.setting("fake_result") = 201;
-            unload(one.handle);
+            fake.call(each.unload, each.handle);
             fake.setting("fake_result") = 0;
         };
+        size_t frees;
+        bool managed = false;
         refuse(); // before the variable is known
-        get(&address, &size, one.owner, "a");
+        fake.get_global(each.module);
         Events events;
         refuse();
-        CHECK(ends_as_memory(events, address, &frees, &managed));
+        CHECK(ends_as_memory(events, VARIABLE, &frees, &managed));
         CHECK(managed);
-        get(&address, &size, one.owner, "a");
+        fake.get_global(each.module);
         CHECK(events.take().empty()); // nothing new
-        expect_release(fake, one.unload, address, size,
-                       [&] { unload(one.handle); });
+        expect_variable_released(fake, each.unload, each.handle);
     }
 }
 
 // The fate of a context's variables may be unknown. Later another module's
 // variable has the same address.
-FAKE_TEST(CudaEventsOwners, modules_that_went_unseen)
+HOOKED_TEST(CudaEventsOwners, modules_that_went_unseen)
 {
-    Fake fake;
-    install_all();
-    auto *get = fake.get<GetGlobal>("cuModuleGetGlobal_v2");
-    uint64_t address;
-    size_t size;
-    get(&address, &size, 0x77, "a");
-    set_query(fake, [](uint64_t) { return 709; }); // CONTEXT_IS_DESTROYED
-    fake.get<Call1>("cuCtxDestroy_v2")(0);
-    set_query(fake, nullptr);
-    get(&address, &size, 0x78, "a");
-    expect_release(fake, "cuModuleUnload", address, size,
-                   [&] { fake.get<Call1>("cuModuleUnload")(0x78); });
+    fake.get_global(MODULE);
+    fake.set_query([](uint64_t) { return 709; }); // CONTEXT_IS_DESTROYED
+    fake.call("cuCtxDestroy_v2", 0);
+    fake.set_query(nullptr);
+    fake.get_global(MODULE + 1);
+    expect_variable_released(fake, "cuModuleUnload", MODULE + 1);
 }
 
-FAKE_TEST(CudaEventsOwners, graphs)
+HOOKED_TEST(CudaEventsOwners, graphs)
 {
-    Fake fake;
-    install_all();
     Events events;
-    fake.get<Call1>("cuGraphExecDestroy")(1);
-    fake.get<Device>("cuDeviceGraphMemTrim")(0);
+    fake.call("cuGraphExecDestroy", 1);
+    fake.call("cuDeviceGraphMemTrim", 0);
     CHECK(events.take().empty()); // no graph allocates memory
 
-    uint64_t address;
     fake.setting("fake_capturing") = 1;
-    fake.get<Alloc3>("cuMemAllocAsync")(&address, 0x5000, 5);
+    const uint64_t address         = fake.allocate_async(5);
     events.take();
-    fake.get<Call2>("cuMemFreeAsync")(address, 5); // becomes a node
-    fake.get<Call2>("cuMemFreeAsync_ptsz")(address, 0);
+    fake.call("cuMemFreeAsync", address, 5); // becomes a node
+    fake.call("cuMemFreeAsync_ptsz", address, 0);
     CHECK(events.take().empty());
-    expect_release(fake, "cuGraphExecDestroy", 0, 0,
-                   [&] { fake.get<Call1>("cuGraphExecDestroy")(1); });
-    expect_release(fake, "cuDeviceGraphMemTrim", 0, 0,
-                   [&] { fake.get<Device>("cuDeviceGraphMemTrim")(0); });
+    expect_release_by(fake, "cuGraphExecDestroy", 0, 0, 1);
+    expect_release_by(fake, "cuDeviceGraphMemTrim", 0, 0, 0);
 }
 
 } // namespace

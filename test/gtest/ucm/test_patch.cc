@@ -4,10 +4,8 @@
 // instructions that were moved away.
 #include <common/first_byte.h>
 #include <cstring>
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-
 #include <ucm/code_arena.h>
 #include <ucm/code_patch.h>
 #include <ucm/prologue_x86_64.h>
@@ -83,10 +81,41 @@ void PrintTo(const Case &test, std::ostream *stream)
 
 std::atomic<void *> original;
 
+// Calls code of which the compiler must not conclude anything.
+int call(const void *code, int argument = 20)
+{
+    void *volatile made = const_cast<void *>(code);
+    return reinterpret_cast<int (*)(int)>(made)(argument);
+}
+
 int hook(int argument)
 {
-    return 1000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
+    return 1000 + call(original.load(), argument);
 }
+
+const char *patch(void *function, std::atomic<void *> &to = original)
+{
+    return patch_function(function, reinterpret_cast<void *>(hook), to);
+}
+
+constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
+constexpr int any_access = PROT_READ | PROT_WRITE | PROT_EXEC;
+
+// A page of code that begins with a function, and then has only this byte.
+struct code_page {
+    code_page(const std::string &function, int fill)
+        : code(static_cast<uint8_t *>(mmap(nullptr, page, any_access,
+                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)))
+    {
+        memset(code, fill, page);
+        memcpy(code, function.data(), function.size());
+    }
+    ~code_page() { munmap(code, page); }
+    code_page(const code_page &)            = delete;
+    code_page &operator=(const code_page &) = delete;
+
+    uint8_t *const code;
+};
 
 // A reservation as CUDA makes it: 3 GiB around the function, without a gap.
 class PatchFar : public testing::Test {
@@ -95,46 +124,32 @@ protected:
     {
         constexpr uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x8d,
                                     0x47, 0x01, 0x5d, 0xc3}; // returns 1 more
-        reserved_                = mmap(nullptr, 3 * gib, PROT_NONE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        ASSERT_NE(MAP_FAILED, reserved_);
-        function_ = static_cast<uint8_t *>(reserved_) + gib + gib / 2;
-        ASSERT_EQ(
-            0, mprotect(function_, page, PROT_READ | PROT_WRITE | PROT_EXEC));
+        ASSERT_EQ(0, mprotect(function_, page, any_access));
         memcpy(function_, code, sizeof(code));
-        ASSERT_STREQ("no executable memory near it", patch());
-        ASSERT_EQ(21, call());
+        ASSERT_STREQ("no executable memory near it", patch(function_));
+        ASSERT_EQ(21, call(function_));
     }
 
-    const char *patch()
-    {
-        return patch_function(function_, reinterpret_cast<void *>(hook),
-                              original);
-    }
-    int call()
-    {
-        int (*volatile made)(int) = reinterpret_cast<int (*)(int)>(function_);
-        return made(20);
-    }
-
-    static constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
-    void *reserved_    = MAP_FAILED;
-    uint8_t *function_ = nullptr;
+    // Never unmapped: the moved code stays in its gap.
+    void *const reserved_ =
+        mmap(nullptr, 3 * gib, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *function_ = static_cast<uint8_t *>(reserved_) + gib + gib / 2;
 };
 
 TEST_F(PatchFar, TheOnlyGapIsFound)
 {
     ASSERT_EQ(0, munmap(function_ + 700 * mib, 3 * mib));
-    ASSERT_STREQ(nullptr, patch());
-    EXPECT_EQ(1021, call());
+    ASSERT_STREQ(nullptr, patch(function_));
+    EXPECT_EQ(1021, call(function_));
 }
 
 // Such a gap remains if the kernel put a small library between reservations.
 TEST_F(PatchFar, ASmallGapIsBetterThanNone)
 {
     ASSERT_EQ(0, munmap(function_ - 7 * page, page));
-    ASSERT_STREQ(nullptr, patch());
-    EXPECT_EQ(1021, call());
+    ASSERT_STREQ(nullptr, patch(function_));
+    EXPECT_EQ(1021, call(function_));
 }
 
 class Patch : public testing::TestWithParam<Case> {};
@@ -143,30 +158,25 @@ TEST_P(Patch, HookAndOriginalWork)
 {
     const Case test      = GetParam();
     void *const function = reinterpret_cast<void *>(test.function);
-    // The compiler must not conclude anything from the functions' code.
-    int (*volatile call)(int) = test.function;
 
-    ASSERT_EQ(test.number + 20, call(20));
-    ASSERT_STREQ(
-        nullptr,
-        patch_function(function, reinterpret_cast<void *>(hook), original));
-    EXPECT_EQ(test.number + 1020, call(20));
+    ASSERT_EQ(test.number + 20, call(function));
+    ASSERT_STREQ(nullptr, patch(function));
+    EXPECT_EQ(test.number + 1020, call(function));
     if (test.negative != 0) {
-        EXPECT_EQ(test.negative + 1000, call(-20));
+        EXPECT_EQ(test.negative + 1000, call(function, -20));
     }
     EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(function));
 
     // A second hook on top of the first, as another tool would set it.
     int (*second)(int) = [](int argument) {
-        return 5000 + reinterpret_cast<int (*)(int)>(original.load())(argument);
+        return 5000 + call(original.load(), argument);
     };
     std::atomic<void *> below{nullptr};
     ASSERT_STREQ(
         nullptr,
         patch_function(function, reinterpret_cast<void *>(second), below));
-    EXPECT_EQ(test.number + 5020, call(20));
-    EXPECT_EQ(test.number + 1020,
-              reinterpret_cast<int (*)(int)>(below.load())(20));
+    EXPECT_EQ(test.number + 5020, call(function));
+    EXPECT_EQ(test.number + 1020, call(below.load()));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -182,19 +192,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{begins_comparing, 12, "comparing"}),
     [](const auto &test) { return test.param.name; });
 
-void expect_refused(int (*function)(int), const char *why)
+void expect_refused(int (*refused)(int), const char *why)
 {
+    void *const function = reinterpret_cast<void *>(refused);
     std::atomic<void *> untouched{nullptr};
     uint8_t before[16];
-    memcpy(before, reinterpret_cast<void *>(function), sizeof(before));
+    memcpy(before, function, sizeof(before));
 
-    EXPECT_STREQ(why,
-                 patch_function(reinterpret_cast<void *>(function),
-                                reinterpret_cast<void *>(hook), untouched));
+    EXPECT_STREQ(why, patch(function, untouched));
     EXPECT_EQ(nullptr, untouched.load());
-    EXPECT_EQ(
-        0, memcmp(before, reinterpret_cast<void *>(function), sizeof(before)));
-    EXPECT_EQ(nullptr, patched_target(reinterpret_cast<void *>(function)));
+    EXPECT_EQ(0, memcmp(before, function, sizeof(before)));
+    EXPECT_EQ(nullptr, patched_target(function));
 }
 
 TEST(PatchRefused, WhatCannotBeMoved)
@@ -223,20 +231,18 @@ TEST(PatchRefused, Breakpoint)
 // the file's first instruction elsewhere. Its removal restores the byte.
 TEST(PatchUprobe, ComesAndGoes)
 {
-    auto *code                  = reinterpret_cast<uint8_t *>(has_a_uprobe);
-    int (*volatile call)(int)   = has_a_uprobe;
-    int (*volatile probed)(int) = has_a_uprobe_probed;
+    void *const code   = reinterpret_cast<void *>(has_a_uprobe);
+    void *const probed = reinterpret_cast<void *>(has_a_uprobe_probed);
 
-    ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
-                                         original));
-    EXPECT_EQ(1032, call(20));
+    ASSERT_STREQ(nullptr, patch(code));
+    EXPECT_EQ(1032, call(code));
     {
         const test::first_byte uprobe(code, 0xcc);
-        EXPECT_EQ(1032, probed(20));
+        EXPECT_EQ(1032, call(probed));
         EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
         EXPECT_TRUE(begins_with_jump(code));
     }
-    EXPECT_EQ(1032, call(20));
+    EXPECT_EQ(1032, call(code));
     EXPECT_TRUE(begins_with_jump(code)); // so it is watched
 }
 
@@ -283,25 +289,16 @@ class PatchOnTop : public testing::TestWithParam<std::string> {};
 
 TEST_P(PatchOnTop, ReachesWhatWasThere)
 {
-    constexpr size_t SIZE = 4096;
-    auto *code            = static_cast<uint8_t *>(
-        mmap(nullptr, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     const auto *target = reinterpret_cast<void *>(patch_target);
-    auto *call         = reinterpret_cast<int (*)(int)>(code);
-    const std::string &jump(GetParam());
+    std::string jump   = GetParam();
+    memcpy(&jump[jump.find("ADDRESS.")], &target, sizeof(target));
+    const code_page made(jump, 0x06); // not an instruction
+    ASSERT_EQ(32, call(made.code));
+    EXPECT_EQ(target, patched_target(made.code));
 
-    memset(code, 0x06, SIZE); // not an instruction
-    memcpy(code, jump.data(), jump.size());
-    memcpy(code + jump.find("ADDRESS."), &target, sizeof(target));
-    ASSERT_EQ(32, call(20));
-    EXPECT_EQ(target, patched_target(code));
-
-    ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
-                                         original));
-    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
-    EXPECT_EQ(1032, call(20));
-    munmap(code, SIZE);
+    ASSERT_STREQ(nullptr, patch(made.code));
+    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(made.code));
+    EXPECT_EQ(1032, call(made.code));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -323,33 +320,25 @@ class PatchBelow : public testing::TestWithParam<std::string> {};
 
 TEST_P(PatchBelow, AnotherToolPatchesOnTop)
 {
-    constexpr size_t PAGE = 4096;
-    constexpr int ANY     = PROT_READ | PROT_WRITE | PROT_EXEC;
-    const std::string function(GetParam());
     // push %rax; mov $other, %rax; xchg %rax, (%rsp); ret
     uint8_t jump[] = {0x50, 0x48, 0xb8, 0,    0,    0,    0,    0,
                       0,    0,    0,    0x48, 0x87, 0x04, 0x24, 0xc3};
-    auto *code     = static_cast<uint8_t *>(
-        mmap(nullptr, PAGE, ANY, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    auto *call = reinterpret_cast<int (*)(int)>(code);
-    static int (*below)(int);
-    int (*other)(int) = [](int argument) { return 7000 + below(argument); };
-    int32_t distance;
+    static const uint8_t *below;
+    int (*other)(int) = [](int argument) {
+        return 7000 + call(below, argument);
+    };
+    const code_page made(GetParam(), 0xcc);
+    uint8_t *const code = made.code;
 
-    memset(code, 0xcc, PAGE);
-    memcpy(code, function.data(), function.size());
-    ASSERT_STREQ(nullptr, patch_function(code, reinterpret_cast<void *>(hook),
-                                         original));
-    EXPECT_EQ(1021, call(20));
+    ASSERT_STREQ(nullptr, patch(code));
+    EXPECT_EQ(1021, call(code));
     ASSERT_EQ(0xe9, code[0]);
-    memcpy(&distance, code + 1, sizeof(distance));
-    below = reinterpret_cast<int (*)(int)>(code + 5 + distance);
+    below = code + 5 + read_operand<int32_t>(code + 1);
 
-    ASSERT_EQ(0, mprotect(code, PAGE, ANY));
+    ASSERT_EQ(0, mprotect(code, page, any_access));
     memcpy(jump + 3, &other, sizeof(other));
     memcpy(code, jump, sizeof(jump));
-    EXPECT_EQ(8021, call(20));
-    munmap(code, PAGE);
+    EXPECT_EQ(8021, call(code));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -371,17 +360,16 @@ INSTANTIATE_TEST_SUITE_P(
 // The arena searches its place once, as many mappings make that slow.
 TEST(CodeArena, HoldsAllHooks)
 {
-    constexpr size_t HOOKS = 60, SIZE = 92; // of a libcuda and a runtime
+    constexpr size_t HOOKS = 60, SIZE = 92; // of a libcuda
     code_arena arena;
     uint8_t *first = nullptr;
 
     for (size_t i = 0; i < HOOKS; ++i) {
         uint8_t *memory =
-            arena.reserve(reinterpret_cast<void *>(&patch_helper), SIZE);
+            arena.allocate(reinterpret_cast<void *>(&patch_helper), SIZE);
         ASSERT_NE(nullptr, memory);
         first = (i == 0) ? memory : first;
         EXPECT_EQ(first + i * 96, memory);
-        arena.commit(SIZE);
     }
 }
 

@@ -106,7 +106,6 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
     allocation around;
     unsigned managed = 0;
 
-    cuda_events_refresh();
     *out                      = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
     const ucs_status_t status = gpus.describe(address, &around);
     if (status == UCS_ERR_NO_ELEM) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "exporter.h"
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -81,15 +80,6 @@ public:
 
     // Notifies the listener, the only one, from now on and permanently.
     virtual void watch(listener &told) noexcept = 0;
-    // Whether refresh_events() has to search for new ways to release memory:
-    // call that where memory is registered, before anything else. Always the
-    // same variable, as a call would cost a good part of a cache hit.
-    virtual const std::atomic<bool> &events_need_refresh() const noexcept
-    {
-        static constinit const std::atomic<bool> never{false};
-        return never;
-    }
-    virtual void refresh_events() noexcept {}
 };
 
 // Finds a vendor's GPUs. Returns nullptr if none exports its memory, and

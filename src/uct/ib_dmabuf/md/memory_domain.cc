@@ -241,9 +241,6 @@ ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
     const auto start   = reinterpret_cast<uintptr_t>(address);
     const size_t exact = without_rounding(start, length);
 
-    if (events_need_refresh_.load(std::memory_order_relaxed)) {
-        shared_.gpu().refresh_events();
-    }
     const region *hit = cache_.find(id_, start, exact);
     const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)
                                          : UCS_ERR_CANCELED;
@@ -265,7 +262,6 @@ void memory_domain::failed(ucs_status_t status) noexcept
 memory_domain::memory_domain(const saved_md_ops &original,
                              process_state &shared, bool peer_memory)
     : original_(original), shared_(shared), cache_(shared.registrations()),
-      events_need_refresh_(shared.gpu().events_need_refresh()),
       device_(original_, shared.gpu(), shared.proven_paths()),
       peer_memory_(peer_memory),
       offers_gpu_((process_state::may_register() &&

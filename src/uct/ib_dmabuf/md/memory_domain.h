@@ -46,8 +46,7 @@ private:
 
     const saved_md_ops original_;
     process_state &shared_;
-    rcache &cache_;                                // shared_'s
-    const std::atomic<bool> &events_need_refresh_; // the GPU's
+    rcache &cache_; // shared_'s
     nic device_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
     const bool offers_gpu_;  // query() offers to register GPU memory

@@ -68,7 +68,6 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
     in.find("ucm_event_enter", &out->event_enter);
     in.find("ucm_event_leave", &out->event_leave);
     in.find("ucm_set_event_handler", &out->set_event_handler);
-    in.find("ucm_reloc_modify", &out->reloc_modify);
     in.find_variable("ucm_event_installer_list", &out->event_installer_list);
     in.find_variable("ucm_global_opts", &options);
     in.find_variable("ucs_memory_type_names", &names);
@@ -83,10 +82,9 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
     if (modes == nullptr) {
         return "UCX_MEM_CUDA_HOOK_MODE";
     }
-    const bool events       = events_are_enabled(options, ucs);
-    out->hook_by_relocation = events && ((*modes & (1u << 1)) != 0);
-    out->hook_by_bistro     = events && ((*modes & (1u << 2)) != 0);
-    out->unknown_type       = unknown_type(names);
+    out->hook_by_bistro =
+        events_are_enabled(options, ucs) && ((*modes & (1u << 2)) != 0);
+    out->unknown_type = unknown_type(names);
     return nullptr;
 }
 

@@ -45,14 +45,6 @@ struct ucs_list_link_t {
     ucs_list_link_t *next;
 };
 
-struct ucm_reloc_patch_t {
-    const char *symbol;
-    void *value;
-    void *prev_value;
-    ucs_list_link_t list;
-    char **blacklist;
-};
-
 struct ucm_event_installer_t {
     ucs_status_t (*install)(int events);
     void *get_existing_alloc;
@@ -66,10 +58,8 @@ struct ucm_functions {
     void (*event_leave)();
     ucs_status_t (*set_event_handler)(int events, int priority,
                                       ucm_event_callback_t callback, void *arg);
-    ucs_status_t (*reloc_modify)(ucm_reloc_patch_t *patch);
     const ucs_list_link_t *event_installer_list;
-    // The ways to hook CUDA that the user allows.
-    bool hook_by_relocation;
+    // Whether the user allows to patch CUDA's functions.
     bool hook_by_bistro;
     // Makes UCX query the driver for the memory's type.
     ucs_memory_type_t unknown_type;

@@ -67,8 +67,6 @@ public:
     bool may_be_device(uintptr_t address,
                        size_t length) const noexcept override;
     void watch(listener &told) noexcept override;
-    const std::atomic<bool> &events_need_refresh() const noexcept override;
-    void refresh_events() noexcept override;
 
 private:
     ucs_status_t export_mapped(mapping_type how, uintptr_t address,

@@ -64,14 +64,4 @@ void cuda_vendor::watch(listener &told) noexcept
         told_);
 }
 
-const std::atomic<bool> &cuda_vendor::events_need_refresh() const noexcept
-{
-    return cuda_events_need_refresh();
-}
-
-void cuda_vendor::refresh_events() noexcept
-{
-    cuda_events_refresh();
-}
-
 } // namespace ucx_ib_dmabuf

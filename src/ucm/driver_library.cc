@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "libraries.h"
+#include "driver_library.h"
 #include "cuda_api.h"
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <dlfcn.h>
-#include <uct/ib_dmabuf/ucx/library.h>
+#include <string>
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
 // Variants of later CUDA versions are unknown: their arguments may differ.
 constexpr int newest_known = 13040;
-
-void add(addresses &all, void *address)
-{
-    if ((address != nullptr) &&
-        (std::find(all.begin(), all.end(), address) == all.end())) {
-        all.push_back(address);
-    }
-}
 
 // Removes a suffix from a name. Returns whether the name had it.
 bool take_off(std::string &name, const char *suffix)
@@ -57,17 +47,6 @@ look_up *find_dlsym()
     return dlsym;
 }
 
-// Returns the start of the library or program that contains an address.
-template <class Pointer>
-const void *object_of(Pointer address)
-{
-    Dl_info info;
-    return ((address != nullptr) &&
-            (dladdr(reinterpret_cast<const void *>(address), &info) != 0))
-               ? info.dli_fbase
-               : nullptr;
-}
-
 } // namespace
 
 driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
@@ -101,13 +80,12 @@ void *driver_library::ask(const char *entry, int version, uint64_t flags) const
     } else if (void *v1 = symbol("cuGetProcAddress")) {
         result = reinterpret_cast<first *>(v1)(entry, &address, version, flags);
     }
-    return (result == cuda_ok) ? address : nullptr;
+    return (result == CUDA_SUCCESS) ? address : nullptr;
 }
 
-addresses driver_library::find(const hooked_function &function,
-                               void **newest) const
+std::array<void *, 3> driver_library::find(const hooked_function &function,
+                                           void **newest) const
 {
-    addresses result;
     std::string entry = function.symbol;
     const auto flags  = take_off(entry, "_ptsz")
                             ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
@@ -116,68 +94,15 @@ addresses driver_library::find(const hooked_function &function,
     take_off(entry, "_v3");
 
     void *const named = symbol(function.symbol);
-    add(result, named);
-    *newest = nullptr;
+    void *introduced  = nullptr;
+    *newest           = nullptr;
     if (function.since <= version_) {
         *newest = ask(entry.c_str(), version_, flags);
         if (*newest != named) { // an older variant, or at another address
-            add(result, ask(entry.c_str(), function.since, flags));
-        }
-        if (version_ <= newest_known) {
-            add(result, *newest);
+            introduced = ask(entry.c_str(), function.since, flags);
         }
     }
-    return result;
-}
-
-std::vector<void *> runtime_libraries()
-{
-    std::vector<void *> handles{RTLD_DEFAULT};
-    for (const std::string &path : library::all()) {
-        void *handle = (path.compare(path.rfind('/') + 1, 9, "libcudart") == 0)
-                           ? open_loaded(path.c_str())
-                           : nullptr;
-        if (handle != nullptr) {
-            handles.push_back(handle);
-        }
-    }
-    return handles;
-}
-
-addresses find_in(const std::vector<void *> &libraries,
-                  const hooked_function &function)
-{
-    addresses result;
-    for (void *library : libraries) {
-        add(result, dlsym(library, function.symbol));
-    }
-    return result;
-}
-
-bool is_in_our_ucm(const void *address)
-{
-    const ucm_functions &ours = our_ucm();
-    const void *object        = object_of(address);
-    bool found =
-        (object != nullptr) && (object == object_of(ours.event_dispatch));
-    // Each UCM lists its own modules.
-    const ucs_list_link_t *end = ours.event_installer_list;
-    for (const ucs_list_link_t *i                       = end->next;
-         (object != nullptr) && !found && (i != end); i = i->next) {
-        const auto *module = reinterpret_cast<const ucm_event_installer_t *>(
-            reinterpret_cast<const char *>(i) -
-            offsetof(ucm_event_installer_t, list));
-        found = object == object_of(module->install);
-    }
-    return found;
-}
-
-void pin_this_library()
-{
-    Dl_info info;
-    if (dladdr(reinterpret_cast<void *>(&pin_this_library), &info) != 0) {
-        open_loaded(info.dli_fname);
-    }
+    return {named, introduced, (version_ <= newest_known) ? *newest : nullptr};
 }
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "announce.h"
+#include <optional>
+#include <pthread.h>
+#include <span>
+
+namespace ucx_ib_dmabuf::ucm {
+
+constinit thread_local thread_state this_thread{};
+
+namespace {
+
+struct tables {
+    range_table ranges, modules;
+};
+
+// Without a type UCX queries the driver. If UCP cannot have registered released
+// memory, a UCX without CUDA is only made to query the type again.
+void dispatch(std::span<const ucm_functions *const> instances,
+              ucm_event_type_t type, uint64_t address, size_t size,
+              std::optional<ucs_memory_type_t> memory_type,
+              bool may_be_cached = true)
+{
+    check_hooks();
+    if (instances.empty()) {
+        return;
+    }
+    // The handlers may free memory, and the hooks then call this again.
+    const bool nested      = this_thread.announcing;
+    this_thread.announcing = true;
+    for (const ucm_functions *ucm : instances) {
+        const bool hears = may_be_cached || ucm->has_cuda;
+        const auto known = memory_type.value_or(ucm->unknown_type);
+        ucm_event_t event{};
+        event.mem_type.address  = reinterpret_cast<void *>(address);
+        event.mem_type.size     = size;
+        event.mem_type.mem_type = hears ? known : ucm->unknown_type;
+        event.mem_type.sys_dev  = 255; // unknown
+        ucm->event_enter();
+        ucm->event_dispatch(hears ? type : UCM_EVENT_MEM_TYPE_ALLOC, &event);
+        ucm->event_leave();
+    }
+    this_thread.announcing = nested;
+}
+
+// Announces to the others an event of the first UCX's own hooks: their hooks
+// may be missing, or find the functions patched. A duplicate does no harm.
+void pass_on(ucm_event_type_t type, const ucm_event_t &event)
+{
+    const auto said     = event.mem_type.mem_type;
+    const auto address  = reinterpret_cast<uint64_t>(event.mem_type.address);
+    const bool released = type == UCM_EVENT_MEM_TYPE_FREE;
+
+    dispatch(all_ucm().subspan(1), type, address, event.mem_type.size,
+             (said == our_ucm().unknown_type) ? std::nullopt
+                                              : std::optional(said),
+             !released || take_registered(address, event.mem_type.size) ||
+                 (said == UCS_MEMORY_TYPE_HOST));
+}
+
+void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
+{
+    if (this_thread.announcing) {
+        return; // our own: the table is up to date
+    }
+    const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
+    if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
+        this_thread.ucx_announced = base; // our hook records it afterwards
+    } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
+        ranges().retire(base);
+    }
+    pass_on(type, *event);
+}
+
+} // namespace
+
+range_table &ranges() noexcept
+{
+    return immortal<tables>().ranges;
+}
+
+range_table &modules() noexcept
+{
+    return immortal<tables>().modules;
+}
+
+void note_range(range_table &to, const memory_range &range)
+{
+    if (!to.insert(range)) {
+        note_missing(missing_hook::memory);
+    }
+}
+
+// These attributes need no current context, unlike cuMemGetAddressRange.
+memory_range range_from_driver(uint64_t address)
+{
+    const auto attribute = driver.pointer_attribute.load();
+    memory_range range   = {0, 0};
+    const relaxed_capture relaxed;
+
+    const bool found =
+        (attribute != nullptr) &&
+        (attribute(&range.base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                   address) == CUDA_SUCCESS) &&
+        (attribute(&range.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) ==
+         CUDA_SUCCESS);
+    return (found && (address - range.base < range.size))
+               ? range
+               : memory_range{address, 0};
+}
+
+// Every kind of memory has this attribute. Only "invalid value" means that
+// there is none. After a context was destroyed, a driver may return "invalid
+// context" or "context is destroyed", which can refer to the memory's context
+// or to the caller's.
+answer ask(uint64_t address)
+{
+    const auto attribute = driver.pointer_attribute.load();
+    int type             = 0;
+    const cuda_result result =
+        (attribute == nullptr)
+            ? CUDA_ERROR_NOT_INITIALIZED
+            : attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    return (result == CUDA_SUCCESS)               ? answer::there
+           : (result == CUDA_ERROR_INVALID_VALUE) ? answer::gone
+                                                  : answer::unknown;
+}
+
+void announce_release(uint64_t address, size_t size, ucs_memory_type_t type,
+                      bool may_be_cached)
+{
+    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_FREE, address, size, type,
+             may_be_cached);
+}
+
+void announce_everything()
+{
+    announce_release(0, 0);
+}
+
+void announce_without_memory()
+{
+    announce_everything();
+    note_missing(missing_hook::memory);
+}
+
+void announce_vanished()
+try {
+    const relaxed_capture relaxed;
+    std::vector<memory_range> vanished, unclear, alive;
+    for (const memory_range &range : ranges().snapshot()) {
+        const answer said = ask(range.base);
+        (said == answer::there  ? alive
+         : said == answer::gone ? vanished
+                                : unclear)
+            .push_back(range);
+    }
+    for (const memory_range &range : vanished) {
+        ranges().remove(range);
+    }
+    keep_ranges(vanished, overlap::none, std::move(alive));
+    for (const memory_range &range : vanished) {
+        announce_release(range.base, range.size);
+    }
+    for (const memory_range &range : vanished) {
+        if (ask(range.base) != answer::gone) { // a mapping, which is not listed
+            announce_memory(range.base, range.size);
+        }
+    }
+    // Another thread may have allocated memory at these addresses, and its
+    // announcement may have preceded that of the release.
+    std::vector<memory_range> fresh = ranges().snapshot();
+    keep_ranges(fresh, overlap::some, std::move(vanished));
+    for (const memory_range &range : fresh) {
+        if (range.is != state::retired) {
+            announce_memory(range.base, range.size);
+        }
+    }
+    for (const memory_range &range : unclear) {
+        ranges().doubt(range); // unseen memory may have replaced it
+        announce_release(range.base, range.size);
+        announce_memory(range.base, range.size);
+    }
+} catch (const std::bad_alloc &) {
+    announce_without_memory();
+}
+
+void announce_memory(uint64_t address, size_t size)
+{
+    dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_ALLOC, address, size, {});
+}
+
+// The driver does not export these. UCX would fail to register them, but stages
+// managed memory. UCX 1.22 and later tries the export itself, and imported
+// memory can use CUDA IPC.
+void announce_unexported(const memory_range &range)
+{
+    if ((range.owner == 0) && our_ucm().tries_exports) {
+        announce_memory(range.base, range.size);
+    } else {
+        dispatch(all_ucm(), UCM_EVENT_MEM_TYPE_ALLOC, range.base, range.size,
+                 UCS_MEMORY_TYPE_CUDA_MANAGED);
+    }
+}
+
+void announce_allocation(uint64_t address, size_t size, uint64_t owner,
+                         listing how)
+{
+    if ((address != 0) && (size == 0)) {
+        const memory_range range = range_from_driver(address);
+        address                  = range.base;
+        size                     = range.size;
+    }
+    if ((address == 0) || (size == 0)) {
+        return;
+    }
+    const bool announced = this_thread.ucx_announced == address;
+    if (how == listing::with_owner) {
+        if (announced || (ranges().look_up(address).size != size)) {
+            const memory_range range{address, size, owner, state::owned};
+            note_range(ranges(), range);
+            announce_unexported(range);
+        } // else a repeated query: nothing is new
+        return;
+    }
+    if (how == listing::until_freed) {
+        note_range(ranges(), {address, size, owner});
+    } else {
+        ranges().remove(address);
+    }
+    if (!announced) {
+        announce_memory(address, size);
+    }
+}
+
+void follow_ucx_events()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
+        const int priority = 0;
+
+        // Another thread of the parent may have held a lock or been changing a
+        // map: the child creates new tables, and leaks the old ones.
+        const auto in_child = [] { new (&immortal<tables>()) tables; };
+        immortal<tables>();
+        if (pthread_atfork(nullptr, nullptr, in_child) != 0) {
+            note_missing(missing_hook::memory);
+        }
+        // This also makes UCX install its hooks. If that fails, UCX refuses the
+        // handler; then the only events are ours.
+        if ((our_ucm().set_event_handler(events, priority, on_ucx_event,
+                                         nullptr) != UCS_OK) &&
+            (our_ucm().set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL,
+                                         priority, on_ucx_event,
+                                         nullptr) != UCS_OK)) {
+            note_missing(missing_hook::memory);
+        }
+    });
+}
+
+} // namespace ucx_ib_dmabuf::ucm
