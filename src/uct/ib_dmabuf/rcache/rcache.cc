@@ -90,14 +90,14 @@ void rcache::forget()
     begin_anew(&deferred_changed_);
     begin_anew(&deferred_);
     begin_anew(&lru_);
-    begin_anew(&retired_);
+    begin_anew(&unlinked_);
     begin_anew(&leaving_);
-    begin_anew(&ended_);
+    begin_anew(&deregistered_);
     process_counters.clear();
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);
-    pending_ = nullptr;
+    in_progress_ = nullptr;
     ++generation_;
 }
 
@@ -124,28 +124,24 @@ void rcache::detach(nic_id nic)
     nic_slot &slot = nics_[nic];
     if (!slot.inherited) {
         slot.used = {};
-        changed_.wait(locked,
-                      [&] { return !others_pending(locked, nic, everything); });
-        deregister_all(locked, nic);
+        changed_.wait(
+            locked, [&] { return !others_register(locked, nic, everything); });
+        // No operation uses the entries any more, even if they have users.
+        entry_chain all;
+        slot.index.each(everything, [&](entry *e) {
+            unlink(locked, e, cause::detached, &all);
+        });
+        revoke_if(locked, &all, [nic](entry *e) { return e->nic == nic; });
+        locked.unlock();
+        deregister(&all);
+        locked.lock();
         changed_.wait(locked, [&] { return slot.busy == 0; });
     }
     failures_.forget(nic);
-    log_.add({}); // ends refusals
+    refusals_.forget(everything);
+    ++room_freed_;
     slot.inherited = false;
     slot.nic       = nullptr;
-}
-
-// No operation uses the regions any more, even if they have users. Releases the
-// lock.
-void rcache::deregister_all(guard &locked, nic_id nic)
-{
-    batch all;
-    nics_[nic].index.each(everything, [&](cached_region *e) { all.push(e); });
-    retire_all(locked, &all, cause::detached);
-    revoke_if(locked, &all, [nic](cached_region *e) { return e->nic == nic; });
-    locked.unlock();
-    deregister(&all);
-    locked.lock();
 }
 
 void rcache::check_identity()
