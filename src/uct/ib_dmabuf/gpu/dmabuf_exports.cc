@@ -1,37 +1,61 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "dmabuf_exports.h"
+#include <atomic>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 
-std::mutex dmabuf_exports::lock_;
-dmabuf_exports *dmabuf_exports::first_ = nullptr;
+// A descriptor, and the file behind it, for children. A fork copies the
+// descriptors before the memory, and takes no lock: other threads may close and
+// open files in between. So a record outlasts its descriptor, and a child
+// closes only what is still the same file.
+struct dmabuf_exports::slot {
+    std::atomic<bool> in_use{false};
+    std::atomic<int> fd{-1};
+    std::atomic<dev_t> device{0};
+    std::atomic<ino_t> inode{0};
+};
 
-dmabuf_exports::dmabuf_exports(exporter &memory, uintptr_t address,
-                               size_t length, size_t before)
-    : dmabuf_source(before), memory_(memory), address_(address - before),
-      length_(length + before)
+constexpr size_t slot_count = 256;
+dmabuf_exports::slot dmabuf_exports::slots_[slot_count];
+
+// Returns nullptr if more descriptors are open than there are slots.
+dmabuf_exports::slot *dmabuf_exports::remember(int fd) noexcept
 {
     [[maybe_unused]] static const int once =
-        pthread_atfork([] { lock_.lock(); }, [] { lock_.unlock(); }, in_child);
-    const std::lock_guard<std::mutex> guard(lock_);
-    next_  = first_;
-    first_ = this;
+        pthread_atfork(nullptr, nullptr, close_in_child);
+    static std::atomic<size_t> next{0};
+    struct stat file;
+    if (fstat(fd, &file) != 0) {
+        return nullptr;
+    }
+    for (size_t i = 0; i < slot_count; ++i) {
+        slot &each = slots_[next++ % slot_count];
+        if (!each.in_use.exchange(true)) {
+            each.fd     = -1;
+            each.device = file.st_dev;
+            each.inode  = file.st_ino;
+            each.fd     = fd;
+            return &each;
+        }
+    }
+    return nullptr;
 }
 
-dmabuf_exports::~dmabuf_exports()
+void dmabuf_exports::close_in_child() noexcept
 {
-    drop(mapping_type::standard);
-    drop(mapping_type::pcie);
-    const std::lock_guard<std::mutex> guard(lock_);
-    dmabuf_exports **link = &first_;
-    while (*link != nullptr && *link != this) {
-        link = &(*link)->next_;
-    }
-    if (*link == this) { // false if it was the parent's
-        *link = next_;
+    for (slot &each : slots_) {
+        const int fd = each.fd;
+        struct stat file;
+        if (fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == each.device &&
+            file.st_ino == each.inode) {
+            ::close(fd);
+        }
+        each.fd     = -1;
+        each.in_use = false;
     }
 }
 
@@ -39,14 +63,14 @@ ucs_status_t dmabuf_exports::get(mapping_type how, int *fd)
 {
     dmabuf &one = of(how);
 
-    if (!one.exported) {
+    if (one.fd < 0) {
         const uint64_t begin = nanoseconds_now();
         one.status =
             (how == mapping_type::standard)
                 ? memory_.export_range(address_, length_, &one.fd)
                 : memory_.export_range_pcie(address_, length_, &one.fd);
-        one.exported = one.status == UCS_OK;
-        if (one.exported) {
+        if (one.status == UCS_OK) {
+            one.record = remember(one.fd);
             process_counters.add_time("export_time", nanoseconds_now() - begin);
             ++made_;
         }
@@ -55,31 +79,18 @@ ucs_status_t dmabuf_exports::get(mapping_type how, int *fd)
     return one.status;
 }
 
-// A fork waits until the descriptor is closed and marked so. Otherwise the
-// child would keep it, or close another file with its number.
+// In a child of this thread the descriptor is closed already.
 void dmabuf_exports::drop(mapping_type how) noexcept
 {
-    const std::lock_guard<std::mutex> guard(lock_);
-    of(how).close();
-}
-
-void dmabuf_exports::dmabuf::close() noexcept
-{
-    if (exported && (fd >= 0)) {
-        ::close(fd);
+    dmabuf &one = of(how);
+    if (one.fd >= 0 && (one.record == nullptr || one.record->fd == one.fd)) {
+        ::close(one.fd);
     }
-    exported = false;
-}
-
-void dmabuf_exports::in_child() noexcept
-{
-    for (dmabuf_exports *each = first_; each != nullptr; each = each->next_) {
-        for (dmabuf &one : each->all_) {
-            one.close();
-        }
+    if (one.record != nullptr) {
+        one.record->in_use = false;
     }
-    first_ = nullptr;
-    lock_.unlock();
+    one.fd     = -1;
+    one.record = nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -137,7 +137,6 @@ private:
     // state has changed, and the caller describes the memory again.
     using guard   = std::unique_lock<std::mutex>;
     using nic_set = std::bitset<max_nics>;
-    friend class fork_handler;
 
     struct nic_slot {
         entry_index index;
@@ -291,6 +290,7 @@ private:
     }
 
     // rcache.cc
+    static void forget_all();
     void forget();
 
     exporter &memory_;
