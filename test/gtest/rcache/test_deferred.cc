@@ -94,6 +94,7 @@ TEST_F(deferred_test, a_small_one_is_done_by_who_releases)
     use(B, 1);
     cache->invalidate(B, 3 * MiB);
     EXPECT_EQ(slow.live(), 0u);
+    EXPECT_EQ(counters().invalidations, 1u);
     EXPECT_EQ(slow.by, std::this_thread::get_id());
     EXPECT_FALSE(cache->flush());
 }

@@ -176,17 +176,6 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
     }
 }
 
-// The memory may still exist.
-TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
-{
-    gpu.alloc(A, MiB);
-    const region *kept = hold(A, MiB);
-    release(A);
-    EXPECT_EQ(nic.live(), 1u);
-    EXPECT_EQ(asked.size(), 1u);
-    cache->put(kept);
-}
-
 TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
 {
     gpu.alloc(A, MiB);

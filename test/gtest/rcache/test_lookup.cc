@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
-#include <random>
-#include <set>
 
 // The regions that a look-up or an event finds.
 namespace {
 
-constexpr size_t KiB = 1024;
-using lookup_test    = cache_test;
+using lookup_test = cache_test;
 
 TEST_F(lookup_test, a_region_serves_its_bytes_only)
 {
@@ -37,39 +34,6 @@ TEST_F(lookup_test, a_region_serves_its_bytes_only)
     }
 }
 
-// Each of the overlapping regions has bytes of its own.
-TEST_F(lookup_test, regions_that_overlap)
-{
-    settings.chunk_size = 4 * MiB;
-    restart();
-    gpu.alloc(A, 16 * MiB);
-    const region *first  = hold(A, 1);               // [0, 4) MiB
-    const region *border = hold(A + 4 * MiB - 1, 2); // [2, 6)
-    const region *second = hold(A + 6 * MiB, 2);     // [4, 8)
-    const struct {
-        uintptr_t at;
-        size_t length;
-        const region *expected;
-    } all[] = {{A, 4 * MiB, first},
-               {A + 3 * MiB, MiB + 1, border},
-               {A + 2 * MiB, 4 * MiB, border},
-               {A + 4 * MiB, 4 * MiB, second},
-               {A + 2 * MiB - 1, 2 * MiB + 2, nullptr},
-               {A + 3 * MiB, 4 * MiB, nullptr}};
-    for (auto [at, length, expected] : all) {
-        const region *found = cache->find(id, at, length);
-        EXPECT_EQ(found, expected);
-        cache->put(found);
-    }
-    for (const region *each : {first, border, second}) {
-        cache->put(each);
-    }
-    cache->invalidate(A + 3 * MiB, 1);
-    EXPECT_EQ(nic.live(), 1u);
-    cache->invalidate(A + 6 * MiB, 1);
-    EXPECT_EQ(nic.live(), 0u);
-}
-
 // Any number of releases may happen between a description and its use.
 TEST_F(lookup_test, what_was_released_meanwhile_is_described_again)
 {
@@ -87,32 +51,6 @@ TEST_F(lookup_test, what_was_released_meanwhile_is_described_again)
         EXPECT_EQ(get(A + MiB - 1, 2), UCS_ERR_INVALID_PARAM);
         release(A);
         release(A + MiB);
-    }
-}
-
-TEST_F(lookup_test, events_find_all_of_their_range)
-{
-    const unsigned seed = std::random_device()();
-    printf("seed %u\n", seed);
-    std::mt19937 random(seed);
-    std::set<unsigned> there; // registered places
-    for (unsigned i = 0; i < 64; ++i) {
-        gpu.alloc(A + i * 64 * KiB, (1 + random() % 16) * 4 * KiB);
-    }
-    for (int round = 0; round < 3000; ++round) {
-        for (int i = 0; i < 4; ++i) {
-            const unsigned which = random() % 64;
-            use(A + which * 64 * KiB, 1);
-            there.insert(which);
-        }
-        const uintptr_t lo = A + random() % (64 * 64 * KiB);
-        const size_t size  = 1 + random() % (8 * 64 * KiB);
-        cache->invalidate(lo, size);
-        std::erase_if(there, [&](unsigned each) {
-            const uintptr_t base = A + each * 64 * KiB;
-            return base < lo + size && lo < base + gpu.size_at(base);
-        });
-        ASSERT_EQ(nic.live(), there.size());
     }
 }
 

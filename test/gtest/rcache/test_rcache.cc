@@ -36,17 +36,6 @@ TEST_F(cache_test, refuses_bad_ranges)
     cache->put(nullptr);
 }
 
-TEST_F(cache_test, release_deregisters_idle_at_once)
-{
-    gpu.alloc(A, MiB);
-    use(A, MiB);
-    cache->invalidate(A, MiB);
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(counters().invalidations, 1u);
-    EXPECT_EQ(counters().regions, 0u);
-    EXPECT_EQ(counters().registered_bytes, 0u);
-}
-
 TEST_F(cache_test, large_memory_is_registered_in_chunks)
 {
     settings.chunk_size = 4 * MiB;
