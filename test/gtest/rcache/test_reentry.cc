@@ -89,9 +89,9 @@ TEST_F(reentry_test, a_child_of_fork_starts_empty)
 TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
 {
     const int open    = count_fds();
-    const auto forker = [this](int most) {
+    const auto forker = [this](int expected) {
         EXPECT_TRUE(in_child([&] {
-            bool good = count_fds() <= most;
+            bool good = count_fds() == expected;
             fakes::nic mine(gpu);
             const auto own = cache->attach(mine);
             good &= cache->get(id, A, 1, &out) == UCS_ERR_NO_DEVICE &&
@@ -99,7 +99,7 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
                     counters().regions == 1;
             cache->put(out);
             cache->detach(own);
-            return good && count_fds() <= most;
+            return good && count_fds() == expected;
         }));
     };
     gpu.alloc(A, MiB);
@@ -109,6 +109,25 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
     cache->invalidate(A, MiB);
     nic.during_reg = [&] { std::thread(forker, open).join(); };
     use(A, 1);
+}
+
+// Its dma-buf is closed already, and another file has the number.
+TEST_F(reentry_test, a_child_of_the_registering_thread_closes_nothing_else)
+{
+    gpu.alloc(A, MiB);
+    pid_t child    = -1;
+    int file       = -1;
+    nic.during_reg = [&] {
+        child = fork();
+        file  = child == 0 ? open("/dev/zero", O_RDONLY) : -1;
+    };
+    use(A, 1);
+    if (child == 0) {
+        _exit(fcntl(file, F_GETFD) >= 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 // Runs in the middle of a fork, while other threads run. The kernel copies the

@@ -8,54 +8,62 @@
 
 namespace ucx_ib_dmabuf {
 
-// A descriptor, and the file behind it, for children. A fork copies the
-// descriptors before the memory, and takes no lock: other threads may close and
-// open files in between. So a record outlasts its descriptor, and a child
-// closes only what is still the same file.
+// A descriptor for children to close. A fork copies the descriptors before the
+// memory, and takes no lock: other threads may close and open files meanwhile.
+// So the thread that forks notes the files before it, and a child closes only
+// what is still the same file.
 struct dmabuf_exports::slot {
-    std::atomic<bool> in_use{false};
     std::atomic<int> fd{-1};
+    std::atomic<int> noted{-1}; // the descriptor at the latest fork, or -1
     std::atomic<dev_t> device{0};
     std::atomic<ino_t> inode{0};
+
+    bool is_file(const struct stat &file) const
+    {
+        return file.st_dev == device && file.st_ino == inode;
+    }
 };
 
-constexpr size_t slot_count = 256;
-dmabuf_exports::slot dmabuf_exports::slots_[slot_count];
+dmabuf_exports::slot dmabuf_exports::slots_[256];
 
 // Returns nullptr if more descriptors are open than there are slots.
 dmabuf_exports::slot *dmabuf_exports::remember(int fd) noexcept
 {
     [[maybe_unused]] static const int once =
-        pthread_atfork(nullptr, nullptr, close_in_child);
-    static std::atomic<size_t> next{0};
-    struct stat file;
-    if (fstat(fd, &file) != 0) {
-        return nullptr;
-    }
-    for (size_t i = 0; i < slot_count; ++i) {
-        slot &each = slots_[next++ % slot_count];
-        if (!each.in_use.exchange(true)) {
-            each.fd     = -1;
-            each.device = file.st_dev;
-            each.inode  = file.st_ino;
-            each.fd     = fd;
+        pthread_atfork(note_files, nullptr, close_in_child);
+    for (slot &each : slots_) {
+        int none = -1;
+        if (each.fd.compare_exchange_strong(none, fd)) {
             return &each;
         }
     }
     return nullptr;
 }
 
-void dmabuf_exports::close_in_child() noexcept
+void dmabuf_exports::note_files() noexcept
 {
     for (slot &each : slots_) {
         const int fd = each.fd;
         struct stat file;
-        if (fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == each.device &&
-            file.st_ino == each.inode) {
+        each.noted = -1;
+        if (fd >= 0 && fstat(fd, &file) == 0) {
+            each.device = file.st_dev;
+            each.inode  = file.st_ino;
+            // Otherwise another file may have the number already.
+            each.noted = each.fd == fd ? fd : -1;
+        }
+    }
+}
+
+void dmabuf_exports::close_in_child() noexcept
+{
+    for (slot &each : slots_) {
+        const int fd = each.noted;
+        struct stat file;
+        if (fd >= 0 && fstat(fd, &file) == 0 && each.is_file(file)) {
             ::close(fd);
         }
-        each.fd     = -1;
-        each.in_use = false;
+        each.fd = -1;
     }
 }
 
@@ -79,18 +87,16 @@ ucs_status_t dmabuf_exports::get(mapping_type how, int *fd)
     return one.status;
 }
 
-// In a child of this thread the descriptor is closed already.
+// The slot is free before the number is. In a child, the descriptor is closed
+// already, and no longer in the slot.
 void dmabuf_exports::drop(mapping_type how) noexcept
 {
     dmabuf &one = of(how);
-    if (one.fd >= 0 && (one.record == nullptr || one.record->fd == one.fd)) {
+    if (one.fd >= 0 &&
+        (one.record == nullptr || one.record->fd.exchange(-1) == one.fd)) {
         ::close(one.fd);
     }
-    if (one.record != nullptr) {
-        one.record->in_use = false;
-    }
-    one.fd     = -1;
-    one.record = nullptr;
+    one.fd = -1;
 }
 
 } // namespace ucx_ib_dmabuf

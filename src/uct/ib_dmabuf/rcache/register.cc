@@ -277,9 +277,12 @@ ucs_status_t rcache::export_and_register(new_registration *work)
     dmabuf_exports memory(memory_, e->address, e->length,
                           e->group->bytes - e->length);
     ucs_status_t status = register_with(e, &memory);
-    for (nic_id other = 0; status == UCS_OK && other < nic_end_; ++other) {
-        if (other != work->nic && work->nics[other]) {
+    nic_set others      = work->nics;
+    others.reset(work->nic);
+    for (nic_id other = 0; status == UCS_OK && others.any(); ++other) {
+        if (others[other]) {
             add_companion(other, &memory, work);
+            others.reset(other);
         }
     }
     process_counters.add("exports", memory.made());
