@@ -147,7 +147,7 @@ TEST_F(cache_test, allocations_that_share_a_page)
     EXPECT_EQ(nic.registered, 21u);
 }
 
-TEST_F(cache_test, a_hit_calls_nobody)
+TEST_F(cache_test, a_hit_makes_no_call)
 {
     gpu.alloc(A, MiB);
     use(A, MiB);

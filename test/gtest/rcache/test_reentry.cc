@@ -42,7 +42,7 @@ TEST_F(reentry_test, no_region_is_within_another)
     EXPECT_EQ(cache->find(id, A, 2 * MiB), nullptr);
 }
 
-TEST_F(reentry_test, what_is_not_published_is_waited_for_by_nobody_there)
+TEST_F(reentry_test, a_registrar_that_discards_waits_for_nothing)
 {
     gpu.alloc(A, MiB);
     nic.during_reg     = [&] { cache->invalidate(A, MiB); };

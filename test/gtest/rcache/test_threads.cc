@@ -125,12 +125,12 @@ protected:
     std::atomic<unsigned> bad{0};
 };
 
-TEST_F(threads_test, nobody_gets_what_was_released)
+TEST_F(threads_test, no_get_returns_released_memory)
 {
     run();
 }
 
-TEST_F(threads_test, nobody_gets_what_was_released_with_little_room)
+TEST_F(threads_test, no_get_returns_released_memory_with_little_room)
 {
     settings.max_bytes   = [](int) { return 20 * MiB; };
     settings.max_regions = 10;
@@ -139,7 +139,7 @@ TEST_F(threads_test, nobody_gets_what_was_released_with_little_room)
     EXPECT_LE(nic.max_seen_bytes(), 20 * MiB);
 }
 
-TEST_F(threads_test, nobody_gets_what_was_released_with_identity_checks)
+TEST_F(threads_test, no_get_returns_released_memory_with_identity_checks)
 {
     settings.check_identity = true;
     restart();
@@ -160,26 +160,6 @@ TEST_F(threads_test, the_second_waits_for_the_first)
     second.join();
     EXPECT_EQ(nic.registered, 1u);
     EXPECT_EQ(counters().exports, 1u);
-}
-
-// Room that is being freed counts as room: a thread that needs it waits.
-TEST_F(threads_test, room_that_is_being_made_is_waited_for)
-{
-    settings.max_bytes = [](int) { return MiB; };
-    restart();
-    gpu.alloc(A, MiB);
-    gpu.alloc(A + MiB, MiB);
-    use(A, 1);
-    std::thread second;
-    nic.each_call = [&](fakes::call what, uintptr_t, size_t) {
-        if (what == fakes::call::dereg && !second.joinable()) {
-            second = std::thread([&] { use(A + MiB, 1); });
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        }
-    };
-    release(A);
-    second.join();
-    nic.each_call = nullptr;
 }
 
 TEST_F(threads_test, nics_come_while_others_work)
