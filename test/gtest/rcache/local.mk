@@ -14,7 +14,6 @@ test_gtest_rcache_test_rcache_SOURCES = \
     test/gtest/rcache/test_faults.cc \
     test/gtest/rcache/test_limits.cc \
     test/gtest/rcache/test_kept.cc \
-    test/gtest/rcache/test_lookup.cc \
     test/gtest/rcache/test_nics.cc \
     test/gtest/rcache/test_reentry.cc \
     test/gtest/rcache/test_segments.cc \

@@ -86,6 +86,26 @@ TEST_F(nics_test, two_nics_thrash_no_more_than_one)
     }
 }
 
+TEST_F(nics_test, nics_in_use_share_an_export)
+{
+    start(2, SIZE_MAX);
+    alloc(4);
+    use_with(0, at(0), MiB);
+    EXPECT_EQ(nics[1]->live(), 0u); // not in use yet
+    use_with(1, at(0), 1);
+    use_with(1, at(1), 1);
+    EXPECT_EQ(counters().exports, 3u);
+    use_with(0, at(2), MiB);
+    EXPECT_EQ(counters().exports, 4u);
+    EXPECT_EQ(nics[1]->live(), 3u);
+    nics[1]->reg_faults.fail_call(1);
+    use_with(0, at(3), MiB); // although the other NIC fails
+    EXPECT_EQ(nics[1]->live(), 3u);
+    cache->detach(ids[1]);
+    EXPECT_EQ(nics[1]->live(), 0u);
+    EXPECT_EQ(nics[0]->live(), 3u);
+}
+
 // Each of eight GPUs has its own NIC: no NIC registers another's memory.
 TEST_F(nics_test, companions_are_those_that_need_as_much)
 {

@@ -127,23 +127,18 @@ protected:
 
 TEST_F(threads_test, no_get_returns_released_memory)
 {
-    run();
-}
-
-TEST_F(threads_test, no_get_returns_released_memory_with_little_room)
-{
     settings.max_bytes   = [](int) { return 20 * MiB; };
     settings.max_regions = 10;
     restart();
     run();
-    EXPECT_LE(nic.max_seen_bytes(), 20 * MiB);
-}
-
-TEST_F(threads_test, no_get_returns_released_memory_with_identity_checks)
-{
-    settings.check_identity = true;
-    restart();
-    run();
+    EXPECT_LE(gpu.max_mapped(0), 20 * MiB);
+    settings.max_bytes   = nullptr;
+    settings.max_regions = SIZE_MAX;
+    for (const bool checks : {false, true}) {
+        settings.check_identity = checks;
+        restart();
+        run();
+    }
 }
 
 // A second thread requests memory that the first one is registering.
