@@ -48,11 +48,24 @@ protected:
         id    = cache->attach(nic);
     }
 
+    static constexpr auto persistent =
+        ucx_ib_dmabuf::rcache::effort::persistent;
+
+    // Bases of allocations of 4 MiB each.
+    static uintptr_t at(int i) { return A + i * 4 * MiB; }
+    void alloc(int count, bool vmm = false)
+    {
+        for (int i = 0; i < count; ++i) {
+            gpu.alloc(at(i), 4 * MiB, 0, true, vmm);
+        }
+    }
+
     // Returns the status of a get. The region is put again at once.
-    ucs_status_t get(uintptr_t address, size_t length)
+    ucs_status_t get(uintptr_t address, size_t length,
+                     ucx_ib_dmabuf::effort how = ucx_ib_dmabuf::effort::normal)
     {
         const region *got   = nullptr;
-        ucs_status_t status = cache->get(id, address, length, &got);
+        ucs_status_t status = cache->get(id, address, length, &got, how);
         if (status == UCS_OK) {
             check(got, address, length);
             cache->put(got);

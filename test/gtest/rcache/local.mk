@@ -14,7 +14,6 @@ test_gtest_rcache_test_rcache_SOURCES = \
     test/gtest/rcache/test_faults.cc \
     test/gtest/rcache/test_limits.cc \
     test/gtest/rcache/test_kept.cc \
-    test/gtest/rcache/test_lookup.cc \
     test/gtest/rcache/test_nics.cc \
     test/gtest/rcache/test_reentry.cc \
     test/gtest/rcache/test_segments.cc \
@@ -25,7 +24,6 @@ test_gtest_rcache_test_rcache_LDADD    = libib_dmabuf_rcache_debug.la \
 
 test_gtest_rcache_test_model_SOURCES = \
     $(cache_model_sources) \
-    test/gtest/rcache/model_fork.cc \
     test/gtest/rcache/test_model.cc
 test_gtest_rcache_test_model_LDADD   = libib_dmabuf_rcache_debug.la \
     $(GTEST_LIBS) -lgtest_main
@@ -41,7 +39,6 @@ test_gtest_rcache_test_pressure_LDADD   = libib_dmabuf_rcache_debug.la \
 # Built by clang in one go, so that the fuzzer sees the cache's own branches.
 cache_fuzz_sources = \
     test/gtest/rcache/fuzz_rcache.cc \
-    test/gtest/rcache/model_fork.cc \
     $(cache_model_sources) \
     $(src_uct_ib_dmabuf_rcache_sources) $(src_uct_ib_dmabuf_gpu_sources)
 TAP_TESTS         += $(test_gtest_rcache_tap)

@@ -40,6 +40,7 @@ private:
         unsigned nic;
         uintptr_t address;
         size_t length;
+        int device;
         bool found; // other users find it; no event since
     };
     struct place {
@@ -74,7 +75,10 @@ private:
     uint64_t failed_as(uintptr_t address) const;
     uint64_t costly_calls() const;
     bool no_room(unsigned nic, uintptr_t address, size_t length) const;
+    int device_at(uintptr_t address) const;
+    void check_invalidated(uintptr_t address, size_t length);
     void check_contents(const use &what);
+    bool is_used(const fakes::registration &what) const;
     void check_idle(const fakes::registration &what);
     bool current(const fakes::registration &what) const;
     void disarm();

@@ -26,16 +26,43 @@ bool model::no_room(unsigned nic, uintptr_t address, size_t length) const
     size_t all = bytes, here = bytes;
     std::set<const region *> used;
     std::set<uint64_t> mapped;
+    const int device = device_at(address);
     for (const use &each : uses_) {
         auto *what = static_cast<fakes::registration *>(each.region->handle);
-        // All devices are summed up, which accepts too many refusals.
-        all += mapped.insert(what->mapping).second ? what->length : 0;
+        all += each.device == device && mapped.insert(what->mapping).second
+                   ? what->length
+                   : 0;
         here += used.insert(each.region).second && each.nic == nic
                     ? what->length
                     : 0;
     }
     return all > max_bytes_ || here > nic_bytes_ ||
            used.size() + 1 > settings_.max_regions;
+}
+
+int model::device_at(uintptr_t address) const
+{
+    ucx_ib_dmabuf::allocation memory;
+    gpu_.look(address, &memory);
+    return memory.device;
+}
+
+// An event in the memory of an unused region ends it.
+void model::check_invalidated(uintptr_t address, size_t length)
+{
+    const auto event = ucx_ib_dmabuf::make_range(address, length);
+    for (auto &nic : nics_) {
+        nic->each([&](const fakes::registration &each) {
+            const ucx_ib_dmabuf::address_range all{each.address,
+                                                   each.address + each.length};
+            for (const fakes::segment &part : each.segments) {
+                const auto bytes = ucx_ib_dmabuf::intersection(
+                    all, {part.base, part.base + part.size});
+                expect(!event.overlaps(bytes) || is_used(each),
+                       "what an event touches is still registered");
+            }
+        });
+    }
 }
 
 void model::check_contents(const use &what)
@@ -65,7 +92,7 @@ void model::judge(unsigned nic, uintptr_t address, size_t length,
     }
     if (got == UCS_OK) {
         expect(should == UCS_OK, "got a region of what cannot be registered");
-        check_contents({region, nic, address, length, false});
+        check_contents({region, nic, address, length, 0, false});
         return;
     }
     if (should != UCS_OK) {
@@ -202,13 +229,17 @@ bool model::current(const fakes::registration &what) const
         [&](const fakes::segment &p) { return gpu_.id_at(p.base) == p.id; });
 }
 
+bool model::is_used(const fakes::registration &what) const
+{
+    return std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
+        return each.region->handle == &what;
+    });
+}
+
 // An unused registration may exist only as long as its memory does.
 void model::check_idle(const fakes::registration &what)
 {
-    bool used = std::any_of(uses_.begin(), uses_.end(), [&](const use &each) {
-        return each.region->handle == &what;
-    });
-    expect(used || missed_ || current(what),
+    expect(is_used(what) || missed_ || current(what),
            "released memory is registered and nobody uses it");
 }
 

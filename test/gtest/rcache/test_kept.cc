@@ -10,6 +10,7 @@
 namespace {
 
 constexpr uintptr_t B = A + 1024 * MiB;
+using ranges          = std::vector<std::pair<uintptr_t, size_t>>;
 
 class kept_test : public cache_test {
 public:
@@ -38,7 +39,7 @@ protected:
         gpu.free(base);
     }
 
-    std::vector<std::pair<uintptr_t, size_t>> asked;
+    ranges asked;
 };
 
 } // namespace
@@ -53,8 +54,7 @@ TEST_F(kept_test, released_memory_is_deregistered_although_it_is_kept)
     EXPECT_EQ(counters().registered_bytes, 0u);
     EXPECT_EQ(counters().mapped_bytes, 0u);
     EXPECT_TRUE(cache->is_revoked(first));
-    ASSERT_EQ(asked.size(), 1u);
-    EXPECT_EQ(asked[0], std::pair(A, MiB));
+    EXPECT_EQ(asked, (ranges{{A, MiB}}));
 
     // New memory at the address gets another region, also after the last put.
     gpu.alloc(A, MiB);
@@ -84,72 +84,54 @@ TEST_F(kept_test, a_revoked_region_ends_with_its_last_user)
     EXPECT_LT(mallinfo2().uordblks, before + 4000 * 64);
 }
 
-// Other users may still use the rest of the region.
-TEST_F(kept_test, a_part_of_a_region_is_left_to_its_last_user)
-{
-    gpu.alloc(A, 2 * MiB, 0, true, true);
-    gpu.alloc(A + 2 * MiB, 2 * MiB, 0, true, true);
-    const region *kept = hold(A, 4 * MiB);
-    release_surely(A);
-    EXPECT_EQ(nic.live(), 1u);
-    EXPECT_FALSE(cache->is_revoked(kept));
-    ASSERT_EQ(asked.size(), 1u);
-    EXPECT_EQ(asked[0], std::pair(A, 4 * MiB));
-    cache->put(kept);
-    EXPECT_EQ(nic.live(), 0u);
-}
-
+// Other users may still use the rest of the region, until all of it is
+// released.
 TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
 {
-    for (uintptr_t at : {A, A + MiB, A + 2 * MiB}) {
-        gpu.alloc(at, MiB, 0, true, true);
-    }
-    const region *kept = hold(A, 3 * MiB);
-    release_surely(A);
-    gpu.alloc(A, MiB, 0, true, true); // is not the region's memory
-    release_surely(A + 2 * MiB);
+    alloc(3, true);
+    const region *kept = hold(at(0), 12 * MiB);
+    release_surely(at(0));
+    EXPECT_EQ(asked, (ranges{{at(0), 12 * MiB}}));
+    gpu.alloc(at(0), 4 * MiB, 0, true, true); // is not the region's memory
+    release_surely(at(2));
     EXPECT_FALSE(cache->is_revoked(kept));
     EXPECT_EQ(nic.live(), 1u);
-    release_surely(A + MiB);
+    release_surely(at(1));
     EXPECT_TRUE(cache->is_revoked(kept));
     EXPECT_EQ(nic.live(), 0u);
     cache->put(kept);
 }
 
 // The region's keys would reach the old memory. Users of an unchanged part keep
-// the region.
+// the region, until the last one puts it.
 TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
 {
+    alloc(4, true);
+    const auto replace = [this] {
+        release_surely(at(2));
+        gpu.alloc(at(2), 4 * MiB, 0, true, true);
+    };
     for (const bool by_event : {true, false}) {
-        for (uintptr_t at = A; at < A + 4 * MiB; at += MiB) {
-            gpu.alloc(at, MiB, 0, true, true);
-        }
-        const region *all = hold(A, 4 * MiB);
-        release_surely(A + 2 * MiB);
+        const region *all = hold(at(0), 16 * MiB);
+        replace();
         EXPECT_FALSE(cache->is_revoked(all));
-        gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
         if (by_event) {
-            cache->invalidate(A + 2 * MiB, MiB);
+            cache->invalidate(at(2), 4 * MiB);
         } else {
-            release_surely(A + 2 * MiB);
-            gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
+            replace();
         }
         EXPECT_TRUE(cache->is_revoked(all));
         EXPECT_EQ(nic.live(), 0u);
-        const region *first = hold(A, 2 * MiB);
-        cache->put(hold(A, 4 * MiB), A, 4 * MiB); // this use is over
-        EXPECT_GE(first->length, 4 * MiB);
-        release_surely(A + 2 * MiB);
-        gpu.alloc(A + 2 * MiB, MiB, 0, true, true);
-        cache->invalidate(A + 2 * MiB, MiB);
+        const region *first = hold(at(0), 8 * MiB);
+        cache->put(hold(at(0), 16 * MiB), at(0), 16 * MiB); // this use is over
+        EXPECT_GE(first->length, 16 * MiB);
+        replace();
+        cache->invalidate(at(2), 4 * MiB);
         EXPECT_FALSE(cache->is_revoked(first));
         EXPECT_EQ(nic.live(), 1u);
         cache->put(all);
         cache->put(first);
-        cache->invalidate(A, 4 * MiB);
-        for (uintptr_t at = A; at < A + 4 * MiB; at += MiB) {
-            gpu.free(at);
-        }
+        EXPECT_EQ(nic.live(), 0u);
     }
 }
 
@@ -176,17 +158,6 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
     }
 }
 
-// The memory may still exist.
-TEST_F(kept_test, what_is_not_surely_released_is_left_to_its_last_user)
-{
-    gpu.alloc(A, MiB);
-    const region *kept = hold(A, MiB);
-    release(A);
-    EXPECT_EQ(nic.live(), 1u);
-    EXPECT_EQ(asked.size(), 1u);
-    cache->put(kept);
-}
-
 TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
 {
     gpu.alloc(A, MiB);
@@ -206,14 +177,12 @@ TEST_F(kept_test, a_missed_event_asks_for_what_is_kept)
 {
     settings.check_identity = true;
     restart();
-    EXPECT_TRUE(cache->checks_each_use());
     gpu.alloc(A, MiB);
     const region *kept = hold(A, MiB);
     gpu.free(A);
     gpu.alloc(A, MiB);
     use(A, MiB);
-    ASSERT_EQ(asked.size(), 1u);
-    EXPECT_EQ(asked[0], std::pair(A, MiB));
+    EXPECT_EQ(asked, (ranges{{A, MiB}}));
     cache->put(kept);
 }
 
@@ -227,20 +196,17 @@ TEST_F(kept_test, checks_that_begin_later_ask_for_all_that_is_kept)
     cache->check_identity();
     cache->check_identity();
     EXPECT_TRUE(cache->checks_each_use());
-    EXPECT_EQ(asked, (std::vector<std::pair<uintptr_t, size_t>>{{A, 5 * MiB}}));
+    EXPECT_EQ(asked, (ranges{{A, 5 * MiB}}));
 }
 
-TEST_F(kept_test, each_use_is_needed_where_room_is_limited)
+TEST_F(kept_test, each_use_is_needed_for_checks_and_where_regions_are_limited)
 {
     settings.max_regions = 4;
     restart();
     EXPECT_TRUE(cache->checks_each_use());
-
-    settings.max_regions = SIZE_MAX;
-    settings.max_bytes   = [](int) { return MiB; };
+    settings.max_regions    = SIZE_MAX;
+    settings.check_identity = true;
     restart();
-    gpu.alloc(A, MiB);
-    use(A, MiB);
     EXPECT_TRUE(cache->checks_each_use());
 }
 
@@ -310,6 +276,5 @@ TEST_F(kept_test, all_that_a_nic_drops_is_asked_back)
         cache->put(hold(base, MiB));
     }
     cache->drop(id);
-    EXPECT_EQ(asked,
-              (std::vector<std::pair<uintptr_t, size_t>>{{A, B + MiB - A}}));
+    EXPECT_EQ(asked, (ranges{{A, B + MiB - A}}));
 }

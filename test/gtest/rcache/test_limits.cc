@@ -8,7 +8,6 @@ namespace {
 
 class limits_test : public cache_test {
 protected:
-    uintptr_t at(int i) const { return A + i * 4 * MiB; }
     void start(size_t bytes, size_t regions = SIZE_MAX)
     {
         settings.max_bytes   = [bytes](int) { return bytes; };
@@ -46,23 +45,13 @@ TEST_F(limits_test, least_recently_used_goes_first)
     EXPECT_EQ(counters().registered_bytes, 12 * MiB);
 }
 
-TEST_F(limits_test, a_gpu_has_its_own_budget)
-{
-    start(4 * MiB);
-    use(at(0), 1);
-    use(at(4), 1);
-    EXPECT_EQ(nic.live(), 2u);
-    EXPECT_EQ(counters().evictions, 0u);
-}
-
 TEST_F(limits_test, nothing_in_use_is_evicted)
 {
     start(8 * MiB);
     const region *first = hold(at(0), 1), *second = hold(at(1), 1);
     EXPECT_EQ(get(at(2), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
     EXPECT_EQ(get(at(3), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
-    EXPECT_EQ(cache->get(id, at(3), 4 * MiB, &out,
-                         ucx_ib_dmabuf::rcache::effort::persistent),
+    EXPECT_EQ(get(at(3), 4 * MiB, persistent),
               UCS_ERR_EXCEEDS_LIMIT); // a limit is not a temporary failure
     EXPECT_EQ(warnings.size(), 1u);   // for both failures
     EXPECT_EQ(nic.live(), 2u);
@@ -81,17 +70,6 @@ TEST_F(limits_test, nothing_is_evicted_in_vain)
     EXPECT_EQ(get(at(20), 12 * MiB), UCS_ERR_EXCEEDS_LIMIT);
     EXPECT_TRUE(registered(1));
     cache->put(held);
-}
-
-TEST_F(limits_test, budget_smaller_than_an_allocation)
-{
-    start(1 * MiB);
-    use(at(0) + 5000, 8192); // its pages only
-    EXPECT_EQ(nic.bytes(), 3u * 4096);
-    EXPECT_EQ(get(at(1), 4 * MiB), UCS_ERR_EXCEEDS_LIMIT);
-    EXPECT_EQ(warnings.size(), 1u);
-    use(at(0) + 5000, 8192);
-    EXPECT_EQ(nic.registered, 1u);
 }
 
 TEST_F(limits_test, full_device_makes_room)
@@ -155,10 +133,7 @@ TEST_F(limits_test, others_are_asked_when_nothing_here_is_idle)
     EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(get(at(2), 8192), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(asked, 1u); // not for a known refusal
-    EXPECT_EQ(cache->get(id, at(2), 8192, &out,
-                         ucx_ib_dmabuf::rcache::effort::persistent),
-              UCS_OK);
-    cache->put(out);
+    EXPECT_EQ(get(at(2), 8192, persistent), UCS_OK);
     EXPECT_EQ(asked, 2u);
     EXPECT_EQ(nic.bytes(), 4 * MiB + 8192);
     EXPECT_TRUE(cache->evict_all_idle());
@@ -186,9 +161,7 @@ TEST_F(limits_test, others_are_not_asked_all_the_time)
     }
     EXPECT_LT(asked, 10u);
     asked = 0;
-    EXPECT_EQ(cache->get(id, at(2), 8192, &out,
-                         ucx_ib_dmabuf::rcache::effort::persistent),
-              UCS_ERR_NO_MEMORY);
+    EXPECT_EQ(get(at(2), 8192, persistent), UCS_ERR_NO_MEMORY);
     EXPECT_EQ(asked, 1u);
 }
 

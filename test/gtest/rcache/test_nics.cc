@@ -86,32 +86,24 @@ TEST_F(nics_test, two_nics_thrash_no_more_than_one)
     }
 }
 
-// Regions that share a mapping are evicted together, once none of them is in
-// use.
-TEST_F(nics_test, a_mapping_is_counted_until_its_last_registration_goes)
+TEST_F(nics_test, nics_in_use_share_an_export)
 {
-    start(2, 8 * MiB);
-    for (int i = 0; i < 4; ++i) {
-        gpu.alloc(A + i * 4 * MiB, 4 * MiB);
-    }
-    use_with(1, A, 1);
-    use_with(1, A + 4 * MiB, 1);
-    cache->invalidate(0, SIZE_MAX);
-    use_with(0, A + 8 * MiB, 1); // for both NICs, as is the next one
-    use_with(0, A + 12 * MiB, 1);
-    EXPECT_EQ(counters().regions, 4u);
-    EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
-    const region *held = nullptr;
-    ASSERT_EQ(cache->get(ids[1], A + 12 * MiB, 1, &held), UCS_OK);
-    use_with(0, A, 1);
-    use_with(0, A + 4 * MiB, 1);
-    EXPECT_EQ(counters().mapped_bytes, 8 * MiB);
-    EXPECT_LE(gpu.max_mapped(0), 8 * MiB);
-    cache->put(held);
-    for (int i = 0; i < 4; ++i) {
-        release(A + i * 4 * MiB);
-    }
-    EXPECT_EQ(counters().mapped_bytes, 0u);
+    start(2, SIZE_MAX);
+    alloc(4);
+    use_with(0, at(0), MiB);
+    EXPECT_EQ(nics[1]->live(), 0u); // not in use yet
+    use_with(1, at(0), 1);
+    use_with(1, at(1), 1);
+    EXPECT_EQ(counters().exports, 3u);
+    use_with(0, at(2), MiB);
+    EXPECT_EQ(counters().exports, 4u);
+    EXPECT_EQ(nics[1]->live(), 3u);
+    nics[1]->reg_faults.fail_call(1);
+    use_with(0, at(3), MiB); // although the other NIC fails
+    EXPECT_EQ(nics[1]->live(), 3u);
+    cache->detach(ids[1]);
+    EXPECT_EQ(nics[1]->live(), 0u);
+    EXPECT_EQ(nics[0]->live(), 3u);
 }
 
 // Each of eight GPUs has its own NIC: no NIC registers another's memory.

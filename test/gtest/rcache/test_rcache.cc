@@ -36,15 +36,52 @@ TEST_F(cache_test, refuses_bad_ranges)
     cache->put(nullptr);
 }
 
-TEST_F(cache_test, release_deregisters_idle_at_once)
+TEST_F(cache_test, a_region_serves_its_bytes_only)
 {
-    gpu.alloc(A, MiB);
-    use(A, MiB);
-    cache->invalidate(A, MiB);
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(counters().invalidations, 1u);
-    EXPECT_EQ(counters().regions, 0u);
-    EXPECT_EQ(counters().registered_bytes, 0u);
+    for (uintptr_t lo :
+         {uintptr_t{4096}, uintptr_t{1} << 34, (uintptr_t{1} << 47) - 4096,
+          uintptr_t{1} << 60, uintptr_t{0} - 3 * 4096}) {
+        gpu.alloc(lo, 8192);
+        const region *all = hold(lo, 8192);
+        for (uintptr_t at : {lo, lo + 8191}) {
+            const region *found = cache->find(id, at, 1);
+            EXPECT_EQ(found, all);
+            cache->put(found);
+        }
+        EXPECT_EQ(cache->find(id, lo - 1, 1), nullptr);
+        EXPECT_EQ(cache->find(id, lo - 1, 2), nullptr);
+        EXPECT_EQ(cache->find(id, lo + 8192, 1), nullptr);
+        EXPECT_EQ(cache->find(id, lo, 8193), nullptr);
+        EXPECT_EQ(cache->find(id, lo, SIZE_MAX), nullptr);
+        EXPECT_EQ(cache->find(id, lo, 0), nullptr);
+        cache->put(all);
+        cache->invalidate(lo - 4096, 4096);
+        cache->invalidate(lo + 8192, 4096);
+        EXPECT_EQ(nic.live(), 1u);
+        cache->invalidate(lo + 8191, 1);
+        EXPECT_EQ(nic.live(), 0u);
+        gpu.free(lo);
+    }
+}
+
+// Any number of releases may happen between a description and its use.
+TEST_F(cache_test, what_was_released_meanwhile_is_described_again)
+{
+    for (int others : {0, 255, 256, 257}) {
+        gpu.alloc(A, 2 * MiB);
+        gpu.after_describe = [&] {
+            release(A);
+            gpu.alloc(A, MiB);
+            gpu.alloc(A + MiB, MiB);
+            for (int i = 0; i < others; ++i) {
+                cache->invalidate(A + 64 * MiB, 1);
+            }
+        };
+        use(A, 1);
+        EXPECT_EQ(get(A + MiB - 1, 2), UCS_ERR_INVALID_PARAM);
+        release(A);
+        release(A + MiB);
+    }
 }
 
 TEST_F(cache_test, large_memory_is_registered_in_chunks)
@@ -113,31 +150,6 @@ TEST_F(cache_test, missed_event_is_a_miss_when_identity_is_checked)
     EXPECT_EQ(counters().identity_misses, 2u);
 }
 
-TEST_F(cache_test, nics_in_use_share_an_export)
-{
-    fakes::nic other(gpu);
-    auto second = cache->attach(other);
-    for (int i = 0; i < 5; ++i) {
-        gpu.alloc(A + i * MiB, MiB);
-    }
-    use(A, MiB);
-    EXPECT_EQ(other.live(), 0u); // not in use yet
-    for (uintptr_t at : {A, A + MiB}) {
-        ASSERT_EQ(cache->get(second, at, 1, &out), UCS_OK);
-        cache->put(out);
-    }
-    EXPECT_EQ(counters().exports, 3u);
-    use(A + 2 * MiB, MiB);
-    EXPECT_EQ(counters().exports, 4u);
-    EXPECT_EQ(other.live(), 3u);
-    other.reg_faults.fail_call(1);
-    use(A + 3 * MiB, MiB); // although the other NIC fails
-    EXPECT_EQ(other.live(), 3u);
-    cache->detach(second);
-    EXPECT_EQ(other.live(), 0u);
-    EXPECT_EQ(nic.live(), 3u);
-}
-
 // Small allocations share pages, so the NIC also reaches bytes of their
 // neighbours. Each region serves only its own bytes.
 TEST_F(cache_test, allocations_that_share_a_page)
@@ -158,7 +170,7 @@ TEST_F(cache_test, allocations_that_share_a_page)
     EXPECT_EQ(nic.registered, 21u);
 }
 
-TEST_F(cache_test, a_hit_calls_nobody)
+TEST_F(cache_test, a_hit_makes_no_call)
 {
     gpu.alloc(A, MiB);
     use(A, MiB);

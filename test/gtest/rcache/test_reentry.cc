@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
 #include <atomic>
-#include <chrono>
 #include <common/elsewhere.h>
 #include <fcntl.h>
 #include <functional>
@@ -43,7 +42,7 @@ TEST_F(reentry_test, no_region_is_within_another)
     EXPECT_EQ(cache->find(id, A, 2 * MiB), nullptr);
 }
 
-TEST_F(reentry_test, what_is_not_published_is_waited_for_by_nobody_there)
+TEST_F(reentry_test, a_registrar_that_discards_waits_for_nothing)
 {
     gpu.alloc(A, MiB);
     nic.during_reg     = [&] { cache->invalidate(A, MiB); };
@@ -112,6 +111,25 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
     use(A, 1);
 }
 
+// Its dma-buf is closed already, and another file has the number.
+TEST_F(reentry_test, a_child_of_the_registering_thread_closes_nothing_else)
+{
+    gpu.alloc(A, MiB);
+    pid_t child    = -1;
+    int file       = -1;
+    nic.during_reg = [&] {
+        child = fork();
+        file  = child == 0 ? open("/dev/zero", O_RDONLY) : -1;
+    };
+    use(A, 1);
+    if (child == 0) {
+        _exit(fcntl(file, F_GETFD) >= 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
 // Runs in the middle of a fork, while other threads run. The kernel copies the
 // descriptors before the memory.
 std::function<void()> during_fork;
@@ -159,30 +177,46 @@ public:
     std::atomic<bool> go_on{false};
 };
 
-TEST_F(reentry_test, nothing_is_closed_during_a_fork)
+// Another thread closes its dma-buf during the fork, which takes no lock. If
+// the descriptors were copied before, the child has the dma-buf, and closes it.
+// It closes no other file with that number.
+TEST_F(reentry_test, a_dmabuf_is_closed_during_a_fork)
 {
+    const struct {
+        const char *reopened; // the fakes' dma-bufs are /dev/null
+        bool child_has_it;
+    } cases[] = {{nullptr, false}, {"/dev/null", false}, {"/dev/zero", true}};
     ASSERT_EQ(handled, 0);
     gpu.alloc(A, MiB);
-    const int open = count_fds();
-    watched_nic slow(gpu);
-    const auto own = cache->attach(slow);
-    std::thread other([&] {
-        const region *got = nullptr;
-        EXPECT_EQ(cache->get(own, A, 1, &got), UCS_OK);
-        cache->put(got);
-    });
-    while (slow.known < 0) {
-        std::this_thread::yield();
+    for (const auto &[reopened, child_has_it] : cases) {
+        watched_nic slow(gpu);
+        const auto own = cache->attach(slow);
+        std::thread other([&] {
+            const region *got = nullptr;
+            EXPECT_EQ(cache->get(own, A, 1, &got), UCS_OK);
+            cache->put(got);
+        });
+        while (slow.known < 0) {
+            std::this_thread::yield();
+        }
+        during_fork = [&] {
+            slow.go_on = true;
+            other.join();
+            EXPECT_LT(fcntl(slow.known, F_GETFD), 0);
+            if (reopened != nullptr) {
+                const int file = open(reopened, O_RDONLY);
+                EXPECT_EQ(dup2(file, slow.known), slow.known);
+                EXPECT_TRUE(file == slow.known || close(file) == 0);
+            }
+        };
+        alarm(60); // ends a deadlock
+        EXPECT_TRUE(in_child(
+            [&] { return (fcntl(slow.known, F_GETFD) >= 0) == child_has_it; }));
+        alarm(0);
+        during_fork = nullptr;
+        EXPECT_EQ(close(slow.known) == 0, reopened != nullptr);
+        cache->detach(own);
     }
-    during_fork = [&] {
-        slow.go_on = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        EXPECT_GE(fcntl(slow.known, F_GETFD), 0);
-    };
-    EXPECT_TRUE(in_child([&] { return count_fds() == open; }));
-    during_fork = nullptr;
-    other.join();
-    cache->detach(own);
 }
 
 } // namespace

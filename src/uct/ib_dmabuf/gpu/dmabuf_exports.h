@@ -2,7 +2,6 @@
 #pragma once
 
 #include "exporter.h"
-#include <mutex>
 
 namespace ucx_ib_dmabuf {
 
@@ -13,8 +12,16 @@ class dmabuf_exports final : public dmabuf_source {
 public:
     // Exports begin `before` bytes ahead of the range (exporter::before).
     dmabuf_exports(exporter &memory, uintptr_t address, size_t length,
-                   size_t before = 0);
-    ~dmabuf_exports();
+                   size_t before = 0)
+        : dmabuf_source(before), memory_(memory), address_(address - before),
+          length_(length + before)
+    {
+    }
+    ~dmabuf_exports()
+    {
+        drop(mapping_type::standard);
+        drop(mapping_type::pcie);
+    }
     dmabuf_exports(const dmabuf_exports &)            = delete;
     dmabuf_exports &operator=(const dmabuf_exports &) = delete;
 
@@ -27,15 +34,16 @@ public:
     bool failed() const { return all_[0].status != UCS_OK; }
 
 private:
+    struct slot;
     struct dmabuf {
-        bool exported       = false;
-        int fd              = -1;
+        int fd              = -1; // none
+        slot *record        = nullptr;
         ucs_status_t status = UCS_OK; // of the latest attempt
-
-        void close() noexcept;
     };
 
-    static void in_child() noexcept;
+    static slot *remember(int fd) noexcept;
+    static void note_files() noexcept;
+    static void close_in_child() noexcept;
     dmabuf &of(mapping_type how) { return all_[static_cast<unsigned>(how)]; }
 
     exporter &memory_;
@@ -43,10 +51,8 @@ private:
     const size_t length_;
     unsigned made_ = 0;
     dmabuf all_[2];
-    dmabuf_exports *next_;
 
-    static std::mutex lock_; // for the list; a fork waits for it
-    static dmabuf_exports *first_;
+    static slot slots_[];
 };
 
 } // namespace ucx_ib_dmabuf

@@ -16,16 +16,7 @@ void segment_run::append(const allocation &next)
 }
 
 ucs_status_t segment_run::describe(exporter &memory, address_range request)
-{
-    try {
-        return find_all(memory, request);
-    } catch (const std::bad_alloc &) {
-        return UCS_ERR_NO_MEMORY;
-    }
-}
-
-ucs_status_t segment_run::find_all(exporter &memory, address_range request)
-{
+try {
     allocation next;
     ucs_status_t status = as_answer(memory.describe(request.lo, &next));
     if (status != UCS_OK) {
@@ -54,6 +45,8 @@ ucs_status_t segment_run::find_all(exporter &memory, address_range request)
         }
     }
     return UCS_OK;
+} catch (const std::bad_alloc &) {
+    return UCS_ERR_NO_MEMORY;
 }
 
 void segment_run::extend(exporter &memory, address_range within)

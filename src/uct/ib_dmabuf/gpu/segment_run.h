@@ -66,7 +66,6 @@ struct segment_run {
     bool is_current(exporter &memory) const;
 
 private:
-    ucs_status_t find_all(exporter &memory, address_range request);
     void append(const allocation &next);
 };
 

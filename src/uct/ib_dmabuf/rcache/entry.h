@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <iterator>
 #include <list>
 #include <map>
+#include <memory>
 #include <uct/ib_dmabuf/gpu/segment_run.h>
 #include <utility>
 
@@ -15,9 +17,12 @@ struct region {
     void *handle; // the registrar's
 };
 
-// Why a region leaves the index.
+// A NIC's slot in the cache.
+using nic_id = unsigned;
+
+// Why an entry is deregistered.
 enum class cause : uint8_t {
-    none,
+    not_published,
     released, // as an event reported
     stale,    // its memory is gone, without an event
     evicted,
@@ -26,109 +31,106 @@ enum class cause : uint8_t {
     failed, // operations of the NIC failed
 };
 
-// A NIC's slot in the cache.
-using nic_id = unsigned;
-
-struct cached_region;
-using region_list = std::list<cached_region>;
-using region_map  = std::map<uintptr_t, cached_region *>;
-
-// A region with the cache's data. In the index and in the LRU list until it is
-// retired; then the thread that finds it unused deregisters it. Under the
-// cache's lock, except the addresses and identities of its memory, which never
-// change.
-struct cached_region : region {
-    address_range bytes; // the bytes that it serves, of its allocation
-    segments memory;     // the allocations or segments of these bytes
-    size_t exported = 0; // bytes that the GPU maps for it and its siblings
-    nic_id nic      = 0;
-    int device      = -1; // slot in the budget
-
-    region_list::iterator place;      // in its current list
-    region_map::node_type entry;      // of the index, while it is not in there
-    cached_region *sibling = nullptr; // next one of the same export, or itself
-    cached_region *next_in_batch = nullptr;
-
-    uint32_t users      = 0;
-    uint32_t generation = 0;     // of the cache, when it was made
-    uint64_t last_use   = 0;     // number of the use
-    uint64_t claim      = 0;     // number of the claim
-    bool unasked        = false; // made on another NIC's request
-    bool retired        = false; // out of the index for good
-    bool claimed        = false; // a thread deregisters it, or has done so
-    bool revoked        = false; // claimed although in use
-    bool ended          = false; // deregistered although in use
-    cause why           = cause::none;
+// The steps of an entry's life. Each one has a list of the cache.
+enum class stage : uint8_t {
+    cached,       // in the index
+    unlinked,     // out of the index, but in use
+    leaving,      // a thread deregisters it
+    deregistered, // but in use
 };
 
-// Regions that leave the cache; each is in one batch at most.
-class batch {
-public:
-    // For range-based for loops.
-    struct iterator {
-        cached_region *operator*() const { return e; }
-        void operator++() { e = e->next_in_batch; }
-        bool operator==(const iterator &) const = default;
+// One export. The GPU maps it once for all of its entries.
+struct export_group {
+    const int device; // slot in the budget
+    const size_t bytes;
+    uint32_t entries = 0; // counted in the budget
+    uint32_t users   = 0; // of all entries
+};
 
-        cached_region *e = nullptr;
-    };
+struct entry;
+using entry_list = std::list<entry>;
+using entry_map  = std::map<uintptr_t, entry *>;
 
-    iterator begin() const { return {first_}; }
-    iterator end() const { return {}; }
-    bool empty() const { return first_ == nullptr; }
-    void push(cached_region *e) { e->next_in_batch = std::exchange(first_, e); }
-    cached_region *pop()
+// A region with the cache's data, under the cache's lock. The addresses and
+// identities of its memory never change.
+struct entry : region {
+    address_range bytes; // the bytes that it serves, of its allocation
+    segments memory;     // the allocations or segments of these bytes
+    std::shared_ptr<export_group> group;
+    nic_id nic          = 0;
+    uint32_t generation = 0; // of the cache, when it was made
+
+    entry_list::iterator place; // in its current list
+    entry_map::node_type node;  // of the index, while it is not in there
+    entry *next = nullptr;      // in an entry_chain
+
+    uint32_t users     = 0;
+    uint64_t departure = 0;    // number of the departure
+    bool prefetched    = true; // registered on another NIC's request
+    stage at           = stage::cached;
+    cause why          = cause::not_published;
+};
+
+// Entries for one purpose. Each entry is in one chain at most.
+struct entry_chain {
+    entry *first = nullptr;
+
+    bool empty() const { return first == nullptr; }
+    void push(entry *e) { e->next = std::exchange(first, e); }
+    entry *pop()
     {
-        cached_region *e = first_;
+        entry *e = first;
         if (e != nullptr) {
-            first_ = e->next_in_batch;
+            first = e->next;
         }
         return e;
     }
-
-private:
-    cached_region *first_ = nullptr;
 };
 
-// The registrations from one export, which the GPU maps once for all of them.
-// They are linked in a ring. Under the cache's lock.
-namespace mapping {
-
-// Joins the ring of another one. If `other` is nullptr, starts a ring.
-inline void join(cached_region *e, cached_region *other)
-{
-    e->sibling = e;
-    if (other != nullptr) {
-        std::swap(e->sibling, other->sibling);
-    }
-}
-
-// Removes a deregistered one. Returns whether it was the last one.
-inline bool part(cached_region *e)
-{
-    cached_region *before = e;
-    while (before->sibling != e) {
-        before = before->sibling;
-    }
-    before->sibling = e->sibling;
-    return before == e;
-}
-
-// Calls `call` with each until it returns false. Returns whether none did.
-template <typename Call>
-bool all_of(cached_region *first, Call call)
-{
-    cached_region *e = first;
-    do {
-        cached_region *after = e->sibling;
-        if (!call(e)) {
-            return false;
+// The entries of one NIC by start address. They may overlap, but none is within
+// another, so they are sorted by their ends as well. The last one that begins
+// at or before an address reaches furthest. Under the cache's lock.
+class entry_index {
+public:
+    // An entry with all of the range, or nullptr; also for an empty range.
+    entry *find(uintptr_t address, size_t length) const
+    {
+        const auto after = entries_.upper_bound(address);
+        if (after == entries_.begin()) {
+            return nullptr;
         }
-        e = after;
-    } while (e != first);
-    return true;
-}
+        entry *e = std::prev(after)->second;
+        return address < e->bytes.hi && length - 1 < e->bytes.hi - address
+                   ? e
+                   : nullptr;
+    }
+    // Calls `call` with each that serves any of the range, in order. An entry
+    // may leave the index in its call.
+    template <typename Call>
+    void each(address_range range, Call call) const
+    {
+        auto at = entries_.upper_bound(range.lo);
+        while (at != entries_.begin() &&
+               std::prev(at)->second->bytes.hi > range.lo) {
+            --at;
+        }
+        while (at != entries_.end() && at->first < range.hi) {
+            call((at++)->second);
+        }
+    }
+    bool overlaps(address_range range) const
+    {
+        bool any = false;
+        each(range, [&any](entry *) { any = true; });
+        return any;
+    }
 
-} // namespace mapping
+    // The entry's node is allocated and freed with the entry.
+    void insert(entry *e) { entries_.insert(std::move(e->node)); }
+    void erase(entry *e) { e->node = entries_.extract(e->bytes.lo); }
+
+private:
+    entry_map entries_;
+};
 
 } // namespace ucx_ib_dmabuf

@@ -8,24 +8,11 @@
 
 namespace ucx_ib_dmabuf {
 
-// Memory that could not be exported, or not be registered with a NIC, and the
-// error. An entry lasts until the memory is released, the NIC detached, or
-// enough requests have come for another attempt. Stores the latest ones. Under
-// the cache's lock, so the space is allocated in advance.
+// Registrations that failed, and their errors. One lasts until memory of it is
+// released, the NIC is detached, or enough requests have come for another
+// attempt. Stores the latest ones. Under the cache's lock, so the space is
+// allocated in advance.
 class failures {
-    struct failure {
-        address_range memory{};
-        uint64_t identity   = 0;
-        unsigned nic        = 0;
-        ucs_status_t status = UCS_OK;
-        unsigned asked      = 0;
-
-        bool is_of(uint64_t which, unsigned with) const
-        {
-            return identity == which && (nic == with || nic == any_nic);
-        }
-    };
-
 public:
     static constexpr unsigned any_nic = ~0u;
 
@@ -33,38 +20,57 @@ public:
     // file descriptors, or of room that another process used.
     static constexpr unsigned asked_again_after = 128;
 
-    // The failure of this memory with that NIC or with all NICs, or nullptr.
-    failure *find(uint64_t identity, unsigned nic)
+    struct failure {
+        uint64_t what; // identity of memory; slot of a GPU that lacks room
+        unsigned nic;
+        ucs_status_t status;
+        address_range memory = everything;
+        unsigned asked       = 0; // number of requests since
+        // A lack of room: the bytes of the request, and of the GPU and of the
+        // NIC with it, of which either is too much.
+        size_t size       = 0;
+        size_t mapped     = 0; // 0: any amount, as the next
+        size_t registered = 0;
+
+        bool is_of(uint64_t which, unsigned with) const
+        {
+            return what == which && (nic == with || nic == any_nic);
+        }
+    };
+
+    // The failure with that NIC or with all NICs, or nullptr.
+    failure *find(uint64_t what, unsigned nic)
     {
         const auto end = all_.begin() + count_;
         const auto found =
             std::find_if(all_.begin(), end, [=](const auto &each) {
-                return each.is_of(identity, nic);
+                return each.is_of(what, nic);
             });
         return found == end ? nullptr : &*found;
     }
-    // Returns the error for a request, or UCS_OK if it is to be tried.
-    ucs_status_t ask(uint64_t identity, unsigned nic)
+    // As find(), for a request: nullptr also if it is to be tried.
+    const failure *ask(uint64_t what, unsigned nic, size_t size = 0)
     {
-        failure *known = find(identity, nic);
-        if (known == nullptr) {
-            return UCS_OK;
+        failure *known = find(what, nic);
+        if (known == nullptr || size < known->size) {
+            return nullptr;
         }
         if (known->status != UCS_ERR_UNSUPPORTED &&
             ++known->asked == asked_again_after) {
-            forget(identity, nic);
-            return UCS_OK;
+            forget(what, nic);
+            return nullptr;
         }
-        return known->status;
+        return known;
     }
-    void add(address_range memory, uint64_t identity, unsigned nic,
-             ucs_status_t status)
+    // Replaces an earlier one.
+    void add(const failure &latest)
     {
+        forget(latest.what, latest.nic);
         if (count_ == all_.size()) {
             std::move(all_.begin() + 1, all_.end(), all_.begin());
             --count_;
         }
-        all_[count_++] = {memory, identity, nic, status};
+        all_[count_++] = latest;
     }
     void forget(address_range released)
     {
@@ -72,9 +78,9 @@ public:
             [=](const auto &each) { return each.memory.overlaps(released); });
     }
     // Called when it was registered after all.
-    void forget(uint64_t identity, unsigned nic)
+    void forget(uint64_t what, unsigned nic)
     {
-        forget_if([=](const auto &each) { return each.is_of(identity, nic); });
+        forget_if([=](const auto &each) { return each.is_of(what, nic); });
     }
     void forget(unsigned nic)
     {
@@ -92,33 +98,6 @@ private:
 
     std::array<failure, 256> all_; // oldest first
     size_t count_ = 0;
-};
-
-// The latest refusal for lack of room. The error does not tell the GPU from the
-// NIC, so this is for the pair. Requests of that size or more are refused while
-// as much of both is in use and nothing was released.
-struct refusal {
-    unsigned nic        = 0;
-    int device          = -1; // slot in the budget
-    ucs_status_t status = UCS_OK;
-    uint64_t time       = 0; // of the release log
-    size_t size         = 0; // bytes, as the next
-    size_t mapped       = 0; // of the GPU, including it; 0: any amount
-    size_t registered   = 0; // with the NIC, likewise
-    unsigned asked      = 0; // number of requests since
-};
-
-// Indexed by NIC and GPU. Two pairs may share a slot, which holds the latest
-// refusal: the other pair is tried again.
-class refusals {
-public:
-    refusal &of(unsigned nic, int device)
-    {
-        return all_[(nic * 16 + static_cast<unsigned>(device)) % all_.size()];
-    }
-
-private:
-    std::array<refusal, 256> all_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -6,50 +6,24 @@
 // Start and end of caches, NICs and forked children.
 namespace ucx_ib_dmabuf {
 
+static std::mutex caches_lock;
+static rcache *caches = nullptr;
+
 // A forked child has the parent's tables, but not its registrations, and only
 // the thread that forked. It starts with an empty cache. The parent's objects
-// are abandoned, which costs the same however many there are. A region's
+// are abandoned, which costs the same however many there are. An entry's
 // generation shows that it is the parent's when it is put back in the child.
-class fork_handler {
-public:
-    static void add(rcache *e)
-    {
-        // Once, and before there is anything to protect.
-        [[maybe_unused]] static int once =
-            pthread_atfork(nullptr, nullptr, in_child);
-        std::lock_guard<std::mutex> locked(lock_);
-        e->next_ = caches_;
-        caches_  = e;
+//
+// No lock is held over a fork: a thread that releases memory would wait for it
+// inside an event of UCX. The child could then never acquire the lock of that
+// event for writing.
+void rcache::forget_all()
+{
+    new (&caches_lock) std::mutex;
+    for (rcache *each = caches; each != nullptr; each = each->next_) {
+        each->forget();
     }
-
-    static void remove(rcache *e)
-    {
-        std::lock_guard<std::mutex> locked(lock_);
-        rcache **link = &caches_;
-        while (*link != e) {
-            link = &(*link)->next_;
-        }
-        *link = e->next_;
-    }
-
-private:
-    // Holds no lock over a fork: a thread that releases memory would wait for
-    // it inside an event of UCX. The child could then never acquire the lock of
-    // that event for writing.
-    static void in_child()
-    {
-        new (&lock_) std::mutex;
-        for (rcache *e = caches_; e != nullptr; e = e->next_) {
-            e->forget();
-        }
-    }
-
-    static std::mutex lock_;
-    static rcache *caches_;
-};
-
-std::mutex fork_handler::lock_;
-rcache *fork_handler::caches_ = nullptr;
+}
 
 rcache::rcache(exporter &memory, const rcache_settings &settings)
     : memory_(memory), settings_(settings), granularity_(memory.granularity()),
@@ -57,7 +31,10 @@ rcache::rcache(exporter &memory, const rcache_settings &settings)
       each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
       budget_(settings.max_regions)
 {
-    fork_handler::add(this);
+    [[maybe_unused]] static const int once =
+        pthread_atfork(nullptr, nullptr, forget_all);
+    const std::lock_guard<std::mutex> locked(caches_lock);
+    next_ = std::exchange(caches, this);
 }
 
 rcache::~rcache()
@@ -66,7 +43,12 @@ rcache::~rcache()
         detach(nic);
     }
     stop_deferred();
-    fork_handler::remove(this);
+    const std::lock_guard<std::mutex> locked(caches_lock);
+    rcache **link = &caches;
+    while (*link != this) {
+        link = &(*link)->next_;
+    }
+    *link = next_;
 }
 
 // Destroys nothing: a destructor would touch all of the parent's data, wait for
@@ -90,14 +72,14 @@ void rcache::forget()
     begin_anew(&deferred_changed_);
     begin_anew(&deferred_);
     begin_anew(&lru_);
-    begin_anew(&retired_);
+    begin_anew(&unlinked_);
     begin_anew(&leaving_);
-    begin_anew(&ended_);
+    begin_anew(&deregistered_);
     process_counters.clear();
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);
-    pending_ = nullptr;
+    in_progress_ = nullptr;
     ++generation_;
 }
 
@@ -124,28 +106,24 @@ void rcache::detach(nic_id nic)
     nic_slot &slot = nics_[nic];
     if (!slot.inherited) {
         slot.used = {};
-        changed_.wait(locked,
-                      [&] { return !others_pending(locked, nic, everything); });
-        deregister_all(locked, nic);
+        changed_.wait(
+            locked, [&] { return !others_register(locked, nic, everything); });
+        // No operation uses the entries any more, even if they have users.
+        entry_chain all;
+        slot.index.each(everything, [&](entry *e) {
+            unlink(locked, e, cause::detached, &all);
+        });
+        revoke_if(locked, &all, [nic](entry *e) { return e->nic == nic; });
+        locked.unlock();
+        deregister(&all);
+        locked.lock();
         changed_.wait(locked, [&] { return slot.busy == 0; });
     }
     failures_.forget(nic);
-    log_.add({}); // ends refusals
+    refusals_.forget(everything);
+    ++room_freed_;
     slot.inherited = false;
     slot.nic       = nullptr;
-}
-
-// No operation uses the regions any more, even if they have users. Releases the
-// lock.
-void rcache::deregister_all(guard &locked, nic_id nic)
-{
-    batch all;
-    nics_[nic].index.each(everything, [&](cached_region *e) { all.push(e); });
-    retire_all(locked, &all, cause::detached);
-    revoke_if(locked, &all, [nic](cached_region *e) { return e->nic == nic; });
-    locked.unlock();
-    deregister(&all);
-    locked.lock();
 }
 
 void rcache::check_identity()

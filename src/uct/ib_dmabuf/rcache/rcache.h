@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "budget.h"
 #include "failures.h"
-#include "registration.h"
-#include "release_log.h"
+#include "registrar.h"
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -13,6 +15,11 @@
 namespace ucx_ib_dmabuf {
 
 class dmabuf_exports;
+
+// The effort for a registration that fails. `persistent` ignores earlier
+// failures and retries a few times, with pauses of milliseconds and all idle
+// entries evicted.
+enum class effort : uint8_t { normal, persistent };
 
 // An action of the cache outside of a hit, for a trace.
 struct rcache_event {
@@ -128,102 +135,140 @@ private:
     // These functions return two more errors than the public ones.
     // UCS_ERR_CANCELED: memory was released meanwhile. UCS_INPROGRESS: the
     // state has changed, and the caller describes the memory again.
-    using guard = std::unique_lock<std::mutex>;
-    friend class fork_handler;
+    using guard   = std::unique_lock<std::mutex>;
+    using nic_set = std::bitset<max_nics>;
 
-    // get.cc
-    void acquire(guard &, cached_region *e, address_range request);
-    bool is_current(const cached_region &e, address_range request);
-    ucs_status_t miss(nic_id nic, address_range request, effort how,
-                      cached_region **out);
-    ucs_status_t begin(pending *work, uint64_t time, cached_region **out);
-    bool retire_stale(guard &, const segment_run &memory,
-                      address_range range); // releases the lock
-    bool others_pending(guard &, nic_id nic, address_range range) const;
-    address_range free_around(guard &, nic_id nic, address_range memory,
-                              address_range request) const;
-    void end(pending *work);
+    struct nic_slot {
+        entry_index index;
+        registrar *nic = nullptr; // nullptr: the slot is free
+        // Entries by GPU, without those that are prefetched only.
+        std::array<uint32_t, budget::max_devices> used{};
+        bool inherited = false; // from the parent of a fork
+        // Leaving entries, and calls of drop_from_ucp_cache().
+        unsigned busy = 0;
+    };
+
+    // A registration in progress, for one miss. On the stack of its thread.
+    struct new_registration {
+        new_registration(nic_id with, address_range asked, effort how)
+            : nic(with), request(asked), persistent(how == effort::persistent),
+              range(asked)
+        {
+        }
+
+        const nic_id nic;
+        const address_range request;
+        const bool persistent;
+        segment_run memory;
+        // For the NIC that asked, then for others; counted in the budget.
+        entry_list new_entries;
+        bool exact             = false; // tries only the request's pages
+        bool export_failed     = false;
+        bool asked_others      = false;
+        bool evicted           = false; // idle entries, after a refusal
+        bool mapped_enough     = false; // these mapped as much as it does
+        bool registered_enough = false; // likewise
+        new_registration *next = nullptr;
+
+        // Other threads see these, under the lock.
+        address_range range;   // they need not register it meanwhile
+        nic_set nics;          // with these NICs; none: it is not decided
+        bool released = false; // some of the memory was released
+
+        // No smaller range is left to try.
+        bool insists() const { return exact && persistent; }
+    };
+
+    // Entries that leave the index, and where users may have cached them.
+    struct departing {
+        entry_chain unused; // to be deregistered
+        nic_set nics;
+        address_range range;
+    };
+
+    // lookup.cc
+    void acquire(guard &, entry *e, address_range request);
+    void move_group(guard &, const entry &e, entry_list::iterator to);
+    bool is_current(const entry &e, address_range request);
 
     // register.cc
-    ucs_status_t make(pending *work, cached_region **out);
-    ucs_status_t try_range(pending *work);
-    ucs_status_t prepare(pending *work);
-    nic_set add_companions(guard &, const pending &work);
-    ucs_status_t export_and_register(pending *work);
-    ucs_status_t register_with(nic_id nic, dmabuf_exports *memory,
-                               pending *work);
-    bool still_current(const segment_run &memory);
-    ucs_status_t publish(pending *work, cached_region **out);
-    static bool make_regions(const pending &work, region_list *made);
-    cached_region *add_regions(guard &, pending *work, region_list *made,
-                               batch *replaced);
-    bool add_region(guard &, cached_region *e, region_list *made,
-                    batch *replaced);
-    void note_failure(pending *work, ucs_status_t status);
-
-    // evict.cc
+    ucs_status_t miss(nic_id nic, address_range request, effort how,
+                      entry **out);
+    ucs_status_t begin(new_registration *work, entry **out);
     void learn_limit(guard &, int device); // releases the lock
-    shortage left_after(guard &, shortage lacking);
-    void choose(guard &, cached_region *e, shortage *lacking, batch *out);
-    void choose_mapping(guard &, cached_region *e, shortage *lacking,
-                        batch *out);
-    void choose_overlapping(guard &, nic_id nic, address_range range,
-                            shortage *lacking, batch *out);
-    void choose_oldest(guard &, shortage *lacking, batch *out);
-    void evict_chosen(guard &, batch *victims); // releases the lock
-    bool wait_for_leaving(guard &);             // releases the lock
-    attempt beside(guard &, const pending &work) const;
-    ucs_status_t refused(guard &, const pending &work, shortage *lacking);
-    ucs_status_t reserve(guard &, const pending &work); // releases the lock
-    void note_refusal(guard &, const pending &work, ucs_status_t status);
-    bool evict_oldest(guard &, shortage lacking); // releases the lock
-    bool make_room(pending *work, ucs_status_t status);
-    bool ask_others(guard &, pending *work); // releases the lock
+    void find_stale(guard &, const segment_run &memory, address_range range,
+                    departing *out);
+    bool others_register(guard &, nic_id nic, address_range range) const;
+    address_range free_around(guard &, nic_id nic, address_range memory,
+                              address_range request) const;
+    void extend(new_registration *work);
+    ucs_status_t register_memory(new_registration *work);
+    ucs_status_t register_range(new_registration *work, address_range range);
+    ucs_status_t prepare(new_registration *work);
+    nic_set companions(guard &, const new_registration &work);
+    ucs_status_t attempt(new_registration *work);
+    ucs_status_t export_and_register(new_registration *work);
+    void note_refusal(guard &, const new_registration &work,
+                      ucs_status_t status);
+    ucs_status_t register_with(entry *e, dmabuf_exports *memory);
+    void add_companion(nic_id nic, dmabuf_exports *memory,
+                       new_registration *work);
+    bool still_current(const segment_run &memory);
 
-    // retire.cc
+    // publish.cc
+    bool add_entry(new_registration *work, address_range range, nic_id nic);
+    ucs_status_t finish(new_registration *work, ucs_status_t status,
+                        entry **out);
+    void remove_from_list(guard &, const new_registration &work);
+    entry *publish(guard &, new_registration *work, entry_chain *replaced);
+    bool insert(guard &, entry *e, entry_list *from, entry_chain *replaced);
+
+    // eviction.cc
+    entry_chain choose(guard &, shortage *lacking);
+    void evict(guard &, entry_chain *victims);          // releases the lock
+    bool wait_for_leaving(guard &);                     // releases the lock
+    ucs_status_t reserve(guard &, const entry &wanted); // releases the lock
+    ucs_status_t heed_refusal(guard &,
+                              const entry &wanted); // releases the lock
+    bool wait_for_room(new_registration *work);
+    bool evict_as_much(new_registration *work);
+    bool evict_the_rest(new_registration *work);
+    bool ask_others(new_registration *work);
+
+    // unlink.cc
+    void unlink(guard &, entry *e, cause why, entry_chain *unused);
+    void expel(guard &, entry *e, cause why, departing *out);
+    void depart(departing *gone);
+    void take_for_dereg(guard &, entry *e, entry_list *from, entry_chain *out);
+    void deregister(entry_chain *taken);
+    void call_dereg(const entry &e);
     void withdraw(address_range range, address_range released);
-    struct step {
-        const char *what    = nullptr; // of rcache_event
-        nic_id nic          = max_nics;
-        address_range range = {};
-    };
-    void expel(guard &, batch *gone, cause why, address_range released,
-               const step &traced); // releases the lock
-    void retire(guard &, cached_region *e, cause why);
-    void claim_unused(guard &, batch *retired);
-    void retire_all(guard &, batch *chosen, cause why);
-    void claim(guard &, cached_region *e, batch *out);
-    void call_dereg(nic_id nic, void *handle, address_range range,
-                    const char *why);
-    void deregister(batch *claimed);
-    void deregister_soon(batch *claimed);
-
-    void keep(guard &, kept_regions *result, const cached_region *e);
-    void ask_back(const kept_regions &kept);
+    void drop_from_ucp_cache(departing *gone);
+    void note(guard &, const entry &e, departing *out);
     void need_each_use();
 
-    // defer.cc
-    bool defer(batch *claimed);
+    // deferred.cc
+    void deregister_soon(entry_chain *taken);
+    bool defer(entry_chain *taken);
     void run_deferred();
     void stop_deferred();
 
-    // Calls `call` with each region, of any NIC, that serves part of the range.
+    // Calls `call` with each entry, of any NIC, that serves part of the range.
     template <typename Call>
-    void each_region(guard &, address_range range, Call call) const
+    void each_entry(guard &, address_range range, Call call) const
     {
         for (nic_id nic = 0; nic < nic_end_; ++nic) {
             nics_[nic].index.each(range, call);
         }
     }
-    // Claims retired regions that are in use, if `goes` returns true for them.
+    // Takes unlinked entries, although in use, for which `goes` returns true.
     template <typename Call>
-    void revoke_if(guard &locked, batch *out, Call goes)
+    void revoke_if(guard &locked, entry_chain *out, Call goes)
     {
-        for (auto each = retired_.begin(); each != retired_.end();) {
-            cached_region *e = &*each++; // it may leave the list
+        for (auto each = unlinked_.begin(); each != unlinked_.end();) {
+            entry *e = &*each++; // it may leave the list
             if (goes(e)) {
-                e->revoked = true;
-                claim(locked, e, out);
+                take_for_dereg(locked, e, &unlinked_, out);
             }
         }
     }
@@ -244,8 +289,8 @@ private:
         }
     }
 
-    // cache.cc
-    void deregister_all(guard &, nic_id nic); // releases the lock
+    // rcache.cc
+    static void forget_all();
     void forget();
 
     exporter &memory_;
@@ -255,26 +300,25 @@ private:
     std::atomic<bool> each_use_;
 
     mutable std::mutex lock_;
-    std::condition_variable changed_; // pending_ or a `busy` has shrunk
+    std::condition_variable changed_; // in_progress_ or a `busy` has shrunk
     nic_slot nics_[max_nics];
     nic_id nic_end_ = 0; // above all attached NICs
-    release_log log_;
     budget budget_;
-    region_list lru_;     // in an index, least recently used first
-    region_list retired_; // out of the index, but in use
-    region_list leaving_; // claimed, not deregistered yet
-    region_list ended_;   // deregistered, but in use
-    pending *pending_ = nullptr;
-    failures failures_;
-    refusals refusals_;
+    entry_list lru_; // least recently used first; groups stay together
+    entry_list unlinked_;
+    entry_list leaving_;
+    entry_list deregistered_;
+    new_registration *in_progress_ = nullptr;
+    failures failures_;       // of memory
+    failures refusals_;       // for lack of room, by GPU
     uint64_t ask_again_  = 0; // earliest next time (nanoseconds_now())
-    uint64_t uses_       = 0; // total so far, as the next
-    uint64_t claims_     = 0;
+    uint64_t departures_ = 0; // total so far, as the next
+    uint64_t room_freed_ = 0;
     uint32_t generation_ = 0; // number of forks so far
 
     // Deregistrations that would delay a release. Under the lock.
     struct {
-        batch waiting;
+        entry_chain waiting;
         std::thread thread;
         bool running = false, stop = false;
     } deferred_;
@@ -284,7 +328,7 @@ private:
     // for a deregistration by this thread, or by one that waits for it.
     static constinit thread_local bool deregistering_;
 
-    rcache *next_ = nullptr; // in cache.cc; set before it is in that list
+    rcache *next_ = nullptr; // in rcache.cc; set before it is in that list
 };
 
 } // namespace ucx_ib_dmabuf

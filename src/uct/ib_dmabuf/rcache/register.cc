@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
-#include <new>
 #include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
 #include <uct/ib_dmabuf/persist.h>
 
-// Makes a registration without the lock; then publishes it.
+// Makes registrations, without the lock.
 namespace ucx_ib_dmabuf {
 
 // Whether the failure lasts, and is remembered. A lack of room, or a busy
@@ -14,20 +13,160 @@ static bool is_permanent(ucs_status_t status)
     return status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status);
 }
 
-// Registers the range for the request, or the request's pages if that fails.
-ucs_status_t rcache::make(pending *work, cached_region **out)
+// All steps of a miss. Events mark a registration that is listed, so it is
+// listed before the memory is described.
+ucs_status_t rcache::miss(nic_id nic, address_range request, effort how,
+                          entry **out)
 {
-    address_range pages  = aligned(work->request, granularity_);
-    address_range ways[] = {
-        aligned(range_to_register(work->memory.range, work->request,
-                                  settings_.chunk_size),
-                granularity_),
-        pages};
+    new_registration work(nic, request, how);
+    {
+        guard locked(lock_);
+        work.next = std::exchange(in_progress_, &work);
+    }
+    ucs_status_t status = work.memory.describe(memory_, request);
+    if (status == UCS_OK && !aligned(request, granularity_).covers(request)) {
+        status = UCS_ERR_INVALID_PARAM; // the last page of all addresses
+    }
+    if (status == UCS_OK) {
+        status = begin(&work, out);
+    }
+    if (status == UCS_OK && *out == nullptr) {
+        extend(&work);
+        status = register_memory(&work);
+    }
+    return finish(&work, status, out);
+}
+
+// Returns an entry that another thread has published, or waits for one in
+// progress. Otherwise other threads wait for `work` from now on.
+ucs_status_t rcache::begin(new_registration *work, entry **out)
+{
+    const segment_run &memory = work->memory;
+    nic_id nic                = work->nic;
+    departing stale;
+    guard locked(lock_);
+    learn_limit(locked, memory.device);
+    if (work->released) {
+        return UCS_ERR_CANCELED;
+    }
+    address_range range =
+        range_to_register(memory.range, work->request, settings_.chunk_size);
+    find_stale(locked, memory, range, &stale);
+    if (stale.nics.any()) {
+        locked.unlock();
+        depart(&stale);
+        return UCS_INPROGRESS;
+    }
+    *out = nics_[nic].index.find(work->request.lo, work->request.size());
+    if (*out != nullptr) {
+        acquire(locked, *out, work->request);
+        return UCS_OK;
+    }
+    const failures::failure *known = failures_.ask(memory.identity, nic);
+    if (known != nullptr && !work->persistent) {
+        return known->status;
+    }
+    range = memory.joins ? free_around(locked, nic, memory.range, work->request)
+                         : range;
+    // Without the wait both would register; the later one discards its own.
+    if (!deregistering_ && others_register(locked, nic, range)) {
+        changed_.wait(locked,
+                      [&] { return !others_register(locked, nic, range); });
+        return UCS_INPROGRESS;
+    }
+    work->range = range;
+    work->nics.set(nic);
+    return UCS_OK;
+}
+
+// Two threads may both be first and call max_bytes(), without the lock: it
+// returns the same.
+void rcache::learn_limit(guard &locked, int device)
+{
+    if (budget_.knows(device)) {
+        return;
+    }
+    size_t bytes = SIZE_MAX;
+    if (settings_.max_bytes) {
+        locked.unlock();
+        bytes = settings_.max_bytes(device);
+        if (bytes != SIZE_MAX) {
+            need_each_use(); // also for GPUs without a limit
+        }
+        locked.lock();
+    }
+    budget_.set_max_bytes(device, bytes);
+}
+
+// Entries in the range must have the memory's identity; otherwise an event was
+// missed.
+void rcache::find_stale(guard &locked, const segment_run &memory,
+                        address_range range, departing *out)
+{
+    each_entry(locked, range, [&](entry *e) {
+        if (!all_segments(memory.all, intersection(e->bytes, range),
+                          [e](const segment &each, uintptr_t at) {
+                              return segment_at(e->memory, at)->identity ==
+                                     each.identity;
+                          })) {
+            expel(locked, e, cause::stale, out);
+        }
+    });
+    if (out->nics.any()) {
+        process_counters.add("identity_misses");
+    }
+}
+
+bool rcache::others_register(guard &, nic_id nic, address_range range) const
+{
+    for (const auto *work = in_progress_; work != nullptr; work = work->next) {
+        if (work->nics[nic] && work->range.overlaps(range)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The room to extend a registration of VMM segments: in the window of the
+// request, up to the entries that are registered already.
+address_range rcache::free_around(guard &, nic_id nic, address_range memory,
+                                  address_range request) const
+{
+    address_range window = window_of(request, settings_.chunk_size);
+    address_range room   = hull(memory, window);
+    nics_[nic].index.each(window, [&](const entry *e) {
+        if (e->bytes.lo < memory.lo) {
+            room.lo = std::min(std::max(room.lo, e->bytes.hi), memory.lo);
+        }
+        if (e->bytes.hi > memory.hi) {
+            room.hi = std::max(std::min(room.hi, e->bytes.lo), memory.hi);
+        }
+    });
+    return room;
+}
+
+void rcache::extend(new_registration *work)
+{
+    if (work->memory.joins) {
+        work->memory.extend(memory_, work->range);
+        guard locked(lock_);
+        work->range = work->memory.range; // events beside it do not matter
+    }
+}
+
+// Registers the memory around the request, or the request's pages if that
+// fails. Remembers a failure, so that not every message tries again.
+ucs_status_t rcache::register_memory(new_registration *work)
+{
+    const segment_run &memory = work->memory;
+    address_range pages       = aligned(work->request, granularity_);
+    address_range around      = aligned(
+             range_to_register(memory.range, work->request, settings_.chunk_size),
+             granularity_);
     ucs_status_t status = UCS_OK;
-    for (address_range range : ways) {
-        work->made.range = range;
-        work->exact      = range == pages;
-        status           = try_range(work);
+    for (address_range range : {around, pages}) {
+        work->exact = range == pages;
+        status      = register_range(work, range);
         // Unsupported memory is unsupported in any size.
         if (status == UCS_OK || work->exact ||
             (status == UCS_ERR_UNSUPPORTED && !work->persistent)) {
@@ -35,131 +174,166 @@ ucs_status_t rcache::make(pending *work, cached_region **out)
         }
     }
     if (is_permanent(status)) {
-        note_failure(work, status);
-    }
-    if (status == UCS_OK) {
-        status =
-            still_current(work->memory) ? publish(work, out) : UCS_ERR_CANCELED;
-    }
-    return status;
-}
-
-// Reserves room for the range and registers. Repeats that if room was lacking
-// and something could be evicted.
-ucs_status_t rcache::try_range(pending *work)
-{
-    registered &made    = work->made;
-    made.by_memory      = false;
-    made.before         = memory_.before(made.range.lo, work->memory.in_chunks);
-    ucs_status_t status = prepare(work);
-    if (status != UCS_OK) {
-        return status;
-    }
-    const auto attempt = [&] {
-        ucs_status_t result = export_and_register(work);
-        while (lacks_room(result) && make_room(work, result)) {
-            result = export_and_register(work);
-        }
-        return result;
-    };
-    status      = work->insists() ? persist(attempt) : attempt();
-    made.mapped = status == UCS_OK;
-    if (status != UCS_OK) {
         guard locked(lock_);
-        for (nic_id each = 0; each < nic_end_; ++each) {
-            if (work->nics[each]) {
-                budget_.remove(each, made.range.size());
-            }
+        // Other chunks of the same allocation may have failed meanwhile.
+        if (!work->released &&
+            failures_.find(memory.identity, work->nic) == nullptr) {
+            failures_.add(
+                {.what   = memory.identity,
+                 .nic    = work->export_failed ? failures::any_nic : work->nic,
+                 .status = status,
+                 .memory = memory.range});
         }
-        budget_.unmap(work->memory.device, made.exported());
+    }
+    return status == UCS_OK && !still_current(memory) ? UCS_ERR_CANCELED
+                                                      : status;
+}
+
+ucs_status_t rcache::register_range(new_registration *work, address_range range)
+{
+    if (!add_entry(work, range, work->nic)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    ucs_status_t status = prepare(work);
+    if (status == UCS_OK) {
+        const auto call = [&] { return attempt(work); };
+        status          = work->insists() ? persist(call) : call();
+        if (status != UCS_OK) {
+            guard locked(lock_);
+            budget_.remove(work->new_entries.front());
+        }
+    }
+    if (status != UCS_OK) {
+        work->new_entries.clear();
     }
     return status;
 }
 
-// Reserves room for the range and for companions. Evicts nothing if the range
-// is registered in part: the request's pages suffice then.
-ucs_status_t rcache::prepare(pending *work)
+// Reserves room for the entry. Evicts nothing if the range is registered in
+// part: the request's pages suffice then.
+ucs_status_t rcache::prepare(new_registration *work)
 {
     guard locked(lock_);
-    address_range range = work->made.range;
+    const entry &e            = work->new_entries.front();
+    const export_group &group = *e.group;
     if (!work->exact &&
-        !budget_.lacking(work->memory.device, work->made.exported(), 1)
-             .nothing() &&
-        nics_[work->nic].index.overlaps(range)) {
+        !budget_.lacking(group.device, group.bytes, 1).nothing() &&
+        nics_[e.nic].index.overlaps(e.bytes)) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    ucs_status_t status = reserve(locked, *work);
+    ucs_status_t status = work->persistent ? UCS_OK : heed_refusal(locked, e);
     if (status == UCS_OK) {
-        work->tried = beside(locked, *work);
-        work->nics  = add_companions(locked, *work);
+        status = reserve(locked, e);
+    }
+    if (status == UCS_OK) {
+        work->nics = companions(locked, *work);
         work->nics.set(work->nic);
     }
     return status;
 }
 
 // The other NICs that profit from this export. They need at least half as much
-// of the GPU's memory as this one, have no region there, and need no eviction.
-// Reserves their room; they share the mapping.
-nic_set rcache::add_companions(guard &locked, const pending &work)
+// of the GPU's memory as this one, and have no entry there.
+rcache::nic_set rcache::companions(guard &locked, const new_registration &work)
 {
-    int device          = budget::place(work.memory.device);
-    address_range range = work.made.range;
-    address_range bytes = intersection(range, work.memory.range);
-    uint32_t used       = nics_[work.nic].used[device];
+    const entry &e = work.new_entries.front();
+    int device     = e.group->device;
+    uint32_t used  = nics_[work.nic].used[device];
     nic_set result;
     for (nic_id other = 0; other < nic_end_; ++other) {
         if (other != work.nic && nics_[other].nic != nullptr &&
             nics_[other].used[device] >= std::max(used / 2, 2u) &&
             failures_.find(work.memory.identity, other) == nullptr &&
-            nics_[other].index.find(bytes.lo, bytes.size()) == nullptr &&
-            !others_pending(locked, other, range) &&
-            budget_.lacking(device, 0, 1).nothing()) {
-            budget_.add(other, range.size());
+            nics_[other].index.find(e.bytes.lo, e.bytes.size()) == nullptr &&
+            !others_register(locked, other, e.bytes)) {
             result.set(other);
         }
     }
     return result;
 }
 
-ucs_status_t rcache::export_and_register(pending *work)
+// Registers. If the GPU or the NIC lacks room, which the error does not tell,
+// makes room and tries again.
+ucs_status_t rcache::attempt(new_registration *work)
 {
-    address_range range = work->made.range;
-    dmabuf_exports memory(memory_, range.lo, range.size(), work->made.before);
-    ucs_status_t status = register_with(work->nic, &memory, work);
-    // A failure of another NIC is ignored: it registers again when a request
-    // comes.
-    nic_set others = work->nics;
-    others.reset(work->nic);
-    for (nic_id each = 0; status == UCS_OK && others.any(); ++each) {
-        if (others[each] && register_with(each, &memory, work) != UCS_OK) {
-            guard locked(lock_);
-            budget_.remove(each, range.size());
+    ucs_status_t status = export_and_register(work);
+    for (auto make_room : {&rcache::wait_for_room, &rcache::evict_as_much,
+                           &rcache::evict_the_rest, &rcache::ask_others}) {
+        if (lacks_room(status) && (this->*make_room)(work)) {
+            status = export_and_register(work);
         }
-        others.reset(each);
     }
-    process_counters.add("exports", memory.made());
-    work->made.by_memory = status != UCS_OK && memory.failed();
     return status;
 }
 
-ucs_status_t rcache::register_with(nic_id nic, dmabuf_exports *memory,
-                                   pending *work)
+ucs_status_t rcache::export_and_register(new_registration *work)
 {
-    void *handle        = nullptr;
-    registered *result  = &work->made;
-    address_range range = result->range;
-
-    ucs_status_t status = as_answer(nics_[nic].nic->reg(
-        *memory, work->memory.device, range.lo, range.size(), &handle));
-    if (status == UCS_OK) {
-        result->nic[result->count]      = nic;
-        result->handle[result->count++] = handle;
+    entry *e = &work->new_entries.front();
+    uint64_t freed;
+    {
+        guard locked(lock_);
+        freed = room_freed_;
     }
+    dmabuf_exports memory(memory_, e->address, e->length,
+                          e->group->bytes - e->length);
+    ucs_status_t status = register_with(e, &memory);
+    nic_set others      = work->nics;
+    others.reset(work->nic);
+    for (nic_id other = 0; status == UCS_OK && others.any(); ++other) {
+        if (others[other]) {
+            add_companion(other, &memory, work);
+            others.reset(other);
+        }
+    }
+    process_counters.add("exports", memory.made());
+    work->export_failed = status != UCS_OK && memory.failed();
+    if (lacks_room(status)) {
+        need_each_use();
+        guard locked(lock_);
+        if (room_freed_ == freed) {
+            note_refusal(locked, *work, status);
+        }
+    }
+    return status;
+}
+
+ucs_status_t rcache::register_with(entry *e, dmabuf_exports *memory)
+{
+    const ucs_status_t status = as_answer(nics_[e->nic].nic->reg(
+        *memory, e->group->device, e->address, e->length, &e->handle));
     process_counters.add(status == UCS_OK ? process_metric("registrations")
                                           : process_metric("failures"));
-    trace(status != UCS_OK && memory->failed() ? "export" : "register", nic,
-          range, status);
+    trace(status != UCS_OK && memory->failed() ? "export" : "register", e->nic,
+          make_range(e->address, e->length), status);
     return status;
+}
+
+// Registers with another NIC, too, if that evicts nothing. A failure is
+// ignored: the NIC registers again when a request comes.
+void rcache::add_companion(nic_id nic, dmabuf_exports *memory,
+                           new_registration *work)
+{
+    const entry &first = work->new_entries.front();
+    if (!add_entry(work, make_range(first.address, first.length), nic)) {
+        return;
+    }
+    entry &e  = work->new_entries.back();
+    bool made = false;
+    {
+        guard locked(lock_);
+        made = budget_.lacking(e.group->device, 0, 1).nothing();
+        if (made) {
+            budget_.add(e);
+        }
+    }
+    if (made && register_with(&e, memory) != UCS_OK) {
+        guard locked(lock_);
+        budget_.remove(e);
+        made = false;
+    }
+    if (!made) {
+        work->new_entries.pop_back();
+    }
 }
 
 // If events are missed, the memory may have been replaced during its export.
@@ -174,124 +348,6 @@ bool rcache::still_current(const segment_run &memory)
     }
     process_counters.add("identity_misses");
     return false;
-}
-
-// Publishes if the memory is the same as when the work began. Allocates and
-// frees nothing under the lock: an allocator may call the driver, and so
-// release memory.
-ucs_status_t rcache::publish(pending *work, cached_region **out)
-{
-    ucs_status_t status = UCS_OK;
-    batch replaced;
-    region_list made;
-    if (!make_regions(*work, &made)) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    {
-        guard locked(lock_);
-        if (work->released) {
-            return UCS_ERR_CANCELED;
-        }
-        *out = add_regions(locked, work, &made, &replaced);
-        if (*out != nullptr) {
-            acquire(locked, *out, work->request);
-            if (work->persistent) { // other requests fail on a known failure
-                failures_.forget(work->memory.identity, work->nic);
-            }
-        } else {
-            status = UCS_INPROGRESS; // another thread's region: see begin()
-        }
-        claim_unused(locked, &replaced);
-    }
-    deregister(&replaced);
-    return status;
-}
-
-// Makes a region for each handle, in their order. Returns false without memory.
-bool rcache::make_regions(const pending &work, region_list *made)
-try {
-    const registered &what    = work.made;
-    const segment_run &memory = work.memory;
-    for (unsigned i = 0; i < what.count; ++i) {
-        cached_region *e = &made->emplace_back();
-        region_map entry;
-        e->address  = what.range.lo;
-        e->length   = what.range.size();
-        e->handle   = what.handle[i];
-        e->bytes    = intersection(what.range, memory.range);
-        e->exported = what.exported();
-        e->nic      = what.nic[i];
-        e->device   = budget::place(memory.device);
-        e->place    = std::prev(made->end());
-        e->unasked  = true;
-        all_segments(memory.all, e->bytes, [e](const segment &each, uintptr_t) {
-            e->memory.push_back(each);
-            return true;
-        });
-        entry.emplace(e->bytes.lo, e);
-        e->entry = entry.extract(entry.begin());
-    }
-    return true;
-} catch (const std::bad_alloc &) {
-    return false;
-}
-
-// Takes the regions that can be added out of `made`; `work` keeps the other
-// handles, to be undone. Returns the region of the work's NIC, if it was added.
-cached_region *rcache::add_regions(guard &locked, pending *work,
-                                   region_list *made, batch *replaced)
-{
-    registered *what     = &work->made;
-    unsigned left        = 0;
-    cached_region *first = nullptr, *wanted = nullptr;
-    for (auto each = made->begin(); each != made->end();) {
-        cached_region *e = &*each++; // it may leave the list
-        if (add_region(locked, e, made, replaced)) {
-            mapping::join(e, first);
-            first  = e;
-            wanted = e->nic == work->nic ? e : wanted;
-            continue;
-        }
-        what->nic[left]      = e->nic;
-        what->handle[left++] = e->handle;
-    }
-    what->count = left;
-    what->mapped &= first == nullptr;
-    return wanted;
-}
-
-// Replaces regions within it. Returns false if it would lie within another one.
-bool rcache::add_region(guard &locked, cached_region *e, region_list *made,
-                        batch *replaced)
-{
-    region_index &index = nics_[e->nic].index;
-    if (index.find(e->bytes.lo, e->bytes.size()) != nullptr) {
-        return false;
-    }
-    index.each(e->bytes, [&](cached_region *old) {
-        if (e->bytes.covers(old->bytes)) {
-            retire(locked, old, cause::replaced);
-            replaced->push(old);
-        }
-    });
-    e->generation = generation_;
-    e->last_use   = ++uses_;
-    index.insert(e);
-    lru_.splice(lru_.end(), *made, e->place);
-    return true;
-}
-
-// Remembers the failure, so that not every message tries again.
-void rcache::note_failure(pending *work, ucs_status_t status)
-{
-    guard locked(lock_);
-    uint64_t identity = work->memory.identity;
-    // Other chunks of the same allocation may have failed meanwhile.
-    if (!work->released && failures_.find(identity, work->nic) == nullptr) {
-        failures_.add(work->memory.range, identity,
-                      work->made.by_memory ? failures::any_nic : work->nic,
-                      status);
-    }
 }
 
 } // namespace ucx_ib_dmabuf

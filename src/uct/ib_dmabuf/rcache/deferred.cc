@@ -7,14 +7,14 @@
 // memory, so a thread of the cache does it at once.
 namespace ucx_ib_dmabuf {
 
-void rcache::deregister_soon(batch *claimed)
+void rcache::deregister_soon(entry_chain *taken)
 {
     size_t bytes = 0;
-    for (const cached_region *e : *claimed) {
+    for (const entry *e = taken->first; e != nullptr; e = e->next) {
         bytes += e->length;
     }
-    if (bytes < settings_.deferred_size || !defer(claimed)) {
-        deregister(claimed);
+    if (bytes < settings_.deferred_size || !defer(taken)) {
+        deregister(taken);
     }
 }
 
@@ -34,11 +34,11 @@ static bool start(std::thread *thread, const std::function<void()> &run)
     return started;
 }
 
-// Returns false, and all waiting in `claimed`, if no thread can be started.
-bool rcache::defer(batch *claimed)
+// Returns false, and all waiting in `taken`, if no thread can be started.
+bool rcache::defer(entry_chain *taken)
 {
     guard locked(lock_);
-    while (cached_region *e = claimed->pop()) {
+    while (entry *e = taken->pop()) {
         deferred_.waiting.push(e);
     }
     const bool first  = !deferred_.running;
@@ -50,7 +50,7 @@ bool rcache::defer(batch *claimed)
     }
     locked.lock();
     deferred_.running = false;
-    std::swap(*claimed, deferred_.waiting);
+    std::swap(*taken, deferred_.waiting);
     return false;
 }
 
@@ -64,7 +64,7 @@ void rcache::run_deferred()
         if (deferred_.waiting.empty()) {
             return;
         }
-        batch now         = deferred_.waiting;
+        entry_chain now   = deferred_.waiting;
         deferred_.waiting = {};
         locked.unlock();
         deregister(&now);

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rcache.h"
+
+// Idle entries are evicted, least recently used first: for the budget, and
+// after the GPU or a NIC has refused.
+namespace ucx_ib_dmabuf {
+
+static void take_off(size_t *from, size_t bytes)
+{
+    *from -= std::min(*from, bytes);
+}
+
+// Chooses idle entries that free the lacking room, or as much as possible;
+// `lacking` is the rest. Only a whole group frees mapped bytes.
+entry_chain rcache::choose(guard &, shortage *lacking)
+{
+    entry_chain victims;
+    const export_group *whole = nullptr; // a group that leaves
+    for (entry &e : lru_) {
+        const export_group *group = e.group.get();
+        if (group != whole && lacking->nothing()) {
+            break;
+        }
+        if (e.users > 0) {
+            continue;
+        }
+        if (group != whole && lacking->mapped > 0 &&
+            group->device == lacking->device && group->users == 0) {
+            whole = group;
+            take_off(&lacking->mapped, group->bytes);
+        }
+        const bool is_of_nic = e.nic == lacking->nic;
+        if (group == whole || lacking->entries > 0 ||
+            (lacking->registered > 0 && is_of_nic)) {
+            take_off(&lacking->entries, 1);
+            take_off(&lacking->registered, is_of_nic ? e.length : 0);
+            victims.push(&e);
+        }
+    }
+    return victims;
+}
+
+void rcache::evict(guard &locked, entry_chain *victims)
+{
+    entry_chain unused;
+    while (entry *e = victims->pop()) {
+        process_counters.add("evictions");
+        unlink(locked, e, cause::evicted, &unused);
+    }
+    locked.unlock();
+    deregister(&unused);
+    locked.lock();
+}
+
+// Waits for the deregistrations that other threads have begun, not for later
+// ones. Returns false if there are none.
+bool rcache::wait_for_leaving(guard &locked)
+{
+    if (leaving_.empty() || deregistering_) {
+        return false;
+    }
+    changed_.wait(locked, [this, last = departures_] {
+        return leaving_.empty() || leaving_.front().departure > last;
+    });
+    return true;
+}
+
+// Counts the entry in the budget, after evicting others if needed. Evicts
+// nothing if that would not suffice.
+ucs_status_t rcache::reserve(guard &locked, const entry &wanted)
+{
+    const export_group &group = *wanted.group;
+    for (bool waited = false;;) {
+        shortage lacking = budget_.lacking(group.device, group.bytes, 1);
+        if (lacking.nothing()) {
+            budget_.add(wanted);
+            return UCS_OK;
+        }
+        // Entries that it overlaps leave first. If another NIC's entry lies in
+        // the range, the same export can register it again.
+        each_entry(locked, wanted.bytes, [&](entry *e) {
+            if (lacking.mapped > 0 && e->group->users == 0 &&
+                (e->nic == wanted.nic || wanted.bytes.covers(e->bytes))) {
+                move_group(locked, *e, lru_.begin());
+            }
+        });
+        entry_chain victims = choose(locked, &lacking);
+        if (lacking.nothing()) {
+            evict(locked, &victims);
+        } else if (waited || !wait_for_leaving(locked)) {
+            return UCS_ERR_EXCEEDS_LIMIT;
+        } else {
+            waited = true;
+        }
+    }
+}
+
+// If a request as small was refused with as many bytes of the GPU and of the
+// NIC in use, evicts what is too much. Returns the error if that is impossible.
+ucs_status_t rcache::heed_refusal(guard &locked, const entry &wanted)
+{
+    const int device = wanted.group->device;
+    const failures::failure *known =
+        refusals_.ask(device, wanted.nic, wanted.length);
+    const size_t mapped     = budget_.mapped(device) + wanted.group->bytes;
+    const size_t registered = budget_.registered(wanted.nic) + wanted.length;
+    if (known == nullptr || mapped < known->mapped ||
+        registered < known->registered) {
+        return UCS_OK;
+    }
+    const ucs_status_t status = known->status;
+    shortage lacking{.device     = device,
+                     .nic        = wanted.nic,
+                     .mapped     = mapped - known->mapped + 1,
+                     .registered = registered - known->registered + 1};
+    shortage left = lacking;
+    choose(locked, &left);
+    lacking.mapped     = left.mapped > 0 ? 0 : lacking.mapped;
+    lacking.registered = left.registered > 0 ? 0 : lacking.registered;
+    if (lacking.nothing()) {
+        return wait_for_leaving(locked) ? UCS_OK : status;
+    }
+    entry_chain victims = choose(locked, &lacking);
+    evict(locked, &victims);
+    return UCS_OK;
+}
+
+// Notes which bytes were too many. A number was not the cause if as much was
+// evicted before.
+void rcache::note_refusal(guard &, const new_registration &work,
+                          ucs_status_t status)
+{
+    const entry &e   = work.new_entries.front();
+    const int device = e.group->device;
+    refusals_.add(
+        {.what       = uint64_t(device),
+         .nic        = e.nic,
+         .status     = status,
+         .size       = e.length,
+         .mapped     = work.mapped_enough ? 0 : budget_.mapped(device),
+         .registered = work.registered_enough ? 0 : budget_.registered(e.nic)});
+}
+
+bool rcache::evict_all_idle()
+{
+    need_each_use();
+    guard locked(lock_);
+    const bool waited = wait_for_leaving(locked);
+    shortage all{.entries = SIZE_MAX};
+    entry_chain victims = choose(locked, &all);
+    const bool any      = !victims.empty();
+    evict(locked, &victims);
+    return any || waited;
+}
+
+// The following make room after a refusal. They return false if another attempt
+// is useless.
+
+bool rcache::wait_for_room(new_registration *)
+{
+    guard locked(lock_);
+    return wait_for_leaving(locked);
+}
+
+// Evicts as many bytes as are to be registered, once for a request.
+bool rcache::evict_as_much(new_registration *work)
+{
+    const entry &e = work->new_entries.front();
+    guard locked(lock_);
+    if (work->evicted) {
+        return false;
+    }
+    shortage lacking{.device     = e.group->device,
+                     .nic        = e.nic,
+                     .mapped     = e.group->bytes,
+                     .registered = e.length};
+    entry_chain victims = choose(locked, &lacking);
+    if (victims.empty()) {
+        return false;
+    }
+    work->evicted           = true;
+    work->mapped_enough     = lacking.mapped == 0;
+    work->registered_enough = lacking.registered == 0;
+    evict(locked, &victims);
+    return true;
+}
+
+bool rcache::evict_the_rest(new_registration *work)
+{
+    return work->insists() && evict_all_idle();
+}
+
+// Once, for the pages of the request. Another process may be stopped, and it
+// evicts everything idle. So requests with a fallback spend at most a twentieth
+// of the time on this.
+bool rcache::ask_others(new_registration *work)
+{
+    const uint64_t begin = nanoseconds_now();
+    {
+        guard locked(lock_);
+        if (!work->exact || (!work->persistent && begin < ask_again_) ||
+            std::exchange(work->asked_others, true)) {
+            return false;
+        }
+    }
+    const bool any     = settings_.ask_others();
+    const uint64_t end = nanoseconds_now();
+    guard locked(lock_);
+    ask_again_ = end + 20 * (end - begin);
+    if (any) {
+        refusals_.forget(everything);
+    }
+    return any;
+}
+
+} // namespace ucx_ib_dmabuf
