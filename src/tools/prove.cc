@@ -12,10 +12,7 @@
 #include <memory>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
-#include <uct/ib_dmabuf/path/host_pages.h>
-#include <uct/ib_dmabuf/path/loopback.h>
-#include <uct/ib_dmabuf/path/reg_methods.h>
-#include <uct/ib_dmabuf/path/transfer_check.h>
+#include <uct/ib_dmabuf/path/path_check.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -78,38 +75,32 @@ private:
 };
 
 // A NIC's registration of a GPU's memory.
-class registered_buffer final : dmabuf_registration {
+class gpu_registration final : dmabuf_registrar {
 public:
-    registered_buffer(const open_device &device, gpu_vendor &gpus, int gpu,
-                      const gpu_vendor::probe_buffer &buffer)
-        : device_(device), address_(buffer.address)
+    gpu_registration(const open_device &device, gpu_vendor &gpus, int gpu,
+                     const gpu_vendor::probe_buffer &buffer)
+        : device_(device), methods_(device.domain(), true, *this, table_)
     {
-        ladder steps(device.domain(), true);
         dmabuf_exports memory(gpus, buffer.address, buffer.length);
         int fd = -1;
 
         export_time = seconds_of(
-            [&] { status_ = memory.get(mapping_of(steps.first(gpu)), &fd); });
+            [&] { memory.get(methods_.paths().first(gpu).method, &fd); });
         reg_time = seconds_of([&] {
-            status_ = steps.reg(memory, gpu, buffer.address, buffer.length,
-                                *this, &handle_);
+            methods_.reg({memory, gpu, buffer.address, buffer.length}, &made_);
         });
     }
-    ~registered_buffer()
+    ~gpu_registration()
     {
-        if (handle_ != nullptr) {
-            dereg(handle_);
+        if (made_ != nullptr) {
+            methods_.dereg(made_);
         }
     }
-    registered_buffer(const registered_buffer &)            = delete;
-    registered_buffer &operator=(const registered_buffer &) = delete;
+    gpu_registration(const gpu_registration &)            = delete;
+    gpu_registration &operator=(const gpu_registration &) = delete;
 
-    bool works() const { return status_ == UCS_OK; }
-    place at() const
-    {
-        const auto *mr = static_cast<const ibv_mr *>(handle_);
-        return {address_, mr->lkey, mr->rkey};
-    }
+    bool works() const { return made_ != nullptr; }
+    const registered_buffer &at() const { return *made_; }
 
     double export_time = 0, reg_time = 0; // seconds
 
@@ -122,34 +113,40 @@ private:
     {
         device_.domain().verbs->dereg(static_cast<ibv_mr *>(handle));
     }
+    registered_buffer buffer_of(void *handle, uintptr_t address) override
+    {
+        const auto *mr = static_cast<const ibv_mr *>(handle);
+        return {address, mr->lkey, mr->rkey};
+    }
 
     const open_device &device_;
-    const uintptr_t address_;
-    ucs_status_t status_ = UCS_OK;
-    void *handle_        = nullptr;
+    path_table table_;
+    reg_methods methods_;
+    registration *made_ = nullptr;
 };
 
 struct figures {
     double bandwidth, latency; // bytes a second, seconds; 0: not known
 };
 
-// Measures RDMA writes to a place.
-figures measure(wire &nic, const place &from, const place &to)
+// Measures RDMA writes.
+figures measure(loopback &nic, const registered_buffer &from,
+                const registered_buffer &to)
 {
     constexpr unsigned rounds = 20;
-    std::array<transfer, wire::max_transfers> many;
+    std::array<transfer, loopback::max_transfers> many;
     const transfer one{verb::write, from, to, 8};
     figures result{};
-    bool went_well = !nic.carry({&one, 1}); // the first one is slower
+    bool went_well = !nic.run({&one, 1}); // the first one is slower
 
     many.fill({verb::write, from, to, write_size});
     const double short_time = seconds_of([&] {
         for (unsigned i = 0; went_well && (i < rounds); ++i) {
-            went_well = !nic.carry({&one, 1});
+            went_well = !nic.run({&one, 1});
         }
     });
     const double long_time =
-        seconds_of([&] { went_well = went_well && !nic.carry(many); });
+        seconds_of([&] { went_well = went_well && !nic.run(many); });
     if (went_well) {
         result.latency = short_time / rounds;
         result.bandwidth =
@@ -158,7 +155,7 @@ figures measure(wire &nic, const place &from, const place &to)
     return result;
 }
 
-void add_figures(const protection_domain &pd, const registered_buffer &gpu,
+void add_figures(const protection_domain &pd, const gpu_registration &gpu,
                  part *out)
 {
     const host_pages host(pd, size_t{2} * write_size);
@@ -166,11 +163,11 @@ void add_figures(const protection_domain &pd, const registered_buffer &gpu,
 
     out->ok("export", in_us(gpu.export_time));
     out->ok("registration", in_us(gpu.reg_time));
-    if (!host.registered() || !to.by) {
+    if (!host.registered() || !to.nic) {
         return;
     }
-    const figures beside = measure(*to.by, host.at(), host.at() + write_size);
-    const figures found  = measure(*to.by, host.at(), gpu.at());
+    const figures beside = measure(*to.nic, host.at(), host.at() + write_size);
+    const figures found  = measure(*to.nic, host.at(), gpu.at());
     if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
         out->warns("bandwidth", "could not be measured",
                    "the NIC gave up what takes longer than a proof",
@@ -191,13 +188,13 @@ void add_figures(const protection_domain &pd, const registered_buffer &gpu,
                            in_us(beside.latency) + ")");
 }
 
-void report_verdict(const verdict &found, part *out)
+void report_check(const check_result &found, part *out)
 {
-    switch (found.what) {
-    case finding::carries:
+    switch (found.state) {
+    case path_state::proven:
         out->ok("proof", "every byte arrives");
         break;
-    case finding::refuted:
+    case path_state::broken:
         out->fails("proof", "bytes do not arrive", found.why.c_str(),
                    "switch ACS off, boot with iommu=pt, or use a NIC that is "
                    "nearer to the GPU (docs/troubleshooting.md)");
@@ -240,14 +237,14 @@ void prove_pair(const open_device &device, const driver &cuda, int gpu,
     keep_warning(
         "the GPU's memory is not exported, or the NIC does not take it",
         nullptr);
-    const registered_buffer memory(device, gpus, gpu, *buffer);
+    const gpu_registration memory(device, gpus, gpu, *buffer);
     if (!memory.works()) {
         out->fails("registration", "no", last_warning.message,
                    last_warning.remedy);
         return;
     }
     errno = 0;
-    const host_pages host(pd, proof_host_size);
+    const host_pages host(pd, check_host_size);
     if (!host.registered()) {
         const int error = errno;
         out->fails("proof", "could not be made",
@@ -256,10 +253,9 @@ void prove_pair(const open_device &device, const driver &cuda, int gpu,
                    (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
         return;
     }
-    const verdict found = prove([&] { return loopback::to_itself(pd); }, gpus,
-                                memory.at(), host.at());
-    report_verdict(found, out);
-    if (found.what == finding::carries) {
+    const check_result found = check_buffers(pd, gpus, memory.at(), host.at());
+    report_check(found, out);
+    if (found.state == path_state::proven) {
         add_figures(pd, memory, out);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
+#include <cstring>
 
 // A region is retired, that is, unlinked from the index. The thread that finds
 // it unused then claims it, and deregisters it without the lock.
@@ -168,6 +169,20 @@ void rcache::drop(nic_id nic)
     if (!gone.empty()) {
         expel(locked, &gone, cause::failed, {},
               {.what = "drop", .nic = nic, .range = everything});
+    }
+}
+
+void rcache::drop(const char *device)
+{
+    const auto is_of_it = [&](nic_id nic) {
+        const guard locked(lock_);
+        const registrar *attached = nics_[nic].nic;
+        return attached != nullptr && strcmp(attached->name(), device) == 0;
+    };
+    for (nic_id nic = 0; nic < max_nics; ++nic) {
+        if (is_of_it(nic)) {
+            drop(nic);
+        }
     }
 }
 
