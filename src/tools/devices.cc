@@ -2,7 +2,7 @@
 #include "devices.h"
 #include <cerrno>
 #include <dlfcn.h>
-#include <uct/ib_dmabuf/path/host_pages.h>
+#include <uct/ib_dmabuf/path/loopback.h>
 
 // A function that every libibverbs has.
 #define VERB(_name) libibverbs::get().loaded.symbol<decltype(_name)>(#_name)

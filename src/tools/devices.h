@@ -23,7 +23,7 @@ struct libibverbs {
 };
 
 // Opens a device and allocates a PD.
-class open_device final : public dmabuf_registration {
+class open_device final : public dmabuf_registrar {
 public:
     explicit open_device(ibv_device *device);
 
@@ -40,8 +40,15 @@ public:
     // Registers for all access, as uct_ib 1.20 and later do: over Data Direct
     // if that succeeds. The handle is an ibv_mr.
     void *reg(int fd, size_t offset, uintptr_t address, size_t length) override;
-    void dereg(void *mr) override { end(static_cast<ibv_mr *>(mr)); }
-    static void end(ibv_mr *mr) { libibverbs::get().plug_in.dereg(mr); }
+    void dereg(void *mr) override
+    {
+        libibverbs::get().plug_in.dereg(static_cast<ibv_mr *>(mr));
+    }
+    registered_buffer buffer_of(void *mr, uintptr_t address) override
+    {
+        const auto *made = static_cast<const ibv_mr *>(mr);
+        return {address, made->lkey, made->rkey};
+    }
 
 private:
     const std::string name_;

@@ -10,9 +10,7 @@
 #include <cstring>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
-#include <uct/ib_dmabuf/path/host_pages.h>
-#include <uct/ib_dmabuf/path/loopback.h>
-#include <uct/ib_dmabuf/path/transfer_check.h>
+#include <uct/ib_dmabuf/path/path_check.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -20,7 +18,7 @@ namespace {
 // Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
 constexpr size_t host_size    = 2 * size_t{write_size};
-static_assert(host_size >= proof_host_size);
+static_assert(host_size >= check_host_size);
 
 template <class Call>
 double seconds_of(const Call &call)
@@ -49,22 +47,34 @@ void keep_warning(const char *message, const char *remedy)
 }
 
 // A buffer of GPU memory that a NIC has registered.
-struct registered_buffer {
-    std::unique_ptr<gpu_vendor::probe_buffer> buffer;
-    std::unique_ptr<ibv_mr, void (*)(ibv_mr *)> mr{nullptr, open_device::end};
-    double export_time = 0, reg_time = 0; // seconds
+struct gpu_registration {
+    explicit gpu_registration(open_device *nic)
+        : methods(nic->domain(), true, *nic, table)
+    {
+    }
+    ~gpu_registration()
+    {
+        if (made != nullptr) {
+            methods.dereg(made);
+        }
+    }
+    gpu_registration(const gpu_registration &)            = delete;
+    gpu_registration &operator=(const gpu_registration &) = delete;
 
-    place at() const { return {buffer->address, mr->lkey, mr->rkey}; }
+    std::unique_ptr<gpu_vendor::probe_buffer> buffer;
+    path_table table;
+    reg_methods methods;
+    registration *made = nullptr;
+    double export_time = 0, reg_time = 0; // seconds
 };
 
 // Fills `to` and returns true, or adds the cause.
-bool register_piece(open_device *nic, const driver &cuda, gpu_vendor *gpus,
-                    int gpu, registered_buffer *to, part *out)
+bool register_buffer(const driver &cuda, gpu_vendor *gpus, int gpu,
+                     gpu_registration *to, part *out)
 {
     CUdevice device   = 0;
     CUcontext context = nullptr;
     int fd            = -1;
-    void *handle      = nullptr;
 
     // The GPU stays in use until this process ends.
     CUresult result = cuda.device_get(&device, gpu);
@@ -84,41 +94,41 @@ bool register_piece(open_device *nic, const driver &cuda, gpu_vendor *gpus,
                  "it",
                  nullptr);
     const gpu_vendor::probe_buffer &buffer = *to->buffer;
-    ladder steps(nic->domain(), true);
     dmabuf_exports memory(*gpus, buffer.address, buffer.length);
-    to->export_time =
-        seconds_of([&] { memory.get(mapping_of(steps.first(gpu)), &fd); });
+    to->export_time = seconds_of(
+        [&] { memory.get(to->methods.paths().first(gpu).method, &fd); });
     to->reg_time = seconds_of([&] {
-        steps.reg(memory, gpu, buffer.address, buffer.length, *nic, &handle);
+        to->methods.reg({memory, gpu, buffer.address, buffer.length},
+                        &to->made);
     });
-    to->mr.reset(static_cast<ibv_mr *>(handle));
-    if (handle == nullptr) {
+    if (to->made == nullptr) {
         out->add(fails, "registration", "no", last_warning.message,
                  last_warning.remedy);
     }
-    return handle != nullptr;
+    return to->made != nullptr;
 }
 
 struct figures {
     double bandwidth = 0, latency = 0; // bytes a second, seconds; 0: not known
 };
 
-// Measures RDMA writes to a place.
-figures measure(wire *nic, const place &from, const place &to)
+// Measures RDMA writes.
+figures measure(loopback *nic, const registered_buffer &from,
+                const registered_buffer &to)
 {
     constexpr unsigned rounds = 20;
-    std::array<transfer, wire::max_transfers> many;
+    std::array<transfer, loopback::max_transfers> many;
     const transfer one{verb::write, from, to, 8};
-    bool went_well = !nic->carry({&one, 1}); // the first one is slower
+    bool went_well = !nic->run({&one, 1}); // the first one is slower
 
     many.fill({verb::write, from, to, write_size});
     const double short_time = seconds_of([&] {
         for (unsigned i = 0; went_well && (i < rounds); ++i) {
-            went_well = !nic->carry({&one, 1});
+            went_well = !nic->run({&one, 1});
         }
     });
     const double long_time =
-        seconds_of([&] { went_well = went_well && !nic->carry(many); });
+        seconds_of([&] { went_well = went_well && !nic->run(many); });
     if (!went_well) {
         return {};
     }
@@ -126,18 +136,18 @@ figures measure(wire *nic, const place &from, const place &to)
             short_time / rounds};
 }
 
-void add_figures(const protection_domain &pd, const place &host,
-                 const registered_buffer &gpu, part *out)
+void add_figures(const protection_domain &pd, const registered_buffer &host,
+                 const gpu_registration &gpu, part *out)
 {
     const connection to = loopback::to_itself(pd);
 
     out->add(ok, "export", in_us(gpu.export_time));
     out->add(ok, "registration", in_us(gpu.reg_time));
-    if (!to.by) {
+    if (!to.nic) {
         return;
     }
-    const figures beside = measure(to.by.get(), host, host + write_size);
-    const figures found  = measure(to.by.get(), host, gpu.at());
+    const figures beside = measure(to.nic.get(), host, host + write_size);
+    const figures found  = measure(to.nic.get(), host, *gpu.made);
     if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
         out->add(warning, "bandwidth", "could not be measured",
                  "the NIC gave up what takes longer than a proof",
@@ -162,9 +172,9 @@ void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
 {
     const protection_domain pd = nic->domain();
     cuda_vendor gpus(cuda);
-    registered_buffer memory;
+    gpu_registration memory(nic);
 
-    if (!register_piece(nic, cuda, &gpus, gpu, &memory, out)) {
+    if (!register_buffer(cuda, &gpus, gpu, &memory, out)) {
         return;
     }
     errno = 0;
@@ -177,18 +187,17 @@ void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
                  (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
         return;
     }
-    const verdict found  = prove([&] { return loopback::to_itself(pd); }, gpus,
-                                memory.at(), host.at());
-    const fault faults[] = {
-        {found.what == finding::refuted, fails, found.why.c_str(),
-         "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
-         "the GPU (docs/troubleshooting.md)",
-         "bytes do not arrive"},
-        {found.what != finding::carries, warning, found.why.c_str(),
-         "see that a port is active and that the device reaches itself",
-         "could not be made"}};
+    const check_result found = check_buffers(pd, gpus, *memory.made, host.at());
+    const fault faults[]     = {
+            {found.state == path_state::broken, fails, found.why.c_str(),
+             "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
+                 "the GPU (docs/troubleshooting.md)",
+             "bytes do not arrive"},
+            {found.state != path_state::proven, warning, found.why.c_str(),
+             "see that a port is active and that the device reaches itself",
+             "could not be made"}};
     out->diagnose("proof", "every byte arrives", faults);
-    if (found.what == finding::carries) {
+    if (found.state == path_state::proven) {
         add_figures(pd, host.at(), memory, out);
     }
 }

@@ -26,7 +26,7 @@ public:
     {
         const auto uct = reinterpret_cast<uct_md_h>(md_.get());
         original_.emplace(the_host(uct), uct, md_.pd(), false);
-        subject_ = std::make_unique<nic>(*original_, gpus_);
+        subject_ = std::make_unique<nic>(*original_, gpus_, paths_, false);
     }
 
     registrar &subject() { return *subject_; }
@@ -70,6 +70,7 @@ private:
     ::memory_domain md_;
     lab::nic nic_{md_.pd()};
     std::optional<saved_md_ops> original_;
+    path_table paths_;
     std::unique_ptr<nic> subject_;
     std::unique_ptr<lab::dma_buf> memory_;
     int number_ = 0;

@@ -5,15 +5,10 @@ md_tests = \
     test/gtest/md/test_counts \
     test/gtest/md/test_domain \
     test/gtest/md/test_pressure \
-    test/gtest/md/test_stats \
-    test/gtest/md/test_probe
+    test/gtest/md/test_stats
 check_PROGRAMS += $(md_tests) test/gtest/md/test_md test/gtest/md/test_vendor
 UNIT_TESTS     += $(md_tests)
 LAB_TESTS      += $(test_gtest_md_lab)
-
-test_gtest_md_test_probe_SOURCES = src/uct/ib_dmabuf/md/probe.cc test/gtest/md/test_probe.cc
-test_gtest_md_test_probe_LDADD   = \
-    libib_dmabuf_rcache.la libib_dmabuf_stats.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
 test_gtest_md_test_md_SOURCES = \
     test/gtest/md/test_hostile.cc \

@@ -11,14 +11,10 @@
 #include <optional>
 #include <uct/ib_dmabuf/md/process_state.h>
 
-using ucx_ib_dmabuf::finding;
-using ucx_ib_dmabuf::ladder_step;
 using ucx_ib_dmabuf::process_state;
-using ucx_ib_dmabuf::proofs;
 using ucx_ib_dmabuf::uct_ep_h;
 using ucx_ib_dmabuf::uct_iface_h;
 using ucx_ib_dmabuf::uct_iface_params_t;
-using ucx_ib_dmabuf::verdict;
 
 namespace {
 
@@ -47,6 +43,19 @@ ucs_status_t ucp_handler(void *arg, uct_ep_h ep, ucs_status_t status)
     told.status  = status;
     told.regions = fake_ib::now.regions.size();
     return told.answers;
+}
+
+// Has a path between the NIC and a GPU be found broken.
+void break_path(const char *nic)
+{
+    using namespace ucx_ib_dmabuf;
+
+    process_state::existing()
+        ->paths()
+        .of(nic, reg_method::standard)
+        .check(7, reg_method::pcie, [] {
+            return check_result{path_state::broken, "a test"};
+        });
 }
 
 class test_failures : public ::testing::Test {
@@ -248,19 +257,15 @@ TEST_F(test_failures, what_all_domains_of_the_device_have_goes)
     EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
-// Earlier registrations may use the refuted path.
-TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
+// Earlier registrations may use the broken path.
+TEST_F(test_failures, registrations_are_dropped_if_a_path_is_broken)
 {
     fake_domain other;
     const gpu::buffer memory(size);
-    proofs &paths = *process_state::existing()->proven_paths();
-
     use(memory);
     EXPECT_EQ(UCS_OK, other.dereg(other.reg(memory.address(), size)));
     EXPECT_EQ(2u, fake_ib::now.regions.size());
-    paths.ask({"fake0", 7, ladder_step::pcie}, [] {
-        return verdict{finding::refuted, "a test"};
-    });
+    break_path("fake0");
     EXPECT_EQ(0u, fake_ib::now.regions.size());
 }
 
@@ -268,24 +273,18 @@ TEST_F(test_failures, what_is_registered_goes_if_a_path_is_refuted)
 TEST_F(test_failures, peer_memory_takes_what_no_dmabuf_does)
 {
     const gpu::buffer memory(1000);
-    uct_mem_h memh    = nullptr;
-    const auto refute = [](const char *nic) {
-        process_state::existing()->proven_paths()->ask(
-            {nic, 7, ladder_step::pcie}, [] {
-                return verdict{finding::refuted, "a test"};
-            });
-    };
+    uct_mem_h memh = nullptr;
     fake_ib::now.memory_types |= 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA;
     fake_ib::now.fail_verbs = EINVAL;
-    refute("peer1");
-    fake_domain peer("peer0"), refuted("peer1");
+    break_path("peer1");
+    fake_domain peer("peer0"), broken("peer1");
 
     EXPECT_TRUE(peer.takes_cuda());
-    EXPECT_FALSE(refuted.takes_cuda());
+    EXPECT_FALSE(broken.takes_cuda());
     ASSERT_EQ(UCS_OK, peer.reg(memory.address(), 1024, &memh));
     EXPECT_EQ(1000u, static_cast<fake_ib::memory *>(memh)->length);
     EXPECT_EQ(UCS_OK, peer.dereg(memh));
-    refute("peer0");
+    break_path("peer0");
     EXPECT_EQ(UCS_ERR_INVALID_PARAM,
               peer.reg(memory.address(), 1000, &memh, ucx::hide_errors));
     EXPECT_EQ(1u, fake_ib::now.asked);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "memfd_gpu.h"
+#include "path_gpu.h"
+#include <cerrno>
 #include <common/fds.h>
 #include <gtest/gtest.h>
 #include <string>
+#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
 #include <uct/ib_dmabuf/path/reg_methods.h>
 #include <vector>
 #include <verbs_sim/verbs_sim.h>
 
-namespace ladder_test {
+namespace path_test {
 
 inline constexpr size_t size       = 1 << 20;
 inline constexpr uintptr_t address = uintptr_t{1} << 40;
@@ -18,20 +20,34 @@ inline constexpr int access_flags =
     IBV_ACCESS_REMOTE_ATOMIC;
 
 // Stands in for uct_ib, which registers dma-bufs for the plug-in.
-class uct_ib final : public dmabuf_registration {
+class uct_ib final : public dmabuf_registrar {
 public:
-    explicit uct_ib(verbs_sim::nic &sim, bool tries_data_direct = true)
+    // The errno of a registration in each mapping. -1 succeeds, unless the
+    // simulated NIC fails; 0 leaves errno unchanged, as if no verb was called.
+    int standard_error = -1, pcie_error = -1;
+
+    uct_ib(verbs_sim::nic &sim, bool tries_data_direct)
         : sim_(sim), tries_data_direct_(tries_data_direct)
     {
     }
     void *reg(int fd, size_t, uintptr_t at, size_t length) override
     {
-        return sim_.uct_ib_reg(fd, at, length, access_flags,
-                               tries_data_direct_);
+        const bool in_pcie = (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+        const int error    = in_pcie ? pcie_error : standard_error;
+
+        errno = (error > 0) ? error : errno;
+        return (error < 0) ? sim_.uct_ib_reg(fd, at, length, access_flags,
+                                             tries_data_direct_)
+                           : nullptr;
     }
     void dereg(void *handle) override
     {
         sim_.pd().verbs->dereg(static_cast<ibv_mr *>(handle));
+    }
+    registered_buffer buffer_of(void *handle, uintptr_t at) override
+    {
+        const auto *mr = static_cast<const ibv_mr *>(handle);
+        return {at, mr->lkey, mr->rkey};
     }
 
 private:
@@ -39,28 +55,30 @@ private:
     const bool tries_data_direct_;
 };
 
-// A NIC with a ladder, and its registrations.
-class ladder_nic {
+// A NIC and its registrations.
+class tested_nic {
 public:
-    explicit ladder_nic(const verbs_sim::platform &on,
-                        const char *name       = "mlx5_0",
-                        bool tries_data_direct = true)
+    explicit tested_nic(const verbs_sim::platform &on,
+                        const char *name              = "mlx5_0",
+                        bool tries_data_direct        = true,
+                        reg_methods::path_check check = {})
         : sim(name, on), by(sim, tries_data_direct),
-          steps(sim.pd(), tries_data_direct)
+          methods(sim.pd(), tries_data_direct, by, table_, std::move(check))
     {
     }
-    ~ladder_nic() { dereg_all(); }
+    ~tested_nic() { dereg_all(); }
 
     ucs_status_t reg(dmabuf_source &memory, int gpu = 0)
     {
-        void *handle = nullptr;
+        registration *made = nullptr;
         const ucs_status_t status =
-            steps.reg(memory, gpu, address, size, by, &handle);
+            methods.reg({memory, gpu, address, size}, &made);
         if (status == UCS_OK) {
-            all_.push_back(static_cast<ibv_mr *>(handle));
+            all_.push_back(made);
         } else {
-            EXPECT_EQ(nullptr, handle) << "outputs are set only on success";
+            EXPECT_EQ(nullptr, made) << "outputs are set only on success";
         }
+        EXPECT_EQ(all_.size(), sim.live()) << "what is broken was undone";
         return status;
     }
     ucs_status_t reg(exporter &gpu, int number = 0)
@@ -68,24 +86,35 @@ public:
         dmabuf_exports memory(gpu, address, size);
         return reg(memory, number);
     }
-    verbs_sim::registration last() const { return sim.of(all_.back()); }
+    reg_method first(int gpu = 0) const
+    {
+        return methods.paths().first(gpu).method;
+    }
+    verbs_sim::registration last() const
+    {
+        return sim.of(static_cast<const ibv_mr *>(all_.back()->handle));
+    }
     void dereg_all()
     {
-        for (ibv_mr *mr : all_) {
-            by.dereg(mr);
+        for (registration *each : all_) {
+            methods.dereg(each);
         }
         all_.clear();
     }
 
+private:
+    path_table table_;
+
+public:
     verbs_sim::nic sim;
     uct_ib by;
-    ladder steps;
+    reg_methods methods;
 
 private:
-    std::vector<ibv_mr *> all_;
+    std::vector<registration *> all_;
 };
 
-class test_ladder : public ::testing::Test {
+class test_reg_methods : public ::testing::Test {
 protected:
     void TearDown() override
     {
@@ -113,11 +142,11 @@ protected:
         return count;
     }
 
-    memfd_gpu gpu_;
+    path_gpu gpu_;
 
 private:
     const int fds_  = count_fds();
     unsigned hangs_ = verbs_sim::nic::hangs();
 };
 
-} // namespace ladder_test
+} // namespace path_test

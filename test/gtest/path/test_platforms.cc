@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The ladder on every simulated platform, and the simulator's own argument
-// checks.
+// Methods of registration on every simulated platform, and the simulator's own
+// argument checks.
 #include "reg_methods_nic.h"
 #include <cerrno>
 
 namespace {
 
-using namespace ladder_test;
+using namespace path_test;
 using verbs_sim::platform;
 
 // Every simulated platform, with expectations computed independently of src/.
-class every_platform : public test_ladder {
+class every_platform : public test_reg_methods {
 protected:
+    // Other tests count warnings, each of which is logged once.
+    void SetUp() override
+    {
+        tell_warnings_to([](const char *, const char *) {});
+    }
+    void TearDown() override
+    {
+        tell_warnings_to(nullptr);
+        test_reg_methods::TearDown();
+    }
+
     static bool flag(unsigned number, unsigned bit)
     {
         return ((number >> bit) & 1) != 0;
@@ -49,7 +60,7 @@ protected:
             in_pcie ? ((over && on.data_direct_beside_gpu) || on.nic_beside_gpu)
                     : !(over && on.coherent_gpu);
 
-        ladder_nic nic(on, "mlx5_0", tries);
+        tested_nic nic(on, "mlx5_0", tries);
         const unsigned before = verbs_sim::nic::hangs();
         for (int i = 0; i < 4; ++i) {
             ASSERT_EQ(works, nic.reg(gpu_) == UCS_OK);
@@ -93,7 +104,7 @@ TEST(test_verbs_sim, arguments)
 {
     verbs_sim::nic nic("mlx5_0", verbs_sim::gb300());
     const protection_domain pd = nic.pd();
-    const int dmabuf           = memfd_gpu::make(size, true);
+    const int dmabuf           = path_gpu::make(size, true);
     const int file             = open("/dev/null", O_RDWR | O_CLOEXEC);
     const auto error = [&](uint64_t offset, size_t length, uint64_t iova,
                            int fd, int access, int mlx5_access = 1) {

@@ -4,12 +4,9 @@ libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/nic.cc \
-    src/uct/ib_dmabuf/md/open_nics.cc \
     src/uct/ib_dmabuf/md/process_state.cc \
-    src/uct/ib_dmabuf/md/prove_path.cc \
     src/uct/ib_dmabuf/md/remote_keys.cc \
-    src/uct/ib_dmabuf/md/settings.cc \
-    src/uct/ib_dmabuf/md/probe.cc
+    src/uct/ib_dmabuf/md/settings.cc
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \
     libib_dmabuf_rcache.la libib_dmabuf_path.la \

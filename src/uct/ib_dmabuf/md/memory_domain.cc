@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/path/probe.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 
@@ -60,7 +61,7 @@ fallback_cause cause_of(ucs_status_t failure)
 void memory_domain::query(md_attributes *attributes) noexcept
 {
     const uint64_t type = type_bit(shared_.gpu());
-    attributes->reg_mem_types &= ~type; // peer memory on a refuted path
+    attributes->reg_mem_types &= ~type; // peer memory on a broken path
     attributes->reg_mem_types |= offers_gpu_ ? type : 0;
     // UCP would export each buffer; we would have to find its allocation.
     attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
@@ -87,7 +88,7 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
                                       gpu, request.length);
     };
 
-    // Not on a refuted path, which peer memory would use, too.
+    // Not on a broken path, which peer memory would use, too.
     if (may_use_peer_memory()) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
                   device_.name(), request.length, request.address, why);
@@ -256,20 +257,20 @@ void memory_domain::failed(ucs_status_t status) noexcept
     log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "
               "registered anew for what follows",
               device_.name(), ucs_status_string(status));
-    shared_.doubt(device_.name());
+    shared_.recheck(device_.name());
 }
 
 memory_domain::memory_domain(const saved_md_ops &original,
                              process_state &shared, bool peer_memory)
     : original_(original), shared_(shared), cache_(shared.registrations()),
-      device_(original_, shared.gpu(), shared.proven_paths()),
+      device_(original_, shared.gpu(), shared.paths(),
+              process_state::checks_paths()),
       peer_memory_(peer_memory),
       offers_gpu_((process_state::may_register() &&
-                   shared.nic_trials().takes_memory(shared.gpu(), device_,
-                                                    device_.name(),
-                                                    device_.changes())) ||
+                   registers_gpu_memory(shared.gpu(), device_.methods(),
+                                        ask_others_for_room)) ||
                   may_use_peer_memory()),
-      id_(shared.nics().attach(device_))
+      id_(cache_.attach(device_))
 {
 }
 

@@ -12,7 +12,7 @@ class memory_domain final : public md_ops {
 public:
     memory_domain(const saved_md_ops &original, process_state &shared,
                   bool peer_memory);
-    ~memory_domain() override { shared_.nics().detach(id_); }
+    ~memory_domain() override { cache_.detach(id_); }
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 
@@ -41,7 +41,7 @@ private:
     bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {
-        return peer_memory_ && !device_.has_refuted();
+        return peer_memory_ && !device_.has_broken();
     }
 
     const saved_md_ops original_;

@@ -3,27 +3,12 @@
 
 #include <atomic>
 #include <mutex>
-#include <sys/types.h>
 #include <uct/ib_dmabuf/gpu/gpu_vendor.h>
-#include <uct/ib_dmabuf/path/path_states.h>
 #include <uct/ib_dmabuf/path/reg_methods.h>
 #include <uct/ib_dmabuf/rcache/rcache.h>
-#include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/ucx/md_override.h>
 
 namespace ucx_ib_dmabuf {
-
-class loopback;
-
-// A dma-buf that uct_ib has registered. The cache's handle points to it.
-struct registration {
-    uct_mem_h original;
-    uint32_t lkey, rkey;
-    ladder_step step; // that registered it
-    pair_row *pair;   // its counters
-    size_t length;    // in bytes
-    pid_t process;    // set by reg_alone(), else 0
-};
 
 // The memory handle for UCX. uct_ib's transports read the keys at its start;
 // our data follows. Only operations that never get our handles read uct_ib's
@@ -45,21 +30,39 @@ public:
     std::atomic<registration *> own{nullptr};
 };
 
-// Registers dma-bufs in a memory domain of uct_ib, by its own mem_reg.
-class nic final : public registrar, path_judge {
+// Registers dma-bufs by uct_ib's own mem_reg, with all access flags, as others
+// share the registration.
+class uct_ib_registrar final : public dmabuf_registrar {
 public:
-    // `proven` records which GPU's memory the device reaches. If it is null,
-    // every path is trusted.
-    nic(const saved_md_ops &uct_ib, gpu_vendor &gpu, proofs *proven = nullptr);
+    uct_ib_registrar(const saved_md_ops &uct_ib, ucs_memory_type_t type)
+        : uct_ib_(uct_ib), type_(type)
+    {
+    }
+    void *reg(int fd, size_t offset, uintptr_t address, size_t length) override;
+    void dereg(void *handle) override { uct_ib_.dereg(handle); }
+    registered_buffer buffer_of(void *handle, uintptr_t address) override
+    {
+        const handle_keys &keys = *handle_keys::of(handle);
+        return {address, keys.lkey(), keys.rkey()};
+    }
 
-    // Whether a path to any GPU's memory is refuted.
-    bool has_refuted() const;
-    // proofs::changes() of the device.
-    uint64_t changes() const;
+private:
+    const saved_md_ops &uct_ib_;
+    const ucs_memory_type_t type_;
+};
 
-    // The device's name, for messages.
-    const char *name() const { return uct_ib_.name(); }
+// The cache's registrar for a memory domain of uct_ib.
+class nic final : public registrar {
+public:
+    // `checks`: paths are checked; otherwise every path is trusted.
+    nic(const saved_md_ops &uct_ib, gpu_vendor &gpu, path_table &paths,
+        bool checks);
 
+    reg_methods &methods() { return methods_; }
+    // Whether a path to any GPU's memory is broken.
+    bool has_broken() const { return methods_.paths().has_broken(); }
+
+    const char *name() const noexcept override { return uct_ib_.name(); }
     ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
                      size_t length, void **handle) override;
     void dereg(void *handle) override;
@@ -83,16 +86,12 @@ public:
     }
 
 private:
-    proofs::path path_of(ladder_step step, int gpu) const;
-    bool is_refuted(ladder_step step, int gpu) noexcept override;
-    finding judge(ladder_step step, int gpu,
-                  dmabuf_registration &by) noexcept override;
-    verdict prove_path(ladder_step step, int gpu, dmabuf_registration &by);
+    reg_methods::path_check check();
 
     const saved_md_ops &uct_ib_;
     gpu_vendor &gpu_;
-    proofs *const proven_;
-    ladder ladder_;
+    uct_ib_registrar registrar_;
+    reg_methods methods_;
     std::mutex packing_;
 };
 

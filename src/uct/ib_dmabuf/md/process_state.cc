@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process_state.h"
-#include "nic.h"
 #include <cstdio>
 #include <cstring>
 #include <loader/enable.h>
@@ -26,11 +25,9 @@ bool stats_warned      = false;   // that the file cannot be written
 
 void log_event(const rcache_event &event)
 {
-    const auto *device = static_cast<const nic *>(event.nic);
-
     log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
-              (device != nullptr) ? device->name() : "all NICs", event.what,
-              event.address, event.address + event.length,
+              (event.nic != nullptr) ? event.nic->name() : "all NICs",
+              event.what, event.address, event.address + event.length,
               (event.cause != nullptr) ? event.cause
                                        : ucs_status_string(event.status));
 }
@@ -178,11 +175,10 @@ process_state *process_state::existing() noexcept
 }
 
 process_state::process_state(std::unique_ptr<gpu_vendor> gpu)
-    : gpu_(std::move(gpu)), cache_(*gpu_, rcache_settings_of(config, *gpu_)),
-      nics_(cache_)
+    : gpu_(std::move(gpu)), cache_(*gpu_, rcache_settings_of(config, *gpu_))
 {
     process_counters.set("hooks_complete", 1);
-    proofs_.call_when_refuted([this](const char *nic) { nics_.drop(nic); });
+    paths_.call_when_broken([this](const char *nic) { cache_.drop(nic); });
 }
 
 // New memory is not the memory that was registered there, either.
@@ -213,18 +209,16 @@ void process_state::on_events_missed(const char *why) noexcept
                                gpu_->name(), why));
 }
 
-proofs *process_state::proven_paths()
+bool process_state::checks_paths() noexcept
 {
-    return (config.prove == on_off_auto::on) ? &proofs_ : nullptr;
+    return config.prove == on_off_auto::on;
 }
 
-// Doubts first: dropped memory may be registered again at once.
-void process_state::doubt(const char *device) noexcept
+// The recheck comes first: dropped memory may be registered again at once.
+void process_state::recheck(const char *device) noexcept
 {
-    if (config.prove == on_off_auto::on) {
-        proofs_.doubt(device);
-    }
-    nics_.drop(device);
+    paths_.recheck(device);
+    cache_.drop(device);
 }
 
 bool process_state::may_register() noexcept

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "open_nics.h"
-#include "probe.h"
 #include "settings.h"
 #include <memory>
 #include <uct/ib_dmabuf/gpu/gpu_vendor.h>
-#include <uct/ib_dmabuf/path/path_states.h>
+#include <uct/ib_dmabuf/path/path_table.h>
 #include <uct/ib_dmabuf/rcache/rcache.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/stats/live_page.h>
@@ -36,13 +34,12 @@ public:
     // False if a limit is zero.
     static bool may_register() noexcept;
     rcache &registrations() { return cache_; }
-    trials &nic_trials() { return trials_; }
-    open_nics &nics() { return nics_; }
-    // Returns nullptr if paths are trusted.
-    proofs *proven_paths();
-    // Called after an operation of the device has failed. Its paths are proven
+    path_table &paths() { return paths_; }
+    // False if every path is trusted.
+    static bool checks_paths() noexcept;
+    // Called after an operation of the device has failed. Its paths are checked
     // again, and no context uses an earlier registration with it again.
-    void doubt(const char *device) noexcept;
+    void recheck(const char *device) noexcept;
 
 private:
     explicit process_state(std::unique_ptr<gpu_vendor> gpu);
@@ -53,9 +50,7 @@ private:
 
     const std::unique_ptr<gpu_vendor> gpu_;
     rcache cache_;
-    open_nics nics_;
-    trials trials_{ask_others_for_room};
-    proofs proofs_;
+    path_table paths_;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -62,7 +62,7 @@ ucs_status_t memory_domain::pack(const pack_request &request,
     }
     const registration *packed =
         alone ? handle->own.load() : nic::behind(*handle->used);
-    return original_.pack(request, packed->original, buffer);
+    return original_.pack(request, packed->handle, buffer);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "loopback.h"
-#include "host_pages.h"
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,7 +12,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Limit for a completion; a proof takes some milliseconds.
+// Limit for a completion; a check takes some milliseconds.
 constexpr std::chrono::seconds patience{2};
 constexpr int most_addresses = 4; // to try
 
@@ -55,13 +54,13 @@ loopback::loopback(const protection_domain &pd)
 
 connection loopback::to_itself(const protection_domain &pd)
 {
-    std::unique_ptr<loopback> made(new loopback(pd));
-    const char *const problem = made->connect();
+    connection made{std::unique_ptr<loopback>(new loopback(pd))};
 
-    if (problem != nullptr) {
-        made.reset();
+    made.problem = made.nic->connect();
+    if (made.problem != nullptr) {
+        made.nic.reset();
     }
-    return {std::move(made), problem};
+    return made;
 }
 
 loopback::~loopback()
@@ -291,7 +290,7 @@ std::optional<text> loopback::post(std::span<const transfer> all) const
     return std::nullopt;
 }
 
-std::optional<text> loopback::carry(std::span<const transfer> all)
+std::optional<text> loopback::run(std::span<const transfer> all)
 {
     const clock::time_point begin = clock::now();
     const clock::time_point end =

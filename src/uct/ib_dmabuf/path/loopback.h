@@ -1,27 +1,111 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "queue_pair.h"
 #include <bitset>
 #include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sys/mman.h>
+#include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/verbs.h>
 
 namespace ucx_ib_dmabuf {
 
-// A connection of a NIC with itself over an active port, in the protection
-// domain. Destroys its two queue pairs.
-class loopback final : public wire {
+// Memory that a NIC reaches.
+struct registered_buffer {
+    uint64_t address = 0;
+    uint32_t lkey = 0, rkey = 0;
+
+    registered_buffer operator+(uint64_t offset) const
+    {
+        return {address + offset, lkey, rkey};
+    }
+};
+
+// The access that a check needs.
+constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+// Host memory that a NIC reaches, for the life of the object. The NIC's own
+// verbs register it, as they do for UCX.
+class host_pages {
 public:
+    // `length` in bytes. May fail, see registered().
+    host_pages(const protection_domain &pd, size_t length)
+        : pd_(pd), length_(length),
+          bytes_(mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+    {
+        if (bytes_ != MAP_FAILED) {
+            // In old kernels a fork gives the parent new pages, not the child.
+            madvise(bytes_, length, MADV_DONTFORK);
+            mr_ = pd.verbs->reg_iova(pd.verbs_pd, bytes_, length, address(),
+                                     all_access);
+        }
+    }
+    ~host_pages()
+    {
+        if (mr_ != nullptr) {
+            pd_.verbs->dereg(mr_);
+        }
+        if (bytes_ != MAP_FAILED) {
+            munmap(bytes_, length_);
+        }
+    }
+    host_pages(const host_pages &)            = delete;
+    host_pages &operator=(const host_pages &) = delete;
+
+    bool registered() const { return mr_ != nullptr; }
+    registered_buffer at() const { return {address(), mr_->lkey, mr_->rkey}; }
+
+private:
+    uintptr_t address() const { return reinterpret_cast<uintptr_t>(bytes_); }
+
+    const protection_domain &pd_;
+    const size_t length_;
+    void *const bytes_;
+    ibv_mr *mr_ = nullptr;
+};
+
+enum class verb : uint8_t { write, read, fetch_add };
+
+// An operation of a NIC between local memory (by its lkey) and remote memory
+// (by its rkey). An atomic one adds 1.
+struct transfer {
+    verb what;
+    registered_buffer local, remote;
+    uint32_t length;
+};
+
+class loopback;
+
+// A new connection, or null and the reason.
+struct connection {
+    std::unique_ptr<loopback> nic;
+    const char *problem = nullptr;
+};
+
+// A connection of a NIC with itself over an active port, in the protection
+// domain. Destroys its two queue pairs. For one thread.
+class loopback {
+public:
+    static constexpr size_t max_transfers = 16; // at a time
+
     static connection to_itself(const protection_domain &pd);
-    ~loopback() override;
+    ~loopback();
     loopback(const loopback &)            = delete;
     loopback &operator=(const loopback &) = delete;
 
-    bool has_atomics() const override { return atomics_; }
-    // UCX waits for seconds before it fails a message. After a timeout the
-    // proof is repeated once, over another connection.
-    std::optional<text> carry(std::span<const transfer> all) override;
-    bool is_silent() const override { return silent_; }
+    bool has_atomics() const { return atomics_; }
+    // Runs the transfers in order. Returns when all are complete: nullopt if
+    // they succeeded, else the error, after which the connection is of no use.
+    // UCX waits for seconds before it fails a message; this waits less, so the
+    // caller repeats the transfers after a timeout, over another connection.
+    std::optional<text> run(std::span<const transfer> all);
+    // Whether the error is a timeout: a busy NIC may answer later.
+    bool is_silent() const { return silent_; }
 
 private:
     explicit loopback(const protection_domain &pd);

@@ -3,21 +3,32 @@
 #include "verbs_errors.h"
 #include <cerrno>
 #include <climits>
-#include <uct/ib_dmabuf/stats/counters.h>
+#include <memory>
+#include <new>
 #include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-constexpr ladder_step other_than(ladder_step step)
+constexpr reg_method other_than(reg_method method)
 {
-    return step == ladder_step::standard ? ladder_step::pcie
-                                         : ladder_step::standard;
+    return method == reg_method::standard ? reg_method::pcie
+                                          : reg_method::standard;
 }
 
-constexpr const char *name_of(ladder_step step)
+constexpr const char *name_of(reg_method method)
 {
-    return step == ladder_step::standard ? "standard mapping" : "PCIe mapping";
+    return method == reg_method::standard ? "standard mapping" : "PCIe mapping";
+}
+
+// The methods are the first values of the label "path".
+static_assert(static_cast<size_t>(reg_method::pcie) + 1 == mapping_paths);
+
+// The same for all NICs and GPUs: a machine with eight of each has the error in
+// every pair, and the same remedy.
+text cause(const char *what, reg_method method, int error)
+{
+    return format("%s %d %d", what, static_cast<int>(method), error);
 }
 
 } // namespace
@@ -34,138 +45,161 @@ bool has_data_direct(const protection_domain &pd)
            (mlx5.get_data_direct_sysfs_path(context, path, sizeof(path)) == 0);
 }
 
-// The same for all NICs and GPUs: a machine with eight of each has the error in
-// every pair, and the same remedy.
-text ladder::cause(const char *what, const outcome &failed)
-{
-    return format("%s %d %d", what, static_cast<int>(failed.step),
-                  failed.error);
-}
-
-ladder::ladder(const protection_domain &pd, bool tries_data_direct,
-               path_judge *judge)
-    : pd_(pd), judge_(judge),
-      preferred_(tries_data_direct && has_data_direct(pd)
-                     ? ladder_step::pcie
-                     : ladder_step::standard)
+reg_methods::reg_methods(const protection_domain &pd, bool tries_data_direct,
+                         dmabuf_registrar &by, path_table &table,
+                         path_check check)
+    : by_(by), paths_(table.of(pd.device_name(),
+                               (tries_data_direct && has_data_direct(pd))
+                                   ? reg_method::pcie
+                                   : reg_method::standard)),
+      check_(std::move(check))
 {
     if (!tries_data_direct && has_data_direct(pd)) {
         log_info("ib_dmabuf: %s has Data Direct, which UCX uses from 1.20 on, "
                  "unless UCX_IB_DIRECT_NIC=n: this one reaches GPU memory "
                  "without it",
-                 pd.device_name());
-    }
-    for (auto &gpu : known_) {
-        gpu = {preferred_, 0};
+                 name());
     }
 }
 
-size_t ladder::place(int gpu)
+ucs_status_t reg_methods::reg(const request &what, registration **made)
 {
-    const auto index = static_cast<size_t>(gpu);
+    pair_row &pair = process_counters.of(name(), what.gpu);
+    std::unique_ptr<registration> result(new (std::nothrow) registration{});
+    // A lack of host memory is not reported as NO_MEMORY, which means the GPU
+    // or the NIC.
+    const outcome chosen =
+        result ? choose(what)
+               : outcome{.method = paths_.preferred(), .status = UCS_ERR_BUSY};
 
-    return index < max_gpus ? index : max_gpus - 1;
+    if (chosen.status != UCS_OK) {
+        pair.add("failures");
+        return chosen.status;
+    }
+    *result = {by_.buffer_of(chosen.handle, what.address), what.length,
+               chosen.handle, &pair};
+    pair.add_region(static_cast<size_t>(chosen.method), what.length);
+    *made = result.release();
+    return UCS_OK;
 }
 
-ucs_status_t ladder::reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                         size_t length, dmabuf_registration &by, void **handle,
-                         ladder_step *step)
+void reg_methods::dereg(registration *made)
 {
-    const request what{memory, gpu, address, length, by};
-    const knowledge before = known_[place(gpu)];
+    const std::unique_ptr<registration> ended(made);
+
+    by_.dereg(ended->handle);
+    ended->pair->end_region(ended->length);
+}
+
+// Registers by the first method, or by the other one.
+reg_methods::outcome reg_methods::choose(const request &what)
+{
+    const first_method before = paths_.first(what.gpu);
     const outcome first =
-        attempt_judged(before.first, what, before.failures == works);
+        attempt_checked(before.method, what, before.has_worked());
     outcome now    = first;
     outcome failed = first; // to report: the standard mapping if possible, as
                             // users know only that
 
-    if ((first.status != UCS_OK) && goes_on(before, first)) {
-        now = attempt_judged(other_than(first.step), what, false);
-        if (first.refuted && (now.status == UCS_OK) && !now.proven) {
-            by.dereg(now.handle); // probably the same path
+    if ((first.status != UCS_OK) && may_fall_back(before, first)) {
+        now = attempt_checked(other_than(first.method), what, false);
+        if (first.is_broken() && (now.status == UCS_OK) &&
+            (now.path != path_state::proven)) {
+            by_.dereg(now.handle); // probably the same path
             now = first;
         }
-        failed = (now.step == ladder_step::pcie) ? first : now;
+        failed = (now.method == reg_method::pcie) ? first : now;
     }
     if (now.status != UCS_OK) {
         report_failed(what, failed);
-        return failed.status;
+        return failed;
     }
-    learn(gpu, before, first, now.step);
-    if ((before.failures != works) || (first.status != UCS_OK)) {
-        report_chosen(gpu, first, now);
+    remember(what.gpu, before, first, now.method);
+    if (!before.has_worked() || (first.status != UCS_OK)) {
+        report_chosen(what.gpu, first, now);
     }
     if (first.status != UCS_OK) {
         report_skipped(what, first);
     }
-    if (step != nullptr) {
-        *step = now.step;
-    }
-    *handle = now.handle;
-    return UCS_OK;
+    return now;
 }
 
-// Whether the other step may succeed. Data Direct registers only nearby memory.
-// A step that has worked and lacks room has to get room, as Data Direct carries
-// nothing in the standard mapping.
-bool ladder::goes_on(knowledge before, const outcome &failed) const
+// Whether the other method may succeed. Data Direct registers only nearby
+// memory. A method that has worked and lacks room has to get room, as Data
+// Direct transfers nothing in the standard mapping.
+bool reg_methods::may_fall_back(first_method before,
+                                const outcome &failed) const
 {
-    if ((before.failures == works) && (failed.status == UCS_ERR_NO_MEMORY)) {
+    if (before.has_worked() && (failed.status == UCS_ERR_NO_MEMORY)) {
         return false;
     }
-    return (preferred_ == ladder_step::pcie) || failed.refuted ||
+    return (paths_.preferred() == reg_method::pcie) || failed.is_broken() ||
            (failed.error == kernel_enotsupp);
 }
 
-// Proves an unknown path only after the step has registered the caller's
-// memory: then the proof's memory is likely to register, too.
-ladder::outcome ladder::attempt_judged(ladder_step step, const request &what,
-                                       bool proven)
+// An untested path is checked only after this method has registered the
+// caller's memory: then it is likely to register the check's memory, too.
+reg_methods::outcome reg_methods::attempt_checked(reg_method method,
+                                                  const request &what,
+                                                  bool has_worked)
 {
-    const outcome refuted{step, UCS_ERR_UNSUPPORTED, 0, nullptr, true};
+    const outcome broken{.method = method,
+                         .status = UCS_ERR_UNSUPPORTED,
+                         .path   = path_state::broken};
 
-    if ((judge_ != nullptr) && judge_->is_refuted(step, what.gpu)) {
-        return refuted;
+    if (check_ && paths_.is_broken(what.gpu, method)) {
+        return broken;
     }
-    outcome result = attempt(step, what, proven);
-    if ((judge_ == nullptr) || (result.status != UCS_OK)) {
+    outcome result = attempt(method, what, has_worked);
+    if (!check_ || (result.status != UCS_OK)) {
         return result;
     }
-    const finding found = judge_->judge(step, what.gpu, what.by);
-    if ((found == finding::carries) || (found == finding::unknown)) {
-        result.proven = found == finding::carries;
+    result.path = check_path(result, what);
+    switch (result.path) {
+    case path_state::broken:
+        by_.dereg(result.handle);
+        return broken;
+    case path_state::recheck:
+        by_.dereg(result.handle);
+        return {.method = method, .status = UCS_ERR_BUSY};
+    default:
         return result;
     }
-    what.by.dereg(result.handle);
-    return (found == finding::refuted)
-               ? refuted
-               : outcome{step, UCS_ERR_BUSY, 0, nullptr};
 }
 
-// `proven`: the step has worked for this NIC and GPU. Otherwise no other NIC
-// shares its dma-buf in PCIe mapping. The NVIDIA drivers 570 and 575 leave a
-// dma-buf locked if a NIC of another IOMMU group maps it, and later maps and
-// unmaps of it hang (nv_dma_buf_map).
-ladder::outcome ladder::attempt(ladder_step step, const request &what,
-                                bool proven)
+path_state reg_methods::check_path(const outcome &made, const request &what)
 {
-    const mapping_type how = mapping_of(step);
-    const bool alone       = (how == mapping_type::pcie) && !proven;
-    outcome result{step, UCS_OK, 0, nullptr};
+    const auto run = [&] {
+        const registered_buffer memory =
+            by_.buffer_of(made.handle, what.address);
+        return check_(what.gpu, made.method, what.is_probe ? &memory : nullptr);
+    };
+    return paths_.check(what.gpu, made.method, std::ref(run));
+}
+
+// `has_worked`: the method has worked for this NIC and GPU. Otherwise no other
+// NIC shares its dma-buf in PCIe mapping. The NVIDIA drivers 570 and 575 leave
+// a dma-buf locked if a NIC of another IOMMU group maps it, and later maps and
+// unmaps of it hang (nv_dma_buf_map).
+reg_methods::outcome reg_methods::attempt(reg_method method,
+                                          const request &what, bool has_worked)
+{
+    const bool alone = (method == reg_method::pcie) && !has_worked;
+    outcome result{method};
     int fd = -1;
 
     if (alone) {
-        what.memory.drop(how);
+        what.memory.drop(method);
     }
-    result.status = what.memory.get(how, &fd);
+    result.status = what.memory.get(method, &fd);
     if (result.status == UCS_OK) {
         const uint64_t begin = nanoseconds_now();
         errno                = 0;
         result.handle =
-            what.by.reg(fd, what.memory.offset(), what.address, what.length);
+            by_.reg(fd, what.memory.offset(), what.address, what.length);
         if (result.handle == nullptr) {
             // Data Direct lacks room: uct_ib has retried without it.
-            const bool no_room = proven && (how == mapping_type::pcie) &&
+            const bool no_room = has_worked && (method == reg_method::pcie) &&
                                  (errno == kernel_enotsupp);
             result.error  = no_room ? ENOMEM : errno;
             result.status = meaning_of(result.error).status;
@@ -175,93 +209,96 @@ ladder::outcome ladder::attempt(ladder_step step, const request &what,
         }
     }
     if (alone) {
-        what.memory.drop(how);
+        what.memory.drop(method);
     }
     return result;
 }
 
-// A step that works stays first, whatever single registrations fail later: for
-// one, only Data Direct needs room in a coherent GPU's BAR1. If another thread
-// has stored a result meanwhile, that one is as good.
-void ladder::learn(int gpu, knowledge before, const outcome &first,
-                   ladder_step worked)
+// A method that works stays first, whatever single registrations fail later:
+// for one, only Data Direct needs room in a coherent GPU's BAR1. A method that
+// never worked is given up after the other one had to replace it this often.
+void reg_methods::remember(int gpu, first_method before, const outcome &first,
+                           reg_method worked)
 {
-    knowledge after = before;
+    constexpr uint8_t enough = 3;
+    first_method after       = before;
 
     if (first.status == UCS_OK) {
-        after.failures = works;
-    } else if (before.failures != works) {
+        after.failures = first_method::works;
+    } else if (!before.has_worked()) {
         const bool lasts =
             (first.error == 0)
                 ? first.status == UCS_ERR_UNSUPPORTED
                 : meaning_of(first.error).scope == error_scope::pair;
         ++after.failures;
         if (lasts || (after.failures == enough)) {
-            after = {worked, works};
+            after = {worked, first_method::works};
         }
     }
-    if ((after.first != before.first) || (after.failures != before.failures)) {
-        known_[place(gpu)].compare_exchange_strong(before, after);
+    if (after != before) {
+        paths_.set_first(gpu, before, after);
     }
 }
 
-text ladder::describe(const request &what, const outcome &failed) const
+text reg_methods::describe(const request &what, const outcome &failed) const
 {
     return format("%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) of GPU %d's "
                   "memory failed: %s",
-                  pd_.device_name(), what.address, what.length, what.gpu,
+                  name(), what.address, what.length, what.gpu,
                   describe_error(failed.error).c_str());
 }
 
-// Logs the pair's step, as it may explain a slow pair.
-void ladder::report_chosen(int gpu, const outcome &first,
-                           const outcome &chosen) const
+// Logs the pair's method, as it may explain a slow pair.
+void reg_methods::report_chosen(int gpu, const outcome &first,
+                                const outcome &chosen) const
 {
     text why;
 
     if (!log_is_on(log_level::info)) {
         return;
     }
-    if (first.refuted) {
+    if (first.is_broken()) {
         why = ", as what it tried before does not carry what is sent";
     } else if (first.status != UCS_OK) {
         why = format(", as what it tried before failed (%s)",
                      (first.error == 0) ? ucs_status_string(first.status)
                                         : describe_error(first.error).c_str());
     }
-    inform_once(format("%s and GPU %d: registered in %s%s; %s",
-                       pd_.device_name(), gpu, name_of(chosen.step),
-                       why.c_str(),
-                       chosen.proven       ? "bytes were seen to arrive"
-                       : judge_ != nullptr ? "not known whether bytes arrive"
-                                           : "trusted that bytes arrive"));
+    inform_once(format("%s and GPU %d: registered in %s%s; %s", name(), gpu,
+                       name_of(chosen.method), why.c_str(),
+                       chosen.path == path_state::proven
+                           ? "bytes were seen to arrive"
+                       : check_ ? "not known whether bytes arrive"
+                                : "trusted that bytes arrive"));
 }
 
-// The other step has worked. Debug level if the GPU is not near the NIC's Data
-// Direct device or BAR1 is full, as both are expected.
-void ladder::report_skipped(const request &what, const outcome &first) const
+// The other method has worked. Debug level if the GPU is not near the NIC's
+// Data Direct device or BAR1 is full, as both are expected.
+void reg_methods::report_skipped(const request &what,
+                                 const outcome &first) const
 {
     if (first.error == 0) {
         return; // not an error of the verb
     }
     const text message = format(
         "%s. It is registered in %s instead: %s", describe(what, first).c_str(),
-        name_of(other_than(first.step)), meaning_of(first.error).remedy);
+        name_of(other_than(first.method)), meaning_of(first.error).remedy);
 
     if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
         log_debug("ib_dmabuf: %s", message.c_str());
     } else {
-        warn_once(cause("skip", first), message);
+        warn_once(cause("skip", first.method, first.error), message);
     }
 }
 
-void ladder::report_failed(const request &what, const outcome &failed) const
+void reg_methods::report_failed(const request &what,
+                                const outcome &failed) const
 {
     if (failed.error == 0) {
         return; // reported elsewhere
     }
-    report_refusal(cause("register", failed), describe(what, failed),
-                   meaning_of(failed.error).remedy,
+    report_refusal(cause("register", failed.method, failed.error),
+                   describe(what, failed), meaning_of(failed.error).remedy,
                    failed.status == UCS_ERR_BUSY);
 }
 

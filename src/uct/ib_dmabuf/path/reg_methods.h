@@ -1,136 +1,99 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <cstdint>
+#include "loopback.h"
+#include "path_table.h"
+#include <functional>
 #include <uct/ib_dmabuf/gpu/dmabuf_source.h>
-#include <uct/ib_dmabuf/report.h>
-#include <uct/ib_dmabuf/ucx/verbs.h>
+#include <uct/ib_dmabuf/stats/counters.h>
 
 namespace ucx_ib_dmabuf {
-
-// The mapping of the dma-buf by which a NIC registers a GPU's memory. The PCIe
-// mapping comes first if uct_ib registers over Data Direct, which does not
-// reach the standard mapping of a coherent GPU. Otherwise it is the fallback if
-// the standard mapping is ENOTSUPP or refuted. The next fallbacks are peer
-// memory, by uct_ib, and staging, by UCP.
-enum class ladder_step : uint8_t { standard, pcie };
-
-// The mapping of the memory behind a step's dma-buf.
-constexpr mapping_type mapping_of(ladder_step step)
-{
-    return step == ladder_step::standard ? mapping_type::standard
-                                         : mapping_type::pcie;
-}
 
 // Whether mlx5's driver reports Data Direct for the device.
 bool has_data_direct(const protection_domain &pd);
 
-// Registers a dma-buf, from an offset on. A step calls it.
-class dmabuf_registration {
+// Registers dma-bufs in a protection domain.
+class dmabuf_registrar {
 public:
     // Returns a handle, or nullptr and sets errno.
     virtual void *reg(int fd, size_t offset, uintptr_t address,
                       size_t length) = 0;
     virtual void dereg(void *handle) = 0;
+    // The buffer that was registered at the address.
+    virtual registered_buffer buffer_of(void *handle, uintptr_t address) = 0;
 
 protected:
-    ~dmabuf_registration() = default;
+    ~dmabuf_registrar() = default;
 };
 
-// Whether a step carries data to and from a GPU's registered memory.
-enum class finding : uint8_t {
-    carries,  // every byte arrived in its place, and no other byte changed
-    refuted,  // a byte did not
-    unknown,  // it could not be tested
-    doubtful, // nor could it now, as operations of the NIC fail
+// A registered range of GPU memory.
+struct registration : registered_buffer {
+    size_t length = 0;       // in bytes
+    void *handle  = nullptr; // the registrar's
+    pair_row *pair{};        // counters of the NIC and the GPU
+    pid_t process = 0;       // for the owner's use
 };
 
-// Tests paths, and stores each finding for as long as it holds. Called with no
-// lock held.
-class path_judge {
+// The registrations of GPU memory by one NIC: chooses the method, and has the
+// path checked. Thread-safe; holds no lock over a call.
+class reg_methods {
 public:
-    // Called before each registration: whether the path is known to be refuted.
-    virtual bool is_refuted(ladder_step step, int gpu) noexcept = 0;
-    // Called after each registration; takes milliseconds for an unknown path.
-    virtual finding judge(ladder_step step, int gpu,
-                          dmabuf_registration &by) noexcept = 0;
-
-protected:
-    ~path_judge() = default;
-};
-
-// The dma-buf registrations of one NIC. Remembers which step works for a GPU's
-// memory; a finding of the judge overrides that. Thread-safe; holds no lock
-// over a call.
-class ladder {
-public:
-    // `tries_data_direct`: registrations use Data Direct if the device has it.
-    // A step that the judge refutes counts as one that does not register. The
-    // judge may be null.
-    ladder(const protection_domain &pd, bool tries_data_direct,
-           path_judge *judge = nullptr);
-
-    // Registers [address, address + length) of the GPU's memory, which the
-    // source exports, under the same addresses. The address is aligned to
-    // pages. The caller owns the handle. Logs a failure with its cause, once
-    // for each step and errno. UCS_ERR_NO_MEMORY: no room. UCS_ERR_UNSUPPORTED:
-    // NIC and GPU do not work together. UCS_ERR_BUSY: they may a moment later.
-    // `step`, if not null, is set to the step that worked.
-    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
-                     size_t length, dmabuf_registration &by, void **handle,
-                     ladder_step *step = nullptr);
-
-    // The step that is tried first for the GPU's memory.
-    ladder_step first(int gpu) const { return known_[place(gpu)].load().first; }
-
-private:
-    // More GPUs than any machine has; further ones share the last slot.
-    static constexpr size_t max_gpus = 256;
-    // A step that never worked is given up after the other step had to replace
-    // it this often.
-    static constexpr uint8_t enough = 3;
-    static constexpr uint8_t works  = UINT8_MAX; // it has worked
-
-    // The state of a GPU.
-    struct knowledge {
-        ladder_step first;
-        uint8_t failures; // of the first step; or works
-    };
+    // Checks the path to a GPU's memory: in `probe`, which may be overwritten,
+    // or else in memory of its own.
+    using path_check = std::function<check_result(
+        int gpu, reg_method method, const registered_buffer *probe)>;
+    // Bytes of GPU memory, which the source exports.
     struct request {
         dmabuf_source &memory;
         int gpu;
-        uintptr_t address;
+        uintptr_t address; // aligned to pages
         size_t length;
-        dmabuf_registration &by;
-    };
-    struct outcome {
-        ladder_step step;
-        ucs_status_t status;
-        int error; // errno of the verb; 0 if none failed
-        void *handle;
-        bool refuted = false; // by the judge
-        bool proven  = false; // the path carries data
+        bool is_probe = false; // may be overwritten
     };
 
-    static size_t place(int gpu);
-    bool goes_on(knowledge before, const outcome &failed) const;
-    static outcome attempt(ladder_step step, const request &what, bool proven);
-    outcome attempt_judged(ladder_step step, const request &what, bool proven);
-    void learn(int gpu, knowledge before, const outcome &first,
-               ladder_step worked);
-    static text cause(const char *what, const outcome &failed);
+    // `tries_data_direct`: the registrar uses Data Direct if the device has it.
+    // Without a check every path is trusted. May throw std::bad_alloc.
+    reg_methods(const protection_domain &pd, bool tries_data_direct,
+                dmabuf_registrar &by, path_table &table, path_check check = {});
+
+    const char *name() const { return paths_.name(); }
+    nic_paths &paths() const { return paths_; }
+
+    // Registers the memory under its own addresses; `made` is set on success
+    // only. Logs a failure with its cause, once for each method and errno.
+    // UCS_ERR_NO_MEMORY: no room. UCS_ERR_UNSUPPORTED: NIC and GPU do not work
+    // together. UCS_ERR_BUSY: they may a moment later.
+    ucs_status_t reg(const request &what, registration **made);
+    void dereg(registration *made);
+
+private:
+    struct outcome {
+        reg_method method;
+        ucs_status_t status = UCS_OK;
+        int error           = 0; // errno of the verb; 0 if none failed
+        void *handle        = nullptr;
+        path_state path     = path_state::untested;
+
+        bool is_broken() const { return path == path_state::broken; }
+    };
+
+    outcome choose(const request &what);
+    bool may_fall_back(first_method before, const outcome &failed) const;
+    outcome attempt(reg_method method, const request &what, bool has_worked);
+    outcome attempt_checked(reg_method method, const request &what,
+                            bool has_worked);
+    path_state check_path(const outcome &made, const request &what);
+    void remember(int gpu, first_method before, const outcome &first,
+                  reg_method worked);
     text describe(const request &what, const outcome &failed) const;
     void report_chosen(int gpu, const outcome &first,
                        const outcome &chosen) const;
     void report_skipped(const request &what, const outcome &first) const;
     void report_failed(const request &what, const outcome &failed) const;
 
-    const protection_domain pd_;
-    path_judge *const judge_;
-    const ladder_step preferred_;
-    std::array<std::atomic<knowledge>, max_gpus> known_;
+    dmabuf_registrar &by_;
+    nic_paths &paths_;
+    const path_check check_;
 };
 
 } // namespace ucx_ib_dmabuf

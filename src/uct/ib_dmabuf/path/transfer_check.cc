@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transfer_check.h"
+#include "path_check.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -19,8 +20,8 @@ constexpr part parts[]         = {{0, 1},        {64, 64},     {131, 64},
                                   {4096, 4095},  {8193, 4096}, {16384, 16384},
                                   {32771, 16384}};
 constexpr uint32_t atomic_word = 49160; // behind the last
-static_assert(std::size(parts) < wire::max_transfers);
-static_assert(atomic_word + 8 <= proof_size);
+static_assert(std::size(parts) < loopback::max_transfers);
+static_assert(atomic_word + 8 <= check_size);
 
 using image = std::vector<uint8_t>;
 
@@ -28,7 +29,7 @@ using image = std::vector<uint8_t>;
 // from the next turn's, as other broken paths return the earlier bytes.
 image noise(unsigned turn)
 {
-    image result(proof_size);
+    image result(check_size);
     uint32_t state = turn * 2654435769u + 1;
 
     for (uint8_t &byte : result) {
@@ -39,35 +40,39 @@ image noise(unsigned turn)
     return result;
 }
 
-// Describes how a part differs from the bytes that were sent.
-text difference(const image &got, const image &sent, const image &before,
-                const part &in)
+std::span<const uint8_t> bytes_of(const image &all, const part &which)
 {
-    const auto begin = got.begin() + in.offset;
-    const auto end   = begin + in.length;
-    const auto wrong =
-        std::mismatch(begin, end, sent.begin() + in.offset).first;
-    const auto all = [&](uint8_t value) {
-        return std::all_of(begin, end,
-                           [=](uint8_t byte) { return byte == value; });
-    };
+    return {all.data() + which.offset, which.length};
+}
 
-    if (std::equal(begin, end, before.begin() + in.offset)) {
+// Describes how a part differs from the bytes that were sent, if it does.
+std::optional<text> compare(const part &which, const image &got,
+                            const image &sent, const image &before)
+{
+    const auto found  = bytes_of(got, which);
+    const auto wanted = bytes_of(sent, which);
+    const auto wrong  = std::ranges::mismatch(found, wanted);
+
+    if (wrong.in1 == found.end()) {
+        return std::nullopt;
+    }
+    if (std::ranges::equal(found, bytes_of(before, which))) {
         return format("%u bytes vanished, though the NIC says that they were "
                       "carried",
-                      in.length);
+                      which.length);
     }
-    if (all(0) || all(0xff)) {
-        return format("%u bytes arrived as 0x%02x", in.length, *begin);
+    if (((found[0] == 0) || (found[0] == 0xff)) &&
+        (std::ranges::count(found, found[0]) == which.length)) {
+        return format("%u bytes arrived as 0x%02x", which.length, found[0]);
     }
     size_t count = 0;
-    for (size_t i = in.offset; i < in.offset + in.length; ++i) {
-        count += got[i] != sent[i];
+    for (size_t i = 0; i < which.length; ++i) {
+        count += found[i] != wanted[i];
     }
     return format("%zu of %u bytes are wrong, the first at %zd: 0x%02x and "
                   "not 0x%02x",
-                  count, in.length, wrong - begin, *wrong,
-                  sent[in.offset + static_cast<size_t>(wrong - begin)]);
+                  count, which.length, wrong.in1 - found.begin(), *wrong.in1,
+                  *wrong.in2);
 }
 
 // Returns nullopt if all is right: `sent` in the parts, `before` elsewhere.
@@ -75,69 +80,74 @@ std::optional<text> compare(const image &got, const image &sent,
                             const image &before)
 {
     image expected = before;
+
     for (const part &each : parts) {
-        std::copy_n(sent.begin() + each.offset, each.length,
-                    expected.begin() + each.offset);
+        if (auto wrong = compare(each, got, sent, before)) {
+            return wrong;
+        }
+        std::ranges::copy(bytes_of(sent, each), expected.begin() + each.offset);
     }
-    if (got == expected) {
+    const auto wrong = std::ranges::mismatch(got, expected).in1;
+    if (wrong == got.end()) {
         return std::nullopt;
     }
-    for (const part &each : parts) {
-        if (!std::equal(got.begin() + each.offset,
-                        got.begin() + each.offset + each.length,
-                        sent.begin() + each.offset)) {
-            return difference(got, sent, before, each);
-        }
-    }
-    return format(
-        "bytes beside those that were sent changed, at %zd",
-        std::mismatch(got.begin(), got.end(), expected.begin()).first -
-            got.begin());
+    return format("bytes beside those that were sent changed, at %zd",
+                  wrong - got.begin());
 }
 
-// Checks up to three times: slow bytes do not refute a path.
+// Checks up to three times: slow bytes are no fault of a path.
 template <class Look>
-void look_until(const Look &is_well)
+bool look_until(const Look &is_well)
 {
     constexpr int looks = 3;
+    bool well           = is_well();
 
-    for (int i = 1; !is_well() && (i < looks); ++i) {
+    for (int i = 1; !well && (i < looks); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        well = is_well();
     }
+    return well;
 }
 
-// The two ends of a proof: GPU memory and host memory, or host memory twice.
-class trial_of {
+// Prefixes an error, if there is one, with the operation.
+std::optional<text> named(const char *operation,
+                          const std::optional<text> &wrong)
+{
+    return wrong ? format("%s: %s", operation, wrong->c_str()) : wrong;
+}
+
+// The two ends of a check: GPU memory and host memory, or host memory twice.
+class transfers {
 public:
-    trial_of(wire &nic, gpu_vendor &gpus, const place &gpu, const place &host,
-             bool is_host)
+    transfers(loopback &nic, gpu_vendor &gpus, const registered_buffer &gpu,
+              const registered_buffer &host, bool is_host)
         : nic_(nic), gpus_(gpus), gpu_(gpu), host_(host), is_host_(is_host)
     {
     }
 
     std::optional<text> all_ways();
     std::optional<text> atomic();
-    // The driver failed to copy, so there is no finding.
+    // The driver failed to copy, so the path is untested.
     bool is_lost() const { return lost_; }
 
 private:
     std::optional<text> one_way(const char *name, verb how, bool to_gpu,
                                 bool gpu_is_local, unsigned turn);
-    std::optional<text> flush(const place &remote);
+    std::optional<text> flush(const registered_buffer &remote);
     std::optional<text> look(bool at_gpu, const image &sent,
                              const image &before);
     void put(const image &from);
     void get(image *to);
     uint8_t *host() const { return reinterpret_cast<uint8_t *>(host_.address); }
 
-    wire &nic_;
+    loopback &nic_;
     gpu_vendor &gpus_;
-    const place gpu_, host_;
+    const registered_buffer gpu_, host_;
     const bool is_host_; // host memory stands in for the GPU's
     bool lost_ = false;
 };
 
-void trial_of::put(const image &from)
+void transfers::put(const image &from)
 {
     if (is_host_) {
         std::copy(from.begin(), from.end(),
@@ -148,13 +158,13 @@ void trial_of::put(const image &from)
     }
 }
 
-void trial_of::get(image *to)
+void transfers::get(image *to)
 {
     if (is_host_) {
         const auto *from = reinterpret_cast<const uint8_t *>(gpu_.address);
-        to->assign(from, from + proof_size);
+        to->assign(from, from + check_size);
     } else {
-        to->resize(proof_size);
+        to->resize(check_size);
         lost_ |=
             gpus_.copy_to_host(to->data(), gpu_.address, to->size()) != UCS_OK;
     }
@@ -162,18 +172,16 @@ void trial_of::get(image *to)
 
 // A NIC may complete a write before its bytes arrive. A read of the same memory
 // must not overtake the write, so it completes after their arrival.
-std::optional<text> trial_of::flush(const place &remote)
+std::optional<text> transfers::flush(const registered_buffer &remote)
 {
-    const transfer last{verb::read, host_ + 2 * proof_size, remote, 1};
-    const std::optional<text> failure = nic_.carry({&last, 1});
+    const transfer last{verb::read, host_ + 2 * check_size, remote, 1};
 
-    return failure ? format("an RDMA read of what was written there: %s",
-                            failure->c_str())
-                   : failure;
+    return named("an RDMA read of what was written there",
+                 nic_.run({&last, 1}));
 }
 
-std::optional<text> trial_of::look(bool at_gpu, const image &sent,
-                                   const image &before)
+std::optional<text> transfers::look(bool at_gpu, const image &sent,
+                                    const image &before)
 {
     std::optional<text> wrong;
     image got;
@@ -182,7 +190,7 @@ std::optional<text> trial_of::look(bool at_gpu, const image &sent,
         if (at_gpu) {
             get(&got);
         } else {
-            got.assign(host(), host() + proof_size);
+            got.assign(host(), host() + check_size);
         }
         wrong = lost_ ? std::nullopt : compare(got, sent, before);
         return !wrong;
@@ -190,8 +198,8 @@ std::optional<text> trial_of::look(bool at_gpu, const image &sent,
     return wrong;
 }
 
-std::optional<text> trial_of::one_way(const char *name, verb how, bool to_gpu,
-                                      bool gpu_is_local, unsigned turn)
+std::optional<text> transfers::one_way(const char *name, verb how, bool to_gpu,
+                                       bool gpu_is_local, unsigned turn)
 {
     const image sent   = noise(turn);
     const image before = noise(turn + 1);
@@ -201,25 +209,22 @@ std::optional<text> trial_of::one_way(const char *name, verb how, bool to_gpu,
     const image &mine = to_gpu ? sent : before;
     std::copy(mine.begin(), mine.end(), host());
     for (const part &each : parts) {
-        const place gpu  = gpu_ + each.offset;
-        const place host = host_ + each.offset;
+        const registered_buffer gpu  = gpu_ + each.offset;
+        const registered_buffer host = host_ + each.offset;
         all.push_back({how, gpu_is_local ? gpu : host,
                        gpu_is_local ? host : gpu, each.length});
     }
-    std::optional<text> wrong = nic_.carry(all);
+    std::optional<text> wrong = nic_.run(all);
     if (!wrong) {
         wrong = flush(to_gpu ? gpu_ : host_);
     }
     if (!wrong) {
         wrong = look(to_gpu, sent, before);
     }
-    if (wrong) {
-        wrong = format("%s: %s", name, wrong->c_str());
-    }
-    return wrong;
+    return named(name, wrong);
 }
 
-std::optional<text> trial_of::all_ways()
+std::optional<text> transfers::all_ways()
 {
     const struct {
         const char *name;
@@ -240,7 +245,7 @@ std::optional<text> trial_of::all_ways()
     return wrong;
 }
 
-std::optional<text> trial_of::atomic()
+std::optional<text> transfers::atomic()
 {
     constexpr uint64_t value = 0x0123456789abcdef;
     const transfer add{verb::fetch_add, host_, gpu_ + atomic_word, 8};
@@ -249,40 +254,36 @@ std::optional<text> trial_of::atomic()
 
     memcpy(&content[atomic_word], &value, sizeof(value));
     put(content);
-    std::optional<text> wrong = nic_.carry({&add, 1});
+    std::optional<text> wrong = nic_.run({&add, 1});
     if (!wrong) {
         wrong = flush(gpu_);
     }
-    if (!wrong) {
-        look_until([&] {
+    if (!wrong && !look_until([&] {
             get(&content);
             memcpy(&before, host(), sizeof(before));
             memcpy(&after, &content[atomic_word], sizeof(after));
             return lost_ || ((before == value) && (after == value + 1));
-        });
-        if (!lost_ && ((before != value) || (after != value + 1))) {
-            wrong =
-                format("0x%016zx became 0x%016zx, and 0x%016zx was returned",
+        })) {
+        wrong = format("0x%016zx became 0x%016zx, and 0x%016zx was returned",
                        size_t{value}, size_t{after}, size_t{before});
-        }
     }
-    return wrong
-               ? format("an atomic addition to GPU memory: %s", wrong->c_str())
-               : wrong;
+    return named("an atomic addition to GPU memory", wrong);
 }
 
 } // namespace
 
-std::optional<text> try_host(wire &nic, gpu_vendor &gpus, const place &host)
+std::optional<text> check_host(loopback &nic, gpu_vendor &gpus,
+                               const registered_buffer &host)
 {
-    return trial_of(nic, gpus, host + proof_size, host, true).all_ways();
+    return transfers(nic, gpus, host + check_size, host, true).all_ways();
 }
 
-verdict try_gpu(wire &nic, gpu_vendor &gpus, const place &gpu,
-                const place &host)
+check_result check_gpu(loopback &nic, gpu_vendor &gpus,
+                       const registered_buffer &gpu,
+                       const registered_buffer &host)
 {
-    trial_of control(nic, gpus, host + proof_size, host, true);
-    trial_of real(nic, gpus, gpu, host, false);
+    transfers control(nic, gpus, host + check_size, host, true);
+    transfers real(nic, gpus, gpu, host, false);
 
     std::optional<text> wrong = real.all_ways();
     // An error ends the connection, so the GPU's atomic comes last.
@@ -290,10 +291,10 @@ verdict try_gpu(wire &nic, gpu_vendor &gpus, const place &gpu,
         wrong = real.atomic();
     }
     if (real.is_lost()) {
-        return {finding::unknown, "the driver does not copy"};
+        return {path_state::untested, "the driver does not copy"};
     }
-    return wrong ? verdict{finding::refuted, *wrong}
-                 : verdict{finding::carries, ""};
+    return wrong ? check_result{path_state::broken, *wrong}
+                 : check_result{path_state::proven, ""};
 }
 
 } // namespace ucx_ib_dmabuf

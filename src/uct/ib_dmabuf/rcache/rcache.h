@@ -107,6 +107,8 @@ public:
     // the same. Its regions leave the index, are deregistered as by
     // invalidate(), and registered anew on the next request.
     void drop(nic_id nic);
+    // The same for all NICs of a device.
+    void drop(const char *device);
     // Whether a region that has users was revoked. Its handle is passed to
     // registrar::dereg() only after this returns true.
     bool is_revoked(const region *used) const;

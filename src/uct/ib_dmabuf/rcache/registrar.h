@@ -15,6 +15,9 @@ class registrar {
 public:
     virtual ~registrar() = default;
 
+    // The device's name. Several NICs of a process may be of one device.
+    virtual const char *name() const noexcept { return ""; }
+
     // Registers [address, address + length), so that the NIC reaches it under
     // the GPU's addresses. The memory is in the source's dma-bufs, from
     // offset() on. The NIC requests one in the mapping that suits it and the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
+#include <cstring>
 
 // An entry is unlinked, that is, removed from the index. The thread that finds
 // it unused then takes it, and deregisters it without the lock.
@@ -174,6 +175,20 @@ void rcache::drop(nic_id nic)
         trace("drop", nic, everything);
     }
     depart(&gone);
+}
+
+void rcache::drop(const char *device)
+{
+    const auto is_of_it = [&](nic_id nic) {
+        const guard locked(lock_);
+        const registrar *attached = nics_[nic].nic;
+        return attached != nullptr && strcmp(attached->name(), device) == 0;
+    };
+    for (nic_id nic = 0; nic < max_nics; ++nic) {
+        if (is_of_it(nic)) {
+            drop(nic);
+        }
+    }
 }
 
 // Users may cache entries, which hides their uses. They are asked to drop

@@ -51,7 +51,7 @@ void counters::add_fallback(fallback_way way, fallback_cause why,
     add("fallback_operations", 1, label);
     add("fallback_bytes", length, label);
     row.add("fallback_operations", 1, cause);
-    row.add("path_bytes", length, ladder_steps + static_cast<size_t>(way));
+    row.add("path_bytes", length, mapping_paths + static_cast<size_t>(way));
 }
 
 void described_counters::read() noexcept

@@ -145,11 +145,11 @@ inline constexpr auto pair_infos = [] {
     });
 }();
 
-// Values of labels, in the order above. A step of the ladder
-// (path/reg_methods.h) is the path of that number; the ways follow the steps.
+// Values of labels, in the order above. A dma-buf's mapping (gpu/exporter.h) is
+// the path of that number; the ways follow the mappings.
 enum class fallback_way : uint8_t { peer_memory, ucp, error };
 enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
-constexpr size_t ladder_steps = 2;
+constexpr size_t mapping_paths = 2;
 
 // Metrics and their numbers, stored one after the other.
 struct metric_view {
