@@ -14,7 +14,7 @@
 #include <spawn.h>
 #include <sys/auxv.h>
 #include <sys/wait.h>
-#include <uct/ib_dmabuf/ucx/version.h>
+#include <uct/ib_dmabuf/ucx/versions.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {

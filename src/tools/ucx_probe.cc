@@ -10,8 +10,10 @@
 #include <sstream>
 #include <sys/wait.h>
 #include <ucm/cuda_events.h>
+#include <uct/ib_dmabuf/cuda_copy/component.h>
+#include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
-#include <uct/ib_dmabuf/ucx/version.h>
+#include <uct/ib_dmabuf/ucx/versions.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -54,9 +56,9 @@ ucx_answer look(const std::string &libucp, const std::string &libuct_ib,
         result.missing = missing;
         return result;
     }
-    if (!found->ucm().has_cuda &&
-        ((missing = cuda_copy_component::missing(library(libuct_ib.c_str()))) !=
-         nullptr)) {
+    found->set_has_cuda(has_cuda_module(found->uct_ib()));
+    if (!found->ucm().has_cuda && ((missing = cuda_copy_component::missing(
+                                        found->uct_ib())) != nullptr)) {
         result.uncopied = missing;
     }
     add_ucm(found->ucm()); // refers to `found`, which is never freed

@@ -32,7 +32,7 @@ protected:
     void SetUp() override
     {
         gpu::use();
-        copier_ = ours::find_cuda_copier();
+        copier_ = ours::find_cuda_copy_ops();
         ASSERT_NE(nullptr, copier_);
         ASSERT_TRUE(copier_->has_gpu());
     }

@@ -161,7 +161,7 @@ ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
     return UCS_OK;
 }
 
-void *ops[max_ops];
+void *ops[max_md_ops];
 
 void close(uct_md_h md)
 {
@@ -250,8 +250,8 @@ const ibv_mr *find(uint32_t key)
 
 extern "C" {
 
-whole_component uct_ib_component = [] {
-    whole_component component{};
+uct_component_t uct_ib_component = [] {
+    uct_component_t component{};
     component.md_open = fake_ib::md_open;
     strcpy(component.name, "ib");
     return component;

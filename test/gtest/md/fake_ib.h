@@ -3,6 +3,7 @@
 
 #include <common/ucx.h>
 #include <functional>
+#include <infiniband/verbs.h>
 #include <map>
 #include <set>
 #include <string>
@@ -65,4 +66,4 @@ const ibv_mr *find(uint32_t key);
 
 } // namespace fake_ib
 
-extern "C" ucx_ib_dmabuf::whole_component uct_ib_component;
+extern "C" ucx_ib_dmabuf::uct_component_t uct_ib_component;

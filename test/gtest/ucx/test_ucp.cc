@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <optional>
+#include <uct/ib_dmabuf/ucx/abi.h>
 #include <uct/ib_dmabuf/ucx/ucp.h>
-#include <uct/ib_dmabuf/ucx/ucp_types.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;

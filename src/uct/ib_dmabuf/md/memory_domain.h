@@ -44,7 +44,7 @@ private:
         return peer_memory_ && !device_.has_refuted();
     }
 
-    const saved_md_ops original_;
+    const saved_md_ops &original_;
     process_state &shared_;
     rcache &cache_;                                // shared_'s
     const std::atomic<bool> &events_need_refresh_; // the GPU's

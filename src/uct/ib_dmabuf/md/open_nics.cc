@@ -2,13 +2,13 @@
 #include "open_nics.h"
 #include "nic.h"
 #include <cstring>
-#include <uct/ib_dmabuf/fork_mutex.h>
+#include <uct/ib_dmabuf/fork.h>
 
 namespace ucx_ib_dmabuf {
 
 open_nics::open_nics(rcache &all) : cache_(all)
 {
-    keep_from_forks<mutex_>();
+    at_fork<&mutex_>();
 }
 
 rcache::nic_id open_nics::attach(nic &device)

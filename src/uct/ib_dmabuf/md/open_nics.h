@@ -26,7 +26,7 @@ public:
 private:
     bool is_of(rcache::nic_id id, const char *device) const;
 
-    inline static std::mutex mutex_; // static for keep_from_forks()
+    inline static std::mutex mutex_; // static for at_fork()
     rcache &cache_;
     // The last slot is for NICs that the cache had no slot for.
     std::array<const nic *, max_nics + 1> all_{};

@@ -58,6 +58,54 @@ private:
     void *handle_ = nullptr;
 };
 
+// Looks up symbols of one UCX instance, and remembers the first missing one.
+class symbols {
+public:
+    explicit symbols(const library &ucx)
+        : ucx_(ucx), all_(library::everything()),
+          is_global_(all_.symbol(probe) == ucx.symbol(probe))
+    {
+    }
+
+    template <class Pointer>
+    void find(const char *name, Pointer *out)
+    {
+        found(name, ucx_.symbol(name), out);
+    }
+    // Sets nullptr if the symbol does not exist.
+    template <class Pointer>
+    void find_optional(const char *name, Pointer *out) const
+    {
+        *out = reinterpret_cast<Pointer>(ucx_.symbol(name));
+    }
+    // Looks up a variable. If the program is linked with this UCX, the variable
+    // may be in the program (a copy relocation).
+    template <class Pointer>
+    void find_variable(const char *name, Pointer *out)
+    {
+        found(name, (is_global_ ? all_ : ucx_).symbol(name), out);
+    }
+    const char *missing() const { return missing_; }
+
+private:
+    // If the global scope has the same one, this UCX's symbols are global.
+    static constexpr char probe[] = "ucs_log_dispatch";
+
+    template <class Pointer>
+    void found(const char *name, void *symbol, Pointer *out)
+    {
+        if ((symbol == nullptr) && (missing_ == nullptr)) {
+            missing_ = name;
+        }
+        *out = reinterpret_cast<Pointer>(symbol);
+    }
+
+    const library &ucx_;
+    const library all_;
+    const bool is_global_;
+    const char *missing_ = nullptr;
+};
+
 // Reads less than a page. Returns false unless all of it is readable.
 bool read_memory(const void *from, void *to, size_t length);
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-// A memory domain of uct_ib: saved_md_ops calls uct_ib's operations, domain
+// A memory domain of uct_ib: saved_md_ops calls uct_ib's operations, md_ops
 // replaces them.
 namespace ucx_ib_dmabuf {
 
@@ -83,13 +83,15 @@ struct md_attributes {
 };
 
 // A domain as uct_ib opened it, with uct_ib's operations. Thread-safe; lives
-// until the domain is closed.
+// longer than the md_ops that replace them.
 class saved_md_ops {
 public:
     saved_md_ops(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                  bool tries_data_direct);
+    saved_md_ops(const saved_md_ops &)            = delete;
+    saved_md_ops &operator=(const saved_md_ops &) = delete;
 
-    const ucx_instance &copy() const { return copy_; }
+    const ucx_instance &instance() const { return instance_; }
     // The device's name, for messages.
     const char *name() const { return pd_.device_name(); }
     const protection_domain &pd() const { return pd_; }
@@ -118,7 +120,7 @@ public:
     }
 
 private:
-    const ucx_instance &copy_;
+    const ucx_instance &instance_;
     const uct_md_h md_;
     void **const ops_; // uct_ib's
     const protection_domain pd_;

@@ -6,7 +6,7 @@
 
 // Types that are the same in every UCX, under UCX's own names. They are in our
 // namespace, so that a test can include UCX's headers as well. UCX's macros
-// have other names here. test/gtest/ucx compares all of it with UCX's headers.
+// have other names here. test/build/abi.tap compares all with UCX's headers.
 namespace ucx_ib_dmabuf {
 
 enum ucs_status_t : int8_t {
@@ -52,6 +52,7 @@ enum : uint64_t {
 
 // Flags of a memory domain.
 enum : uint64_t {
+    UCT_MD_FLAG_REG        = 1u << 1,
     UCT_MD_FLAG_REG_DMABUF = 1u << 10,
 };
 
@@ -120,13 +121,5 @@ struct uct_md_t {
     uct_component_t *component;
 };
 using uct_md_h = uct_md_t *;
-
-struct uct_component_t {
-    char name[16];
-    void *query_md_resources;
-    ucs_status_t (*md_open)(uct_component_t *component, const char *name,
-                            const void *config, uct_md_h *md);
-    // More follows.
-};
 
 } // namespace ucx_ib_dmabuf
