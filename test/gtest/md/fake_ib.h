@@ -61,6 +61,9 @@ extern counts now;
 // "fake", the component's last transport; there is "other", too.
 extern ucx_ib_dmabuf::uct_tl_t transport;
 
+// The operations of a domain that the plug-in leaves alone.
+extern void *ops[ucx_ib_dmabuf::max_md_ops];
+
 // Returns the region of a key, or nullptr if the key is not valid (any more).
 const ibv_mr *find(uint32_t key);
 

@@ -15,11 +15,7 @@ test_gtest_md_test_probe_SOURCES = src/uct/ib_dmabuf/md/probe.cc test/gtest/md/t
 test_gtest_md_test_probe_LDADD   = \
     libib_dmabuf_rcache.la libib_dmabuf_stats.la libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -ldl
 
-test_gtest_md_test_md_SOURCES = \
-    test/gtest/md/test_hostile.cc \
-    test/gtest/md/test_keys.cc \
-    test/gtest/md/test_md.cc \
-    test/lab/soft_roce.cc
+test_gtest_md_test_md_SOURCES = test/gtest/md/test_md.cc test/lab/soft_roce.cc
 test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain with another vendor's GPU, over soft-RoCE in the
+// The overridden memory domain with another vendor's GPU, over soft-RoCE in the
 // lab. The process has no libcuda.
 #include "memory_domain.h"
 #include <algorithm>

@@ -260,8 +260,9 @@ const char *cuda_copy_component::look_up(const library &uct_ib)
     in.find_optional("ucs_topo_find_device_by_bus_id", &find_sys_device);
     // Until 1.18 UCP asks for an estimate without memory types. There, omitting
     // host memory prevents copies between two host buffers.
-    access_types =
-        has(uct_ib, difference::typed_estimates) ? all_types : gpu_types;
+    access_types = (uct_ib.symbol(sign_of_typed_estimates) != nullptr)
+                       ? all_types
+                       : gpu_types;
     if (!read_memory(self_tl, &name) || (strcmp(name, "self") != 0)) {
         return "a transport with the name self";
     }
@@ -278,12 +279,12 @@ const char *cuda_copy_component::look_up_attributes(const library &uct_ib)
     constexpr unsigned char untouched = 0xa5;
     unsigned char attributes[4096];
 
-    if (!has(uct_ib, difference::base_md_query)) {
+    symbols(uct_ib).find_optional(sign_of_base_md_query, &base_md_query);
+    if (base_md_query == nullptr) {
         base_md_query = base_md_query_1_16;
         types_from    = md_attr_detect_types_1_16;
         return nullptr;
     }
-    symbols(uct_ib).find(symbol_of(difference::base_md_query), &base_md_query);
     memset(attributes, untouched, sizeof(attributes));
     base_md_query(attributes);
     size_t name = offsetof(uct_md_attr_v2, reg_mem_types);

@@ -38,12 +38,11 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
         (has_fd && (params->dmabuf_fd >= 0))) {
         return self.original.reg(request, memh);
     }
-    const auto start = reinterpret_cast<uintptr_t>(address);
     if (!self.original.instance().ucm().has_cuda &&
-        may_be_allocated(start, length)) {
-        note_registered(start);
+        may_be_allocated(request.start(), length)) {
+        note_registered(request.start());
     }
-    return self.user->reg(address, length, memh, params);
+    return self.user->reg(request, memh);
 }
 
 ucs_status_t md_mem_dereg(uct_md_h md,

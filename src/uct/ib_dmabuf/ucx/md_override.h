@@ -44,15 +44,13 @@ private:
     uint32_t flags_;
 };
 
-// UCX's parameters of a registration, besides the range.
-using reg_details = const uct_md_mem_reg_params_t *;
-
 // A registration that UCX requests.
 struct reg_request {
     void *address;
     size_t length;
-    reg_details details;
+    const uct_md_mem_reg_params_t *details;
 
+    uintptr_t start() const { return reinterpret_cast<uintptr_t>(address); }
     uint64_t flags() const // UCT_MD_MEM_*
     {
         return ((details->field_mask & UCT_MD_MEM_REG_FIELD_FLAGS) != 0)
@@ -135,8 +133,8 @@ public:
     // Changes the attributes that uct_ib returned.
     virtual void query(md_attributes *attributes) noexcept = 0;
     // The new handle begins with handle_keys, or is uct_ib's own.
-    virtual ucs_status_t reg(void *address, size_t length, uct_mem_h *memh,
-                             reg_details details) noexcept = 0;
+    virtual ucs_status_t reg(const reg_request &request,
+                             uct_mem_h *memh) noexcept = 0;
     // Only for our handles. On return, remote keys that were packed to be
     // invalidated are invalid.
     virtual void dereg(handle_keys *handle) noexcept = 0;

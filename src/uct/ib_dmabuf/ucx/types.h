@@ -36,14 +36,12 @@ enum ucs_memory_type_t : uint32_t {
 
 // Flags of a registration.
 enum : uint64_t {
-    UCT_MD_MEM_FLAG_NONBLOCK        = 1u << 0,
     UCT_MD_MEM_FLAG_HIDE_ERRORS     = 1u << 3,
     UCT_MD_MEM_ACCESS_REMOTE_PUT    = 1u << 5,
     UCT_MD_MEM_ACCESS_REMOTE_GET    = 1u << 6,
     UCT_MD_MEM_ACCESS_REMOTE_ATOMIC = 1u << 7,
     UCT_MD_MEM_ACCESS_LOCAL_READ    = 1u << 8,
     UCT_MD_MEM_ACCESS_LOCAL_WRITE   = 1u << 9,
-    UCT_MD_MEM_SYMMETRIC_RKEY       = 1u << 10,
     UCT_MD_MEM_GVA                  = 1u << 11, // from 1.18
     UCT_MD_MEM_ACCESS_RMA =
         UCT_MD_MEM_ACCESS_REMOTE_PUT | UCT_MD_MEM_ACCESS_REMOTE_GET |

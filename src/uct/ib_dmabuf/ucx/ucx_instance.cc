@@ -31,7 +31,7 @@ const char *ucx_instance::find_all()
         ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
-    ucm_.tries_exports = has(uct_ib_, difference::export_trials);
+    ucm_.tries_exports = uct_ib_.symbol(sign_of_export_trials) != nullptr;
     char name[sizeof(component_->name)];
     if (!read_memory(component_->name, &name) ||
         !read_memory(&component_->md_open, &md_open_) ||

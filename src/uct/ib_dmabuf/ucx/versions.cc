@@ -40,26 +40,6 @@ bool packs_ranges(pack_function *pack)
 
 } // namespace
 
-const char *symbol_of(difference which)
-{
-    switch (which) {
-    case difference::setting_docs:
-        return "ucs_config_doc_nop";
-    case difference::base_md_query:
-        return "uct_md_base_md_query";
-    case difference::typed_estimates:
-        return "uct_rkey_unpack_v2";
-    case difference::export_trials:
-        return "uct_md_mem_query_v2";
-    }
-    return "";
-}
-
-bool has(const library &ucx, difference which)
-{
-    return ucx.symbol(symbol_of(which)) != nullptr;
-}
-
 std::string version_of(const library &uct_ib)
 {
     const void *uct = uct_ib.symbol("uct_query_components");
@@ -92,7 +72,7 @@ bool is_too_old(const library &uct_ib)
     const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");
 
     return (uct_ib.symbol("ucs_log_dispatch") != nullptr) &&
-           !has(uct_ib, difference::typed_estimates) &&
+           (uct_ib.symbol(sign_of_typed_estimates) == nullptr) &&
            ((pack == nullptr) || !packs_ranges(pack));
 }
 

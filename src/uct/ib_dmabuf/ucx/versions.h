@@ -12,16 +12,16 @@ class library;
 
 constexpr char newest_known[] = "1.23";
 
-enum class difference {
-    setting_docs,  // 1.17: ucs_config_field_t has a sixth function
-    base_md_query, // 1.17: libuct exports the defaults of a domain's attributes
-    typed_estimates, // 1.19: UCP asks for an estimate with the memory types
-    export_trials,   // 1.22: UCX exports memory before it chooses to register
-};
-// The symbol that came with the difference. It decides, not the version, as
-// vendors ship snapshots between two versions.
-const char *symbol_of(difference which);
-bool has(const library &ucx, difference which);
+// Each difference, by the symbol that came with it. The symbol decides, not the
+// version, as vendors ship snapshots between two versions.
+// 1.17: ucs_config_field_t has a sixth function.
+constexpr char sign_of_setting_docs[] = "ucs_config_doc_nop";
+// 1.17: libuct exports the defaults of a domain's attributes.
+constexpr char sign_of_base_md_query[] = "uct_md_base_md_query";
+// 1.19: UCP asks a transport for an estimate with the memory types.
+constexpr char sign_of_typed_estimates[] = "uct_rkey_unpack_v2";
+// 1.22: UCX exports memory before it chooses to register it.
+constexpr char sign_of_export_trials[] = "uct_md_mem_query_v2";
 
 // Offsets in uct_md_attr_v2_t.
 constexpr size_t md_attr_types_to_name = 48; // detect_mem_types to the name
