@@ -133,74 +133,49 @@ uint8_t sys_device_of(cuda_copy_component &self, int gpu)
     return found;
 }
 
-// Fills UCX's memory type cache; otherwise UCX asks at each use.
-ucs_status_t ask(cuda_copy_component &self, const void *address, size_t length,
-                 cuda_copy_ops::found *out, uint8_t *sys_dev)
-{
-    const ucs_status_t status =
-        self.user->detect(reinterpret_cast<uintptr_t>(address), length, out);
-
-    if (status != UCS_OK) {
-        return status;
-    }
-    *sys_dev = sys_device_of(self, out->gpu);
-    if (out->lasts) {
-        self.memtype_cache_update(reinterpret_cast<void *>(out->base),
-                                  out->length, out->type, *sys_dev,
-                                  flags_of(*out));
-    }
-    return UCS_OK;
-}
-
 ucs_status_t mem_query(uct_md_h md, const void *address, size_t length,
                        uct_md_mem_attr_t *attr) noexcept
 {
-    const auto wanted = [attr](uint64_t field) {
-        return (attr->field_mask & field) != 0;
-    };
+    cuda_copy_component &self = cuda_copy_component::of(md);
     cuda_copy_ops::found found{};
-    uint8_t sys_dev = unknown_sys_device;
     const ucs_status_t status =
-        ask(cuda_copy_component::of(md), address, length, &found, &sys_dev);
+        self.user->detect(reinterpret_cast<uintptr_t>(address), length, &found);
 
     if (status != UCS_OK) {
         return status;
     }
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE)) {
-        attr->mem_type = found.type;
+    const uint8_t sys_dev = sys_device_of(self, found.gpu);
+    auto *const base      = reinterpret_cast<void *>(found.base);
+    if (found.lasts) { // otherwise UCX asks at each use
+        self.memtype_cache_update(base, found.length, found.type, sys_dev,
+                                  flags_of(found));
     }
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_SYS_DEV)) {
-        attr->sys_dev = sys_dev;
-    }
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS)) {
-        attr->base_address = reinterpret_cast<void *>(found.base);
-    }
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH)) {
-        attr->alloc_length = found.length;
-    }
+    const auto set = [attr](uint64_t field, auto *to, auto value) {
+        if ((attr->field_mask & field) != 0) {
+            *to = value;
+        }
+    };
+    set(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE, &attr->mem_type, found.type);
+    set(UCT_MD_MEM_ATTR_FIELD_SYS_DEV, &attr->sys_dev, sys_dev);
+    set(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS, &attr->base_address, base);
+    set(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH, &attr->alloc_length, found.length);
     // The domains of uct_ib export dma-bufs for NICs.
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD)) {
-        attr->dmabuf_fd = -1;
-    }
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET)) {
-        attr->dmabuf_offset = 0;
-    }
-    if (wanted(UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS)) {
-        attr->mem_flags = flags_of(found);
-    }
+    set(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD, &attr->dmabuf_fd, -1);
+    set(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET, &attr->dmabuf_offset, 0);
+    set(UCT_MD_MEM_ATTR_FIELD_MEM_FLAGS, &attr->mem_flags, flags_of(found));
     return UCS_OK;
 }
 
 ucs_status_t detect(uct_md_h md, const void *address, size_t length,
                     ucs_memory_type_t *type) noexcept
 {
-    cuda_copy_ops::found found{};
-    uint8_t sys_dev = unknown_sys_device;
-    const ucs_status_t status =
-        ask(cuda_copy_component::of(md), address, length, &found, &sys_dev);
+    uct_md_mem_attr_t attr{};
+
+    attr.field_mask           = UCT_MD_MEM_ATTR_FIELD_MEM_TYPE;
+    const ucs_status_t status = mem_query(md, address, length, &attr);
 
     if (status == UCS_OK) {
-        *type = found.type;
+        *type = attr.mem_type;
     }
     return status;
 }
@@ -257,7 +232,7 @@ const char *cuda_copy_component::look_up(const library &uct_ib)
     if (in.missing() != nullptr) {
         return in.missing();
     }
-    in.find_optional("ucs_topo_find_device_by_bus_id", &find_sys_device);
+    uct_ib.find("ucs_topo_find_device_by_bus_id", &find_sys_device);
     // Until 1.18 UCP asks for an estimate without memory types. There, omitting
     // host memory prevents copies between two host buffers.
     access_types = (uct_ib.symbol(sign_of_typed_estimates) != nullptr)
@@ -279,8 +254,7 @@ const char *cuda_copy_component::look_up_attributes(const library &uct_ib)
     constexpr unsigned char untouched = 0xa5;
     unsigned char attributes[4096];
 
-    symbols(uct_ib).find_optional(sign_of_base_md_query, &base_md_query);
-    if (base_md_query == nullptr) {
+    if (!uct_ib.find(sign_of_base_md_query, &base_md_query)) {
         base_md_query = base_md_query_1_16;
         types_from    = md_attr_detect_types_1_16;
         return nullptr;

@@ -51,8 +51,8 @@ bool has_cuda_module(const library &uct_ib)
     if (has_component(uct_ib)) {
         return true;
     }
-    symbols(uct_ib).find("ucs_global_opts_get_value", &get);
-    if ((at == std::string::npos) || (get == nullptr)) {
+    if ((at == std::string::npos) ||
+        !uct_ib.find("ucs_global_opts_get_value", &get)) {
         return false;
     }
     path.replace(at, ib.size(), "_cuda.so");

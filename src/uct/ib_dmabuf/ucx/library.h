@@ -48,6 +48,13 @@ public:
     {
         return reinterpret_cast<Function *>(symbol(name));
     }
+    // The same. Returns whether the symbol exists.
+    template <class Pointer>
+    bool find(const char *name, Pointer *out) const
+    {
+        *out = reinterpret_cast<Pointer>(symbol(name));
+        return *out != nullptr;
+    }
     // Whether the address is in the library itself.
     bool has(const void *address) const;
     bool is_program() const;
@@ -71,12 +78,6 @@ public:
     void find(const char *name, Pointer *out)
     {
         found(name, ucx_.symbol(name), out);
-    }
-    // Sets nullptr if the symbol does not exist.
-    template <class Pointer>
-    void find_optional(const char *name, Pointer *out) const
-    {
-        *out = reinterpret_cast<Pointer>(ucx_.symbol(name));
     }
     // Looks up a variable. If the program is linked with this UCX, the variable
     // may be in the program (a copy relocation).

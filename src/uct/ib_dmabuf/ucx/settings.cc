@@ -62,7 +62,7 @@ const char *config_parser::find(const library &ucx)
             in.find(kinds_of_ucx[kind].functions[part], &kinds_[kind][part]);
         }
     }
-    in.find_optional(sign_of_setting_docs, &doc_nop_);
+    ucx.find(sign_of_setting_docs, &doc_nop_);
     if (in.missing() != nullptr) {
         return in.missing();
     }
