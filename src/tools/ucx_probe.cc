@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <dlfcn.h>
 #include <ucm/cuda_events.h>
+#include <uct/ib_dmabuf/cuda_copy/component.h>
+#include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
-#include <uct/ib_dmabuf/ucx/version.h>
+#include <uct/ib_dmabuf/ucx/versions.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -42,8 +44,13 @@ const ucx_instance *check_service(library &&uct_ib, part *out)
     const ucx_instance *found = nullptr;
 
     if (!old && (component != nullptr)) {
-        found = ucx_instance::look_up(std::move(uct_ib), component, &missing)
-                    .release();
+        auto *made =
+            ucx_instance::look_up(std::move(uct_ib), component, &missing)
+                .release();
+        if (made != nullptr) {
+            made->set_has_cuda(has_cuda_module(made->uct_ib()));
+        }
+        found = made;
     }
     const fault faults[] = {
         {old, fails,
@@ -64,10 +71,9 @@ const ucx_instance *check_service(library &&uct_ib, part *out)
 void check_cuda(const ucx_instance *found, const std::string &module,
                 const std::string &error, part *out)
 {
-    const char *missing =
-        ((found == nullptr) || found->ucm().has_cuda)
-            ? nullptr
-            : cuda_copy_component::missing(library(found->path()));
+    const char *missing  = ((found == nullptr) || found->ucm().has_cuda)
+                               ? nullptr
+                               : cuda_copy_component::missing(found->uct_ib());
     const fault faults[] = {
         {missing != nullptr, fails, lacks(missing), others,
          "none, and the plug-in cannot copy for it"},

@@ -26,108 +26,87 @@ extern "C" {
 #include <uct/ib/base/ib_md.h>
 #endif
 }
+#include <uct/ib_dmabuf/cuda_copy/ops.h>
 #include <uct/ib_dmabuf/ucx/abi.h>
-#include <uct/ib_dmabuf/ucx/cuda_copy_ops.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/settings.h>
-#include <uct/ib_dmabuf/ucx/transport_types.h>
 #include <uct/ib_dmabuf/ucx/ucm.h>
 #include <uct/ib_dmabuf/ucx/ucp.h>
-#include <uct/ib_dmabuf/ucx/ucp_types.h>
+#include <uct/ib_dmabuf/ucx/versions.h>
 
 namespace ours = ucx_ib_dmabuf;
 
-#define SAME(name) static_assert(int64_t(ours::name) == int64_t(::name))
+// EACH(CALL, first, a, b...): CALL(first, a); CALL(first, b); ...
+#define NOTHING()
+#define AGAIN1(...)            AGAIN2(AGAIN2(AGAIN2(__VA_ARGS__)))
+#define AGAIN2(...)            AGAIN3(AGAIN3(AGAIN3(__VA_ARGS__)))
+#define AGAIN3(...)            __VA_ARGS__
+#define EACH(call, first, ...) AGAIN1(EACH_STEP(call, first, __VA_ARGS__))
+#define EACH_STEP(call, first, one, ...)                                       \
+    call(first, one)                                                           \
+        __VA_OPT__(; EACH_NEXT NOTHING()()(call, first, __VA_ARGS__))
+#define EACH_NEXT() EACH_STEP
+
+// Constants: of our namespace, and of a scope below it with our prefix.
+#define EQUAL(theirs, our) static_assert(int64_t(theirs) == int64_t(our))
+#define SAME_ONE(_, name)  EQUAL(::name, ours::name)
+#define SAME(...)          EACH(SAME_ONE, _, __VA_ARGS__)
+// Members of structures of the same name, in the same place and of one size.
 #define AT(type, member, our_type, our_member)                                 \
-    static_assert(offsetof(::type, member) ==                                  \
-                  offsetof(ours::our_type, our_member));                       \
-    static_assert(sizeof(::type::member) == sizeof(ours::our_type::our_member))
-#define SAME_AT(type, member) AT(type, member, type, member)
-#define SAME_SIZE(type)       static_assert(sizeof(::type) == sizeof(ours::type))
-#define OP(member, place)                                                      \
-    static_assert(offsetof(::uct_md_ops_t, member) == (place) * sizeof(void *))
+    EQUAL(offsetof(::type, member), offsetof(ours::our_type, our_member));     \
+    EQUAL(sizeof(::type::member), sizeof(ours::our_type::our_member))
+#define MEMBER(type, member) AT(type, member, type, member)
+#define MEMBERS(type, ...)   EACH(MEMBER, type, __VA_ARGS__)
+#define SIZE(type)           EQUAL(sizeof(::type), sizeof(ours::type))
+// A member of the same place whose type is only like theirs.
+#define PLACE(type, member)                                                    \
+    EQUAL(offsetof(::type, member), offsetof(ours::type, member))
+#define PLACES(type, ...) EACH(PLACE, type, __VA_ARGS__)
+// An operation, by its index.
+#define OP(type, member, index)                                                \
+    EQUAL(offsetof(::type, member), (index) * sizeof(void *))
 
 // types.h
-SAME_SIZE(ucs_status_t);
-SAME_SIZE(ucs_memory_type_t);
-SAME(UCS_OK);
-SAME(UCS_INPROGRESS);
-SAME(UCS_ERR_NO_RESOURCE);
-SAME(UCS_ERR_IO_ERROR);
-SAME(UCS_ERR_NO_MEMORY);
-SAME(UCS_ERR_INVALID_PARAM);
-SAME(UCS_ERR_INVALID_ADDR);
-SAME(UCS_ERR_NO_ELEM);
-SAME(UCS_ERR_NO_DEVICE);
-SAME(UCS_ERR_BUSY);
-SAME(UCS_ERR_CANCELED);
-SAME(UCS_ERR_EXCEEDS_LIMIT);
-SAME(UCS_ERR_UNSUPPORTED);
-SAME(UCS_MEMORY_TYPE_HOST);
-SAME(UCS_MEMORY_TYPE_CUDA);
-SAME(UCS_MEMORY_TYPE_CUDA_MANAGED);
-SAME(UCS_MEMORY_TYPE_ROCM);
-SAME(UCT_MD_MEM_FLAG_NONBLOCK);
-SAME(UCT_MD_MEM_FLAG_HIDE_ERRORS);
-SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
-SAME(UCT_MD_MEM_ACCESS_RMA);
-SAME_AT(uct_completion_t, func);
-SAME_AT(uct_completion_t, count);
-SAME_AT(uct_completion_t, status);
-// transport_types.h
+SIZE(ucs_status_t);
+SIZE(ucs_memory_type_t);
+SAME(UCS_OK, UCS_INPROGRESS, UCS_ERR_NO_RESOURCE, UCS_ERR_IO_ERROR);
+SAME(UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_PARAM, UCS_ERR_INVALID_ADDR);
+SAME(UCS_ERR_NO_ELEM, UCS_ERR_NO_DEVICE, UCS_ERR_BUSY, UCS_ERR_CANCELED);
+SAME(UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_UNSUPPORTED);
+SAME(UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
+SAME(UCS_MEMORY_TYPE_ROCM, UCT_MD_MEM_FLAG_HIDE_ERRORS);
+SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, UCT_MD_MEM_ACCESS_RMA, UCT_MD_FLAG_REG);
+MEMBERS(uct_completion_t, func, count, status);
+
+// abi.h
 constexpr ::ucs_status_t (*failure_handler)(
     void *, ::uct_ep_h, ::ucs_status_t) = ::uct_error_handler_t{};
-static_assert(UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG ==
-              uint64_t(ours::uct_iface_params_t::field_err_handler_arg));
-static_assert(UCT_IFACE_PARAM_FIELD_ERR_HANDLER ==
-              uint64_t(ours::uct_iface_params_t::field_err_handler));
-static_assert(2 * UCT_IFACE_PARAM_FIELD_FEATURES - 1 ==
-              uint64_t(ours::uct_iface_params_t::known_fields));
-static_assert(UCT_IFACE_OPEN_MODE_DEVICE ==
-              uint64_t(ours::uct_iface_params_t::mode_device));
-SAME_SIZE(uct_iface_params_t);
-SAME_AT(uct_iface_params_t, field_mask);
-SAME_AT(uct_iface_params_t, open_mode);
-SAME_AT(uct_iface_params_t, mode.device.tl_name);
-SAME_AT(uct_iface_params_t, err_handler_arg);
-SAME_AT(uct_iface_params_t, err_handler);
-SAME_AT(uct_iface_params_t, features);
-
-#define FLAG(name, ours_name)                                                  \
-    static_assert(uint64_t(UCT_IFACE_FLAG_##name) ==                           \
-                  uint64_t(ours::iface_flag_##ours_name))
-#define IFACE_OP(member, place)                                                \
-    static_assert(offsetof(::uct_iface_ops_t, member) ==                       \
-                  (place) * sizeof(void *))
+using iface_params                      = ours::uct_iface_params_t;
+EQUAL(UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG,
+      iface_params::field_err_handler_arg);
+EQUAL(UCT_IFACE_PARAM_FIELD_ERR_HANDLER, iface_params::field_err_handler);
+EQUAL(2 * UCT_IFACE_PARAM_FIELD_FEATURES - 1, iface_params::known_fields);
+EQUAL(UCT_IFACE_OPEN_MODE_DEVICE, iface_params::mode_device);
+SIZE(uct_iface_params_t);
+MEMBERS(uct_iface_params_t, field_mask, open_mode, mode.device.tl_name,
+        err_handler_arg, err_handler, features);
+EQUAL(UCT_IFACE_FLAG_PENDING, ours::iface_flag_pending);
+EQUAL(UCT_IFACE_FLAG_PUT_SHORT, ours::iface_flag_put_short);
+EQUAL(UCT_IFACE_FLAG_PUT_ZCOPY, ours::iface_flag_put_zcopy);
+EQUAL(UCT_IFACE_FLAG_GET_SHORT, ours::iface_flag_get_short);
+EQUAL(UCT_IFACE_FLAG_GET_ZCOPY, ours::iface_flag_get_zcopy);
+EQUAL(UCT_IFACE_FLAG_CONNECT_TO_IFACE, ours::iface_flag_connect_to_iface);
+SAME(UCT_DEVICE_TYPE_ACC, UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
+SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV, UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
+SAME(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH, UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
+SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
+MEMBERS(uct_md_mem_attr_t, field_mask, mem_type, sys_dev, base_address,
+        alloc_length, dmabuf_fd, dmabuf_offset);
+MEMBERS(uct_iov_t, buffer, length);
+SIZE(uct_iov_t);
 #define ATTR(member, our_member)                                               \
-    static_assert(offsetof(::uct_iface_attr, member) ==                        \
-                  offsetof(ours::uct_iface_attr_t, our_member))
-FLAG(PENDING, pending);
-FLAG(PUT_SHORT, put_short);
-FLAG(PUT_ZCOPY, put_zcopy);
-FLAG(GET_SHORT, get_short);
-FLAG(GET_ZCOPY, get_zcopy);
-FLAG(CONNECT_TO_IFACE, connect_to_iface);
-SAME(UCT_MD_FLAG_REG);
-SAME(UCT_DEVICE_TYPE_ACC);
-AT(ucs_sys_bus_id_t, domain, cuda_copy_ops::pci_address, domain);
-AT(ucs_sys_bus_id_t, bus, cuda_copy_ops::pci_address, bus);
-AT(ucs_sys_bus_id_t, slot, cuda_copy_ops::pci_address, slot);
-AT(ucs_sys_bus_id_t, function, cuda_copy_ops::pci_address, function);
-static_assert(sizeof(::ucs_sys_bus_id_t) ==
-              sizeof(ours::cuda_copy_ops::pci_address));
-SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
-SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
-SAME(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
-SAME(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH);
-SAME_AT(uct_md_mem_attr_t, field_mask);
-SAME_AT(uct_md_mem_attr_t, mem_type);
-SAME_AT(uct_md_mem_attr_t, sys_dev);
-SAME_AT(uct_md_mem_attr_t, base_address);
-SAME_AT(uct_md_mem_attr_t, alloc_length);
-SAME_AT(uct_iov_t, buffer);
-SAME_AT(uct_iov_t, length);
-SAME_SIZE(uct_iov_t);
+    EQUAL(offsetof(::uct_iface_attr, member),                                  \
+          offsetof(ours::uct_iface_attr_t, our_member))
 ATTR(cap.put, put);
 ATTR(cap.put.max_iov, put.max_iov);
 ATTR(cap.get, get);
@@ -138,129 +117,103 @@ ATTR(cap.event_flags, event_flags);
 ATTR(overhead, overhead);
 ATTR(bandwidth, dedicated_bandwidth);
 ATTR(latency, latency);
-IFACE_OP(ep_put_short, ours::op_put_short);
-IFACE_OP(ep_put_zcopy, ours::op_put_zcopy);
-IFACE_OP(ep_get_short, ours::op_get_short);
-IFACE_OP(ep_get_zcopy, ours::op_get_zcopy);
-IFACE_OP(iface_query, ours::op_iface_query);
-SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
-SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
-SAME_AT(uct_md_mem_attr_t, dmabuf_fd);
-SAME_AT(uct_md_mem_attr_t, dmabuf_offset);
+OP(uct_iface_ops_t, ep_put_short, ours::op_put_short);
+OP(uct_iface_ops_t, ep_put_zcopy, ours::op_put_zcopy);
+OP(uct_iface_ops_t, ep_get_short, ours::op_get_short);
+OP(uct_iface_ops_t, ep_get_zcopy, ours::op_get_zcopy);
+OP(uct_iface_ops_t, iface_query, ours::op_iface_query);
+
+// cuda_copy/ops.h
+using pci_address = ours::cuda_copy_ops::pci_address;
+EQUAL(sizeof(::ucs_sys_bus_id_t), sizeof(pci_address));
+#define PCI(_, member)                                                         \
+    AT(ucs_sys_bus_id_t, member, cuda_copy_ops::pci_address, member)
+EACH(PCI, _, domain, bus, slot, function);
 
 // ucm.h
-SAME(UCM_EVENT_MEM_TYPE_ALLOC);
-SAME(UCM_EVENT_MEM_TYPE_FREE);
+SAME(UCM_EVENT_MEM_TYPE_ALLOC, UCM_EVENT_MEM_TYPE_FREE);
 SAME(UCM_EVENT_FLAG_NO_INSTALL);
 static_assert(sizeof(::ucm_event_t) <= sizeof(ours::ucm_event_t));
-static_assert(offsetof(::ucm_event_t, mem_type.address) ==
-              offsetof(ours::ucm_event_t, mem_type.address));
-static_assert(offsetof(::ucm_event_t, mem_type.size) ==
-              offsetof(ours::ucm_event_t, mem_type.size));
-static_assert(offsetof(::ucm_event_t, mem_type.mem_type) ==
-              offsetof(ours::ucm_event_t, mem_type.mem_type));
+PLACES(ucm_event_t, mem_type.address, mem_type.size, mem_type.mem_type);
 #if UCX_MINOR >= 22
-static_assert(offsetof(::ucm_event_t, mem_type.sys_dev) ==
-              offsetof(ours::ucm_event_t, mem_type.sys_dev));
-static_assert(UCS_SYS_DEVICE_ID_UNKNOWN == 255);
+PLACES(ucm_event_t, mem_type.sys_dev);
+EQUAL(UCS_SYS_DEVICE_ID_UNKNOWN, ours::unknown_sys_device);
 #endif
-SAME_AT(ucs_list_link_t, next);
+MEMBERS(ucs_list_link_t, next);
 static_assert(sizeof(::ucm_global_config_t::cuda_hook_modes) >=
               sizeof(uint32_t));
 static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
               (1 << UCM_MMAP_HOOK_BISTRO) == 4);
 
 // ucs.h, log.h
-static_assert(offsetof(::ucs_global_opts_t, log_component.log_level) == 0);
-static_assert(int(UCS_LOG_LEVEL_ERROR) == int(ours::log_level::error));
-static_assert(int(UCS_LOG_LEVEL_WARN) == int(ours::log_level::warn));
-static_assert(int(UCS_LOG_LEVEL_INFO) == int(ours::log_level::info));
-static_assert(int(UCS_LOG_LEVEL_DEBUG) == int(ours::log_level::debug));
-static_assert(int(UCS_LOG_LEVEL_TRACE) == int(ours::log_level::trace));
+EQUAL(offsetof(::ucs_global_opts_t, log_component.log_level), 0);
+EQUAL(UCS_LOG_LEVEL_ERROR, ours::log_level::error);
+EQUAL(UCS_LOG_LEVEL_WARN, ours::log_level::warn);
+EQUAL(UCS_LOG_LEVEL_INFO, ours::log_level::info);
+EQUAL(UCS_LOG_LEVEL_DEBUG, ours::log_level::debug);
+EQUAL(UCS_LOG_LEVEL_TRACE, ours::log_level::trace);
 static_assert(sizeof(::ucs_memory_info_t) <= 16 * sizeof(uint64_t));
 
 // settings.h
-static_assert(sizeof(::ucs_config_field_t) ==
-              ((UCX_MINOR >= 17) ? 11 : 10) * sizeof(void *));
-static_assert(offsetof(::ucs_config_field_t, dfl_value) == 8);
-static_assert(offsetof(::ucs_config_field_t, offset) == 24);
-static_assert(offsetof(::ucs_config_field_t, parser.read) == 32);
-static_assert(offsetof(::ucs_config_global_list_entry_t, table) == 16);
-static_assert(offsetof(::ucs_config_global_list_entry_t, list) == 32);
-static_assert(UCS_MEMUNITS_INF == ours::setting_is_inf);
-static_assert(UCS_MEMUNITS_AUTO == ours::setting_is_auto);
-static_assert(UCS_ULUNITS_INF == ours::setting_is_inf);
-static_assert(int(UCS_CONFIG_OFF) == int(ours::on_off_auto::off));
-static_assert(int(UCS_CONFIG_ON) == int(ours::on_off_auto::on));
-static_assert(int(UCS_CONFIG_AUTO) == int(ours::on_off_auto::automatic));
+EQUAL(sizeof(::ucs_config_field_t),
+      ((UCX_MINOR >= 17) ? 11 : 10) * sizeof(void *));
+EQUAL(offsetof(::ucs_config_field_t, dfl_value), 8);
+EQUAL(offsetof(::ucs_config_field_t, offset), 24);
+EQUAL(offsetof(::ucs_config_field_t, parser.read), 32);
+EQUAL(offsetof(::ucs_config_global_list_entry_t, table), 16);
+EQUAL(offsetof(::ucs_config_global_list_entry_t, list), 32);
+EQUAL(UCS_MEMUNITS_INF, ours::setting_is_inf);
+EQUAL(UCS_MEMUNITS_AUTO, ours::setting_is_auto);
+EQUAL(UCS_ULUNITS_INF, ours::setting_is_inf);
+EQUAL(UCS_CONFIG_OFF, ours::on_off_auto::off);
+EQUAL(UCS_CONFIG_ON, ours::on_off_auto::on);
+EQUAL(UCS_CONFIG_AUTO, ours::on_off_auto::automatic);
 
 // ucp.h
-static_assert(int(UCT_ATOMIC_OP_ADD) == int(ours::atomic_operation::add));
-static_assert(int(UCT_ATOMIC_OP_AND) == int(ours::atomic_operation::bit_and));
-static_assert(int(UCT_ATOMIC_OP_OR) == int(ours::atomic_operation::bit_or));
-static_assert(int(UCT_ATOMIC_OP_XOR) == int(ours::atomic_operation::bit_xor));
-static_assert(int(UCT_ATOMIC_OP_SWAP) == int(ours::atomic_operation::swap));
-static_assert(int(UCT_ATOMIC_OP_CSWAP) == int(ours::atomic_operation::cswap));
+EQUAL(UCT_ATOMIC_OP_ADD, ours::atomic_operation::add);
+EQUAL(UCT_ATOMIC_OP_AND, ours::atomic_operation::bit_and);
+EQUAL(UCT_ATOMIC_OP_OR, ours::atomic_operation::bit_or);
+EQUAL(UCT_ATOMIC_OP_XOR, ours::atomic_operation::bit_xor);
+EQUAL(UCT_ATOMIC_OP_SWAP, ours::atomic_operation::swap);
+EQUAL(UCT_ATOMIC_OP_CSWAP, ours::atomic_operation::cswap);
 
 #ifdef UCX_SOURCES
 // types.h
-SAME(UCT_MD_MEM_DEREG_FIELD_MEMH);
-SAME(UCT_MD_MEM_DEREG_FIELD_FLAGS);
-SAME(UCT_MD_MEM_DEREG_FIELD_COMPLETION);
-SAME(UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
-SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS);
-SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
-SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO);
-SAME(UCT_MD_FLAG_REG_DMABUF);
-SAME(UCT_MD_MEM_REG_FIELD_FLAGS);
-SAME(UCT_MD_MEM_REG_FIELD_DMABUF_FD);
+SAME(UCT_MD_MEM_DEREG_FIELD_MEMH, UCT_MD_MEM_DEREG_FIELD_FLAGS);
+SAME(UCT_MD_MEM_DEREG_FIELD_COMPLETION, UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
+SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS, UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
+SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO, UCT_MD_FLAG_REG_DMABUF);
+SAME(UCT_MD_MEM_REG_FIELD_FLAGS, UCT_MD_MEM_REG_FIELD_DMABUF_FD);
 SAME(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET);
-SAME(UCT_MD_MEM_SYMMETRIC_RKEY);
+MEMBERS(uct_md_mem_dereg_params_t, field_mask, flags, memh, comp);
+MEMBERS(uct_md_mkey_pack_params_t, field_mask, flags);
+MEMBERS(uct_md_mem_reg_params_t, field_mask, flags, dmabuf_fd, dmabuf_offset);
+MEMBERS(uct_md_t, ops, component);
+static_assert(sizeof(::uct_md_mem_reg_params_t) <=
+              sizeof(ours::uct_md_mem_reg_params_t));
 #if UCX_MINOR >= 18
 SAME(UCT_MD_MEM_GVA);
 #endif
-SAME_AT(uct_md_mem_dereg_params_t, field_mask);
-SAME_AT(uct_md_mem_dereg_params_t, flags);
-SAME_AT(uct_md_mem_dereg_params_t, memh);
-SAME_AT(uct_md_mem_dereg_params_t, comp);
-SAME_AT(uct_md_mkey_pack_params_t, field_mask);
-SAME_AT(uct_md_mkey_pack_params_t, flags);
-SAME_AT(uct_md_t, ops);
-SAME_AT(uct_md_t, component);
-SAME_AT(uct_component_t, name);
-SAME_AT(uct_component_t, md_open);
-
-static_assert((UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
-               UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE) ==
-              ours::uct_perf_attr_t::field_memory_types);
-SAME_AT(uct_perf_attr_t, field_mask);
-SAME_AT(uct_perf_attr_t, local_memory_type);
-SAME_AT(uct_perf_attr_t, remote_memory_type);
-SAME_AT(uct_md_mem_reg_params_t, field_mask);
-SAME_AT(uct_md_mem_reg_params_t, flags);
-SAME_AT(uct_md_mem_reg_params_t, dmabuf_fd);
-SAME_AT(uct_md_mem_reg_params_t, dmabuf_offset);
-static_assert(sizeof(::uct_md_mem_reg_params_t) <=
-              sizeof(ours::uct_md_mem_reg_params_t));
 #if UCX_MINOR >= 22
 SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
-SAME_AT(uct_md_mem_reg_params_t, mem_type);
+MEMBERS(uct_md_mem_reg_params_t, mem_type);
 #endif
 
-// abi.h, domain.h
-OP(close, ours::op_close);
-OP(query, ours::op_query);
-OP(mem_reg, ours::op_mem_reg);
-OP(mem_dereg, ours::op_mem_dereg);
-OP(mkey_pack, ours::op_mkey_pack);
-static_assert(sizeof(::uct_md_ops_t) <= ours::max_ops * sizeof(void *));
-static_assert(offsetof(::uct_ib_md_t, pd) == ours::pd_offset);
-static_assert(offsetof(::uct_ib_mem_t, lkey) == 0);
-static_assert(offsetof(::uct_ib_mem_t, rkey) == 4);
-static_assert(offsetof(::uct_ib_mem_t, flags) == 8);
-AT(uct_md_attr_v2_t, field_mask, uct_md_attr_v2, field_mask);
-AT(uct_md_attr_v2_t, flags, uct_md_attr_v2, flags);
-AT(uct_md_attr_v2_t, reg_mem_types, uct_md_attr_v2, reg_mem_types);
+// abi.h, md_override.h
+OP(uct_md_ops_t, close, ours::op_close);
+OP(uct_md_ops_t, query, ours::op_query);
+OP(uct_md_ops_t, mem_reg, ours::op_mem_reg);
+OP(uct_md_ops_t, mem_dereg, ours::op_mem_dereg);
+OP(uct_md_ops_t, mem_query, ours::op_mem_query);
+OP(uct_md_ops_t, mkey_pack, ours::op_mkey_pack);
+OP(uct_md_ops_t, detect_memory_type, ours::op_detect);
+static_assert(sizeof(::uct_md_ops_t) <= ours::max_md_ops * sizeof(void *));
+EQUAL(offsetof(::uct_ib_md_t, pd), ours::pd_offset);
+EQUAL(offsetof(::uct_ib_mem_t, lkey), 0);
+EQUAL(offsetof(::uct_ib_mem_t, rkey), 4);
+EQUAL(offsetof(::uct_ib_mem_t, flags), 8);
+#define MD_ATTR(_, member) AT(uct_md_attr_v2_t, member, uct_md_attr_v2, member)
+EACH(MD_ATTR, _, field_mask, max_reg, flags, reg_mem_types);
 static_assert(sizeof(::uct_md_attr_v2_t) <= 4096);
 constexpr ::ucs_status_t (*query)(::uct_md_h, ::uct_md_attr_v2_t *) =
     ::uct_md_query_func_t{};
@@ -273,57 +226,43 @@ constexpr ::ucs_status_t (*dereg)(::uct_md_h,
 constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
                                  const ::uct_md_mkey_pack_params_t *,
                                  void *) = ::uct_md_mkey_pack_func_t{};
-
-// transport_types.h
-#define SAME_PLACE(type, our_type, member)                                     \
-    static_assert(offsetof(::type, member) == offsetof(ours::our_type, member))
-SAME_PLACE(uct_component_t, whole_component, md_open);
-SAME_PLACE(uct_component_t, whole_component, query_md_resources);
-SAME_PLACE(uct_component_t, whole_component, rkey_unpack);
-SAME_PLACE(uct_component_t, whole_component, rkey_compare);
-SAME_PLACE(uct_component_t, whole_component, md_config);
-SAME_PLACE(uct_component_t, whole_component, tl_list);
-SAME_PLACE(uct_component_t, whole_component, list);
-SAME_PLACE(uct_component_t, whole_component, md_vfs_init);
-static_assert(sizeof(::uct_component_t) == sizeof(ours::whole_component));
-SAME_SIZE(uct_tl_t);
+EQUAL(UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
+          UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE,
+      ours::uct_perf_attr_t::field_memory_types);
+MEMBERS(uct_perf_attr_t, field_mask, local_memory_type, remote_memory_type);
+SIZE(uct_component_t);
+PLACES(uct_component_t, name, query_md_resources, md_open, rkey_unpack);
+PLACES(uct_component_t, rkey_compare, md_config, tl_list, list, md_vfs_init);
+SIZE(uct_tl_t);
 static_assert(sizeof(::uct_tl_t::name) <= sizeof(ours::uct_tl_t::name));
-SAME_PLACE(uct_tl_t, uct_tl_t, iface_open);
-SAME_PLACE(uct_tl_t, uct_tl_t, config);
-SAME_PLACE(uct_tl_t, uct_tl_t, list);
-SAME_PLACE(uct_base_iface_t, uct_iface_t, md);
-OP(mem_query, 7);
-OP(detect_memory_type, 10);
-// The fields that cuda_copy_component looks for, and its assumptions
-// about 1.16.
-static_assert(offsetof(::uct_md_attr_v2_t, component_name) ==
-              ((UCX_MINOR <= 17) ? 104 : 112));
-static_assert(offsetof(::uct_md_attr_v2_t, component_name) -
-                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
-              48);
-static_assert(offsetof(::uct_md_attr_v2_t, access_mem_types) -
-                  offsetof(::uct_md_attr_v2_t, detect_mem_types) ==
-              16);
-static_assert(offsetof(::uct_md_attr_v2_t, max_reg) == 16);
-static_assert((UCX_MINOR != 16) ||
-              ((offsetof(::uct_md_attr_v2_t, local_cpus) == 128) &&
-               (sizeof(::uct_md_attr_v2_t::local_cpus) == 128)));
+PLACES(uct_tl_t, iface_open, config, list);
+EQUAL(offsetof(::uct_base_iface_t, md), offsetof(ours::uct_iface_t, md));
 #if UCX_MINOR >= 22
 AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
 #endif
 
-// ucm.h
-SAME_AT(ucm_event_installer_t, install);
-SAME_AT(ucm_event_installer_t, list);
+// versions.h
+using md_attr = ::uct_md_attr_v2_t;
+EQUAL(offsetof(md_attr, component_name), (UCX_MINOR <= 17) ? 104 : 112);
+static_assert(ours::is_md_attr_component_name(offsetof(md_attr,
+                                                       component_name)));
+EQUAL(offsetof(md_attr, component_name) - offsetof(md_attr, detect_mem_types),
+      ours::md_attr_types_to_name);
+EQUAL(offsetof(md_attr, access_mem_types) - offsetof(md_attr, detect_mem_types),
+      16);
+#if UCX_MINOR == 16
+EQUAL(offsetof(md_attr, detect_mem_types), ours::md_attr_detect_types_1_16);
+EQUAL(offsetof(md_attr, local_cpus), ours::md_attr_local_cpus_1_16);
+EQUAL(sizeof(md_attr::local_cpus), ours::md_attr_local_cpus_1_16_size);
+#endif
 
-// ucp.h, ucp_types.h
-static_assert(UCP_FEATURE_AMO == ours::feature_amo);
+// ucm.h
+MEMBERS(ucm_event_installer_t, install, list);
+
+// UCP
+EQUAL(UCP_FEATURE_AMO, ours::feature_amo);
 SAME(UCT_CB_PARAM_FLAG_DESC);
-SAME_AT(ucp_am_handler_t, features);
-SAME_AT(ucp_am_handler_t, cb);
-SAME_AT(ucp_am_handler_t, proxy_cb);
-SAME_AT(ucp_atomic_req_hdr_t, address);
-SAME_AT(ucp_atomic_req_hdr_t, length);
-SAME_AT(ucp_atomic_req_hdr_t, opcode);
-SAME_SIZE(ucp_atomic_req_hdr_t);
+MEMBERS(ucp_am_handler_t, features, cb, proxy_cb);
+MEMBERS(ucp_atomic_req_hdr_t, address, length, opcode);
+SIZE(ucp_atomic_req_hdr_t);
 #endif // UCX_SOURCES

@@ -12,5 +12,6 @@ test_gtest_cuda_copy_test_cuda_copy_LDADD    = libib_dmabuf_cuda_copy.la \
 test_gtest_cuda_copy_test_component_SOURCES  = test/gtest/cuda_copy/test_component.cc
 test_gtest_cuda_copy_test_component_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_gtest_cuda_copy_test_component_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_cuda_copy_test_component_LDADD    = libib_dmabuf_ucx.la \
+test_gtest_cuda_copy_test_component_LDADD    = libib_dmabuf_cuda_copy.la \
+    libib_dmabuf_ucx.la \
     $(GTEST_LIBS) -luct -lucm -lucs -ldl

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <string>
-#include <uct/ib_dmabuf/ucx/cuda_copy_component.h>
+#include <uct/ib_dmabuf/cuda_copy/component.h>
 #include <uct/ib_dmabuf/ucx/library.h>
 #include <unistd.h>
 extern "C" {

@@ -20,7 +20,9 @@ using gpu::memory;
 
 namespace {
 
-constexpr size_t mib = 1 << 20;
+constexpr size_t mib   = 1 << 20;
+constexpr auto cuda    = ours::UCS_MEMORY_TYPE_CUDA;
+constexpr auto managed = ours::UCS_MEMORY_TYPE_CUDA_MANAGED;
 
 const bool linked = (ours::test::use_linked_ucx(), true);
 
@@ -32,7 +34,7 @@ protected:
     void SetUp() override
     {
         gpu::use();
-        copier_ = ours::find_cuda_copier();
+        copier_ = ours::find_cuda_copy_ops();
         ASSERT_NE(nullptr, copier_);
         ASSERT_TRUE(copier_->has_gpu());
     }
@@ -46,6 +48,13 @@ protected:
 
         EXPECT_EQ(open, count_fds());
         return status;
+    }
+
+    void expect_type(ours::ucs_memory_type_t type, uintptr_t address,
+                     size_t length = mib)
+    {
+        ASSERT_EQ(ours::UCS_OK, detect(address, length));
+        EXPECT_EQ(type, found_.type);
     }
 
     void copy(const void *to, const void *from, size_t length, const void *gpu)
@@ -115,9 +124,7 @@ TEST_F(test_copier, each_kind_is_what_it_is)
         if (is_host) {
             continue;
         }
-        EXPECT_EQ((kind == memory::managed) ? ours::UCS_MEMORY_TYPE_CUDA_MANAGED
-                                            : ours::UCS_MEMORY_TYPE_CUDA,
-                  found_.type)
+        EXPECT_EQ((kind == memory::managed) ? managed : cuda, found_.type)
             << gpu::name_of(kind);
         EXPECT_LE(found_.base, some.address() + 4100);
         EXPECT_GE(found_.base + found_.length, some.address() + 4100 + mib);
@@ -145,11 +152,11 @@ TEST_F(test_copier, what_the_hooks_saw_may_be_remembered)
     const bool seen = ours::cuda_events_complete(); // the hooks saw `older`
     const gpu::buffer older(mib);
     EXPECT_TRUE(copier_->begin());
-    const gpu::buffer some(mib), managed(mib, memory::managed);
+    const gpu::buffer some(mib), other(mib, memory::managed);
 
     ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
     EXPECT_TRUE(found_.lasts);
-    ASSERT_EQ(ours::UCS_OK, detect(managed.address(), mib));
+    ASSERT_EQ(ours::UCS_OK, detect(other.address(), mib));
     EXPECT_FALSE(found_.lasts);
     ASSERT_EQ(ours::UCS_OK, detect(older.address(), mib));
     EXPECT_EQ(seen, found_.lasts);
@@ -184,18 +191,15 @@ TEST_F(test_copier, what_cannot_be_exported_just_now_is_asked_for_again)
         for (const char *error : {"2", "201", "999"}) {
             gpu::scoped_fail fail(
                 std::string("cuMemGetHandleForAddressRange=") + error);
-            ASSERT_EQ(ours::UCS_OK, detect(address, mib));
-            EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+            expect_type(managed, address);
             EXPECT_FALSE(found_.lasts) << error;
         }
         {
             const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-            ASSERT_EQ(ours::UCS_OK, detect(address, mib));
-            EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+            expect_type(managed, address);
             EXPECT_TRUE(found_.lasts);
         }
-        ASSERT_EQ(ours::UCS_OK, detect(address, mib));
-        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+        expect_type(cuda, address);
         EXPECT_TRUE(found_.lasts);
     }
 }
@@ -217,26 +221,22 @@ TEST_F(test_copier, what_is_never_exported_is_copied)
 
     for (const memory kind : {memory::variable, memory::opened}) {
         const gpu::buffer some(mib, kind);
-        ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
-        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+        expect_type(managed, some.address());
     }
     const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    ASSERT_EQ(ours::UCS_OK, detect(ordinary.address(), mib));
-    EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA_MANAGED, found_.type);
+    expect_type(managed, ordinary.address());
 }
 
 TEST_F(test_copier, an_allocation_is_exported_once)
 {
     const gpu::buffer some(mib);
-    const uint64_t before =
-        SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange");
+    constexpr char call[] = "cuMemGetHandleForAddressRange";
+    const uint64_t before = SIM_CALL(cuda_sim_calls, call);
 
     for (const uintptr_t at : {some.address(), some.address() + mib / 2}) {
-        ASSERT_EQ(ours::UCS_OK, detect(at, 8));
-        EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+        expect_type(cuda, at, 8);
     }
-    EXPECT_EQ(before + 1,
-              SIM_CALL(cuda_sim_calls, "cuMemGetHandleForAddressRange"));
+    EXPECT_EQ(before + 1, SIM_CALL(cuda_sim_calls, call));
 }
 
 TEST_F(test_copier, ordinary_memory_that_finds_no_room_is_registered)
@@ -244,8 +244,7 @@ TEST_F(test_copier, ordinary_memory_that_finds_no_room_is_registered)
     const gpu::buffer some(mib);
     const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=2");
 
-    ASSERT_EQ(ours::UCS_OK, detect(some.address(), mib));
-    EXPECT_EQ(ours::UCS_MEMORY_TYPE_CUDA, found_.type);
+    expect_type(cuda, some.address());
     EXPECT_FALSE(found_.lasts);
 }
 

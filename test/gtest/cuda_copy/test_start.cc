@@ -21,7 +21,7 @@ TEST(test_copier_start, cuda_is_initialized_by_the_program_only)
     GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own
     EXPECT_EXIT(
         {
-            auto *copier = ours::find_cuda_copier();
+            auto *copier = ours::find_cuda_copy_ops();
             ours::cuda_copy_ops::found found{};
             int status      = 0;
             const auto here = reinterpret_cast<uintptr_t>(&status);

@@ -3,6 +3,7 @@
 
 #include <common/ucx.h>
 #include <functional>
+#include <infiniband/verbs.h>
 #include <map>
 #include <set>
 #include <string>
@@ -60,9 +61,12 @@ extern counts now;
 // "fake", the component's last transport; there is "other", too.
 extern ucx_ib_dmabuf::uct_tl_t transport;
 
+// The operations of a domain that the plug-in leaves alone.
+extern void *ops[ucx_ib_dmabuf::max_md_ops];
+
 // Returns the region of a key, or nullptr if the key is not valid (any more).
 const ibv_mr *find(uint32_t key);
 
 } // namespace fake_ib
 
-extern "C" ucx_ib_dmabuf::whole_component uct_ib_component;
+extern "C" ucx_ib_dmabuf::uct_component_t uct_ib_component;

@@ -10,11 +10,7 @@ check_PROGRAMS += $(md_tests) test/gtest/md/test_md test/gtest/md/test_vendor
 UNIT_TESTS     += $(md_tests)
 LAB_TESTS      += $(test_gtest_md_lab)
 
-test_gtest_md_test_md_SOURCES = \
-    test/gtest/md/test_hostile.cc \
-    test/gtest/md/test_keys.cc \
-    test/gtest/md/test_md.cc \
-    test/lab/soft_roce.cc
+test_gtest_md_test_md_SOURCES = test/gtest/md/test_md.cc test/lab/soft_roce.cc
 test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \

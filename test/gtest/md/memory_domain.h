@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
+#include <infiniband/verbs.h>
 #include <stdexcept>
 #include <string>
 #include <uct/api/uct.h>

@@ -14,6 +14,14 @@ using ucx_ib_dmabuf::atomic_operation;
 using ucx_ib_dmabuf::atomic_request;
 using ucx_ib_dmabuf::do_gpu_atomic;
 
+// Adds to the 8 bytes at the address. Returns whether the plug-in did.
+bool add(uintptr_t address, uint64_t operand = 1)
+{
+    uint64_t before = 0;
+    return do_gpu_atomic({address, 8, atomic_operation::add, operand, 0},
+                         &before);
+}
+
 class test_atomics : public ::testing::Test {
 protected:
     void SetUp() override { md_ = first_fake_domain(); }
@@ -44,11 +52,9 @@ protected:
     // Expects that the operation is left to the CPU, and copies nothing.
     static void expect_refused(uintptr_t address)
     {
-        uint64_t before       = 0;
         const uint64_t copied = gpu::copied_bytes();
 
-        EXPECT_FALSE(
-            do_gpu_atomic({address, 8, atomic_operation::add, 1, 0}, &before));
+        EXPECT_FALSE(add(address));
         EXPECT_EQ(copied, gpu::copied_bytes());
     }
 
@@ -93,11 +99,8 @@ TEST_F(test_atomics, none_is_lost_between_threads)
         write(word, 0);
         // These threads have no current context.
         in_threads(4, [&](unsigned i) {
-            uint64_t before = 0;
             for (uint64_t n = 0; n < count; ++n) {
-                EXPECT_TRUE(do_gpu_atomic(
-                    {word.address(), 8, atomic_operation::add, i + 1, 0},
-                    &before));
+                EXPECT_TRUE(add(word.address(), i + 1));
             }
         });
         EXPECT_EQ(count * 10, read(word)) << gpu::name_of(kind);
@@ -121,13 +124,11 @@ TEST_F(test_atomics, what_is_not_the_gpus_is_left_to_the_cpu)
 TEST_F(test_atomics, a_copy_that_fails_changes_nothing)
 {
     gpu::buffer word(sizeof(uint64_t));
-    uint64_t before = 0;
 
     write(word, 5);
     for (const char *copy : {"cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync"}) {
         const gpu::scoped_fail failing(std::string(copy) + "_v2=700");
-        EXPECT_FALSE(do_gpu_atomic(
-            {word.address(), 8, atomic_operation::add, 1, 0}, &before));
+        EXPECT_FALSE(add(word.address()));
     }
     EXPECT_EQ(5u, read(word));
 }
@@ -135,13 +136,11 @@ TEST_F(test_atomics, a_copy_that_fails_changes_nothing)
 TEST_F(test_atomics, no_kernel_is_waited_for)
 {
     gpu::buffer word(sizeof(uint64_t));
-    uint64_t before = 0;
 
     write(word, 5);
     {
         const gpu::running_kernel kernel;
-        EXPECT_TRUE(do_gpu_atomic(
-            {word.address(), 8, atomic_operation::add, 1, 0}, &before));
+        EXPECT_TRUE(add(word.address()));
         EXPECT_EQ(0u, kernel.waiters());
     }
     EXPECT_EQ(6u, read(word));
@@ -150,14 +149,10 @@ TEST_F(test_atomics, no_kernel_is_waited_for)
 // UCP may use TCP or shared memory. Exits the process.
 void apply_without_a_domain()
 {
-    uint64_t before = 0, host = 5;
+    uint64_t host = 5;
     ucs_module_global_init();
     gpu::use();
-    const gpu::buffer word(sizeof(before));
-    const auto add = [&](uintptr_t address) {
-        return do_gpu_atomic({address, 8, atomic_operation::add, 1, 0},
-                             &before);
-    };
+    const gpu::buffer word(sizeof(host));
     const auto on_host = reinterpret_cast<uintptr_t>(&host);
     exit(add(on_host) || !add(word.address()) || add(on_host));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain over a fake uct_ib: which of them registers,
+// The overridden memory domain over a fake uct_ib: which of them registers,
 // which keys are packed, and the effects of an invalidation.
 #include "fake_domain.h"
 #include <array>
@@ -11,7 +11,7 @@
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <memory>
-#include <sys/mman.h>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -70,46 +70,23 @@ protected:
 };
 
 // Host memory that CUDA may know in part, as in a hostile buffer.
-class host_pages {
-public:
-    explicit host_pages(unsigned count) : size_(count * page)
-    {
-        void *memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        address_     = reinterpret_cast<uintptr_t>(memory);
-    }
-    ~host_pages() { munmap(at(0), size_); }
-    host_pages(const host_pages &)            = delete;
-    host_pages &operator=(const host_pages &) = delete;
-
-    void *at(unsigned number) const
-    {
-        return reinterpret_cast<void *>(address_ + number * page);
-    }
-    uintptr_t address() const { return address_; }
-    size_t size() const { return size_; }
-
-private:
-    uintptr_t address_;
-    size_t size_;
-};
+constexpr unsigned pages = 3;
+alignas(page) std::array<char, pages * page> host;
 
 // Tests each combination of pinned pages.
 TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)
 {
-    constexpr unsigned pages = 3;
-    host_pages memory(pages);
-
     for (unsigned pinned = 1; pinned < 1 << pages; ++pinned) {
-        for (unsigned i = 0; i < pages; ++i) {
-            if ((pinned >> i & 1) != 0) {
-                GPU_CALL(cuMemHostRegister, memory.at(i), page, 0);
+        const auto each_pinned = [&](auto call) {
+            for (unsigned i = 0; i < pages; ++i) {
+                if ((pinned >> i & 1) != 0) {
+                    call(&host[i * page]);
+                }
             }
-        }
-        expect_passed_on(memory.address(), memory.size());
-        for (unsigned i = 0; i < pages; ++i) {
-            GPU_TRY(cuMemHostUnregister, memory.at(i));
-        }
+        };
+        each_pinned([](char *at) { GPU_CALL(cuMemHostRegister, at, page, 0); });
+        expect_passed_on(reinterpret_cast<uintptr_t>(&host), sizeof(host));
+        each_pinned([](char *at) { GPU_CALL(cuMemHostUnregister, at); });
     }
 }
 
@@ -133,12 +110,23 @@ TEST_F(test_domain, what_is_no_memory_of_the_gpu_is_passed_on)
 // A child cannot call CUDA, and registers nothing in the parent's domain.
 TEST_F(test_domain, a_forked_process_passes_on)
 {
-    host_pages memory(1);
-
     EXPECT_TRUE(in_child([&] {
-        expect_passed_on(memory.address(), memory.size());
+        expect_passed_on(reinterpret_cast<uintptr_t>(&host), page);
         return !HasFailure();
     }));
+}
+
+// As those of a UCX that is newer than the plug-in.
+TEST_F(test_domain, operations_that_are_not_known_stay_uct_ibs)
+{
+    using namespace ucx_ib_dmabuf;
+    const std::set<size_t> overridden{op_close, op_query, op_mem_reg,
+                                      op_mem_dereg, op_mkey_pack};
+
+    for (size_t i = 0; i < max_md_ops; ++i) {
+        EXPECT_EQ(overridden.contains(i), md_->get()->ops[i] != fake_ib::ops[i])
+            << i;
+    }
 }
 
 TEST_F(test_domain, a_null_handle_is_an_error)
@@ -181,10 +169,9 @@ TEST_F(test_domain, all_addresses_and_the_callers_dmabufs_are_passed_on)
 TEST_F(test_domain, a_completion_is_called_after_an_invalidation_only)
 {
     gpu::buffer pool(mib);
-    std::array<char, page> host{};
 
     for (const uintptr_t address :
-         {pool.address(), reinterpret_cast<uintptr_t>(host.data())}) {
+         {pool.address(), reinterpret_cast<uintptr_t>(&host)}) {
         completion told;
         auto other  = invalidating(md_->reg(address, page), &told);
         other.flags = 0;

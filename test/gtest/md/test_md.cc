@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain through UCT's interface, as UCP uses it: in the
-// lab, with the simulated GPU.
+// The overridden memory domain through UCT's interface, as UCP uses it: in the
+// lab, with the simulated GPU, on each UCX.
+#include "handle_params.h"
 #include "memory_domain.h"
 #include <common/fds.h>
 #include <common/first_byte.h>
 #include <common/gpu.h>
 #include <gtest/gtest.h>
+#include <lab/rxe_dmabuf.h>
+#include <lab/soft_roce.h>
 #include <memory>
 
 namespace {
@@ -14,33 +17,39 @@ namespace {
 constexpr size_t mib       = 1 << 20;
 constexpr unsigned for_all = UCT_MD_MEM_ACCESS_ALL;
 
+uint64_t calls_of(const char *name)
+{
+    return gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls")(name);
+}
+
 class test_md : public ::testing::Test {
 protected:
-    void SetUp() override { gpu::use(); }
-
-    uint64_t exports() const
+    void SetUp() override
     {
-        return gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls")(
-            "cuMemGetHandleForAddressRange");
+        gpu::use();
+        regions_ = count_regions();
+        fds_     = count_fds();
+        md_      = std::make_unique<memory_domain>();
     }
 
-    void use(uintptr_t address) { md_.dereg(md_.reg(address, mib, for_all)); }
+    void use(uintptr_t address) { md_->dereg(md_->reg(address, mib, for_all)); }
 
-    memory_domain md_;
+    std::unique_ptr<memory_domain> md_;
+    int regions_ = 0, fds_ = 0; // before the domain was opened
 };
 
 TEST_F(test_md, memory_at_a_used_address_is_registered_anew)
 {
     auto buffer             = std::make_unique<gpu::buffer>(4 * mib);
     const uintptr_t address = buffer->address();
-    const uint64_t before   = exports();
+    const uint64_t before   = calls_of("cuMemGetHandleForAddressRange");
 
     use(address);
     buffer.reset();
     buffer = std::make_unique<gpu::buffer>(4 * mib);
     ASSERT_EQ(address, buffer->address());
     use(address);
-    EXPECT_EQ(before + 2, exports());
+    EXPECT_EQ(before + 2, calls_of("cuMemGetHandleForAddressRange"));
 }
 
 TEST_F(test_md, no_fd_stays_open)
@@ -49,13 +58,13 @@ TEST_F(test_md, no_fd_stays_open)
     gpu::buffer first(4 * mib);
     gpu::buffer second(100);
     gpu::segments third(3);
-    const uct_mem_h all[] = {md_.reg(first.address(), mib, for_all),
-                             md_.reg(second.address(), 100, for_all),
-                             md_.reg(third.address(), third.size(), for_all)};
+    const uct_mem_h all[] = {md_->reg(first.address(), mib, for_all),
+                             md_->reg(second.address(), 100, for_all),
+                             md_->reg(third.address(), third.size(), for_all)};
 
     EXPECT_EQ(before, count_fds());
     for (uct_mem_h one : all) {
-        md_.dereg(one);
+        md_->dereg(one);
     }
 }
 
@@ -84,6 +93,173 @@ TEST_F(test_md, release_of_the_memory_deregisters_at_once)
     EXPECT_EQ(before, count_regions());
 }
 
+// Misuse by callers: it fails or works as far as possible, and leaks nothing.
+class test_hostile : public test_md {
+protected:
+    // All memory is released before.
+    void TearDown() override
+    {
+        rxe_dmabuf_counters_t counters{};
+
+        md_.reset();
+        EXPECT_EQ(regions_, count_regions());
+        reinterpret_cast<decltype(rxe_dmabuf_counters) *>(
+            dlsym(RTLD_DEFAULT, "rxe_dmabuf_counters"))(&counters);
+        EXPECT_EQ(0u, counters.live)
+            << "left to the kernel, when the device closed";
+        EXPECT_EQ(fds_, count_fds());
+    }
+
+    // Returns whether a registration works; it is deregistered at once.
+    bool takes(uintptr_t address, size_t length, unsigned flags = quietly)
+    {
+        uct_mem_h memh = nullptr;
+        const ucs_status_t status =
+            md_->reg(reinterpret_cast<void *>(address), length, flags, &memh);
+
+        EXPECT_EQ(status == UCS_OK, memh != nullptr);
+        if (status == UCS_OK) {
+            md_->dereg(memh);
+        }
+        return status == UCS_OK;
+    }
+
+    static constexpr unsigned quietly =
+        UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_FLAG_HIDE_ERRORS;
+};
+
+TEST_F(test_hostile, ranges_that_are_none)
+{
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t end = buffer.address() + buffer.size();
+
+    EXPECT_FALSE(takes(buffer.address(), 0));
+    EXPECT_FALSE(takes(buffer.address(), SIZE_MAX));
+    EXPECT_FALSE(takes(end - 1, SIZE_MAX - end + 1));
+    EXPECT_FALSE(takes(end - 4096, 8192));
+    EXPECT_FALSE(takes(UINTPTR_MAX - 1, 1));
+    EXPECT_TRUE(takes(end - 1, 1));
+}
+
+// A UCX ignores flags that it does not know.
+TEST_F(test_hostile, each_flag_by_itself)
+{
+    gpu::buffer buffer(4 * mib);
+
+    for (unsigned bit = 0; bit < 32; ++bit) {
+        constexpr unsigned gva = 11; // UCT_MD_MEM_GVA: all addresses
+        if (bit != gva) {
+            EXPECT_TRUE(takes(buffer.address(), mib, quietly | (1u << bit)))
+                << "bit " << bit;
+        }
+    }
+    EXPECT_TRUE(takes(buffer.address(), mib, ~(1u << 11)));
+}
+
+TEST_F(test_hostile, a_domain_is_closed_with_memory_registered)
+{
+    gpu::buffer buffer(4 * mib), other(4 * mib);
+
+    md_->reg(buffer.address(), mib);
+    md_->reg(buffer.address() + mib, mib);
+    md_->pack(md_->reg(other.address(), mib));
+    md_.reset();
+    md_ = std::make_unique<memory_domain>();
+    EXPECT_TRUE(takes(buffer.address(), mib));
+}
+
+// The memory that the domain's keys reach: RDMA operations in the domain's own
+// protection domain.
+class test_keys : public test_md {
+protected:
+    void SetUp() override
+    {
+        test_md::SetUp();
+        nic_.emplace(md_->pd());
+        host_mr_ = nic_->reg(host_);
+    }
+    void TearDown() override
+    {
+        host_mr_.reset();
+        nic_.reset();
+    }
+
+    uct_mem_h reg(uintptr_t address) { return md_->reg(address, length); }
+    uint32_t pack(uct_mem_h memh)
+    {
+        return static_cast<uint32_t>(md_->pack(memh));
+    }
+    // uct_ib's verbs domains refuse a revocable key, and soft-RoCE is not an
+    // mlx5 device.
+    void expect_no_own_key(uct_mem_h memh, uintptr_t address)
+    {
+        uint64_t packed = 0;
+        EXPECT_EQ(
+            UCS_ERR_UNSUPPORTED,
+            md_->pack(
+                memh, reinterpret_cast<void *>(address), length,
+                packing(ucx_ib_dmabuf::UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA),
+                &packed));
+    }
+    void invalidate(uct_mem_h memh, completion *told)
+    {
+        EXPECT_EQ(UCS_OK, md_->dereg(invalidating(memh, told)));
+        EXPECT_EQ(1u, told->told);
+    }
+    // Writes as a peer with that key. Returns the completion's status.
+    ibv_wc_status write(uintptr_t address, uint32_t key)
+    {
+        return nic_->transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
+                              address, key, length);
+    }
+    static bool all_are(char byte, uintptr_t address)
+    {
+        std::string bytes(length, '?');
+        GPU_CALL(cuMemcpyDtoH, bytes.data(), address, length);
+        return bytes == std::string(length, byte);
+    }
+
+    static constexpr size_t length = 10000;
+    std::optional<ucx_ib_dmabuf::test::nic> nic_;
+    std::vector<uint8_t> host_ = std::vector<uint8_t>(length, 'n');
+    ucx_ib_dmabuf::test::region host_mr_;
+};
+
+TEST_F(test_keys, one_user_invalidates_while_another_goes_on)
+{
+    gpu::buffer pool(4 * mib);
+    const uintptr_t failed_at = pool.address() + mib + 100;
+    const uintptr_t other_at  = pool.address() + 2 * mib;
+    uct_mem_h failed          = reg(failed_at);
+    uct_mem_h other           = reg(other_at);
+    const uint32_t other_key  = pack(other);
+    completion told;
+
+    expect_no_own_key(failed, failed_at);
+    invalidate(failed, &told);
+    GPU_CALL(cuMemsetD8, pool.address(), 'g', pool.size());
+    EXPECT_EQ(IBV_WC_SUCCESS, write(other_at, other_key));
+    EXPECT_TRUE(all_are('n', other_at));
+    md_->dereg(other);
+}
+
+TEST_F(test_keys, a_key_dies_with_the_memory)
+{
+    gpu::buffer pool(4 * mib);
+    const int before   = count_regions();
+    uct_mem_h memh     = reg(pool.address());
+    const uint32_t key = pack(memh);
+    completion told;
+
+    EXPECT_EQ(IBV_WC_SUCCESS, write(pool.address(), key));
+    const uintptr_t address = pool.address();
+    pool.release();
+    EXPECT_EQ(before, count_regions());
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, write(address, key));
+    invalidate(memh, &told);
+    EXPECT_EQ(before, count_regions());
+}
+
 // Runs last, as an overwritten hook counts as missing for good.
 class test_md_late : public test_md {};
 
@@ -91,12 +267,13 @@ TEST_F(test_md_late, a_hook_that_fails_switches_identity_checks_on)
 {
     gpu::buffer buffer(4 * mib);
     const auto questions_of_a_use = [&] {
-        auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
-        const uint64_t before =
-            calls("cuPointerGetAttribute") + calls("cuPointerGetAttributes");
+        const auto all = [] {
+            return calls_of("cuPointerGetAttribute") +
+                   calls_of("cuPointerGetAttributes");
+        };
+        const uint64_t before = all();
         use(buffer.address());
-        return calls("cuPointerGetAttribute") +
-               calls("cuPointerGetAttributes") - before;
+        return all() - before;
     };
 
     questions_of_a_use();

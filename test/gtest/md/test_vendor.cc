@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decorated memory domain with another vendor's GPU, over soft-RoCE in the
+// The overridden memory domain with another vendor's GPU, over soft-RoCE in the
 // lab. The process has no libcuda.
 #include "memory_domain.h"
 #include <algorithm>
@@ -34,8 +34,8 @@ std::unique_ptr<ucx_ib_dmabuf::gpu_vendor> find_udmabuf()
 const bool enabled = [] {
     static bool good;
     ucx_ib_dmabuf::serve_new_instances(
-        {[](ucx_ib_dmabuf::ucx_instance &copy) {
-             good = ucx_ib_dmabuf::process_state::enable(copy.parser(),
+        {[](ucx_ib_dmabuf::ucx_instance &instance) {
+             good = ucx_ib_dmabuf::process_state::enable(instance.parser(),
                                                          find_udmabuf);
              return good;
          },

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cuda_copy.h"
+#include "component.h"
 #include <atomic>
 #include <cstdio>
 #include <dlfcn.h>
 #include <iterator>
-#include <new>
+#include <mutex>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
+#include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/ucs.h>
+#include <uct/ib_dmabuf/ucx/ucx_instance.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-class cuda_copier final : public cuda_copy_ops {
+class driver_copies final : public cuda_copy_ops {
 public:
     bool has_gpu() noexcept override;
     bool begin() noexcept override;
@@ -33,7 +36,7 @@ private:
     std::atomic<uint64_t> exported_[256]{};
 };
 
-bool cuda_copier::has_gpu() noexcept
+bool driver_copies::has_gpu() noexcept
 {
     if (cuda_.load() == nullptr) {
         cuda_.store(driver::get());
@@ -41,7 +44,7 @@ bool cuda_copier::has_gpu() noexcept
     return cuda_.load() != nullptr;
 }
 
-bool cuda_copier::begin() noexcept
+bool driver_copies::begin() noexcept
 {
     cuda_events_install();
     const driver *cuda = cuda_.load(); // nullptr if UCX has not asked for GPUs
@@ -55,8 +58,8 @@ bool cuda_copier::begin() noexcept
 // of other processes, variables of modules, and all memory of some GPUs cannot
 // be exported. Exports a page, from its chunk's beginning, and once for each
 // allocation, as this takes longer than all else here (34 us).
-ucs_status_t cuda_copier::try_export(cuda_vendor &gpus, uintptr_t address,
-                                     uint64_t identity)
+ucs_status_t driver_copies::try_export(cuda_vendor &gpus, uintptr_t address,
+                                       uint64_t identity)
 {
     std::atomic<uint64_t> &known = exported_[identity % std::size(exported_)];
     const size_t page            = gpus.granularity();
@@ -89,7 +92,7 @@ bool is_of_the_memory(ucs_status_t status)
 // Makes cudaMemcpy() and cudaMemset() complete before they return, as UCX's
 // CUDA module does: neither a NIC nor our stream waits for them. If the driver
 // refuses for some memory, it keeps its default.
-void cuda_copier::sync_copies(uintptr_t address) const
+void driver_copies::sync_copies(uintptr_t address) const
 {
     const unsigned on = 1;
     relaxed_capture relaxed(*cuda_.load());
@@ -98,8 +101,8 @@ void cuda_copier::sync_copies(uintptr_t address) const
                                         address);
 }
 
-ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
-                                 found *out) noexcept
+ucs_status_t driver_copies::detect(uintptr_t address, size_t length,
+                                   found *out) noexcept
 {
     const driver &cuda = *cuda_.load();
     cuda_vendor gpus(cuda);
@@ -137,7 +140,7 @@ ucs_status_t cuda_copier::detect(uintptr_t address, size_t length,
     return UCS_OK;
 }
 
-bool cuda_copier::place(int gpu, pci_address *out) noexcept
+bool driver_copies::place(int gpu, pci_address *out) noexcept
 {
     const driver &cuda = *cuda_.load();
     CUdevice device    = 0;
@@ -156,8 +159,8 @@ bool cuda_copier::place(int gpu, pci_address *out) noexcept
     return domain <= UINT16_MAX;
 }
 
-ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
-                               const void *gpu) noexcept
+ucs_status_t driver_copies::copy(void *to, const void *from, size_t length,
+                                 const void *gpu) noexcept
 {
     return (length == 0) ? UCS_OK
                          : copy_memory(*cuda_.load(), to, from, length, gpu);
@@ -165,13 +168,47 @@ ucs_status_t cuda_copier::copy(void *to, const void *from, size_t length,
 
 } // namespace
 
-cuda_copy_ops *find_cuda_copier()
+cuda_copy_ops *find_cuda_copy_ops()
 {
-    static constinit cuda_copier only;
+    static constinit driver_copies only;
     // Never closed.
     return (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr)
                ? &only
                : nullptr;
+}
+
+void offer_cuda_copy(ucx_instance &to)
+{
+    static std::mutex mutex;
+    const char *why = nullptr;
+
+    if (to.cuda_copy_decided.load()) {
+        return;
+    }
+    cuda_copy_ops *const ops = find_cuda_copy_ops();
+    if (ops == nullptr) {
+        return;
+    }
+    auto *const made = cuda_copy_component::make(to.uct_ib(), *ops, &why);
+    {
+        // Callers list components next: ours must be there by then.
+        const std::lock_guard<std::mutex> guard(mutex);
+        if (to.cuda_copy_decided.load()) {
+            return; // another thread was faster; `made` leaks, once
+        }
+        if (made != nullptr) {
+            made->show();
+        }
+        to.cuda_copy_decided.store(true);
+    }
+    if (made == nullptr) {
+        log_debug("ib_dmabuf: no copies of GPU memory for the UCX of %s, which "
+                  "has no %s",
+                  to.path(), why);
+        return;
+    }
+    log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given cuda_copy",
+              to.path());
 }
 
 } // namespace ucx_ib_dmabuf

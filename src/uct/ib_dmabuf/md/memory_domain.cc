@@ -19,26 +19,17 @@ uint64_t type_bit(const gpu_vendor &gpu)
     return uint64_t{1} << gpu.memory_type();
 }
 
-uintptr_t start_of(const reg_request &request)
-{
-    return reinterpret_cast<uintptr_t>(request.address);
-}
-
 // UCP may round the end of a range up beyond the allocation. Without all but
 // one byte of its last block, the range ends in the same block, and inside.
-size_t without_rounding(uintptr_t start, size_t length)
-{
-    for (const uintptr_t block : rounded_to) {
-        if (((start + length) % block) == 0 && length >= block) {
-            return length - (block - 1);
-        }
-    }
-    return length;
-}
-
 size_t without_rounding(const reg_request &request)
 {
-    return without_rounding(start_of(request), request.length);
+    for (const uintptr_t block : rounded_to) {
+        if (((request.start() + request.length) % block) == 0 &&
+            request.length >= block) {
+            return request.length - (block - 1);
+        }
+    }
+    return request.length;
 }
 
 fallback_cause cause_of(ucs_status_t failure)
@@ -149,7 +140,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
 ucs_status_t memory_domain::reg_device(const reg_request &request,
                                        uct_mem_h *handle)
 {
-    const uintptr_t start = start_of(request);
+    const uintptr_t start = request.start();
     const size_t exact    = without_rounding(request);
     const bool needed =
         !peer_memory_ && ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) == 0);
@@ -186,7 +177,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
     ucs_status_t status = failure;
     if (status != UCS_ERR_NO_ELEM) {
         status =
-            found.describe(shared_.gpu(), make_range(start_of(request), exact));
+            found.describe(shared_.gpu(), make_range(request.start(), exact));
     }
     switch (status) {
     case UCS_ERR_NO_ELEM:
@@ -198,7 +189,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
         log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
                         ? log_level::debug
                         : log_level::error,
-                    has_hole(start_of(request) + exact, found)
+                    has_hole(request.start() + exact, found)
                         ? "ib_dmabuf: the %zu bytes at %p have a hole: no GPU "
                           "memory is mapped at 0x%zx: register only what is "
                           "mapped"
@@ -209,7 +200,7 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
         request.length =
-            std::min(request.length, found.range.hi - start_of(request));
+            std::min(request.length, found.range.hi - request.start());
         break;
     default: // GPU memory that the driver does not describe
         break;
@@ -218,12 +209,10 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
 }
 
 // Registers after a cache miss.
-ucs_status_t memory_domain::reg_new(void *address, size_t length,
-                                    uct_mem_h *handle, reg_details details)
+ucs_status_t memory_domain::reg_new(const reg_request &request,
+                                    uct_mem_h *handle)
 {
-    const reg_request request{address, length, details};
-
-    if (shared_.gpu().may_be_device(start_of(request), request.length)) {
+    if (shared_.gpu().may_be_device(request.start(), request.length)) {
         const auto status = reg_device(request, handle);
         return (status == UCS_OK) ? UCS_OK
                                   : reg_failed(request, status, handle);
@@ -236,18 +225,16 @@ ucs_status_t memory_domain::reg_new(void *address, size_t length,
 }
 
 // Looks up the cache first: only GPU memory is in it.
-ucs_status_t memory_domain::reg(void *address, size_t length, uct_mem_h *handle,
-                                reg_details details) noexcept
+ucs_status_t memory_domain::reg(const reg_request &request,
+                                uct_mem_h *handle) noexcept
 {
-    const auto start   = reinterpret_cast<uintptr_t>(address);
-    const size_t exact = without_rounding(start, length);
+    const uintptr_t start = request.start();
+    const size_t exact    = without_rounding(request);
 
     const region *hit = cache_.find(id_, start, exact);
     const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)
                                          : UCS_ERR_CANCELED;
-    return (status == UCS_ERR_CANCELED)
-               ? reg_new(address, length, handle, details)
-               : status;
+    return (status == UCS_ERR_CANCELED) ? reg_new(request, handle) : status;
 }
 
 // The error does not identify the registration: the kernel has revoked one, or

@@ -17,8 +17,8 @@ public:
     memory_domain &operator=(const memory_domain &) = delete;
 
     void query(md_attributes *attributes) noexcept override;
-    ucs_status_t reg(void *address, size_t length, uct_mem_h *handle,
-                     reg_details details) noexcept override;
+    ucs_status_t reg(const reg_request &request,
+                     uct_mem_h *handle) noexcept override;
     void dereg(handle_keys *handle) noexcept override;
     ucs_status_t pack(const pack_request &request,
                       void *buffer) noexcept override;
@@ -27,8 +27,7 @@ public:
     bool is_attached() const { return id_ < max_nics; }
 
 private:
-    ucs_status_t reg_new(void *address, size_t length, uct_mem_h *handle,
-                         reg_details details);
+    ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
     ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
                           uct_mem_h *handle);
     ucs_status_t reg_device(const reg_request &request, uct_mem_h *handle);
@@ -44,7 +43,7 @@ private:
         return peer_memory_ && !device_.has_broken();
     }
 
-    const saved_md_ops original_;
+    const saved_md_ops &original_;
     process_state &shared_;
     rcache &cache_; // shared_'s
     nic device_;

@@ -14,11 +14,12 @@ ucs_module_global_init() noexcept
 {
     using namespace ucx_ib_dmabuf;
 
-    serve_new_instances({[](ucx_instance &copy) {
-                             return process_state::enable(copy.parser(),
-                                                          find_cuda);
-                         },
-                         override_md, do_gpu_atomic, find_cuda_copier});
+    serve_new_instances(
+        {[](ucx_instance &instance) {
+             instance.set_has_cuda(has_cuda_module(instance.uct_ib()));
+             return process_state::enable(instance.parser(), find_cuda);
+         },
+         override_md, do_gpu_atomic, offer_cuda_copy});
     return UCS_OK;
 }
 

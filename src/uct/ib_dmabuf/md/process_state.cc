@@ -5,8 +5,8 @@
 #include <loader/enable.h>
 #include <mutex>
 #include <new>
-#include <pthread.h>
 #include <sys/auxv.h>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/stats/stats_file.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/start_lock.h>
@@ -95,6 +95,13 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
+// In a forked child.
+void start_counting()
+{
+    process_counters.clear();
+    forget_live();
+}
+
 } // namespace
 
 void warn_no_memory() noexcept
@@ -149,10 +156,7 @@ try {
         created->gpu().watch(*created);
         warn_of_stats();
         instance.store(created);
-        pthread_atfork(nullptr, nullptr, [] {
-            process_counters.clear();
-            forget_live();
-        });
+        at_fork<nullptr, start_counting>();
     }
     process_state *shared = instance.load();
     // A forked child makes its own page when it opens its first domain.

@@ -9,52 +9,47 @@ namespace {
 constexpr setting all_settings[] = {
     {"ENABLE", "y",
      "Register CUDA memory with InfiniBand and RoCE devices through dma-bufs.\n"
-     "With \"n\" UCX is as it is without this plug-in.",
+     "With \"n\" UCX behaves as without this plug-in.",
      offsetof(settings, enable), setting_kind::boolean},
 
     {"CHUNK_SIZE", "4g",
-     "Allocations larger than this are registered piece by piece, where they\n"
-     "are used, in pieces of this size. A power of two, at least 2m.",
+     "Larger allocations are registered in chunks of this size, where they\n"
+     "are used. A power of two, at least 2m.",
      offsetof(settings, chunk_size), setting_kind::memory_units},
 
     {"MAX_SIZE", "auto",
-     "How much memory of each GPU may be registered at a time; what several\n"
-     "NICs share counts once. \"auto\" is 90 % of the GPU's BAR1 as NVML "
-     "tells\n"
-     "it, and no limit where that is as large as the GPU's memory or where "
-     "GPU\n"
-     "and host share a coherent link.",
+     "The most memory of each GPU that is registered at a time. Memory that\n"
+     "several NICs share counts once. \"auto\" is 90 % of the GPU's BAR1, as\n"
+     "reported by NVML. It is no limit if the BAR1 is as large as the GPU's\n"
+     "memory, or if GPU and host share a coherent link.",
      offsetof(settings, max_size), setting_kind::memory_units},
 
     {"MAX_REGIONS", "inf",
-     "How many registrations may be kept at a time, over all devices.",
+     "The most registrations that are kept at a time, over all devices.",
      offsetof(settings, max_regions), setting_kind::count},
 
     {"CHECK_IDENTITY", "auto",
      "Ask the CUDA driver at each use of a registration whether the memory is\n"
-     "still the same. \"auto\" does so where not every way of releasing "
-     "memory\n"
-     "could be hooked; \"off\" trusts the hooks all the same.",
+     "still the same. \"auto\" asks if some way of releasing memory could not\n"
+     "be hooked. \"off\" trusts the hooks even then.",
      offsetof(settings, check_identity), setting_kind::on_off_auto},
 
     {"PROVE", "on",
-     "Before the first message between a GPU and a device, see whether bytes "
-     "that\n"
-     "the device is to write there and to read from there arrive; where they "
-     "do\n"
-     "not the path is not used. \"off\" trusts the path.",
+     "Before the first message between a GPU and a device, check that the\n"
+     "device writes and reads the GPU's memory without losing bytes. A path\n"
+     "that loses bytes is not used. \"off\" trusts each path.",
      offsetof(settings, prove), setting_kind::on_off},
 
     {"STATS", "",
-     "A file for the counters of each process, written when it ends. A line\n"
-     "of JSON behind what is there or, if the name ends in \".prom\",\n"
-     "Prometheus' text in the place of what was there. In the name \"%p\" is\n"
-     "the process's number, \"%h\" the host's name and \"%%\" a \"%\".",
+     "A file for the counters of each process, written when the process ends.\n"
+     "A line of JSON is appended. If the name ends in \".prom\", the file is\n"
+     "replaced by one in Prometheus' text format. In the name \"%p\" is the\n"
+     "process id, \"%h\" the host's name and \"%%\" a \"%\".",
      offsetof(settings, stats), setting_kind::string},
 
     {"MODULE", "",
-     "The plug-in's path, for the library that is preloaded to open it. By\n"
-     "default it is beside that library or in the folder \"ucx\" there.",
+     "The plug-in's path, for the preload library that opens it. By default\n"
+     "it is beside that library, or in the folder \"ucx\" there.",
      offsetof(settings, module), setting_kind::string},
 };
 

@@ -3,14 +3,14 @@
 // A memory domain sees no completions: transports process them. A transport
 // reports a failed endpoint to the handler that UCP passes when it opens an
 // interface. The plug-in's handler precedes that one.
-#include "abi.h"
+#include "md_table.h"
 #include "ucx_instance.h"
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <new>
-#include <uct/ib_dmabuf/fork_mutex.h>
+#include <uct/ib_dmabuf/fork.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -64,8 +64,7 @@ iface_open_function *open_of(const uct_component_t *component,
 
 // Returns one handler per worker and domain, nullptr if out of memory. The list
 // stays short, as workers reuse few addresses.
-failure_handler *remember(md_override &of,
-                          const failure_handler &wanted) noexcept
+failure_handler *remember(md_table &of, const failure_handler &wanted) noexcept
 try {
     const std::lock_guard<std::mutex> guard(mutex);
 
@@ -83,7 +82,7 @@ try {
 // operations, or if a newer UCX sets fields that would not be passed on.
 failure_handler *handler_before(uct_md_h md, const uct_iface_params_t &params)
 {
-    md_override *const of = md_override::find(md);
+    md_table *const of    = md_table::find(md);
     const uint64_t fields = params.field_mask;
 
     if ((of == nullptr) || ((fields & params.field_err_handler) == 0) ||
@@ -137,10 +136,8 @@ void replace_open(const uct_component_t *component, uct_tl_t *tl)
 // transports. Reads the list with read_memory(), see check().
 void ucx_instance::watch_failures() const
 {
-    keep_from_forks<mutex>();
-    const auto *const head = reinterpret_cast<const ucs_list_link_t *>(
-        reinterpret_cast<char *>(component_) +
-        offsetof(whole_component, tl_list));
+    at_fork<&mutex>();
+    const ucs_list_link_t *const head = &component_->tl_list;
     ucs_list_link_t link{};
     size_t count = 0;
 

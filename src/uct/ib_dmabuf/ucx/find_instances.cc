@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "log.h"
 #include "ucx_instance.h"
-#include "version.h"
+#include "versions.h"
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -22,13 +23,13 @@ struct known_instance {
     uct_component_t *component; // the one in use, see in_use()
     ucx_instance *served;       // null if not wanted
 };
-std::array<known_instance, 16> copies;
+std::array<known_instance, 16> instances;
 std::atomic<size_t> instance_count;
 std::mutex mutex; // for additions
 
 std::span<const known_instance> known_instances()
 {
-    return {copies.data(), instance_count.load(std::memory_order_acquire)};
+    return {instances.data(), instance_count.load(std::memory_order_acquire)};
 }
 
 const known_instance *find(const void *component)
@@ -54,22 +55,27 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
     return find(component)->served->open(name, config, md);
 }
 
+// Why an instance is declined, and the consequence. No reason: it is not.
+struct refusal {
+    std::string reason;
+    std::string outcome = WITHOUT_PLUGIN;
+};
+
 // Warns once for each reason, although a declined instance is checked again
 // whenever a library is loaded. It is not remembered, as it may be unloaded and
 // another library occupy its addresses. No warning if another thread has served
 // it meanwhile: then its md_open looked like another library's.
-void decline(const known_instance &copy, const std::string &path,
-             const std::string &reason, const char *outcome = WITHOUT_PLUGIN)
+void decline(const void *defined, const std::string &path, const refusal &why)
 {
     // Never destroyed: a UCX may also be loaded at process exit.
-    static auto &told = *new std::set<std::string>;
-    std::string text  = path.empty() ? "the program" : path;
+    static auto &reported = *new std::set<std::string>;
+    std::string text =
+        (path.empty() ? "the program" : path) + ", " + why.reason;
 
-    text += ", " + reason;
     {
         const std::lock_guard<std::mutex> guard(mutex);
-        if ((find(copy.defined) != nullptr) || (read_enable() == 0) ||
-            !told.insert(text).second) {
+        if ((find(defined) != nullptr) || (read_enable() == 0) ||
+            !reported.insert(text).second) {
             return;
         }
     }
@@ -79,7 +85,7 @@ void decline(const known_instance &copy, const std::string &path,
                 "; the newest that this plug-in knows is " + newest_known + ")";
     }
     log_warn("ib_dmabuf: not used for the UCX of %s. %s", text.c_str(),
-             outcome);
+             why.outcome.c_str());
 }
 
 // Returns nullptr if it cannot be read.
@@ -89,90 +95,94 @@ const void *md_open_of(const uct_component_t *component)
     return read_memory(&component->md_open, &function) ? function : nullptr;
 }
 
-bool is_plugin(const library &one)
+// Whether another file of this plug-in serves the instance.
+bool is_plugin(const library &server)
 {
-    const void *start = one.symbol("ucs_module_global_init");
-    return (start != nullptr) && one.has(start);
+    const void *start = server.symbol("ucs_module_global_init");
+    return (start != nullptr) && server.has(start);
 }
 
-// Returns why a complete UCX instance cannot be added; empty if it can.
-std::string obstacle(const ucx_instance &found)
+refusal check_before_look_up(const library &uct_ib, const void *md_open)
+{
+    const library server = library::around(md_open);
+
+    if (!uct_ib.has(md_open) && is_plugin(server)) {
+        return {std::string("as ") + server.path() + " serves it already",
+                "Of two files of this plug-in the first one is used: its "
+                "settings and its counters count"};
+    }
+    if (is_too_old(uct_ib)) {
+        const std::string version = version_of(uct_ib);
+        return {"which is " + (version.empty() ? "older than 1.16"
+                               : claims_1_16(version)
+                                   ? "a snapshot from before UCX " + version
+                                   : "UCX " + version),
+                std::string(newer_ucx) +
+                    ". It sends GPU memory as it does without the plug-in"};
+    }
+    return {};
+}
+
+// Checks a complete UCX instance.
+refusal check(const ucx_instance &found)
 {
     const std::lock_guard<std::mutex> guard(mutex);
 
-    if (instance_count == copies.size()) {
-        return "as " + std::to_string(copies.size()) + " others came first";
+    if (instance_count == instances.size()) {
+        return {"as " + std::to_string(instances.size()) +
+                " others came first"};
     }
-    return found.can_be_served()
-               ? ""
-               : "which has not a component that can be written";
+    return {found.can_be_served()
+                ? ""
+                : "which has not a component that can be written"};
 }
 
 // Calls neither UCX nor the loader, as it holds the lock. Returns whether the
 // instance is served now.
-bool add(known_instance copy, ucx_instance *made, bool wanted, make_md_ops make)
+bool add(known_instance added, ucx_instance *made, bool wanted,
+         make_md_ops make)
 {
     const std::lock_guard<std::mutex> guard(mutex);
     const size_t count = instance_count.load(std::memory_order_relaxed);
 
-    if ((find(copy.defined) != nullptr) || (count == copies.size())) {
+    if ((find(added.defined) != nullptr) || (count == instances.size())) {
         return false; // another thread was faster
     }
-    made->parser().show();
-    copy.served   = (wanted && add_ucm(made->ucm())) ? made : nullptr;
-    copies[count] = copy;
+    made->parser().publish();
+    added.served     = (wanted && add_ucm(made->ucm())) ? made : nullptr;
+    instances[count] = added;
     instance_count.store(count + 1, std::memory_order_release);
-    if (copy.served != nullptr) {
-        copy.served->serve(make);
+    if (added.served != nullptr) {
+        added.served->serve(make);
     }
-    return copy.served != nullptr;
+    return added.served != nullptr;
 }
 
-void look_at(library &&uct_ib, const std::string &path,
-             const known_instance &copy, const services &with)
+refusal serve(library &&uct_ib, const known_instance &candidate,
+              const services &with)
 {
-    const void *const md_open = md_open_of(copy.component);
-    const library server      = library::around(md_open);
-    const char *missing       = nullptr;
+    const char *missing = nullptr;
 
-    if (!uct_ib.has(md_open) && is_plugin(server)) { // another file of ours
-        decline(copy, path,
-                std::string("as ") + server.path() + " serves it already",
-                "Of two files of this plug-in the first one is used: its "
-                "settings and its counters count");
-        return;
-    }
-    if (is_too_old(uct_ib)) {
-        const std::string version = version_of(uct_ib);
-        decline(copy, path,
-                "which is " + (version.empty() ? "older than 1.16"
-                               : claims_1_16(version)
-                                   ? "a snapshot from before UCX " + version
-                                   : "UCX " + version),
-                (std::string(newer_ucx) +
-                 ". It sends GPU memory as it does without the plug-in")
-                    .c_str());
-        return;
+    if (refusal why =
+            check_before_look_up(uct_ib, md_open_of(candidate.component));
+        !why.reason.empty()) {
+        return why;
     }
     auto found =
-        ucx_instance::look_up(std::move(uct_ib), copy.component, &missing);
-
+        ucx_instance::look_up(std::move(uct_ib), candidate.component, &missing);
     if (missing != nullptr) {
-        decline(copy, path, std::string("which has not ") + missing);
-        return;
+        return {std::string("which has not ") + missing};
     }
-    const std::string reason = obstacle(*found);
-    if (!reason.empty()) {
-        decline(copy, path, reason);
-        return;
+    if (refusal why = check(*found); !why.reason.empty()) {
+        return why;
     }
     ucx_instance *made = found.release(); // other threads may hold parts of it
     set_first_ucs(made->ucs());
     const bool wanted = with.prepare(*made);
-    if (!add(copy, made, wanted, with.make)) {
-        return;
+    if (!add(candidate, made, wanted, with.make)) {
+        return {};
     }
-    const std::string version = version_of(library(path.c_str()));
+    const std::string version = version_of(made->uct_ib());
     log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (%s)", made->path(),
               version.c_str());
     if (is_newer_than_known(version)) {
@@ -180,6 +190,7 @@ void look_at(library &&uct_ib, const std::string &path,
                  "that this plug-in knows. All that it uses is there",
                  made->path(), version.c_str(), newest_known);
     }
+    return {};
 }
 
 // The component that a libuct_ib uses: its own, or the program's if the program
@@ -196,7 +207,7 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
                : defined;
 }
 
-bool is_of_served_copy(const library &ucp)
+bool is_of_served_instance(const library &ucp)
 {
     return std::ranges::any_of(
         known_instances(), [&](const known_instance &each) {
@@ -205,17 +216,17 @@ bool is_of_served_copy(const library &ucp)
 }
 
 // If the handler cannot be replaced, this libucp keeps UCX's behaviour.
-void look_at_ucp(const library &ucp, do_atomic atomics)
+void take_over_atomics(const library &ucp, do_atomic atomics)
 {
-    const char *why         = nullptr;
-    ucp_am_handler_t *found = nullptr;
+    const char *why           = nullptr;
+    ucp_am_handler_t *handler = nullptr;
 
-    if (is_of_served_copy(ucp)) {
-        found = find_atomic_handler(ucp, &why);
+    if (is_of_served_instance(ucp)) {
+        handler = find_atomic_handler(ucp, &why);
     }
-    if (found != nullptr) {
+    if (handler != nullptr) {
         const std::lock_guard<std::mutex> guard(mutex);
-        why = divert_atomics(found, atomics);
+        why = divert_atomics(handler, atomics);
     }
     if (why != nullptr) {
         log_debug("ib_dmabuf: %s: the CPU does atomic operations of messages "
@@ -224,69 +235,41 @@ void look_at_ucp(const library &ucp, do_atomic atomics)
     }
 }
 
-void look_for_ucp(do_atomic atomics)
+void look_at(const std::string &path, const services &with)
 {
-    if (atomics == nullptr) {
+    library uct_ib(path.c_str());
+    const auto defined =
+        static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
+
+    if ((defined == nullptr) || !uct_ib.has(defined) || is_known(defined)) {
         return;
     }
-    for (const std::string &path : library::all()) {
-        look_at_ucp(library(path.c_str()), atomics);
+    const auto component = in_use(uct_ib, defined);
+    if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
+        return; // the list has the library itself, too
+    }
+    const refusal why =
+        serve(std::move(uct_ib), {defined, component, nullptr}, with);
+    if (!why.reason.empty()) {
+        decline(defined, path, why);
     }
 }
 
-void find_instances(const services &with)
+void look_at_all(const services &with)
 {
-    for (const std::string &path : library::all()) {
-        library uct_ib(path.c_str());
-        const auto defined =
-            static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
-        if ((defined == nullptr) || !uct_ib.has(defined) || is_known(defined)) {
-            continue;
+    const std::vector<std::string> loaded = library::all();
+
+    for (const std::string &path : loaded) {
+        look_at(path, with);
+    }
+    if (with.atomics != nullptr) {
+        for (const std::string &path : loaded) {
+            take_over_atomics(library(path.c_str()), with.atomics);
         }
-        const auto component = in_use(uct_ib, defined);
-        if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
-            continue; // the list has the library itself, too
-        }
-        look_at(std::move(uct_ib), path, {defined, component, nullptr}, with);
     }
 }
 
 } // namespace
-
-void ucx_instance::offer_cuda_copy(find_cuda_copy_ops find)
-{
-    const char *why = nullptr;
-
-    if (offers_cuda_copy_.load()) {
-        return;
-    }
-    // libcuda may be loaded later.
-    cuda_copy_ops *copier = (find == nullptr) ? nullptr : find();
-    if (copier == nullptr) {
-        return;
-    }
-    cuda_copy_component *made =
-        cuda_copy_component::make(uct_ib_, *copier, &why);
-    {
-        // Callers list components next: ours must be there by then.
-        const std::lock_guard<std::mutex> guard(mutex);
-        if (offers_cuda_copy_.load()) {
-            return; // another thread was faster; `made` leaks, once
-        }
-        if (made != nullptr) {
-            made->show();
-        }
-        offers_cuda_copy_.store(true);
-    }
-    if (made == nullptr) {
-        log_debug("ib_dmabuf: no copies of GPU memory for the UCX of %s, which "
-                  "has no %s",
-                  path(), why);
-        return;
-    }
-    log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given cuda_copy",
-              path());
-}
 
 void ucx_instance::serve(make_md_ops make)
 {
@@ -300,20 +283,21 @@ try {
     const uint64_t loaded = library::count_loaded();
 
     if (looked_at != loaded) {
-        find_instances(with);
-        look_for_ucp(with.atomics);
+        look_at_all(with);
         looked_at = loaded;
     }
     // UCP and the CUDA module may be loaded by now.
     for (const known_instance &each : known_instances()) {
         if (each.served != nullptr) {
             each.served->change_defaults();
-            each.served->offer_cuda_copy(with.find);
+            if (with.offer_cuda_copy != nullptr) {
+                with.offer_cuda_copy(*each.served);
+            }
         }
     }
 } catch (const std::bad_alloc &) {
-    static std::atomic_flag told;
-    if (!told.test_and_set()) {
+    static std::atomic_flag reported;
+    if (!reported.test_and_set()) {
         log_warn("ib_dmabuf: no memory of the host to look for UCX");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "md_override.h"
-#include "abi.h"
 #include "library.h"
+#include "md_table.h"
 #include "ucx_instance.h"
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace {
 
 ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
 {
-    const md_override &self = md_override::of(md);
+    const md_table &self = md_table::of(md);
     const ucs_status_t status =
         self.original.op<md_query_function>(op_query)(md, attr);
 
@@ -27,7 +27,7 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
                         const uct_md_mem_reg_params_t *params,
                         uct_mem_h *memh) noexcept
 {
-    const md_override &self = md_override::of(md);
+    const md_table &self = md_table::of(md);
     const reg_request request{address, length, params};
     const bool has_fd =
         (params->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
@@ -38,18 +38,17 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
         (has_fd && (params->dmabuf_fd >= 0))) {
         return self.original.reg(request, memh);
     }
-    const auto start = reinterpret_cast<uintptr_t>(address);
-    if (!self.original.copy().ucm().has_cuda &&
-        may_be_allocated(start, length)) {
-        note_registered(start);
+    if (!self.original.instance().ucm().has_cuda &&
+        may_be_allocated(request.start(), length)) {
+        note_registered(request.start());
     }
-    return self.user->reg(address, length, memh, params);
+    return self.user->reg(request, memh);
 }
 
 ucs_status_t md_mem_dereg(uct_md_h md,
                           const uct_md_mem_dereg_params_t *params) noexcept
 {
-    const md_override &self = md_override::of(md);
+    const md_table &self = md_table::of(md);
 
     if (!(params->field_mask & UCT_MD_MEM_DEREG_FIELD_MEMH) ||
         (params->memh == nullptr) || !handle_keys::are_in(params->memh)) {
@@ -70,7 +69,7 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh, void *address,
                           const uct_md_mkey_pack_params_t *params,
                           void *buffer) noexcept
 {
-    const md_override &self = md_override::of(md);
+    const md_table &self = md_table::of(md);
 
     if ((memh == nullptr) || !handle_keys::are_in(memh)) {
         return self.original.op<md_mkey_pack_function>(op_mkey_pack)(
@@ -85,31 +84,29 @@ ucs_status_t md_mkey_pack(uct_md_h md, uct_mem_h memh, void *address,
 
 void md_close(uct_md_h md) noexcept
 {
-    md_override *self = &md_override::of(md);
-    const saved_md_ops original(self->original);
+    md_table *self = &md_table::of(md);
+    auto *close    = self->original.op<md_close_function>(op_close);
 
     self->user.reset();
-    md->ops = original.ops();
+    md->ops = self->original.ops();
     delete self;
-    original.op<md_close_function>(op_close)(md);
+    close(md);
 }
 
 } // namespace
 
-md_override *md_override::find(uct_md_h md)
+md_table *md_table::find(uct_md_h md)
 {
     return (md->ops[op_close] == reinterpret_cast<void *>(&md_close)) ? &of(md)
                                                                       : nullptr;
 }
 
-void install_md_override(uct_md_h md, const saved_md_ops &original,
-                         std::unique_ptr<md_ops> user)
+void md_table::install(std::unique_ptr<md_table> made)
 {
-    auto made = std::make_unique<md_override>(
-        md_override{{}, original, std::move(user)});
+    const uct_md_h md = made->original.md();
 
     // The number of operations differs between versions.
-    for (size_t i = 0; i < max_ops; ++i) {
+    for (size_t i = 0; i < max_md_ops; ++i) {
         if (!read_memory(&md->ops[i], &made->ops[i])) {
             break;
         }
@@ -124,7 +121,7 @@ void install_md_override(uct_md_h md, const saved_md_ops &original,
 
 saved_md_ops::saved_md_ops(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                            bool tries_data_direct)
-    : copy_(of), md_(md),
+    : instance_(of), md_(md),
       ops_(md->ops), pd_{pd, &of.verbs(), look_up_mlx5(*pd->context)},
       tries_data_direct_(tries_data_direct)
 {
@@ -169,9 +166,9 @@ void saved_md_ops::drop_from_ucp_cache(uintptr_t address, size_t length) const
 
     event.vm_unmapped.address = reinterpret_cast<void *>(address);
     event.vm_unmapped.size    = length;
-    copy_.ucm().event_enter();
-    copy_.ucm().event_dispatch(UCM_EVENT_VM_UNMAPPED, &event);
-    copy_.ucm().event_leave();
+    instance_.ucm().event_enter();
+    instance_.ucm().event_dispatch(UCM_EVENT_VM_UNMAPPED, &event);
+    instance_.ucm().event_leave();
 }
 
 ucs_status_t saved_md_ops::pack(const pack_request &request, uct_mem_h memh,

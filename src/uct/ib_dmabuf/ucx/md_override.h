@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-// A memory domain of uct_ib: saved_md_ops calls uct_ib's operations, domain
+// A memory domain of uct_ib: saved_md_ops calls uct_ib's operations, md_ops
 // replaces them.
 namespace ucx_ib_dmabuf {
 
@@ -44,15 +44,13 @@ private:
     uint32_t flags_;
 };
 
-// UCX's parameters of a registration, besides the range.
-using reg_details = const uct_md_mem_reg_params_t *;
-
 // A registration that UCX requests.
 struct reg_request {
     void *address;
     size_t length;
-    reg_details details;
+    const uct_md_mem_reg_params_t *details;
 
+    uintptr_t start() const { return reinterpret_cast<uintptr_t>(address); }
     uint64_t flags() const // UCT_MD_MEM_*
     {
         return ((details->field_mask & UCT_MD_MEM_REG_FIELD_FLAGS) != 0)
@@ -83,13 +81,15 @@ struct md_attributes {
 };
 
 // A domain as uct_ib opened it, with uct_ib's operations. Thread-safe; lives
-// until the domain is closed.
+// longer than the md_ops that replace them.
 class saved_md_ops {
 public:
     saved_md_ops(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                  bool tries_data_direct);
+    saved_md_ops(const saved_md_ops &)            = delete;
+    saved_md_ops &operator=(const saved_md_ops &) = delete;
 
-    const ucx_instance &copy() const { return copy_; }
+    const ucx_instance &instance() const { return instance_; }
     // The device's name, for messages.
     const char *name() const { return pd_.device_name(); }
     const protection_domain &pd() const { return pd_; }
@@ -118,7 +118,7 @@ public:
     }
 
 private:
-    const ucx_instance &copy_;
+    const ucx_instance &instance_;
     const uct_md_h md_;
     void **const ops_; // uct_ib's
     const protection_domain pd_;
@@ -133,8 +133,8 @@ public:
     // Changes the attributes that uct_ib returned.
     virtual void query(md_attributes *attributes) noexcept = 0;
     // The new handle begins with handle_keys, or is uct_ib's own.
-    virtual ucs_status_t reg(void *address, size_t length, uct_mem_h *memh,
-                             reg_details details) noexcept = 0;
+    virtual ucs_status_t reg(const reg_request &request,
+                             uct_mem_h *memh) noexcept = 0;
     // Only for our handles. On return, remote keys that were packed to be
     // invalidated are invalid.
     virtual void dereg(handle_keys *handle) noexcept = 0;

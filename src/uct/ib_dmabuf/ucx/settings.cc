@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings.h"
 #include "library.h"
-#include "look_up.h"
+#include "versions.h"
 #include <cassert>
 #include <cstring>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-enum field_word { word_name, word_standard, word_text, word_offset, word_read };
+enum field_word {
+    word_name,
+    word_default,
+    word_description,
+    word_offset,
+    word_read
+};
 
 constexpr char as_int[]   = "ucs_config_clone_int";
 constexpr char as_ulong[] = "ucs_config_clone_ulong";
@@ -46,7 +52,7 @@ constexpr char variables[] = "UCX_";
 
 const char *config_parser::find(const library &ucx)
 {
-    look_up in(ucx);
+    symbols in(ucx);
 
     in.find_variable("ucs_config_global_list", &list_);
     in.find("ucs_config_parser_fill_opts", &fill_opts_);
@@ -56,7 +62,7 @@ const char *config_parser::find(const library &ucx)
             in.find(kinds_of_ucx[kind].functions[part], &kinds_[kind][part]);
         }
     }
-    doc_nop_ = ucx.symbol("ucs_config_doc_nop");
+    ucx.find(sign_of_setting_docs, &doc_nop_);
     if (in.missing() != nullptr) {
         return in.missing();
     }
@@ -74,11 +80,11 @@ void config_parser::set(const settings_table &table) noexcept
 
     assert(table.settings.size() <= max_settings);
     for (const setting &one : table.settings) {
-        const auto kind      = static_cast<size_t>(one.kind);
-        field[word_name]     = one.name;
-        field[word_standard] = one.standard;
-        field[word_text]     = one.text;
-        field[word_offset]   = reinterpret_cast<void *>(one.offset);
+        const auto kind         = static_cast<size_t>(one.kind);
+        field[word_name]        = one.name;
+        field[word_default]     = one.default_value;
+        field[word_description] = one.description;
+        field[word_offset]      = reinterpret_cast<void *>(one.offset);
         memcpy(&field[word_read], kinds_[kind], sizeof(kinds_[kind]));
         if (doc_nop_ != nullptr) {
             field[words - 2] = doc_nop_;
@@ -89,7 +95,7 @@ void config_parser::set(const settings_table &table) noexcept
     entry_ = {table.name, table.prefix, fields_, table.size, {}, 0};
 }
 
-void config_parser::show() noexcept
+void config_parser::publish() noexcept
 {
     auto *list = static_cast<ucs_list_link_t *>(list_);
 
@@ -112,7 +118,7 @@ bool config_parser::find_in(const void *table, const char *name,
          field[word_name] != nullptr; field += words) {
         const auto offset = reinterpret_cast<size_t>(field[word_offset]);
         if (strcmp(static_cast<const char *>(field[word_name]), name) == 0) {
-            *out = {reinterpret_cast<const char **>(&field[word_standard]),
+            *out = {reinterpret_cast<const char **>(&field[word_default]),
                     offset};
             return true;
         }

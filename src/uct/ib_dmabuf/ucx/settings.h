@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "transport_types.h"
+#include "abi.h"
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,8 +28,8 @@ enum class on_off_auto : int { off = 0, on = 1, automatic = 2 };
 
 struct setting {
     const char *name;
-    const char *standard; // the default
-    const char *text;
+    const char *default_value;
+    const char *description;
     size_t offset;
     setting_kind kind;
 };
@@ -50,13 +50,13 @@ public:
     // Sets the only table that read() reads.
     void set(const settings_table &table) noexcept;
     // Adds the table to UCX's list for good. Not thread-safe.
-    void show() noexcept;
+    void publish() noexcept;
     // Reads the table's variables. Logs the name of an invalid one, and fails.
     ucs_status_t read(void *out) noexcept;
 
     // A setting of one of UCX's own tables, or of a table nested in it.
     struct ucx_setting {
-        const char **standard;
+        const char **default_value;
         size_t offset;
     };
     // Returns false if there is no such setting.

@@ -6,7 +6,7 @@
 
 // Types that are the same in every UCX, under UCX's own names. They are in our
 // namespace, so that a test can include UCX's headers as well. UCX's macros
-// have other names here. test/gtest/ucx compares all of it with UCX's headers.
+// have other names here. test/build/abi.tap compares all with UCX's headers.
 namespace ucx_ib_dmabuf {
 
 enum ucs_status_t : int8_t {
@@ -36,14 +36,12 @@ enum ucs_memory_type_t : uint32_t {
 
 // Flags of a registration.
 enum : uint64_t {
-    UCT_MD_MEM_FLAG_NONBLOCK        = 1u << 0,
     UCT_MD_MEM_FLAG_HIDE_ERRORS     = 1u << 3,
     UCT_MD_MEM_ACCESS_REMOTE_PUT    = 1u << 5,
     UCT_MD_MEM_ACCESS_REMOTE_GET    = 1u << 6,
     UCT_MD_MEM_ACCESS_REMOTE_ATOMIC = 1u << 7,
     UCT_MD_MEM_ACCESS_LOCAL_READ    = 1u << 8,
     UCT_MD_MEM_ACCESS_LOCAL_WRITE   = 1u << 9,
-    UCT_MD_MEM_SYMMETRIC_RKEY       = 1u << 10,
     UCT_MD_MEM_GVA                  = 1u << 11, // from 1.18
     UCT_MD_MEM_ACCESS_RMA =
         UCT_MD_MEM_ACCESS_REMOTE_PUT | UCT_MD_MEM_ACCESS_REMOTE_GET |
@@ -52,6 +50,7 @@ enum : uint64_t {
 
 // Flags of a memory domain.
 enum : uint64_t {
+    UCT_MD_FLAG_REG        = 1u << 1,
     UCT_MD_FLAG_REG_DMABUF = 1u << 10,
 };
 
@@ -120,13 +119,5 @@ struct uct_md_t {
     uct_component_t *component;
 };
 using uct_md_h = uct_md_t *;
-
-struct uct_component_t {
-    char name[16];
-    void *query_md_resources;
-    ucs_status_t (*md_open)(uct_component_t *component, const char *name,
-                            const void *config, uct_md_h *md);
-    // More follows.
-};
 
 } // namespace ucx_ib_dmabuf

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucm.h"
 #include "library.h"
-#include "look_up.h"
 #include "settings.h"
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <new>
 #include <set>
-#include <uct/ib_dmabuf/fork_mutex.h>
+#include <uct/ib_dmabuf/fork.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -60,7 +59,7 @@ ucs_memory_type_t unknown_type(const char *const *names)
 const char *look_up_ucm(const library &ucx, const config_parser &ucs,
                         ucm_functions *out)
 {
-    look_up in(ucx);
+    symbols in(ucx);
     const char *options      = nullptr;
     const char *const *names = nullptr;
 
@@ -91,7 +90,7 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
 bool add_ucm(const ucm_functions &added) noexcept
 {
     static std::mutex mutex;
-    keep_from_forks<registered_mutex>();
+    at_fork<&registered_mutex>();
     const std::lock_guard<std::mutex> guard(mutex);
     const size_t count = known_count.load(std::memory_order_relaxed);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucp.h"
-#include "ucp_types.h"
+#include "abi.h"
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,19 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucs.h"
 #include "library.h"
-#include "look_up.h"
+#include "log.h"
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 std::atomic<const ucs_functions *> first;
 
+void log_v(log_level level, const char *format, va_list args) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+    char line[2048];
+
+    if (!log_is_on(level)) {
+        return;
+    }
+    vsnprintf(line, sizeof(line), format, args);
+    if (ucs == nullptr) {
+        fprintf(stderr, "%s\n", line);
+    } else {
+        // UCX logs a source position; ours is in the text.
+        ucs->log_dispatch("ib_dmabuf", 0, "", static_cast<int>(level),
+                          ucs->log_component, "%s", line);
+    }
+}
+
 } // namespace
 
 const char *look_up_ucs(const library &ucx, ucs_functions *out)
 {
-    look_up in(ucx);
+    symbols in(ucx);
 
     in.find("ucs_log_dispatch", &out->log_dispatch);
     in.find_variable("ucs_global_opts", &out->log_component);
@@ -41,6 +61,45 @@ bool may_be_allocated(uintptr_t address, size_t length) noexcept
     return (ucs == nullptr) ||
            (ucs->memtype_cache_lookup(reinterpret_cast<void *>(address), length,
                                       info) != UCS_ERR_NO_ELEM);
+}
+
+bool log_is_on(log_level level) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+
+    return level <= ((ucs == nullptr)
+                         ? log_level::warn
+                         : log_level{__atomic_load_n(ucs->log_component,
+                                                     __ATOMIC_RELAXED)});
+}
+
+void log_message(log_level level, const char *format, ...) noexcept
+{
+    va_list args;
+    va_start(args, format);
+    log_v(level, format, args);
+    va_end(args);
+}
+
+#define UCX_IB_DMABUF_LOG(_level)                                              \
+    void log_##_level(const char *format, ...) noexcept                        \
+    {                                                                          \
+        va_list args;                                                          \
+        va_start(args, format);                                                \
+        log_v(log_level::_level, format, args);                                \
+        va_end(args);                                                          \
+    }
+UCX_IB_DMABUF_LOG(error)
+UCX_IB_DMABUF_LOG(warn)
+UCX_IB_DMABUF_LOG(info)
+UCX_IB_DMABUF_LOG(debug)
+UCX_IB_DMABUF_LOG(trace)
+#undef UCX_IB_DMABUF_LOG
+
+const char *ucs_status_string(ucs_status_t status) noexcept
+{
+    const ucs_functions *ucs = first_ucs();
+    return (ucs == nullptr) ? "an error" : ucs->status_string(status);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucx_instance.h"
-#include "cuda_module.h"
 #include "log.h"
-#include "look_up.h"
+#include "md_table.h"
+#include "versions.h"
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -31,14 +31,13 @@ const char *ucx_instance::find_all()
         ((missing = look_up_verbs(uct_ib_, &verbs_)) != nullptr)) {
         return missing;
     }
-    ucm_.has_cuda      = has_cuda_module(uct_ib_);
-    ucm_.tries_exports = uct_ib_.symbol("uct_md_mem_query_v2") != nullptr;
-    uct_component_t begin;
-    if (!read_memory(component_, &begin) ||
-        (strncmp(begin.name, "ib", sizeof(begin.name)) != 0)) {
+    ucm_.tries_exports = uct_ib_.symbol(sign_of_export_trials) != nullptr;
+    char name[sizeof(component_->name)];
+    if (!read_memory(component_->name, &name) ||
+        !read_memory(&component_->md_open, &md_open_) ||
+        (strncmp(name, "ib", sizeof(name)) != 0)) {
         return "a component with the name ib";
     }
-    md_open_ = begin.md_open;
     return uct_ib_.has(reinterpret_cast<const void *>(md_open_))
                ? nullptr
                : "an md_open of its own";
@@ -119,9 +118,11 @@ void ucx_instance::override_md(uct_md_h md, const char *name,
     // Versions with this setting try each dma-buf with Data Direct first if the
     // device has it (uct_ib_mlx5dv_check_direct_nic).
     const bool data_direct = setting_of(config, "DIRECT_NIC").value_or(0) != 0;
-    const saved_md_ops original(*this, md, pd, data_direct);
-    if (std::unique_ptr<md_ops> user = make_(original)) {
-        install_md_override(md, original, std::move(user));
+    std::unique_ptr<md_table> table(
+        new md_table{{}, {*this, md, pd, data_direct}, nullptr});
+    table->user = make_(table->original);
+    if (table->user) {
+        md_table::install(std::move(table));
         watch_failures();
     }
 }
@@ -137,7 +138,7 @@ ucs_status_t ucx_instance::open(const char *name, const void *config,
         } catch (const std::bad_alloc &) {
             log_warn("ib_dmabuf: no memory of the host to serve %s", name);
         }
-        if (md_override::find(*md) == nullptr) {
+        if (md_table::find(*md) == nullptr) {
             registers_unseen = true;
         }
     }
@@ -152,7 +153,7 @@ void ucx_instance::change_default(const char *table, const char *name,
 
     if (parser_.find_setting(table, name, &setting)) {
         // Other threads may read it meanwhile: both texts are valid.
-        std::atomic_ref(*setting.standard)
+        std::atomic_ref(*setting.default_value)
             .store(value, std::memory_order_relaxed);
     }
 }

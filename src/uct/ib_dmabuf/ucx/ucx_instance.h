@@ -2,7 +2,6 @@
 #pragma once
 
 #include "abi.h"
-#include "cuda_copy_component.h"
 #include "library.h"
 #include "md_override.h"
 #include "settings.h"
@@ -27,6 +26,7 @@ public:
     static std::unique_ptr<ucx_instance>
     look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
+    const library &uct_ib() const { return uct_ib_; }
     const char *path() const { return uct_ib_.path(); }
     const ucs_functions &ucs() const { return ucs_; }
     const ucm_functions &ucm() const { return ucm_; }
@@ -41,9 +41,6 @@ public:
     bool can_be_served() const { return is_writable(&component_->md_open); }
     // From now on, `make` is called for each domain that this uct_ib opens.
     void serve(make_md_ops make);
-    // Registers a cuda_copy component with a UCX without CUDA as soon as `find`
-    // returns a copier. Thread-safe.
-    void offer_cuda_copy(find_cuda_copy_ops find);
     // Replaces defaults of UCX for which the plug-in has better ones, in the
     // UCX libraries loaded so far.
     void change_defaults() const noexcept;
@@ -52,9 +49,12 @@ public:
     ucs_status_t open(const char *name, const void *config,
                       uct_md_h *md) const noexcept;
 
-private:
-    using md_open_function = decltype(uct_component_t::md_open);
+    // Call it before serve().
+    void set_has_cuda(bool yes) { ucm_.has_cuda = yes; }
+    // Set by cuda_copy/ once this UCX has its cuda_copy, or can have none.
+    std::atomic<bool> cuda_copy_decided{false};
 
+private:
     ucx_instance(library &&uct_ib, uct_component_t *component)
         : uct_ib_(std::move(uct_ib)), component_(component)
     {
@@ -64,8 +64,8 @@ private:
     bool is_of_this_instance(const void *address) const;
     std::optional<int> setting_of(const void *config, const char *name) const;
     void override_md(uct_md_h md, const char *name, const void *config) const;
-    // In failures.cc: from now on, opened interfaces report endpoint failures
-    // to their domain.
+    // In endpoint_failures.cc: from now on, opened interfaces report endpoint
+    // failures to their domain.
     void watch_failures() const;
     void change_default(const char *table, const char *name,
                         const char *value) const;
@@ -77,23 +77,23 @@ private:
     verbs_functions verbs_{};
     config_parser parser_;
 
-    md_open_function md_open_ = nullptr; // uct_ib's
-    make_md_ops make_         = nullptr;
-
-    std::atomic<bool> offers_cuda_copy_{false}; // also true if none can be made
+    md_open_function *md_open_ = nullptr; // uct_ib's
+    make_md_ops make_          = nullptr;
 };
 
 // The callbacks for each UCX instance that is found.
 struct services {
     // Whether the instance is wanted. Called with no lock held; two threads may
     // call it at once for the same instance.
-    bool (*prepare)(ucx_instance &copy);
+    bool (*prepare)(ucx_instance &instance);
     make_md_ops make;
     // Performs atomic operations that UCP leaves to the CPU, whatever the
     // memory. If null, UCP performs them.
     do_atomic atomics = nullptr;
-    // Finds the copier for instances without CUDA. If null, they get none.
-    find_cuda_copy_ops find = nullptr;
+    // Offers copies of GPU memory to a served instance. Called for each
+    // instance whenever a UCX may have been loaded. If null, instances without
+    // CUDA get none.
+    void (*offer_cuda_copy)(ucx_instance &to) = nullptr;
 };
 
 // Looks for UCX instances loaded since the last call, and serves the wanted

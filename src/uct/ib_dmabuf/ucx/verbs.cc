@@ -17,12 +17,6 @@ bool is_interposed(const void *seen)
 }
 
 template <class Function>
-void find(const library &in, const char *name, Function *out)
-{
-    *out = reinterpret_cast<Function>(in.symbol(name));
-}
-
-template <class Function>
 const char *find_bound(const library &uct_ib, const char *name, Function *out)
 {
     *out = reinterpret_cast<Function>(bound_verb(uct_ib, name));
@@ -76,9 +70,9 @@ mlx5_functions look_up_mlx5(const ibv_context &context)
         library::around(reinterpret_cast<const void *>(context.ops.poll_cq));
     mlx5_functions found{};
 
-    find(driver, "mlx5dv_is_supported", &found.is_supported);
-    find(driver, "mlx5dv_get_data_direct_sysfs_path",
-         &found.get_data_direct_sysfs_path);
+    driver.find("mlx5dv_is_supported", &found.is_supported);
+    driver.find("mlx5dv_get_data_direct_sysfs_path",
+                &found.get_data_direct_sysfs_path);
     return found;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "version.h"
+#include "versions.h"
 #include "abi.h"
 #include "library.h"
 #include <cstdio>
@@ -30,7 +30,7 @@ ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, void *, size_t length,
 
 bool packs_ranges(pack_function *pack)
 {
-    void *ops[max_ops] = {};
+    void *ops[max_md_ops] = {};
     uct_md_t md{ops, nullptr};
     uint64_t buffer = 0; // also the handle
 
@@ -72,7 +72,7 @@ bool is_too_old(const library &uct_ib)
     const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");
 
     return (uct_ib.symbol("ucs_log_dispatch") != nullptr) &&
-           (uct_ib.symbol("uct_rkey_unpack_v2") == nullptr) &&
+           (uct_ib.symbol(sign_of_typed_estimates) == nullptr) &&
            ((pack == nullptr) || !packs_ranges(pack));
 }
 

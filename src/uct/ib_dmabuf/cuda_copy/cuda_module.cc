@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cuda_module.h"
-#include "library.h"
-#include "look_up.h"
-#include "transport_types.h"
+#include "cuda_copy.h"
 #include <cstring>
 #include <dlfcn.h>
 #include <string>
 #include <string_view>
+#include <uct/ib_dmabuf/ucx/abi.h>
+#include <uct/ib_dmabuf/ucx/library.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
@@ -14,7 +13,7 @@ namespace {
 
 bool has_component(const library &uct_ib)
 {
-    class look_up in(uct_ib);
+    symbols in(uct_ib);
     const ucs_list_link_t *head = nullptr;
     ucs_list_link_t link;
     char name[16];
@@ -25,7 +24,7 @@ bool has_component(const library &uct_ib)
     }
     while (link.next != head) {
         const char *component = reinterpret_cast<const char *>(link.next) -
-                                offsetof(whole_component, list);
+                                offsetof(uct_component_t, list);
         if (!read_memory(link.next, &link) || !read_memory(component, &name)) {
             return false;
         }
@@ -52,8 +51,8 @@ bool has_cuda_module(const library &uct_ib)
     if (has_component(uct_ib)) {
         return true;
     }
-    look_up(uct_ib).find("ucs_global_opts_get_value", &get);
-    if ((at == std::string::npos) || (get == nullptr)) {
+    if ((at == std::string::npos) ||
+        !uct_ib.find("ucs_global_opts_get_value", &get)) {
         return false;
     }
     path.replace(at, ib.size(), "_cuda.so");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "types.h"
 #include <cstddef>
 #include <cstdint>
+#include <uct/ib_dmabuf/ucx/types.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -46,8 +46,5 @@ public:
 protected:
     ~cuda_copy_ops() = default;
 };
-
-// Returns nullptr while the machine has no means to copy GPU memory.
-using find_cuda_copy_ops = cuda_copy_ops *(*)();
 
 } // namespace ucx_ib_dmabuf
