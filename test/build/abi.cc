@@ -36,45 +36,24 @@ extern "C" {
 #include <uct/ib_dmabuf/ucx/ucp.h>
 #include <uct/ib_dmabuf/ucx/ucp_types.h>
 
-namespace ours = ucx_ib_dmabuf;
+// The comparisons are of what is declared above.
+#include "same.h"
 
-#define SAME(name) static_assert(int64_t(ours::name) == int64_t(::name))
-#define AT(type, member, our_type, our_member)                                 \
-    static_assert(offsetof(::type, member) ==                                  \
-                  offsetof(ours::our_type, our_member));                       \
-    static_assert(sizeof(::type::member) == sizeof(ours::our_type::our_member))
-#define SAME_AT(type, member) AT(type, member, type, member)
-#define SAME_SIZE(type)       static_assert(sizeof(::type) == sizeof(ours::type))
+#define SAME_PLACE(type, our_type, member)                                     \
+    static_assert(offsetof(::type, member) == offsetof(ours::our_type, member))
 #define OP(member, place)                                                      \
     static_assert(offsetof(::uct_md_ops_t, member) == (place) * sizeof(void *))
 
 // types.h
-SAME_SIZE(ucs_status_t);
-SAME_SIZE(ucs_memory_type_t);
-SAME(UCS_OK);
-SAME(UCS_INPROGRESS);
-SAME(UCS_ERR_NO_RESOURCE);
-SAME(UCS_ERR_IO_ERROR);
-SAME(UCS_ERR_NO_MEMORY);
-SAME(UCS_ERR_INVALID_PARAM);
-SAME(UCS_ERR_INVALID_ADDR);
-SAME(UCS_ERR_NO_ELEM);
-SAME(UCS_ERR_NO_DEVICE);
-SAME(UCS_ERR_BUSY);
-SAME(UCS_ERR_CANCELED);
-SAME(UCS_ERR_EXCEEDS_LIMIT);
-SAME(UCS_ERR_UNSUPPORTED);
-SAME(UCS_MEMORY_TYPE_HOST);
-SAME(UCS_MEMORY_TYPE_CUDA);
-SAME(UCS_MEMORY_TYPE_CUDA_MANAGED);
-SAME(UCS_MEMORY_TYPE_ROCM);
-SAME(UCT_MD_MEM_FLAG_NONBLOCK);
-SAME(UCT_MD_MEM_FLAG_HIDE_ERRORS);
-SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC);
-SAME(UCT_MD_MEM_ACCESS_RMA);
-SAME_AT(uct_completion_t, func);
-SAME_AT(uct_completion_t, count);
-SAME_AT(uct_completion_t, status);
+SAME_SIZE(ucs_status_t, ucs_memory_type_t);
+SAME(UCS_OK, UCS_INPROGRESS, UCS_ERR_NO_RESOURCE, UCS_ERR_IO_ERROR,
+     UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_PARAM, UCS_ERR_INVALID_ADDR,
+     UCS_ERR_NO_ELEM, UCS_ERR_NO_DEVICE, UCS_ERR_BUSY, UCS_ERR_CANCELED,
+     UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_UNSUPPORTED, UCS_MEMORY_TYPE_HOST,
+     UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED, UCS_MEMORY_TYPE_ROCM,
+     UCT_MD_MEM_FLAG_NONBLOCK, UCT_MD_MEM_FLAG_HIDE_ERRORS,
+     UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, UCT_MD_MEM_ACCESS_RMA);
+SAME_AT(uct_completion_t, func, count, status);
 // transport_types.h
 constexpr ::ucs_status_t (*failure_handler)(
     void *, ::uct_ep_h, ::ucs_status_t) = ::uct_error_handler_t{};
@@ -87,12 +66,8 @@ static_assert(2 * UCT_IFACE_PARAM_FIELD_FEATURES - 1 ==
 static_assert(UCT_IFACE_OPEN_MODE_DEVICE ==
               uint64_t(ours::uct_iface_params_t::mode_device));
 SAME_SIZE(uct_iface_params_t);
-SAME_AT(uct_iface_params_t, field_mask);
-SAME_AT(uct_iface_params_t, open_mode);
-SAME_AT(uct_iface_params_t, mode.device.tl_name);
-SAME_AT(uct_iface_params_t, err_handler_arg);
-SAME_AT(uct_iface_params_t, err_handler);
-SAME_AT(uct_iface_params_t, features);
+SAME_AT(uct_iface_params_t, field_mask, open_mode, mode.device.tl_name,
+        err_handler_arg, err_handler, features);
 
 #define FLAG(name, ours_name)                                                  \
     static_assert(uint64_t(UCT_IFACE_FLAG_##name) ==                           \
@@ -109,25 +84,17 @@ FLAG(PUT_ZCOPY, put_zcopy);
 FLAG(GET_SHORT, get_short);
 FLAG(GET_ZCOPY, get_zcopy);
 FLAG(CONNECT_TO_IFACE, connect_to_iface);
-SAME(UCT_MD_FLAG_REG);
-SAME(UCT_DEVICE_TYPE_ACC);
-AT(ucs_sys_bus_id_t, domain, cuda_copy_ops::pci_address, domain);
-AT(ucs_sys_bus_id_t, bus, cuda_copy_ops::pci_address, bus);
-AT(ucs_sys_bus_id_t, slot, cuda_copy_ops::pci_address, slot);
-AT(ucs_sys_bus_id_t, function, cuda_copy_ops::pci_address, function);
+SAME(UCT_MD_FLAG_REG, UCT_DEVICE_TYPE_ACC);
+#define OF_ADDRESS(unused, member)                                             \
+    AT(ucs_sys_bus_id_t, member, cuda_copy_ops::pci_address, member)
+EACH(OF_ADDRESS, , domain, bus, slot, function);
 static_assert(sizeof(::ucs_sys_bus_id_t) ==
               sizeof(ours::cuda_copy_ops::pci_address));
-SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
-SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV);
-SAME(UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
-SAME(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH);
-SAME_AT(uct_md_mem_attr_t, field_mask);
-SAME_AT(uct_md_mem_attr_t, mem_type);
-SAME_AT(uct_md_mem_attr_t, sys_dev);
-SAME_AT(uct_md_mem_attr_t, base_address);
-SAME_AT(uct_md_mem_attr_t, alloc_length);
-SAME_AT(uct_iov_t, buffer);
-SAME_AT(uct_iov_t, length);
+SAME(UCT_MD_MEM_ATTR_FIELD_MEM_TYPE, UCT_MD_MEM_ATTR_FIELD_SYS_DEV,
+     UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS, UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH);
+SAME_AT(uct_md_mem_attr_t, field_mask, mem_type, sys_dev, base_address,
+        alloc_length);
+SAME_AT(uct_iov_t, buffer, length);
 SAME_SIZE(uct_iov_t);
 ATTR(cap.put, put);
 ATTR(cap.put.max_iov, put.max_iov);
@@ -144,25 +111,18 @@ IFACE_OP(ep_put_zcopy, ours::op_put_zcopy);
 IFACE_OP(ep_get_short, ours::op_get_short);
 IFACE_OP(ep_get_zcopy, ours::op_get_zcopy);
 IFACE_OP(iface_query, ours::op_iface_query);
-SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
-SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
-SAME_AT(uct_md_mem_attr_t, dmabuf_fd);
-SAME_AT(uct_md_mem_attr_t, dmabuf_offset);
+SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_FD, UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
+SAME_AT(uct_md_mem_attr_t, dmabuf_fd, dmabuf_offset);
 
 // ucm.h
-SAME(UCM_EVENT_MEM_TYPE_ALLOC);
-SAME(UCM_EVENT_MEM_TYPE_FREE);
-SAME(UCM_EVENT_FLAG_NO_INSTALL);
+SAME(UCM_EVENT_MEM_TYPE_ALLOC, UCM_EVENT_MEM_TYPE_FREE,
+     UCM_EVENT_FLAG_NO_INSTALL);
 static_assert(sizeof(::ucm_event_t) <= sizeof(ours::ucm_event_t));
-static_assert(offsetof(::ucm_event_t, mem_type.address) ==
-              offsetof(ours::ucm_event_t, mem_type.address));
-static_assert(offsetof(::ucm_event_t, mem_type.size) ==
-              offsetof(ours::ucm_event_t, mem_type.size));
-static_assert(offsetof(::ucm_event_t, mem_type.mem_type) ==
-              offsetof(ours::ucm_event_t, mem_type.mem_type));
+SAME_PLACE(ucm_event_t, ucm_event_t, mem_type.address);
+SAME_PLACE(ucm_event_t, ucm_event_t, mem_type.size);
+SAME_PLACE(ucm_event_t, ucm_event_t, mem_type.mem_type);
 #if UCX_MINOR >= 22
-static_assert(offsetof(::ucm_event_t, mem_type.sys_dev) ==
-              offsetof(ours::ucm_event_t, mem_type.sys_dev));
+SAME_PLACE(ucm_event_t, ucm_event_t, mem_type.sys_dev);
 static_assert(UCS_SYS_DEVICE_ID_UNKNOWN == 255);
 #endif
 SAME_AT(ucs_list_link_t, next);
@@ -205,42 +165,25 @@ static_assert(int(UCT_ATOMIC_OP_CSWAP) == int(ours::atomic_operation::cswap));
 
 #ifdef UCX_SOURCES
 // types.h
-SAME(UCT_MD_MEM_DEREG_FIELD_MEMH);
-SAME(UCT_MD_MEM_DEREG_FIELD_FLAGS);
-SAME(UCT_MD_MEM_DEREG_FIELD_COMPLETION);
-SAME(UCT_MD_MEM_DEREG_FLAG_INVALIDATE);
-SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS);
-SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
-SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO);
-SAME(UCT_MD_FLAG_REG_DMABUF);
-SAME(UCT_MD_MEM_REG_FIELD_FLAGS);
-SAME(UCT_MD_MEM_REG_FIELD_DMABUF_FD);
-SAME(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET);
-SAME(UCT_MD_MEM_SYMMETRIC_RKEY);
+SAME(UCT_MD_MEM_DEREG_FIELD_MEMH, UCT_MD_MEM_DEREG_FIELD_FLAGS,
+     UCT_MD_MEM_DEREG_FIELD_COMPLETION, UCT_MD_MEM_DEREG_FLAG_INVALIDATE,
+     UCT_MD_MKEY_PACK_FIELD_FLAGS, UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA,
+     UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO, UCT_MD_FLAG_REG_DMABUF,
+     UCT_MD_MEM_REG_FIELD_FLAGS, UCT_MD_MEM_REG_FIELD_DMABUF_FD,
+     UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET, UCT_MD_MEM_SYMMETRIC_RKEY);
 #if UCX_MINOR >= 18
 SAME(UCT_MD_MEM_GVA);
 #endif
-SAME_AT(uct_md_mem_dereg_params_t, field_mask);
-SAME_AT(uct_md_mem_dereg_params_t, flags);
-SAME_AT(uct_md_mem_dereg_params_t, memh);
-SAME_AT(uct_md_mem_dereg_params_t, comp);
-SAME_AT(uct_md_mkey_pack_params_t, field_mask);
-SAME_AT(uct_md_mkey_pack_params_t, flags);
-SAME_AT(uct_md_t, ops);
-SAME_AT(uct_md_t, component);
-SAME_AT(uct_component_t, name);
-SAME_AT(uct_component_t, md_open);
+SAME_AT(uct_md_mem_dereg_params_t, field_mask, flags, memh, comp);
+SAME_AT(uct_md_mkey_pack_params_t, field_mask, flags);
+SAME_AT(uct_md_t, ops, component);
+SAME_AT(uct_component_t, name, md_open);
 
 static_assert((UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
                UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE) ==
               ours::uct_perf_attr_t::field_memory_types);
-SAME_AT(uct_perf_attr_t, field_mask);
-SAME_AT(uct_perf_attr_t, local_memory_type);
-SAME_AT(uct_perf_attr_t, remote_memory_type);
-SAME_AT(uct_md_mem_reg_params_t, field_mask);
-SAME_AT(uct_md_mem_reg_params_t, flags);
-SAME_AT(uct_md_mem_reg_params_t, dmabuf_fd);
-SAME_AT(uct_md_mem_reg_params_t, dmabuf_offset);
+SAME_AT(uct_perf_attr_t, field_mask, local_memory_type, remote_memory_type);
+SAME_AT(uct_md_mem_reg_params_t, field_mask, flags, dmabuf_fd, dmabuf_offset);
 static_assert(sizeof(::uct_md_mem_reg_params_t) <=
               sizeof(ours::uct_md_mem_reg_params_t));
 #if UCX_MINOR >= 22
@@ -276,16 +219,10 @@ constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
                                  void *) = ::uct_md_mkey_pack_func_t{};
 
 // transport_types.h
-#define SAME_PLACE(type, our_type, member)                                     \
-    static_assert(offsetof(::type, member) == offsetof(ours::our_type, member))
-SAME_PLACE(uct_component_t, whole_component, md_open);
-SAME_PLACE(uct_component_t, whole_component, query_md_resources);
-SAME_PLACE(uct_component_t, whole_component, rkey_unpack);
-SAME_PLACE(uct_component_t, whole_component, rkey_compare);
-SAME_PLACE(uct_component_t, whole_component, md_config);
-SAME_PLACE(uct_component_t, whole_component, tl_list);
-SAME_PLACE(uct_component_t, whole_component, list);
-SAME_PLACE(uct_component_t, whole_component, md_vfs_init);
+#define OF_COMPONENT(unused, member)                                           \
+    SAME_PLACE(uct_component_t, whole_component, member)
+EACH(OF_COMPONENT, , md_open, query_md_resources, rkey_unpack, rkey_compare,
+     md_config, tl_list, list, md_vfs_init);
 static_assert(sizeof(::uct_component_t) == sizeof(ours::whole_component));
 SAME_SIZE(uct_tl_t);
 static_assert(sizeof(::uct_tl_t::name) <= sizeof(ours::uct_tl_t::name));
@@ -314,20 +251,14 @@ AT(uct_md_mem_attr_v2_t, mem_flags, uct_md_mem_attr_t, mem_flags);
 #endif
 
 // ucm.h
-SAME_AT(ucm_reloc_patch_t, symbol);
-SAME_AT(ucm_reloc_patch_t, value);
+SAME_AT(ucm_reloc_patch_t, symbol, value);
 static_assert(sizeof(::ucm_reloc_patch_t) <= sizeof(ours::ucm_reloc_patch_t));
-SAME_AT(ucm_event_installer_t, install);
-SAME_AT(ucm_event_installer_t, list);
+SAME_AT(ucm_event_installer_t, install, list);
 
 // ucp.h, ucp_types.h
 static_assert(UCP_FEATURE_AMO == ours::feature_amo);
 SAME(UCT_CB_PARAM_FLAG_DESC);
-SAME_AT(ucp_am_handler_t, features);
-SAME_AT(ucp_am_handler_t, cb);
-SAME_AT(ucp_am_handler_t, proxy_cb);
-SAME_AT(ucp_atomic_req_hdr_t, address);
-SAME_AT(ucp_atomic_req_hdr_t, length);
-SAME_AT(ucp_atomic_req_hdr_t, opcode);
+SAME_AT(ucp_am_handler_t, features, cb, proxy_cb);
+SAME_AT(ucp_atomic_req_hdr_t, address, length, opcode);
 SAME_SIZE(ucp_atomic_req_hdr_t);
 #endif // UCX_SOURCES

@@ -124,8 +124,9 @@ TEST_F(test_atomics, a_copy_that_fails_changes_nothing)
     uint64_t before = 0;
 
     write(word, 5);
-    for (const char *copy : {"cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync"}) {
-        const gpu::scoped_fail failing(std::string(copy) + "_v2=700");
+    for (const char *copy : {"1", "2"}) { // from the GPU, to the GPU
+        const gpu::scoped_fail failing(std::string("cuMemcpyAsync=700:") +
+                                       copy);
         EXPECT_FALSE(do_gpu_atomic(
             {word.address(), 8, atomic_operation::add, 1, 0}, &before));
     }
