@@ -45,13 +45,12 @@ struct summary {
 
 summary sum_of(const metric_view &all, const char *name)
 {
-    size_t at              = 0;
-    const metric_info *one = all.find(name, &at);
+    const metric_info *one = all.find(name);
     uint64_t most          = 0;
     summary made;
 
     for (size_t i = 0; (one != nullptr) && (i < one->size()); ++i) {
-        const uint64_t value = all.numbers[at + i];
+        const uint64_t value = all.numbers[one->at + i];
         made.sum += value;
         if (value > most) {
             most      = value;
@@ -129,15 +128,14 @@ std::string program_line(const shown_program &one)
         line("%8d  %-15.15s", one.pid, printable(one.name).c_str());
     const metric_view now  = one.now->of_process();
     const metric_view then = one.before->of_process();
-    size_t at              = 0;
 
     return one.answers
                ? columns(who, std::to_string(one.lookups()),
                          std::to_string(since(now["misses"], then["misses"])),
                          now, then, "mapped_bytes",
-                         (now.find("hooks_complete", &at) == nullptr) ? "?"
-                         : (now["hooks_complete"] != 0)               ? "all"
-                                                                      : "gaps")
+                         (now.find("hooks_complete") == nullptr) ? "?"
+                         : (now["hooks_complete"] != 0)          ? "all"
+                                                                 : "gaps")
                : who + "  does not answer";
 }
 
