@@ -73,7 +73,7 @@ static bool check(std::span<metric_info> infos, size_t capacity)
         std::end(each.name)[-1]     = std::end(each.labels)[-1] =
             std::end(each.json)[-1] = '\0';
     }
-    return (place(infos) <= capacity) &&
+    return (place_numbers(infos) <= capacity) &&
            std::ranges::find(infos, "pid", &metric_info::json_name) ==
                infos.end();
 }

@@ -82,7 +82,7 @@ void each_label(const metric_info &of, size_t n, const Call &call)
 
 // Sets where each metric's numbers are, one behind the other. Returns how many
 // numbers there are.
-constexpr size_t place(std::span<metric_info> infos)
+constexpr size_t place_numbers(std::span<metric_info> infos)
 {
     size_t end = 0;
     for (metric_info &each : infos) {
@@ -95,7 +95,7 @@ constexpr size_t place(std::span<metric_info> infos)
 template <size_t count>
 consteval auto metrics(std::array<metric_info, count> infos)
 {
-    place(infos);
+    place_numbers(infos);
     return infos;
 }
 
