@@ -9,10 +9,7 @@
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define HIDDEN   __attribute__((visibility("hidden")))
 #define STAT_VER 1 /* glibc's number for x86_64's struct stat */
@@ -40,19 +37,6 @@ HIDDEN int stat(const char *restrict path, struct stat *restrict buf)
 HIDDEN int lstat(const char *restrict path, struct stat *restrict buf)
 {
     return __lxstat(STAT_VER, path, buf);
-}
-
-HIDDEN pid_t gettid(void)
-{
-    return (pid_t)syscall(SYS_gettid);
-}
-
-/* For libstdc++'s random_device, which is never asked for a number here. */
-HIDDEN uint32_t arc4random(void)
-{
-    uint32_t number = 0;
-
-    return (getentropy(&number, sizeof(number)) == 0) ? number : 0;
 }
 
 /* libstdc++ counts without atomics if this is set: never here. */

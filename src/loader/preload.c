@@ -8,10 +8,10 @@
  */
 #define _GNU_SOURCE
 #include "enable.h"
-#include "ucx_copy.h"
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,129 @@ void ucs_load_modules(const char *framework, const char *modules,
                       void *init_once, unsigned flags);
 int ucs_config_parser_fill_opts(void *opts, void *fields, const char *prefix,
                                 const char *table_prefix, int ignore_errors);
+
+static void *open_loaded(const char *path)
+{
+    return dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* Returns a symbol of the library that is loaded under a name, else NULL. */
+static void *loaded_symbol(const char *library, const char *symbol)
+{
+    void *dl    = open_loaded(library);
+    void *found = NULL;
+
+    if (dl != NULL) {
+        found = dlsym(dl, symbol);
+        dlclose(dl);
+    }
+    return found;
+}
+
+static int is_same_library(const void *one, const void *other)
+{
+    Dl_info a, b;
+
+    return dladdr(one, &a) && dladdr(other, &b) && (a.dli_fbase == b.dli_fbase);
+}
+
+static const char *path_of(const void *address)
+{
+    Dl_info info;
+
+    return dladdr(address, &info) ? info.dli_fname : "an unknown library";
+}
+
+/* The paths of all libraries. */
+typedef struct {
+    char **paths;
+    size_t count;
+} libraries_t;
+
+static int collect(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    libraries_t *all = arg;
+    char **paths;
+
+    (void)size;
+    /* The program has no name here, and the kernel's object no path. */
+    if ((info->dlpi_name == NULL) || (strchr(info->dlpi_name, '/') == NULL)) {
+        return 0;
+    }
+    paths = realloc(all->paths, (all->count + 1) * sizeof(*paths));
+    if (paths == NULL) {
+        return 1;
+    }
+    all->paths             = paths;
+    all->paths[all->count] = strdup(info->dlpi_name);
+    all->count += (all->paths[all->count] != NULL);
+    return 0;
+}
+
+/*
+ * Returns a symbol as found by a library that finds 'other' in the library that
+ * 'inside' lies in.
+ */
+static void *find_beside(const char *symbol, const char *other,
+                         const void *inside)
+{
+    libraries_t all = {NULL, 0};
+    void *found     = NULL;
+
+    /* Not during the iteration, which holds a lock of the dynamic loader. */
+    dl_iterate_phdr(collect, &all);
+    for (size_t i = 0; i < all.count; ++i) {
+        void *dl = (found == NULL) ? open_loaded(all.paths[i]) : NULL;
+        if (dl != NULL) {
+            const void *beside = dlsym(dl, other);
+            if ((beside != NULL) && is_same_library(beside, inside)) {
+                found = dlsym(dl, symbol);
+            }
+            dlclose(dl);
+        }
+        free(all.paths[i]);
+    }
+    free(all.paths);
+    return found;
+}
+
+/* Searches a library and its dependencies, under any name, however loaded. */
+static void *find_around(const void *inside, const char *symbol,
+                         const void *not_this)
+{
+    struct link_map *map = NULL;
+    void *found          = NULL;
+    Dl_info info;
+
+    if (dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) &&
+        (map->l_name[0] != '\0')) {
+        found = loaded_symbol(map->l_name, symbol);
+        /* libucm needs no library, but calls the libucs that needs it. */
+        if ((found == NULL) || (found == not_this)) {
+            found = find_beside(symbol, "ucm_event_dispatch", inside);
+        }
+    }
+    return (found == not_this) ? NULL : found;
+}
+
+/*
+ * Returns a symbol of the UCX that 'inside' (code or data) belongs to, as a
+ * process may have loaded several UCX under different names with RTLD_LOCAL. If
+ * 'inside' belongs to no UCX, but to the plug-in, say, returns the symbol of
+ * the caller's UCX, unless 'caller' is NULL. Returns NULL if only 'not_this'
+ * exists.
+ */
+static void *ucx_symbol(const void *inside, const void *caller,
+                        const char *symbol, const void *not_this)
+{
+    void *found = find_around(inside, symbol, not_this);
+
+    if ((found == NULL) && (caller != NULL)) {
+        found = find_around(caller, symbol, not_this);
+    }
+    /* Else as the dynamic linker would bind it without this library. */
+    return (found == NULL) ? dlsym(RTLD_NEXT, symbol) : found;
+}
 
 /*
  * The plug-in's start function, once it is open. No lock is held while it is
@@ -131,8 +254,8 @@ EXPORTS void ucs_load_modules(const char *framework, const char *modules,
 {
     load_modules_func_t next;
 
-    *(void **)&next = ucx_copy_symbol(init_once, NULL, "ucs_load_modules",
-                                      (void *)ucs_load_modules);
+    *(void **)&next = ucx_symbol(init_once, NULL, "ucs_load_modules",
+                                 (void *)ucs_load_modules);
     if (next == NULL) {
         fprintf(stderr,
                 "ucx-ib-dmabuf: %s loads modules of UCX, but no libucs was "
@@ -161,10 +284,9 @@ static void load_before_ucp_reads(const void *table)
     if ((read == NULL) || !is_same_library(read, table)) {
         return; /* not UCP's settings */
     }
-    *(void **)&query =
-        ucx_copy_symbol(table, NULL, "uct_query_components", NULL);
+    *(void **)&query = ucx_symbol(table, NULL, "uct_query_components", NULL);
     *(void **)&release =
-        ucx_copy_symbol(table, NULL, "uct_release_component_list", NULL);
+        ucx_symbol(table, NULL, "uct_release_component_list", NULL);
     if ((query != NULL) && (release != NULL) &&
         (query(&components, &count) == 0)) {
         release(components);
@@ -178,9 +300,9 @@ EXPORTS int ucs_config_parser_fill_opts(void *opts, void *fields,
 {
     fill_opts_func_t next;
 
-    *(void **)&next = ucx_copy_symbol(fields, __builtin_return_address(0),
-                                      "ucs_config_parser_fill_opts",
-                                      (void *)ucs_config_parser_fill_opts);
+    *(void **)&next = ucx_symbol(fields, __builtin_return_address(0),
+                                 "ucs_config_parser_fill_opts",
+                                 (void *)ucs_config_parser_fill_opts);
     if (next == NULL) {
         return -12; /* UCS_ERR_NO_ELEM */
     }

@@ -42,13 +42,12 @@ struct summary {
 
 summary sum_of(const metric_view &all, const char *name)
 {
-    size_t at              = 0;
-    const metric_info *one = all.find(name, &at);
+    const metric_info *one = all.find(name);
     uint64_t most          = 0;
     summary made;
 
     for (size_t i = 0; (one != nullptr) && (i < one->size()); ++i) {
-        const uint64_t value = all.numbers[at + i];
+        const uint64_t value = all.numbers[one->at + i];
         made.sum += value;
         if (value > most) {
             most      = value;
@@ -104,18 +103,15 @@ std::string program_line(const program &one)
         format("%8d  %-15.15s", one.pid, printable(one.name).c_str()).c_str();
     const metric_view now  = one.now->of_process();
     const metric_view then = one.before->of_process();
-    size_t at              = 0;
 
-    if (!one.answers) {
-        return who + "  does not answer";
-    }
-    const bool known = now.find("hooks_complete", &at) != nullptr;
-    return columns(who, std::to_string(one.lookups()),
-                   std::to_string(since(now["misses"], then["misses"])), now,
-                   then, "mapped_bytes",
-                   !known                         ? "?"
-                   : (now["hooks_complete"] != 0) ? "all"
-                                                  : "gaps");
+    return one.answers
+               ? columns(who, std::to_string(one.lookups()),
+                         std::to_string(since(now["misses"], then["misses"])),
+                         now, then, "mapped_bytes",
+                         (now.find("hooks_complete") == nullptr) ? "?"
+                         : (now["hooks_complete"] != 0)          ? "all"
+                                                                 : "gaps")
+               : who + "  does not answer";
 }
 
 // The lines below a program's: the first gap of its hooks, and its pairs, those

@@ -179,10 +179,6 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(mem_set_access, cuMemSetAccess, CUdeviceptr, size_t,                     \
       const CUmemAccessDesc *, size_t)                                         \
     _(memcpy_async, cuMemcpyAsync, CUdeviceptr, CUdeviceptr, size_t, CUstream) \
-    _(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2, void *, CUdeviceptr, size_t,    \
-      CUstream)                                                                \
-    _(memcpy_htod_async, cuMemcpyHtoDAsync_v2, CUdeviceptr, const void *,      \
-      size_t, CUstream)                                                        \
     _(stream_create, cuStreamCreate, CUstream *, unsigned)                     \
     _(stream_destroy, cuStreamDestroy_v2, CUstream)                            \
     _(stream_synchronize, cuStreamSynchronize, CUstream)                       \

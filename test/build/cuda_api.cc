@@ -7,87 +7,46 @@
 #include <type_traits>
 #include <ucm/cuda_api.h>
 
-namespace ours = ucx_ib_dmabuf;
+#include "same.h"
 
-#define SAME(name) static_assert(int64_t(ours::name) == int64_t(::name))
-#define SIZE(type)                                                             \
-    static_assert(sizeof(ours::type) == sizeof(::type) &&                      \
-                  alignof(ours::type) == alignof(::type))
-#define AT(type, member)                                                       \
-    static_assert(offsetof(ours::type, member) == offsetof(::type, member) &&  \
-                  sizeof(ours::type::member) == sizeof(::type::member))
-
-SAME(CUDA_SUCCESS);
-SAME(CUDA_ERROR_INVALID_VALUE);
-SAME(CUDA_ERROR_OUT_OF_MEMORY);
-SAME(CUDA_ERROR_NO_DEVICE);
-SAME(CUDA_ERROR_INVALID_CONTEXT);
-SAME(CUDA_ERROR_NOT_FOUND);
-SAME(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-SAME(CUDA_ERROR_NOT_SUPPORTED);
-SAME(CUDA_ERROR_SYSTEM_NOT_READY);
-SAME(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
-SAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-SAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-SAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-SAME(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-SAME(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
-SAME(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
-SAME(CU_POINTER_ATTRIBUTE_CONTEXT);
-SAME(CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
-SAME(CU_POINTER_ATTRIBUTE_BUFFER_ID);
-SAME(CU_POINTER_ATTRIBUTE_IS_MANAGED);
-SAME(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
-SAME(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
-SAME(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
-SAME(CU_POINTER_ATTRIBUTE_RANGE_SIZE);
-SAME(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
-SAME(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
-SAME(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
-SAME(CU_MEMORYTYPE_DEVICE);
-SAME(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
-SAME(CU_MEM_LOCATION_TYPE_DEVICE);
-SAME(CU_MEM_ALLOCATION_TYPE_PINNED);
-SAME(CU_MEM_HANDLE_TYPE_NONE);
-SAME(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-SAME(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-SAME(CU_STREAM_NON_BLOCKING);
-SAME(CU_STREAM_CAPTURE_MODE_RELAXED);
-SAME(CU_STREAM_CAPTURE_STATUS_NONE);
-SAME(CU_GET_PROC_ADDRESS_LEGACY_STREAM);
-SAME(CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-SAME(CU_GRAPH_NODE_TYPE_MEM_ALLOC);
-SIZE(CUresult);
-SIZE(CUdevice);
-SIZE(CUdeviceptr);
-SIZE(CUcontext);
-SIZE(CUstream);
-SIZE(CUmemoryPool);
-SIZE(CUdevice_attribute);
-SIZE(CUpointer_attribute);
-SIZE(CUmemorytype);
-SIZE(CUmemRangeHandleType);
-SIZE(CUmemGenericAllocationHandle);
-SIZE(CUmemLocation);
-AT(CUmemLocation, id);
-SIZE(CUmemAllocationProp);
-AT(CUmemAllocationProp, requestedHandleTypes);
-AT(CUmemAllocationProp, location);
-AT(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
-SIZE(CUmemAccessDesc);
-AT(CUmemAccessDesc, flags);
-SIZE(CUstreamCaptureMode);
-SIZE(CUstreamCaptureStatus);
-SIZE(CUipcMemHandle);
-SIZE(CUDA_MEM_ALLOC_NODE_PARAMS);
-AT(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize);
-AT(CUDA_MEM_ALLOC_NODE_PARAMS, dptr);
+SAME(CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
+     CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_FOUND,
+     CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_SUPPORTED,
+     CUDA_ERROR_SYSTEM_NOT_READY, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+     CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+     CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, CU_POINTER_ATTRIBUTE_CONTEXT,
+     CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+     CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+     CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+     CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, CU_MEMORYTYPE_DEVICE,
+     CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, CU_MEM_LOCATION_TYPE_DEVICE,
+     CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_NONE,
+     CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ALLOC_GRANULARITY_MINIMUM,
+     CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_RELAXED,
+     CU_STREAM_CAPTURE_STATUS_NONE, CU_GET_PROC_ADDRESS_LEGACY_STREAM,
+     CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+     CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+SAME_SIZE(CUresult, CUdevice, CUdeviceptr, CUcontext, CUstream, CUmemoryPool,
+          CUdevice_attribute, CUpointer_attribute, CUmemorytype,
+          CUmemRangeHandleType, CUmemGenericAllocationHandle, CUmemLocation);
+SAME_AT(CUmemLocation, id);
+SAME_SIZE(CUmemAllocationProp);
+SAME_AT(CUmemAllocationProp, requestedHandleTypes, location,
+        allocFlags.gpuDirectRDMACapable);
+SAME_SIZE(CUmemAccessDesc);
+SAME_AT(CUmemAccessDesc, flags);
+SAME_SIZE(CUstreamCaptureMode, CUstreamCaptureStatus, CUipcMemHandle,
+          CUDA_MEM_ALLOC_NODE_PARAMS);
+SAME_AT(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, dptr);
 #if CUDA_VERSION >= 12020
-SIZE(CUgraphNodeParams);
-AT(CUgraphNodeParams, type);
-AT(CUgraphNodeParams, alloc);
-AT(CUgraphNodeParams, alloc.bytesize);
-AT(CUgraphNodeParams, alloc.dptr);
+SAME_SIZE(CUgraphNodeParams);
+SAME_AT(CUgraphNodeParams, type, alloc, alloc.bytesize, alloc.dptr);
 #endif
 #if CUDA_VERSION >= 12080
 SAME(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
@@ -130,11 +89,9 @@ UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(CHECK)
 } // namespace ucx_ib_dmabuf
 
 // We use the version that a program gets from this header.
-#define NAME_(name) #name
-#define NAME(name)  NAME_(name)
-#define NEWEST(name)                                                           \
-    static_assert(std::string_view(NAME(name)).starts_with(#name) &&           \
-                  is_ours(NAME(name)))
+#define NAME_(name)          #name
+#define NAME(name)           NAME_(name)
+#define NEWEST(unused, name) static_assert(is_ours(NAME(name)), NAME(name))
 constexpr bool is_ours(std::string_view name)
 {
     bool found = false;
@@ -143,15 +100,7 @@ constexpr bool is_ours(std::string_view name)
     UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(FIND)
     return found;
 }
-NEWEST(cuDeviceTotalMem);
-NEWEST(cuDevicePrimaryCtxRelease);
-NEWEST(cuCtxPushCurrent);
-NEWEST(cuCtxPopCurrent);
-NEWEST(cuCtxGetDevice);
-NEWEST(cuPointerGetAttributes);
-NEWEST(cuMemGetAddressRange);
-NEWEST(cuMemcpyDtoHAsync);
-NEWEST(cuMemcpyHtoDAsync);
-NEWEST(cuStreamCreate);
-NEWEST(cuStreamDestroy);
-NEWEST(cuMemGetHandleForAddressRange);
+EACH(NEWEST, , cuDeviceTotalMem, cuDevicePrimaryCtxRelease, cuCtxPushCurrent,
+     cuCtxPopCurrent, cuCtxGetDevice, cuPointerGetAttributes,
+     cuMemGetAddressRange, cuStreamCreate, cuStreamDestroy,
+     cuMemGetHandleForAddressRange);

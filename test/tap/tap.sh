@@ -2,6 +2,9 @@
 # Sourced by test scripts: results in TAP.
 # shellcheck shell=bash
 
+# A test may run make. That make is not part of the one that runs the test.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+
 tap_count=0
 tap_failed=0
 
@@ -45,6 +48,17 @@ is() {
         nok "$1"
         note "$(diff <(echo "$2") <(echo "$3"))"
     fi
+}
+
+# make_scratch: sets "scratch" to a new folder, which is removed when the test ends.
+make_scratch() {
+    scratch=$(mktemp -d) || exit 1
+    trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
+}
+
+# install_in_scratch PREFIX: "make install" into $scratch/root.
+install_in_scratch() {
+    check "make install" make -s -C "$top_builddir" install DESTDIR="$scratch/root" prefix="$1"
 }
 
 # skip_all WHY: before the first result; ends the test.

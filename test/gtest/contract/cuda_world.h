@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "exporter.h"
 #include <common/gpu.h>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <string>
 #include <sys/mman.h>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
-#include <unistd.h>
 
 // The GPU that libcuda.so.1 provides, simulated or real.
-class cuda_world {
+class cuda_world final : public ucx_ib_dmabuf::exporter_world {
 public:
-    static std::string missing()
+    static std::unique_ptr<exporter_world> make_if_any()
     {
-        return ucx_ib_dmabuf::find_cuda() ? "" : "no GPU here";
+        return ucx_ib_dmabuf::find_cuda() ? std::make_unique<cuda_world>()
+                                          : nullptr;
     }
 
     // No context is current while the exporter is used.
@@ -26,13 +25,12 @@ public:
         GPU_CALL(cuCtxSetCurrent, nullptr);
         unit_ = segments(1);
     }
-    ~cuda_world() { GPU_CALL(cuDevicePrimaryCtxRelease, 0); }
+    ~cuda_world() override { GPU_CALL(cuDevicePrimaryCtxRelease, 0); }
 
-    ucx_ib_dmabuf::exporter &subject() { return *gpus_; }
-    size_t segment() const { return unit_->step(); }
-    void mistake() {}
+    ucx_ib_dmabuf::exporter &subject() override { return *gpus_; }
+    size_t segment() const override { return unit_->step(); }
 
-    uintptr_t allocate(size_t size)
+    uintptr_t allocate(size_t size) override
     {
         const current here(context_);
         auto made               = std::make_unique<gpu::buffer>(size);
@@ -40,7 +38,7 @@ public:
         buffers_[address]       = std::move(made);
         return address;
     }
-    uintptr_t neighbours(size_t size)
+    uintptr_t neighbours(size_t size) override
     {
         const current here(context_);
         std::map<uintptr_t, std::unique_ptr<gpu::buffer>> all;
@@ -59,26 +57,26 @@ public:
         }
         return 0;
     }
-    uintptr_t map(unsigned count)
+    uintptr_t map(unsigned count) override
     {
         auto made               = segments(count);
         const uintptr_t address = made->address();
         mapped_[address]        = std::move(made);
         return address;
     }
-    void remap(uintptr_t address)
+    void remap(uintptr_t address) override
     {
         auto range = std::prev(mapped_.upper_bound(address));
         range->second->remap((address - range->first) / segment());
     }
-    void release(uintptr_t address)
+    void release(uintptr_t address) override
     {
         const current here(context_);
         buffers_.erase(address);
         mapped_.erase(address);
     }
     // Writes a pattern, and looks for it in the dma-buf.
-    bool shows(int fd, uintptr_t address);
+    bool shows(int fd, uintptr_t address) override;
 
 private:
     // Makes a context current during its own lifetime.

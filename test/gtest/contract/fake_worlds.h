@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "exporter.h"
+#include "registrar.h"
 #include <common/fakes.h>
-#include <string>
 
 // The fakes count refused mistakes as complaints; these are intended.
 class meant_mistakes {
@@ -20,22 +21,19 @@ private:
 };
 
 // The GPU of the cache's tests.
-class fake_gpu {
+class fake_gpu final : public ucx_ib_dmabuf::exporter_world {
 public:
-    static std::string missing() { return ""; }
+    ucx_ib_dmabuf::exporter &subject() override { return gpu_; }
+    void mistake() override { mistakes_.expect_one(); }
 
-    ucx_ib_dmabuf::exporter &subject() { return gpu_; }
-    size_t segment() const { return 2 << 20; }
-    void mistake() { mistakes_.expect_one(); }
-
-    uintptr_t allocate(size_t size) { return add(size, false); }
-    uintptr_t neighbours(size_t size)
+    uintptr_t allocate(size_t size) override { return add(size, false); }
+    uintptr_t neighbours(size_t size) override
     {
         const uintptr_t low = add(size, false);
         add_at(low + size, size, false);
         return low;
     }
-    uintptr_t map(unsigned count)
+    uintptr_t map(unsigned count) override
     {
         const uintptr_t base = next_;
         for (unsigned i = 0; i < count; ++i) {
@@ -45,12 +43,12 @@ public:
         mapped_[base] = count;
         return base;
     }
-    void remap(uintptr_t address)
+    void remap(uintptr_t address) override
     {
         gpu_.free(address);
         gpu_.alloc(address, segment(), 0, true, true);
     }
-    void release(uintptr_t address)
+    void release(uintptr_t address) override
     {
         const unsigned count = mapped_.count(address) ? mapped_[address] : 1;
         for (unsigned i = 0; i < count; ++i) {
@@ -59,7 +57,7 @@ public:
         mapped_.erase(address);
         last_ = address;
     }
-    bool shows(int fd, uintptr_t address)
+    bool shows(int fd, uintptr_t address) override
     {
         const auto segments = gpu_.contents(fd, 1);
         return !segments.empty() &&
@@ -91,14 +89,12 @@ private:
 };
 
 // The NIC of the cache's tests, and its memory.
-class fake_nic {
+class fake_nic final : public ucx_ib_dmabuf::registrar_world {
 public:
-    static std::string missing() { return ""; }
+    ucx_ib_dmabuf::registrar &subject() override { return nic_; }
+    void mistake() override { mistakes_.expect_one(); }
 
-    ucx_ib_dmabuf::registrar &subject() { return nic_; }
-    void mistake() { mistakes_.expect_one(); }
-
-    int dmabuf(size_t size)
+    int dmabuf(size_t size) override
     {
         int fd = -1;
         if (!gpu_.allocated(address())) {
@@ -107,8 +103,7 @@ public:
         gpu_.export_range(address(), size, &fd);
         return fd;
     }
-    uintptr_t address() const { return uintptr_t{1} << 40; }
-    bool reaches(void *handle, uintptr_t address, size_t)
+    bool reaches(void *handle, uintptr_t address, size_t) override
     {
         const auto *made = static_cast<fakes::registration *>(handle);
         return made->id_at(address) == gpu_.id_at(address);

@@ -3,15 +3,16 @@
 // The cache's two interfaces: the fakes of its tests fulfil the same contracts
 // as a simulated or a real GPU.
 #include "cuda_world.h"
-#include "exporter.h"
 #include "fake_worlds.h"
-#include "registrar.h"
 
 namespace ucx_ib_dmabuf {
 
-INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_exporter, fake_gpu);
-INSTANTIATE_TYPED_TEST_SUITE_P(gpu, contract_exporter, cuda_world);
-INSTANTIATE_TYPED_TEST_SUITE_P(fake, contract_registrar, fake_nic);
+INSTANTIATE_TEST_SUITE_P(fake, contract_exporter,
+                         testing::Values(make<exporter_world, fake_gpu>));
+INSTANTIATE_TEST_SUITE_P(gpu, contract_exporter,
+                         testing::Values(cuda_world::make_if_any));
+INSTANTIATE_TEST_SUITE_P(fake, contract_registrar,
+                         testing::Values(make<registrar_world, fake_nic>));
 
 } // namespace ucx_ib_dmabuf
 

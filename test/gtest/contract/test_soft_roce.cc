@@ -3,12 +3,13 @@
 // The registrar's contract in the lab, where uct_ib's protection domain is
 // soft-RoCE's. Also the exporter's contract, as exports are dma-bufs there.
 #include "cuda_world.h"
-#include "exporter.h"
 #include "registrar.h"
-#include "udmabuf_world.h"
+#include "udmabuf_vendor.h"
+#include <cstring>
 #include <gtest/md/memory_domain.h>
 #include <lab/soft_roce.h>
 #include <optional>
+#include <sys/mman.h>
 #include <uct/ib_dmabuf/md/nic.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
@@ -17,11 +18,47 @@ namespace {
 
 namespace lab = test;
 
-// Registers in uct_ib's own domain.
-class soft_roce {
+class udmabuf_world final : public exporter_world {
 public:
-    static std::string missing() { return ""; }
+    exporter &subject() override { return vendor_; }
 
+    uintptr_t allocate(size_t size) override { return vendor_.allocate(size); }
+    uintptr_t neighbours(size_t size) override
+    {
+        if (size % vendor_.granularity() != 0) {
+            return 0; // its allocations are whole pages
+        }
+        const uintptr_t low = vendor_.allocate(size);
+        vendor_.allocate(size);
+        return low;
+    }
+    uintptr_t map(unsigned count) override
+    {
+        return vendor_.allocate(segment(), count);
+    }
+    void remap(uintptr_t address) override { vendor_.replace(address); }
+    void release(uintptr_t address) override { vendor_.release(address); }
+    bool shows(int fd, uintptr_t address) override
+    {
+        const int number  = ++last_;
+        const size_t size = vendor_.granularity();
+        void *seen        = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+
+        memcpy(reinterpret_cast<void *>(address), &number, sizeof(number));
+        const bool same = (seen != MAP_FAILED) &&
+                          (memcmp(seen, &number, sizeof(number)) == 0);
+        munmap(seen, size);
+        return same;
+    }
+
+private:
+    udmabuf_vendor vendor_;
+    int last_ = 0;
+};
+
+// Registers in uct_ib's own domain.
+class soft_roce final : public registrar_world {
+public:
     soft_roce()
     {
         const auto uct = reinterpret_cast<uct_md_h>(md_.get());
@@ -29,16 +66,14 @@ public:
         subject_ = std::make_unique<nic>(*original_, gpus_, paths_, false);
     }
 
-    registrar &subject() { return *subject_; }
-    void mistake() {}
+    registrar &subject() override { return *subject_; }
 
-    int dmabuf(size_t size)
+    int dmabuf(size_t size) override
     {
         memory_ = std::make_unique<lab::dma_buf>(size);
         return dup(memory_->fd());
     }
-    uintptr_t address() const { return uintptr_t{1} << 40; }
-    bool reaches(void *handle, uintptr_t address, size_t at)
+    bool reaches(void *handle, uintptr_t address, size_t at) override
     {
         std::vector<uint8_t> host(64, static_cast<uint8_t>(++number_));
         const lab::region source = nic_.reg(host);
@@ -76,9 +111,12 @@ private:
     int number_ = 0;
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(gpu, contract_exporter, cuda_world);
-INSTANTIATE_TYPED_TEST_SUITE_P(udmabuf, contract_exporter, udmabuf_world);
-INSTANTIATE_TYPED_TEST_SUITE_P(soft_roce, contract_registrar, soft_roce);
+INSTANTIATE_TEST_SUITE_P(gpu, contract_exporter,
+                         testing::Values(cuda_world::make_if_any));
+INSTANTIATE_TEST_SUITE_P(udmabuf, contract_exporter,
+                         testing::Values(make<exporter_world, udmabuf_world>));
+INSTANTIATE_TEST_SUITE_P(soft_roce, contract_registrar,
+                         testing::Values(make<registrar_world, soft_roce>));
 
 } // namespace
 } // namespace ucx_ib_dmabuf

@@ -25,11 +25,6 @@ void check(bool good, const char *what)
 
 } // namespace
 
-std::string udmabuf_vendor::missing()
-{
-    return (access(udmabuf_path, R_OK | W_OK) == 0) ? "" : "no /dev/udmabuf";
-}
-
 udmabuf_vendor::udmabuf_vendor()
     : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE)))
 {

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <mutex>
-#include <string>
 #include <uct/ib_dmabuf/gpu/gpu_vendor.h>
 
 // A vendor with host memory as its GPU: real dma-bufs (/dev/udmabuf), and
@@ -16,9 +15,6 @@ class udmabuf_vendor final : public ucx_ib_dmabuf::gpu_vendor {
 
 public:
     static constexpr size_t memory_size = size_t{256} << 20;
-
-    // Returns why udmabuf is not available, or an empty string.
-    static std::string missing();
 
     udmabuf_vendor();
     ~udmabuf_vendor() override;

@@ -157,9 +157,8 @@ TEST_F(test_streams, failures_are_errors)
     gpu::buffer buffer(mib);
     char byte = 0;
 
-    for (const char *call :
-         {"cuMemcpyDtoHAsync_v2=2", "cuStreamSynchronize=700",
-          "cuCtxPushCurrent_v2=201"}) {
+    for (const char *call : {"cuMemcpyAsync=2", "cuStreamSynchronize=700",
+                             "cuCtxPushCurrent_v2=201"}) {
         gpu::scoped_fail fail(call);
         EXPECT_NE(UCS_OK, cuda_->copy_to_host(&byte, buffer.address(), 1))
             << call;

@@ -126,8 +126,9 @@ TEST_F(test_atomics, a_copy_that_fails_changes_nothing)
     gpu::buffer word(sizeof(uint64_t));
 
     write(word, 5);
-    for (const char *copy : {"cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync"}) {
-        const gpu::scoped_fail failing(std::string(copy) + "_v2=700");
+    for (const char *copy : {"1", "2"}) { // from the GPU, to the GPU
+        const gpu::scoped_fail failing(std::string("cuMemcpyAsync=700:") +
+                                       copy);
         EXPECT_FALSE(add(word.address()));
     }
     EXPECT_EQ(5u, read(word));

@@ -164,7 +164,7 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
     }
 }
 
-// The child inherits neither the descriptor nor the page.
+// The child inherits the descriptor, but neither the page nor its thread.
 TEST(test_live, the_child_of_a_fork_makes_its_own)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -201,20 +201,6 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
         close(grandchild[0]);
         close(grandchild[1]);
     }
-}
-
-// Another file may have the descriptor's number by now.
-TEST(test_live, no_other_descriptor_is_closed)
-{
-    process shown([] {
-        // After its answer the thread sleeps; a child of fork has none.
-        const bool made =
-            show() && asked(*live_reader::open(getpid()), patience).answered;
-        const int page = descriptor();
-        dup2(memfd_create("another", 0), page);
-        forget_live();
-        return made && (page >= 0) && (fcntl(page, F_GETFD) >= 0);
-    });
 }
 
 // SIGXFSZ would end the process.

@@ -241,7 +241,7 @@ TEST_F(test_render, the_largest_fits)
 {
     const std::string nic(63, '"'), why(255, '"');
 
-    for (size_t i = 0; i < metric_view{process_infos}.size(); ++i) {
+    for (size_t i = 0; i < std::size(process_counters.numbers); ++i) {
         const bool adds_up          = (i >= scalars) && (i < scalars + 50);
         process_counters.numbers[i] = adds_up ? UINT64_MAX / 24 : UINT64_MAX;
     }

@@ -4,8 +4,10 @@
 
 namespace ucx_ib_dmabuf {
 
-static_assert(count_numbers<process_infos>() <= std::size(counters{}.numbers));
-static_assert(count_numbers<pair_infos>() <= std::size(pair_row{}.numbers));
+static_assert(process_infos.back().at + process_infos.back().size() <=
+              std::size(counters{}.numbers));
+static_assert(pair_infos.back().at + pair_infos.back().size() <=
+              std::size(pair_row{}.numbers));
 
 void copy_words(void *to, const void *from, size_t size) noexcept
 {
@@ -63,15 +65,15 @@ void described_counters::read() noexcept
     copy_words(&now, &process_counters, sizeof(now));
 }
 
-// Terminates the texts. Returns false if there are more numbers than fit, or a
-// forged name.
+// Terminates the texts, and places the numbers. Returns false if there are more
+// numbers than fit, or a forged name.
 static bool check(std::span<metric_info> infos, size_t capacity)
 {
     for (metric_info &each : infos) {
         std::end(each.name)[-1]     = std::end(each.labels)[-1] =
             std::end(each.json)[-1] = '\0';
     }
-    return (metric_view{infos}.size() <= capacity) &&
+    return (place_numbers(infos) <= capacity) &&
            std::ranges::find(infos, "pid", &metric_info::json_name) ==
                infos.end();
 }

@@ -10,7 +10,6 @@
 #include <ctime>
 #include <functional>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 
 namespace ucx_ib_dmabuf {
@@ -42,6 +41,7 @@ struct metric_info {
     char help[80];        // a line
     char labels[72] = ""; // "NAME=VALUE,VALUE;NAME=VALUE,VALUE", or empty
     char json[24] = ""; // JSON's name if it differs; "LIST.KEY" with two labels
+    uint64_t at   = 0;  // index of the first number; the next ones follow
 
     constexpr std::string_view label(size_t which) const
     {
@@ -80,11 +80,30 @@ void each_label(const metric_info &of, size_t n, const Call &call)
     }
 }
 
+// Sets where each metric's numbers are, one behind the other. Returns how many
+// numbers there are.
+constexpr size_t place_numbers(std::span<metric_info> infos)
+{
+    size_t end = 0;
+    for (metric_info &each : infos) {
+        each.at = end;
+        end += each.size();
+    }
+    return end;
+}
+
+template <size_t count>
+consteval auto metrics(std::array<metric_info, count> infos)
+{
+    place_numbers(infos);
+    return infos;
+}
+
 // Every metric of a process, as listed in docs/info.md. A new one needs a row
 // here, and a call of process_counters.add().
 inline constexpr auto process_infos = [] {
     using enum metric_kind;
-    return std::to_array<metric_info>({
+    return metrics(std::to_array<metric_info>({
         {"hits", counter, "Lookups that found a registration"},
         {"misses", counter, "Lookups of GPU memory that had to register"},
         {"registrations", counter,
@@ -119,13 +138,13 @@ inline constexpr auto process_infos = [] {
         {"fallback_bytes", counter, "Length of these requests in bytes",
          "way=peer_memory,ucp,error;cause=unsupported,no_room,busy,other",
          "fallbacks.bytes"},
-    });
+    }));
 }();
 
 // The metrics of a NIC and a GPU; Prometheus' names begin with "pair_".
 inline constexpr auto pair_infos = [] {
     using enum metric_kind;
-    return std::to_array<metric_info>({
+    return metrics(std::to_array<metric_info>({
         {"registrations", counter,
          "Registrations of the GPU's memory by the NIC that succeeded"},
         {"deregistrations", counter, "Those of them that ended"},
@@ -142,7 +161,7 @@ inline constexpr auto pair_infos = [] {
         {"fallback_operations", counter,
          "Requests to register them that went another way",
          "cause=unsupported,no_room,busy,other", "fallback_causes"},
-    });
+    }));
 }();
 
 // Values of labels, in the order above. A dma-buf's mapping (gpu/exporter.h) is
@@ -151,73 +170,41 @@ enum class fallback_way : uint8_t { peer_memory, ucp, error };
 enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
 constexpr size_t mapping_paths = 2;
 
-// Metrics and their numbers, stored one after the other.
+// Metrics and their numbers.
 struct metric_view {
     std::span<const metric_info> infos;
     const uint64_t *numbers = nullptr;
 
-    // Calls `call` with each metric and its first index, until it returns true.
-    template <typename Call>
-    constexpr bool any(const Call &call) const
-    {
-        size_t at = 0;
-        return std::ranges::any_of(infos, [&](const metric_info &each) {
-            const size_t first = at;
-            at += each.size();
-            return call(each, first);
-        });
-    }
-    constexpr size_t size() const
-    {
-        size_t all = 0;
-        any([&](const metric_info &each, size_t) {
-            all += each.size();
-            return false;
-        });
-        return all;
-    }
     // Returns nullptr if no metric has that name.
-    constexpr const metric_info *find(std::string_view name, size_t *at) const
+    constexpr const metric_info *find(std::string_view name) const
     {
-        const metric_info *found = nullptr;
-        any([&](const metric_info &each, size_t first) {
-            found = (name == each.name) ? &each : nullptr;
-            *at   = first;
-            return found != nullptr;
-        });
-        return found;
+        const auto found = std::ranges::find_if(
+            infos, [&](const metric_info &each) { return name == each.name; });
+        return (found == infos.end()) ? nullptr : &*found;
     }
     uint64_t operator[](std::string_view name) const
     {
-        size_t at = 0;
-        return (find(name, &at) == nullptr) ? 0 : numbers[at];
+        const metric_info *found = find(name);
+        return (found == nullptr) ? 0 : numbers[found->at];
     }
 };
 
-// The compiler looks into a copy of a table: gcc's undefined behaviour
-// sanitizer takes the address of an inline variable for one that may be null.
-template <const auto &infos>
-consteval size_t count_numbers()
-{
-    const auto table = infos;
-    return metric_view{table}.size();
-}
-
-// A metric by its name, which the compiler looks up.
+// A metric by its name, which the compiler looks up. It looks into a copy of
+// the table: gcc's undefined behaviour sanitizer takes the address of an inline
+// variable for one that may be null.
 template <const auto &infos>
 struct metric_name {
-    size_t at = 0;
+    size_t at;
 
     consteval metric_name(const char *name)
     {
         const auto table = infos;
-        if (metric_view{table}.find(name, &at) == nullptr) {
-            throw std::invalid_argument("no metric has that name");
-        }
+        at               = metric_view{table}.find(name)->at;
     }
 };
 using process_metric = metric_name<process_infos>;
 using pair_metric    = metric_name<pair_infos>;
+
 // Numbers that any thread may count, without a lock and without memory.
 template <typename Metric, size_t capacity>
 struct number_table {
@@ -375,8 +362,7 @@ struct described_counters {
     void each_pair(const Call &call) const
     {
         for (const pair_row &row : now.pairs) {
-            const uint64_t *end = row.numbers + of(row).size();
-            if (std::any_of(row.numbers, end, std::identity())) {
+            if (std::ranges::any_of(row.numbers, std::identity())) {
                 call(row);
             }
         }

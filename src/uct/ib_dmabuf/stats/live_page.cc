@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -18,14 +17,10 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 // This process's page. Other processes may map it, but change only their
-// requests. The rest is written before `page`, which publishes it: a forked
-// child reads it, whatever another thread was doing.
-struct {
-    std::atomic<live_page *> page{nullptr};
-    int fd               = -1;
-    struct stat file     = {}; // fd may become another file's
-    void (*before)(bool) = nullptr;
-} live;
+// requests.
+std::atomic<live_page *> own_page;
+// Called before each answer. Written before the thread starts.
+void (*before_answer)(bool room);
 
 // Readers retry while the sequence is odd.
 void publish(live_page *page, uint32_t asked)
@@ -61,8 +56,8 @@ void *answer(void *mine)
     for (;;) {
         const uint32_t asked  = page->asked.load();
         const uint32_t wanted = page->wants_room.load();
-        if (live.before != nullptr) {
-            live.before(wanted != std::exchange(given, wanted));
+        if (before_answer != nullptr) {
+            before_answer(wanted != std::exchange(given, wanted));
         }
         publish(page, asked);
         usleep(10'000); // so that steady requests do not cost a core
@@ -123,7 +118,7 @@ int create_file()
 
 bool show_live(void (*before)(bool room)) noexcept
 {
-    if (live.page.load() != nullptr) {
+    if (own_page.load() != nullptr) {
         return true;
     }
     const int fd = create_file();
@@ -143,28 +138,20 @@ bool show_live(void (*before)(bool room)) noexcept
     page->size    = sizeof(live_page);
     page->pid     = static_cast<uint64_t>(getpid());
     page->magic   = live_page::right_magic;
-    fstat(fd, &live.file);
-    live.fd     = fd;
-    live.before = before;
+    before_answer = before;
     if (const int error = start_answering(page); error != 0) {
         munmap(made, sizeof(live_page));
         close(fd);
         errno = error;
         return false;
     }
-    live.page = page;
+    own_page = page;
     return true;
 }
 
 void forget_live() noexcept
 {
-    struct stat now {};
-
-    if ((live.page.exchange(nullptr) != nullptr) &&
-        (fstat(live.fd, &now) == 0) && (now.st_dev == live.file.st_dev) &&
-        (now.st_ino == live.file.st_ino)) {
-        close(live.fd);
-    }
+    own_page = nullptr;
 }
 
 } // namespace ucx_ib_dmabuf

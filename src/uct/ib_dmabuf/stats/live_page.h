@@ -14,7 +14,7 @@ constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 
 struct live_page {
     static constexpr uint64_t right_magic   = 0x62616d642d786375; // "ucx-dmab"
-    static constexpr uint32_t right_version = 2;
+    static constexpr uint32_t right_version = 3;
 
     uint64_t magic;
     uint32_t version;
@@ -38,8 +38,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 // whether room is wanted.
 bool show_live(void (*before)(bool room) = nullptr) noexcept;
 
-// For a forked child, which has no page until it creates one. Allocates
-// nothing.
+// For a forked child, which has no page until it creates one. It keeps the
+// descriptor of its parent's page, which no reader takes for the child's.
 void forget_live() noexcept;
 
 // Reads the page of another process, also of one in a container. A forged page

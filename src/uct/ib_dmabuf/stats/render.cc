@@ -89,11 +89,10 @@ void add_json(writer *to, const metric_info &of, const uint64_t *numbers)
 void add_json_list(writer *to, std::span<const metric_info> columns,
                    const uint64_t *numbers)
 {
-    const size_t size = columns.front().size();
     const char *comma = "";
 
-    for (size_t i = 0; i < size; ++i) {
-        if (numbers[i] == 0) {
+    for (size_t i = 0; i < columns.front().size(); ++i) {
+        if (numbers[columns.front().at + i] == 0) {
             continue;
         }
         to->add("%s", comma);
@@ -103,9 +102,9 @@ void add_json_list(writer *to, std::span<const metric_info> columns,
             to->add_quoted(": ", value);
             comma = ", ";
         });
-        for (size_t j = 0; j < columns.size(); ++j) {
-            to->add_quoted(", ", part_of(columns[j].json_name(), '.', 1));
-            to->add(": %llu", number{numbers[j * size + i]});
+        for (const metric_info &each : columns) {
+            to->add_quoted(", ", part_of(each.json_name(), '.', 1));
+            to->add(": %llu", number{numbers[each.at + i]});
         }
         to->add("}");
         comma = ", ";
@@ -115,26 +114,26 @@ void add_json_list(writer *to, std::span<const metric_info> columns,
 // "name": value, ...
 void add_json(writer *to, const metric_view &all)
 {
-    for (size_t i = 0, at = 0, end = 0; i < all.infos.size(); i = end) {
-        const metric_info &first = all.infos[i];
-        const auto name          = part_of(first.json_name(), '.', 0);
-        const bool is_list       = name.size() < first.json_name().size();
-        to->add_quoted(", ", name);
+    for (auto rest = all.infos; !rest.empty();) {
+        const metric_info &first = rest.front();
+        const auto list          = part_of(first.json_name(), '.', 0);
+        size_t columns           = 0;
+        to->add_quoted(", ", list);
         to->add(": ");
-        for (end = i + 1;
-             is_list && (end < all.infos.size()) &&
-             (part_of(all.infos[end].json_name(), '.', 0) == name) &&
-             (all.infos[end].size() == first.size());
-             ++end) {
-        }
-        if (is_list) {
-            to->add("[");
-            add_json_list(to, all.infos.subspan(i, end - i), all.numbers + at);
-            to->add("]");
+        if (list == first.json_name()) {
+            columns = 1;
+            add_json(to, first, all.numbers + first.at);
         } else {
-            add_json(to, first, all.numbers + at);
+            while ((columns < rest.size()) &&
+                   (rest[columns].size() == first.size()) &&
+                   (part_of(rest[columns].json_name(), '.', 0) == list)) {
+                ++columns;
+            }
+            to->add("[");
+            add_json_list(to, rest.first(columns), all.numbers);
+            to->add("]");
         }
-        at += (end - i) * first.size();
+        rest = rest.subspan(columns);
     }
 }
 
@@ -146,27 +145,29 @@ public:
     {
     }
 
-    // Adds each metric, with a sample of each of the rows.
-    template <typename Rows>
-    void add(const char *prefix, const metric_view &all, const Rows &rows)
+    // Adds each metric. `each_row` calls its argument with each row, or with
+    // nullptr for the process itself, and with the numbers.
+    template <typename EachRow>
+    void add(const char *prefix, std::span<const metric_info> infos,
+             const EachRow &each_row)
     {
-        prefix_ = prefix;
-        all.any([&](const metric_info &each, size_t at) {
-            const bool counts = each.kind == metric_kind::counter;
-            is_time_          = each.kind == metric_kind::histogram;
-            name_             = each.name;
-            ending_           = is_time_ ? "_seconds" : counts ? "_total" : "";
-            to_.add("# HELP %s%s%s %s.\n", prefix_, name_, ending_, each.help);
-            to_.add("# TYPE %s%s%s %s\n", prefix_, name_, ending_,
-                    is_time_ ? "histogram"
+        for (const metric_info &each : infos) {
+            const bool counts  = each.kind == metric_kind::counter;
+            const bool is_time = each.kind == metric_kind::histogram;
+            snprintf(name_, sizeof(name_), "%.40s%.23s%s", prefix, each.name,
+                     is_time  ? "_seconds"
+                     : counts ? "_total"
+                              : "");
+            to_.add("# HELP %s %s.\n", name_, each.help);
+            to_.add("# TYPE %s %s\n", name_,
+                    is_time  ? "histogram"
                     : counts ? "counter"
                              : "gauge");
-            rows([&](const pair_row *row, const uint64_t *numbers) {
-                is_time_ ? add_times(numbers + at)
-                         : add_samples(each, row, numbers + at);
+            each_row([&](const pair_row *row, const uint64_t *numbers) {
+                is_time ? add_times(numbers + each.at)
+                        : add_samples(each, row, numbers + each.at);
             });
-            return false;
-        });
+        }
     }
     std::string_view result() const { return to_.result(); }
 
@@ -175,7 +176,7 @@ private:
 
     void begin(const char *part = "")
     {
-        to_.add("%s%s%s%s{pid=\"%d\"", prefix_, name_, ending_, part, pid_);
+        to_.add("%s%s{pid=\"%d\"", name_, part, pid_);
         to_.add_quoted(",program=", program_, "\\n");
     }
     void add_samples(const metric_info &of, const pair_row *row,
@@ -225,8 +226,7 @@ private:
     writer to_;
     const pid_t pid_;
     const std::string_view program_;
-    const char *prefix_ = "", *name_ = "", *ending_ = "";
-    bool is_time_ = false;
+    char name_[96] = "";
 };
 
 } // namespace
@@ -263,11 +263,11 @@ std::string_view render_prometheus(const described_counters &now, pid_t pid,
     exposition to(out, pid, std::string_view(program).substr(0, 63));
     bool any_pair = false;
 
-    to.add("ucx_ib_dmabuf_", now.of_process(),
+    to.add("ucx_ib_dmabuf_", now.of_process().infos,
            [&](const auto &call) { call(nullptr, now.now.numbers); });
     now.each_pair([&](const pair_row &) { any_pair = true; });
     if (any_pair) {
-        to.add("ucx_ib_dmabuf_pair_", now.of(now.now.pairs[0]),
+        to.add("ucx_ib_dmabuf_pair_", now.of(now.now.pairs[0]).infos,
                [&](const auto &call) {
                    now.each_pair(
                        [&](const pair_row &row) { call(&row, row.numbers); });

@@ -103,14 +103,14 @@ copy_stream::~copy_stream()
 }
 
 // Copies in the current context.
-template <typename Copy>
-CUresult copy_and_wait(const driver &cuda, Copy &&call)
+CUresult copy_and_wait(const driver &cuda, CUdeviceptr to, CUdeviceptr from,
+                       size_t length)
 {
     copy_stream stream(cuda);
     CUresult result = stream.result();
 
     if (result == CUDA_SUCCESS) {
-        result = call(stream.get());
+        result = cuda.memcpy_async(to, from, length, stream.get());
     }
     if (result == CUDA_SUCCESS) {
         result = cuda.stream_synchronize(stream.get());
@@ -118,49 +118,11 @@ CUresult copy_and_wait(const driver &cuda, Copy &&call)
     return result;
 }
 
-template <typename Copy>
-ucs_status_t copy(const driver &cuda, uintptr_t device, size_t length,
-                  const char *name, Copy &&call)
-{
-    relaxed_capture relaxed(cuda);
-    scoped_context context(cuda, device);
-    CUresult result = context.result();
-
-    if (result == CUDA_SUCCESS) {
-        result = copy_and_wait(cuda, call);
-    }
-    if (result != CUDA_SUCCESS) {
-        log_error("ib_dmabuf: %s(0x%zx, %zu bytes) failed: %s", name, device,
-                  length, cuda.error(result).c_str());
-    }
-    return to_status(result);
-}
-
-} // namespace
-
-ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
-                                       size_t length)
-{
-    return copy(
-        cuda_, device, length, "cuMemcpyDtoHAsync", [&](CUstream stream) {
-            return cuda_.memcpy_dtoh_async(host, device, length, stream);
-        });
-}
-
-ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
-                                         size_t length)
-{
-    return copy(
-        cuda_, device, length, "cuMemcpyHtoDAsync", [&](CUstream stream) {
-            return cuda_.memcpy_htod_async(device, host, length, stream);
-        });
-}
-
 // Copies host memory to host memory, for a message of a process to itself.
 // There may be no context, and this creates none. The kernel copies: if the
 // memory is a GPU's after all, a CPU access would crash.
-static CUresult copy_without_context(void *to, const void *from, size_t length,
-                                     bool is_host)
+CUresult copy_without_context(void *to, const void *from, size_t length,
+                              bool is_host)
 {
     iovec target = {to, length};
     iovec source = {const_cast<void *>(from), length};
@@ -183,47 +145,61 @@ static CUresult copy_without_context(void *to, const void *from, size_t length,
     return CUDA_SUCCESS;
 }
 
-ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
-                         size_t length, const void *gpu)
+// Mapped memory is accessible to the GPUs that were given access: perhaps only
+// in the context of the second address.
+CUresult copy_in_a_context(const driver &cuda, void *to, const void *from,
+                           size_t length, uintptr_t gpu)
 {
     const auto target = reinterpret_cast<uintptr_t>(to);
     const auto source = reinterpret_cast<uintptr_t>(from);
-    const auto first  = reinterpret_cast<uintptr_t>(gpu);
-    const auto call   = [&](CUstream stream) {
-        return cuda.memcpy_async(target, source, length, stream);
-    };
+    bool is_host = true, is_known = false;
+    CUresult result = CUDA_SUCCESS;
 
-    // Mapped memory is accessible to the GPUs that were given access: perhaps
-    // only in the other side's context.
-    const auto in_a_context = [&] {
-        bool is_host = true, is_known = false;
-        CUresult result = CUDA_SUCCESS;
-        for (const uintptr_t side : {first, target ^ source ^ first}) {
-            scoped_context context(cuda, side);
-            if (context.is_unknown()) {
-                is_host &= (context.result() == CUDA_ERROR_INVALID_VALUE);
-                continue;
-            }
-            result   = (context.result() == CUDA_SUCCESS)
-                           ? copy_and_wait(cuda, call)
-                           : context.result();
-            is_known = true;
-            if (result != CUDA_ERROR_INVALID_VALUE) {
-                break;
-            }
+    for (const uintptr_t side : {gpu, target ^ source ^ gpu}) {
+        scoped_context context(cuda, side);
+        if (context.is_unknown()) {
+            is_host &= (context.result() == CUDA_ERROR_INVALID_VALUE);
+            continue;
         }
-        return is_known ? result
-                        : copy_without_context(to, from, length, is_host);
-    };
+        result   = (context.result() == CUDA_SUCCESS)
+                       ? copy_and_wait(cuda, target, source, length)
+                       : context.result();
+        is_known = true;
+        if (result != CUDA_ERROR_INVALID_VALUE) {
+            break;
+        }
+    }
+    return is_known ? result : copy_without_context(to, from, length, is_host);
+}
 
+} // namespace
+
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu)
+{
     relaxed_capture relaxed(cuda);
-    const CUresult result = in_a_context();
+    const CUresult result = copy_in_a_context(cuda, to, from, length,
+                                              reinterpret_cast<uintptr_t>(gpu));
+
     if (result != CUDA_SUCCESS) {
-        log_error("ib_dmabuf: cuMemcpyAsync(0x%zx, 0x%zx, %zu bytes) failed: "
-                  "%s",
-                  target, source, length, cuda.error(result).c_str());
+        log_error("ib_dmabuf: cuMemcpyAsync(%p, %p, %zu bytes) failed: %s", to,
+                  from, length, cuda.error(result).c_str());
     }
     return to_status(result);
+}
+
+ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
+                                       size_t length)
+{
+    const auto *from = reinterpret_cast<const void *>(device);
+    return copy_memory(cuda_, host, from, length, from);
+}
+
+ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
+                                         size_t length)
+{
+    auto *to = reinterpret_cast<void *>(device);
+    return copy_memory(cuda_, to, host, length, to);
 }
 
 } // namespace ucx_ib_dmabuf
