@@ -31,7 +31,7 @@ packages=(
     # wheels
     python3 python3-pip
     # checks of the sources, sanitizers and the fuzzer
-    clang clang-format clang-tidy "libclang-rt-$clang-dev" shellcheck
+    clang clang-format clang-tidy "libclang-rt-$clang-dev" shellcheck valgrind
     # packages, man pages and completion
     debhelper lintian mandoc bash-completion zsh environment-modules rpm
     # the pages as a site

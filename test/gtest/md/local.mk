@@ -43,7 +43,8 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
     test/gtest/md/test_failures.cc \
-    test/gtest/md/test_messages.cc
+    test/gtest/md/test_messages.cc \
+    test/gtest/md/test_steps.cc
 test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
