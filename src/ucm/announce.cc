@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "announce.h"
 #include <optional>
-#include <pthread.h>
 #include <span>
+#include <uct/ib_dmabuf/fork.h>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -70,6 +70,13 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
         ranges().retire(base);
     }
     pass_on(type, *event);
+}
+
+// Another thread of the parent may have held a lock or been changing a map: the
+// child creates new tables, and leaks the old ones.
+void forget_tables()
+{
+    new (&immortal<tables>()) tables;
 }
 
 } // namespace
@@ -240,11 +247,8 @@ void follow_ucx_events()
         const int events   = UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
         const int priority = 0;
 
-        // Another thread of the parent may have held a lock or been changing a
-        // map: the child creates new tables, and leaks the old ones.
-        const auto in_child = [] { new (&immortal<tables>()) tables; };
         immortal<tables>();
-        if (pthread_atfork(nullptr, nullptr, in_child) != 0) {
+        if (at_fork<nullptr, forget_tables>() != 0) {
             note_missing(missing_hook::memory);
         }
         // This also makes UCX install its hooks. If that fails, UCX refuses the

@@ -11,8 +11,11 @@ namespace ucx_ib_dmabuf {
 // * A fork waits for `lock`, as no thread of the child would unlock it.
 // * `in_child` makes the state that of a process that has opened nothing. It
 //   runs in the child, with the lock free.
-// Either may be null. Only the first call registers. Returns 0, or ENOMEM.
-template <std::mutex *lock, void (*in_child)() = nullptr>
+// * `before` notes what the child needs for that. It runs in the thread that
+//   forks.
+// Each may be null. Only the first call registers. Returns 0, or ENOMEM.
+template <std::mutex *lock, void (*in_child)() = nullptr,
+          void (*before)() = nullptr>
 int at_fork() noexcept
 {
     struct handlers {
@@ -20,6 +23,9 @@ int at_fork() noexcept
         {
             if constexpr (lock != nullptr) {
                 lock->lock();
+            }
+            if constexpr (before != nullptr) {
+                before();
             }
         }
         static void parent()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "dmabuf_exports.h"
 #include <atomic>
-#include <pthread.h>
 #include <sys/stat.h>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 #include <unistd.h>
 
@@ -29,8 +29,7 @@ dmabuf_exports::slot dmabuf_exports::slots_[256];
 // Returns nullptr if more descriptors are open than there are slots.
 dmabuf_exports::slot *dmabuf_exports::remember(int fd) noexcept
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork(note_files, nullptr, close_in_child);
+    at_fork<nullptr, close_in_child, note_files>();
     for (slot &each : slots_) {
         int none = -1;
         if (each.fd.compare_exchange_strong(none, fd)) {

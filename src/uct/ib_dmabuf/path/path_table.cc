@@ -2,7 +2,7 @@
 #include "path_table.h"
 #include <algorithm>
 #include <thread>
-#include <uct/ib_dmabuf/fork_mutex.h>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <unistd.h>
@@ -231,7 +231,7 @@ void nic_paths::set_probed(int gpu, bool works, uint64_t changes_before)
 
 path_table::path_table(std::chrono::milliseconds patience) : patience_(patience)
 {
-    keep_from_forks<nic_paths::mutex_>();
+    at_fork<&nic_paths::mutex_>();
 }
 
 nic_paths &path_table::of(const char *nic, reg_method preferred)

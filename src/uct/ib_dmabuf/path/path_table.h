@@ -115,7 +115,7 @@ private:
                 uint64_t nanoseconds) const;
     void recheck() noexcept; // with the lock held
 
-    // The lock of the table, too. Static for keep_from_forks().
+    // The lock of the table, too. Static for at_fork().
     inline static std::mutex mutex_;
     const std::string name_;
     const reg_method preferred_;

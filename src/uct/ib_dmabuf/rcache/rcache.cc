@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
 #include <new>
-#include <pthread.h>
+#include <uct/ib_dmabuf/fork.h>
 
 // Start and end of caches, NICs and forked children.
 namespace ucx_ib_dmabuf {
@@ -31,8 +31,7 @@ rcache::rcache(exporter &memory, const rcache_settings &settings)
       each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
       budget_(settings.max_regions)
 {
-    [[maybe_unused]] static const int once =
-        pthread_atfork(nullptr, nullptr, forget_all);
+    at_fork<nullptr, forget_all>();
     const std::lock_guard<std::mutex> locked(caches_lock);
     next_ = std::exchange(caches, this);
 }
