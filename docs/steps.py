@@ -25,10 +25,11 @@ def plain(name):
 
 
 def read(trace):
-    """The functions that each function calls, in order, and each function's file."""
+    """The functions that each function calls, by the line of the first call, and each function's file."""
     calls = collections.defaultdict(dict)
     files = {}
     place = caller = callee = callee_place = None
+    line_number = 0 # in the caller's own file; a call in inlined code has that of what was before it
     with open(trace, encoding="utf-8") as lines:
         for line in lines:
             key, _, value = line.rstrip().partition("=")
@@ -37,14 +38,21 @@ def read(trace):
             elif key == "fn":
                 caller = value
                 files.setdefault(caller, place)
+                line_number = 0
             elif key in ("cfi", "cfl"):
                 callee_place = value
             elif key == "cfn":
                 callee = value
                 files.setdefault(callee, callee_place or place)
-                calls[caller][callee] = None
                 callee_place = None
-    return calls, files
+            elif key[:1].isdigit():
+                if place == files.get(caller):
+                    line_number = int(key.split()[0])
+                if callee:
+                    before = calls[caller].get(callee, line_number)
+                    calls[caller][callee] = min(before, line_number)
+                    callee = None
+    return {name: sorted(found, key=found.get) for name, found in calls.items()}, files
 
 
 def show(trace, top):
@@ -52,7 +60,7 @@ def show(trace, top):
     seen = set()
 
     def below(function, depth, inside):
-        for callee in calls[function]:
+        for callee in calls.get(function, ()):
             if callee in seen:
                 continue
             seen.add(callee)

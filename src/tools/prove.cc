@@ -17,8 +17,6 @@ namespace {
 
 // Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
-constexpr size_t host_size    = 2 * size_t{write_size};
-static_assert(host_size >= check_host_size);
 
 template <class Call>
 double seconds_of(const Call &call)
@@ -136,18 +134,20 @@ figures measure(loopback *nic, const registered_buffer &from,
             short_time / rounds};
 }
 
-void add_figures(const protection_domain &pd, const registered_buffer &host,
-                 const gpu_registration &gpu, part *out)
+void add_figures(const protection_domain &pd, const gpu_registration &gpu,
+                 part *out)
 {
+    const host_pages host(pd, 2 * size_t{write_size});
     const connection to = loopback::to_itself(pd);
 
     out->add(ok, "export", in_us(gpu.export_time));
     out->add(ok, "registration", in_us(gpu.reg_time));
-    if (!to.nic) {
+    if (!host.registered() || !to.nic) {
         return;
     }
-    const figures beside = measure(to.nic.get(), host, host + write_size);
-    const figures found  = measure(to.nic.get(), host, *gpu.made);
+    const figures beside =
+        measure(to.nic.get(), host.at(), host.at() + write_size);
+    const figures found = measure(to.nic.get(), host.at(), *gpu.made);
     if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
         out->add(warning, "bandwidth", "could not be measured",
                  "the NIC gave up what takes longer than a proof",
@@ -178,7 +178,7 @@ void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
         return;
     }
     errno = 0;
-    const host_pages host(pd, host_size);
+    const host_pages host(pd, check_host_size);
     if (!host.registered()) {
         const int error = errno;
         out->add(fails, "proof", "could not be made",
@@ -198,7 +198,7 @@ void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
              "could not be made"}};
     out->diagnose("proof", "every byte arrives", faults);
     if (found.state == path_state::proven) {
-        add_figures(pd, host.at(), memory, out);
+        add_figures(pd, memory, out);
     }
 }
 

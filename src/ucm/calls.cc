@@ -229,6 +229,9 @@ void announce_primary(int device)
 {
     if (is_older(device)) {
         announce_everything();
+        if ((device >= 0) && (device < max_devices)) { // the next one is newer
+            older_primaries.fetch_and(~(uint64_t{1} << device));
+        }
     }
     announce_vanished();
 }

@@ -184,7 +184,9 @@ bool begins_with_jump(const void *function)
 {
     const auto *p = static_cast<const uint8_t *>(function);
     p += jump_offset(p);
-    return (p[0] == 0xe9) || jumps_by_register(p);
+    // UCX, and store_in_steps(), write a jump to itself first.
+    const bool is_written = (p[0] == 0xeb) && (p[1] == 0xfe);
+    return (p[0] == 0xe9) || jumps_by_register(p) || is_written;
 }
 
 const void *patched_target(const void *function)

@@ -9,7 +9,7 @@ namespace ucx_ib_dmabuf::ucm {
 namespace {
 
 // Variants of later CUDA versions are unknown: their arguments may differ.
-constexpr int newest_known = 13040;
+constexpr int newest_known_cuda = 13040;
 
 // Removes a suffix from a name. Returns whether the name had it.
 bool take_off(std::string &name, const char *suffix)
@@ -102,7 +102,8 @@ std::array<void *, 3> driver_library::find(const hooked_function &function,
             introduced = ask(entry.c_str(), function.since, flags);
         }
     }
-    return {named, introduced, (version_ <= newest_known) ? *newest : nullptr};
+    return {named, introduced,
+            (version_ <= newest_known_cuda) ? *newest : nullptr};
 }
 
 } // namespace ucx_ib_dmabuf::ucm

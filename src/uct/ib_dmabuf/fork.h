@@ -12,7 +12,7 @@ namespace ucx_ib_dmabuf {
 // * `in_child` makes the state that of a process that has opened nothing. It
 //   runs in the child, with the lock free.
 // * `before` notes what the child needs for that. It runs in the thread that
-//   forks.
+//   forks; threads may fork at once.
 // Each may be null. Only the first call registers. Returns 0, or ENOMEM.
 template <std::mutex *lock, void (*in_child)() = nullptr,
           void (*before)() = nullptr>

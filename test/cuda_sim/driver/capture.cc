@@ -96,6 +96,9 @@ CUresult end(CUstream stream, CUgraph *out)
     if (!out || one == under_way().all.end())
         return CUDA_ERROR_ILLEGAL_STATE;
     const Capture capture = one->second;
+    if (capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        capture.thread != std::this_thread::get_id())
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     under_way().all.erase(one);
     --captures;
     *out = capture.invalidated ? nullptr : any_graph();

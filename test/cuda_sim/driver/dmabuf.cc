@@ -35,7 +35,7 @@ struct Piece {
 // on an H100: the caller must know what belongs together.
 CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
 {
-    Block *first = memory().block_at(address);
+    Block *first = memory().space.find(address);
     if (!first)
         return CUDA_ERROR_INVALID_VALUE;
     if (first->kind == Kind::pool && settings().pool_export == Settings::none)
@@ -47,7 +47,7 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
     if (first->kind == Kind::vmm && !memory().reserved(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     while (size) {
-        Block *block = memory().block_at(address);
+        Block *block = memory().space.find(address);
         if (first->kind == Kind::pool &&
             (!block || block->kind != first->kind)) {
             complain("an export beyond a pool's last chunk");
@@ -180,12 +180,12 @@ SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
     std::vector<Piece> pieces;
     CUresult result = collect(address, size, pieces);
     if (result == CUDA_SUCCESS)
-        result = need_context_of(memory().block_at(address)->device,
+        result = need_context_of(memory().space.find(address)->device,
                                  CUDA_ERROR_INVALID_VALUE);
     if (result != CUDA_SUCCESS)
         return result;
     return export_pieces(static_cast<int *>(handle),
-                         memory().block_at(address)->device, pieces, size,
+                         memory().space.find(address)->device, pieces, size,
                          flags != 0);
 }
 

@@ -35,15 +35,6 @@ Memory::Memory()
             std::make_unique<PhysicalMemory>(int(i), settings().memory_bytes));
 }
 
-Block *Memory::block_at(CUdeviceptr address) const
-{
-    auto next = blocks.upper_bound(address);
-    if (next == blocks.begin())
-        return nullptr;
-    Block *block = std::prev(next)->second;
-    return address - block->base < block->size ? block : nullptr;
-}
-
 Allocation *Memory::find(CUdeviceptr address)
 {
     auto inside = [address](auto &map) -> Allocation * {
@@ -53,7 +44,7 @@ Allocation *Memory::find(CUdeviceptr address)
         Allocation &found = std::prev(next)->second;
         return address - found.base < found.size ? &found : nullptr;
     };
-    if (Block *block = block_at(address))
+    if (Block *block = space.find(address))
         return inside(block->allocations);
     return host.empty() ? nullptr : inside(host);
 }
@@ -95,7 +86,7 @@ Block *Memory::place(Kind kind, int device, std::shared_ptr<Extent> extent)
     block->extent   = std::move(extent);
     block->id       = next_id();
     block->readable = block->writable = ~uint64_t(0);
-    blocks[base]                      = block;
+    space.set(base, size, block);
     std::erase_if(gone, [base, size](auto &one) {
         return one.first < base + size && base < one.first + one.second;
     });
@@ -104,7 +95,7 @@ Block *Memory::place(Kind kind, int device, std::shared_ptr<Extent> extent)
 
 void Memory::remove_block(Block *block)
 {
-    blocks.erase(block->base);
+    space.set(block->base, block->size, nullptr);
     // A mapping's addresses belong to a reservation.
     if (block->kind != Kind::vmm)
         space.release(block->base, block->size);

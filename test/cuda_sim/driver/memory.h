@@ -116,7 +116,6 @@ public:
     // Exclusive for changes, shared for reads, copies included.
     std::shared_mutex lock;
     AddressSpace space;
-    std::map<CUdeviceptr, Block *> blocks; // by base
     std::vector<std::unique_ptr<PhysicalMemory>> devices;
     std::map<CUdeviceptr, Allocation> host; // by base; CPU-accessible memory
     std::map<uint64_t, std::shared_ptr<PhysicalHandle>> handles;
@@ -128,8 +127,7 @@ public:
 
     // All of the following require the lock.
 
-    // Returns the block or the allocation that contains 'address', or null.
-    Block *block_at(CUdeviceptr address) const;
+    // Returns the allocation that contains 'address', or null.
     Allocation *find(CUdeviceptr address);
 
     // Returns base and size of the address's reservation, or nothing.

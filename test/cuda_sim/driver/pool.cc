@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Stream-ordered memory. Allocations and frees are complete when the call
-// returns. A pool keeps freed memory until it is trimmed, or until a program
-// waits for work: its release threshold is zero, as it is at first.
+// returns. A pool keeps freed memory up to its release threshold, which is zero
+// at first, until it is trimmed. It keeps the rest until a program waits for
+// work.
+#include "../compat.h"
 #include "calls.h"
 #include "context.h"
 #include "settings.h"
@@ -18,6 +20,7 @@ struct CUmemPoolHandle_st {
     }
 
     const int device;
+    uint64_t threshold = 0;
     ucx_ib_dmabuf::sim::Heap heap;
 };
 
@@ -98,7 +101,7 @@ void synchronized()
 {
     std::lock_guard guard(memory().lock);
     for (CUmemoryPool pool : pools().all)
-        pool->heap.trim(0);
+        pool->heap.trim(pool->threshold);
 }
 
 } // namespace ucx_ib_dmabuf::sim
@@ -159,5 +162,35 @@ SIM_ENTRY(cuDeviceGetDefaultMemPool, CUmemoryPool *out, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     std::shared_lock guard(memory().lock);
     *out = pools().standard[size_t(device)];
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemGetDefaultMemPool, CUmemoryPool *out, CUmemLocation *location,
+          CUmemAllocationType type)
+{
+    if (!location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    return cuDeviceGetDefaultMemPool(out, location->id);
+}
+
+// The release threshold is the only attribute.
+SIM_ENTRY(cuMemPoolGetAttribute, CUmemoryPool pool,
+          CUmemPool_attribute attribute, void *value)
+{
+    std::lock_guard guard(memory().lock);
+    if (!is_pool(pool) || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<uint64_t *>(value) = pool->threshold;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuMemPoolSetAttribute, CUmemoryPool pool,
+          CUmemPool_attribute attribute, void *value)
+{
+    std::lock_guard guard(memory().lock);
+    if (!is_pool(pool) || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        return CUDA_ERROR_INVALID_VALUE;
+    pool->threshold = *static_cast<uint64_t *>(value);
     return CUDA_SUCCESS;
 }

@@ -92,7 +92,7 @@ bool has_suffix(std::string_view name)
             name[name.size() - 2] == 'v');
 }
 
-// As a real driver does (docs/testing.md): a missing function is no error,
+// As a real driver does (docs/conformance.md): a missing function is no error,
 // but a version above the driver's is.
 CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
              CUdriverProcAddressQueryResult *status)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Settings of the simulated machine, from the environment
-// (docs/lab.md).
+// (docs/simulated-gpu.md).
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,11 @@
 
 namespace ucx_ib_dmabuf::sim {
 
+AddressSpace::AddressSpace()
+    : root_(std::make_unique<std::unique_ptr<Leaf>[]>(root_size))
+{
+}
+
 CUdeviceptr AddressSpace::reserve(uint64_t size, uint64_t alignment)
 {
     // The addresses that an alignment wastes are freed at once.
@@ -29,12 +34,22 @@ void AddressSpace::release(CUdeviceptr address, uint64_t size)
     free_.add(address, size);
 }
 
+void AddressSpace::set(CUdeviceptr address, uint64_t size, Block *block)
+{
+    for (uint64_t end = address + size; address < end; address += block_size) {
+        uint64_t index             = address / block_size;
+        std::unique_ptr<Leaf> &one = root_[index / leaf_size];
+        if (!one)
+            one = std::make_unique<Leaf>();
+        one->blocks[index % leaf_size] = block;
+    }
+}
+
 bool AddressSpace::grow(uint64_t size)
 {
-    constexpr uint64_t chunk = 4ull << 30;
-    size                     = round_up(size, chunk);
-    void *address            = mmap(nullptr, size + block_size, PROT_NONE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size          = round_up(size, chunk);
+    void *address = mmap(nullptr, size + block_size, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
         complain("cannot reserve device addresses: %m");
         return false;

@@ -189,6 +189,14 @@ SIM_ENTRY_IS(cuEventQuery,
              is_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE,
              CUevent event)
 
+SIM_ENTRY(cuEventSynchronize, CUevent event)
+{
+    if (!is_event(event))
+        return CUDA_ERROR_INVALID_HANDLE;
+    synchronized();
+    return CUDA_SUCCESS;
+}
+
 SIM_ENTRY(cuCtxSynchronize)
 {
     CUcontext context;

@@ -28,7 +28,7 @@ std::vector<Block *> mappings(CUdeviceptr address, uint64_t size)
 {
     std::vector<Block *> all;
     while (size) {
-        Block *block = memory().block_at(address);
+        Block *block = memory().space.find(address);
         if (!block || block->kind != Kind::vmm || block->base != address ||
             block->size > size)
             return {};
@@ -42,7 +42,7 @@ std::vector<Block *> mappings(CUdeviceptr address, uint64_t size)
 bool unmapped(CUdeviceptr address, uint64_t size)
 {
     for (uint64_t done = 0; done < size; done += block_size) {
-        if (memory().block_at(address + done))
+        if (memory().space.find(address + done))
             return false;
     }
     return true;
@@ -57,15 +57,15 @@ std::shared_ptr<PhysicalHandle> handle_of(uint64_t number)
 void map(CUdeviceptr address, uint64_t size,
          const std::shared_ptr<PhysicalHandle> &handle)
 {
-    auto *block              = new Block{};
-    block->kind              = Kind::vmm;
-    block->device            = handle->properties.location.id;
-    block->base              = address;
-    block->size              = size;
-    block->extent            = handle->extent;
-    block->handle            = handle;
-    block->id                = handle->number;
-    memory().blocks[address] = block;
+    auto *block   = new Block{};
+    block->kind   = Kind::vmm;
+    block->device = handle->properties.location.id;
+    block->base   = address;
+    block->size   = size;
+    block->extent = handle->extent;
+    block->handle = handle;
+    block->id     = handle->number;
+    memory().space.set(address, size, block);
     memory().enter(*block, address, size);
 }
 
@@ -206,7 +206,7 @@ SIM_ENTRY(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *out,
           void *address)
 {
     std::lock_guard guard(memory().lock);
-    Block *block = memory().block_at(reinterpret_cast<CUdeviceptr>(address));
+    Block *block = memory().space.find(reinterpret_cast<CUdeviceptr>(address));
     if (!out || !block || block->kind != Kind::vmm)
         return CUDA_ERROR_INVALID_VALUE;
     ++block->handle->references;

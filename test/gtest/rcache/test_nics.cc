@@ -106,6 +106,25 @@ TEST_F(nics_test, nics_in_use_share_an_export)
     EXPECT_EQ(nics[0]->live(), 3u);
 }
 
+// A detached NIC's users may never put their regions back.
+TEST_F(nics_test, a_detached_nic_keeps_no_memory_in_use)
+{
+    const region *held = nullptr;
+    start(2, 12 * MiB);
+    alloc(6);
+    use_with(0, at(0), 1);
+    use_with(1, at(0), 1);
+    use_with(1, at(1), 1);
+    ASSERT_EQ(cache->get(ids[0], at(2), 1, &held), UCS_OK);
+    EXPECT_EQ(nics[1]->live(), 3u); // from one export
+    cache->detach(ids[0]);
+    for (int i = 3; i < 6; ++i) {
+        use_with(1, at(i), 1);
+    }
+    EXPECT_EQ(nics[1]->live(), 3u);
+    cache->put(held);
+}
+
 // Each of eight GPUs has its own NIC: no NIC registers another's memory.
 TEST_F(nics_test, companions_are_those_that_need_as_much)
 {

@@ -84,6 +84,20 @@ TEST_F(cache_test, what_was_released_meanwhile_is_described_again)
     }
 }
 
+// UCX announces the first byte only if it cannot ask for the size.
+TEST_F(cache_test, a_release_meanwhile_may_name_a_part_that_was_not_requested)
+{
+    gpu.alloc(A, 2 * MiB);
+    gpu.after_describe = [&] {
+        cache->release(A, 1);
+        gpu.free(A);
+        gpu.alloc(A, 2 * MiB);
+    };
+    use(A + MiB, 1);
+    EXPECT_EQ(counters().registrations, 1u);
+    EXPECT_EQ(counters().identity_misses, 0u);
+}
+
 TEST_F(cache_test, large_memory_is_registered_in_chunks)
 {
     settings.chunk_size = 4 * MiB;

@@ -70,6 +70,9 @@ HOOKED_TEST(CudaEventsOwners, release_of_an_older_primary_context)
     fake.setting("fake_active") = 0;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK(events.saw_everything());
+    events.take();
+    fake.call("cuDevicePrimaryCtxRelease", 0); // of a newer context
+    CHECK(!events.saw_everything());
 }
 
 HOOKED_TEST(CudaEventsOwners, green_contexts)

@@ -10,18 +10,15 @@ namespace ucx_ib_dmabuf {
 
 // A descriptor for children to close. A fork copies the descriptors before the
 // memory, and takes no lock: other threads may close and open files meanwhile.
-// So the thread that forks notes the files before it, and a child closes only
-// what is still the same file.
+// So the thread that forks notes the descriptors before it, and a child closes
+// only what is still the same file.
 struct dmabuf_exports::slot {
-    std::atomic<int> fd{-1};
-    std::atomic<int> noted{-1}; // the descriptor at the latest fork, or -1
+    static constexpr int free = -1, taken = -2; // in place of a descriptor
+
+    std::atomic<int> fd{free};
+    std::atomic<int> noted{free}; // `fd` before the latest fork
     std::atomic<dev_t> device{0};
     std::atomic<ino_t> inode{0};
-
-    bool is_file(const struct stat &file) const
-    {
-        return file.st_dev == device && file.st_ino == inode;
-    }
 };
 
 dmabuf_exports::slot dmabuf_exports::slots_[256];
@@ -29,40 +26,43 @@ dmabuf_exports::slot dmabuf_exports::slots_[256];
 // Returns nullptr if more descriptors are open than there are slots.
 dmabuf_exports::slot *dmabuf_exports::remember(int fd) noexcept
 {
-    at_fork<nullptr, close_in_child, note_files>();
+    struct stat file;
+
+    at_fork<nullptr, close_in_child, note>();
+    if (fstat(fd, &file) != 0) {
+        return nullptr;
+    }
     for (slot &each : slots_) {
-        int none = -1;
-        if (each.fd.compare_exchange_strong(none, fd)) {
+        int none = slot::free;
+        if (each.fd.compare_exchange_strong(none, slot::taken)) {
+            each.device = file.st_dev;
+            each.inode  = file.st_ino;
+            each.fd     = fd;
             return &each;
         }
     }
     return nullptr;
 }
 
-void dmabuf_exports::note_files() noexcept
+void dmabuf_exports::note() noexcept
 {
     for (slot &each : slots_) {
-        const int fd = each.fd;
-        struct stat file;
-        each.noted = -1;
-        if (fd >= 0 && fstat(fd, &file) == 0) {
-            each.device = file.st_dev;
-            each.inode  = file.st_ino;
-            // Otherwise another file may have the number already.
-            each.noted = each.fd == fd ? fd : -1;
-        }
+        each.noted = each.fd.load();
     }
 }
 
 void dmabuf_exports::close_in_child() noexcept
 {
     for (slot &each : slots_) {
-        const int fd = each.noted;
-        struct stat file;
-        if (fd >= 0 && fstat(fd, &file) == 0 && each.is_file(file)) {
-            ::close(fd);
+        for (const int fd : {each.noted.load(), each.fd.load()}) {
+            struct stat file;
+            if (fd >= 0 && fstat(fd, &file) == 0 &&
+                file.st_dev == each.device && file.st_ino == each.inode) {
+                ::close(fd);
+            }
         }
-        each.fd = -1;
+        each.fd    = slot::free;
+        each.noted = slot::free;
     }
 }
 
@@ -86,14 +86,16 @@ ucs_status_t dmabuf_exports::get(mapping_type how, int *fd)
     return one.status;
 }
 
-// The slot is free before the number is. In a child, the descriptor is closed
-// already, and no longer in the slot.
+// A child that is forked in between compares the file. In a child of a fork
+// during the registration, close_in_child() has closed the descriptor.
 void dmabuf_exports::drop(mapping_type how) noexcept
 {
     dmabuf &one = of(how);
-    if (one.fd >= 0 &&
-        (one.record == nullptr || one.record->fd.exchange(-1) == one.fd)) {
+    if (one.fd >= 0 && (one.record == nullptr || one.record->fd == one.fd)) {
         ::close(one.fd);
+        if (one.record != nullptr) {
+            one.record->fd = slot::free;
+        }
     }
     one.fd = -1;
 }

@@ -42,7 +42,7 @@ private:
     };
 
     static slot *remember(int fd) noexcept;
-    static void note_files() noexcept;
+    static void note() noexcept;
     static void close_in_child() noexcept;
     dmabuf &of(mapping_type how) { return all_[static_cast<unsigned>(how)]; }
 

@@ -12,7 +12,7 @@ namespace ucx_ib_dmabuf {
 struct allocation {
     uintptr_t base    = 0;  // first byte
     size_t size       = 0;  // bytes
-    uint64_t identity = 0;  // unique among all extents of a process
+    uint64_t identity = 0;  // unique among all of a process
     int device        = -1; // the driver's ordinal
     // A VMM segment: a range may continue in the next one of the same device.
     bool joins = false;

@@ -54,7 +54,8 @@ void memory_domain::query(md_attributes *attributes) noexcept
     const uint64_t type = type_bit(shared_.gpu());
     attributes->reg_mem_types &= ~type; // peer memory on a broken path
     attributes->reg_mem_types |= offers_gpu_ ? type : 0;
-    // UCP would export each buffer; we would have to find its allocation.
+    // With this flag UCP exports each buffer itself, and passes the dma-buf;
+    // the plug-in registers whole allocations.
     attributes->flags &= ~uint64_t{UCT_MD_FLAG_REG_DMABUF};
 }
 

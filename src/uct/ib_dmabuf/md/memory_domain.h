@@ -36,7 +36,7 @@ private:
                             uct_mem_h *handle);
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
-    bool has_own_registration(memh *handle);
+    bool ensure_own_registration(memh *handle);
     bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {

@@ -34,11 +34,11 @@ nic::nic(const saved_md_ops &uct_ib, gpu_vendor &gpu, path_table &paths,
          bool checks)
     : uct_ib_(uct_ib), gpu_(gpu), registrar_(uct_ib, gpu.memory_type()),
       methods_(uct_ib.pd(), uct_ib.tries_data_direct(), registrar_, paths,
-               checks ? check() : nullptr)
+               checks ? make_path_check() : nullptr)
 {
 }
 
-reg_methods::path_check nic::check()
+reg_methods::path_check nic::make_path_check()
 {
     return [this](int gpu, reg_method method, const registered_buffer *probe) {
         return check_path(uct_ib_.pd(), gpu_, gpu, method, registrar_, probe);

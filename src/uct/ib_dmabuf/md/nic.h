@@ -86,7 +86,7 @@ public:
     }
 
 private:
-    reg_methods::path_check check();
+    reg_methods::path_check make_path_check();
 
     const saved_md_ops &uct_ib_;
     gpu_vendor &gpu_;

@@ -221,7 +221,9 @@ bool process_state::checks_paths() noexcept
 // The recheck comes first: dropped memory may be registered again at once.
 void process_state::recheck(const char *device) noexcept
 {
-    paths_.recheck(device);
+    if (checks_paths()) {
+        paths_.recheck(device);
+    }
     cache_.drop(device);
 }
 

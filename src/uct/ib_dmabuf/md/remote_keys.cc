@@ -22,7 +22,7 @@ void memory_domain::dereg(handle_keys *keys) noexcept
 
 // For a user that may invalidate its remote key: the region's key would stay
 // valid while others use the region.
-bool memory_domain::has_own_registration(memh *handle)
+bool memory_domain::ensure_own_registration(memh *handle)
 {
     registration *own = handle->own;
 
@@ -50,7 +50,7 @@ ucs_status_t memory_domain::pack(const pack_request &request,
     memh *handle     = static_cast<memh *>(request.handle);
     const bool alone = request.to_be_invalidated();
 
-    if (alone && !has_own_registration(handle)) {
+    if (alone && !ensure_own_registration(handle)) {
         return UCS_ERR_NO_RESOURCE;
     }
     const std::lock_guard<std::mutex> guard(device_.packing());

@@ -2,6 +2,7 @@
 #include "path_check.h"
 #include <memory>
 #include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -15,12 +16,13 @@ static check_result untested(const char *why)
 // of the path only if host memory in the GPU's place works.
 check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
                            const registered_buffer &gpu,
-                           const registered_buffer &host)
+                           const registered_buffer &host, connection first)
 {
     check_result found;
 
     for (bool again = false;; again = true) {
-        const connection to = loopback::to_itself(pd);
+        const connection to =
+            first.nic ? std::move(first) : loopback::to_itself(pd);
         if (!to.nic) {
             return untested(to.problem);
         }
@@ -51,12 +53,16 @@ check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
                         reg_method method, dmabuf_registrar &by,
                         const registered_buffer *probe)
 {
+    connection first = loopback::to_itself(pd);
+    if (!first.nic) {
+        return untested(first.problem); // before it costs GPU memory
+    }
     const host_pages host(pd, check_host_size);
     if (!host.registered()) {
         return untested("host memory cannot be registered");
     }
     if (probe != nullptr) {
-        return check_buffers(pd, gpus, *probe, host.at());
+        return check_buffers(pd, gpus, *probe, host.at(), std::move(first));
     }
     const auto buffer = gpus.allocate_probe_buffer(gpu);
     if (!buffer || (buffer->length < check_size)) {
@@ -76,7 +82,7 @@ check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
     const auto end = [&](void *made) { by.dereg(made); };
     const std::unique_ptr<void, decltype(end)> ends(handle, end);
     return check_buffers(pd, gpus, by.buffer_of(handle, buffer->address),
-                         host.at());
+                         host.at(), std::move(first));
 }
 
 } // namespace ucx_ib_dmabuf

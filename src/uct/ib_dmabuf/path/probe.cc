@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "probe.h"
+#include "path_check.h"
 #include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
 #include <uct/ib_dmabuf/persist.h>
 #include <uct/ib_dmabuf/ucx/log.h>
@@ -12,9 +13,10 @@ ucs_status_t try_buffer(gpu_vendor &gpus, reg_methods &nic, int gpu,
 {
     return persist([&] {
         dmabuf_exports memory(gpus, what.address, what.length);
-        registration *made = nullptr;
-        const ucs_status_t status =
-            nic.reg({memory, gpu, what.address, what.length, true}, &made);
+        registration *made        = nullptr;
+        const ucs_status_t status = nic.reg(
+            {memory, gpu, what.address, what.length, what.length >= check_size},
+            &made);
         if (status == UCS_OK) {
             nic.dereg(made);
         }

@@ -125,20 +125,25 @@ ucs_status_t rcache::heed_refusal(guard &locked, const entry &wanted)
     return UCS_OK;
 }
 
-// Notes which bytes were too many. A number was not the cause if as much was
-// evicted before.
+// Notes which bytes were too many. A number was not the cause if it is no
+// larger than it was without this registration before the eviction.
 void rcache::note_refusal(guard &, const new_registration &work,
                           ucs_status_t status)
 {
-    const entry &e   = work.new_entries.front();
-    const int device = e.group->device;
-    refusals_.add(
-        {.what       = uint64_t(device),
-         .nic        = e.nic,
-         .status     = status,
-         .size       = e.length,
-         .mapped     = work.mapped_enough ? 0 : budget_.mapped(device),
-         .registered = work.registered_enough ? 0 : budget_.registered(e.nic)});
+    const entry &e    = work.new_entries.front();
+    const int device  = e.group->device;
+    size_t mapped     = budget_.mapped(device);
+    size_t registered = budget_.registered(e.nic);
+    if (work.evicted) {
+        mapped     = mapped <= work.mapped_before ? 0 : mapped;
+        registered = registered <= work.registered_before ? 0 : registered;
+    }
+    refusals_.add({.what       = uint64_t(device),
+                   .nic        = e.nic,
+                   .status     = status,
+                   .size       = e.length,
+                   .mapped     = mapped,
+                   .registered = registered});
 }
 
 bool rcache::evict_all_idle()
@@ -179,8 +184,8 @@ bool rcache::evict_as_much(new_registration *work)
         return false;
     }
     work->evicted           = true;
-    work->mapped_enough     = lacking.mapped == 0;
-    work->registered_enough = lacking.registered == 0;
+    work->mapped_before     = budget_.mapped(e.group->device) - e.group->bytes;
+    work->registered_before = budget_.registered(e.nic) - e.length;
     evict(locked, &victims);
     return true;
 }

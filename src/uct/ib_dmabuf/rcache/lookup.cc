@@ -16,7 +16,9 @@ static void add_users(const entry &e, address_range request, uint32_t change)
         each.users += change;
         return true;
     });
-    e.group->users += change;
+    if (e.at < stage::leaving) {
+        e.group->users += change;
+    }
 }
 
 // Moves the entries of its group, which are next to each other in the LRU list.

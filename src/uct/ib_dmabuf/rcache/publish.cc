@@ -49,7 +49,8 @@ ucs_status_t rcache::finish(new_registration *work, ucs_status_t status,
             status = UCS_ERR_CANCELED; // the release may be the cause of errors
         } else if (*out == nullptr && status == UCS_OK) {
             *out = publish(locked, work, &gone);
-            // If it is another thread's entry, see begin().
+            // If another thread has published a covering entry meanwhile, the
+            // retry finds that in begin().
             status = *out == nullptr ? UCS_INPROGRESS : UCS_OK;
         }
         while (!work->new_entries.empty()) {

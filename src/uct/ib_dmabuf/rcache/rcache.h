@@ -164,19 +164,31 @@ private:
         segment_run memory;
         // For the NIC that asked, then for others; counted in the budget.
         entry_list new_entries;
-        bool exact             = false; // tries only the request's pages
-        bool export_failed     = false;
-        bool asked_others      = false;
-        bool evicted           = false; // idle entries, after a refusal
-        bool mapped_enough     = false; // these mapped as much as it does
-        bool registered_enough = false; // likewise
-        new_registration *next = nullptr;
+        bool exact         = false; // tries only the request's pages
+        bool export_failed = false;
+        bool asked_others  = false;
+        bool evicted       = false; // idle entries, after a refusal
+        // Bytes in use before that, without this registration's.
+        size_t mapped_before     = 0;
+        size_t registered_before = 0;
+        new_registration *next   = nullptr;
 
         // Other threads see these, under the lock.
-        address_range range;   // they need not register it meanwhile
+        address_range range;   // threads that want it wait
         nic_set nics;          // with these NICs; none: it is not decided
         bool released = false; // some of the memory was released
+        // Events before the memory is known: they may name a part of it that
+        // was not requested.
+        std::array<address_range, 16> events{};
+        size_t event_count = 0;
 
+        void note_event(address_range event)
+        {
+            released |= range.overlaps(event) || event_count == events.size();
+            if (nics.none() && !released) {
+                events[event_count++] = event;
+            }
+        }
         // No smaller range is left to try.
         bool insists() const { return exact && persistent; }
     };

@@ -46,6 +46,9 @@ ucs_status_t rcache::begin(new_registration *work, entry **out)
     departing stale;
     guard locked(lock_);
     learn_limit(locked, memory.device);
+    for (size_t i = 0; i < work->event_count; ++i) {
+        work->released |= memory.range.overlaps(work->events[i]);
+    }
     if (work->released) {
         return UCS_ERR_CANCELED;
     }

@@ -10,7 +10,8 @@ namespace ucx_ib_dmabuf {
 // The reasons of a deregistration that are counted.
 enum class ending : uint8_t { released, evicted };
 
-// A NIC (a protection domain). Thread-safe; called without any lock held.
+// A NIC (a protection domain). Thread-safe; called without any lock held, but
+// for name().
 class registrar {
 public:
     virtual ~registrar() = default;

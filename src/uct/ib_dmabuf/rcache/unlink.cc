@@ -24,6 +24,7 @@ void rcache::take_for_dereg(guard &, entry *e, entry_list *from,
                             entry_chain *out)
 {
     leaving_.splice(leaving_.end(), *from, e->place);
+    e->group->users -= e->users; // if it is revoked
     e->at        = stage::leaving;
     e->departure = ++departures_;
     ++nics_[e->nic].busy;
@@ -139,7 +140,7 @@ void rcache::withdraw(address_range range, address_range released)
         refusals_.forget(range);
         ++room_freed_;
         for (auto *work = in_progress_; work != nullptr; work = work->next) {
-            work->released |= work->range.overlaps(range);
+            work->note_event(range);
         }
         each_entry(locked, range, [&](entry *e) {
             expel(locked, e, cause::released, &gone);

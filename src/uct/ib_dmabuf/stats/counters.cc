@@ -43,12 +43,12 @@ pair_row &counters::of(const char *nic, int gpu) noexcept
 void counters::add_fallback(fallback_way way, fallback_cause why,
                             const char *nic, int gpu, uint64_t length) noexcept
 {
-    const auto cause = static_cast<size_t>(why);
-    const size_t label =
-        static_cast<size_t>(way) *
-            process_infos[std::size(process_infos) - 1].count_of(1) +
-        cause;
-    pair_row &row = of(nic, gpu);
+    const auto cause                   = static_cast<size_t>(why);
+    constexpr const metric_info &table = *std::ranges::find(
+        process_infos, std::string_view("fallback_operations"),
+        [](const metric_info &each) { return std::string_view(each.name); });
+    const size_t label = static_cast<size_t>(way) * table.count_of(1) + cause;
+    pair_row &row      = of(nic, gpu);
 
     add("fallback_operations", 1, label);
     add("fallback_bytes", length, label);

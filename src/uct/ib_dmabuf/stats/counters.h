@@ -100,7 +100,8 @@ consteval auto metrics(std::array<metric_info, count> infos)
 }
 
 // Every metric of a process, as listed in docs/info.md. A new one needs a row
-// here, and a call of process_counters.add().
+// here, and a call of process_counters.add(). Rows of one JSON list follow each
+// other.
 inline constexpr auto process_infos = [] {
     using enum metric_kind;
     return metrics(std::to_array<metric_info>({

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -19,6 +20,8 @@ namespace {
 // This process's page. Other processes may map it, but change only their
 // requests.
 std::atomic<live_page *> own_page;
+int own_fd;
+struct stat own_file;
 // Called before each answer. Written before the thread starts.
 void (*before_answer)(bool room);
 
@@ -138,6 +141,8 @@ bool show_live(void (*before)(bool room)) noexcept
     page->size    = sizeof(live_page);
     page->pid     = static_cast<uint64_t>(getpid());
     page->magic   = live_page::right_magic;
+    fstat(fd, &own_file);
+    own_fd        = fd;
     before_answer = before;
     if (const int error = start_answering(page); error != 0) {
         munmap(made, sizeof(live_page));
@@ -151,7 +156,13 @@ bool show_live(void (*before)(bool room)) noexcept
 
 void forget_live() noexcept
 {
-    own_page = nullptr;
+    struct stat now {};
+
+    // The program may have closed the descriptor, and opened another file.
+    if ((own_page.exchange(nullptr) != nullptr) && (fstat(own_fd, &now) == 0) &&
+        (now.st_dev == own_file.st_dev) && (now.st_ino == own_file.st_ino)) {
+        close(own_fd);
+    }
 }
 
 } // namespace ucx_ib_dmabuf

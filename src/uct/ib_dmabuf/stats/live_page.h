@@ -38,8 +38,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 // whether room is wanted.
 bool show_live(void (*before)(bool room) = nullptr) noexcept;
 
-// For a forked child, which has no page until it creates one. It keeps the
-// descriptor of its parent's page, which no reader takes for the child's.
+// For a forked child, which has no page until it creates one. Closes the
+// descriptor of its parent's page.
 void forget_live() noexcept;
 
 // Reads the page of another process, also of one in a container. A forged page

@@ -172,15 +172,9 @@ CUresult copy_in_a_context(const driver &cuda, void *to, const void *from,
     return is_known ? result : copy_without_context(to, from, length, is_host);
 }
 
-} // namespace
-
-ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
-                         size_t length, const void *gpu)
+ucs_status_t report(const driver &cuda, CUresult result, const void *to,
+                    const void *from, size_t length)
 {
-    relaxed_capture relaxed(cuda);
-    const CUresult result = copy_in_a_context(cuda, to, from, length,
-                                              reinterpret_cast<uintptr_t>(gpu));
-
     if (result != CUDA_SUCCESS) {
         log_error("ib_dmabuf: cuMemcpyAsync(%p, %p, %zu bytes) failed: %s", to,
                   from, length, cuda.error(result).c_str());
@@ -188,18 +182,44 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
     return to_status(result);
 }
 
+// In the context that owns the memory of the GPU.
+ucs_status_t copy_gpu_memory(const driver &cuda, uintptr_t to, uintptr_t from,
+                             size_t length, uintptr_t gpu)
+{
+    relaxed_capture relaxed(cuda);
+    scoped_context context(cuda, gpu);
+    const CUresult result = (context.result() == CUDA_SUCCESS)
+                                ? copy_and_wait(cuda, to, from, length)
+                                : context.result();
+
+    return report(cuda, result, reinterpret_cast<const void *>(to),
+                  reinterpret_cast<const void *>(from), length);
+}
+
+} // namespace
+
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu)
+{
+    relaxed_capture relaxed(cuda);
+    return report(cuda,
+                  copy_in_a_context(cuda, to, from, length,
+                                    reinterpret_cast<uintptr_t>(gpu)),
+                  to, from, length);
+}
+
 ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
                                        size_t length)
 {
-    const auto *from = reinterpret_cast<const void *>(device);
-    return copy_memory(cuda_, host, from, length, from);
+    return copy_gpu_memory(cuda_, reinterpret_cast<uintptr_t>(host), device,
+                           length, device);
 }
 
 ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
                                          size_t length)
 {
-    auto *to = reinterpret_cast<void *>(device);
-    return copy_memory(cuda_, to, host, length, to);
+    return copy_gpu_memory(cuda_, device, reinterpret_cast<uintptr_t>(host),
+                           length, device);
 }
 
 } // namespace ucx_ib_dmabuf
