@@ -163,7 +163,7 @@ instruction decode(const uint8_t *code)
         p += length;
     }
     if (with.immediate == 1) {
-        insn.relative = read_operand<int8_t>(p);
+        insn.relative = int64_t{read_operand<int8_t>(p)};
     } else if (with.immediate == 4) {
         insn.relative = read_operand<int32_t>(p);
     }

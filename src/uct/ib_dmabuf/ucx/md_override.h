@@ -86,6 +86,7 @@ class saved_md_ops {
 public:
     saved_md_ops(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                  bool tries_data_direct);
+    ~saved_md_ops()                               = default;
     saved_md_ops(const saved_md_ops &)            = delete;
     saved_md_ops &operator=(const saved_md_ops &) = delete;
 
