@@ -281,7 +281,9 @@ void model::invalidate()
     }
     cache_->invalidate(address, length);
     cache_->flush();
-    check_invalidated(address, length);
+    if (length != 0) {
+        check_invalidated(address, length);
+    }
     known_.clear();
 }
 
