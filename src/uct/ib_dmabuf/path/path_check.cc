@@ -16,13 +16,14 @@ static check_result untested(const char *why)
 // of the path only if host memory in the GPU's place works.
 check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
                            const registered_buffer &gpu,
-                           const registered_buffer &host, connection first)
+                           const registered_buffer &host, connection to)
 {
     check_result found;
 
     for (bool again = false;; again = true) {
-        const connection to =
-            first.nic ? std::move(first) : loopback::to_itself(pd);
+        if (!to.nic) {
+            to = loopback::to_itself(pd);
+        }
         if (!to.nic) {
             return untested(to.problem);
         }
@@ -30,11 +31,13 @@ check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
         if (found.state != path_state::broken) {
             return found;
         }
-        if (!to.nic->is_silent() || again) {
+        const bool is_last = !to.nic->is_silent() || again;
+        to                 = {};
+        if (is_last) {
             break;
         }
     }
-    const connection to = loopback::to_itself(pd);
+    to = loopback::to_itself(pd);
     if (!to.nic) {
         return untested(to.problem);
     }

@@ -19,11 +19,10 @@ check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
                         const registered_buffer *probe);
 
 // The same in registered memory of GPU and host, by both keys. Overwrites both.
-// The first round uses `first`, if that is open.
+// The first round uses `to`, if that is open.
 check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
                            const registered_buffer &gpu,
-                           const registered_buffer &host,
-                           connection first = {});
+                           const registered_buffer &host, connection to = {});
 
 // The parts of check_buffers(). An error with GPU memory counts only if host
 // memory works. Success shows that, too, so host memory alone is checked only
