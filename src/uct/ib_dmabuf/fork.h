@@ -3,8 +3,13 @@
 
 #include <mutex>
 #include <pthread.h>
+#include <type_traits>
 
 namespace ucx_ib_dmabuf {
+
+// Not a comparison with null, which UBSan does not take for a constant.
+template <auto value>
+constexpr bool is_given = !std::is_null_pointer_v<decltype(value)>;
 
 // One rule for fork(): a child owns nothing that its parent opened, and waits
 // for no thread of its parent. State follows it by one call of at_fork():
@@ -14,30 +19,29 @@ namespace ucx_ib_dmabuf {
 // * `before` notes what the child needs for that. It runs in the thread that
 //   forks; threads may fork at once.
 // Each may be null. Only the first call registers. Returns 0, or ENOMEM.
-template <std::mutex *lock, void (*in_child)() = nullptr,
-          void (*before)() = nullptr>
+template <auto lock, auto in_child = nullptr, auto before = nullptr>
 int at_fork() noexcept
 {
     struct handlers {
         static void prepare()
         {
-            if constexpr (lock != nullptr) {
+            if constexpr (is_given<lock>) {
                 lock->lock();
             }
-            if constexpr (before != nullptr) {
+            if constexpr (is_given<before>) {
                 before();
             }
         }
         static void parent()
         {
-            if constexpr (lock != nullptr) {
+            if constexpr (is_given<lock>) {
                 lock->unlock();
             }
         }
         static void child()
         {
             parent();
-            if constexpr (in_child != nullptr) {
+            if constexpr (is_given<in_child>) {
                 in_child();
             }
         }

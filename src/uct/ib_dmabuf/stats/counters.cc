@@ -4,10 +4,13 @@
 
 namespace ucx_ib_dmabuf {
 
-static_assert(process_infos.back().at + process_infos.back().size() <=
-              std::size(counters{}.numbers));
-static_assert(pair_infos.back().at + pair_infos.back().size() <=
-              std::size(pair_row{}.numbers));
+// Of a copy: to UBSan an address in an inline variable is no constant.
+static consteval size_t count_numbers(auto infos)
+{
+    return infos.back().at + infos.back().size();
+}
+static_assert(count_numbers(process_infos) <= std::size(counters{}.numbers));
+static_assert(count_numbers(pair_infos) <= std::size(pair_row{}.numbers));
 
 void copy_words(void *to, const void *from, size_t size) noexcept
 {
@@ -43,8 +46,8 @@ pair_row &counters::of(const char *nic, int gpu) noexcept
 void counters::add_fallback(fallback_way way, fallback_cause why,
                             const char *nic, int gpu, uint64_t length) noexcept
 {
-    const auto cause                   = static_cast<size_t>(why);
-    constexpr const metric_info &table = *std::ranges::find(
+    const auto cause         = static_cast<size_t>(why);
+    const metric_info &table = *std::ranges::find(
         process_infos, std::string_view("fallback_operations"),
         [](const metric_info &each) { return std::string_view(each.name); });
     const size_t label = static_cast<size_t>(way) * table.count_of(1) + cause;
