@@ -76,12 +76,13 @@ WRITES_CODE bool store_aligned(uint8_t *code, const uint8_t *before,
     return true;
 }
 
+// UCX writes the same first.
+constexpr uint8_t jump_to_itself[2] = {0xeb, 0xfe};
+
 // Threads loop at the first two bytes until the other bytes are written.
 WRITES_CODE bool store_in_steps(uint8_t *code, const uint8_t *before,
                                 const uint8_t *jump)
 {
-    static const uint8_t jump_to_itself[2] = {0xeb, 0xfe};
-
     if ((memcmp(code, before, jump_near) != 0) ||
         !replace_pair(code, before, jump_to_itself)) {
         return false;
@@ -184,8 +185,9 @@ bool begins_with_jump(const void *function)
 {
     const auto *p = static_cast<const uint8_t *>(function);
     p += jump_offset(p);
-    // UCX, and store_in_steps(), write a jump to itself first.
-    const bool is_written = (p[0] == 0xeb) && (p[1] == 0xfe);
+    // A patch that is being written.
+    const bool is_written =
+        memcmp(p, jump_to_itself, sizeof(jump_to_itself)) == 0;
     return (p[0] == 0xe9) || jumps_by_register(p) || is_written;
 }
 

@@ -95,13 +95,6 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
-// In a forked child.
-void start_counting()
-{
-    process_counters.clear();
-    forget_live();
-}
-
 } // namespace
 
 void warn_no_memory() noexcept
@@ -156,7 +149,7 @@ try {
         created->gpu().watch(*created);
         warn_of_stats();
         instance.store(created);
-        at_fork<nullptr, start_counting>();
+        at_fork<nullptr, forget_live>();
     }
     process_state *shared = instance.load();
     // A forked child makes its own page when it opens its first domain.
