@@ -76,7 +76,7 @@ protected:
         }
         ASSERT_EQ(child_, waitpid(child_, &status, 0));
         EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == 0))
-            << content("out");
+            << "status " << status << ": " << content("out");
     }
     std::string content(const std::string &name) const
     {
@@ -187,10 +187,12 @@ TEST_F(test_stats, what_another_process_has_idle_makes_room)
     ASSERT_EQ(0, pipe(ready));
     const pid_t other = fork();
     if (other == 0) {
-        const auto md = first_fake_domain();
-        const gpu::buffer memory(1 << 20);
-        md->dereg(md->reg(memory.address(), 4096));
+        gpu::use();
+        // Before a thread answers for this process, as it reads that too.
         fake_ib::now.during_dereg = [] { ++*gone; };
+        fake_domain md;
+        const gpu::buffer memory(1 << 20);
+        md.dereg(md.reg(memory.address(), 4096));
         if (write(ready[1], &byte, 1) == 1) {
             pause();
         }
