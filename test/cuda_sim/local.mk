@@ -62,8 +62,7 @@ test/cuda_sim/other/cudart.map: \
 	mv $@.tmp $@
 
 test_cuda_sim_libnvidia_ml_la_SOURCES = \
-    test/cuda_sim/driver/bar1.cc \
-    test/cuda_sim/driver/settings.cc \
+    test/cuda_sim/driver/machine.cc \
     test/cuda_sim/management/nvml.cc
 test_cuda_sim_libnvidia_ml_la_CPPFLAGS = $(CUDA_SIM_CPPFLAGS)
 test_cuda_sim_libnvidia_ml_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "calls.h"
 #include "../cuda_sim.h"
+#include "machine.h"
 #include "memory.h"
-#include "settings.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -202,7 +202,9 @@ extern "C" SIM_PUBLIC void cuda_sim_counters(cuda_sim_counters_t *out)
 {
     std::shared_lock guard(memory().lock);
     *out = {bytes.h2d, bytes.d2h,     bytes.d2d,      bytes.h2h,
-            bytes.set, bytes.exports, bytes.exported, memory().used()};
+            bytes.set, bytes.exports, bytes.exported, 0};
+    for (auto &device : memory().devices)
+        out->device_bytes += device->used;
 }
 
 extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)

@@ -4,7 +4,6 @@
 #include "../compat.h"
 #include "../cuda_sim.h"
 #include "calls.h"
-#include "capture.h"
 #include "context.h"
 #include "stream.h"
 
@@ -26,6 +25,12 @@ struct Side {
 
 enum class Expect { device, host, any };
 
+uint64_t bit(int device)
+{
+    return uint64_t(1) << device;
+}
+
+// 'who' has a bit for each GPU that may have access.
 bool device_pieces(CUdeviceptr address, uint64_t size, bool write, uint64_t who,
                    std::vector<Piece> &pieces)
 {
@@ -39,21 +44,13 @@ bool device_pieces(CUdeviceptr address, uint64_t size, bool write, uint64_t who,
             return false;
         if (!((write ? block->writable : block->readable) & who))
             return false;
-        length = std::min(length, size);
-        uint64_t offset =
-            block->extent->offset + block->offset + (address - block->base);
+        length                = std::min(length, size);
+        const uint64_t offset = address - block->base;
         if (write)
-            block->extent->owner.populate(*block->extent, offset, length);
-        while (length) {
-            uint64_t contiguous;
-            char *at      = block->extent->owner.host(offset, &contiguous);
-            uint64_t part = std::min(length, contiguous);
-            pieces.push_back({at, part});
-            offset += part;
-            address += part;
-            length -= part;
-            size -= part;
-        }
+            block->extent->populate(offset, length);
+        pieces.push_back({block->extent->data + offset, length});
+        address += length;
+        size -= length;
     }
     return true;
 }
@@ -107,23 +104,17 @@ void move(const Side &to, const Side &from)
     }
 }
 
-uint64_t bit(int device)
+CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
+              Expect expect_from)
 {
-    return uint64_t(1) << device;
-}
-
-CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size,
-              Expect expect_to = Expect::any, Expect expect_from = Expect::any)
-{
-    CUcontext context;
-    CUresult result = need_context(&context);
+    CUresult result = need_context();
     if (result != CUDA_SUCCESS || !size)
         return result;
     // A shared lock: it prevents frees during a copy, but lets copies run
     // concurrently.
     std::shared_lock guard(memory().lock);
     Side destination, source;
-    uint64_t who = bit(context->device);
+    uint64_t who = bit(current_context()->device);
     if (!resolve(to, size, expect_to, true, who, destination) ||
         !resolve(from, size, expect_from, false, who, source))
         return CUDA_ERROR_INVALID_VALUE;
@@ -135,10 +126,7 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size,
 // For work in the legacy stream that the caller waits for.
 CUresult in_legacy_stream()
 {
-    CUcontext context;
-    CUresult result = need_context(&context);
-    if (result == CUDA_SUCCESS)
-        result = legacy_work(context);
+    CUresult result = legacy_work(current_context());
     if (result == CUDA_SUCCESS)
         wait_for_kernel();
     return result;
@@ -153,24 +141,16 @@ CUresult copy_sync(CUdeviceptr to, CUdeviceptr from, uint64_t size,
                                   : result;
 }
 
-// Sets *done if nothing is left to do: after an error, or if the stream
-// captures and so only records the work.
-CUresult in_stream(CUstream stream, bool *done)
-{
-    CUresult result = need_stream(stream);
-    if (result == CUDA_SUCCESS && is_default(stream))
-        result = legacy_work(blocking_context(stream));
-    *done = result != CUDA_SUCCESS || is_capturing(stream);
-    return result;
-}
-
+// A stream that captures only records the work.
 CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
                     CUstream stream, Expect expect_to = Expect::any,
                     Expect expect_from = Expect::any)
 {
-    bool done;
-    CUresult result = in_stream(stream, &done);
-    return done ? result : copy(to, from, size, expect_to, expect_from);
+    CUresult result = is_default(stream) ? legacy_work(blocking_context(stream))
+                                         : CUDA_SUCCESS;
+    return result != CUDA_SUCCESS || is_capturing(stream)
+               ? result
+               : copy(to, from, size, expect_to, expect_from);
 }
 
 // Each set of attributes applies from its first copy to that of the next set.
@@ -257,34 +237,34 @@ extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
 
 // Every entry point exists once more for the per-thread default stream.
 // clang-format off
-SIM_ENTRY_BOTH(cuMemcpy, _ptds, copy_sync(to, from, size),
+SIM_ENTRY_BOTH(context, cuMemcpy, _ptds, copy_sync(to, from, size),
      CUdeviceptr to, CUdeviceptr from, size_t size)
-SIM_ENTRY_BOTH(cuMemcpyHtoD_v2, _ptds,
+SIM_ENTRY_BOTH(context, cuMemcpyHtoD_v2, _ptds,
      copy_sync(to, as_device(from), size, Expect::device, Expect::host),
      CUdeviceptr to, const void *from, size_t size)
-SIM_ENTRY_BOTH(cuMemcpyDtoH_v2, _ptds,
+SIM_ENTRY_BOTH(context, cuMemcpyDtoH_v2, _ptds,
      copy_sync(as_device(to), from, size, Expect::host, Expect::device),
      void *to, CUdeviceptr from, size_t size)
-SIM_ENTRY_BOTH(cuMemcpyDtoD_v2, _ptds,
+SIM_ENTRY_BOTH(context, cuMemcpyDtoD_v2, _ptds,
      copy_sync(to, from, size, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size)
-SIM_ENTRY_BOTH(cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
+SIM_ENTRY_BOTH(stream, cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
-SIM_ENTRY_BOTH(cuMemcpyHtoDAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(stream, cuMemcpyHtoDAsync_v2, _ptsz,
      copy_async(to, as_device(from), size, stream, Expect::device, Expect::host),
      CUdeviceptr to, const void *from, size_t size, CUstream stream)
-SIM_ENTRY_BOTH(cuMemcpyDtoHAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(stream, cuMemcpyDtoHAsync_v2, _ptsz,
      copy_async(as_device(to), from, size, stream, Expect::host, Expect::device),
      void *to, CUdeviceptr from, size_t size, CUstream stream)
-SIM_ENTRY_BOTH(cuMemcpyDtoDAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(stream, cuMemcpyDtoDAsync_v2, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
-SIM_ENTRY_BOTH(cuMemcpyBatchAsync_v2, _ptsz,
+SIM_ENTRY_BOTH(stream, cuMemcpyBatchAsync_v2, _ptsz,
      copy_batch(to, from, sizes, copies,
                 valid_attributes(attributes, firsts, sets, copies), stream),
      CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t copies,
      CUmemcpyAttributes *attributes, size_t *firsts, size_t sets,
      CUstream stream)
-SIM_ENTRY_BOTH(cuMemsetD8_v2, _ptds, fill(to, value, count),
+SIM_ENTRY_BOTH(context, cuMemsetD8_v2, _ptds, fill(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
 // clang-format on

@@ -2,7 +2,7 @@
 #include "../compat.h"
 #include "calls.h"
 #include "context.h"
-#include "settings.h"
+#include "machine.h"
 
 #include <cstdio>
 #include <cstring>
@@ -10,9 +10,6 @@
 using namespace ucx_ib_dmabuf::sim;
 
 namespace {
-
-// Buses of the simulated GPUs, from 0000:c0:00.0 on: no small machine has them.
-constexpr int first_bus = 0xc0;
 
 int attribute(CUdevice_attribute which, CUdevice device)
 {
@@ -42,7 +39,7 @@ int attribute(CUdevice_attribute which, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
         return CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-        return first_bus + device;
+        return int(first_bus) + device;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
         return 3;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
@@ -60,14 +57,6 @@ int attribute(CUdevice_attribute which, CUdevice device)
     }
 }
 
-// The result of a call, given whether its other arguments are right.
-CUresult check(bool arguments, CUdevice device)
-{
-    return !arguments             ? CUDA_ERROR_INVALID_VALUE
-           : valid_device(device) ? CUDA_SUCCESS
-                                  : CUDA_ERROR_INVALID_DEVICE;
-}
-
 CUresult get_uuid(CUuuid *uuid, CUdevice device)
 {
     if (CUresult error = check(uuid, device))
@@ -79,7 +68,7 @@ CUresult get_uuid(CUuuid *uuid, CUdevice device)
 
 } // namespace
 
-SIM_ENTRY_ANYTIME(cuDriverGetVersion, int *version)
+SIM_ENTRY(anytime, cuDriverGetVersion, int *version)
 {
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
@@ -87,7 +76,7 @@ SIM_ENTRY_ANYTIME(cuDriverGetVersion, int *version)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetCount, int *count)
+SIM_ENTRY(driver, cuDeviceGetCount, int *count)
 {
     if (!count)
         return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +84,7 @@ SIM_ENTRY(cuDeviceGetCount, int *count)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGet, CUdevice *device, int ordinal)
+SIM_ENTRY(driver, cuDeviceGet, CUdevice *device, int ordinal)
 {
     if (CUresult error = check(device, ordinal))
         return error;
@@ -103,7 +92,7 @@ SIM_ENTRY(cuDeviceGet, CUdevice *device, int ordinal)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetAttribute, int *value, CUdevice_attribute which,
+SIM_ENTRY(driver, cuDeviceGetAttribute, int *value, CUdevice_attribute which,
           CUdevice device)
 {
     if (CUresult error = check(
@@ -113,7 +102,7 @@ SIM_ENTRY(cuDeviceGetAttribute, int *value, CUdevice_attribute which,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetName, char *name, int length, CUdevice device)
+SIM_ENTRY(driver, cuDeviceGetName, char *name, int length, CUdevice device)
 {
     if (CUresult error = check(name && length > 0, device))
         return error;
@@ -122,10 +111,10 @@ SIM_ENTRY(cuDeviceGetName, char *name, int length, CUdevice device)
 }
 
 #undef cuDeviceGetUuid
-SIM_ENTRY_BOTH(cuDeviceGetUuid, _v2, get_uuid(uuid, device), CUuuid *uuid,
-               CUdevice device)
+SIM_ENTRY_BOTH(driver, cuDeviceGetUuid, _v2, get_uuid(uuid, device),
+               CUuuid *uuid, CUdevice device)
 
-SIM_ENTRY(cuDeviceTotalMem_v2, size_t *size, CUdevice device)
+SIM_ENTRY(driver, cuDeviceTotalMem_v2, size_t *size, CUdevice device)
 {
     if (CUresult error = check(size, device))
         return error;
@@ -133,34 +122,34 @@ SIM_ENTRY(cuDeviceTotalMem_v2, size_t *size, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetPCIBusId, char *id, int length, CUdevice device)
+SIM_ENTRY(driver, cuDeviceGetPCIBusId, char *id, int length, CUdevice device)
 {
     if (CUresult error = check(id && length >= 13, device))
         return error;
-    snprintf(id, size_t(length), "0000:%02x:00.0", first_bus + device);
+    snprintf(id, size_t(length), "0000:%02x:00.0",
+             first_bus + unsigned(device));
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceCanAccessPeer, int *can, CUdevice device, CUdevice peer)
+SIM_ENTRY_IS(driver, cuFlushGPUDirectRDMAWrites, CUDA_SUCCESS,
+             CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope)
+
+SIM_ENTRY(driver, cuDeviceCanAccessPeer, int *can, CUdevice device,
+          CUdevice peer)
 {
-    if (!can)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device) || !valid_device(peer))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (CUresult error = check(can, valid_device(peer) ? device : peer))
+        return error;
     *can = 0;
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
+SIM_ENTRY(context, cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
 {
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
     if (!free_bytes || !total)
         return CUDA_ERROR_INVALID_VALUE;
     std::shared_lock guard(memory().lock);
-    auto &device = *memory().devices[size_t(context->device)];
-    *total       = device.capacity();
-    *free_bytes  = device.capacity() - device.used();
+    auto &device = *memory().devices[size_t(current_context()->device)];
+    *total       = device.capacity;
+    *free_bytes  = device.capacity - device.used;
     return CUDA_SUCCESS;
 }

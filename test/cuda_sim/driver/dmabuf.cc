@@ -3,15 +3,15 @@
 // cuMemGetHandleForAddressRange: dma-bufs of device memory.
 #include "../compat.h"
 #include "../cuda_sim.h"
-#include "bar1.h"
 #include "calls.h"
 #include "context.h"
-#include "settings.h"
+#include "machine.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <linux/udmabuf.h>
 #include <string>
 #include <sys/ioctl.h>
@@ -35,7 +35,7 @@ struct Piece {
 // on an H100: the caller must know what belongs together.
 CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
 {
-    Block *first = memory().space.find(address);
+    Block *first = memory().block_at(address);
     if (!first)
         return CUDA_ERROR_INVALID_VALUE;
     if (first->kind == Kind::pool && settings().pool_export == Settings::none)
@@ -47,7 +47,7 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
     if (first->kind == Kind::vmm && !memory().reserved(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     while (size) {
-        Block *block = memory().space.find(address);
+        Block *block = memory().block_at(address);
         if (first->kind == Kind::pool &&
             (!block || block->kind != first->kind)) {
             complain("an export beyond a pool's last chunk");
@@ -69,7 +69,7 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
         }
         uint64_t inside = address - block->base;
         uint64_t length = std::min(size, block->size - inside);
-        uint64_t offset = block->extent->offset + block->offset + inside;
+        uint64_t offset = block->extent->offset + inside;
         pieces.push_back({block->extent.get(), offset, length});
         address += length;
         size -= length;
@@ -121,9 +121,12 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
 {
     // A coherent GPU's standard mapping uses its link.
     bool bar1 = pcie || !settings().coherent;
-    if (bar1 && size > bar1_free(device))
+    // Listing takes time, and a BAR1 larger than the memory cannot run out
+    // unless freed memory is held.
+    if (bar1 && settings().bar1_bytes <= settings().memory_bytes &&
+        size > bar1_free(device))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    int memory_fd = memory().devices[size_t(device)]->fd();
+    int memory_fd = memory().devices[size_t(device)]->fd;
     bool real     = device_fd() >= 0;
     int fd        = real ? make_dmabuf(memory_fd, pieces)
                          : make_stand_in(memory_fd, pieces);
@@ -135,7 +138,7 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
                                                   : CUDA_ERROR_UNKNOWN;
     }
     if (real && bar1)
-        bar1_name(fd, device);
+        ioctl(fd, DMA_BUF_SET_NAME, gpu_name(device).c_str());
     if (pcie)
         mark_pcie(fd);
     for (const Piece &piece : pieces) {
@@ -165,8 +168,9 @@ bool aligned(uint64_t value)
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
-          size_t size, CUmemRangeHandleType type, unsigned long long flags)
+SIM_ENTRY(driver, cuMemGetHandleForAddressRange, void *handle,
+          CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+          unsigned long long flags)
 {
     if (!settings().dmabuf)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -180,12 +184,12 @@ SIM_ENTRY(cuMemGetHandleForAddressRange, void *handle, CUdeviceptr address,
     std::vector<Piece> pieces;
     CUresult result = collect(address, size, pieces);
     if (result == CUDA_SUCCESS)
-        result = need_context_of(memory().space.find(address)->device,
+        result = need_context_of(memory().block_at(address)->device,
                                  CUDA_ERROR_INVALID_VALUE);
     if (result != CUDA_SUCCESS)
         return result;
     return export_pieces(static_cast<int *>(handle),
-                         memory().space.find(address)->device, pieces, size,
+                         memory().block_at(address)->device, pieces, size,
                          flags != 0);
 }
 

@@ -65,12 +65,12 @@ CUresult find(CUresult code, const char **out, const char *Error::*what)
 
 } // namespace
 
-SIM_ENTRY_ANYTIME(cuGetErrorString, CUresult code, const char **out)
+SIM_ENTRY(anytime, cuGetErrorString, CUresult code, const char **out)
 {
     return find(code, out, &Error::text);
 }
 
-SIM_ENTRY_ANYTIME(cuGetErrorName, CUresult code, const char **out)
+SIM_ENTRY(anytime, cuGetErrorName, CUresult code, const char **out)
 {
     return find(code, out, &Error::name);
 }

@@ -4,12 +4,18 @@
 // gets an address without memory, which it would get when a graph runs.
 #include "../compat.h"
 #include "calls.h"
-#include "capture.h"
 #include "context.h"
+#include "stream.h"
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuGraphCreate, CUgraph *out, unsigned flags)
+CUgraph ucx_ib_dmabuf::sim::any_graph()
+{
+    static char graph;
+    return reinterpret_cast<CUgraph>(&graph);
+}
+
+SIM_ENTRY(driver, cuGraphCreate, CUgraph *out, unsigned flags)
 {
     if (!out || flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -18,22 +24,17 @@ SIM_ENTRY(cuGraphCreate, CUgraph *out, unsigned flags)
 }
 
 // A graph belongs to no context: an invalid one is refused before cuInit, too.
-SIM_ENTRY_ANYTIME(cuGraphDestroy, CUgraph graph)
+SIM_ENTRY(anytime, cuGraphDestroy, CUgraph graph)
 {
     if (graph != any_graph())
         return CUDA_ERROR_INVALID_VALUE;
     return state == State::ready ? CUDA_SUCCESS : state_error();
 }
 
-SIM_ENTRY_ANYTIME(cuGraphExecDestroy, CUgraphExec)
-{
-    return CUDA_ERROR_INVALID_VALUE;
-}
+SIM_ENTRY_IS(anytime, cuGraphExecDestroy, CUDA_ERROR_INVALID_VALUE, CUgraphExec)
 
 // Nothing is cached for graphs.
-SIM_ENTRY_IS(cuDeviceGraphMemTrim,
-             valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE,
-             CUdevice device)
+SIM_ENTRY_IS(driver, cuDeviceGraphMemTrim, check(true, device), CUdevice device)
 
 #if CUDA_VERSION >= 12030
 static CUresult add(CUgraphNode *node, CUgraph graph, CUgraphNodeParams *params)
@@ -43,15 +44,15 @@ static CUresult add(CUgraphNode *node, CUgraph graph, CUgraphNodeParams *params)
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(memory().lock);
     params->alloc.dptr =
-        memory().space.reserve(round_up(params->alloc.bytesize, block_size));
+        memory().reserve(round_up(params->alloc.bytesize, block_size));
     *node = reinterpret_cast<CUgraphNode>(graph);
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY_IS(cuGraphAddNode_v2, add(node, graph, params), CUgraphNode *node,
-             CUgraph graph, const CUgraphNode *, const void *, size_t,
-             CUgraphNodeParams *params)
-SIM_ENTRY_IS(cuGraphAddNode_v3, add(node, graph, params), CUgraphNode *node,
-             CUgraph graph, const CUgraphNode *, const void *, size_t,
-             CUgraphNodeParams *params)
+SIM_ENTRY_IS(driver, cuGraphAddNode_v2, add(node, graph, params),
+             CUgraphNode *node, CUgraph graph, const CUgraphNode *,
+             const void *, size_t, CUgraphNodeParams *params)
+SIM_ENTRY_IS(driver, cuGraphAddNode_v3, add(node, graph, params),
+             CUgraphNode *node, CUgraph graph, const CUgraphNode *,
+             const void *, size_t, CUgraphNodeParams *params)
 #endif

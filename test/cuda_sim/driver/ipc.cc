@@ -21,10 +21,7 @@ struct Content {
 
 CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle &handle)
 {
-    CUcontext context;
     Content from;
-    if (CUresult error = need_context(&context))
-        return error;
     memcpy(&from, &handle, sizeof(from));
     std::lock_guard guard(memory().lock);
     Allocation *found = memory().find(from.what);
@@ -32,12 +29,12 @@ CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle &handle)
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     const Block &source = *found->block;
     const uint64_t size = found->size, begin = found->base - source.base;
-    Block *block = memory().place(Kind::opened, source.device, source.extent);
+    Block *block = memory().add_block(Kind::opened, source.device,
+                                      source.extent, current_context());
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    context->blocks.insert(block);
-    *out                                       = block->base + begin;
-    memory().enter(*block, *out, size).context = context;
+    *out = block->base + begin;
+    memory().enter(*block, *out, size);
     return CUDA_SUCCESS;
 }
 
@@ -46,7 +43,7 @@ CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle &handle)
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuIpcGetMemHandle, CUipcMemHandle *out, CUdeviceptr address)
+SIM_ENTRY(driver, cuIpcGetMemHandle, CUipcMemHandle *out, CUdeviceptr address)
 {
     std::shared_lock guard(memory().lock);
     Allocation *found = memory().find(address);
@@ -59,27 +56,26 @@ SIM_ENTRY(cuIpcGetMemHandle, CUipcMemHandle *out, CUdeviceptr address)
 }
 
 #undef cuIpcOpenMemHandle
-SIM_ENTRY_BOTH(cuIpcOpenMemHandle, _v2, open_handle(out, handle),
+SIM_ENTRY_BOTH(context, cuIpcOpenMemHandle, _v2, open_handle(out, handle),
                CUdeviceptr *out, CUipcMemHandle handle, unsigned)
 
-SIM_ENTRY(cuIpcCloseMemHandle, CUdeviceptr address)
+SIM_ENTRY(driver, cuIpcCloseMemHandle, CUdeviceptr address)
 {
     std::lock_guard guard(memory().lock);
     Allocation *found = memory().find(address);
     if (!found || found->kind != Kind::opened)
         return CUDA_ERROR_INVALID_VALUE;
-    found->context->blocks.erase(found->block);
     memory().free(*found);
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY_IS(cuIpcGetEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUipcEventHandle *,
-             CUevent)
-SIM_ENTRY_IS(cuIpcOpenEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUevent *,
+SIM_ENTRY_IS(driver, cuIpcGetEventHandle, CUDA_ERROR_NOT_SUPPORTED,
+             CUipcEventHandle *, CUevent)
+SIM_ENTRY_IS(driver, cuIpcOpenEventHandle, CUDA_ERROR_NOT_SUPPORTED, CUevent *,
              CUipcEventHandle)
 
 // The descriptor refers to a file that contains the handle.
-SIM_ENTRY(cuMemExportToShareableHandle, void *out,
+SIM_ENTRY(driver, cuMemExportToShareableHandle, void *out,
           CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
           unsigned long long flags)
 {
@@ -98,8 +94,9 @@ SIM_ENTRY(cuMemExportToShareableHandle, void *out,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle *out,
-          void *file, CUmemAllocationHandleType type)
+SIM_ENTRY(driver, cuMemImportFromShareableHandle,
+          CUmemGenericAllocationHandle *out, void *file,
+          CUmemAllocationHandleType type)
 {
     Content from{};
     std::lock_guard guard(memory().lock);

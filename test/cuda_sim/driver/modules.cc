@@ -50,10 +50,8 @@ CUresult unload(void *handle)
     if (one == images().end())
         return CUDA_ERROR_INVALID_HANDLE;
     for (auto &[name, variable] : one->second.variables) {
-        if (Allocation *found = find(variable)) {
-            found->context->blocks.erase(found->block);
+        if (Allocation *found = find(variable))
             memory().free(*found);
-        }
     }
     images().erase(one);
     return CUDA_SUCCESS;
@@ -62,27 +60,22 @@ CUresult unload(void *handle)
 CUresult get_global(CUdeviceptr *out, size_t *size, void *handle,
                     const char *name)
 {
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
     std::lock_guard guard(memory().lock);
     auto one = images().find(handle);
     if (one == images().end() || !name)
         return CUDA_ERROR_INVALID_HANDLE;
-    Image &image    = one->second;
-    context         = image.context ? image.context : context;
-    const size_t at = image.text.find(std::string(" ") + name + "[");
+    Image &image      = one->second;
+    CUcontext context = image.context ? image.context : current_context();
+    const size_t at   = image.text.find(std::string(" ") + name + "[");
     if (at == std::string::npos || !context->alive)
         return CUDA_ERROR_NOT_FOUND;
     Allocation *found = find(image.variables[name]);
     if (!found) {
         found = memory().allocate(
             Kind::module, context->device,
-            strtoull(&image.text[at + strlen(name) + 2], nullptr, 0));
+            strtoull(&image.text[at + strlen(name) + 2], nullptr, 0), context);
         if (!found)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        context->blocks.insert(found->block);
-        found->context        = context;
         image.variables[name] = {found->base, found->id};
     }
     if (out)
@@ -97,21 +90,15 @@ CUresult get_global(CUdeviceptr *out, size_t *size, void *handle,
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuModuleLoadData, CUmodule *out, const void *text)
-{
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
-    return load(out, text, context);
-}
-
-SIM_ENTRY_IS(cuModuleUnload, unload(module), CUmodule module)
-SIM_ENTRY_IS(cuModuleGetGlobal_v2, get_global(out, size, module, name),
+SIM_ENTRY_IS(context, cuModuleLoadData, load(out, text, current_context()),
+             CUmodule *out, const void *text)
+SIM_ENTRY_IS(driver, cuModuleUnload, unload(module), CUmodule module)
+SIM_ENTRY_IS(context, cuModuleGetGlobal_v2, get_global(out, size, module, name),
              CUdeviceptr *out, size_t *size, CUmodule module, const char *name)
-SIM_ENTRY_IS(cuLibraryLoadData, load(out, text, nullptr), CUlibrary *out,
-             const void *text, CUjit_option *, void **, unsigned,
-             CUlibraryOption *, void **, unsigned)
-SIM_ENTRY_IS(cuLibraryUnload, unload(library), CUlibrary library)
-SIM_ENTRY_IS(cuLibraryGetGlobal, get_global(out, size, library, name),
+SIM_ENTRY_IS(driver, cuLibraryLoadData, load(out, text, nullptr),
+             CUlibrary *out, const void *text, CUjit_option *, void **,
+             unsigned, CUlibraryOption *, void **, unsigned)
+SIM_ENTRY_IS(driver, cuLibraryUnload, unload(library), CUlibrary library)
+SIM_ENTRY_IS(context, cuLibraryGetGlobal, get_global(out, size, library, name),
              CUdeviceptr *out, size_t *size, CUlibrary library,
              const char *name)

@@ -3,19 +3,12 @@
 // Queries about an address. Attributes need no current context.
 #include "calls.h"
 #include "context.h"
-#include "settings.h"
+#include "machine.h"
 
 #include <utility>
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
-
-template <typename T>
-CUresult give(void *data, T value)
-{
-    *static_cast<T *>(data) = value;
-    return CUDA_SUCCESS;
-}
 
 bool rdma_capable(const Allocation &found)
 {
@@ -29,26 +22,16 @@ bool rdma_capable(const Allocation &found)
     }
 }
 
-CUresult mapping_attribute(void *data, CUpointer_attribute which,
-                           CUdeviceptr address, const Allocation &found)
+// Where the mapping of an address begins, and its size.
+std::pair<CUdeviceptr, uint64_t> mapping_of(CUdeviceptr address,
+                                            const Allocation &found)
 {
-    const Block *block = found.block;
-    uint64_t size      = block ? block->size : found.size;
-    CUdeviceptr base   = block ? block->base : found.base;
-    if (found.kind == Kind::pool) {
-        base = address - (address - base) % pool_chunk;
-        size = pool_chunk;
-    }
-    switch (int(which)) {
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        return give<size_t>(data, size);
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        return give<CUdeviceptr>(data, base);
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-        return give<unsigned long long>(data, block ? block->id : found.id);
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (!found.block)
+        return {found.base, found.size};
+    if (found.kind == Kind::pool)
+        return {address - (address - found.block->base) % pool_chunk,
+                pool_chunk};
+    return {found.block->base, found.block->size};
 }
 
 // NVIDIA's documentation: "not necessarily the mapped region, but the mappable
@@ -61,81 +44,85 @@ std::pair<CUdeviceptr, uint64_t> range_of(CUdeviceptr address,
     return {found.base, found.size};
 }
 
-CUresult attribute(void *data, CUpointer_attribute which, CUdeviceptr address,
-                   const Allocation &found)
+template <typename T>
+uint64_t value_of(T *pointer)
 {
-    bool is_host = found.kind == Kind::host || found.kind == Kind::registered;
-    bool is_managed = found.kind == Kind::managed;
+    return reinterpret_cast<uint64_t>(pointer);
+}
+
+// Returns the value of an attribute, or nothing if it does not apply.
+std::optional<uint64_t> attribute(CUpointer_attribute which,
+                                  CUdeviceptr address, const Allocation &found)
+{
+    const bool is_managed = found.kind == Kind::managed;
+    const bool is_host    = !found.block && !is_managed;
     switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        return give<CUcontext>(data, found.context);
+        return value_of(found.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        return give<unsigned>(data, is_host ? CU_MEMORYTYPE_HOST
-                                            : CU_MEMORYTYPE_DEVICE);
+        return is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return give<CUdeviceptr>(data, address);
+        return address;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (!is_host && !is_managed)
-            return CUDA_ERROR_INVALID_VALUE;
-        return give<CUdeviceptr>(data, address);
+        return found.block ? std::nullopt : std::make_optional(address);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        return give<unsigned>(data, found.sync_memops);
+        return found.sync_memops;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        return give<unsigned long long>(data, found.id);
+        return found.id;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        return give<unsigned>(data, is_managed);
+        return is_managed;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        return give<int>(data, found.device);
+        return uint64_t(found.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        return give<unsigned>(data, found.kind == Kind::device);
+        return found.kind == Kind::device;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return give<CUdeviceptr>(data, range_of(address, found).first);
+        return range_of(address, found).first;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return give<size_t>(data, range_of(address, found).second);
+        return range_of(address, found).second;
     case CU_POINTER_ATTRIBUTE_MAPPED:
-        return give<unsigned>(data, 1);
+        return 1;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        return give<unsigned long long>(
-            data, found.kind == Kind::vmm
-                      ? found.block->handle->properties.requestedHandleTypes
-                      : 0);
+        return found.kind == Kind::vmm
+                   ? found.block->handle->properties.requestedHandleTypes
+                   : 0;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        return give<unsigned>(data, rdma_capable(found));
+        return rdma_capable(found);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return give<unsigned>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+        return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        return give<CUmemoryPool>(data, found.pool);
+        return value_of(found.pool);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return mapping_of(address, found).second;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return mapping_of(address, found).first;
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return found.block ? found.block->id : found.id;
     default:
-        return mapping_attribute(data, which, address, found);
+        return std::nullopt;
     }
 }
 
 // A reserved address without memory has few attributes.
-CUresult reserved_attribute(void *data, CUpointer_attribute which,
-                            CUdeviceptr address)
+std::optional<uint64_t> reserved_attribute(CUpointer_attribute which,
+                                           CUdeviceptr base, uint64_t size)
 {
-    auto range = memory().reservation(address);
-    if (!range)
-        return unknown_address(address, CUDA_ERROR_INVALID_VALUE);
     switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
-        return give<unsigned>(data, 0);
+        return 0;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return give<CUdeviceptr>(data, range->first);
+        return base;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return give<size_t>(data, range->second);
+        return size;
     default:
-        return CUDA_ERROR_INVALID_VALUE;
+        return std::nullopt;
     }
 }
 
-// Stores cuPointerGetAttributes' value for an attribute that does not apply.
-void nothing(void *data, CUpointer_attribute which)
+// Stores an attribute of 4 or 8 bytes. The driver leaves P2P_TOKENS untouched.
+void store(void *data, CUpointer_attribute which, uint64_t value)
 {
     switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        give<int>(data, CU_DEVICE_INVALID);
-        break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -143,20 +130,28 @@ void nothing(void *data, CUpointer_attribute which)
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        give<unsigned>(data, 0);
+        *static_cast<uint32_t *>(data) = uint32_t(value);
         break;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
         break;
     default:
-        give<uint64_t>(data, 0);
+        *static_cast<uint64_t *>(data) = value;
     }
 }
 
 CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
 {
-    Allocation *found = memory().find(address);
-    return found ? attribute(data, which, address, *found)
-                 : reserved_attribute(data, which, address);
+    std::optional<uint64_t> value;
+    if (Allocation *found = memory().find(address))
+        value = attribute(which, address, *found);
+    else if (auto range = memory().reservation(address))
+        value = reserved_attribute(which, range->first, range->second);
+    else
+        return unknown_address(address, CUDA_ERROR_INVALID_VALUE);
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    store(data, which, *value);
+    return CUDA_SUCCESS;
 }
 
 } // namespace
@@ -164,7 +159,7 @@ CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuPointerGetAttribute, void *data, CUpointer_attribute which,
+SIM_ENTRY(driver, cuPointerGetAttribute, void *data, CUpointer_attribute which,
           CUdeviceptr address)
 {
     if (!data)
@@ -173,8 +168,8 @@ SIM_ENTRY(cuPointerGetAttribute, void *data, CUpointer_attribute which,
     return query(data, which, address);
 }
 
-SIM_ENTRY(cuPointerGetAttributes, unsigned count, CUpointer_attribute *which,
-          void **data, CUdeviceptr address)
+SIM_ENTRY(driver, cuPointerGetAttributes, unsigned count,
+          CUpointer_attribute *which, void **data, CUdeviceptr address)
 {
     if (!count || !which || !data)
         return CUDA_ERROR_INVALID_VALUE;
@@ -184,15 +179,18 @@ SIM_ENTRY(cuPointerGetAttributes, unsigned count, CUpointer_attribute *which,
             return CUDA_ERROR_INVALID_VALUE;
         CUresult result = query(data[i], which[i], address);
         if (result == CUDA_ERROR_INVALID_VALUE)
-            nothing(data[i], which[i]);
+            store(data[i], which[i],
+                  which[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+                      ? uint64_t(CU_DEVICE_INVALID)
+                      : 0);
         else if (result != CUDA_SUCCESS)
             return result;
     }
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuPointerSetAttribute, const void *data, CUpointer_attribute which,
-          CUdeviceptr address)
+SIM_ENTRY(driver, cuPointerSetAttribute, const void *data,
+          CUpointer_attribute which, CUdeviceptr address)
 {
     if (!data || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         return CUDA_ERROR_INVALID_VALUE;
@@ -208,7 +206,7 @@ SIM_ENTRY(cuPointerSetAttribute, const void *data, CUpointer_attribute which,
 
 // For managed memory only. It reports no advice or prefetch, as there are no
 // calls for that.
-SIM_ENTRY(cuMemRangeGetAttribute, void *data, size_t size,
+SIM_ENTRY(driver, cuMemRangeGetAttribute, void *data, size_t size,
           CUmem_range_attribute which, CUdeviceptr address, size_t length)
 {
     std::shared_lock guard(memory().lock);
@@ -216,19 +214,18 @@ SIM_ENTRY(cuMemRangeGetAttribute, void *data, size_t size,
     if (!data || !length || !found || found->kind != Kind::managed ||
         found->base + found->size - address < length)
         return CUDA_ERROR_INVALID_VALUE;
-    switch (int(which)) {
-    case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-        return size == 4 ? give<int>(data, 0) : CUDA_ERROR_INVALID_VALUE;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
-        return size == 4 ? give<int>(data, CU_DEVICE_INVALID)
-                         : CUDA_ERROR_INVALID_VALUE;
-    default:
+    if (which != CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY &&
+        which != CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION &&
+        which != CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION)
         return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (size != sizeof(int))
+        return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<int *>(data) =
+        which == CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ? 0 : CU_DEVICE_INVALID;
+    return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
+SIM_ENTRY(driver, cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
           CUdeviceptr address)
 {
     std::shared_lock guard(memory().lock);

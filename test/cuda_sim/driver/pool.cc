@@ -7,14 +7,14 @@
 #include "../compat.h"
 #include "calls.h"
 #include "context.h"
-#include "settings.h"
+#include "machine.h"
 #include "stream.h"
 
 #include <set>
 
 struct CUmemPoolHandle_st {
-    CUmemPoolHandle_st(int its_device)
-        : device(its_device), heap(its_device, ucx_ib_dmabuf::sim::Kind::pool,
+    explicit CUmemPoolHandle_st(int its_device)
+        : device(its_device), heap(ucx_ib_dmabuf::sim::Kind::pool, its_device,
                                    ucx_ib_dmabuf::sim::pool_chunk)
     {
     }
@@ -51,11 +51,8 @@ bool is_pool(CUmemoryPool pool)
     return pools().all.count(pool) != 0;
 }
 
-CUresult allocate_from(CUdeviceptr *out, uint64_t size, CUmemoryPool pool,
-                       CUstream stream)
+CUresult allocate_from(CUmemoryPool pool, CUdeviceptr *out, uint64_t size)
 {
-    if (CUresult error = need_stream(stream))
-        return error;
     std::lock_guard guard(memory().lock);
     if (!out || !size || !is_pool(pool))
         return CUDA_ERROR_INVALID_VALUE;
@@ -67,23 +64,35 @@ CUresult allocate_from(CUdeviceptr *out, uint64_t size, CUmemoryPool pool,
     return CUDA_SUCCESS;
 }
 
-CUresult allocate_async(CUdeviceptr *out, uint64_t size, CUstream stream)
+CUmemoryPool standard_pool(CUstream stream)
 {
-    if (CUresult error = need_stream(stream))
-        return error;
-    const auto device = size_t(stream_device(stream));
-    return allocate_from(out, size, pools().standard[device], stream);
+    return pools().standard[size_t(stream_device(stream))];
 }
 
-CUresult free_async(CUdeviceptr address, CUstream stream)
+CUresult free_async(CUdeviceptr address)
 {
-    if (CUresult error = need_stream(stream))
-        return error;
     std::lock_guard guard(memory().lock);
     Allocation *found = memory().find(address);
     if (!found || found->kind != Kind::pool || found->base != address)
         return CUDA_ERROR_INVALID_VALUE;
     found->block->heap->free(*found, true);
+    return CUDA_SUCCESS;
+}
+
+// Returns the release threshold, which is the only attribute, or null. Requires
+// the lock.
+uint64_t *attribute(CUmemoryPool pool, CUmemPool_attribute which)
+{
+    return is_pool(pool) && which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+               ? &pool->threshold
+               : nullptr;
+}
+
+CUresult default_pool(CUmemoryPool *out, CUdevice device)
+{
+    if (CUresult error = check(out, device))
+        return error;
+    *out = pools().standard[size_t(device)];
     return CUDA_SUCCESS;
 }
 
@@ -109,16 +118,18 @@ void synchronized()
 using namespace ucx_ib_dmabuf::sim;
 
 // clang-format off
-SIM_ENTRY_BOTH(cuMemAllocAsync, _ptsz, allocate_async(out, size, stream),
-     CUdeviceptr *out, size_t size, CUstream stream)
-SIM_ENTRY_BOTH(cuMemAllocFromPoolAsync, _ptsz,
-     allocate_from(out, size, pool, stream),
-     CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream stream)
-SIM_ENTRY_BOTH(cuMemFreeAsync, _ptsz, free_async(address, stream),
-     CUdeviceptr address, CUstream stream)
+SIM_ENTRY_BOTH(stream, cuMemAllocAsync, _ptsz,
+               allocate_from(standard_pool(stream), out, size),
+               CUdeviceptr *out, size_t size, CUstream stream)
+SIM_ENTRY_BOTH(stream, cuMemAllocFromPoolAsync, _ptsz,
+               allocate_from(pool, out, size),
+               CUdeviceptr *out, size_t size, CUmemoryPool pool, CUstream)
+SIM_ENTRY_BOTH(stream, cuMemFreeAsync, _ptsz, free_async(address),
+               CUdeviceptr address, CUstream)
 // clang-format on
 
-SIM_ENTRY(cuMemPoolCreate, CUmemoryPool *out, const CUmemPoolProps *properties)
+SIM_ENTRY(driver, cuMemPoolCreate, CUmemoryPool *out,
+          const CUmemPoolProps *properties)
 {
     if (!out || !properties ||
         properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -134,7 +145,7 @@ SIM_ENTRY(cuMemPoolCreate, CUmemoryPool *out, const CUmemPoolProps *properties)
 }
 
 // The real driver waits until all memory is freed; this one frees it.
-SIM_ENTRY(cuMemPoolDestroy, CUmemoryPool pool)
+SIM_ENTRY(driver, cuMemPoolDestroy, CUmemoryPool pool)
 {
     std::lock_guard guard(memory().lock);
     if (!is_pool(pool) || pools().standard[size_t(pool->device)] == pool)
@@ -145,7 +156,7 @@ SIM_ENTRY(cuMemPoolDestroy, CUmemoryPool pool)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemPoolTrimTo, CUmemoryPool pool, size_t keep)
+SIM_ENTRY(driver, cuMemPoolTrimTo, CUmemoryPool pool, size_t keep)
 {
     std::lock_guard guard(memory().lock);
     if (!is_pool(pool))
@@ -154,43 +165,50 @@ SIM_ENTRY(cuMemPoolTrimTo, CUmemoryPool pool, size_t keep)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuDeviceGetDefaultMemPool, CUmemoryPool *out, CUdevice device)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!valid_device(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    std::shared_lock guard(memory().lock);
-    *out = pools().standard[size_t(device)];
-    return CUDA_SUCCESS;
-}
+SIM_ENTRY_IS(driver, cuDeviceGetDefaultMemPool, default_pool(out, device),
+             CUmemoryPool *out, CUdevice device)
 
-SIM_ENTRY(cuMemGetDefaultMemPool, CUmemoryPool *out, CUmemLocation *location,
-          CUmemAllocationType type)
+SIM_ENTRY(driver, cuMemGetDefaultMemPool, CUmemoryPool *out,
+          CUmemLocation *location, CUmemAllocationType type)
 {
     if (!location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
         type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    return cuDeviceGetDefaultMemPool(out, location->id);
+    return default_pool(out, location->id);
 }
 
-// The release threshold is the only attribute.
-SIM_ENTRY(cuMemPoolGetAttribute, CUmemoryPool pool,
-          CUmemPool_attribute attribute, void *value)
+SIM_ENTRY(driver, cuMemPoolGetAttribute, CUmemoryPool pool,
+          CUmemPool_attribute which, void *value)
 {
-    std::lock_guard guard(memory().lock);
-    if (!is_pool(pool) || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    std::shared_lock guard(memory().lock);
+    const uint64_t *found = attribute(pool, which);
+    if (!found)
         return CUDA_ERROR_INVALID_VALUE;
-    *static_cast<uint64_t *>(value) = pool->threshold;
+    *static_cast<uint64_t *>(value) = *found;
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemPoolSetAttribute, CUmemoryPool pool,
-          CUmemPool_attribute attribute, void *value)
+SIM_ENTRY(driver, cuMemPoolSetAttribute, CUmemoryPool pool,
+          CUmemPool_attribute which, void *value)
 {
     std::lock_guard guard(memory().lock);
-    if (!is_pool(pool) || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    uint64_t *found = attribute(pool, which);
+    if (!found)
         return CUDA_ERROR_INVALID_VALUE;
-    pool->threshold = *static_cast<uint64_t *>(value);
+    *found = *static_cast<uint64_t *>(value);
     return CUDA_SUCCESS;
 }
+
+// Pools of other processes: UCX 1.22 and programs look these calls up.
+SIM_ENTRY_IS(driver, cuMemPoolExportToShareableHandle, CUDA_ERROR_NOT_SUPPORTED,
+             void *, CUmemoryPool, CUmemAllocationHandleType,
+             unsigned long long)
+SIM_ENTRY_IS(driver, cuMemPoolImportFromShareableHandle,
+             CUDA_ERROR_NOT_SUPPORTED, CUmemoryPool *, void *,
+             CUmemAllocationHandleType, unsigned long long)
+SIM_ENTRY_IS(driver, cuMemPoolExportPointer, CUDA_ERROR_NOT_SUPPORTED,
+             CUmemPoolPtrExportData *, CUdeviceptr)
+SIM_ENTRY_IS(driver, cuMemPoolImportPointer, CUDA_ERROR_NOT_SUPPORTED,
+             CUdeviceptr *, CUmemoryPool, CUmemPoolPtrExportData *)
+SIM_ENTRY_IS(driver, cuMemPoolSetAccess, CUDA_ERROR_NOT_SUPPORTED, CUmemoryPool,
+             const CUmemAccessDesc *, size_t)

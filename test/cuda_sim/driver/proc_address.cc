@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "calls.h"
-#include "settings.h"
+#include "machine.h"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -92,7 +92,7 @@ bool has_suffix(std::string_view name)
             name[name.size() - 2] == 'v');
 }
 
-// As a real driver does (docs/conformance.md): a missing function is no error,
+// As a real driver does (docs/hardware.txt): a missing function is no error,
 // but a version above the driver's is.
 CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
              CUdriverProcAddressQueryResult *status)
@@ -132,8 +132,8 @@ CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
 using namespace ucx_ib_dmabuf::sim;
 
 #undef cuGetProcAddress
-SIM_ENTRY_ANYTIME(cuGetProcAddress, const char *name, void **out, int version,
-                  cuuint64_t flags)
+SIM_ENTRY(anytime, cuGetProcAddress, const char *name, void **out, int version,
+          cuuint64_t flags)
 {
     void *found = nullptr;
     const CUresult result =
@@ -146,9 +146,12 @@ SIM_ENTRY_ANYTIME(cuGetProcAddress, const char *name, void **out, int version,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY_ANYTIME(cuGetProcAddress_v2, const char *name, void **out,
-                  int version, cuuint64_t flags,
-                  CUdriverProcAddressQueryResult *status)
+SIM_ENTRY(anytime, cuGetProcAddress_v2, const char *name, void **out,
+          int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
     return get(name, out, version, flags, status);
 }
+
+// NVIDIA documents no table; cudart asks for some before cuInit.
+SIM_ENTRY_IS(anytime, cuGetExportTable, CUDA_ERROR_INVALID_VALUE, const void **,
+             const CUuuid *)

@@ -1,18 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Streams, events and host functions. Work is complete when it is queued, so
-// every stream is always idle and every recorded event has happened.
+// every stream is always idle and every recorded event has happened, but for a
+// kernel that a test starts.
 #include "stream.h"
+#include "../cuda_sim.h"
 #include "calls.h"
-#include "capture.h"
 #include "context.h"
+#include "machine.h"
 
+#include <algorithm>
+#include <condition_variable>
 #include <mutex>
+#include <string_view>
+#include <thread>
 #include <unordered_set>
+
+namespace {
+
+struct Capture {
+    CUstreamCaptureMode mode;
+    std::thread::id thread;
+    bool invalidated = false;
+};
+
+} // namespace
 
 struct CUstream_st {
     CUcontext context;
     unsigned flags;
+    std::optional<Capture> capture;
 };
 
 struct CUevent_st {
@@ -20,6 +37,9 @@ struct CUevent_st {
 };
 
 namespace ucx_ib_dmabuf::sim {
+
+constinit std::atomic<int> captures{0};
+
 namespace {
 
 struct Handles {
@@ -34,6 +54,108 @@ Handles &handles()
     return all;
 }
 
+struct Kernel {
+    std::mutex lock;
+    std::condition_variable ended;
+    unsigned running = 0;
+    uint64_t waiters = 0;
+};
+
+Kernel &kernel()
+{
+    static Kernel &one = *new Kernel();
+    return one;
+}
+
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+// Calls that reports name, and calls that may be unsafe as well.
+constexpr std::string_view known_unsafe[] = {
+    "cuCtxSynchronize", "cuMemAlloc", "cuMemFree", "cuMemHost",
+    "cuMemPoolTrim",    "cuMemcpy",   "cuMemset"};
+constexpr std::string_view perhaps_unsafe[] = {
+    "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtx",
+    "cuIpc",       "cuLibrary",    "cuMem",
+    "cuModule",    "cuPointer",    "cuStreamCreate"};
+
+bool is_unsafe(std::string_view name)
+{
+    const auto is_one_of = [name](const auto &all) {
+        return std::any_of(std::begin(all), std::end(all), [name](auto each) {
+            return name.starts_with(each);
+        });
+    };
+    return name.find("Async") == name.npos &&
+           (is_one_of(known_unsafe) ||
+            (settings().strict_capture && is_one_of(perhaps_unsafe)));
+}
+
+// As documented for cuThreadExchangeStreamCaptureMode.
+bool prohibits(const Capture &capture)
+{
+    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+        capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return false;
+    return capture.thread == std::this_thread::get_id() ||
+           (thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+            capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+// Invalidates each capture whose stream 'disturbs' is true for. Returns the
+// error if there is one.
+template <typename F>
+CUresult invalidate(CUresult error, F disturbs)
+{
+    CUresult result = CUDA_SUCCESS;
+    std::lock_guard guard(handles().lock);
+    for (CUstream stream : handles().streams) {
+        if (stream->capture && disturbs(stream)) {
+            stream->capture->invalidated = true;
+            result                       = error;
+        }
+    }
+    return result;
+}
+
+CUresult begin(CUstream stream, CUstreamCaptureMode mode)
+{
+    if (is_default(stream) || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard guard(handles().lock);
+    if (stream->capture)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    stream->capture = {mode, std::this_thread::get_id()};
+    ++captures;
+    return CUDA_SUCCESS;
+}
+
+// The resulting graph is empty.
+CUresult end(CUstream stream, CUgraph *out)
+{
+    if (!out || !is_capturing(stream))
+        return CUDA_ERROR_ILLEGAL_STATE;
+    std::lock_guard guard(handles().lock);
+    const Capture capture = *stream->capture;
+    if (capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        capture.thread != std::this_thread::get_id())
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    stream->capture.reset();
+    --captures;
+    *out = capture.invalidated ? nullptr : any_graph();
+    return capture.invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                               : CUDA_SUCCESS;
+}
+
+CUresult state_of(CUstream stream, CUstreamCaptureStatus *out)
+{
+    const bool captures = is_capturing(stream);
+    std::lock_guard guard(handles().lock);
+    *out = !captures                      ? CU_STREAM_CAPTURE_STATUS_NONE
+           : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                          : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+}
+
 bool is_event(CUevent event)
 {
     std::lock_guard guard(handles().lock);
@@ -41,18 +163,13 @@ bool is_event(CUevent event)
 }
 
 // For recording an event and for waiting for it: nothing is left to do.
-CUresult with_event(CUstream stream, CUevent event)
+CUresult with_event(CUevent event)
 {
-    CUresult result = need_stream(stream);
-    if (result == CUDA_SUCCESS && !is_event(event))
-        result = CUDA_ERROR_INVALID_HANDLE;
-    return result;
+    return is_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult synchronize(CUstream stream)
 {
-    if (CUresult error = need_stream(stream))
-        return error;
     if (is_capturing(stream))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (blocking_context(stream))
@@ -65,11 +182,31 @@ CUresult synchronize(CUstream stream)
 CUresult add_callback(CUstream stream, CUstreamCallback function,
                       void *argument, unsigned flags)
 {
-    if (CUresult error = need_stream(stream))
-        return error;
     if (!function || flags)
         return CUDA_ERROR_INVALID_VALUE;
     function(stream, CUDA_SUCCESS, argument);
+    return CUDA_SUCCESS;
+}
+
+void destroy(CUstream stream)
+{
+    captures -= stream->capture.has_value();
+    delete stream;
+}
+
+void destroy(CUevent event)
+{
+    delete event;
+}
+
+// Ends a handle that its program destroys.
+template <typename T>
+CUresult remove(std::unordered_set<T> &all, T handle)
+{
+    std::lock_guard guard(handles().lock);
+    if (!all.erase(handle))
+        return CUDA_ERROR_INVALID_HANDLE;
+    destroy(handle);
     return CUDA_SUCCESS;
 }
 
@@ -90,10 +227,8 @@ CUcontext blocking_context(CUstream stream)
 
 CUresult need_stream(CUstream stream)
 {
-    if (is_default(stream)) {
-        CUcontext context;
-        return need_context(&context);
-    }
+    if (is_default(stream))
+        return need_context();
     std::lock_guard guard(handles().lock);
     return handles().streams.count(stream) ? CUDA_SUCCESS
                                            : CUDA_ERROR_INVALID_HANDLE;
@@ -101,10 +236,44 @@ CUresult need_stream(CUstream stream)
 
 int stream_device(CUstream stream)
 {
-    CUcontext context = current_context();
-    if (!is_default(stream))
-        context = stream->context;
+    CUcontext context =
+        is_default(stream) ? current_context() : stream->context;
     return context ? context->device : -1;
+}
+
+bool is_capturing(CUstream stream)
+{
+    if (!captures)
+        return false;
+    std::lock_guard guard(handles().lock);
+    return handles().streams.count(stream) && stream->capture;
+}
+
+CUresult capture_check(const char *name)
+{
+    return is_unsafe(name) ? invalidate(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                                        [](CUstream stream) {
+                                            return prohibits(*stream->capture);
+                                        })
+                           : CUDA_SUCCESS;
+}
+
+CUresult legacy_work(CUcontext context)
+{
+    return captures && context
+               ? invalidate(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                            [context](CUstream stream) {
+                                return blocking_context(stream) == context;
+                            })
+               : CUDA_SUCCESS;
+}
+
+void wait_for_kernel()
+{
+    std::unique_lock guard(kernel().lock);
+    ++kernel().waiters;
+    kernel().ended.wait(guard, [] { return kernel().running == 0; });
+    --kernel().waiters;
 }
 
 void destroy_streams(CUcontext context)
@@ -112,14 +281,10 @@ void destroy_streams(CUcontext context)
     const auto drop = [context](auto *handle) {
         const bool gone = handle->context == context;
         if (gone)
-            delete handle;
+            destroy(handle);
         return gone;
     };
     std::lock_guard guard(handles().lock);
-    for (CUstream stream : handles().streams) {
-        if (stream->context == context)
-            forget_capture(stream);
-    }
     std::erase_if(handles().streams, drop);
     std::erase_if(handles().events, drop);
 }
@@ -128,80 +293,88 @@ void destroy_streams(CUcontext context)
 
 using namespace ucx_ib_dmabuf::sim;
 
-// clang-format off
-SIM_ENTRY_BOTH(cuStreamSynchronize, _ptsz, synchronize(stream), CUstream stream)
-SIM_ENTRY_BOTH(cuStreamWaitEvent, _ptsz,
-     with_event(stream, event), CUstream stream,
-     CUevent event, unsigned)
-SIM_ENTRY_BOTH(cuEventRecord, _ptsz,
-     with_event(stream, event), CUevent event, CUstream stream)
-SIM_ENTRY_BOTH(cuStreamAddCallback, _ptsz,
-     add_callback(stream, function, argument, flags),
-     CUstream stream, CUstreamCallback function, void *argument, unsigned flags)
-// clang-format on
-
-SIM_ENTRY(cuStreamCreate, CUstream *out, unsigned flags)
+extern "C" SIM_PUBLIC void cuda_sim_kernel_start(void)
 {
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
+    std::lock_guard guard(kernel().lock);
+    ++kernel().running;
+}
+
+extern "C" SIM_PUBLIC void cuda_sim_kernel_stop(void)
+{
+    std::lock_guard guard(kernel().lock);
+    --kernel().running;
+    kernel().ended.notify_all();
+}
+
+extern "C" SIM_PUBLIC uint64_t cuda_sim_kernel_waiters(void)
+{
+    std::lock_guard guard(kernel().lock);
+    return kernel().running ? kernel().waiters : 0;
+}
+
+#undef cuStreamBeginCapture
+// clang-format off
+SIM_ENTRY_BOTH(stream, cuStreamBeginCapture_v2, _ptsz, begin(stream, mode),
+               CUstream stream, CUstreamCaptureMode mode)
+SIM_ENTRY_BOTH(driver, cuStreamEndCapture, _ptsz, end(stream, out),
+               CUstream stream, CUgraph *out)
+SIM_ENTRY_BOTH(stream, cuStreamIsCapturing, _ptsz, state_of(stream, out),
+               CUstream stream, CUstreamCaptureStatus *out)
+SIM_ENTRY_BOTH(stream, cuStreamSynchronize, _ptsz, synchronize(stream),
+               CUstream stream)
+SIM_ENTRY_BOTH(stream, cuStreamWaitEvent, _ptsz, with_event(event),
+               CUstream, CUevent event, unsigned)
+SIM_ENTRY_BOTH(stream, cuEventRecord, _ptsz, with_event(event),
+               CUevent event, CUstream)
+SIM_ENTRY_BOTH(stream, cuStreamAddCallback, _ptsz,
+               add_callback(stream, function, argument, flags),
+               CUstream stream, CUstreamCallback function, void *argument,
+               unsigned flags)
+// clang-format on
+SIM_ENTRY_IS(driver, cuStreamDestroy_v2, remove(handles().streams, stream),
+             CUstream stream)
+SIM_ENTRY_IS(driver, cuEventDestroy_v2, remove(handles().events, event),
+             CUevent event)
+SIM_ENTRY_IS(driver, cuEventQuery, with_event(event), CUevent event)
+
+SIM_ENTRY(anytime, cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode)
+{
+    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    std::swap(*mode, thread_mode);
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(context, cuStreamCreate, CUstream *out, unsigned flags)
+{
     if (!out || flags > CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(handles().lock);
-    *out = new CUstream_st{context, flags};
+    *out = new CUstream_st{current_context(), flags, {}};
     handles().streams.insert(*out);
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuStreamDestroy_v2, CUstream stream)
+SIM_ENTRY(context, cuEventCreate, CUevent *out, unsigned)
 {
-    std::lock_guard guard(handles().lock);
-    if (!handles().streams.erase(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
-    forget_capture(stream);
-    delete stream;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(cuEventCreate, CUevent *out, unsigned)
-{
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(handles().lock);
-    *out = new CUevent_st{context};
+    *out = new CUevent_st{current_context()};
     handles().events.insert(*out);
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuEventDestroy_v2, CUevent event)
+SIM_ENTRY(driver, cuEventSynchronize, CUevent event)
 {
-    std::lock_guard guard(handles().lock);
-    if (!handles().events.erase(event))
-        return CUDA_ERROR_INVALID_HANDLE;
-    delete event;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY_IS(cuEventQuery,
-             is_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE,
-             CUevent event)
-
-SIM_ENTRY(cuEventSynchronize, CUevent event)
-{
-    if (!is_event(event))
-        return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult error = with_event(event))
+        return error;
     synchronized();
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuCtxSynchronize)
+SIM_ENTRY(context, cuCtxSynchronize)
 {
-    CUcontext context;
-    if (CUresult error = need_context(&context))
-        return error;
     wait_for_kernel();
     synchronized();
     return CUDA_SUCCESS;

@@ -28,7 +28,7 @@ std::vector<Block *> mappings(CUdeviceptr address, uint64_t size)
 {
     std::vector<Block *> all;
     while (size) {
-        Block *block = memory().space.find(address);
+        Block *block = memory().block_at(address);
         if (!block || block->kind != Kind::vmm || block->base != address ||
             block->size > size)
             return {};
@@ -41,11 +41,9 @@ std::vector<Block *> mappings(CUdeviceptr address, uint64_t size)
 
 bool unmapped(CUdeviceptr address, uint64_t size)
 {
-    for (uint64_t done = 0; done < size; done += block_size) {
-        if (memory().space.find(address + done))
-            return false;
-    }
-    return true;
+    auto next = memory().blocks.lower_bound(address);
+    return !memory().block_at(address) &&
+           (next == memory().blocks.end() || next->first >= address + size);
 }
 
 std::shared_ptr<PhysicalHandle> handle_of(uint64_t number)
@@ -57,16 +55,13 @@ std::shared_ptr<PhysicalHandle> handle_of(uint64_t number)
 void map(CUdeviceptr address, uint64_t size,
          const std::shared_ptr<PhysicalHandle> &handle)
 {
-    auto *block   = new Block{};
-    block->kind   = Kind::vmm;
-    block->device = handle->properties.location.id;
-    block->base   = address;
-    block->size   = size;
-    block->extent = handle->extent;
-    block->handle = handle;
-    block->id     = handle->number;
-    memory().space.set(address, size, block);
-    memory().enter(*block, address, size);
+    Block &block   = memory().blocks[address];
+    block          = {Kind::vmm,      handle->properties.location.id,
+                      address,        size,
+                      handle->extent, handle->number};
+    block.handle   = handle;
+    block.readable = block.writable = 0;
+    memory().enter(block, address, size);
 }
 
 } // namespace
@@ -74,7 +69,7 @@ void map(CUdeviceptr address, uint64_t size,
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY(cuMemGetAllocationGranularity, size_t *out,
+SIM_ENTRY(driver, cuMemGetAllocationGranularity, size_t *out,
           const CUmemAllocationProp *properties,
           CUmemAllocationGranularity_flags flags)
 {
@@ -88,15 +83,15 @@ SIM_ENTRY(cuMemGetAllocationGranularity, size_t *out,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemAddressReserve, CUdeviceptr *out, size_t size, size_t alignment,
-          CUdeviceptr, unsigned long long flags)
+SIM_ENTRY(driver, cuMemAddressReserve, CUdeviceptr *out, size_t size,
+          size_t alignment, CUdeviceptr, unsigned long long flags)
 {
     if (!out || !size || !whole_blocks(size) || flags ||
         (alignment & (alignment - 1)))
         return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard guard(memory().lock);
     CUdeviceptr base =
-        memory().space.reserve(size, std::max<uint64_t>(alignment, block_size));
+        memory().reserve(size, std::max<uint64_t>(alignment, block_size));
     if (!base)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memory().reservations[base] = size;
@@ -104,7 +99,7 @@ SIM_ENTRY(cuMemAddressReserve, CUdeviceptr *out, size_t size, size_t alignment,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemAddressFree, CUdeviceptr address, size_t size)
+SIM_ENTRY(driver, cuMemAddressFree, CUdeviceptr address, size_t size)
 {
     std::lock_guard guard(memory().lock);
     auto one = memory().reservations.find(address);
@@ -112,11 +107,11 @@ SIM_ENTRY(cuMemAddressFree, CUdeviceptr address, size_t size)
         !unmapped(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     memory().reservations.erase(one);
-    memory().space.release(address, size);
+    memory().release(address, size);
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
+SIM_ENTRY(driver, cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
           const CUmemAllocationProp *properties, unsigned long long flags)
 {
     if (!out || !size || !whole_blocks(size) || flags ||
@@ -127,8 +122,7 @@ SIM_ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
     std::lock_guard guard(memory().lock);
-    auto extent =
-        memory().devices[size_t(properties->location.id)]->allocate(size);
+    auto extent = memory().make_extent(properties->location.id, size);
     if (!extent)
         return CUDA_ERROR_OUT_OF_MEMORY;
     auto handle = std::make_shared<PhysicalHandle>(
@@ -139,7 +133,7 @@ SIM_ENTRY(cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
 }
 
 // The memory exists as long as it is mapped.
-SIM_ENTRY(cuMemRelease, CUmemGenericAllocationHandle number)
+SIM_ENTRY(driver, cuMemRelease, CUmemGenericAllocationHandle number)
 {
     std::lock_guard guard(memory().lock);
     auto handle = handle_of(number);
@@ -150,7 +144,7 @@ SIM_ENTRY(cuMemRelease, CUmemGenericAllocationHandle number)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemMap, CUdeviceptr address, size_t size, size_t offset,
+SIM_ENTRY(driver, cuMemMap, CUdeviceptr address, size_t size, size_t offset,
           CUmemGenericAllocationHandle number, unsigned long long flags)
 {
     std::lock_guard guard(memory().lock);
@@ -163,7 +157,7 @@ SIM_ENTRY(cuMemMap, CUdeviceptr address, size_t size, size_t offset,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemUnmap, CUdeviceptr address, size_t size)
+SIM_ENTRY(driver, cuMemUnmap, CUdeviceptr address, size_t size)
 {
     std::lock_guard guard(memory().lock);
     auto all = mappings(address, size);
@@ -174,7 +168,7 @@ SIM_ENTRY(cuMemUnmap, CUdeviceptr address, size_t size)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemSetAccess, CUdeviceptr address, size_t size,
+SIM_ENTRY(driver, cuMemSetAccess, CUdeviceptr address, size_t size,
           const CUmemAccessDesc *access, size_t count)
 {
     std::lock_guard guard(memory().lock);
@@ -202,11 +196,11 @@ SIM_ENTRY(cuMemSetAccess, CUdeviceptr address, size_t size,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *out,
-          void *address)
+SIM_ENTRY(driver, cuMemRetainAllocationHandle,
+          CUmemGenericAllocationHandle *out, void *address)
 {
     std::lock_guard guard(memory().lock);
-    Block *block = memory().space.find(reinterpret_cast<CUdeviceptr>(address));
+    Block *block = memory().block_at(reinterpret_cast<CUdeviceptr>(address));
     if (!out || !block || block->kind != Kind::vmm)
         return CUDA_ERROR_INVALID_VALUE;
     ++block->handle->references;
@@ -215,8 +209,8 @@ SIM_ENTRY(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle *out,
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp *out,
-          CUmemGenericAllocationHandle number)
+SIM_ENTRY(driver, cuMemGetAllocationPropertiesFromHandle,
+          CUmemAllocationProp *out, CUmemGenericAllocationHandle number)
 {
     std::shared_lock guard(memory().lock);
     auto handle = handle_of(number);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nvml.h"
-#include "../driver/bar1.h"
-#include "../driver/settings.h"
+#include "../driver/machine.h"
 
 #include <atomic>
 #include <cstdio>
@@ -13,12 +12,10 @@ struct nvmlDevice_st {
 
 namespace {
 
-using ucx_ib_dmabuf::sim::settings;
+using namespace ucx_ib_dmabuf::sim;
 
 nvmlDevice_st devices[16];
 std::atomic<int> users{0};
-
-constexpr unsigned first_bus = 0xc0; // as in the driver's device.cc
 
 // The result of a call, given whether its other arguments are right.
 nvmlReturn_t check(bool arguments)
@@ -111,10 +108,8 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
     if (nvmlReturn_t error = check(device, memory))
         return error;
     memory->bar1Total = settings().bar1_bytes;
-    memory->bar1Used  = ucx_ib_dmabuf::sim::bar1_used(device->index);
-    memory->bar1Free  = memory->bar1Used < memory->bar1Total
-                            ? memory->bar1Total - memory->bar1Used
-                            : 0;
+    memory->bar1Used  = bar1_used(device->index);
+    memory->bar1Free  = bar1_free(device->index);
     return NVML_SUCCESS;
 }
 
@@ -151,7 +146,7 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
 {
     if (nvmlReturn_t error = check(device, pci))
         return error;
-    fill(pci, first_bus + unsigned(device->index));
+    fill(pci, unsigned(first_bus + device->index));
     return NVML_SUCCESS;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "settings.h"
+#include "machine.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <cuda.h>
 #include <set>
 #include <string_view>
 
@@ -114,6 +113,35 @@ void complain(const char *format, ...)
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
     fprintf(stderr, "cuda_sim: error: %s\n", line);
+}
+
+std::string gpu_name(int device)
+{
+    return "cuda_sim-gpu" + std::to_string(device);
+}
+
+// A line of the list: size, flags, mode, count, exporter, inode, name.
+uint64_t bar1_used(int device)
+{
+    FILE *list = fopen(settings().dmabuf_list.c_str(), "re");
+    if (!list)
+        return 0;
+    char line[512], name[64];
+    uint64_t sum = 0;
+    while (fgets(line, sizeof(line), list)) {
+        unsigned long long size;
+        if (sscanf(line, "%llu %*s %*s %*s %*s %*s %63s", &size, name) == 2 &&
+            name == gpu_name(device))
+            sum += size;
+    }
+    fclose(list);
+    return sum;
+}
+
+uint64_t bar1_free(int device)
+{
+    const uint64_t total = settings().bar1_bytes, used = bar1_used(device);
+    return used < total ? total - used : 0;
 }
 
 } // namespace ucx_ib_dmabuf::sim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings of the simulated machine, from the environment
-// (docs/simulated-gpu.md).
+// The simulated machine, which libcuda and libnvidia-ml share: its settings,
+// from the environment (docs/lab.md), and its GPUs' BAR1.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +35,19 @@ struct Settings {
 const Settings &settings();
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Buses of the simulated GPUs, from 0000:c0:00.0 on: no small machine has them.
+inline constexpr unsigned first_bus = 0xc0;
+
+// The name of a GPU's memory file and dma-bufs.
+std::string gpu_name(int device);
+
+// BAR1 is the window through which a NIC reaches a GPU's memory. With the real
+// driver a dma-buf uses it while it is attached. Attachments are not visible
+// here, so every existing dma-buf uses it. The kernel lists dma-bufs in its
+// debug file system. If the list cannot be read, each export is compared with
+// the whole window by itself.
+uint64_t bar1_used(int device);
+uint64_t bar1_free(int device);
 
 } // namespace ucx_ib_dmabuf::sim
