@@ -22,7 +22,6 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
-#include <functional>
 #include <link.h>
 #include <malloc.h>
 #include <span>
@@ -85,6 +84,7 @@ public:
         check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
         check(ucp_mem_unmap(context_, mapped), "ucp_mem_unmap");
     }
+    void free(uintptr_t address) { GPU_CALL(cuMemFree, address); }
     // Runs until all posted operations have completed.
     void progress()
     {
@@ -134,7 +134,39 @@ uintptr_t host_memory(size_t size)
     return reinterpret_cast<uintptr_t>(aligned_alloc(4096, size));
 }
 
-addresses allocations(size_t count, uintptr_t (*allocate)(size_t))
+struct operation {
+    const char *name;
+    addresses (*prepare)(ucp &with,
+                         size_t count); // addresses for run(), in turn
+    void (ucp::*run)(uintptr_t address);
+};
+
+template <void (ucp::*use)(uintptr_t), uintptr_t (*allocate)(size_t)>
+addresses used(ucp &with, size_t)
+{
+    const uintptr_t one = allocate(length);
+    for (size_t i = 0; i < warm_up; ++i) {
+        (with.*use)(one);
+        with.progress();
+    }
+    return {one};
+}
+
+// Parts of an allocation. The part before them has been used.
+template <void (ucp::*use)(uintptr_t)>
+addresses inside(ucp &with, size_t count)
+{
+    addresses all;
+    const uintptr_t whole = gpu_memory((count + 1) * length);
+    (with.*use)(whole);
+    while (all.size() < count) {
+        all.push_back(whole + (all.size() + 1) * length);
+    }
+    return all;
+}
+
+template <uintptr_t (*allocate)(size_t)>
+addresses unused(ucp &, size_t count)
 {
     addresses all(count);
     for (uintptr_t &each : all) {
@@ -143,68 +175,15 @@ addresses allocations(size_t count, uintptr_t (*allocate)(size_t))
     return all;
 }
 
-// Returns parts of an allocation. The part before them has been used.
-addresses parts(size_t count, const std::function<void(uintptr_t)> &use)
-{
-    addresses all;
-    const uintptr_t whole = gpu_memory((count + 1) * length);
-    use(whole);
-    while (all.size() < count) {
-        all.push_back(whole + (all.size() + 1) * length);
-    }
-    return all;
-}
-
-struct operation {
-    const char *name;
-    addresses (*prepare)(ucp &with,
-                         size_t count); // addresses for run(), in turn
-    void (*run)(ucp &with, uintptr_t address);
-};
-
-void send(ucp &with, uintptr_t address)
-{
-    with.send(address);
-}
-
-void map(ucp &with, uintptr_t address)
-{
-    with.map(address);
-}
-
-template <void (*use)(ucp &, uintptr_t), uintptr_t (*allocate)(size_t)>
-addresses used(ucp &with, size_t)
-{
-    const uintptr_t one = allocate(length);
-    for (size_t i = 0; i < warm_up; ++i) {
-        use(with, one);
-        with.progress();
-    }
-    return {one};
-}
-
-template <void (*use)(ucp &, uintptr_t)>
-addresses inside(ucp &with, size_t count)
-{
-    return parts(count, [&](uintptr_t at) { use(with, at); });
-}
-
-template <uintptr_t (*allocate)(size_t)>
-addresses unused(ucp &, size_t count)
-{
-    return allocations(count, allocate);
-}
-
 const operation operations[] = {
-    {"send/again", used<send, gpu_memory>, send},
-    {"send/inside", inside<send>, send},
-    {"map/again", used<map, gpu_memory>, map},
-    {"map/inside", inside<map>, map},
-    {"map/first", unused<gpu_memory>, map},
-    {"host/again", used<map, host_memory>, map},
-    {"host/first", unused<host_memory>, map},
-    {"free", unused<gpu_memory>,
-     [](ucp &, uintptr_t address) { GPU_CALL(cuMemFree, address); }},
+    {"send/again", used<&ucp::send, gpu_memory>, &ucp::send},
+    {"send/inside", inside<&ucp::send>, &ucp::send},
+    {"map/again", used<&ucp::map, gpu_memory>, &ucp::map},
+    {"map/inside", inside<&ucp::map>, &ucp::map},
+    {"map/first", unused<gpu_memory>, &ucp::map},
+    {"host/again", used<&ucp::map, host_memory>, &ucp::map},
+    {"host/first", unused<host_memory>, &ucp::map},
+    {"free", unused<gpu_memory>, &ucp::free},
 };
 
 void measure(const operation &what, ucp &with)
@@ -214,7 +193,7 @@ void measure(const operation &what, ucp &with)
         if (i >= warm_up) {
             count_begin();
         }
-        what.run(with, all[i % all.size()]);
+        (with.*what.run)(all[i % all.size()]);
         if (i >= warm_up) {
             count_end();
         }

@@ -37,6 +37,7 @@ struct queue_pair : ibv_qp {
 
 std::mutex mutex; // of all queues
 std::map<uint32_t, queue_pair *> pairs;
+uint32_t last_number = 100;
 
 void complete(ibv_cq *cq, const ibv_qp *qp, uint64_t id, ibv_wc_opcode opcode,
               uint32_t length = 0, uint32_t from = 0)
@@ -126,25 +127,16 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad)
     return 0;
 }
 
-template <typename Queue>
-int post_receive(Queue *queue, ibv_recv_wr *wr)
+// Posts to a queue pair or a shared queue.
+template <typename Queue, typename Base>
+int post_receive(Base *queue, ibv_recv_wr *wr, ibv_recv_wr **)
 {
     const std::lock_guard guard(mutex);
     for (; wr != nullptr; wr = wr->next) {
-        queue->free.push_back(
+        static_cast<Queue *>(queue)->free.push_back(
             {wr->wr_id, reinterpret_cast<char *>(wr->sg_list[0].addr)});
     }
     return 0;
-}
-
-int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **)
-{
-    return post_receive(static_cast<queue_pair *>(qp), wr);
-}
-
-int post_srq_recv(ibv_srq *srq, ibv_recv_wr *wr, ibv_recv_wr **)
-{
-    return post_receive(static_cast<shared_queue *>(srq), wr);
 }
 
 int poll_cq(ibv_cq *cq, int count, ibv_wc *wc)
@@ -169,8 +161,8 @@ int req_notify_cq(ibv_cq *, int)
 void set_queue_functions(ibv_context_ops *all)
 {
     all->post_send     = post_send;
-    all->post_recv     = post_recv;
-    all->post_srq_recv = post_srq_recv;
+    all->post_recv     = post_receive<queue_pair>;
+    all->post_srq_recv = post_receive<shared_queue>;
     all->poll_cq       = poll_cq;
     all->req_notify_cq = req_notify_cq;
 }
@@ -182,11 +174,6 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *of)
     return new ibv_comp_channel{of, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), 0};
 }
 
-int ibv_destroy_comp_channel(ibv_comp_channel *)
-{
-    return 0;
-}
-
 ibv_cq *ibv_create_cq(ibv_context *of, int size, void *, ibv_comp_channel *,
                       int)
 {
@@ -196,8 +183,9 @@ ibv_cq *ibv_create_cq(ibv_context *of, int size, void *, ibv_comp_channel *,
     return cq;
 }
 
-int ibv_destroy_cq(ibv_cq *)
+int ibv_destroy_cq(ibv_cq *cq)
 {
+    delete static_cast<completion_queue *>(cq);
     return 0;
 }
 
@@ -209,8 +197,9 @@ ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *)
     return srq;
 }
 
-int ibv_destroy_srq(ibv_srq *)
+int ibv_destroy_srq(ibv_srq *srq)
 {
+    delete static_cast<shared_queue *>(srq);
     return 0;
 }
 
@@ -225,7 +214,7 @@ ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
     qp->srq       = attr->srq;
     qp->qp_type   = attr->qp_type;
     qp->made_with = *attr;
-    qp->qp_num    = static_cast<uint32_t>(pairs.size()) + 100;
+    qp->qp_num    = ++last_number;
     pairs.emplace(qp->qp_num, qp);
     return qp;
 }
@@ -254,7 +243,8 @@ int ibv_query_ece(ibv_qp *, ibv_ece *)
 int ibv_destroy_qp(ibv_qp *qp)
 {
     const std::lock_guard guard(mutex);
-    pairs.at(qp->qp_num)->free.clear();
+    pairs.erase(qp->qp_num);
+    delete static_cast<queue_pair *>(qp);
     return 0;
 }
 

@@ -108,11 +108,6 @@ int efadv_query_device(ibv_context *, void *, uint32_t)
     return EOPNOTSUPP;
 }
 
-int ibv_fork_init()
-{
-    return 0;
-}
-
 // Without a provider's extensions, libibverbs' inline functions call the
 // functions below.
 ibv_context *ibv_open_device(ibv_device *opened)
@@ -122,11 +117,6 @@ ibv_context *ibv_open_device(ibv_device *opened)
     context.num_comp_vectors = 1;
     set_queue_functions(&context.ops);
     return &context;
-}
-
-int ibv_close_device(ibv_context *)
-{
-    return 0;
 }
 
 int ibv_query_device(ibv_context *, ibv_device_attr *attr)
@@ -181,11 +171,6 @@ ibv_pd *ibv_alloc_pd(ibv_context *of)
     return &domain;
 }
 
-int ibv_dealloc_pd(ibv_pd *)
-{
-    return 0;
-}
-
 ibv_mr *ibv_reg_mr(ibv_pd *pd, void *address, size_t length, int)
 {
     return make_region(pd, reinterpret_cast<uint64_t>(address), length);
@@ -213,5 +198,13 @@ int ibv_dereg_mr(ibv_mr *mr)
     delete mr;
     return 0;
 }
+
+// Calls with nothing to do.
+// clang-format off
+int ibv_fork_init() { return 0; }
+int ibv_close_device(ibv_context *) { return 0; }
+int ibv_dealloc_pd(ibv_pd *) { return 0; }
+int ibv_destroy_comp_channel(ibv_comp_channel *) { return 0; }
+// clang-format on
 
 } // extern "C"

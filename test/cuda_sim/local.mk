@@ -52,14 +52,11 @@ test_cuda_sim_other_libcudart_la_LIBADD = -ldl
 EXTRA_test_cuda_sim_other_libcudart_la_DEPENDENCIES = \
     test/cuda_sim/other/cudart.map
 
-test/cuda_sim/cudart.map: $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed 's/@MAJOR@/$(CUDART_MAJOR)/' $< > $@.tmp && \
-	mv $@.tmp $@
-
-test/cuda_sim/other/cudart.map: \
+test/cuda_sim/cudart.map test/cuda_sim/other/cudart.map: \
     $(top_srcdir)/test/cuda_sim/runtime/cudart.map.in
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed 's/@MAJOR@/$(CUDART_OTHER)/' $< > $@.tmp && \
-	mv $@.tmp $@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	sed 's/@MAJOR@/$(if $(findstring other,$@),$(CUDART_OTHER),$(CUDART_MAJOR))/' \
+	    $< > $@.tmp && mv $@.tmp $@
 
 test_cuda_sim_libnvidia_ml_la_SOURCES = \
     test/cuda_sim/driver/machine.cc \

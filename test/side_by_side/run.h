@@ -8,14 +8,6 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// Requests of this process and its libraries to driver and NIC so far.
-struct tally {
-    uint64_t driver_calls, copied_bytes, exports, registrations;
-
-    static tally now();
-    tally since(const tally &before) const;
-};
-
 // Bytes of GPU memory registered with the NIC now.
 uint64_t pinned_bytes();
 

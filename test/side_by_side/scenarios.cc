@@ -1,16 +1,101 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Scenarios: the memory operations of programs between messages.
-#include "allocator.h"
 #include "run.h"
+#include <common/gpu.h>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <mpi.h>
+#include <optional>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
+using gpu::memory;
+
 constexpr size_t MiB = 1 << 20;
+
+memory kind_of(const std::string &name)
+{
+    for (memory kind : {memory::device, memory::pool, memory::vmm}) {
+        if (name == name_of(kind)) {
+            return kind;
+        }
+    }
+    throw std::runtime_error("no such kind of memory: " + name);
+}
+
+// Device memory of one kind:
+//   device  cuMemAlloc
+//   pool    cuMemAllocAsync; the pool releases freed memory at once
+//   vmm     handles, mapped into one reserved range of addresses
+class allocator {
+public:
+    explicit allocator(const std::string &kind) : kind_(kind_of(kind))
+    {
+        if (kind_ == memory::vmm) {
+            place_.emplace(size_t{1} << 30);
+        }
+    }
+    ~allocator()
+    {
+        while (!blocks_.empty()) {
+            release(blocks_.begin()->first);
+        }
+    }
+    allocator(const allocator &)            = delete;
+    allocator &operator=(const allocator &) = delete;
+
+    uint8_t *allocate(size_t size)
+    {
+        if (kind_ == memory::vmm) {
+            const auto found = released_.extract(size);
+            return map(found ? found.mapped() - place_->at() : mapped_, size);
+        }
+        auto memory = std::make_unique<gpu::buffer>(size, kind_);
+        uint8_t *at = memory->at();
+        blocks_.emplace(at, block{size, nullptr, std::move(memory)});
+        return at;
+    }
+    // Maps at this offset in the range; for vmm only.
+    uint8_t *map(size_t offset, size_t size)
+    {
+        auto memory = std::make_unique<gpu::physical>(size);
+        uint8_t *at = place_->at(offset);
+        memory->map(place_->address(offset));
+        blocks_.emplace(at, block{size, std::move(memory), nullptr});
+        mapped_ = std::max(mapped_, offset + size);
+        return at;
+    }
+    void release(uint8_t *at)
+    {
+        const auto found = blocks_.find(at);
+        if (kind_ == memory::vmm) {
+            found->second.memory->unmap(reinterpret_cast<CUdeviceptr>(at));
+            released_[found->second.size] = at;
+        }
+        blocks_.erase(found);
+        if (kind_ == memory::pool) {
+            CUmemoryPool pool;
+            GPU_CALL(cuDeviceGetDefaultMemPool, &pool, gpu::current());
+            GPU_CALL(cuMemPoolTrimTo, pool, 0);
+        }
+    }
+
+private:
+    const memory kind_;
+    std::optional<gpu::reservation> place_;
+    size_t mapped_ = 0;                    // end of the used range
+    std::map<size_t, uint8_t *> released_; // last one of each size
+    struct block {
+        size_t size;
+        std::unique_ptr<gpu::physical> memory; // for vmm
+        std::unique_ptr<gpu::buffer> buffer;   // for the other kinds
+    };
+    std::map<uint8_t *, block> blocks_;
+};
 
 // A trace of traces.awk at a tenth of its sizes: a segment of 20 MiB
 // becomes 2 MiB, the smallest size that can be mapped. Every `keep`th use

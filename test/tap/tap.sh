@@ -5,6 +5,8 @@
 # A test may run make. That make is not part of the one that runs the test.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
+: "${TEST_LIMIT:=900}" # seconds, after which a program of tests hangs and is ended
+
 tap_count=0
 tap_failed=0
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks which ranges can be exported as dma-bufs.
-#include "claims.h"
-#include "memory.h"
-#include "report.h"
+// Which ranges can be exported as dma-bufs.
+#include "conformance.h"
 
 #include <fcntl.h>
 #include <unistd.h>

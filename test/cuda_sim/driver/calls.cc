@@ -51,32 +51,14 @@ struct Item {
 // Parses "name=value[:first[-last]]".
 bool parse_item(const std::string &text, bool ranged, Item &item)
 {
-    size_t equal = text.find('=');
-    if (equal == std::string::npos)
-        return false;
-    item.call = find_call(std::string_view(text).substr(0, equal));
-    if (!item.call)
-        return false;
-    const char *at = text.c_str() + equal + 1;
-    char *end;
-    item.value = strtoull(at, &end, 0);
-    item.first = 1;
-    item.last  = UINT64_MAX;
-    if (end == at)
-        return false;
-    if (ranged && *end == ':') {
-        at         = end + 1;
-        item.first = item.last = strtoull(at, &end, 0);
-        if (end == at)
-            return false;
-        if (*end == '-') {
-            at        = end + 1;
-            item.last = strtoull(at, &end, 0);
-            if (end == at)
-                return false;
-        }
-    }
-    return !*end && item.first >= 1 && item.first <= item.last;
+    char name[80]            = "";
+    unsigned long long value = 0, first = 1, last = UINT64_MAX;
+    int end         = 0;
+    const int found = sscanf(text.c_str(), "%79[^=]=%llu%n:%llu%n-%llu%n", name,
+                             &value, &end, &first, &end, &last, &end);
+    item = {find_call(name), value, first, found == 3 ? first : last};
+    return item.call && found >= 2 && (found == 2 || ranged) && !text[end] &&
+           item.first >= 1 && item.first <= item.last;
 }
 
 bool parse(const char *setting, const char *spec, bool ranged,

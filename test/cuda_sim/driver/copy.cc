@@ -7,101 +7,76 @@
 #include "context.h"
 #include "stream.h"
 
+#include <algorithm>
 #include <cstring>
-#include <vector>
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-struct Piece {
-    char *at;
-    uint64_t size;
-};
-
-struct Side {
-    bool device = false; // device or managed memory
-    std::vector<Piece> pieces;
-};
-
 enum class Expect { device, host, any };
 
-uint64_t bit(int device)
-{
-    return uint64_t(1) << device;
-}
+// A part of an argument's bytes, at the CPU's address.
+struct Run {
+    char *at;
+    uint64_t size;
+    bool device; // device or managed memory
+};
 
-// 'who' has a bit for each GPU that may have access.
-bool device_pieces(CUdeviceptr address, uint64_t size, bool write, uint64_t who,
-                   std::vector<Piece> &pieces)
+// Returns the contiguous bytes at the start of a range; nothing if the range is
+// not as expected, or no GPU of 'who' (a bit for each) has access.
+Run run_at(CUdeviceptr address, uint64_t size, Expect expect, bool write,
+           uint64_t who)
 {
-    while (size) {
-        Allocation *found = memory().find(address);
-        if (!found || !found->block)
-            return false;
-        Block *block    = found->block;
-        uint64_t length = found->base + found->size - address;
-        if (length < size && found->kind != Kind::vmm)
-            return false;
-        if (!((write ? block->writable : block->readable) & who))
-            return false;
-        length                = std::min(length, size);
-        const uint64_t offset = address - block->base;
-        if (write)
-            block->extent->populate(offset, length);
-        pieces.push_back({block->extent->data + offset, length});
-        address += length;
-        size -= length;
-    }
-    return true;
-}
-
-// Finds the CPU's addresses of an argument's bytes.
-bool resolve(CUdeviceptr address, uint64_t size, Expect expect, bool write,
-             uint64_t who, Side &side)
-{
+    constexpr Run none{nullptr, 0, false};
+    auto *host        = reinterpret_cast<char *>(address);
     Allocation *found = memory().find(address);
-    if (found && found->block) {
-        side.device = true;
-        return expect != Expect::host &&
-               device_pieces(address, size, write, who, side.pieces);
+    if (!found)
+        return expect == Expect::device || !host ? none
+                                                 : Run{host, size, false};
+    const uint64_t left = found->base + found->size - address;
+    if (left < size && found->kind != Kind::vmm)
+        return none;
+    Block *block = found->block;
+    if (!block)
+        return {host, size, found->kind == Kind::managed};
+    if (expect == Expect::host ||
+        !((write ? block->writable : block->readable) & who))
+        return none;
+    const uint64_t offset = address - block->base;
+    size                  = std::min(left, size);
+    if (write)
+        block->extent->populate(offset, size);
+    return {block->extent->data + offset, size, true};
+}
+
+// Acts on ranges of 'size' bytes, once all of them are known to be there.
+// 'find' finds the parts at an offset, and returns the bytes that they have at
+// once.
+template <typename Find, typename Act>
+bool each_part(uint64_t size, Find find, Act act)
+{
+    for (bool found_all : {false, true}) {
+        for (uint64_t done = 0, part; done < size; done += part) {
+            part = find(done, size - done);
+            if (!part)
+                return false;
+            if (found_all)
+                act(done, part);
+        }
     }
-    if (!found && (expect == Expect::device || !address))
-        return false;
-    if (found) {
-        side.device = found->kind == Kind::managed;
-        if (found->base + found->size - address < size)
-            return false;
-    }
-    side.pieces.push_back({reinterpret_cast<char *>(address), size});
     return true;
 }
 
-void count(const Side &to, const Side &from, uint64_t size)
+uint64_t current_bit()
 {
-    auto &counter = to.device ? (from.device ? bytes.d2d : bytes.h2d)
-                              : (from.device ? bytes.d2h : bytes.h2h);
-    counter.fetch_add(size, std::memory_order_relaxed);
+    return uint64_t(1) << current_context()->device;
 }
 
-void move(const Side &to, const Side &from)
+void count(bool to_device, bool from_device, uint64_t size)
 {
-    size_t i = 0, j = 0;
-    uint64_t done_to = 0, done_from = 0;
-    while (i < to.pieces.size() && j < from.pieces.size()) {
-        uint64_t part = std::min(to.pieces[i].size - done_to,
-                                 from.pieces[j].size - done_from);
-        memmove(to.pieces[i].at + done_to, from.pieces[j].at + done_from, part);
-        done_to += part;
-        done_from += part;
-        if (done_to == to.pieces[i].size) {
-            ++i;
-            done_to = 0;
-        }
-        if (done_from == from.pieces[j].size) {
-            ++j;
-            done_from = 0;
-        }
-    }
+    auto &counter = to_device ? (from_device ? bytes.d2d : bytes.h2d)
+                              : (from_device ? bytes.d2h : bytes.h2h);
+    counter.fetch_add(size, std::memory_order_relaxed);
 }
 
 CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
@@ -113,13 +88,18 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
     // A shared lock: it prevents frees during a copy, but lets copies run
     // concurrently.
     std::shared_lock guard(memory().lock);
-    Side destination, source;
-    uint64_t who = bit(current_context()->device);
-    if (!resolve(to, size, expect_to, true, who, destination) ||
-        !resolve(from, size, expect_from, false, who, source))
+    const uint64_t who = current_bit();
+    Run target{}, source{};
+    const auto find = [&](uint64_t done, uint64_t left) {
+        target = run_at(to + done, left, expect_to, true, who);
+        source = run_at(from + done, left, expect_from, false, who);
+        return std::min(target.size, source.size);
+    };
+    if (!each_part(size, find, [&](uint64_t, uint64_t part) {
+            memmove(target.at, source.at, part);
+        }))
         return CUDA_ERROR_INVALID_VALUE;
-    move(destination, source);
-    count(destination, source, size);
+    count(target.device, source.device, size);
     return CUDA_SUCCESS;
 }
 
@@ -190,12 +170,15 @@ CUresult fill(CUdeviceptr to, unsigned char value, uint64_t size)
     if (result != CUDA_SUCCESS || !size)
         return result;
     std::shared_lock guard(memory().lock);
-    Side side;
-    if (!resolve(to, size, Expect::device, true, bit(current_context()->device),
-                 side))
+    Run run{};
+    const auto find = [&](uint64_t done, uint64_t left) {
+        run = run_at(to + done, left, Expect::device, true, current_bit());
+        return run.size;
+    };
+    if (!each_part(size, find, [&](uint64_t, uint64_t part) {
+            memset(run.at, value, part);
+        }))
         return CUDA_ERROR_INVALID_VALUE;
-    for (const Piece &piece : side.pieces)
-        memset(piece.at, value, piece.size);
     bytes.set.fetch_add(size, std::memory_order_relaxed);
     return CUDA_SUCCESS;
 }
@@ -205,17 +188,23 @@ CUdeviceptr as_device(const void *address)
     return reinterpret_cast<CUdeviceptr>(address);
 }
 
-int touch(CUdeviceptr address, void *buffer, uint64_t size, bool write)
+// Reads or writes GPU memory, of which each part is found by itself.
+int touch(CUdeviceptr address, char *buffer, uint64_t size, bool write)
 {
     if (state != State::ready)
         return -1;
     std::shared_lock guard(memory().lock);
-    Side device, host;
-    host.pieces.push_back({static_cast<char *>(buffer), size});
-    if (!device_pieces(address, size, write, ~uint64_t(0), device.pieces))
-        return -1;
-    write ? move(device, host) : move(host, device);
-    return 0;
+    Run run{};
+    const auto find = [&](uint64_t done, uint64_t left) {
+        const CUdeviceptr at = address + done;
+        run = run_at(at, left, Expect::device, write, ~uint64_t(0));
+        return memory().block_at(at) ? run.size : 0;
+    };
+    const auto act = [&](uint64_t done, uint64_t part) {
+        memcpy(write ? run.at : buffer + done, write ? buffer + done : run.at,
+               part);
+    };
+    return each_part(size, find, act) ? 0 : -1;
 }
 
 } // namespace
@@ -226,13 +215,14 @@ using namespace ucx_ib_dmabuf::sim;
 extern "C" SIM_PUBLIC int cuda_sim_peek(void *buffer, uint64_t address,
                                         size_t length)
 {
-    return touch(address, buffer, length, false);
+    return touch(address, static_cast<char *>(buffer), length, false);
 }
 
 extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
                                         size_t length)
 {
-    return touch(address, const_cast<void *>(buffer), length, true);
+    return touch(address, static_cast<char *>(const_cast<void *>(buffer)),
+                 length, true);
 }
 
 // Every entry point exists once more for the per-thread default stream.

@@ -60,9 +60,6 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
                 memcmp(&block->handle->properties, &first->handle->properties,
                        sizeof(CUmemAllocationProp)))
                 return CUDA_ERROR_INVALID_VALUE;
-            if (!block->handle->properties.allocFlags.gpuDirectRDMACapable &&
-                !settings().incapable_export)
-                return CUDA_ERROR_NOT_SUPPORTED;
         } else if (block->kind != first->kind ||
                    block->device != first->device) {
             return CUDA_ERROR_INVALID_VALUE;

@@ -79,7 +79,6 @@ Settings read_settings()
         read_choice("CUDA_SIM_POOL_EXPORT", "y", "n", all);
         s.pool_export = all ? Settings::all : Settings::none;
     }
-    read_choice("CUDA_SIM_INCAPABLE_EXPORT", "y", "n", s.incapable_export);
     read_choice("CUDA_SIM_COHERENT", "y", "n", s.coherent);
     read_choice("CUDA_SIM_NEEDS_CONTEXT", "y", "n", s.needs_context);
     read_choice("CUDA_SIM_RANGE", "reservation", "segment",

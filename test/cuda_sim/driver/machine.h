@@ -17,8 +17,7 @@ struct Settings {
     uint64_t driver_version = 0;
     // Exports of stream-ordered memory: from the start of a chunk, all, none.
     enum { chunk, all, none } pool_export = chunk;
-    bool incapable_export = true;  // also without gpuDirectRDMACapable
-    bool coherent         = false; // a coherent link to the host
+    bool coherent = false; // a coherent link to the host
     // If reports leave two behaviours open, the harder one is the default.
     bool needs_context     = true; // for address ranges and exports
     bool range_reservation = true; // RANGE_* of a mapping are its reservation's

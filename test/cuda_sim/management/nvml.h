@@ -63,21 +63,4 @@ struct nvmlGpuFabricInfo_v2_t {
 inline constexpr unsigned nvmlGpuFabricInfo_v2 =
     sizeof(nvmlGpuFabricInfo_v2_t) | 2U << 24;
 
-extern "C" {
-nvmlReturn_t nvmlInit(void);
-nvmlReturn_t nvmlInit_v2(void);
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
-                                           nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
-                                         nvmlBAR1Memory_t *memory);
-nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
-                                      nvmlFieldValue_t *values);
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
-                                                 unsigned link,
-                                                 nvmlPciInfo_t *pci);
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
-nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
-                                        nvmlGpuFabricInfo_t *info);
-nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
-                                         nvmlGpuFabricInfo_v2_t *info);
-}
+extern "C" nvmlReturn_t nvmlInit(void);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//
+// Ordinary and stream-ordered memory, and copies.
 #include "gpu.h"
 
-#include <csetjmp>
-#include <csignal>
 #include <random>
 
 namespace ucx_ib_dmabuf::test {
@@ -10,34 +10,11 @@ namespace {
 
 using Memory = Gpu;
 
-sigjmp_buf crash_point;
-
-void on_crash(int)
-{
-    siglongjmp(crash_point, 1);
-}
-
-bool cpu_read_crashes(CUdeviceptr address)
-{
-    struct sigaction action {
-    }, old_segv, old_bus;
-    action.sa_handler = on_crash;
-    action.sa_flags   = SA_NODEFER;
-    sigaction(SIGSEGV, &action, &old_segv);
-    sigaction(SIGBUS, &action, &old_bus);
-    bool crashed = sigsetjmp(crash_point, 1) != 0;
-    if (!crashed)
-        (void)*reinterpret_cast<volatile char *>(address);
-    sigaction(SIGSEGV, &old_segv, nullptr);
-    sigaction(SIGBUS, &old_bus, nullptr);
-    return crashed;
-}
-
 TEST_F(Memory, CpuCannotReachDeviceMemory)
 {
     CUdeviceptr address = allocate(MiB);
     ASSERT_CUDA(cuMemsetD8(address, 1, MiB));
-    EXPECT_TRUE(cpu_read_crashes(address));
+    EXPECT_DEATH((void)*reinterpret_cast<volatile char *>(address), "");
 }
 
 TEST_F(Memory, CopiesThereAndBack)
@@ -116,6 +93,121 @@ TEST_F(Memory, CopiesDoNotLeaveAnAllocation)
     // Host memory in place of device memory.
     auto wrong = reinterpret_cast<CUdeviceptr>(host.data());
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoD(a, wrong, 16));
+}
+
+class Pool : public Gpu {
+protected:
+    void SetUp() override
+    {
+        Gpu::SetUp();
+        ASSERT_CUDA(cuDeviceGetDefaultMemPool(&standard, 0));
+    }
+
+    static CUdeviceptr allocate_async(size_t size)
+    {
+        CUdeviceptr address = 0;
+        EXPECT_CUDA(cuMemAllocAsync(&address, size, nullptr));
+        return address;
+    }
+
+    static CUmemoryPool create(int device = 0)
+    {
+        CUmemPoolProps p{};
+        p.allocType       = CU_MEM_ALLOCATION_TYPE_PINNED;
+        p.location.type   = CU_MEM_LOCATION_TYPE_DEVICE;
+        p.location.id     = device;
+        CUmemoryPool pool = nullptr;
+        EXPECT_CUDA(cuMemPoolCreate(&pool, &p));
+        return pool;
+    }
+
+    static uint64_t device_bytes()
+    {
+        cuda_sim_counters_t now;
+        cuda_sim_counters(&now);
+        return now.device_bytes;
+    }
+
+    CUmemoryPool standard = nullptr;
+};
+
+TEST_F(Pool, FreedMemoryStaysUntilAProgramWaitsOrTrims)
+{
+    CUmemoryPool pool = create();
+    ASSERT_CUDA(cuStreamSynchronize(nullptr));
+    const uint64_t before = device_bytes();
+    for (bool trims : {false, true}) {
+        CUdeviceptr a;
+        ASSERT_CUDA(cuMemAllocFromPoolAsync(&a, 4 * MiB, pool, nullptr));
+        ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(a, nullptr));
+        EXPECT_LT(before, device_bytes());
+        ASSERT_CUDA(trims ? cuMemPoolTrimTo(pool, 0)
+                          : cuStreamSynchronize(nullptr));
+        EXPECT_EQ(before, device_bytes());
+    }
+    ASSERT_CUDA(cuMemPoolDestroy(pool));
+}
+
+TEST_F(Pool, GoesWithItsMemory)
+{
+    CUmemoryPool pool = create();
+    CUdeviceptr a;
+    ASSERT_CUDA(cuMemAllocFromPoolAsync(&a, 4096, pool, nullptr));
+    ASSERT_CUDA(cuMemPoolDestroy(pool));
+    unsigned type;
+    EXPECT_EQ(
+        CUDA_ERROR_INVALID_VALUE,
+        cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(standard));
+}
+
+TEST_F(Pool, FreesMayBeMixedOneWay)
+{
+    CUdeviceptr a = allocate_async(512), b = allocate(512);
+    EXPECT_CUDA(cuMemFree(a));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(b, nullptr));
+}
+
+TEST_F(Pool, MemoryOutlivesAContext)
+{
+    CUcontext other = gpu::create_context(0);
+    CUdeviceptr a   = allocate_async(4096);
+    ASSERT_CUDA(cuCtxDestroy(other));
+    EXPECT_NE(0u, buffer_id(a));
+    ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
+}
+
+TEST_F(Pool, IsExportedFromWhereAChunkBegins)
+{
+    CUdeviceptr first = allocate_async(2 * MiB), a = allocate_async(63 * MiB);
+    int fd;
+    for (CUdeviceptr at : {first, a, a + 32 * MiB}) {
+        const auto chunk = pointer_attribute<CUdeviceptr>(
+            CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
+        EXPECT_EQ(32 * MiB, pointer_attribute<size_t>(
+                                CU_POINTER_ATTRIBUTE_MAPPING_SIZE, at));
+        ASSERT_LE(chunk, at);
+        ASSERT_CUDA(export_range(&fd, chunk, at + 4096 - chunk));
+        close(fd);
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+                  export_range(&fd, chunk + 4096, 4096));
+    }
+    ASSERT_CUDA(export_range(&fd, a + 4096, 32 * MiB));
+    close(fd);
+    ASSERT_CUDA(cuMemFreeAsync(first, nullptr));
+    EXPECT_EQ(0u, pointer_attribute<unsigned>(
+                      CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, a));
+    ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
+}
+
+TEST_ALONE(Pool, NoExport, "CUDA_SIM_POOL_EXPORT=n")
+{
+    CUdeviceptr a = allocate_async(2 * MiB);
+    int fd;
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED,
+              export_range(&fd, a / 4096 * 4096, 4096));
 }
 
 } // namespace
