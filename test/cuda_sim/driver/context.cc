@@ -177,8 +177,6 @@ CUresult need_context()
 
 CUresult need_context_of(int device, CUresult otherwise)
 {
-    if (!settings().needs_context)
-        return CUDA_SUCCESS;
     if (CUresult error = need_context())
         return error;
     return current_context()->device == device ? CUDA_SUCCESS : otherwise;

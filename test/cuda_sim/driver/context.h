@@ -30,7 +30,7 @@ namespace ucx_ib_dmabuf::sim {
 
 CUcontext current_context();
 
-// Checks that a context of this device is current, if a setting demands it.
+// Checks that a context of this device is current.
 CUresult need_context_of(int device, CUresult otherwise);
 
 // The result for an address without memory: CUDA_SIM_GONE's code if its context

@@ -23,9 +23,9 @@ struct Run {
 };
 
 // Returns the contiguous bytes at the start of a range; nothing if the range is
-// not as expected, or no GPU of 'who' (a bit for each) has access.
+// not as expected, or if none of the GPUs (a bit for each) has access.
 Run run_at(CUdeviceptr address, uint64_t size, Expect expect, bool write,
-           uint64_t who)
+           uint64_t gpus)
 {
     constexpr Run none{nullptr, 0, false};
     auto *host        = reinterpret_cast<char *>(address);
@@ -40,7 +40,7 @@ Run run_at(CUdeviceptr address, uint64_t size, Expect expect, bool write,
     if (!block)
         return {host, size, found->kind == Kind::managed};
     if (expect == Expect::host ||
-        !((write ? block->writable : block->readable) & who))
+        !((write ? block->writable : block->readable) & gpus))
         return none;
     const uint64_t offset = address - block->base;
     size                  = std::min(left, size);
@@ -88,11 +88,11 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
     // A shared lock: it prevents frees during a copy, but lets copies run
     // concurrently.
     std::shared_lock guard(memory().lock);
-    const uint64_t who = current_bit();
+    const uint64_t gpus = current_bit();
     Run target{}, source{};
     const auto find = [&](uint64_t done, uint64_t left) {
-        target = run_at(to + done, left, expect_to, true, who);
-        source = run_at(from + done, left, expect_from, false, who);
+        target = run_at(to + done, left, expect_to, true, gpus);
+        source = run_at(from + done, left, expect_from, false, gpus);
         return std::min(target.size, source.size);
     };
     if (!each_part(size, find, [&](uint64_t, uint64_t part) {

@@ -80,7 +80,6 @@ Settings read_settings()
         s.pool_export = all ? Settings::all : Settings::none;
     }
     read_choice("CUDA_SIM_COHERENT", "y", "n", s.coherent);
-    read_choice("CUDA_SIM_NEEDS_CONTEXT", "y", "n", s.needs_context);
     read_choice("CUDA_SIM_RANGE", "reservation", "segment",
                 s.range_reservation);
     read_choice("CUDA_SIM_CAPTURE", "strict", "lenient", s.strict_capture);

@@ -19,7 +19,6 @@ struct Settings {
     enum { chunk, all, none } pool_export = chunk;
     bool coherent = false; // a coherent link to the host
     // If reports leave two behaviours open, the harder one is the default.
-    bool needs_context     = true; // for address ranges and exports
     bool range_reservation = true; // RANGE_* of a mapping are its reservation's
     bool strict_capture    = true; // queries are unsafe while a stream captures
     CUresult gone          = CUDA_ERROR_CONTEXT_IS_DESTROYED;

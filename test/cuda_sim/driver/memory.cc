@@ -21,8 +21,7 @@ uint64_t size_of(const T &object)
     return object.size;
 }
 
-// Returns the entry, of a map by base, whose range contains the address, or
-// null.
+// Returns the entry of a map by base that contains the address, or null.
 template <typename Map>
 auto containing(Map &map, CUdeviceptr address) -> decltype(&*map.begin())
 {

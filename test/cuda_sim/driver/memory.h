@@ -117,7 +117,7 @@ struct Block {
     CUcontext context = nullptr;              // null for VMM and pool memory
     Heap *heap        = nullptr;              // if allocations share the block
     std::shared_ptr<PhysicalHandle> handle{}; // VMM
-    // One bit per device. VMM memory needs cuMemSetAccess.
+    // Each has a bit per device. cuMemSetAccess sets those of VMM memory.
     uint64_t readable = ~uint64_t(0), writable = ~uint64_t(0);
     FreeRanges free{}; // of a heap's block
 };

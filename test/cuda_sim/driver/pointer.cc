@@ -22,7 +22,7 @@ bool rdma_capable(const Allocation &found)
     }
 }
 
-// Where the mapping of an address begins, and its size.
+// Returns the start and the size of an address's mapping.
 std::pair<CUdeviceptr, uint64_t> mapping_of(CUdeviceptr address,
                                             const Allocation &found)
 {
@@ -102,22 +102,6 @@ std::optional<uint64_t> attribute(CUpointer_attribute which,
     }
 }
 
-// A reserved address without memory has few attributes.
-std::optional<uint64_t> reserved_attribute(CUpointer_attribute which,
-                                           CUdeviceptr base, uint64_t size)
-{
-    switch (int(which)) {
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        return 0;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return base;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return size;
-    default:
-        return std::nullopt;
-    }
-}
-
 // Stores an attribute of 4 or 8 bytes. The driver leaves P2P_TOKENS untouched.
 void store(void *data, CUpointer_attribute which, uint64_t value)
 {
@@ -145,7 +129,12 @@ CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
     if (Allocation *found = memory().find(address))
         value = attribute(which, address, *found);
     else if (auto range = memory().reservation(address))
-        value = reserved_attribute(which, range->first, range->second);
+        // A reserved address without memory has no other attribute.
+        value = which == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+                    ? std::optional(range->first)
+                : which == CU_POINTER_ATTRIBUTE_RANGE_SIZE
+                    ? std::optional<CUdeviceptr>(range->second)
+                    : std::nullopt;
     else
         return unknown_address(address, CUDA_ERROR_INVALID_VALUE);
     if (!value)

@@ -4,14 +4,17 @@
 
 #include <cstring>
 #include <dlfcn.h>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// The suffix that a plain name stands for, from a CUDA version on. Other names
-// stand for their _v2, if there is one, from CUDA 3.2 on.
+// The suffix that a plain name stands for, from a CUDA version on, newest
+// first. Before the oldest row a name stands for the function without a suffix,
+// if there was one. Other names stand for their _v2, if there is one, from
+// CUDA 3.2 on.
 struct Version {
     const char *name;
     int since;
@@ -34,18 +37,13 @@ constexpr Version versions[] = {
     {"cuMemHostRegister", 6050, "_v2"},
     {"cuMemcpyBatchAsync", 13000, "_v2"},
     {"cuStreamBeginCapture", 10010, "_v2"},
-};
-constexpr int first_v2 = 3020;
-
-// Plain names that a version introduced.
-constexpr Version introduced[] = {
-    {"cuGraphAddNode", 12030, ""},
     {"cuMemGetHandleForAddressRange", 11070, ""},
     {"cuMemAllocAsync", 11020, ""},
     {"cuMemAllocFromPoolAsync", 11020, ""},
     {"cuMemFreeAsync", 11020, ""},
     {"cuMemRetainAllocationHandle", 11000, ""},
 };
+constexpr int first_v2 = 3020;
 
 int anchor;
 
@@ -61,28 +59,22 @@ void *own_symbol(const std::string &name)
     return self ? dlsym(self, name.c_str()) : nullptr;
 }
 
-std::string versioned(const char *name, int cuda_version)
+// Returns the symbol of a name; nothing if the version is too old for it.
+std::optional<std::string> versioned(const std::string &name, int cuda_version)
 {
-    bool listed = false;
+    const Version *oldest = nullptr;
     for (const Version &version : versions) {
-        if (strcmp(name, version.name))
+        if (name != version.name)
             continue;
         if (cuda_version >= version.since)
-            return std::string(name) + version.suffix;
-        listed = true;
+            return name + version.suffix;
+        oldest = &version;
     }
-    const std::string second = std::string(name) + "_v2";
-    return !listed && cuda_version >= first_v2 && own_symbol(second) ? second
-                                                                     : name;
-}
-
-bool too_old(const char *name, int cuda_version)
-{
-    for (const Version &version : introduced) {
-        if (!strcmp(name, version.name))
-            return cuda_version < version.since;
-    }
-    return false;
+    if (oldest)
+        return *oldest->suffix && own_symbol(name) ? std::optional(name)
+                                                   : std::nullopt;
+    const std::string second = name + "_v2";
+    return cuda_version >= first_v2 && own_symbol(second) ? second : name;
 }
 
 bool has_suffix(std::string_view name)
@@ -109,18 +101,18 @@ CUresult get(const char *name, void **out, int cuda_version, cuuint64_t flags,
     // are unknown.
     if (strncmp(name, "cu", 2) || !strncmp(name, "cuda", 4) || has_suffix(name))
         return CUDA_SUCCESS;
-    if (too_old(name, cuda_version)) {
+    const auto full = versioned(name, cuda_version);
+    if (!full) {
         *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
         return CUDA_SUCCESS;
     }
-    const std::string full = versioned(name, cuda_version);
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
-        *out = own_symbol(full + "_ptsz");
+        *out = own_symbol(*full + "_ptsz");
         if (!*out)
-            *out = own_symbol(full + "_ptds");
+            *out = own_symbol(*full + "_ptds");
     }
     if (!*out)
-        *out = own_symbol(full);
+        *out = own_symbol(*full);
     if (*out)
         *status = CU_GET_PROC_ADDRESS_SUCCESS;
     return CUDA_SUCCESS;

@@ -101,8 +101,8 @@ bool prohibits(const Capture &capture)
             capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-// Invalidates each capture whose stream 'disturbs' is true for. Returns the
-// error if there is one.
+// Invalidates the captures of all streams for which 'disturbs' is true. Returns
+// the error if there is one.
 template <typename F>
 CUresult invalidate(CUresult error, F disturbs)
 {

@@ -226,10 +226,11 @@ TEST_F(Vmm, ReservedAddressesAnswerLittle)
     CUdeviceptr base = reserve(2 * unit);
     EXPECT_EQ(base, pointer_attribute<CUdeviceptr>(
                         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + unit));
-    unsigned type;
-    EXPECT_EQ(
-        CUDA_ERROR_INVALID_VALUE,
-        cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base));
+    unsigned value;
+    for (auto which :
+         {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MAPPED})
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+                  cuPointerGetAttribute(&value, which, base));
     ASSERT_CUDA(cuMemAddressFree(base, 2 * unit));
 }
 
