@@ -43,7 +43,7 @@ class Gpu:
 
     def all_copied(self):
         """Bytes that this process had the simulated GPU copy, also for UCX."""
-        counters = (ctypes.c_uint64 * 8)()  # cuda_sim_counters_t
+        counters = (ctypes.c_uint64 * 6)()  # cuda_sim_counters_t
         self.driver.cuda_sim_counters(ctypes.byref(counters))
         return sum(counters[:4])
 

@@ -23,10 +23,8 @@ typedef struct {
     uint64_t d2h_bytes;
     uint64_t d2d_bytes;
     uint64_t h2h_bytes;
-    uint64_t memset_bytes;
-    /* Exports of device memory that succeeded, and their bytes. */
+    /* Exports of device memory that succeeded. */
     uint64_t exports;
-    uint64_t exported_bytes;
     /* Bytes of device memory behind the current allocations. */
     uint64_t device_bytes;
 } cuda_sim_counters_t;

@@ -120,8 +120,6 @@ std::string stats_line()
     append(line, "d2h", bytes.d2h, any);
     append(line, "d2d", bytes.d2d, any);
     append(line, "h2h", bytes.h2h, any);
-    append(line, "memset", bytes.set, any);
-    append(line, "exported", bytes.exported, any);
     return line + "},\"exports\":" + std::to_string(bytes.exports) + "}\n";
 }
 
@@ -183,8 +181,7 @@ using namespace ucx_ib_dmabuf::sim;
 extern "C" SIM_PUBLIC void cuda_sim_counters(cuda_sim_counters_t *out)
 {
     std::shared_lock guard(memory().lock);
-    *out = {bytes.h2d, bytes.d2h,     bytes.d2d,      bytes.h2h,
-            bytes.set, bytes.exports, bytes.exported, 0};
+    *out = {bytes.h2d, bytes.d2h, bytes.d2d, bytes.h2h, bytes.exports, 0};
     for (auto &device : memory().devices)
         out->device_bytes += device->used;
 }

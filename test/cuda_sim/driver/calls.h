@@ -88,8 +88,7 @@ private:
 
 // Bytes by direction; see cuda_sim_counters_t.
 struct Bytes {
-    std::atomic<uint64_t> h2d{0}, d2h{0}, d2d{0}, h2h{0}, set{0};
-    std::atomic<uint64_t> exports{0}, exported{0};
+    std::atomic<uint64_t> h2d{0}, d2h{0}, d2d{0}, h2h{0}, exports{0};
 };
 extern Bytes bytes;
 

@@ -179,7 +179,6 @@ CUresult fill(CUdeviceptr to, unsigned char value, uint64_t size)
             memset(run.at, value, part);
         }))
         return CUDA_ERROR_INVALID_VALUE;
-    bytes.set.fetch_add(size, std::memory_order_relaxed);
     return CUDA_SUCCESS;
 }
 

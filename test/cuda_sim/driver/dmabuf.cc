@@ -143,7 +143,6 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
             piece.extent->stand_in = true;
     }
     bytes.exports += 1;
-    bytes.exported += size;
     *out = fd;
     return CUDA_SUCCESS;
 }

@@ -32,12 +32,12 @@
                      : cudaErrorInsufficientDriver;                            \
     }())
 
-// A runtime call that is a driver call, with a context: the call, its arguments
-// in brackets, then the parameters.
-#define SIM_RUNTIME_FORWARD(_name, _call, _arguments, ...)                     \
+// A runtime call that is a driver call after _first, which is begin() or
+// initialize(): the call, its arguments in brackets, then the parameters.
+#define SIM_RUNTIME_FORWARD(_first, _name, _call, _arguments, ...)             \
     SIM_RUNTIME(cudaError_t, _name, __VA_ARGS__)                               \
     {                                                                          \
-        const cudaError_t error = begin();                                     \
+        const cudaError_t error = _first();                                    \
         return finish(error != cudaSuccess                                     \
                           ? error                                              \
                           : SIM_DRIVER_(#_call, _call, _arguments));           \
@@ -122,10 +122,11 @@ CUdeviceptr *dev(void **out)
 
 SIM_RUNTIME(cudaError_t, cudaGetDeviceCount, int *count)
 {
-    *count                  = 0;
-    const cudaError_t error = initialize();
-    return finish(error != cudaSuccess ? error
-                                       : SIM_DRIVER(cuDeviceGetCount, (count)));
+    *count            = 0;
+    cudaError_t error = initialize();
+    if (error == cudaSuccess)
+        error = SIM_DRIVER(cuDeviceGetCount, (count));
+    return finish(error);
 }
 
 SIM_RUNTIME(cudaError_t, cudaSetDevice, int device)
@@ -155,15 +156,6 @@ SIM_RUNTIME(cudaError_t, cudaDeviceReset, void)
     return finish(error);
 }
 
-SIM_RUNTIME(cudaError_t, cudaDeviceGetPCIBusId, char *id, int length,
-            int device)
-{
-    const cudaError_t error = initialize();
-    return finish(error != cudaSuccess
-                      ? error
-                      : SIM_DRIVER(cuDeviceGetPCIBusId, (id, length, device)));
-}
-
 SIM_RUNTIME(cudaError_t, cudaRuntimeGetVersion, int *version)
 {
     *version = SIM_CUDART_VERSION;
@@ -185,45 +177,47 @@ SIM_RUNTIME(const char *, cudaGetErrorString, cudaError_t error)
 }
 
 // clang-format off
-SIM_RUNTIME_FORWARD(cudaDeviceSynchronize, cuCtxSynchronize, (), void)
-SIM_RUNTIME_FORWARD(cudaStreamCreateWithFlags, cuStreamCreate, (out, flags),
+SIM_RUNTIME_FORWARD(initialize, cudaDeviceGetPCIBusId, cuDeviceGetPCIBusId,
+                    (id, length, device), char *id, int length, int device)
+SIM_RUNTIME_FORWARD(begin, cudaDeviceSynchronize, cuCtxSynchronize, (), void)
+SIM_RUNTIME_FORWARD(begin, cudaStreamCreateWithFlags, cuStreamCreate, (out, flags),
                     cudaStream_t *out, unsigned flags)
-SIM_RUNTIME_FORWARD(cudaStreamDestroy, cuStreamDestroy, (stream),
+SIM_RUNTIME_FORWARD(begin, cudaStreamDestroy, cuStreamDestroy, (stream),
                     cudaStream_t stream)
-SIM_RUNTIME_FORWARD(cudaStreamSynchronize, cuStreamSynchronize, (stream),
+SIM_RUNTIME_FORWARD(begin, cudaStreamSynchronize, cuStreamSynchronize, (stream),
                     cudaStream_t stream)
-SIM_RUNTIME_FORWARD(cudaEventCreateWithFlags, cuEventCreate, (out, flags),
+SIM_RUNTIME_FORWARD(begin, cudaEventCreateWithFlags, cuEventCreate, (out, flags),
                     cudaEvent_t *out, unsigned flags)
-SIM_RUNTIME_FORWARD(cudaEventDestroy, cuEventDestroy, (event),
+SIM_RUNTIME_FORWARD(begin, cudaEventDestroy, cuEventDestroy, (event),
                     cudaEvent_t event)
-SIM_RUNTIME_FORWARD(cudaEventQuery, cuEventQuery, (event), cudaEvent_t event)
-SIM_RUNTIME_FORWARD(cudaEventRecord, cuEventRecord, (event, stream),
+SIM_RUNTIME_FORWARD(begin, cudaEventQuery, cuEventQuery, (event), cudaEvent_t event)
+SIM_RUNTIME_FORWARD(begin, cudaEventRecord, cuEventRecord, (event, stream),
                     cudaEvent_t event, cudaStream_t stream)
 
-SIM_RUNTIME_FORWARD(cudaMalloc, cuMemAlloc, (dev(out), size),
+SIM_RUNTIME_FORWARD(begin, cudaMalloc, cuMemAlloc, (dev(out), size),
                     void **out, size_t size)
-SIM_RUNTIME_FORWARD(cudaMallocPitch, cuMemAllocPitch,
+SIM_RUNTIME_FORWARD(begin, cudaMallocPitch, cuMemAllocPitch,
                     (dev(out), pitch, width, height, 4),
                     void **out, size_t *pitch, size_t width, size_t height)
-SIM_RUNTIME_FORWARD(cudaMallocManaged, cuMemAllocManaged,
+SIM_RUNTIME_FORWARD(begin, cudaMallocManaged, cuMemAllocManaged,
                     (dev(out), size, flags),
                     void **out, size_t size, unsigned flags)
-SIM_RUNTIME_FORWARD(cudaHostAlloc, cuMemHostAlloc, (out, size, flags),
+SIM_RUNTIME_FORWARD(begin, cudaHostAlloc, cuMemHostAlloc, (out, size, flags),
                     void **out, size_t size, unsigned flags)
-SIM_RUNTIME_FORWARD(cudaHostRegister, cuMemHostRegister, (address, size, flags),
+SIM_RUNTIME_FORWARD(begin, cudaHostRegister, cuMemHostRegister, (address, size, flags),
                     void *address, size_t size, unsigned flags)
-SIM_RUNTIME_FORWARD(cudaHostUnregister, cuMemHostUnregister, (address),
+SIM_RUNTIME_FORWARD(begin, cudaHostUnregister, cuMemHostUnregister, (address),
                     void *address)
-SIM_RUNTIME_FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer,
+SIM_RUNTIME_FORWARD(begin, cudaHostGetDevicePointer, cuMemHostGetDevicePointer,
                     (dev(out), address, flags),
                     void **out, void *address, unsigned flags)
-SIM_RUNTIME_FORWARD(cudaMallocAsync, cuMemAllocAsync, (dev(out), size, stream),
+SIM_RUNTIME_FORWARD(begin, cudaMallocAsync, cuMemAllocAsync, (dev(out), size, stream),
                     void **out, size_t size, cudaStream_t stream)
-SIM_RUNTIME_FORWARD(cudaMallocFromPoolAsync, cuMemAllocFromPoolAsync,
+SIM_RUNTIME_FORWARD(begin, cudaMallocFromPoolAsync, cuMemAllocFromPoolAsync,
                     (dev(out), size, pool, stream),
                     void **out, size_t size, cudaMemPool_t pool,
                     cudaStream_t stream)
-SIM_RUNTIME_FORWARD(cudaMemset, cuMemsetD8,
+SIM_RUNTIME_FORWARD(begin, cudaMemset, cuMemsetD8,
                     (dev(to), static_cast<unsigned char>(value), size),
                     void *to, int value, size_t size)
 // clang-format on

@@ -183,9 +183,9 @@ TEST_F(Capture, CapturedWorkIsNotDone)
     EXPECT_EQ(CUDA_SUCCESS, end());
 }
 
-TEST_F(Capture, DISABLED_Queries)
+TEST_F(Capture, QueriesAreUnsafeWhereThatIsPlayed)
 {
-    const bool strict = getenv("CUDA_SIM_CAPTURE") == nullptr;
+    const bool strict = played("CUDA_SIM_CAPTURE", "strict") == "strict";
     unsigned long long id;
     begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT_EQ(
@@ -193,13 +193,6 @@ TEST_F(Capture, DISABLED_Queries)
         cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address));
     EXPECT_EQ(strict ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS,
               end());
-}
-
-TEST_F(Capture, QueriesAreUnsafeWhereThatIsPlayed)
-{
-    EXPECT_EQ(0, run_alone("-u CUDA_SIM_CAPTURE", "Capture.DISABLED_Queries"));
-    EXPECT_EQ(
-        0, run_alone("CUDA_SIM_CAPTURE=lenient", "Capture.DISABLED_Queries"));
 }
 
 TEST_F(Capture, AKernelHoldsUpTheLegacyStreamOnly)
