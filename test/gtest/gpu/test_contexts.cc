@@ -8,7 +8,8 @@
 #include <string>
 #include <sys/resource.h>
 #include <thread>
-#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
+#include <uct/ib_dmabuf/ucx/log.h>
 
 namespace {
 

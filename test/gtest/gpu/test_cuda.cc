@@ -8,7 +8,7 @@
 #include <cstring>
 #include <map>
 #include <string_view>
-#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
 namespace {
 

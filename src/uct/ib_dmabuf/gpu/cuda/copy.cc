@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "context.h"
 #include "cuda_vendor.h"
 #include <cerrno>
 #include <cstring>
