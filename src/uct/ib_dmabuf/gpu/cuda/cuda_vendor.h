@@ -13,6 +13,14 @@ namespace ucx_ib_dmabuf {
 // the program does, no GPU memory exists. At most one object may watch().
 std::unique_ptr<gpu_vendor> find_cuda();
 
+// copy.cc. Copies between memory of any kind, of any GPUs and of the host, and
+// returns when the bytes have arrived. Uses a stream of our own, which waits
+// for no kernel. Needs no current context. `gpu` is that of the two addresses
+// which more likely belongs to a GPU. If CUDA knows neither, both are treated
+// as host memory. Logs failures. Thread-safe.
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu);
+
 // Device memory is memory of one GPU: neither managed memory, which moves
 // between GPU and host, nor host memory that CUDA has pinned. All functions may
 // run during stream captures, and leave contexts unchanged.
@@ -63,12 +71,20 @@ public:
     int gpu_count() override;
     std::unique_ptr<probe_buffer> allocate_probe_buffer(int gpu) override;
 
-    // copy.cc. Uses a stream of our own and waits for no kernel. Before it
-    // sends, the program must have waited for a kernel that writes the memory.
+    // Before it sends, the program must have waited for a kernel that writes
+    // the memory.
     ucs_status_t copy_to_host(void *host, uintptr_t device,
-                              size_t length) override;
+                              size_t length) override
+    {
+        const auto *gpu = reinterpret_cast<const void *>(device);
+        return copy_memory(cuda_, host, gpu, length, gpu);
+    }
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
-                                size_t length) override;
+                                size_t length) override
+    {
+        auto *gpu = reinterpret_cast<void *>(device);
+        return copy_memory(cuda_, gpu, host, length, gpu);
+    }
 
     // UCX's cache of memory types gets the same events.
     bool may_be_device(uintptr_t address, size_t length) const noexcept override
@@ -87,13 +103,5 @@ private:
     listener *told_ = nullptr;
     std::atomic<bool> events_complete_{false};
 };
-
-// Copies between memory of any kind, of any GPUs and of the host, and returns
-// when the bytes have arrived. Uses a stream of our own, which waits for no
-// kernel. Needs no current context. `gpu` is that of the two addresses which
-// more likely belongs to a GPU. If CUDA knows neither, both are treated as host
-// memory. Logs failures. Thread-safe.
-ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
-                         size_t length, const void *gpu);
 
 } // namespace ucx_ib_dmabuf
