@@ -199,8 +199,6 @@ int cuda_vendor::gpu_count()
     return count;
 }
 
-// The hooks query the primary context, too (src/ucm/calls.cc), but through
-// their own table of functions, which is empty if no hooks are installed.
 bool cuda_vendor::is_in_use(CUdevice device) const
 {
     CUdevice current = 0;
