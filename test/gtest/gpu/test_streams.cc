@@ -149,4 +149,17 @@ TEST_F(test_streams, failures_are_errors)
     }
 }
 
+// A peer's atomic operation may come after the memory was released, and the
+// program's host memory may be there.
+TEST_F(test_streams, host_memory_is_not_copied)
+{
+    char here = 'h', there = 't';
+    const auto address = reinterpret_cast<uintptr_t>(&there);
+
+    EXPECT_NE(UCS_OK, cuda_->copy_to_host(&here, address, 1));
+    EXPECT_NE(UCS_OK, cuda_->copy_from_host(address, &here, 1));
+    EXPECT_EQ('h', here);
+    EXPECT_EQ('t', there);
+}
+
 } // namespace

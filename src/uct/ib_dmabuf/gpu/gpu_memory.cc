@@ -124,7 +124,7 @@ namespace {
 // closes only what is still the same file.
 using file_list = std::array<std::atomic<open_file>, 256>;
 static_assert(file_list::value_type::is_always_lock_free);
-file_list listed, noted;
+constinit file_list listed, noted;
 
 open_file file_of(int fd) noexcept
 {
@@ -186,9 +186,9 @@ ucs_status_t dmabuf_exports::get(mapping_type how, int *fd)
     return one.status;
 }
 
-// Closes before it leaves the list: a child that is forked in between compares
-// the file. In a child of a fork by this thread, close_in_child() has closed
-// the dma-buf and emptied the list.
+// Closes the dma-buf before it frees the entry: a child that is forked in
+// between compares the file. In a child of a fork by this thread,
+// close_in_child() has done both.
 void dmabuf_exports::drop(mapping_type how) noexcept
 {
     dmabuf &one          = of(how);

@@ -154,19 +154,55 @@ CUresult copy_in_a_context(const driver &cuda, void *to, const void *from,
     return is_known ? result : copy_without_context(to, from, length, is_host);
 }
 
+ucs_status_t report(const driver &cuda, CUresult result, const void *to,
+                    const void *from, size_t length)
+{
+    if (result != CUDA_SUCCESS) {
+        log_error("ib_dmabuf: cuMemcpyAsync(%p, %p, %zu bytes) failed: %s", to,
+                  from, length, cuda.error(result).c_str());
+    }
+    return to_status(result);
+}
+
+// Fails if `gpu`, one of the addresses, is not CUDA memory: host memory may
+// have replaced it.
+ucs_status_t copy_gpu_memory(const driver &cuda, void *to, const void *from,
+                             size_t length, uintptr_t gpu)
+{
+    const relaxed_capture relaxed(cuda);
+    const scoped_context context(cuda, gpu);
+    const CUresult result =
+        (context.result() == CUDA_SUCCESS)
+            ? copy_and_wait(cuda, reinterpret_cast<uintptr_t>(to),
+                            reinterpret_cast<uintptr_t>(from), length)
+            : context.result();
+    return report(cuda, result, to, from, length);
+}
+
 } // namespace
 
 ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
                          size_t length, const void *gpu)
 {
     const relaxed_capture relaxed(cuda);
-    const CUresult result = copy_in_a_context(cuda, to, from, length,
-                                              reinterpret_cast<uintptr_t>(gpu));
-    if (result != CUDA_SUCCESS) {
-        log_error("ib_dmabuf: cuMemcpyAsync(%p, %p, %zu bytes) failed: %s", to,
-                  from, length, cuda.error(result).c_str());
-    }
-    return to_status(result);
+    return report(cuda,
+                  copy_in_a_context(cuda, to, from, length,
+                                    reinterpret_cast<uintptr_t>(gpu)),
+                  to, from, length);
+}
+
+ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
+                                       size_t length)
+{
+    return copy_gpu_memory(cuda_, host, reinterpret_cast<void *>(device),
+                           length, device);
+}
+
+ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
+                                         size_t length)
+{
+    return copy_gpu_memory(cuda_, reinterpret_cast<void *>(device), host,
+                           length, device);
 }
 
 } // namespace ucx_ib_dmabuf

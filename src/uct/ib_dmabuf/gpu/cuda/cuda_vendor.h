@@ -71,20 +71,12 @@ public:
     int gpu_count() override;
     std::unique_ptr<probe_buffer> allocate_probe_buffer(int gpu) override;
 
-    // Before it sends, the program must have waited for a kernel that writes
-    // the memory.
+    // copy.cc. Before it sends, the program must have waited for a kernel that
+    // writes the memory.
     ucs_status_t copy_to_host(void *host, uintptr_t device,
-                              size_t length) override
-    {
-        const auto *gpu = reinterpret_cast<const void *>(device);
-        return copy_memory(cuda_, host, gpu, length, gpu);
-    }
+                              size_t length) override;
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
-                                size_t length) override
-    {
-        auto *gpu = reinterpret_cast<void *>(device);
-        return copy_memory(cuda_, gpu, host, length, gpu);
-    }
+                                size_t length) override;
 
     // UCX's cache of memory types gets the same events.
     bool may_be_device(uintptr_t address, size_t length) const noexcept override
