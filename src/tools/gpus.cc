@@ -96,15 +96,13 @@ void explain(const tree &files, const library &cuda, part *out)
 void check_export(const driver &cuda, CUdevice device, part *out)
 {
     const bool can_ask = cuda.get_handle_for_address_range != nullptr;
-    int supported      = 0;
-
-    cuda.device_get_attribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
-                              device);
+    const bool supported =
+        cuda.attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
     const fault faults[] = {
         {!can_ask, fails,
          "this NVIDIA driver has no cuMemGetHandleForAddressRange",
          "update it to one for CUDA 11.7 or later", "no"},
-        {supported == 0, fails,
+        {!supported, fails,
          "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0: the closed kernel "
          "module, or a GPU before Turing",
          "install NVIDIA's open kernel modules, on Linux 5.12 or later", "no"}};
@@ -136,7 +134,7 @@ void check_bar1(const tree &files, const driver &cuda, CUdevice device,
     bar1_memory memory{};
     size_t all = 0;
 
-    if (is_coherent(cuda, device)) {
+    if (cuda.is_coherent(device)) {
         out->add(ok, "BAR1",
                  "not needed: the GPU has a coherent link to the host");
         return;
@@ -170,8 +168,7 @@ part check_gpu(const tree &files, const driver &cuda, int index)
     char bus_id[32] = "";
 
     if ((cuda.device_get(&device, index) != CUDA_SUCCESS) ||
-        (cuda.device_get_pci_bus_id(bus_id, sizeof(bus_id), device) !=
-         CUDA_SUCCESS)) {
+        !cuda.read_pci_address(index, bus_id)) {
         gpu.add(fails, "PCI address", "unknown",
                 "the driver does not report it", "see nvidia-smi and dmesg");
         return gpu;

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
-#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/path/path_check.h>
 
 namespace ucx_ib_dmabuf::info {

@@ -107,16 +107,16 @@ void note_range(range_table &to, const memory_range &range)
 // These attributes need no current context, unlike cuMemGetAddressRange.
 memory_range range_from_driver(uint64_t address)
 {
-    const auto attribute = driver.pointer_attribute.load();
-    memory_range range   = {0, 0};
-    const relaxed_capture relaxed;
+    memory_range range = {0, 0};
+    const relaxed_capture relaxed(driver);
 
     const bool found =
-        (attribute != nullptr) &&
-        (attribute(&range.base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                   address) == CUDA_SUCCESS) &&
-        (attribute(&range.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) ==
-         CUDA_SUCCESS);
+        (driver.pointer_get_attribute(&range.base,
+                                      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                      address) == CUDA_SUCCESS) &&
+        (driver.pointer_get_attribute(&range.size,
+                                      CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                      address) == CUDA_SUCCESS);
     return (found && (address - range.base < range.size))
                ? range
                : memory_range{address, 0};
@@ -128,12 +128,9 @@ memory_range range_from_driver(uint64_t address)
 // or to the caller's.
 answer ask(uint64_t address)
 {
-    const auto attribute = driver.pointer_attribute.load();
-    int type             = 0;
-    const cuda_result result =
-        (attribute == nullptr)
-            ? CUDA_ERROR_NOT_INITIALIZED
-            : attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    int type                 = 0;
+    const cuda_result result = driver.pointer_get_attribute(
+        &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     return (result == CUDA_SUCCESS)               ? answer::there
            : (result == CUDA_ERROR_INVALID_VALUE) ? answer::gone
                                                   : answer::unknown;
@@ -159,7 +156,7 @@ void announce_without_memory()
 
 void announce_vanished()
 try {
-    const relaxed_capture relaxed;
+    const relaxed_capture relaxed(driver);
     std::vector<memory_range> vanished, unclear, alive;
     for (const memory_range &range : ranges().snapshot()) {
         const answer said = ask(range.base);

@@ -29,40 +29,8 @@ inline const ucm_functions &our_ucm()
     return *all_ucm().front();
 }
 
-// Driver functions that the hooks themselves call; nullptr if missing.
-struct driver_calls {
-    std::atomic<cuda_result (*)(void *, int, uint64_t)> pointer_attribute;
-    std::atomic<cuda_result (*)(int, unsigned *, int *)> primary_state;
-    std::atomic<cuda_result (*)(void *, int *)> is_capturing;
-    std::atomic<cuda_result (*)(int *)> exchange_capture_mode;
-};
-inline driver_calls driver;
-
-// While it lives, this thread's driver calls invalidate no stream capture,
-// neither its own nor, in the global mode, another thread's. Do not use it
-// around the program's own calls: they must keep the program's mode.
-class relaxed_capture {
-public:
-    relaxed_capture()
-        : exchange_(driver.exchange_capture_mode.load()),
-          exchanged_((exchange_ != nullptr) &&
-                     (exchange_(&mode_) == CUDA_SUCCESS))
-    {
-    }
-    ~relaxed_capture()
-    {
-        if (exchanged_) {
-            exchange_(&mode_);
-        }
-    }
-    relaxed_capture(const relaxed_capture &)            = delete;
-    relaxed_capture &operator=(const relaxed_capture &) = delete;
-
-private:
-    int mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // then the old mode
-    cuda_result (*exchange_)(int *);
-    bool exchanged_;
-};
+// Driver functions for the hooks' own calls; found before the first hook.
+inline driver_table driver;
 
 // Per thread. Not in static thread-local storage, which may be exhausted when a
 // library is opened late.

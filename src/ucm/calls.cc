@@ -212,13 +212,11 @@ bool is_older(int device)
 
 cuda_result query_primary(int device, bool *is_active)
 {
-    const auto state = driver.primary_state.load();
     unsigned flags;
-    int active               = 0;
-    const cuda_result result = (state == nullptr)
-                                   ? CUDA_ERROR_NOT_SUPPORTED
-                                   : state(device, &flags, &active);
-    *is_active               = active != 0;
+    int active = 0;
+    const cuda_result result =
+        driver.primary_ctx_get_state(device, &flags, &active);
+    *is_active = active != 0;
     return result;
 }
 
@@ -238,7 +236,7 @@ void announce_primary(int device)
 
 bool is_in_use(int device)
 {
-    const relaxed_capture relaxed;
+    const relaxed_capture relaxed(driver);
     bool is_active;
     return (query_primary(device, &is_active) == CUDA_SUCCESS) && is_active;
 }
@@ -278,7 +276,7 @@ struct destroy_green_context {
 
     static uint64_t active_primaries()
     {
-        const relaxed_capture relaxed;
+        const relaxed_capture relaxed(driver);
         uint64_t active = 0;
         bool is_active;
         for (int device = 0;
@@ -380,7 +378,7 @@ std::span<const hooked_function> hooked_functions()
 
 void note_primary_contexts()
 {
-    const relaxed_capture relaxed;
+    const relaxed_capture relaxed(driver);
     bool is_active;
     for (int device = 0; device < max_devices; ++device) {
         const cuda_result result = query_primary(device, &is_active);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 // The used part of the CUDA driver API, as NVIDIA documents it: the plug-in
 // builds without a toolkit. In a namespace, as tests include cuda.h, too;
@@ -182,12 +183,86 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(stream_create, cuStreamCreate, CUstream *, unsigned)                     \
     _(stream_destroy, cuStreamDestroy_v2, CUstream)                            \
     _(stream_synchronize, cuStreamSynchronize, CUstream)                       \
+    _(stream_is_capturing, cuStreamIsCapturing, CUstream,                      \
+      CUstreamCaptureStatus *)                                                 \
     _(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,         \
       CUstreamCaptureMode *)
-// These are nullptr in drivers before CUDA 11.7 and CUDA 12.0, respectively.
+// Of CUDA 11.7 and 12.0, respectively.
 #define UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(_)                                    \
     _(get_handle_for_address_range, cuMemGetHandleForAddressRange, void *,     \
       CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long)           \
     _(ctx_get_id, cuCtxGetId, CUcontext, unsigned long long *)
+
+template <class... Args>
+CUresult missing_function(Args...)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// The functions of a libcuda that was opened at run time: the plug-in must load
+// without it. Each can be called before find(). The newer ones are nullptr if
+// the driver lacks them.
+struct driver_table {
+// NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared
+#define UCX_IB_DMABUF_MEMBER(_member, _name, ...)                              \
+    CUresult (*_member)(__VA_ARGS__) = missing_function;
+#define UCX_IB_DMABUF_NEWER(_member, _name, ...)                               \
+    CUresult (*_member)(__VA_ARGS__) = nullptr;
+    UCX_IB_DMABUF_CUDA_ENTRIES(UCX_IB_DMABUF_MEMBER)
+    UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_NEWER)
+#undef UCX_IB_DMABUF_MEMBER
+#undef UCX_IB_DMABUF_NEWER
+    // NOLINTEND(bugprone-macro-parentheses)
+
+    // Looks up all functions: void *symbol(const char *name). Returns whether
+    // only newer ones are missing.
+    template <class Symbol>
+    bool find(Symbol symbol)
+    {
+        const auto set = [&](auto &member, const char *name) {
+            void *const found = symbol(name);
+            if (found != nullptr) {
+                member =
+                    reinterpret_cast<std::decay_t<decltype(member)>>(found);
+            }
+            return found != nullptr;
+        };
+        bool complete = true;
+#define UCX_IB_DMABUF_FIND(_member, _name, ...)                                \
+    complete &= set(_member, #_name);
+#define UCX_IB_DMABUF_FIND_NEWER(_member, _name, ...) set(_member, #_name);
+        UCX_IB_DMABUF_CUDA_ENTRIES(UCX_IB_DMABUF_FIND)
+        UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_FIND_NEWER)
+#undef UCX_IB_DMABUF_FIND
+#undef UCX_IB_DMABUF_FIND_NEWER
+        return complete;
+    }
+};
+
+// While it lives, this thread's driver calls invalidate no stream capture,
+// neither its own nor, in the global mode, another thread's; otherwise they
+// fail, too. Do not use it around the program's own calls: they must keep the
+// program's mode.
+class relaxed_capture {
+public:
+    explicit relaxed_capture(const driver_table &cuda)
+        : cuda_(cuda),
+          exchanged_(cuda.thread_exchange_capture_mode(&mode_) == CUDA_SUCCESS)
+    {
+    }
+    ~relaxed_capture()
+    {
+        if (exchanged_) {
+            cuda_.thread_exchange_capture_mode(&mode_);
+        }
+    }
+    relaxed_capture(const relaxed_capture &)            = delete;
+    relaxed_capture &operator=(const relaxed_capture &) = delete;
+
+private:
+    const driver_table &cuda_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // then the old
+    const bool exchanged_;
+};
 
 } // namespace ucx_ib_dmabuf

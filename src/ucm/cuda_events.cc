@@ -70,20 +70,6 @@ private:
     std::atomic<bool> installed_{false};
 };
 
-void resolve_driver_calls(const driver_library &library)
-{
-    const auto resolve = [&](auto &call, const char *name) {
-        using function = decltype(call.load());
-        if (void *symbol = library.symbol(name)) {
-            call.store(reinterpret_cast<function>(symbol));
-        }
-    };
-    resolve(driver.pointer_attribute, "cuPointerGetAttribute");
-    resolve(driver.primary_state, "cuDevicePrimaryCtxGetState");
-    resolve(driver.is_capturing, "cuStreamIsCapturing");
-    resolve(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
-}
-
 // Whether an address lies in the UCM that sends our events, or in one of its
 // modules: a hook there announces to our subscribers. Any other loaded UCX has
 // its own UCM and subscribers.
@@ -187,7 +173,9 @@ ucs_status_t installer::install_locked()
             .emplace("all");
     }
     self_ = library::around(reinterpret_cast<void *>(&cuda_events_install));
-    resolve_driver_calls(library);
+    // Once, as hooks read the table.
+    [[maybe_unused]] static const bool complete =
+        driver.find([&](const char *name) { return library.symbol(name); });
     follow_ucx_events(); // makes UCX install its hooks
     hook_driver(library);
     note_primary_contexts();

@@ -92,7 +92,7 @@ void release::finish(cuda_result result)
     } else if (result != CUDA_SUCCESS) {
         take_back(true);
     } else {
-        const relaxed_capture relaxed;
+        const relaxed_capture relaxed(driver);
         if (ask(range_.base) != answer::gone) {
             take_back(false); // still open elsewhere, or reallocated
         }
@@ -123,13 +123,13 @@ void release::take_back(bool size_is_sure)
 
 bool is_capturing(void *stream, bool per_thread)
 {
-    const auto query = driver.is_capturing.load();
-    int status       = CU_STREAM_CAPTURE_STATUS_NONE;
+    auto status = CU_STREAM_CAPTURE_STATUS_NONE;
 
     if (per_thread && (stream == nullptr)) {
         stream = stream_per_thread();
     }
-    return (query != nullptr) && (query(stream, &status) == CUDA_SUCCESS) &&
+    return (driver.stream_is_capturing(static_cast<CUstream>(stream),
+                                       &status) == CUDA_SUCCESS) &&
            (status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 

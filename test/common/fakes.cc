@@ -278,7 +278,7 @@ uint64_t registration::id_at(uintptr_t at) const
     return 0;
 }
 
-ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_source &memory, int,
+ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_exports &memory, int,
                       uintptr_t address, size_t length, void **handle)
 {
     int fd              = -1;

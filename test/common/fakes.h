@@ -175,7 +175,7 @@ public:
     }
     ~nic() override;
 
-    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_exports &memory, int device,
                      uintptr_t address, size_t length, void **handle) override;
     void dereg(void *handle) override;
     void drop_from_ucp_cache(uintptr_t address, size_t length) override;

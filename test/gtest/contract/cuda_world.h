@@ -76,7 +76,27 @@ public:
         mapped_.erase(address);
     }
     // Writes a pattern, and looks for it in the dma-buf.
-    bool shows(int fd, uintptr_t address) override;
+    bool shows(int fd, uintptr_t address) override
+    {
+        static int last   = 0;
+        off_t offset      = 0;
+        const size_t size = subject().granularity();
+        const int number  = ++last;
+        const current here(context_);
+
+        GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
+        if (gpu::is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
+            offset = lseek(fd, 0, SEEK_CUR); // a file in place of a dma-buf
+        }
+        void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, offset);
+        if (seen == MAP_FAILED) {
+            // A real GPU's dma-buf can be mapped only since CUDA 13.3.
+            return !gpu::is_simulated();
+        }
+        const bool same = memcmp(seen, &number, sizeof(number)) == 0;
+        munmap(seen, size);
+        return same;
+    }
 
 private:
     // Makes a context current during its own lifetime.
@@ -104,25 +124,3 @@ private:
     std::map<uintptr_t, std::unique_ptr<gpu::buffer>> buffers_;
     std::map<uintptr_t, std::unique_ptr<gpu::segments>> mapped_;
 };
-
-inline bool cuda_world::shows(int fd, uintptr_t address)
-{
-    static int last   = 0;
-    off_t offset      = 0;
-    const size_t size = subject().granularity();
-    const int number  = ++last;
-    const current here(context_);
-
-    GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
-    if (gpu::is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
-        offset = lseek(fd, 0, SEEK_CUR); // a file in place of a dma-buf
-    }
-    void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, offset);
-    if (seen == MAP_FAILED) {
-        // A real GPU's dma-buf can be mapped only since CUDA 13.3.
-        return !gpu::is_simulated();
-    }
-    const bool same = memcmp(seen, &number, sizeof(number)) == 0;
-    munmap(seen, size);
-    return same;
-}

@@ -8,6 +8,7 @@
 #include <set>
 #include <uct/ib_dmabuf/gpu/exporter.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace ucx_ib_dmabuf {
@@ -44,12 +45,41 @@ protected:
         page_ = (subject_ == nullptr) ? 0 : subject_->granularity();
     }
 
-    ucs_status_t describe(uintptr_t address)
+    // Returns the identity of the memory at the address.
+    uint64_t expect_memory(uintptr_t at, uintptr_t base, size_t size,
+                           bool is_segment = false)
     {
-        return subject_->describe(address, &found_);
+        allocation found;
+
+        EXPECT_EQ(UCS_OK, subject_->describe(at, &found));
+        EXPECT_EQ(base, found.base);
+        EXPECT_EQ(size, found.size);
+        EXPECT_EQ(0, found.device);
+        EXPECT_EQ(is_segment, found.joins);
+        EXPECT_NE(0u, found.identity);
+        EXPECT_TRUE(subject_->is_current(at, found.identity));
+        EXPECT_FALSE(subject_->is_current(at, found.identity + 1));
+        return found.identity;
+    }
+    uint64_t expect_segment(uintptr_t at)
+    {
+        return expect_memory(at, at, world_->segment(), true);
+    }
+    void expect_none(uintptr_t at)
+    {
+        allocation found;
+        EXPECT_EQ(UCS_ERR_NO_ELEM, subject_->describe(at, &found)) << at;
+    }
+    void expect_no_export(uintptr_t address, size_t length)
+    {
+        const int before = count_fds();
+        int fd           = -7;
+
+        EXPECT_NE(UCS_OK, subject_->export_range(address, length, &fd));
+        EXPECT_EQ(-7, fd);
+        EXPECT_EQ(before, count_fds());
     }
 
-    allocation found_;
     size_t page_ = 0;
 };
 
@@ -63,14 +93,8 @@ TEST_P(contract_exporter, the_whole_allocation_is_described)
 {
     const uintptr_t base = world_->allocate(4 * mib);
 
-    for (uintptr_t at : {base, base + 12345, base + 4 * mib - 1}) {
-        found_ = {};
-        ASSERT_EQ(UCS_OK, describe(at));
-        EXPECT_EQ(base, found_.base);
-        EXPECT_EQ(4 * mib, found_.size);
-        EXPECT_NE(0u, found_.identity);
-        EXPECT_EQ(0, found_.device);
-        EXPECT_FALSE(found_.joins);
+    for (size_t at : {size_t{0}, size_t{12345}, 4 * mib - 1}) {
+        expect_memory(base + at, base, 4 * mib);
     }
     world_->release(base);
 }
@@ -81,7 +105,7 @@ TEST_P(contract_exporter, host_memory_is_none_of_its_memory)
     const auto host = reinterpret_cast<uintptr_t>(pages.data());
 
     for (uintptr_t at : {host, host + 4 * mib - 1, uintptr_t{0}, UINTPTR_MAX}) {
-        EXPECT_EQ(UCS_ERR_NO_ELEM, describe(at)) << at;
+        expect_none(at);
         EXPECT_FALSE(subject_->is_current(at, 1)) << at;
     }
 }
@@ -93,22 +117,15 @@ TEST_P(contract_exporter, neighbours_are_two)
         if (low == 0) {
             continue;
         }
-        ASSERT_EQ(UCS_OK, describe(low + size - 1));
-        EXPECT_EQ(low, found_.base);
-        EXPECT_EQ(size, found_.size);
-        EXPECT_FALSE(found_.joins);
-        const uint64_t first = found_.identity;
-        ASSERT_EQ(UCS_OK, describe(low + size));
-        EXPECT_EQ(low + size, found_.base);
-        EXPECT_EQ(size, found_.size);
-        EXPECT_FALSE(found_.joins);
-        EXPECT_NE(first, found_.identity);
-        EXPECT_TRUE(subject_->is_current(low + size - 1, first));
-        EXPECT_FALSE(subject_->is_current(low + size, first));
+        const uintptr_t high  = low + size;
+        const uint64_t first  = expect_memory(high - 1, low, size);
+        const uint64_t second = expect_memory(high, high, size);
+        EXPECT_NE(first, second);
+        EXPECT_FALSE(subject_->is_current(high, first));
         world_->release(low);
-        EXPECT_EQ(UCS_ERR_NO_ELEM, describe(low + size - 1));
-        EXPECT_TRUE(subject_->is_current(low + size, found_.identity));
-        world_->release(low + size);
+        expect_none(high - 1);
+        EXPECT_TRUE(subject_->is_current(high, second));
+        world_->release(high);
     }
 }
 
@@ -120,39 +137,28 @@ TEST_P(contract_exporter, segments_are_described_one_by_one)
     std::set<uint64_t> seen;
 
     for (unsigned i = 0; i < count; ++i) {
-        const uintptr_t low = base + i * step;
-        for (uintptr_t at : {low, low + step - 1}) {
-            found_ = {};
-            ASSERT_EQ(UCS_OK, describe(at));
-            EXPECT_EQ(low, found_.base);
-            EXPECT_EQ(step, found_.size);
-            EXPECT_EQ(0, found_.device);
-            EXPECT_TRUE(found_.joins);
-            EXPECT_TRUE(subject_->is_current(at, found_.identity));
-            seen.insert(found_.identity);
-        }
+        const uintptr_t low     = base + i * step;
+        const uint64_t identity = expect_segment(low);
+        EXPECT_EQ(identity, expect_memory(low + step - 1, low, step, true));
+        seen.insert(identity);
     }
     EXPECT_EQ(count, seen.size());
-    EXPECT_EQ(0u, seen.count(0));
     world_->release(base);
-    EXPECT_EQ(UCS_ERR_NO_ELEM, describe(base));
+    expect_none(base);
 }
 
 TEST_P(contract_exporter, another_segment_is_another_identity)
 {
-    const uintptr_t base = world_->map(2);
-    const uintptr_t high = base + world_->segment();
+    const uintptr_t base  = world_->map(2);
+    const uintptr_t high  = base + world_->segment();
+    const uint64_t first  = expect_segment(base);
+    const uint64_t second = expect_segment(high);
 
-    ASSERT_EQ(UCS_OK, describe(base));
-    const uint64_t first = found_.identity;
-    ASSERT_EQ(UCS_OK, describe(high));
-    const uint64_t second = found_.identity;
     world_->remap(high);
     EXPECT_FALSE(subject_->is_current(high, second));
     EXPECT_FALSE(subject_->is_current(high + 1, second));
     EXPECT_TRUE(subject_->is_current(base, first));
-    ASSERT_EQ(UCS_OK, describe(high));
-    EXPECT_NE(second, found_.identity);
+    EXPECT_NE(second, expect_segment(high));
     world_->remap(base);
     EXPECT_FALSE(subject_->is_current(base, first));
     world_->release(base);
@@ -160,22 +166,19 @@ TEST_P(contract_exporter, another_segment_is_another_identity)
 
 TEST_P(contract_exporter, released_memory_is_none)
 {
-    const uintptr_t base = world_->allocate(4 * mib);
+    const uintptr_t base  = world_->allocate(4 * mib);
+    const uint64_t before = expect_memory(base, base, 4 * mib);
 
-    ASSERT_EQ(UCS_OK, describe(base));
-    const uint64_t before = found_.identity;
-    for (uintptr_t at : {base, base + mib, base + 4 * mib - 1}) {
-        EXPECT_TRUE(subject_->is_current(at, before));
-        EXPECT_FALSE(subject_->is_current(at, before + 1));
+    for (size_t at : {mib, 4 * mib - 1}) {
+        EXPECT_TRUE(subject_->is_current(base + at, before));
     }
     world_->release(base);
-    EXPECT_EQ(UCS_ERR_NO_ELEM, describe(base));
+    expect_none(base);
     EXPECT_FALSE(subject_->is_current(base, before));
 
     const uintptr_t again = world_->allocate(4 * mib);
     EXPECT_FALSE(subject_->is_current(base, before));
-    ASSERT_EQ(UCS_OK, describe(again));
-    EXPECT_NE(before, found_.identity);
+    EXPECT_NE(before, expect_memory(again, again, 4 * mib));
     world_->release(again);
 }
 
@@ -247,26 +250,18 @@ TEST_P(contract_exporter, pages_of_small_allocations_are_exported)
 TEST_P(contract_exporter, what_is_not_there_is_not_exported)
 {
     const uintptr_t base = world_->allocate(4 * mib);
-    const int before     = count_fds();
-    int fd               = -7;
-
-    for (uintptr_t at : {base + 1, base + page_ / 2}) {
-        world_->mistake();
-        EXPECT_NE(UCS_OK, subject_->export_range(at, page_, &fd));
-    }
-    world_->mistake();
-    EXPECT_NE(UCS_OK, subject_->export_range(base, 100, &fd));
-    world_->mistake();
-    EXPECT_NE(UCS_OK, subject_->export_range(base, 0, &fd));
-    world_->release(base);
-    EXPECT_NE(UCS_OK, subject_->export_range(base, mib, &fd));
     std::vector<char> pages(4 * page_);
-    EXPECT_NE(UCS_OK, subject_->export_range(
-                          (reinterpret_cast<uintptr_t>(pages.data()) + page_) &
-                              ~(page_ - 1),
-                          page_, &fd));
-    EXPECT_EQ(-7, fd);
-    EXPECT_EQ(before, count_fds());
+    const auto host = reinterpret_cast<uintptr_t>(pages.data());
+
+    for (const auto &[at, length] :
+         {std::pair{base + 1, page_}, std::pair{base + page_ / 2, page_},
+          std::pair{base, size_t{100}}, std::pair{base, size_t{0}}}) {
+        world_->mistake();
+        expect_no_export(at, length);
+    }
+    world_->release(base);
+    expect_no_export(base, mib);
+    expect_no_export((host + page_) & ~(page_ - 1), page_);
 }
 
 TEST_P(contract_exporter, what_goes_beyond_the_memory_is_not_exported)
@@ -279,15 +274,9 @@ TEST_P(contract_exporter, what_goes_beyond_the_memory_is_not_exported)
             GTEST_SKIP() << "no neighbours";
         }
         const uintptr_t border = low + size;
-        const int before       = count_fds();
-        int fd                 = -7;
-
         world_->release(low + gone);
-        EXPECT_NE(UCS_OK, subject_->export_range(low, 2 * size, &fd));
-        EXPECT_NE(UCS_OK,
-                  subject_->export_range(border - page_, 2 * page_, &fd));
-        EXPECT_EQ(-7, fd);
-        EXPECT_EQ(before, count_fds());
+        expect_no_export(low, 2 * size);
+        expect_no_export(border - page_, 2 * page_);
         world_->release(border - gone);
     }
 }

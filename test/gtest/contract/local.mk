@@ -11,11 +11,10 @@ test_gtest_contract_test_contract_SOURCES = \
     test/gtest/contract/test_contract.cc
 test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la \
+    libib_dmabuf_gpu.la libib_dmabuf_stats.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs -ldl
 
-udmabuf_vendor_sources = test/gtest/contract/udmabuf_vendor.cc
 test_gtest_contract_test_soft_roce_SOURCES = \
-    $(udmabuf_vendor_sources) \
     test/gtest/contract/test_soft_roce.cc \
     test/lab/soft_roce.cc
 test_gtest_contract_test_soft_roce_CPPFLAGS = \

@@ -5,9 +5,9 @@
 #include <common/elsewhere.h>
 #include <common/fds.h>
 #include <fcntl.h>
+#include <optional>
 #include <uct/ib_dmabuf/rcache/registrar.h>
 #include <unistd.h>
-#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -30,39 +30,54 @@ class contract_registrar : public contract<registrar_world> {
 protected:
     static constexpr size_t size = 1 << 20;
 
-    // Exports the test's own dma-buf.
-    struct given final : dmabuf_source {
+    // Exports the file of a descriptor, a dma-buf or not.
+    struct given final : exporter {
         explicit given(int dmabuf) : fd_(dmabuf) {}
-        ucs_status_t get(mapping_type, int *fd) override
+        ucs_status_t describe(uintptr_t, allocation *) override
+        {
+            return UCS_ERR_NO_ELEM;
+        }
+        bool is_current(uintptr_t, uint64_t) override { return true; }
+        ucs_status_t export_range(uintptr_t, size_t, int *fd) override
         {
             *fd = fd_;
             return UCS_OK;
         }
-        void drop(mapping_type) noexcept override {}
+        size_t granularity() const override { return 4096; }
 
         const int fd_;
     };
-    ucs_status_t reg(int fd, size_t length, void **handle)
-    {
-        given memory(fd);
-        return subject_->reg(memory, 0, address_, length, handle);
-    }
 
     void SetUp() override
     {
         contract::SetUp();
         fd_      = world_->dmabuf(size);
         address_ = world_->address();
+        memory_.emplace(fd_);
+        exports_.emplace(*memory_, address_, size);
+        exports_->get(mapping_type::standard, &fd_);
     }
-    void TearDown() override
+    ucs_status_t reg(size_t length, void **handle)
     {
-        if (fd_ >= 0) {
-            close(fd_);
-        }
+        return subject_->reg(*exports_, 0, address_, length, handle);
+    }
+    void close_fd() { exports_->drop(mapping_type::standard); }
+    void expect_refused(int fd)
+    {
+        given memory(fd);
+        dmabuf_exports exports(memory, address_, size);
+        void *handle = this;
+
+        world_->mistake();
+        EXPECT_NE(UCS_OK, subject_->reg(exports, 0, address_, size, &handle))
+            << fd;
+        EXPECT_EQ(this, handle);
     }
 
     uintptr_t address_ = 0;
     int fd_            = -1;
+    std::optional<given> memory_;
+    std::optional<dmabuf_exports> exports_;
 };
 
 TEST_P(contract_registrar, the_fd_stays_the_callers)
@@ -70,7 +85,7 @@ TEST_P(contract_registrar, the_fd_stays_the_callers)
     const int before = count_fds();
     void *handle     = nullptr;
 
-    ASSERT_EQ(UCS_OK, reg(fd_, size, &handle));
+    ASSERT_EQ(UCS_OK, reg(size, &handle));
     EXPECT_EQ(before, count_fds());
     EXPECT_NE(-1, fcntl(fd_, F_GETFD));
     subject_->dereg(handle);
@@ -85,7 +100,7 @@ TEST_P(contract_registrar, the_memory_is_reached_under_its_addresses)
     void *handle    = nullptr;
 
     for (size_t length : {size, size_t{8192}}) {
-        ASSERT_EQ(UCS_OK, reg(fd_, length, &handle));
+        ASSERT_EQ(UCS_OK, reg(length, &handle));
         EXPECT_TRUE(world_->reaches(handle, address_ + at, at));
         subject_->dereg(handle);
     }
@@ -95,9 +110,8 @@ TEST_P(contract_registrar, registrations_outlive_the_fd)
 {
     void *handle = nullptr;
 
-    ASSERT_EQ(UCS_OK, reg(fd_, size, &handle));
-    close(fd_);
-    fd_ = -1;
+    ASSERT_EQ(UCS_OK, reg(size, &handle));
+    close_fd();
     EXPECT_TRUE(world_->reaches(handle, address_ + 1, 1));
     subject_->dereg(handle);
 }
@@ -108,7 +122,7 @@ TEST_P(contract_registrar, one_fd_is_registered_twice)
     void *second = nullptr;
 
     for (void **handle : {&first, &second}) {
-        ASSERT_EQ(UCS_OK, reg(fd_, size, handle));
+        ASSERT_EQ(UCS_OK, reg(size, handle));
     }
     EXPECT_NE(first, second);
     subject_->dereg(first);
@@ -118,23 +132,17 @@ TEST_P(contract_registrar, one_fd_is_registered_twice)
 
 TEST_P(contract_registrar, what_is_no_dmabuf_is_refused)
 {
+    const int before = count_fds();
     const int file   = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int closed = dup(fd_);
-    void *handle     = this;
 
     close(closed);
-    const int before = count_fds();
     for (int fd : {-1, closed, file}) {
-        world_->mistake();
-        EXPECT_NE(UCS_OK, reg(fd, size, &handle)) << fd;
+        expect_refused(fd); // closes it
     }
     EXPECT_EQ(before, count_fds());
-    close(file);
-    const int gone = std::exchange(fd_, -1);
-    close(gone);
-    world_->mistake();
-    EXPECT_NE(UCS_OK, reg(gone, size, &handle));
-    EXPECT_EQ(this, handle);
+    close_fd();
+    expect_refused(fd_);
 }
 
 TEST_P(contract_registrar, ranges_beyond_the_dmabuf_are_refused)
@@ -143,7 +151,7 @@ TEST_P(contract_registrar, ranges_beyond_the_dmabuf_are_refused)
 
     for (size_t length : {size + 4096, 2 * size, size_t{0}}) {
         world_->mistake();
-        EXPECT_NE(UCS_OK, reg(fd_, length, &handle)) << length;
+        EXPECT_NE(UCS_OK, reg(length, &handle)) << length;
     }
     EXPECT_EQ(this, handle);
 }
@@ -153,7 +161,7 @@ TEST_P(contract_registrar, every_thread_may_register)
     in_threads(4, [&](unsigned) {
         for (int times = 0; times < 10; ++times) {
             void *handle = nullptr;
-            ASSERT_EQ(UCS_OK, reg(fd_, size, &handle));
+            ASSERT_EQ(UCS_OK, reg(size, &handle));
             subject_->dereg(handle);
         }
     });

@@ -3,7 +3,122 @@
 // The cache's two interfaces: the fakes of its tests fulfil the same contracts
 // as a simulated or a real GPU.
 #include "cuda_world.h"
-#include "fake_worlds.h"
+#include "registrar.h"
+#include <common/fakes.h>
+
+namespace {
+
+// The fakes count refused mistakes as complaints; these are intended.
+class meant_mistakes {
+public:
+    void expect_one() { ++expected_; }
+    ~meant_mistakes()
+    {
+        EXPECT_EQ(expected_, fakes::complaints - before_);
+        fakes::complaints = before_;
+    }
+
+private:
+    const uint64_t before_ = fakes::complaints;
+    uint64_t expected_     = 0;
+};
+
+// The GPU of the cache's tests.
+class fake_gpu final : public ucx_ib_dmabuf::exporter_world {
+public:
+    ucx_ib_dmabuf::exporter &subject() override { return gpu_; }
+    void mistake() override { mistakes_.expect_one(); }
+
+    uintptr_t allocate(size_t size) override { return add(size, false); }
+    uintptr_t neighbours(size_t size) override
+    {
+        const uintptr_t low = add(size, false);
+        add_at(low + size, size, false);
+        return low;
+    }
+    uintptr_t map(unsigned count) override
+    {
+        const uintptr_t base = next_;
+        for (unsigned i = 0; i < count; ++i) {
+            add_at(base + i * segment(), segment(), true);
+        }
+        next_ += count * segment() + gap;
+        mapped_[base] = count;
+        return base;
+    }
+    void remap(uintptr_t address) override
+    {
+        gpu_.free(address);
+        gpu_.alloc(address, segment(), 0, true, true);
+    }
+    void release(uintptr_t address) override
+    {
+        const unsigned count = mapped_.count(address) ? mapped_[address] : 1;
+        for (unsigned i = 0; i < count; ++i) {
+            gpu_.free(address + i * segment());
+        }
+        mapped_.erase(address);
+        last_ = address;
+    }
+    bool shows(int fd, uintptr_t address) override
+    {
+        const auto segments = gpu_.contents(fd, 1);
+        return !segments.empty() &&
+               (segments.front().id == gpu_.id_at(address));
+    }
+
+private:
+    static constexpr size_t gap = 64 << 20;
+
+    // Memory that was released last is allocated first, as drivers do.
+    uintptr_t add(size_t size, bool vmm)
+    {
+        const uintptr_t base = last_ ? last_ : next_;
+        next_ += last_ ? 0 : size + gap;
+        last_ = 0;
+        add_at(base, size, vmm);
+        return base;
+    }
+    void add_at(uintptr_t base, size_t size, bool vmm)
+    {
+        gpu_.alloc(base, size, 0, true, vmm);
+    }
+
+    meant_mistakes mistakes_;
+    fakes::gpu gpu_;
+    std::map<uintptr_t, unsigned> mapped_;
+    uintptr_t next_ = uintptr_t{1} << 40;
+    uintptr_t last_ = 0;
+};
+
+// The NIC of the cache's tests, and its memory.
+class fake_nic final : public ucx_ib_dmabuf::registrar_world {
+public:
+    ucx_ib_dmabuf::registrar &subject() override { return nic_; }
+    void mistake() override { mistakes_.expect_one(); }
+
+    int dmabuf(size_t size) override
+    {
+        int fd = -1;
+        if (!gpu_.allocated(address())) {
+            gpu_.alloc(address(), size);
+        }
+        gpu_.export_range(address(), size, &fd);
+        return fd;
+    }
+    bool reaches(void *handle, uintptr_t address, size_t) override
+    {
+        const auto *made = static_cast<fakes::registration *>(handle);
+        return made->id_at(address) == gpu_.id_at(address);
+    }
+
+private:
+    meant_mistakes mistakes_;
+    fakes::gpu gpu_;
+    fakes::nic nic_{gpu_};
+};
+
+} // namespace
 
 namespace ucx_ib_dmabuf {
 

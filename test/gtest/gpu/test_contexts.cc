@@ -3,21 +3,11 @@
 // The plug-in's queries work with any current context, and leave contexts
 // unchanged.
 #include "fixture.h"
-#include <common/linked_ucx.h>
-#include <cstdarg>
 #include <string>
 #include <sys/resource.h>
-#include <thread>
-#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
 namespace {
-
-CUcontext current()
-{
-    CUcontext context = nullptr;
-    GPU_CALL(cuCtxGetCurrent, &context);
-    return context;
-}
 
 bool primary_is_active(int ordinal)
 {
@@ -46,30 +36,6 @@ protected:
     {
         cuda_test::SetUp();
         release_primary(1);
-    }
-
-    // All operations on the memory work in this thread, and leave its context.
-    void use(uintptr_t base, size_t size, int device = 0)
-    {
-        const CUcontext before = current();
-        const uintptr_t inside = base + size / 2 + 5;
-        std::vector<char> out(100, 'x');
-        std::vector<char> in(100);
-        allocation found;
-        int fd = -1;
-
-        EXPECT_EQ(UCS_OK, cuda_->describe(inside, &found));
-        EXPECT_EQ(base, found.base);
-        EXPECT_EQ(size, found.size);
-        EXPECT_EQ(device, found.device);
-        EXPECT_TRUE(cuda_->is_current(inside, found.identity));
-        const uintptr_t begin = cuda_->export_begin(base);
-        EXPECT_EQ(UCS_OK, cuda_->export_range(begin, base + size - begin, &fd));
-        close(fd);
-        EXPECT_EQ(UCS_OK, cuda_->copy_from_host(inside, out.data(), 100));
-        EXPECT_EQ(UCS_OK, cuda_->copy_to_host(in.data(), inside, 100));
-        EXPECT_EQ(out, in);
-        EXPECT_EQ(before, current());
     }
 
     // With this thread's context, with none, and with the second GPU's.
@@ -185,21 +151,6 @@ TEST_F(test_contexts, a_current_context_of_the_gpu_is_enough)
     GPU_CALL(cuCtxDestroy, context);
 }
 
-TEST_F(test_contexts, an_unknown_extent_is_no_export)
-{
-    gpu::segments memory(1);
-    allocation found;
-
-    for (::CUresult error : {::CUDA_ERROR_UNKNOWN, ::CUDA_ERROR_OUT_OF_MEMORY,
-                             ::CUDA_ERROR_INVALID_CONTEXT}) {
-        gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
-                              std::to_string(static_cast<int>(error)));
-        EXPECT_EQ((error == ::CUDA_ERROR_INVALID_CONTEXT) ? UCS_ERR_BUSY
-                                                          : UCS_ERR_UNSUPPORTED,
-                  cuda_->describe(memory.address(), &found));
-    }
-}
-
 // A temporary error says nothing about the next call.
 TEST_F(test_contexts, errors_that_pass_spend_no_warning)
 {
@@ -209,15 +160,7 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
     allocation found;
     int fd = -1;
 
-    using handler     = int(const char *, unsigned, const char *, int level,
-                        const void *, const char *, va_list);
-    const library ucx = library::everything();
-    ucx.symbol<void(handler *)>("ucs_log_push_handler")(
-        [](const char *, unsigned, const char *, int level, const void *,
-           const char *, va_list) {
-            warnings += level <= static_cast<int>(log_level::warn);
-            return 0; // UCS_LOG_FUNC_RC_STOP
-        });
+    tell_warnings_to([](const char *, const char *) { ++warnings; });
     for (const char *error : {"=901", "=719"}) { // the second one is permanent
         gpu::scoped_fail fail(std::string("cuMemGetHandleForAddressRange") +
                               error + ",cuMemGetAddressRange_v2" + error);
@@ -225,7 +168,7 @@ TEST_F(test_contexts, errors_that_pass_spend_no_warning)
         EXPECT_NE(UCS_OK, cuda_->describe(memory.address(), &found));
         EXPECT_EQ((error[1] == '9') ? 0u : 2u, warnings) << error;
     }
-    ucx.symbol<void()>("ucs_log_pop_handler")();
+    tell_warnings_to(nullptr);
 }
 
 // The driver reports a lack of memory, or an unknown error.

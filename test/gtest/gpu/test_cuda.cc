@@ -8,27 +8,13 @@
 #include <cstring>
 #include <map>
 #include <string_view>
-#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
 namespace {
 
 const bool linked = (test::use_linked_ucx(), true);
 
 using test_cuda = cuda_test;
-
-// The memory is released between two driver calls.
-TEST_F(test_cuda, memory_that_goes_meanwhile_is_no_cuda_memory)
-{
-    gpu::segments memory(1);
-    allocation found;
-
-    for (auto error : {::CUDA_ERROR_INVALID_VALUE, ::CUDA_ERROR_NOT_FOUND}) {
-        gpu::scoped_fail fail("cuMemGetAddressRange_v2=" +
-                              std::to_string(static_cast<int>(error)));
-        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(memory.address(), &found))
-            << error;
-    }
-}
 
 // behaviours.tap repeats this with other settings.
 TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
@@ -54,24 +40,33 @@ TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
 
 TEST_F(test_cuda, errors_of_the_driver_become_statuses)
 {
-    gpu::buffer buffer(4 * mib);
+    const gpu::buffer buffer(4 * mib);
+    const gpu::segments memory(1);
     const struct {
         ::CUresult error;
-        ucs_status_t status;
+        ucs_status_t exported, described;
     } cases[] = {
-        {::CUDA_ERROR_NOT_SUPPORTED, UCS_ERR_UNSUPPORTED},
-        {::CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY},
-        {::CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM},
-        {::CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR},
-        {::CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY}, // temporary
-        {::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY},
+        {::CUDA_ERROR_NOT_SUPPORTED, UCS_ERR_UNSUPPORTED, UCS_ERR_UNSUPPORTED},
+        {::CUDA_ERROR_OUT_OF_MEMORY, UCS_ERR_NO_MEMORY, UCS_ERR_UNSUPPORTED},
+        {::CUDA_ERROR_UNKNOWN, UCS_ERR_IO_ERROR, UCS_ERR_UNSUPPORTED},
+        // The memory was released between two calls.
+        {::CUDA_ERROR_INVALID_VALUE, UCS_ERR_INVALID_PARAM, UCS_ERR_NO_ELEM},
+        {::CUDA_ERROR_NOT_FOUND, UCS_ERR_IO_ERROR, UCS_ERR_NO_ELEM},
+        // Temporary.
+        {::CUDA_ERROR_INVALID_CONTEXT, UCS_ERR_BUSY, UCS_ERR_BUSY},
+        {::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, UCS_ERR_BUSY, UCS_ERR_BUSY},
     };
 
-    for (const auto &one : cases) {
-        gpu::scoped_fail fail("cuMemGetHandleForAddressRange=" +
-                              std::to_string(static_cast<int>(one.error)));
+    for (const auto &[error, exported, described] : cases) {
+        const auto code = "=" + std::to_string(static_cast<int>(error));
+        gpu::scoped_fail fail("cuMemGetHandleForAddressRange" + code +
+                              ",cuMemGetAddressRange_v2" + code);
+        allocation found;
         int fd = -1;
-        EXPECT_EQ(one.status, cuda_->export_range(buffer.address(), mib, &fd));
+        EXPECT_EQ(exported, cuda_->export_range(buffer.address(), mib, &fd))
+            << error;
+        EXPECT_EQ(described, cuda_->describe(memory.address(), &found))
+            << error;
     }
 }
 

@@ -4,7 +4,6 @@
 #include "fixture.h"
 #include <atomic>
 #include <common/elsewhere.h>
-#include <thread>
 
 namespace {
 
@@ -15,61 +14,46 @@ uint64_t calls(const char *name)
 
 class test_streams : public cuda_test {
 protected:
-    void copy(uintptr_t address)
+    template <class Memory>
+    void use_and_probe(const Memory &memory)
     {
-        std::vector<char> out(1000, 'x');
-        std::vector<char> in(1000);
-
-        EXPECT_EQ(UCS_OK,
-                  cuda_->copy_from_host(address, out.data(), out.size()));
-        EXPECT_EQ(UCS_OK, cuda_->copy_to_host(in.data(), address, in.size()));
-        EXPECT_EQ(out, in);
-    }
-
-    void use(uintptr_t address)
-    {
-        allocation found;
-        int fd = -1;
-
-        EXPECT_EQ(UCS_OK, cuda_->describe(address, &found));
-        EXPECT_TRUE(cuda_->is_current(address, found.identity));
-        EXPECT_EQ(UCS_OK, cuda_->export_range(address, mib, &fd));
-        close(fd);
+        use(memory.address(), memory.size());
         EXPECT_NE(nullptr, cuda_->allocate_probe_buffer(0));
-        copy(address);
     }
-};
 
-TEST_F(test_streams, captures_are_not_disturbed)
-{
-    gpu::buffer buffer(4 * mib);
-    gpu::segments memory(1);
-
-    for (uintptr_t address : {buffer.address(), memory.address()}) {
-        for (auto mode : {::CU_STREAM_CAPTURE_MODE_GLOBAL,
-                          ::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                          ::CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    template <class Memory>
+    void use_during_captures(const Memory &memory)
+    {
+        for (auto mode : modes) {
             for (unsigned flags :
                  {::CU_STREAM_DEFAULT, ::CU_STREAM_NON_BLOCKING}) {
                 gpu::capture capture(mode, flags);
-                use(address);
-                std::thread([&] { use(address); }).join();
+                use_and_probe(memory);
+                std::thread([&] { use_and_probe(memory); }).join();
                 EXPECT_TRUE(capture.end()) << mode << ' ' << flags;
             }
         }
     }
+
+    static constexpr ::CUstreamCaptureMode modes[] = {
+        ::CU_STREAM_CAPTURE_MODE_GLOBAL, ::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        ::CU_STREAM_CAPTURE_MODE_RELAXED};
+};
+
+TEST_F(test_streams, captures_are_not_disturbed)
+{
+    use_during_captures(gpu::buffer(4 * mib));
+    use_during_captures(gpu::segments(1));
 }
 
 TEST_F(test_streams, the_threads_capture_mode_stays)
 {
     gpu::buffer buffer(4 * mib);
 
-    for (auto mode : {::CU_STREAM_CAPTURE_MODE_GLOBAL,
-                      ::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                      ::CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    for (auto mode : modes) {
         ::CUstreamCaptureMode now = mode;
         GPU_CALL(cuThreadExchangeStreamCaptureMode, &now);
-        use(buffer.address());
+        use_and_probe(buffer);
         now = ::CU_STREAM_CAPTURE_MODE_GLOBAL;
         GPU_CALL(cuThreadExchangeStreamCaptureMode, &now);
         EXPECT_EQ(mode, now);
@@ -163,6 +147,19 @@ TEST_F(test_streams, failures_are_errors)
         EXPECT_NE(UCS_OK, cuda_->copy_to_host(&byte, buffer.address(), 1))
             << call;
     }
+}
+
+// A peer's atomic operation may come after the memory was released, and the
+// program's host memory may be there.
+TEST_F(test_streams, host_memory_is_not_copied)
+{
+    char here = 'h', there = 't';
+    const auto address = reinterpret_cast<uintptr_t>(&there);
+
+    EXPECT_NE(UCS_OK, cuda_->copy_to_host(&here, address, 1));
+    EXPECT_NE(UCS_OK, cuda_->copy_from_host(address, &here, 1));
+    EXPECT_EQ('h', here);
+    EXPECT_EQ('t', there);
 }
 
 } // namespace

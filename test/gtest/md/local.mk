@@ -18,7 +18,6 @@ test_gtest_md_test_md_LDADD    = \
 
 # The memory domain without the vendor that the plug-in has.
 test_gtest_md_test_vendor_SOURCES = \
-    $(udmabuf_vendor_sources) \
     test/gtest/md/test_vendor.cc \
     test/lab/soft_roce.cc
 test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)

@@ -6,7 +6,7 @@
 #include <common/fds.h>
 #include <gtest/gtest.h>
 #include <string>
-#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/path/reg_methods.h>
 #include <vector>
 #include <verbs_sim/verbs_sim.h>
@@ -68,7 +68,7 @@ public:
     }
     ~tested_nic() { dereg_all(); }
 
-    ucs_status_t reg(dmabuf_source &memory, int gpu = 0)
+    ucs_status_t reg(dmabuf_exports &memory, int gpu = 0)
     {
         registration *made = nullptr;
         const ucs_status_t status =

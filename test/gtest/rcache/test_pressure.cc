@@ -49,7 +49,7 @@ class steady_nic : public fakes::nic {
 public:
     using fakes::nic::nic;
 
-    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_exports &memory, int device,
                      uintptr_t address, size_t length, void **handle) override
     {
         exempt from_it;

@@ -160,7 +160,7 @@ class watched_nic : public fakes::nic {
 public:
     using nic::nic;
 
-    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_source &memory, int device,
+    ucs_status_t reg(ucx_ib_dmabuf::dmabuf_exports &memory, int device,
                      uintptr_t address, size_t length, void **handle) override
     {
         int fd = -1;

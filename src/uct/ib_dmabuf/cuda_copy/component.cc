@@ -118,8 +118,7 @@ uint8_t sys_device_of(cuda_copy_component &self, int gpu)
     cuda_copy_ops::pci_address place{};
     uint8_t found = unknown_sys_device;
 
-    if ((self.find_sys_device == nullptr) || (gpu < 0) ||
-        (gpu >= self.max_gpus)) {
+    if ((self.find_sys_device == nullptr) || (gpu < 0) || (gpu >= max_gpus)) {
         return unknown_sys_device;
     }
     if (const uint16_t known = self.sys_devices[gpu].load(); known != 0) {

@@ -3,6 +3,7 @@
 
 #include "ops.h"
 #include <atomic>
+#include <uct/ib_dmabuf/gpu/exporter.h>
 #include <uct/ib_dmabuf/ucx/abi.h>
 
 namespace ucx_ib_dmabuf {
@@ -48,7 +49,6 @@ struct cuda_copy_component {
     cuda_copy_ops *user = nullptr;
     std::atomic<bool> begun{false};
     // By GPU ordinal: UCX's system device plus one; 0 if not looked up yet.
-    static constexpr int max_gpus = 64;
     std::atomic<uint16_t> sys_devices[max_gpus]{};
 
     // UCX's own functions.

@@ -142,14 +142,10 @@ ucs_status_t driver_copies::detect(uintptr_t address, size_t length,
 
 bool driver_copies::place(int gpu, pci_address *out) noexcept
 {
-    const driver &cuda = *cuda_.load();
-    CUdevice device    = 0;
-    char text[32]      = "";
+    char text[32]   = "";
     unsigned domain = 0, bus = 0, slot = 0;
 
-    if ((cuda.device_get(&device, gpu) != CUDA_SUCCESS) ||
-        (cuda.device_get_pci_bus_id(text, sizeof(text), device) !=
-         CUDA_SUCCESS) ||
+    if (!cuda_.load()->read_pci_address(gpu, text) ||
         (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)) {
         return false;
     }

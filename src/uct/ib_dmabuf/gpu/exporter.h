@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "dmabuf_source.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <uct/ib_dmabuf/ucx/types.h>
 
 namespace ucx_ib_dmabuf {
+
+// More GPUs than any machine has; further ones share the last place of tables.
+constexpr int max_gpus = 256;
+// The place of an allocation::device in a table.
+constexpr int gpu_index(int device)
+{
+    return device < 0 || device >= max_gpus ? max_gpus - 1 : device;
+}
+
+// How a NIC reaches the memory behind a dma-buf. `standard` is the exporter's
+// choice: the coherent link if the GPU has one, else PCIe. `pcie` is PCIe.
+enum class mapping_type : uint8_t { standard, pcie };
 
 // An allocation, or a VMM segment.
 struct allocation {
@@ -35,11 +47,8 @@ public:
 
     // For several calls of one thread about memory of one GPU, that at the
     // address. Sets up their common state once, until the result is destroyed.
-    // Returns nullptr if there is none.
-    struct session {
-        virtual ~session() = default;
-    };
-    virtual std::unique_ptr<session> begin(uintptr_t) { return nullptr; }
+    // May throw std::bad_alloc.
+    virtual std::shared_ptr<void> begin(uintptr_t) { return nullptr; }
 
     // Whether the address still has that identity: one cheap driver call.
     virtual bool is_current(uintptr_t address, uint64_t identity) = 0;

@@ -2,7 +2,7 @@
 #include "memory_domain.h"
 #include <algorithm>
 #include <new>
-#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/path/probe.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>

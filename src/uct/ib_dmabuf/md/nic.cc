@@ -2,7 +2,7 @@
 #include "nic.h"
 #include <algorithm>
 #include <cerrno>
-#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/path/path_check.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ reg_methods::path_check nic::make_path_check()
     };
 }
 
-ucs_status_t nic::reg(dmabuf_source &memory, int gpu, uintptr_t address,
+ucs_status_t nic::reg(dmabuf_exports &memory, int gpu, uintptr_t address,
                       size_t length, void **handle)
 {
     registration *made = nullptr;

@@ -63,7 +63,7 @@ public:
     bool has_broken() const { return methods_.paths().has_broken(); }
 
     const char *name() const noexcept override { return uct_ib_.name(); }
-    ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
+    ucs_status_t reg(dmabuf_exports &memory, int gpu, uintptr_t address,
                      size_t length, void **handle) override;
     void dereg(void *handle) override;
     void count_end(int gpu, ending why) noexcept override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "path_check.h"
 #include <memory>
-#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {

@@ -33,21 +33,16 @@ nic_paths::nic_paths(std::string name, reg_method preferred,
     }
 }
 
-size_t nic_paths::index(int gpu)
-{
-    return std::min(static_cast<size_t>(gpu), max_gpus - 1);
-}
-
 first_method nic_paths::first(int gpu) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    return pairs_[index(gpu)].first;
+    return pairs_[gpu_index(gpu)].first;
 }
 
 void nic_paths::set_first(int gpu, first_method before, first_method after)
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    first_method &stored = pairs_[index(gpu)].first;
+    first_method &stored = pairs_[gpu_index(gpu)].first;
     if (stored == before) {
         stored = after;
     }
@@ -198,7 +193,7 @@ void nic_paths::recheck() noexcept
 bool nic_paths::is_broken(int gpu, reg_method method) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    return pairs_[index(gpu)].paths[static_cast<size_t>(method)].state ==
+    return pairs_[gpu_index(gpu)].paths[static_cast<size_t>(method)].state ==
            path_state::broken;
 }
 
@@ -217,14 +212,14 @@ uint64_t nic_paths::changes() const
 std::optional<bool> nic_paths::probed(int gpu) const
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    const pair &of = pairs_[index(gpu)];
+    const pair &of = pairs_[gpu_index(gpu)];
     return (of.probed_at == rechecks_ + broken_) ? of.probed : std::nullopt;
 }
 
 void nic_paths::set_probed(int gpu, bool works, uint64_t changes_before)
 {
     const std::lock_guard<std::mutex> guard(mutex_);
-    pair &of     = pairs_[index(gpu)];
+    pair &of     = pairs_[gpu_index(gpu)];
     of.probed    = works;
     of.probed_at = changes_before;
 }

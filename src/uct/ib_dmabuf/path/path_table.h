@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
-#include <uct/ib_dmabuf/gpu/dmabuf_source.h>
+#include <uct/ib_dmabuf/gpu/exporter.h>
 #include <uct/ib_dmabuf/report.h>
 
 namespace ucx_ib_dmabuf {
@@ -83,8 +83,6 @@ public:
 private:
     friend class path_table;
 
-    // More GPUs than any machine has; further ones share the last record.
-    static constexpr size_t max_gpus = 256;
     // A failed check may succeed later: the GPU comes into use, a port becomes
     // active. Limits the attempts after each recheck, and the rounds of a
     // check() with rechecks meanwhile.
@@ -102,10 +100,9 @@ private:
         uint64_t probed_at = 0; // changes() before the probe
     };
 
-    static size_t index(int gpu);
     path &path_of(int gpu, reg_method method)
     {
-        return pairs_[index(gpu)].paths[static_cast<size_t>(method)];
+        return pairs_[gpu_index(gpu)].paths[static_cast<size_t>(method)];
     }
     std::optional<path_state> known_or_begin(path *which,
                                              uint64_t *rechecks_before);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "probe.h"
 #include "path_check.h"
-#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/persist.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 

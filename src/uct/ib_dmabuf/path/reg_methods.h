@@ -4,7 +4,7 @@
 #include "loopback.h"
 #include "path_table.h"
 #include <functional>
-#include <uct/ib_dmabuf/gpu/dmabuf_source.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 
 namespace ucx_ib_dmabuf {
@@ -42,9 +42,9 @@ public:
     // or else in memory of its own.
     using path_check = std::function<check_result(
         int gpu, reg_method method, const registered_buffer *probe)>;
-    // Bytes of GPU memory, which the source exports.
+    // Bytes of GPU memory, exported on demand.
     struct request {
-        dmabuf_source &memory;
+        dmabuf_exports &memory;
         int gpu;
         uintptr_t address; // aligned to pages
         size_t length;

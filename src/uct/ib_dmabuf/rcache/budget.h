@@ -27,15 +27,9 @@ struct shortage {
 // Counts entries against the limits. Under the cache's lock.
 class budget {
 public:
-    // More than any machine has; further ones share the last slot.
-    static constexpr int max_devices = 256;
-
     explicit budget(size_t max_entries) : max_entries_(max_entries) {}
 
-    static int slot(int device)
-    {
-        return device < 0 || device >= max_devices ? max_devices - 1 : device;
-    }
+    static int slot(int device) { return gpu_index(device); }
     bool knows(int device) const { return gpus_[slot(device)].known; }
     void set_max_bytes(int device, size_t bytes)
     {
@@ -95,7 +89,7 @@ private:
         return used > max - wanted ? used - (max - wanted) : 0;
     }
 
-    std::array<gpu, max_devices> gpus_;
+    std::array<gpu, max_gpus> gpus_;
     std::array<size_t, max_nics> nics_{};
     size_t max_entries_;
     size_t entries_ = 0;

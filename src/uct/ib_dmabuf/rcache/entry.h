@@ -5,7 +5,7 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <uct/ib_dmabuf/gpu/segment_run.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {

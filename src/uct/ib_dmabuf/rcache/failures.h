@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <uct/ib_dmabuf/gpu/address_range.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/ucx/types.h>
 
 namespace ucx_ib_dmabuf {

@@ -144,7 +144,7 @@ private:
         entry_index index;
         registrar *nic = nullptr; // nullptr: the slot is free
         // Entries by GPU, without those that are prefetched only.
-        std::array<uint32_t, budget::max_devices> used{};
+        std::array<uint32_t, max_gpus> used{};
         bool inherited = false; // from the parent of a fork
         // Leaving entries, and calls of drop_from_ucp_cache().
         unsigned busy = 0;

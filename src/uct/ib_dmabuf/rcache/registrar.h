@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <uct/ib_dmabuf/gpu/dmabuf_source.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -20,12 +20,12 @@ public:
     virtual const char *name() const noexcept { return ""; }
 
     // Registers [address, address + length), so that the NIC reaches it under
-    // the GPU's addresses. The memory is in the source's dma-bufs, from
+    // the GPU's addresses. The memory is in the exported dma-bufs, from
     // offset() on. The NIC requests one in the mapping that suits it and the
     // GPU (allocation::device), and needs none afterwards. Refuses an empty
     // range and one beyond the dma-buf. The handle is opaque to the cache, and
     // set on success only.
-    virtual ucs_status_t reg(dmabuf_source &memory, int gpu, uintptr_t address,
+    virtual ucs_status_t reg(dmabuf_exports &memory, int gpu, uintptr_t address,
                              size_t length, void **handle) = 0;
     virtual void dereg(void *handle)                       = 0;
 

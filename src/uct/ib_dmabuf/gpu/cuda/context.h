@@ -5,39 +5,40 @@
 
 namespace ucx_ib_dmabuf {
 
-// Until the end of the scope the calling thread may make any call during stream
-// captures. Otherwise any thread's capture in global mode makes our calls fail,
-// and they invalidate that capture.
-class relaxed_capture {
-public:
-    explicit relaxed_capture(const driver &cuda)
-        : cuda_(cuda),
-          exchanged_(cuda.thread_exchange_capture_mode(&mode_) == CUDA_SUCCESS)
-    {
-    }
-    ~relaxed_capture()
-    {
-        if (exchanged_) {
-            cuda_.thread_exchange_capture_mode(&mode_);
-        }
-    }
-    relaxed_capture(const relaxed_capture &)            = delete;
-    relaxed_capture &operator=(const relaxed_capture &) = delete;
-
-private:
-    const driver &cuda_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool exchanged_; // to restore the caller's mode
-};
-
 // Makes a context current that can access the memory at an address: its
 // owner's. Pool and VMM memory has no owner: uses the thread's own context if
 // it belongs to that GPU, else the GPU's primary one. The destructor restores
 // the current context, if any, and whether the primary context is active.
 class scoped_context {
 public:
-    scoped_context(const driver &cuda, CUdeviceptr address);
-    ~scoped_context();
+    scoped_context(const driver &cuda, CUdeviceptr address) : cuda_(cuda)
+    {
+        CUcontext owner             = nullptr;
+        int gpu                     = -1;
+        CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT,
+                                       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+        void *values[]              = {&owner, &gpu};
+
+        result_ = cuda.pointer_get_attributes(2, names, values, address);
+        if ((result_ == CUDA_SUCCESS) && (gpu < 0)) {
+            result_ = CUDA_ERROR_INVALID_VALUE;
+        }
+        is_unknown_ = (result_ != CUDA_SUCCESS);
+        if (!is_unknown_) {
+            result_ = enter(owner, gpu);
+        }
+    }
+    ~scoped_context()
+    {
+        CUcontext context;
+
+        if (pushed_) {
+            cuda_.ctx_pop_current(&context);
+        }
+        if (retained_) {
+            cuda_.primary_ctx_release(device_);
+        }
+    }
     scoped_context(const scoped_context &)            = delete;
     scoped_context &operator=(const scoped_context &) = delete;
 
@@ -48,7 +49,27 @@ public:
     bool is_unknown() const { return is_unknown_; }
 
 private:
-    CUresult enter(CUcontext owner, int ordinal);
+    CUresult enter(CUcontext owner, int gpu)
+    {
+        CUdevice current = 0;
+        CUresult result  = cuda_.device_get(&device_, gpu);
+
+        if ((result == CUDA_SUCCESS) && (owner == nullptr)) {
+            if ((cuda_.ctx_get_device(&current) == CUDA_SUCCESS) &&
+                (current == device_)) {
+                return CUDA_SUCCESS;
+            }
+            // Creates a context only if none is active; it then ends with this
+            // scope.
+            result    = cuda_.primary_ctx_retain(&owner, device_);
+            retained_ = (result == CUDA_SUCCESS);
+        }
+        if (result == CUDA_SUCCESS) {
+            result  = cuda_.ctx_push_current(owner);
+            pushed_ = (result == CUDA_SUCCESS);
+        }
+        return result;
+    }
 
     const driver &cuda_;
     CUdevice device_ = 0;

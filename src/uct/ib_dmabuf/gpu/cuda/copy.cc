@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "context.h"
 #include "cuda_vendor.h"
 #include <cerrno>
 #include <cstring>
@@ -10,32 +11,50 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Stores a stream for each context; creates and destroys none. A context's
-// streams end with it, and another context may get its handle: the id
-// distinguishes them.
+// A context, whose handle a later one may get. id 0: the driver does not
+// distinguish contexts (before CUDA 12).
+struct context_id {
+    CUcontext handle      = nullptr;
+    unsigned long long id = 0;
+
+    bool operator==(const context_id &) const = default;
+};
+
+context_id current_context(const driver &cuda)
+{
+    context_id now;
+    const bool known = (cuda.ctx_get_id != nullptr) &&
+                       (cuda.ctx_get_current(&now.handle) == CUDA_SUCCESS) &&
+                       (cuda.ctx_get_id(now.handle, &now.id) == CUDA_SUCCESS);
+    return known ? now : context_id{};
+}
+
+// A stream for each context, which ends with it.
 class stream_table {
 public:
-    CUstream find(CUcontext context, unsigned long long id)
+    CUstream find(const context_id &context)
     {
         std::lock_guard<std::mutex> guard(mutex_);
         for (const entry &one : entries_) {
-            if ((one.context == context) && (one.id == id)) {
+            if (one.context == context) {
                 return one.stream;
             }
         }
         return nullptr;
     }
 
-    // Returns false if another thread was faster, or the table is full.
-    bool keep(CUcontext context, unsigned long long id, CUstream stream)
+    // Returns false if the context is not known, another thread was faster, or
+    // the table is full.
+    bool keep(const context_id &context, CUstream stream)
     {
         std::lock_guard<std::mutex> guard(mutex_);
         for (entry &one : entries_) {
-            if ((one.context == nullptr) || (one.context == context)) {
-                if ((one.context == context) && (one.id == id)) {
+            const CUcontext handle = one.context.handle;
+            if ((handle == nullptr) || (handle == context.handle)) {
+                if (one.context == context) {
                     return false;
                 }
-                one = {context, id, stream};
+                one = {context, stream};
                 return true;
             }
         }
@@ -44,9 +63,8 @@ public:
 
 private:
     struct entry {
-        CUcontext context     = nullptr;
-        unsigned long long id = 0;
-        CUstream stream       = nullptr;
+        context_id context;
+        CUstream stream = nullptr;
     };
 
     std::mutex mutex_;
@@ -55,65 +73,29 @@ private:
 
 constinit stream_table streams;
 
-// A stream of the current context that waits for no other: a kernel of the
-// program may itself wait for the message that is being copied. It lives as
-// long as its context if the driver distinguishes contexts (CUDA 12), else as
-// long as this object.
-class copy_stream {
-public:
-    explicit copy_stream(const driver &cuda);
-    ~copy_stream();
-    copy_stream(const copy_stream &)            = delete;
-    copy_stream &operator=(const copy_stream &) = delete;
-
-    CUresult result() const { return result_; }
-    CUstream get() const { return stream_; }
-
-private:
-    const driver &cuda_;
-    CUstream stream_ = nullptr;
-    CUresult result_ = CUDA_SUCCESS;
-    bool kept_       = false;
-};
-
-copy_stream::copy_stream(const driver &cuda) : cuda_(cuda)
-{
-    CUcontext context     = nullptr;
-    unsigned long long id = 0;
-    const bool known      = (cuda.ctx_get_id != nullptr) &&
-                       (cuda.ctx_get_current(&context) == CUDA_SUCCESS) &&
-                       (cuda.ctx_get_id(context, &id) == CUDA_SUCCESS);
-
-    if (known) {
-        stream_ = streams.find(context, id);
-        kept_   = (stream_ != nullptr);
-    }
-    if (!kept_) {
-        result_ = cuda.stream_create(&stream_, CU_STREAM_NON_BLOCKING);
-        kept_   = (result_ == CUDA_SUCCESS) && known &&
-                streams.keep(context, id, stream_);
-    }
-}
-
-copy_stream::~copy_stream()
-{
-    if ((result_ == CUDA_SUCCESS) && !kept_) {
-        cuda_.stream_destroy(stream_);
-    }
-}
-
-// Copies in the current context.
+// Copies in the current context, in a stream that waits for no other: a kernel
+// of the program may itself wait for the message that is being copied.
 CUresult copy_and_wait(const driver &cuda, CUdeviceptr to, CUdeviceptr from,
                        size_t length)
 {
-    copy_stream stream(cuda);
-    CUresult result = stream.result();
+    const context_id context = current_context(cuda);
+    CUstream stream          = streams.find(context);
+    bool is_kept             = (stream != nullptr);
 
-    if (result == CUDA_SUCCESS) {
-        result = cuda.memcpy_async(to, from, length, stream.get());
+    if (!is_kept) {
+        const CUresult made =
+            cuda.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+        if (made != CUDA_SUCCESS) {
+            return made;
+        }
+        is_kept = streams.keep(context, stream);
     }
+    CUresult result = cuda.memcpy_async(to, from, length, stream);
     if (result == CUDA_SUCCESS) {
-        result = cuda.stream_synchronize(stream.get());
+        result = cuda.stream_synchronize(stream);
+    }
+    if (!is_kept) {
+        cuda.stream_destroy(stream);
     }
     return result;
 }
@@ -182,18 +164,19 @@ ucs_status_t report(const driver &cuda, CUresult result, const void *to,
     return to_status(result);
 }
 
-// In the context that owns the memory of the GPU.
-ucs_status_t copy_gpu_memory(const driver &cuda, uintptr_t to, uintptr_t from,
+// Fails if `gpu`, one of the addresses, is not CUDA memory: host memory may
+// have replaced it.
+ucs_status_t copy_gpu_memory(const driver &cuda, void *to, const void *from,
                              size_t length, uintptr_t gpu)
 {
-    relaxed_capture relaxed(cuda);
-    scoped_context context(cuda, gpu);
-    const CUresult result = (context.result() == CUDA_SUCCESS)
-                                ? copy_and_wait(cuda, to, from, length)
-                                : context.result();
-
-    return report(cuda, result, reinterpret_cast<const void *>(to),
-                  reinterpret_cast<const void *>(from), length);
+    const relaxed_capture relaxed(cuda);
+    const scoped_context context(cuda, gpu);
+    const CUresult result =
+        (context.result() == CUDA_SUCCESS)
+            ? copy_and_wait(cuda, reinterpret_cast<uintptr_t>(to),
+                            reinterpret_cast<uintptr_t>(from), length)
+            : context.result();
+    return report(cuda, result, to, from, length);
 }
 
 } // namespace
@@ -201,7 +184,7 @@ ucs_status_t copy_gpu_memory(const driver &cuda, uintptr_t to, uintptr_t from,
 ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
                          size_t length, const void *gpu)
 {
-    relaxed_capture relaxed(cuda);
+    const relaxed_capture relaxed(cuda);
     return report(cuda,
                   copy_in_a_context(cuda, to, from, length,
                                     reinterpret_cast<uintptr_t>(gpu)),
@@ -211,14 +194,14 @@ ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
 ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
                                        size_t length)
 {
-    return copy_gpu_memory(cuda_, reinterpret_cast<uintptr_t>(host), device,
+    return copy_gpu_memory(cuda_, host, reinterpret_cast<void *>(device),
                            length, device);
 }
 
 ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
                                          size_t length)
 {
-    return copy_gpu_memory(cuda_, device, reinterpret_cast<uintptr_t>(host),
+    return copy_gpu_memory(cuda_, reinterpret_cast<void *>(device), host,
                            length, device);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "context.h"
+#include "driver.h"
 #include <atomic>
 #include <uct/ib_dmabuf/gpu/gpu_vendor.h>
+#include <uct/ib_dmabuf/ucx/ucs.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -11,6 +12,14 @@ namespace ucx_ib_dmabuf {
 // its memory. Reports only that none can export. Never calls cuInit(): until
 // the program does, no GPU memory exists. At most one object may watch().
 std::unique_ptr<gpu_vendor> find_cuda();
+
+// copy.cc. Copies between memory of any kind, of any GPUs and of the host, and
+// returns when the bytes have arrived. Uses a stream of our own, which waits
+// for no kernel. Needs no current context. `gpu` is that of the two addresses
+// which more likely belongs to a GPU. If CUDA knows neither, both are treated
+// as host memory. Logs failures. Thread-safe.
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu);
 
 // Device memory is memory of one GPU: neither managed memory, which moves
 // between GPU and host, nor host memory that CUDA has pinned. All functions may
@@ -27,17 +36,23 @@ public:
     // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not report where the
     // memory begins and ends (logged); UCS_ERR_BUSY: a later call may succeed.
     ucs_status_t describe(uintptr_t address, allocation *out) override;
-    std::unique_ptr<session> begin(uintptr_t address) override;
+    std::shared_ptr<void> begin(uintptr_t address) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
 
-    // export.cc. Failures are logged with their cause. UCS_ERR_UNSUPPORTED:
+    // memory.cc. Failures are logged with their cause. UCS_ERR_UNSUPPORTED:
     // this memory, GPU or driver cannot export; UCS_ERR_NO_MEMORY: no room, in
     // BAR1 for example.
     uintptr_t export_begin(uintptr_t address) override;
     ucs_status_t export_range(uintptr_t address, size_t length,
-                              int *fd) override;
+                              int *fd) override
+    {
+        return export_mapped(mapping_type::standard, address, length, fd);
+    }
     ucs_status_t export_range_pcie(uintptr_t address, size_t length,
-                                   int *fd) override;
+                                   int *fd) override
+    {
+        return export_mapped(mapping_type::pcie, address, length, fd);
+    }
     size_t granularity() const override { return page_size_; }
 
     const char *name() const noexcept override { return "CUDA"; }
@@ -46,26 +61,28 @@ public:
         return UCS_MEMORY_TYPE_CUDA;
     }
 
-    // bar1.cc. 90 % of the GPU's BAR1, through which NICs reach it, from NVML.
+    // 90 % of the GPU's BAR1, through which NICs reach it, from NVML.
     // Unlimited if BAR1 is as large as the GPU's memory, or the GPU is
     // coherent.
     size_t max_registered(int device) override;
 
-    // probe_buffer.cc. A GPU is in use if its primary context is active, or if
+    // A GPU is in use if its primary context is active, or if
     // the calling thread's current context belongs to it.
     int gpu_count() override;
     std::unique_ptr<probe_buffer> allocate_probe_buffer(int gpu) override;
 
-    // copy.cc. Uses a stream of our own and waits for no kernel. Before it
-    // sends, the program must have waited for a kernel that writes the memory.
+    // copy.cc. Before it sends, the program must have waited for a kernel that
+    // writes the memory.
     ucs_status_t copy_to_host(void *host, uintptr_t device,
                               size_t length) override;
     ucs_status_t copy_from_host(uintptr_t device, const void *host,
                                 size_t length) override;
 
-    // events.cc
-    bool may_be_device(uintptr_t address,
-                       size_t length) const noexcept override;
+    // UCX's cache of memory types gets the same events.
+    bool may_be_device(uintptr_t address, size_t length) const noexcept override
+    {
+        return !events_complete_ || may_be_allocated(address, length);
+    }
     void watch(listener &told) noexcept override;
 
 private:
@@ -78,28 +95,5 @@ private:
     listener *told_ = nullptr;
     std::atomic<bool> events_complete_{false};
 };
-
-// In bytes, from NVML (nvmlBAR1Memory_t; its ABI is fixed).
-struct bar1_memory {
-    unsigned long long total;
-    unsigned long long free;
-    unsigned long long used;
-};
-
-// Reads the size and use of BAR1, through which NICs reach a GPU. Returns false
-// if NVML does not report them. Thread-safe; calls the dynamic loader.
-bool read_bar1(const char *bus_id, bar1_memory *memory);
-
-// Whether the GPU has a coherent link to the host: NICs do not need BAR1 then,
-// except for Data Direct.
-bool is_coherent(const driver &cuda, CUdevice device);
-
-// Copies between memory of any kind, of any GPUs and of the host, and returns
-// when the bytes have arrived. Uses a stream of our own, which waits for no
-// kernel. Needs no current context. `gpu` is that of the two addresses which
-// more likely belongs to a GPU. If CUDA knows neither, both are treated as host
-// memory. Logs failures. Thread-safe.
-ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
-                         size_t length, const void *gpu);
 
 } // namespace ucx_ib_dmabuf

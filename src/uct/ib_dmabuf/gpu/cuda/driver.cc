@@ -1,24 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "driver.h"
+#include <dlfcn.h>
 #include <mutex>
-#include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/start_lock.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Looks up all functions. Only the newer ones are optional.
-bool find_all(void *library, driver *table)
+// Looks up a function; returns false if the library has none of that name.
+template <typename T>
+bool find_entry(void *library, const char *name, T **entry)
 {
-    bool complete = true;
+    *entry = reinterpret_cast<T *>(dlsym(library, name));
+    if (*entry == nullptr) {
+        log_debug("ib_dmabuf: there is no %s", name);
+    }
+    return *entry != nullptr;
+}
 
-#define FIND(_member, _name, ...) find_entry(library, #_name, &table->_member)
-#define FIND_NEWER(...)           FIND(__VA_ARGS__);
-#define FIND_ALL(...)             complete &= FIND(__VA_ARGS__);
-    UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(FIND_NEWER)
-    UCX_IB_DMABUF_CUDA_ENTRIES(FIND_ALL)
-    return complete;
+// Returns the answer of an NVML query; `otherwise` without the library.
+template <class Question>
+bool ask_nvml(bool otherwise, Question &&question)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    int (*init)();
+    int (*shutdown)();
+    bool answer = false;
+
+    if (library == nullptr) {
+        log_debug("ib_dmabuf: no libnvidia-ml: %s", dlerror());
+        return otherwise;
+    }
+    if (find_entry(library, "nvmlInit_v2", &init) &&
+        find_entry(library, "nvmlShutdown", &shutdown) && (init() == 0)) {
+        answer = question(library);
+        shutdown();
+    }
+    dlclose(library);
+    return answer;
+}
+
+// Returns false if NVML finds no NVIDIA driver loaded: nvmlInit_v2() fails
+// then, and initializes no GPU.
+bool nvml_may_have_gpu()
+{
+    return ask_nvml(true, [](void *) { return true; });
 }
 
 // Calls cuInit() and returns whether there is a GPU.
@@ -45,7 +72,11 @@ bool open(driver *table)
         log_debug("ib_dmabuf: no libcuda: %s", dlerror());
         return false;
     }
-    if (find_all(library, table)) {
+    if (table->find([=](const char *name) {
+            void *entry = nullptr;
+            find_entry(library, name, &entry);
+            return entry;
+        })) {
         return true;
     }
     warn_once("libcuda", "this libcuda.so.1 lacks functions that every driver "
@@ -79,6 +110,29 @@ bool driver::is_initialized() const
 {
     int count = 0;
     return device_get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
+}
+
+int driver::attribute(CUdevice device, CUdevice_attribute which) const
+{
+    int value = 0;
+    return (device_get_attribute(&value, which, device) == CUDA_SUCCESS) ? value
+                                                                         : 0;
+}
+
+bool driver::is_coherent(CUdevice device) const
+{
+    return attribute(
+               device,
+               CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) !=
+           0;
+}
+
+bool driver::read_pci_address(int gpu, char (&address)[32]) const
+{
+    CUdevice device = 0;
+    return (device_get(&device, gpu) == CUDA_SUCCESS) &&
+           (device_get_pci_bus_id(address, sizeof(address), device) ==
+            CUDA_SUCCESS);
 }
 
 text driver::error(CUresult result) const
@@ -124,6 +178,25 @@ ucs_status_t to_status(CUresult result)
     default:
         return UCS_ERR_IO_ERROR;
     }
+}
+
+bool read_bar1(const char *pci_address, bar1_memory *memory)
+{
+    const bool known = ask_nvml(false, [&](void *library) {
+        int (*by_pci_bus_id)(const char *, void **);
+        int (*bar1)(void *, bar1_memory *);
+        void *handle = nullptr;
+
+        return find_entry(library, "nvmlDeviceGetHandleByPciBusId_v2",
+                          &by_pci_bus_id) &&
+               find_entry(library, "nvmlDeviceGetBAR1MemoryInfo", &bar1) &&
+               (by_pci_bus_id(pci_address, &handle) == 0) &&
+               (bar1(handle, memory) == 0) && (memory->total != 0);
+    });
+    if (!known) {
+        log_debug("ib_dmabuf: NVML does not tell the BAR1 of %s", pci_address);
+    }
+    return known;
 }
 
 } // namespace ucx_ib_dmabuf

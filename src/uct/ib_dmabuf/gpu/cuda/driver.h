@@ -3,22 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <dlfcn.h>
 #include <ucm/cuda_api.h>
 #include <uct/ib_dmabuf/report.h>
-#include <uct/ib_dmabuf/ucx/log.h>
+#include <uct/ib_dmabuf/ucx/types.h>
 
 namespace ucx_ib_dmabuf {
 
-// libcuda is opened at run time: the plug-in must load without it.
-struct driver {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared
-#define UCX_IB_DMABUF_CUDA_MEMBER(_member, _name, ...)                         \
-    CUresult (*_member)(__VA_ARGS__);
-    UCX_IB_DMABUF_CUDA_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
-    UCX_IB_DMABUF_CUDA_NEWER_ENTRIES(UCX_IB_DMABUF_CUDA_MEMBER)
-#undef UCX_IB_DMABUF_CUDA_MEMBER
-
+// NVIDIA's libcuda and NVML, both opened at run time.
+struct driver : driver_table {
     // Opens libcuda.so.1 once. Returns nullptr if there is no libcuda, driver
     // or GPU; the next call tries again then, as libraries may be opened late.
     // Never closed. Thread-safe. Calls cuInit() if `starts`: a child forked
@@ -27,6 +19,15 @@ struct driver {
     static const driver *get(bool starts = false);
     // Whether the program has called cuInit() in this process.
     bool is_initialized() const;
+
+    // Returns 0 if the driver does not report it.
+    int attribute(CUdevice device, CUdevice_attribute which) const;
+    // Whether the GPU has a coherent link to the host: NICs do not need BAR1
+    // then, except for Data Direct.
+    bool is_coherent(CUdevice device) const;
+    // Reads a GPU's PCI address, as "0000:C1:00.0". Returns false if the driver
+    // does not report it.
+    bool read_pci_address(int gpu, char (&address)[32]) const;
 
     // "CUDA_ERROR_NOT_SUPPORTED (801)"
     text error(CUresult result) const;
@@ -42,19 +43,15 @@ struct driver {
 // of the calling thread or a capture; it does not depend on the memory.
 ucs_status_t to_status(CUresult result);
 
-// bar1.cc. Returns false if NVML finds no NVIDIA driver loaded. Thread-safe;
-// calls the dynamic loader.
-bool nvml_may_have_gpu();
+// In bytes, from NVML (nvmlBAR1Memory_t; its ABI is fixed).
+struct bar1_memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
 
-// Looks up a function; returns false if the library has none of that name.
-template <typename T>
-bool find_entry(void *library, const char *name, T **entry)
-{
-    *entry = reinterpret_cast<T *>(dlsym(library, name));
-    if (*entry == nullptr) {
-        log_debug("ib_dmabuf: there is no %s", name);
-    }
-    return *entry != nullptr;
-}
+// Reads the size and use of BAR1, through which NICs reach a GPU. Returns false
+// if NVML does not report them. Thread-safe; calls the dynamic loader.
+bool read_bar1(const char *pci_address, bar1_memory *memory);
 
 } // namespace ucx_ib_dmabuf

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "context.h"
 #include "cuda_vendor.h"
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <iterator>
-#include <new>
-#include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -88,6 +91,77 @@ ucs_status_t narrow(const driver &cuda, uintptr_t address, attributes *found)
     }
 }
 
+// Makes the context current that queries need.
+struct current_context {
+    current_context(const driver &cuda, uintptr_t address)
+        : relaxed(cuda), context(cuda, address)
+    {
+    }
+    relaxed_capture relaxed;
+    scoped_context context;
+};
+
+// CUDA has no error code for a lack of descriptors.
+bool descriptors_are_out()
+{
+    const int fd      = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    const bool result = (fd < 0) && ((errno == EMFILE) || (errno == ENFILE));
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return result;
+}
+
+const char *remedy(CUresult result)
+{
+    if (descriptors_are_out()) {
+        return "there is no descriptor left: raise 'ulimit -n'";
+    }
+    switch (result) {
+    case CUDA_ERROR_INVALID_VALUE:
+        return "the driver exports neither variables of modules nor memory of "
+               "other processes (cudaIpcOpenMemHandle): send from memory of "
+               "cudaMalloc";
+    case CUDA_ERROR_NOT_SUPPORTED:
+        return "this memory or this GPU's driver exports no dma-bufs; NVIDIA's "
+               "open kernel modules do, for memory that is GPUDirect RDMA "
+               "capable";
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return "there is no room left, perhaps in BAR1 (nvidia-smi -q -d "
+               "MEMORY); UCX_IB_DMABUF_MAX_SIZE limits what is registered";
+    default:
+        return "see the NVIDIA driver's log (dmesg)";
+    }
+}
+
+// Returns an address in the range that has memory, and whether the driver
+// reports that memory as GPUDirect RDMA capable. Stream-ordered memory never
+// is, VMM memory only if that was requested. An H100's driver exports both
+// nevertheless (docs/testing.md), so this only explains a failed export.
+// The range was rounded to pages, or begins with a chunk, and may begin before
+// the memory: small allocations, which are aligned to 256 bytes, share pages.
+uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
+                      unsigned *rdma_capable)
+{
+    constexpr size_t alignment = 256;
+    constexpr size_t page_max  = 65536;
+
+    for (size_t done = 0; done < std::min(length, page_max);
+         done += alignment) {
+        for (uintptr_t at :
+             {address + done, address + length - alignment - done}) {
+            if (cuda.pointer_get_attribute(
+                    rdma_capable,
+                    CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+                    at) == CUDA_SUCCESS) {
+                return at;
+            }
+        }
+    }
+    return address;
+}
+
 } // namespace
 
 ucs_status_t cuda_vendor::describe(uintptr_t address, allocation *out)
@@ -110,24 +184,9 @@ ucs_status_t cuda_vendor::describe(uintptr_t address, allocation *out)
     return UCS_OK;
 }
 
-namespace {
-
-// Makes the context current that queries need.
-struct current_context final : exporter::session {
-    current_context(const driver &cuda, uintptr_t address)
-        : relaxed(cuda), context(cuda, address)
-    {
-    }
-    relaxed_capture relaxed;
-    scoped_context context;
-};
-
-} // namespace
-
-std::unique_ptr<exporter::session> cuda_vendor::begin(uintptr_t address)
+std::shared_ptr<void> cuda_vendor::begin(uintptr_t address)
 {
-    return std::unique_ptr<session>(new (std::nothrow)
-                                        current_context(cuda_, address));
+    return std::make_shared<current_context>(cuda_, address);
 }
 
 bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)
@@ -138,6 +197,69 @@ bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)
     return (cuda_.pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_BUFFER_ID,
                                         address) == CUDA_SUCCESS) &&
            (found == identity);
+}
+
+// A pool consists of chunks, and only an export from the beginning of a chunk
+// surely succeeds (docs/testing.md).
+uintptr_t cuda_vendor::export_begin(uintptr_t address)
+{
+    relaxed_capture relaxed(cuda_);
+    unsigned unused      = 0;
+    CUdeviceptr mapping  = address;
+    const CUdeviceptr at = first_known(cuda_, address, page_size_, &unused);
+
+    cuda_.pointer_get_attribute(&mapping,
+                                CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
+    return std::min<uintptr_t>(address, mapping);
+}
+
+// Without a coherent link the driver maps through BAR1 anyway and refuses the
+// flag (NV2080_CTRL_CMD_DMABUF_EXPORT_OBJECTS_TO_FD), as it does with MIG.
+// Drivers before CUDA 12.8 do not know the flag.
+ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
+                                        size_t length, int *fd)
+{
+    unsigned rdma_capable = 1;
+    int exported          = -1;
+
+    if (cuda_.get_handle_for_address_range == nullptr) {
+        return UCS_ERR_UNSUPPORTED; // can_export() has reported why
+    }
+    relaxed_capture relaxed(cuda_);
+    scoped_context context(cuda_,
+                           first_known(cuda_, address, length, &rdma_capable));
+    CUresult result    = context.result();
+    CUdevice gpu       = 0;
+    const bool flagged = (how == mapping_type::pcie) &&
+                         (cuda_.ctx_get_device(&gpu) == CUDA_SUCCESS) &&
+                         cuda_.is_coherent(gpu);
+    if (result == CUDA_SUCCESS) {
+        result = cuda_.get_handle_for_address_range(
+            &exported, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+            flagged ? CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE : 0);
+    }
+    if (flagged && ((result == CUDA_ERROR_NOT_SUPPORTED) ||
+                    (result == CUDA_ERROR_INVALID_VALUE))) {
+        log_debug("ib_dmabuf: no PCIe mapping of GPU memory at 0x%zx: %s",
+                  address, cuda_.error(result).c_str());
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if ((result == CUDA_ERROR_NOT_SUPPORTED) && !rdma_capable) {
+        report_refusal("not RDMA capable",
+                       format("GPU memory at 0x%zx was allocated without "
+                              "GPUDirect RDMA",
+                              address),
+                       "set allocFlags.gpuDirectRDMACapable in cuMemCreate()'s "
+                       "properties; where it is stream-ordered "
+                       "(cudaMallocAsync), use cudaMalloc");
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (result != CUDA_SUCCESS) {
+        return cuda_.failed("cuMemGetHandleForAddressRange", result, address,
+                            length, remedy(result));
+    }
+    *fd = exported;
+    return UCS_OK;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "segment_run.h"
+#include "gpu_memory.h"
+#include <array>
 #include <new>
+#include <sys/stat.h>
+#include <uct/ib_dmabuf/fork.h>
+#include <uct/ib_dmabuf/stats/counters.h>
+#include <unistd.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -32,7 +38,7 @@ try {
     identity    = next.identity;
     reservation = next.reservation;
     in_chunks   = next.in_chunks;
-    std::unique_ptr<exporter::session> together;
+    std::shared_ptr<void> together;
     if (joins && next.base + next.size < request.hi) {
         together = memory.begin(request.lo);
     }
@@ -58,8 +64,8 @@ void segment_run::extend(exporter &memory, address_range within)
                next.reservation == reservation &&
                within.covers({next.base, next.base + next.size});
     };
-    auto together = memory.begin(range.lo);
     try {
+        const auto together = memory.begin(range.lo);
         segments before;
         uintptr_t lo = range.lo;
         while (lo > within.lo && is_next(lo - 1) &&
@@ -108,6 +114,92 @@ address_range range_to_register(address_range memory, address_range request,
     return memory.size() <= chunk_size
                ? memory
                : intersection(memory, window_of(request, chunk_size));
+}
+
+namespace {
+
+// The open dma-bufs, for children to close. A fork copies the descriptors
+// before the memory, and takes no lock: other threads may close and open files
+// meanwhile. So the thread that forks notes the list before it, and a child
+// closes only what is still the same file.
+using file_list = std::array<std::atomic<open_file>, 256>;
+static_assert(file_list::value_type::is_always_lock_free);
+constinit file_list listed, noted;
+
+open_file file_of(int fd) noexcept
+{
+    struct stat file {};
+    return {fd, fstat(fd, &file) == 0 ? static_cast<uint32_t>(file.st_ino) : 0};
+}
+
+void note_files() noexcept
+{
+    std::transform(listed.begin(), listed.end(), noted.begin(),
+                   [](const auto &each) { return each.load(); });
+}
+
+void close_in_child() noexcept
+{
+    for (auto *list : {&noted, &listed}) {
+        for (auto &each : *list) {
+            const open_file one = each.exchange({});
+            if (one.fd >= 0 && file_of(one.fd) == one) {
+                ::close(one.fd);
+            }
+        }
+    }
+}
+
+// Returns the entry, or nullptr if the list is full.
+file_list::pointer list(open_file file) noexcept
+{
+    at_fork<nullptr, close_in_child, note_files>();
+    for (auto &each : listed) {
+        open_file none;
+        if (each.compare_exchange_strong(none, file)) {
+            return &each;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace
+
+ucs_status_t dmabuf_exports::get(mapping_type how, int *fd)
+{
+    dmabuf &one = of(how);
+
+    if (one.file.fd < 0) {
+        const uint64_t begin = nanoseconds_now();
+        int made             = -1;
+        one.status           = (how == mapping_type::standard)
+                                   ? memory_.export_range(address_, length_, &made)
+                                   : memory_.export_range_pcie(address_, length_, &made);
+        if (one.status == UCS_OK) {
+            one.file   = file_of(made);
+            one.listed = list(one.file);
+            process_counters.add_time("export_time", nanoseconds_now() - begin);
+            ++made_;
+        }
+    }
+    *fd = one.file.fd;
+    return one.status;
+}
+
+// Closes the dma-buf before it frees the entry: a child that is forked in
+// between compares the file. In a child of a fork by this thread,
+// close_in_child() has done both.
+void dmabuf_exports::drop(mapping_type how) noexcept
+{
+    dmabuf &one          = of(how);
+    const open_file file = std::exchange(one.file, {});
+
+    if (file.fd >= 0 && (one.listed == nullptr || *one.listed == file)) {
+        ::close(file.fd);
+        if (one.listed != nullptr) {
+            *one.listed = open_file{};
+        }
+    }
 }
 
 } // namespace ucx_ib_dmabuf
