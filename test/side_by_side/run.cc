@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <mpi.h>
 #include <mpi/buffer.h>
-#include <mpi/pattern.h>
 
 namespace ucx_ib_dmabuf::test {
 
