@@ -118,43 +118,7 @@ using alloc_faults::refuses_new;
 
 extern "C" {
 
-void *__real_malloc(size_t);
-void *__real_calloc(size_t, size_t);
-void *__real_realloc(void *, size_t);
-void *__real_aligned_alloc(size_t, size_t);
-int __real_posix_memalign(void **, size_t, size_t);
-char *__real_strdup(const char *);
 void *__real_mmap(void *, size_t, int, int, int, off_t);
-
-void *__wrap_malloc(size_t size)
-{
-    return refuses() ? nullptr : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return refuses() ? nullptr : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return refuses() ? nullptr : __real_realloc(old, size);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-    return refuses() ? nullptr : __real_aligned_alloc(alignment, size);
-}
-
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
-{
-    return refuses() ? ENOMEM : __real_posix_memalign(out, alignment, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return refuses() ? nullptr : __real_strdup(text);
-}
 
 void *__wrap_mmap(void *at, size_t size, int access, int flags, int fd,
                   off_t offset)
@@ -172,7 +136,7 @@ void *allocate(size_t size, size_t alignment, const void *caller)
     void *memory = nullptr;
 
     if (refuses_new(caller) ||
-        (__real_posix_memalign(&memory, alignment, size ? size : 1) != 0)) {
+        (posix_memalign(&memory, alignment, size ? size : 1) != 0)) {
         return nullptr;
     }
     return memory;

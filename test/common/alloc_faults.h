@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Allocations that fail on demand: those of the program's own objects, by
-// malloc and its kin or mmap (link with $(alloc_faults_ldflags)) or by new,
-// also inside the C++ library. Allocations of other libraries never fail, as
-// they are not under test. A thread arms only itself.
+// Allocations that fail on demand: those of the program's own objects, by mmap
+// (link with $(alloc_faults_ldflags)) or by new, also inside the C++ library.
+// The plug-in has no others. Allocations of other libraries never fail, as they
+// are not under test. A thread arms only itself.
 namespace alloc_faults {
 
 struct plan {

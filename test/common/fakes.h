@@ -2,7 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <common/status.h>
+#include <common/ucx.h>
 #include <deque>
 #include <functional>
 #include <map>

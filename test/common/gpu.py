@@ -41,11 +41,11 @@ class Gpu:
                   ctypes.c_size_t(size))
         return data.raw
 
-    def all_copied(self):
-        """Bytes that this process had the simulated GPU copy, also for UCX."""
+    def staged(self):
+        """Bytes that the simulated GPU has copied in this process, but not for it."""
         counters = (ctypes.c_uint64 * 6)()  # cuda_sim_counters_t
         self.driver.cuda_sim_counters(ctypes.byref(counters))
-        return sum(counters[:4])
+        return sum(counters[:4]) - self.copied
 
 
 class Array:

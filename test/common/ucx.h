@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <common/status.h>
 #include <cstdarg>
 #include <uct/ib_dmabuf/ucx/abi.h>
 
 // The functions of UCX that tests use beside the plug-in, in the plug-in's own
 // declarations: for tests that include no header of UCX.
+using ucx_ib_dmabuf::ucs_status_t;
+using enum ucx_ib_dmabuf::ucs_status_t;
 using ucx_ib_dmabuf::uct_completion_t;
 using ucx_ib_dmabuf::uct_md_attr_v2;
 using ucx_ib_dmabuf::uct_md_h;

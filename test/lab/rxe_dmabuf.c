@@ -4,7 +4,7 @@
  * A preload library for the lab: ibv_reg_dmabuf_mr() for soft-RoCE. The lab's
  * kernel lets soft-RoCE import dma-bufs, but rdma-core's provider for it lacks
  * the call. This library sends the request to the kernel, as other providers
- * do. It does not affect real NICs.
+ * do. Other devices get EOPNOTSUPP.
  *
  * It can also make registrations fail, for tests:
  *   RXE_DMABUF_FAIL=ENOMEM        all of them, also capability probes (fd < 0)
@@ -174,14 +174,15 @@ static int injected_error(const char *device, int fd)
     return (number >= first) && (number <= last) ? error_number(name) : 0;
 }
 
-static pthread_mutex_t counters_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of these two */
 static rxe_dmabuf_counters_t counted;
+static struct known_mr *known;
 
 void rxe_dmabuf_counters(rxe_dmabuf_counters_t *counters)
 {
-    pthread_mutex_lock(&counters_mutex);
+    pthread_mutex_lock(&mutex);
     *counters = counted;
-    pthread_mutex_unlock(&counters_mutex);
+    pthread_mutex_unlock(&mutex);
 }
 
 /* Reserves bytes before the kernel's registration. Returns 0 or an errno. */
@@ -191,49 +192,50 @@ static int take_room(size_t length)
     unsigned long all = (text == NULL) ? -1ul : strtoul(text, NULL, 0);
     int error         = 0;
 
-    pthread_mutex_lock(&counters_mutex);
+    pthread_mutex_lock(&mutex);
     if ((length > all) || (counted.live_bytes > all - length)) {
         error = ENOMEM;
     } else {
         counted.live_bytes += length;
     }
-    pthread_mutex_unlock(&counters_mutex);
+    pthread_mutex_unlock(&mutex);
     return error;
 }
 
-/* Counts a registration (1), a deregistration (-1), or a failed attempt (0). */
-static void count(int change, size_t given_back)
+static void give_room_back(size_t length)
 {
-    pthread_mutex_lock(&counters_mutex);
-    counted.registrations += (change > 0);
-    counted.live += change;
-    counted.live_bytes -= given_back;
-    pthread_mutex_unlock(&counters_mutex);
+    pthread_mutex_lock(&mutex);
+    counted.live_bytes -= length;
+    pthread_mutex_unlock(&mutex);
 }
-
-static pthread_mutex_t known_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct known_mr *known;
 
 static void remember(struct known_mr *mr)
 {
-    pthread_mutex_lock(&known_mutex);
+    pthread_mutex_lock(&mutex);
+    ++counted.registrations;
+    ++counted.live;
     mr->next = known;
     known    = mr;
-    pthread_mutex_unlock(&known_mutex);
+    pthread_mutex_unlock(&mutex);
 }
 
-static void forget(const struct ibv_mr *mr)
+/* Returns whether the region is one of ours. */
+static int forget(const struct ibv_mr *mr)
 {
-    struct known_mr **at;
+    struct known_mr **at = &known;
+    int found            = 0;
 
-    pthread_mutex_lock(&known_mutex);
-    for (at = &known; *at != NULL; at = &(*at)->next) {
-        if (&(*at)->super.ibv_mr == mr) {
-            *at = (*at)->next;
-            break;
-        }
+    pthread_mutex_lock(&mutex);
+    while ((*at != NULL) && (&(*at)->super.ibv_mr != mr)) {
+        at = &(*at)->next;
     }
-    pthread_mutex_unlock(&known_mutex);
+    if (*at != NULL) {
+        *at   = (*at)->next;
+        found = 1;
+        --counted.live;
+    }
+    pthread_mutex_unlock(&mutex);
+    return found;
 }
 
 /* Moves the region to another protection domain. Returns 0 or an errno. */
@@ -266,7 +268,7 @@ int rxe_dmabuf_revoke(void)
     struct ibv_pd *nowhere;
     int count = 0;
 
-    pthread_mutex_lock(&known_mutex);
+    pthread_mutex_lock(&mutex);
     for (mr = known; (mr != NULL) && (count >= 0); mr = mr->next) {
         nowhere = ibv_alloc_pd(mr->super.ibv_mr.context);
         if ((nowhere == NULL) ||
@@ -276,27 +278,8 @@ int rxe_dmabuf_revoke(void)
             ++count;
         }
     }
-    pthread_mutex_unlock(&known_mutex);
+    pthread_mutex_unlock(&mutex);
     return count;
-}
-
-typedef struct ibv_mr *(*reg_func_t)(struct ibv_pd *pd, uint64_t offset,
-                                     size_t length, uint64_t iova, int fd,
-                                     int access);
-
-/* For other devices: rdma-core's own function, if there is one. */
-static struct ibv_mr *reg_other(struct ibv_pd *pd, uint64_t offset,
-                                size_t length, uint64_t iova, int fd,
-                                int access)
-{
-    reg_func_t next = (reg_func_t)dlsym(RTLD_NEXT, "ibv_reg_dmabuf_mr");
-
-    if (next == NULL) {
-        errno = EOPNOTSUPP;
-        return NULL;
-    }
-
-    return next(pd, offset, length, iova, fd, access);
 }
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
@@ -304,12 +287,13 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
                                  int access)
 {
     const char *device = ibv_get_device_name(pd->context->device);
-    struct known_mr *known_mr;
-    struct verbs_mr *mr;
+    struct known_mr *made;
+    struct ibv_mr *mr;
     int error;
 
     if (strncmp(device, "rxe", 3) != 0) {
-        return reg_other(pd, offset, length, iova, fd, access);
+        errno = EOPNOTSUPP; /* the lab has no other NICs */
+        return NULL;
     }
 
     error = injected_error(device, fd);
@@ -318,30 +302,30 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
         return NULL;
     }
 
-    known_mr = calloc(1, sizeof(*known_mr));
-    mr       = &known_mr->super;
-    if ((known_mr == NULL) || (take_room(length) != 0)) {
-        free(known_mr);
+    made = calloc(1, sizeof(*made));
+    mr   = &made->super.ibv_mr;
+    if ((made == NULL) || (take_room(length) != 0)) {
+        free(made);
         errno = ENOMEM;
         return NULL;
     }
 
-    error = reg_in_kernel(pd, offset, length, iova, fd, access, &mr->ibv_mr);
-    count(error == 0, (error == 0) ? 0 : length);
+    error = reg_in_kernel(pd, offset, length, iova, fd, access, mr);
     if (error != 0) {
-        free(known_mr);
+        give_room_back(length);
+        free(made);
         errno = error;
         return NULL;
     }
 
-    mr->mr_type        = MR_TYPE_DMABUF;
-    mr->access         = access;
-    mr->ibv_mr.context = pd->context;
-    mr->ibv_mr.pd      = pd;
-    mr->ibv_mr.addr    = (void *)(uintptr_t)offset; /* as libibverbs sets it */
-    mr->ibv_mr.length  = length;
-    remember(known_mr);
-    return &mr->ibv_mr;
+    made->super.mr_type = MR_TYPE_DMABUF;
+    made->super.access  = access;
+    mr->context         = pd->context;
+    mr->pd              = pd;
+    mr->addr            = (void *)(uintptr_t)offset; /* as libibverbs sets it */
+    mr->length          = length;
+    remember(made);
+    return mr;
 }
 
 /* Counts the deregistration; rdma-core's own function does the rest. */
@@ -349,18 +333,12 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
     int (*next)(struct ibv_mr *) =
         (int (*)(struct ibv_mr *))dlsym(RTLD_NEXT, "ibv_dereg_mr");
-    const char *device      = ibv_get_device_name(mr->context->device);
-    const size_t given_back = mr->length;
-    int ours, error;
+    const size_t length = mr->length;
+    const int is_ours   = forget(mr);
+    const int error     = next(mr);
 
-    ours = (strncmp(device, "rxe", 3) == 0) &&
-           (((struct verbs_mr *)mr)->mr_type == MR_TYPE_DMABUF);
-    if (ours) {
-        forget(mr);
-    }
-    error = next(mr);
-    if (ours && (error == 0)) {
-        count(-1, given_back);
+    if (is_ours) {
+        give_room_back(length);
     }
     return error;
 }

@@ -12,33 +12,25 @@ namespace ucx_ib_dmabuf::test {
 
 namespace {
 
-template <typename T>
-T check(T result, bool good, const char *what)
-{
-    if (!good) {
-        throw std::system_error(errno, std::generic_category(), what);
-    }
-
-    return result;
-}
-
-int check_fd(int fd, const char *what)
-{
-    return check(fd, fd >= 0, what);
-}
-
-template <typename T>
-T *check_pointer(T *pointer, const char *what)
-{
-    return check(pointer, pointer != nullptr, what);
-}
-
-/* For verbs that return an errno. */
+// For verbs that return an errno.
 void check_zero(int error, const char *what)
 {
     if (error != 0) {
         throw std::system_error(error, std::generic_category(), what);
     }
+}
+
+int check_fd(int fd, const char *what)
+{
+    check_zero(fd < 0 ? errno : 0, what);
+    return fd;
+}
+
+template <typename T>
+T *check_pointer(T *pointer, const char *what)
+{
+    check_zero(pointer == nullptr ? errno : 0, what);
+    return pointer;
 }
 
 } // namespace
@@ -56,46 +48,42 @@ int export_memory(int memory_fd, size_t size)
     return check_fd(fd, "UDMABUF_CREATE");
 }
 
-dma_buf::dma_buf(size_t size) : m_size(size)
+dma_buf::dma_buf(size_t size) : size_(size)
 {
-    m_memory_fd =
+    memory_fd_ =
         check_fd(memfd_create("dma_buf", MFD_ALLOW_SEALING), "memfd_create");
-    check_zero(ftruncate(m_memory_fd, size), "ftruncate");
-    check_zero(fcntl(m_memory_fd, F_ADD_SEALS, F_SEAL_SHRINK), "F_ADD_SEALS");
+    check_zero(ftruncate(memory_fd_, size), "ftruncate");
+    check_zero(fcntl(memory_fd_, F_ADD_SEALS, F_SEAL_SHRINK), "F_ADD_SEALS");
     void *bytes =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m_memory_fd, 0);
-    m_bytes = static_cast<uint8_t *>(check(bytes, bytes != MAP_FAILED, "mmap"));
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd_, 0);
+    check_zero(bytes == MAP_FAILED ? errno : 0, "mmap");
+    bytes_ = static_cast<uint8_t *>(bytes);
 
-    m_fd = export_memory(m_memory_fd, size);
+    fd_ = export_memory(memory_fd_, size);
 }
 
 void dma_buf::release()
 {
-    if (m_bytes != nullptr) {
-        munmap(m_bytes, m_size);
-        close(m_fd);
-        close(m_memory_fd);
-        m_bytes = nullptr;
+    if (bytes_ != nullptr) {
+        munmap(bytes_, size_);
+        close(fd_);
+        close(memory_fd_);
+        bytes_ = nullptr;
     }
-}
-
-dma_buf::~dma_buf()
-{
-    release();
 }
 
 nic::nic()
 {
     int count         = 0;
     ibv_device **list = ibv_get_device_list(&count);
-    m_context         = (count > 0) ? ibv_open_device(list[0]) : nullptr;
+    context_          = (count > 0) ? ibv_open_device(list[0]) : nullptr;
     ibv_free_device_list(list);
-    check_pointer(m_context, "ibv_open_device");
-    m_pd = check_pointer(ibv_alloc_pd(m_context), "ibv_alloc_pd");
+    check_pointer(context_, "ibv_open_device");
+    pd_ = check_pointer(ibv_alloc_pd(context_), "ibv_alloc_pd");
     connect();
 }
 
-nic::nic(ibv_pd *pd) : m_owner(false), m_context(pd->context), m_pd(pd)
+nic::nic(ibv_pd *pd) : is_owner_(false), context_(pd->context), pd_(pd)
 {
     connect();
 }
@@ -103,36 +91,36 @@ nic::nic(ibv_pd *pd) : m_owner(false), m_context(pd->context), m_pd(pd)
 nic::~nic()
 {
     disconnect();
-    if (m_owner) {
-        ibv_dealloc_pd(m_pd);
-        ibv_close_device(m_context);
+    if (is_owner_) {
+        ibv_dealloc_pd(pd_);
+        ibv_close_device(context_);
     }
 }
 
 void nic::disconnect()
 {
-    for (ibv_qp *&qp : m_qps) {
+    for (ibv_qp *&qp : qps_) {
         ibv_destroy_qp(qp);
         qp = nullptr;
     }
-    ibv_destroy_cq(m_cq);
+    ibv_destroy_cq(cq_);
 }
 
 void nic::connect()
 {
-    constexpr int GID_INDEX = 1; /* RoCE v2, IPv4 */
+    constexpr int GID_INDEX = 1; // RoCE v2, IPv4
     union ibv_gid gid;
 
-    check_zero(ibv_query_gid(m_context, 1, GID_INDEX, &gid), "ibv_query_gid");
-    m_cq = check_pointer(ibv_create_cq(m_context, 16, nullptr, nullptr, 0),
-                         "ibv_create_cq");
-    for (ibv_qp *&qp : m_qps) {
+    check_zero(ibv_query_gid(context_, 1, GID_INDEX, &gid), "ibv_query_gid");
+    cq_ = check_pointer(ibv_create_cq(context_, 16, nullptr, nullptr, 0),
+                        "ibv_create_cq");
+    for (ibv_qp *&qp : qps_) {
         ibv_qp_init_attr init = {};
-        init.send_cq = init.recv_cq = m_cq;
+        init.send_cq = init.recv_cq = cq_;
         init.qp_type                = IBV_QPT_RC;
         init.cap.max_send_wr = init.cap.max_recv_wr = 4;
         init.cap.max_send_sge = init.cap.max_recv_sge = 1;
-        qp = check_pointer(ibv_create_qp(m_pd, &init), "ibv_create_qp");
+        qp = check_pointer(ibv_create_qp(pd_, &init), "ibv_create_qp");
     }
 
     for (int i = 0; i < 2; ++i) {
@@ -140,14 +128,14 @@ void nic::connect()
         attr.qp_state        = IBV_QPS_INIT;
         attr.port_num        = 1;
         attr.qp_access_flags = ALL_ACCESS;
-        check_zero(ibv_modify_qp(m_qps[i], &attr,
+        check_zero(ibv_modify_qp(qps_[i], &attr,
                                  IBV_QP_STATE | IBV_QP_PKEY_INDEX |
                                      IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
                    "to INIT");
 
         attr.qp_state               = IBV_QPS_RTR;
         attr.path_mtu               = IBV_MTU_4096;
-        attr.dest_qp_num            = m_qps[1 - i]->qp_num;
+        attr.dest_qp_num            = qps_[1 - i]->qp_num;
         attr.max_dest_rd_atomic     = 4;
         attr.min_rnr_timer          = 12;
         attr.ah_attr.is_global      = 1;
@@ -155,7 +143,7 @@ void nic::connect()
         attr.ah_attr.grh.dgid       = gid;
         attr.ah_attr.grh.sgid_index = GID_INDEX;
         attr.ah_attr.grh.hop_limit  = 1;
-        check_zero(ibv_modify_qp(m_qps[i], &attr,
+        check_zero(ibv_modify_qp(qps_[i], &attr,
                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                                      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                      IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -167,7 +155,7 @@ void nic::connect()
         attr.retry_cnt     = 7;
         attr.rnr_retry     = 7;
         attr.max_rd_atomic = 4;
-        check_zero(ibv_modify_qp(m_qps[i], &attr,
+        check_zero(ibv_modify_qp(qps_[i], &attr,
                                  IBV_QP_STATE | IBV_QP_TIMEOUT |
                                      IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
@@ -177,28 +165,17 @@ void nic::connect()
 
 region nic::reg(std::vector<uint8_t> &memory)
 {
-    return region(check_pointer(
-        ibv_reg_mr(m_pd, memory.data(), memory.size(), ALL_ACCESS),
-        "ibv_reg_mr"));
+    return region(
+        check_pointer(ibv_reg_mr(pd_, memory.data(), memory.size(), ALL_ACCESS),
+                      "ibv_reg_mr"));
 }
 
 region nic::reg(int fd, uint64_t offset, size_t length, uint64_t iova,
                 int access)
 {
     return region(
-        check_pointer(ibv_reg_dmabuf_mr(m_pd, offset, length, iova, fd, access),
+        check_pointer(ibv_reg_dmabuf_mr(pd_, offset, length, iova, fd, access),
                       "ibv_reg_dmabuf_mr"));
-}
-
-int nic::reg_errno(int fd, uint64_t offset, size_t length, uint64_t iova,
-                   int access)
-{
-    try {
-        reg(fd, offset, length, iova, access);
-        return 0;
-    } catch (const std::system_error &error) {
-        return error.code().value();
-    }
 }
 
 ibv_wc_status nic::transfer(ibv_wr_opcode opcode, const void *local,
@@ -216,8 +193,8 @@ ibv_wc_status nic::transfer(ibv_wr_opcode opcode, const void *local,
     wr.send_flags          = IBV_SEND_SIGNALED;
     wr.wr.rdma.remote_addr = remote;
     wr.wr.rdma.rkey        = rkey;
-    check_zero(ibv_post_send(m_qps[0], &wr, &bad), "ibv_post_send");
-    while (ibv_poll_cq(m_cq, 1, &wc) == 0) {
+    check_zero(ibv_post_send(qps_[0], &wr, &bad), "ibv_post_send");
+    while (ibv_poll_cq(cq_, 1, &wc) == 0) {
     }
 
     if (wc.status != IBV_WC_SUCCESS) {

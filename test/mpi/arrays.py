@@ -20,6 +20,7 @@ from mpi4py import MPI
 
 WORLD = MPI.COMM_WORLD
 RANK, RANKS = WORLD.rank, WORLD.size
+RIGHT, LEFT = (RANK + 1) % RANKS, (RANK - 1) % RANKS
 RENDEZVOUS = 65536  # of test/mpi/functions.sh
 SIZES = [1, 4096, RENDEZVOUS, 1000003]
 
@@ -35,83 +36,76 @@ class Buffers:
     def bytes_of(self, rank, size):
         return random.Random(f"{self.seed} {self.turn} {rank}").randbytes(size)
 
-    def new(self, size, data=None, **kind):
+    def new(self, data, **kind):
         if not self.on_gpu:
-            return bytearray(data or bytes(size))
-        array = Array(self.gpu, size, **kind)
-        if data:
-            array.write(data)
+            return bytearray(data)
+        array = Array(self.gpu, len(data), **kind)
+        array.write(data)
         return array
 
     def mine(self, size, **kind):
-        return self.new(size, self.bytes_of(RANK, size), **kind)
+        return self.new(self.bytes_of(RANK, size), **kind)
 
-    @staticmethod
-    def read(array):
-        return array.read() if isinstance(array, Array) else bytes(array)
+    def empty(self, size, **kind):
+        return self.new(bytes(size), **kind)
 
+    def expect(self, found, expected):
+        found = found.read() if self.on_gpu else bytes(found)
+        self.fail(found != expected, "other bytes")
 
-def expect(buffers, found, *expected):
-    if buffers.read(found) != b"".join(expected):
-        buffers.reason = buffers.reason or "other bytes"
-
-
-def neighbours():
-    return (RANK + 1) % RANKS, (RANK - 1) % RANKS
+    def fail(self, failed, reason):
+        if failed and not self.reason:
+            self.reason = f"rank {RANK}: {reason}"
 
 
 def send(buffers, size):
-    right, left = neighbours()
-    mine, other = buffers.mine(size, offset=3), buffers.new(size, offset=1)
+    mine, other = buffers.mine(size, offset=3), buffers.empty(size, offset=1)
     for sender in 0, 1:
         if RANK % 2 == sender:
-            WORLD.Send(mine, right)
+            WORLD.Send(mine, RIGHT)
         else:
-            WORLD.Recv(other, left)
-            expect(buffers, other, buffers.bytes_of(left, size))
+            WORLD.Recv(other, LEFT)
+            buffers.expect(other, buffers.bytes_of(LEFT, size))
 
 
 def isend(buffers, size):
-    right, left = neighbours()
-    mine, other = buffers.mine(size), buffers.new(size)
-    MPI.Request.Waitall([WORLD.Irecv(other, left), WORLD.Isend(mine, right)])
-    expect(buffers, other, buffers.bytes_of(left, size))
+    mine, other = buffers.mine(size), buffers.empty(size)
+    MPI.Request.Waitall([WORLD.Irecv(other, LEFT), WORLD.Isend(mine, RIGHT)])
+    buffers.expect(other, buffers.bytes_of(LEFT, size))
 
 
 def bcast(buffers, size):
     for root in range(RANKS):
         array = buffers.mine(size)
         WORLD.Bcast(array, root)
-        expect(buffers, array, buffers.bytes_of(root, size))
+        buffers.expect(array, buffers.bytes_of(root, size))
 
 
 def allgather(buffers, size):
-    mine, every = buffers.mine(size), buffers.new(size * RANKS)
+    mine, every = buffers.mine(size), buffers.empty(size * RANKS)
     WORLD.Allgather(mine, every)
-    expect(buffers, every,
-           *(buffers.bytes_of(rank, size) for rank in range(RANKS)))
+    buffers.expect(every, b"".join(buffers.bytes_of(rank, size) for rank in range(RANKS)))
 
 
 def allreduce(buffers, size):
-    mine, result = buffers.mine(size), buffers.new(size)
+    mine, result = buffers.mine(size), buffers.empty(size)
     WORLD.Allreduce(mine, result, MPI.BXOR)
     combined = 0
     for rank in range(RANKS):
         combined ^= int.from_bytes(buffers.bytes_of(rank, size), "little")
-    expect(buffers, result, combined.to_bytes(size, "little"))
+    buffers.expect(result, combined.to_bytes(size, "little"))
 
 
 def typed(buffers, size):
-    """The type is the array's; sums of 64-bit numbers."""
+    """Sums of 64-bit numbers: the type is the array's."""
     if not buffers.on_gpu:
         return
     count = size // 8
-    mine = Array(buffers.gpu, 8 * count, "<i8")
-    result = Array(buffers.gpu, 8 * count, "<i8")
-    mine.write((RANK + 5).to_bytes(8, "little") * count)
+    mine = buffers.new((RANK + 5).to_bytes(8, "little") * count, typestr="<i8")
+    result = buffers.empty(8 * count, typestr="<i8")
     WORLD.Allreduce(mine, result)
     total = sum(range(RANKS)) + 5 * RANKS
-    expect(buffers, result, total.to_bytes(8, "little") * count)
+    buffers.expect(result, total.to_bytes(8, "little") * count)
 
 
 # How much of a rank's part the call may copy by itself; None: it computes, on
@@ -123,33 +117,26 @@ CASES = [
 ]
 
 
-def run_case(buffers, function, own):
-    for size in SIZES:
-        buffers.turn += 1
-        gpu = buffers.gpu
-        before = gpu.all_copied() - gpu.copied
-        function(buffers, size)
-        staged = gpu.all_copied() - gpu.copied - before
-        if own is not None and size >= RENDEZVOUS and staged > own * size:
-            buffers.reason = buffers.reason or f"{staged} bytes were staged"
-
-
 def run(buffers, where):
     for name, function, own in CASES:
         buffers.reason = ""
-        run_case(buffers, function, own)
-        reason = buffers.reason and f"rank {RANK}: {buffers.reason}"
-        reasons = [one for one in WORLD.allgather(reason) if one]
+        for size in SIZES:
+            buffers.turn += 1
+            before = buffers.gpu.staged()
+            function(buffers, size)
+            staged = buffers.gpu.staged() - before
+            buffers.fail(own is not None and size >= RENDEZVOUS and staged > own * size,
+                         f"{staged} bytes were staged")
+        reasons = [one for one in WORLD.allgather(buffers.reason) if one]
         if RANK == 0:
             print(f"not ok - {name}, {where}: {reasons[0]}" if reasons
                   else f"ok - {name}, {where}", flush=True)
 
 
 def main():
-    seed = int(sys.argv[1])
     gpu = Gpu(RANK % 2)
-    run(Buffers(gpu, seed, False), "host memory")
-    run(Buffers(gpu, seed, True), "GPU memory")
+    run(Buffers(gpu, sys.argv[1], False), "host memory")
+    run(Buffers(gpu, sys.argv[1], True), "GPU memory")
 
 
 main()

@@ -10,19 +10,18 @@ using gpu::is_device;
 using gpu::memory;
 using gpu::name_of;
 
-inline CUdeviceptr as_pointer(const uint8_t *data)
-{
-    return reinterpret_cast<CUdeviceptr>(data);
-}
-
 // The program's own copies.
 void write_memory(memory kind, uint8_t *at, std::span<const uint8_t> bytes);
 std::vector<uint8_t> read_memory(memory kind, const uint8_t *at, size_t length);
 
-// Writes the message of that number to memory of that kind, or compares the
-// memory with it and returns the position of the first wrong byte, or
-// no_difference.
+// The contents of messages: every byte depends on the message's number, its
+// length and the byte's position. So a check finds a byte of another message,
+// of another position, or of an earlier use of the buffer.
 void put_message(memory kind, uint8_t *at, size_t length, uint64_t number);
+
+constexpr size_t no_difference = SIZE_MAX;
+
+// Returns the position of the first wrong byte, or no_difference.
 size_t compare_message(memory kind, const uint8_t *at, size_t length,
                        uint64_t number);
 

@@ -4,11 +4,148 @@
 // with each rank's own part. One without CUDA copies the own part and computes
 // with the CPU: it runs those that compute nothing, with the own part in place
 // (MPI_IN_PLACE) or empty.
-#include "collective.h"
-#include "compared.h"
+#include "job.h"
 
 namespace ucx_ib_dmabuf::test {
 namespace {
+
+// The parts of both buffers, one for each rank, in elements.
+struct parts {
+    // Each part is larger than the one before by `growth` elements.
+    parts(int ranks, int first, int growth) : count(first)
+    {
+        for (int i = 0; i < ranks; ++i) {
+            counts.push_back(count + i * growth);
+            offsets.push_back(total);
+            byte_offsets.push_back(total * static_cast<int>(element));
+            types.push_back(type());
+            total += counts.back();
+        }
+    }
+
+    std::vector<int> counts, offsets, byte_offsets;
+    std::vector<MPI_Datatype> types;
+    int count; // of each part, if all are equal
+    int total = 0;
+};
+
+struct call {
+    const parts &p;
+    int root;
+    int me;
+    MPI_Op op;
+    void *send; // this or `receive` may be MPI_IN_PLACE
+    void *receive;
+    MPI_Request *request = nullptr; // make() sets it
+
+    int mine() const { return p.counts[static_cast<size_t>(me)]; }
+};
+
+// The form of a call.
+enum form { blocking, nonblocking };
+
+// The buffer in which a rank's own part can stay: one of the root, or the send
+// buffer of each rank.
+enum class place { nowhere, root_sends, root_receives, all_send };
+
+struct collective {
+    const char *names[2]; // for each form
+    bool rooted;
+    bool equal;     // all parts have the same size
+    int own;        // copies of the own part that the blocking call may make
+    place in_place; // nowhere if Open MPI 4.1 gets it wrong
+    void (*run[2])(const call &);
+};
+
+// Both forms of MPI_NAME, and their arguments.
+#define COLLECTIVE(NAME, LOWER, ROOTED, EQUAL, OWN, PLACE, ...)                \
+    {                                                                          \
+        {"MPI_" #NAME, "MPI_I" #LOWER}, ROOTED, EQUAL, OWN, place::PLACE,      \
+        {                                                                      \
+            [](const call &c) { MPI_##NAME(__VA_ARGS__); },                    \
+                [](const call &c) { MPI_I##LOWER(__VA_ARGS__, c.request); }    \
+        }                                                                      \
+    }
+// Arguments that several calls share.
+#define EQUAL_PARTS c.send, c.p.count, type(), c.receive, c.p.count, type()
+#define GATHERED_PARTS                                                         \
+    c.send, c.mine(), type(), c.receive, c.p.counts.data(),                    \
+        c.p.offsets.data(), type()
+#define ALL_PARTS                                                              \
+    c.send, c.p.counts.data(), c.p.offsets.data(), type(), c.receive,          \
+        c.p.counts.data(), c.p.offsets.data(), type()
+#define REDUCED(count) c.send, c.receive, count, type(), c.op
+
+// Also scatters, and a broadcast.
+const collective gathers[] = {
+    COLLECTIVE(Bcast, bcast, true, true, 0, nowhere, c.receive, c.p.count,
+               type(), c.root, MPI_COMM_WORLD),
+    COLLECTIVE(Gather, gather, true, true, 1, root_sends, EQUAL_PARTS, c.root,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Gatherv, gatherv, true, false, 1, root_sends, GATHERED_PARTS,
+               c.root, MPI_COMM_WORLD),
+    COLLECTIVE(Scatter, scatter, true, true, 1, root_receives, EQUAL_PARTS,
+               c.root, MPI_COMM_WORLD),
+    COLLECTIVE(Scatterv, scatterv, true, false, 1, root_receives, c.send,
+               c.p.counts.data(), c.p.offsets.data(), type(), c.receive,
+               c.mine(), type(), c.root, MPI_COMM_WORLD),
+    COLLECTIVE(Allgather, allgather, false, true, 1, all_send, EQUAL_PARTS,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Allgatherv, allgatherv, false, false, 1, all_send,
+               GATHERED_PARTS, MPI_COMM_WORLD),
+};
+
+const collective exchanges[] = {
+    COLLECTIVE(Alltoall, alltoall, false, true, 1, all_send, EQUAL_PARTS,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Alltoallv, alltoallv, false, true, 1, all_send, ALL_PARTS,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Alltoallw, alltoallw, false, true, 1, all_send, c.send,
+               c.p.counts.data(), c.p.byte_offsets.data(), c.p.types.data(),
+               c.receive, c.p.counts.data(), c.p.byte_offsets.data(),
+               c.p.types.data(), MPI_COMM_WORLD),
+};
+
+// In place, Open MPI 4.1's MPI_Reduce_scatter_block copies one part to the host
+// but reduces all of them.
+const collective reductions[] = {
+    COLLECTIVE(Reduce, reduce, true, true, 0, root_sends, REDUCED(c.p.count),
+               c.root, MPI_COMM_WORLD),
+    COLLECTIVE(Allreduce, allreduce, false, true, 0, all_send,
+               REDUCED(c.p.count), MPI_COMM_WORLD),
+    COLLECTIVE(Reduce_scatter, reduce_scatter, false, true, 0, all_send,
+               REDUCED(c.p.counts.data()), MPI_COMM_WORLD),
+    COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, false, true, 0,
+               nowhere, REDUCED(c.p.count), MPI_COMM_WORLD),
+    COLLECTIVE(Scan, scan, false, true, 0, all_send, REDUCED(c.p.count),
+               MPI_COMM_WORLD),
+    COLLECTIVE(Exscan, exscan, false, true, 0, all_send, REDUCED(c.p.count),
+               MPI_COMM_WORLD),
+};
+
+// Returns the call with the own part in place.
+call put_in_place(const collective &one, call with)
+{
+    const bool is_root = with.me == with.root;
+
+    if ((one.in_place == place::all_send) ||
+        ((one.in_place == place::root_sends) && is_root)) {
+        with.send = MPI_IN_PLACE;
+    } else if ((one.in_place == place::root_receives) && is_root) {
+        with.receive = MPI_IN_PLACE;
+    }
+    return with;
+}
+
+// Makes the call and waits until it completes.
+void make(const collective &one, form as, call with)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    with.request = &request;
+    one.run[as](with);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
 
 enum class own_part { anywhere, in_place, none };
 
@@ -20,39 +157,33 @@ struct variant {
     MPI_Op op               = MPI_SUM;
 };
 
-void run_root(job &in, const collective &one, const variant &with,
-              const parts &p, int root, const two_buffers &kinds, size_t copies)
-{
-    const auto run = [&](uint8_t *send, uint8_t *receive) {
-        const call plain = {p, root, in.rank, with.op, send, receive};
-        make(one, with.as,
-             (with.own == own_part::in_place) ? put_in_place(one, plain)
-                                              : plain);
-    };
-
-    compare_with_host(in, kinds, run,
-                      static_cast<size_t>(p.count) * element >= rendezvous,
-                      copies);
-}
-
+// Makes one call, with each rank as its root if it has one.
 void run_one(job &in, const collective &one, const variant &with,
              two_buffers kinds, int count)
 {
     parts p(in.size, count, one.equal ? 0 : 1001);
+    int &mine     = p.counts[static_cast<size_t>(in.rank)];
     size_t copies = 0;
 
     kinds.sent = kinds.received = static_cast<size_t>(p.total) * element;
     if (with.own == own_part::anywhere) {
         // Except in blocking calls, Open MPI packs and unpacks the own part,
         // through host memory.
-        copies = static_cast<size_t>(p.counts[static_cast<size_t>(in.rank)]) *
-                 element * static_cast<size_t>(one.own) *
-                 ((with.as == blocking) ? 1 : 2);
+        copies = static_cast<size_t>(mine) * element *
+                 static_cast<size_t>(one.own) * ((with.as == blocking) ? 1 : 2);
     } else if (with.own == own_part::none) {
-        p.drop(in.rank);
+        mine = 0;
     }
     for (int root = 0; root < (one.rooted ? in.size : 1); ++root) {
-        run_root(in, one, with, p, root, kinds, copies);
+        const auto run = [&](uint8_t *send, uint8_t *receive) {
+            const call plain = {p, root, in.rank, with.op, send, receive};
+            make(one, with.as,
+                 (with.own == own_part::in_place) ? put_in_place(one, plain)
+                                                  : plain);
+        };
+        compare_with_host(in, kinds, run,
+                          static_cast<size_t>(count) * element >= rendezvous,
+                          copies);
     }
 }
 
@@ -60,135 +191,139 @@ void run_each(job &in, std::span<const collective> all, const variant &with,
               const two_buffers &kinds)
 {
     for (const collective &one : all) {
-        const std::string before = in.failure;
-        if ((with.own != own_part::in_place) ||
-            (one.in_place != place::nowhere) || (one.own == 0)) {
+        if ((with.own == own_part::in_place) &&
+            (one.in_place == place::nowhere) && (one.own != 0)) {
+            continue;
+        }
+        in.run_part(one.names[with.as], [&] {
             for (int count : with.counts) {
                 run_one(in, one, with, kinds, count);
             }
-        }
-        if (before.empty() && !in.failure.empty()) {
-            in.failure = one.names[with.as] + (": " + in.failure);
-        }
+        });
     }
 }
 
 // Collectives that move data.
 void run_moving(job &in, const variant &with, const two_buffers &kinds)
 {
-    run_each(in, gathers(), with, kinds);
-    run_each(in, exchanges(), with, kinds);
+    run_each(in, gathers, with, kinds);
+    run_each(in, exchanges, with, kinds);
 }
 
 void run_without_own(job &in, memory first, memory second)
 {
-    const two_buffers kinds = same_kinds(in, first, second);
+    const memory mine       = in.mine_of(first, second);
+    const two_buffers kinds = {mine, mine};
 
-    run_each(in, gathers(), {blocking, {37501}, own_part::in_place}, kinds);
-    run_each(in, exchanges().subspan(1, 1), // MPI_Alltoallv
+    run_each(in, gathers, {blocking, {37501}, own_part::in_place}, kinds);
+    run_each(in, {&exchanges[1], 1}, // MPI_Alltoallv
              {blocking, {37501}, own_part::none}, kinds);
 }
 
 // Each rank sends from its own GPU and receives on another.
-void run_apart(job &in, const std::vector<int> &counts)
+case_function apart(const std::vector<int> &counts)
 {
-    two_buffers kinds = crossed_kinds(memory::device, memory::device);
+    return [=](job &in, memory first, memory second) {
+        two_buffers kinds = {first, second};
 
-    in.expect(gpu::count() >= 2, "there is only one GPU");
-    kinds.apart = true;
-    run_moving(in, {blocking, counts}, kinds);
-    run_moving(in, {nonblocking, counts}, kinds);
+        in.expect(gpu::count() >= 2, "there is only one GPU");
+        kinds.apart = true;
+        run_moving(in, {blocking, counts}, kinds);
+        run_moving(in, {nonblocking, counts}, kinds);
+    };
 }
 
 void run_reductions(job &in, const two_buffers &kinds)
 {
     for (MPI_Op op : {MPI_SUM, MPI_BXOR}) {
-        run_each(in, reductions(),
+        run_each(in, reductions,
                  {blocking, {1, 1000, 40009}, own_part::anywhere, op}, kinds);
-        run_each(in, reductions(), {blocking, {40009}, own_part::in_place, op},
+        run_each(in, reductions, {blocking, {40009}, own_part::in_place, op},
                  kinds);
     }
 }
 
-// Open MPI 4.1 computes these with the CPU, in the memory of the data. With GPU
-// memory each of them ends the job, so each is a group.
-void add_unaware(std::vector<test_case> *cases)
+// A case of one call, from the first kind into the second.
+case_function single(const collective &one, form as, int count)
 {
-    for (const collective &one : reductions()) {
-        cases->push_back({one.names[nonblocking], one.names[nonblocking],
-                          [&one](job &in, memory first, memory second) {
-                              run_one(in, one, {nonblocking},
-                                      crossed_kinds(first, second), 40009);
-                          },
-                          memory::device, memory::device, staging::any});
+    return [=, &one](job &in, memory first, memory second) {
+        run_one(in, one, {as}, {first, second}, count);
+    };
+}
+
+// Rank 0 sends and receives in the first kind of memory, the others in the
+// second. If the kinds differ, also all ranks send from the first kind and
+// receive into the second.
+void add_both(case_list &cases, const char *group, const char *name,
+              memory first, memory second,
+              void (*run)(job &, const two_buffers &),
+              staging expected = staging::follows)
+{
+    cases.add(
+        group, name,
+        [run](job &in, memory a, memory b) {
+            const memory mine = in.mine_of(a, b);
+            run(in, {mine, mine});
+        },
+        first, second, expected);
+    if (first != second) {
+        cases.add(
+            group, name + std::string(", in each rank"),
+            [run](job &in, memory a, memory b) {
+                run(in, {a, b});
+            },
+            first, second, expected);
     }
 }
 
 } // namespace
 
-void add_collectives(std::vector<test_case> *cases)
+void add_collectives(case_list &cases)
 {
-    const memory host = memory::host, device = memory::device,
-                 managed = memory::managed;
-    const auto add       = [cases](const char *group, const std::string &name,
-                             memory first, memory second, auto run,
-                             staging expected = staging::follows) {
-        cases->push_back({group,
-                          name + ": " + name_of(first) + ", " + name_of(second),
-                          run, first, second, expected});
-    };
-    // If the kinds differ, also from one kind to the other.
-    const auto add_both = [&](const char *group, const std::string &name,
-                              memory first, memory second,
-                              void (*run)(job &, const two_buffers &),
-                              staging expected = staging::follows) {
-        add(
-            group, name, first, second,
-            [run](job &in, memory a, memory b) {
-                run(in, same_kinds(in, a, b));
-            },
-            expected);
-        if (first != second) {
-            add(
-                group, name + " from one to the other", first, second,
-                [run](job &in, memory a, memory b) {
-                    run(in, crossed_kinds(a, b));
-                },
-                expected);
-        }
-    };
+    const memory host = memory::host, device = memory::device;
+    const std::pair<memory, memory> pairs[] = {
+        {device, device}, {host, device}, {device, host}};
 
-    add("collectives", "collectives", device, device, run_without_own);
-    add("collectives", "collectives", host, device, run_without_own);
-    add("collectives", "collectives", host, host, run_without_own,
-        staging::never);
-    for (const auto &[first, second] :
-         {std::pair(device, device), {host, device}, {device, host}}) {
-        add_both("all_collectives", "collectives", first, second,
+    cases.add("collectives", "collectives", run_without_own);
+    cases.add("collectives", "collectives", run_without_own, host, device);
+    cases.add("collectives", "collectives", run_without_own, host,
+              staging::never);
+    for (const auto &[first, second] : pairs) {
+        add_both(cases, "all_collectives", "collectives", first, second,
                  [](job &in, const two_buffers &kinds) {
                      run_moving(in, {}, kinds);
                  });
-        add_both("all_collectives", "non-blocking collectives", first, second,
-                 [](job &in, const two_buffers &kinds) {
+        add_both(cases, "all_collectives", "non-blocking collectives", first,
+                 second, [](job &in, const two_buffers &kinds) {
                      run_moving(in, {nonblocking}, kinds);
                  });
-        add_both("reductions", "reductions", first, second, run_reductions,
-                 staging::any);
+        add_both(cases, "reductions", "reductions", first, second,
+                 run_reductions, staging::any);
     }
+    add_both(cases, "reductions", "reductions", memory::managed, device,
+             run_reductions, staging::any);
     // For jobs of many ranks, which take long.
-    add_both("ranks", "reductions", device, device, run_reductions,
+    add_both(cases, "ranks", "reductions", device, device, run_reductions,
              staging::any);
-    add_both("reductions", "reductions", managed, device, run_reductions,
-             staging::any);
-    add("large_apart", "collectives from GPU to GPU, large", device, device,
-        [](job &in, memory, memory) { run_apart(in, {40009}); });
-    add(
-        "small_apart", "collectives from GPU to GPU, small", device, device,
-        [](job &in, memory, memory) {
-            run_apart(in, {5, 1000});
-        },
-        staging::any);
-    add_unaware(cases);
+    cases.add("large_apart", "collectives from GPU to GPU, large",
+              apart({40009}));
+    cases.add("small_apart", "collectives from GPU to GPU, small",
+              apart({5, 1000}), device, staging::any);
+    // Open MPI 4.1 computes it with the CPU, in the memory of the data.
+    cases.add("MPI_Iallreduce", "MPI_Iallreduce",
+              single(reductions[1], nonblocking, 40009), device, staging::any);
+
+    // Memory of every allocator, in all pairs.
+    for (memory first : allocators) {
+        for (memory second : allocators) {
+            cases.add("allocators", "MPI_Alltoall",
+                      single(exchanges[0], blocking, 20011), first, second,
+                      staging_between(first, second));
+            cases.add("allocators", "MPI_Allreduce",
+                      single(reductions[1], blocking, 20011), first, second,
+                      staging::any);
+        }
+    }
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -2,8 +2,7 @@
 //
 // Derived datatypes, with holes and without: for an MPI that is built with
 // CUDA, which packs GPU memory.
-#include "compared.h"
-#include <mpi.h>
+#include "job.h"
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -60,17 +59,6 @@ const made_type types[] = {
     {"a structure", true, [] { return structure(false); }, 9001},
 };
 
-int peer_of(const job &in)
-{
-    return in.rank ^ 1;
-}
-
-two_buffers with_room(two_buffers kinds)
-{
-    kinds.sent = kinds.received = room;
-    return kinds;
-}
-
 // Sends the type to the same type, to its bytes, and its bytes to the type.
 void exchange_type(job &in, const two_buffers &with, const made_type &one,
                    int count)
@@ -84,60 +72,41 @@ void exchange_type(job &in, const two_buffers &with, const made_type &one,
         const bool from = way != 1, into = way != 2;
         const auto run = [&](uint8_t *send, uint8_t *receive) {
             MPI_Sendrecv(send, from ? count : count * size,
-                         from ? type : MPI_BYTE, peer_of(in), way, receive,
+                         from ? type : MPI_BYTE, in.peer(), way, receive,
                          into ? count : count * size, into ? type : MPI_BYTE,
-                         peer_of(in), way, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                         in.peer(), way, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         };
         compare_with_host(in, with, run, !one.holes && count > 1);
     }
     MPI_Type_free(&type);
 }
 
-void run_types(job &in, bool holes, memory first, memory second)
+case_function types_with(bool holes)
 {
-    const two_buffers with = with_room(same_kinds(in, first, second));
+    return [=](job &in, memory first, memory second) {
+        const memory mine = in.mine_of(first, second);
 
-    for (const made_type &one : types) {
-        const std::string before = in.failure;
-        if (one.holes == holes) {
-            exchange_type(in, with, one, 1);
-            exchange_type(in, with, one, one.count);
+        for (const made_type &one : types) {
+            if (one.holes == holes) {
+                in.run_part(one.name, [&] {
+                    exchange_type(in, {mine, mine, room, room}, one, 1);
+                    exchange_type(in, {mine, mine, room, room}, one, one.count);
+                });
+            }
         }
-        if (before.empty() && !in.failure.empty()) {
-            in.failure = one.name + (": " + in.failure);
-        }
-    }
-}
-
-void run_without_holes(job &in, memory first, memory second)
-{
-    run_types(in, false, first, second);
-}
-
-void run_with_holes(job &in, memory first, memory second)
-{
-    run_types(in, true, first, second);
+    };
 }
 
 } // namespace
 
-void add_datatypes(std::vector<test_case> *cases)
+void add_datatypes(case_list &cases)
 {
-    const memory host = memory::host, device = memory::device;
-    const auto add = [cases](memory first, memory second) {
-        const std::string kinds =
-            std::string(": ") + name_of(first) + ", " + name_of(second);
-        const auto push = [&](const char *name,
-                              void (*run)(job &, memory, memory)) {
-            cases->push_back({"datatypes", name + kinds, run, first, second,
-                              staging::follows});
-        };
-        push("datatypes without holes", run_without_holes);
-        push("datatypes with holes", run_with_holes);
-    };
-
-    add(device, device);
-    add(host, device);
+    for (memory first : {memory::device, memory::host}) {
+        cases.add("datatypes", "datatypes without holes", types_with(false),
+                  first, memory::device);
+        cases.add("datatypes", "datatypes with holes", types_with(true), first,
+                  memory::device);
+    }
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -1,39 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Buffers at the edges of their memory: partly registered host memory, adjacent
-// allocations, the last bytes of an allocation, of mapped memory and of
-// reserved addresses, and empty buffers.
-#include "exchange.h"
-#include <cstdlib>
+// Buffers at the edges of their memory: adjacent allocations, the last bytes of
+// an allocation, of mapped memory and of reserved addresses, and empty buffers.
+#include "job.h"
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
 constexpr size_t page    = 4096;
 constexpr size_t segment = 2 << 20; // a handle's size is a multiple of it
-
-// Host memory. Its first, middle or last part is registered with CUDA. Messages
-// begin and end in either part.
-void run_registered(job &in, memory first, memory second)
-{
-    constexpr size_t length = 1 << 20;
-    const memory kind       = mine_of(in, first, second);
-    buffer plain(kind, length);
-    auto *data    = static_cast<uint8_t *>(std::aligned_alloc(page, length));
-    uint8_t *mine = kind == memory::host ? data : plain.at();
-
-    for (size_t begin : {size_t{0}, length / 4, length / 2}) {
-        GPU_CALL(cuMemHostRegister, data + begin, length / 2, 0);
-        exchange_at(in, mine, kind, length);
-        exchange_at(in, mine + length / 4 - 1, kind, length / 2);
-        exchange_at(in, mine + length / 2 - 7, kind, 14);
-        exchange_at(in, mine + length / 2 - page, kind, rendezvous);
-        GPU_CALL(cuMemHostUnregister, data + begin);
-        // The same memory, no longer registered.
-        exchange_at(in, mine, kind, length);
-    }
-    std::free(data);
-}
 
 // Adjacent allocations of this size, some of which share a page of the GPU.
 // Every second one is sent, which must leave the others unchanged.
@@ -50,14 +25,14 @@ void run_neighbours(job &in, memory kind, memory)
             others.add(row[i]->at(), kind, length);
         }
         for (size_t i = 1; i < row.size(); i += 2) {
-            exchange_at(in, row[i]->at(), kind, length);
-            exchange_at(in, row[i]->at(1), kind, length - 1);
+            in.exchange(row[i]->at(), kind, length);
+            in.exchange(row[i]->at(1), kind, length - 1);
             others.expect_unchanged("a neighbour");
         }
         // New memory in place of a freed allocation, between two that remain.
         row[1].reset();
         row[1] = std::make_unique<buffer>(kind, length);
-        exchange_at(in, row[1]->at(), kind, length);
+        in.exchange(row[1]->at(), kind, length);
         others.expect_unchanged("a new neighbour");
     }
 }
@@ -68,16 +43,16 @@ void exchange_ends(job &in, uint8_t *data, memory kind, size_t length)
     for (size_t count :
          {size_t{1}, size_t{2}, size_t{63}, page - 1, page + 1, rendezvous - 1,
           rendezvous, rendezvous + 1, 4 * rendezvous + 3}) {
-        exchange_at(in, data + length - count, kind, count);
-        exchange_at(in, data, kind, count);
+        in.exchange(data + length - count, kind, count);
+        in.exchange(data, kind, count);
     }
-    exchange_at(in, data, kind, length);
+    in.exchange(data, kind, length);
 }
 
 void run_ends(job &in, memory first, memory second)
 {
     constexpr size_t length = (1 << 20) + 13;
-    const memory kind       = mine_of(in, first, second);
+    const memory kind       = in.mine_of(first, second);
     buffer mine(kind, length);
 
     exchange_ends(in, mine.at(), kind, length);
@@ -86,14 +61,14 @@ void run_ends(job &in, memory first, memory second)
 // Empty messages at a valid address, behind the last byte, and at nullptr.
 void run_empty(job &in, memory first, memory second)
 {
-    const memory kind = mine_of(in, first, second);
+    const memory kind = in.mine_of(first, second);
     buffer mine(kind, rendezvous);
 
     for (uint8_t *at : {mine.at(), mine.at(1), mine.at(rendezvous - 1),
                         mine.at(rendezvous), static_cast<uint8_t *>(nullptr)}) {
-        exchange_at(in, at, kind, 0);
+        in.exchange(at, kind, 0);
     }
-    exchange_at(in, mine.at(), kind, 1);
+    in.exchange(mine.at(), kind, 1);
 }
 
 // Memory before unmapped addresses: at the end of a reservation of 4 GiB, and
@@ -146,13 +121,12 @@ void run_remapped(job &in, memory, memory)
     // Within a segment, over each border, and the whole range.
     const auto exchange = [&] {
         for (size_t border = segment; border < length(); border += segment) {
-            exchange_at(in, place.at(border - rendezvous), kind, rendezvous);
-            exchange_at(in, place.at(border), kind, rendezvous);
-            exchange_at(in, place.at(border - 13), kind, rendezvous);
-            exchange_at(in, place.at(border - rendezvous), kind,
-                        2 * rendezvous);
+            in.exchange(place.at(border - rendezvous), kind, rendezvous);
+            in.exchange(place.at(border), kind, rendezvous);
+            in.exchange(place.at(border - 13), kind, rendezvous);
+            in.exchange(place.at(border - rendezvous), kind, 2 * rendezvous);
         }
-        exchange_at(in, place.at(), kind, length());
+        in.exchange(place.at(), kind, length());
     };
 
     for (size_t i = 0; i < 3; ++i) {
@@ -178,35 +152,21 @@ void run_remapped(job &in, memory, memory)
 
 } // namespace
 
-void add_edges(std::vector<test_case> *cases)
+void add_edges(case_list &cases)
 {
     const memory host = memory::host, device = memory::device;
-    const auto add = [cases](const char *group, const char *name,
-                             void (*run)(job &, memory, memory), memory first,
-                             memory second, staging expected) {
-        cases->push_back({group,
-                          std::string(name) + ", " + name_of(first) + " to " +
-                              name_of(second) + " and back",
-                          run, first, second, expected});
-    };
 
-    // UCX takes registered memory for pinned memory, and may stage it.
-    add("registered", "partly registered host memory", run_registered, host,
-        host, staging::any);
-    add("registered", "partly registered host memory", run_registered, host,
-        device, staging::any);
-    add("edges", "allocations side by side", run_neighbours, device, device,
-        staging::follows);
-    add("edges", "the ends of an allocation", run_ends, device, device,
-        staging::follows);
-    add("edges", "the ends of an allocation", run_ends, host, device,
-        staging::follows);
-    add("edges", "no bytes and one", run_empty, device, device, staging::any);
-    add("edges", "no bytes and one", run_empty, host, device, staging::any);
-    add("segments", "the ends of mapped memory", run_last_addresses,
-        memory::vmm, memory::vmm, staging::follows);
-    add("segments", "handles that change places", run_remapped, memory::vmm,
-        memory::vmm, staging::follows);
+    cases.add("edges", "allocations side by side", run_neighbours);
+    for (memory first : {device, host}) {
+        cases.add("edges", "the ends of an allocation", run_ends, first,
+                  device);
+        cases.add("edges", "no bytes and one", run_empty, first, device,
+                  staging::any);
+    }
+    cases.add("segments", "the ends of mapped memory", run_last_addresses,
+              memory::vmm);
+    cases.add("segments", "handles that change places", run_remapped,
+              memory::vmm);
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the scripts of this folder that run inside the lab: how MPI and
-# ucx_perftest are run, and what the counters said afterwards.
+# Sourced by the scripts that run inside the lab: how MPI and ucx_perftest are run, and
+# which results and counters are expected of them.
 # shellcheck shell=bash disable=SC2154 # the environment of the tests
 
 # shellcheck source=test/tap/tap.sh
@@ -9,6 +9,19 @@
 mpi_work=$(mktemp -d) || exit 1
 mpi_output=$mpi_work/output mpi_errors=$mpi_work/errors
 lab_env=$top_srcdir/test/lab/env
+# The names of all results begin with it.
+cases_prefix=
+
+# verdict STATUS NAME FILE...: passes with status 0; the ends of the files are shown if not.
+verdict() {
+    if [ "$1" -eq 0 ]; then
+        ok "$cases_prefix$2"
+    else
+        nok "$cases_prefix$2"
+        note "$(tail -n 40 "${@:3}" 2>&1)"
+        return 1
+    fi
+}
 
 # The largest messages that UCX still copies; from here on it uses its
 # rendezvous (test/mpi/job.h).
@@ -45,35 +58,33 @@ esac
 # (test/lab/env).
 run_on_mpi() {
     export UCX_IB_DMABUF_MPI=$1
-    mpi_programs=$top_builddir/test/mpi mpi_root=
+    mpi_tests=$top_builddir/test/mpi/mpi_tests mpi_root=
     mpi_launch=(mpirun --oversubscribe -x UCX_TLS)
     case $1 in
     debian*) mpi_root=${UCX_IB_DMABUF_CLEAN_ROOT:?} UCX_IB_DMABUF_MPI=/usr ;;
     esac
     if [ "$1" = debian-mpich ] ||
        { [ -z "$mpi_root" ] && [ -n "$1" ] && [ -e "$1/bin/mpiexec.hydra" ]; }; then
-        mpi_programs+=/mpich
+        mpi_tests=$top_builddir/test/mpi/mpich/mpi_tests
         mpi_launch=(mpiexec.hydra)
     fi
 }
 run_on_mpi "${UCX_IB_DMABUF_MPI:-}"
 
-# use_mpi [NAME]: which MPI runs what follows. Over the tests' UCX: this system's,
-# without a name, or "cuda", the Open MPI that test/setup/openmpi.sh builds with CUDA.
-# As they are installed, each with its own UCX: Debian 13's "debian" and "debian-mpich",
-# "openmpi-5", "mpich-5". One that is not here is skipped, with status 1.
+# use_mpi NAME: which MPI runs what follows. Over the tests' UCX: "cuda", the Open MPI that
+# test/setup/openmpi.sh builds with CUDA. As they are installed, each with its own UCX:
+# Debian 13's "debian" and "debian-mpich", "openmpi-5", "mpich-5". One that is not here is
+# skipped, with status 1.
 use_mpi() {
-    local prefix=
-    case ${1:-} in
-    '')        ;;
+    local prefix
+    case $1 in
     cuda)      prefix=${UCX_IB_DMABUF_CUDA_MPI:-} ;;
     debian | debian-mpich)
                prefix=${UCX_IB_DMABUF_CLEAN_ROOT:+$1} ;;
     openmpi-5) prefix=${OPENMPI5_PREFIX:-} ;;
     mpich-5)   prefix=${MPICH_PREFIX:-} ;;
-    *)         echo "no MPI is called $1" >&2; exit 2 ;;
     esac
-    if [ -n "${1:-}" ] && [ -z "$prefix" ]; then
+    if [ -z "$prefix" ]; then
         skip "the MPI $1" "neither configure nor quickstart named its folder"
         return 1
     fi
@@ -135,6 +146,12 @@ with_mpi() {
         >"$mpi_output" 2>"$mpi_errors"
 }
 
+# plain PROGRAM [ARGUMENT]...: the same for a program without MPI.
+plain() {
+    forget_counters
+    "$lab_env" env -u UCX_PREFIX "$@" >"$mpi_output" 2>"$mpi_errors"
+}
+
 # perftest ARGUMENT...: UCX's own benchmark, one end of it, as a job of the shell's.
 perftest_port=13337
 perftest() {
@@ -161,20 +178,16 @@ both_ends() {
 # all_tests MEMORY SIZE:TEST...: one pair of processes runs them all; the client prints a
 # line that begins with the name of each test that has ended.
 all_tests() {
-    local memory=$1 test name
+    local memory=$1 test
     for test in "${@:2}"; do
         echo "${test#*:}_${test%:*} -t ${test#*:} -s ${test%:*}"
     done >"$mpi_work/batch"
-    both_ends -m "$memory" -b "$mpi_work/batch" -v ||
-        nok "${cases_prefix:-}ucx_perftest -m $memory ends well"
+    both_ends -m "$memory" -b "$mpi_work/batch" -v
+    verdict $? "ucx_perftest -m $memory ends well" "$mpi_work/client"
     for test in "${@:2}"; do
-        name="${cases_prefix:-}ucx_perftest -t ${test#*:} -m $memory -s ${test%:*}"
-        if grep -q "^${test#*:}_${test%:*}," "$mpi_work/client"; then
-            ok "$name"
-        else
-            nok "$name"
-            note "$(tail -n 20 "$mpi_work/server" "$mpi_work/client")"
-        fi
+        grep -q "^${test#*:}_${test%:*}," "$mpi_work/client"
+        verdict $? "ucx_perftest -t ${test#*:} -m $memory -s ${test%:*}" \
+            "$mpi_work/server" "$mpi_work/client"
     done
 }
 
@@ -189,80 +202,6 @@ choose_direct_algorithms() {
     export OMPI_MCA_coll_tuned_allgatherv_algorithm=3 # ring
 }
 
-# fails_by_itself RANKS GROUP...: the cases that this UCX fails without the
-# plug-in, and "the end" if mpi_tests did not get there.
-fails_by_itself() {
-    local ranks=$1 mpi_output=$mpi_work/alone mpi_errors=$mpi_work/alone.errors
-    shift
-    UCX_IB_DMABUF_PLUGIN=n with_mpi "$ranks" "$mpi_programs/mpi_tests" any \
-        "$seed" "$@" || echo "the end"
-    sed -nE 's/^not ok - (.*): rank [0-9]+: .*/\1/p' "$mpi_output"
-}
-
-# run_cases_as_ucx RANKS none|some|any GROUP...: a case that UCX fails by itself need
-# not pass with the plug-in (docs/ucx-generations.md). UCX runs alone after a failure.
-run_cases_as_ucx() {
-    local excused by_itself=("$1" "${@:3}")
-    run_cases "$@"
-}
-
-# failed CASE REASON: of run_cases.
-failed() {
-    if [ -v by_itself ] && [ ! -v excused ]; then
-        excused=$(fails_by_itself "${by_itself[@]}")
-        note "by itself it fails: $excused"
-    fi
-    if grep -qxF "${1#"$prefix"}" <<<"${excused:-}"; then
-        ok "$1, as this UCX by itself${2:+: $2}"
-    else
-        nok "$1${2:+: $2}"
-        return 1
-    fi
-}
-
-# pass_results STATUS PROGRAM: the results "ok - NAME" that a program printed. It
-# fails if the program ended in any other way than it should.
-pass_results() {
-    local line count=0 status=$1 prefix=${cases_prefix:-}
-    while IFS= read -r line; do
-        case $line in
-        "ok - "*)     ok "$prefix${line#ok - }" ;;
-        "not ok - "*": rank "*)
-            line=${line#not ok - }
-            failed "$prefix${line%: rank *}" "rank ${line##*: rank }" ;;
-        "not ok - "*) nok "$prefix${line#not ok - }" ;;
-        *)            echo "$line" >>"$mpi_errors" # UCX's warnings
-                      continue ;;
-        esac
-        count=$((count + 1))
-    done <"$mpi_output"
-    [ "$status" -ne 99 ] || status=0 # ended with an error, as it may
-    if [ "$count" -lt 2 ] || [ "$status" -ne 0 ]; then
-        failed "${prefix}the end" "$2 has status $status" ||
-            note "$(tail -n 40 "$mpi_errors")"
-    fi
-}
-
-# expect_end RANKS CAUSE GROUP...: the job ends with an error, as a registration
-# failed and nothing takes its place; cause and consequence are told before that,
-# once by each rank that got there, and no byte is wrong.
-expect_end() {
-    local ranks=$1 cause=$2 status told others prefix=${cases_prefix:-}
-    shift 2
-    with_mpi "$ranks" "$mpi_programs/mpi_tests" any 1 "$@"
-    status=$?
-    told=$(grep -Ec -- "$cause" "$mpi_output")
-    others=$(grep -Ec -- 'ib_dmabuf: .* cannot be staged: ' "$mpi_output")
-    if [ $status -ne 0 ] && [ "$told" -ge 1 ] && [ "$told" -le "$ranks" ] &&
-       [ "$others" -ge 1 ] && [ "$others" -le "$ranks" ] &&
-       ! grep -q '^not ok' "$mpi_output"; then
-        ok "${prefix}the job ends, with the cause"
-    else
-        nok "${prefix}the job ends, with the cause (status $status)"
-        note "$(tail -n 40 "$mpi_output" "$mpi_errors")"
-    fi
-}
-
 # run_cases RANKS none|some|any GROUP...: the groups of mpi_tests, and their results.
 run_cases() {
     local ranks=$1 allowed=$2 seed=${MPI_TESTS_SEED:-$RANDOM}
@@ -272,44 +211,94 @@ run_cases() {
     *,cuda,* | *,all,*) allowed=any ;;
     esac
     note "$ranks ranks, groups: $*; seed $seed (MPI_TESTS_SEED=$seed repeats it)"
-    with_mpi "$ranks" "$mpi_programs/mpi_tests" "$allowed" "$seed" "$@"
+    with_mpi "$ranks" "$mpi_tests" "$allowed" "$seed" "$@"
     pass_results $? mpi_tests
 }
 
-# expect_count NAME plugin|gpu COUNTER OPERATOR NUMBER, e.g. hits -gt 0
+# cases NAME RANKS none|some|any "GROUP..." [SETTING]...: the same with these settings. The
+# name begins that of each result that follows.
+cases() {
+    local groups setting
+    cases_prefix="$1: "
+    read -ra groups <<<"$4"
+    for setting in "${@:5}"; do
+        local -x "${setting?}"
+    done
+    run_cases "$2" "$3" "${groups[@]}"
+}
+
+# pass_results STATUS PROGRAM: the results "ok - NAME" that a program printed. It
+# fails if the program ended in any other way than it should.
+pass_results() {
+    local line count=0 status=$1
+    while IFS= read -r line; do
+        case $line in
+        "ok - "*)     ok "$cases_prefix${line#ok - }" ;;
+        "not ok - "*) nok "$cases_prefix${line#not ok - }" ;;
+        *)            echo "$line" >>"$mpi_errors" # UCX's warnings
+                      continue ;;
+        esac
+        count=$((count + 1))
+    done <"$mpi_output"
+    [ "$status" -ne 99 ] || status=0 # ended with an error, as it may
+    if [ "$count" -lt 2 ] || [ "$status" -ne 0 ]; then
+        verdict 1 "the end: $2 has status $status" "$mpi_errors"
+    fi
+}
+
+# The results that follow are about the last run.
+
+# expect_count plugin|gpu|tests COUNTER OPERATOR NUMBER, e.g. hits -gt 0
 expect_count() {
     local value
-    value=$(counter "$2" "$3")
-    if test "$value" "$4" "$5"; then
-        ok "$1 ($3: $value)"
-    else
-        nok "$1 ($3: $value, not $4 $5)"
-        note "$(cat "$mpi_work/$2.json" 2>&1)"
-    fi
+    value=$(counter "$1" "$2")
+    test "$value" "$3" "$4"
+    verdict $? "$2 $3 $4 ($value)" "$mpi_work/$1.json"
 }
 
-# Nothing may be printed but what a test asks for.
+# Nothing was printed but results.
 expect_silence() {
-    if [ -s "$mpi_errors" ]; then
-        nok "$1"
-        note "$(head -n 40 "$mpi_errors")"
-    else
-        ok "$1"
-    fi
+    test ! -s "$mpi_errors"
+    verdict $? "nothing else is printed" "$mpi_errors"
 }
 
-# expect_warnings NAME COUNT PATTERN: so many lines that match in all, and no
-# other output.
+# expect_warnings COUNT PATTERN: so many lines that match in all, and no others.
 expect_warnings() {
     local count others
-    count=$(grep -Ec -- "$3" "$mpi_errors")
-    others=$(grep -Evc -- "$3" "$mpi_errors")
-    if [ "$count" -eq "$2" ] && [ "$others" -eq 0 ]; then
-        ok "$1"
-    else
-        nok "$1 ($count lines of it, $others others)"
-        note "$(head -n 20 "$mpi_errors")"
-    fi
+    count=$(grep -Ec -- "$2" "$mpi_errors")
+    others=$(grep -Evc -- "$2" "$mpi_errors")
+    test "$count:$others" = "$1:0"
+    verdict $? "$1 warnings ($count, and $others other lines)" "$mpi_errors"
+}
+
+# expect_end RANKS CAUSE GROUP...: the job ends with an error, as a registration
+# failed and nothing takes its place; cause and consequence are told before that,
+# once by each rank that got there, and no byte is wrong.
+expect_end() {
+    local ranks=$1 cause=$2 status told others
+    with_mpi "$ranks" "$mpi_tests" any 1 "${@:3}"
+    status=$?
+    told=$(grep -Ec -- "$cause" "$mpi_output")
+    others=$(grep -Ec -- 'ib_dmabuf: .* cannot be staged: ' "$mpi_output")
+    [ $status -ne 0 ] && [ "$told" -ge 1 ] && [ "$told" -le "$ranks" ] &&
+        [ "$others" -ge 1 ] && [ "$others" -le "$ranks" ] &&
+        ! grep -q '^not ok' "$mpi_output"
+    verdict $? "the job ends (status $status), with the cause" "$mpi_output" "$mpi_errors"
+}
+
+# ends_by_itself RANKS GROUP: a group of mpi_tests. Without the plug-in the job ends, as
+# the CPU touches a GPU's memory. With the plug-in it ends as well, without wrong bytes.
+ends_by_itself() {
+    local with status
+    local -x OMPI_MCA_odls_base_sigkill_timeout=0 # the other ranks need no second to end
+    for with in n y; do
+        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$1" "$mpi_tests" any 1 "$2"
+        status=$?
+        [ $status -ne 0 ] && ! grep -q '^not ok' "$mpi_output" &&
+            grep -aqE 'Segmentation fault|signal 11' "$mpi_output" "$mpi_errors"
+        verdict $? "$2 ends the job (status $status), plug-in: $with" \
+            "$mpi_output" "$mpi_errors"
+    done
 }
 
 # The system's: one that is not at fixed addresses has libraries below it in the lab,
@@ -319,11 +308,8 @@ mpi_python=/usr/bin/python3.11
 # use_python FOLDER MODULE: a Python of the version that the wheels are for, with that
 # module in the folder; skips the script where either is missing.
 use_python() {
-    if [ ! -e "$1/$2" ] && [ ! -e "$1/$2.py" ]; then
-        skip "$2" "it is not in '$1'"
-        done_testing
-    elif [ ! -x "$mpi_python" ]; then
-        skip "$2" "there is no $mpi_python"
+    if [ ! -x "$mpi_python" ] || { [ ! -e "$1/$2" ] && [ ! -e "$1/$2.py" ]; }; then
+        skip "$2" "there is no $mpi_python, or the module is not in '$1'"
         done_testing
     fi
     export PYTHONPATH=$1:$top_srcdir/test/common PYTHONDONTWRITEBYTECODE=1
@@ -339,21 +325,34 @@ run_python() {
     pass_results $? "$program"
 }
 
-# ends_by_itself RANKS NAME GROUP: a group of mpi_tests. Without the plug-in the job ends, as
-# the CPU touches a GPU's memory. With the plug-in it ends as well, without wrong bytes.
-ends_by_itself() {
-    local with status
-    local -x OMPI_MCA_odls_base_sigkill_timeout=0 # the other ranks need no second to end
-    for with in n y; do
-        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$1" "$mpi_programs/mpi_tests" any 1 "$3"
-        status=$?
-        if [ $status -ne 0 ] &&
-           grep -aqE 'Segmentation fault|signal 11' "$mpi_output" "$mpi_errors" &&
-           ! grep -q '^not ok' "$mpi_output"; then
-            ok "$2 ends the job, plug-in: $with"
-        else
-            nok "$2 ends the job, plug-in: $with (status $status)"
-            note "$(tail -n 20 "$mpi_output" "$mpi_errors")"
-        fi
-    done
+# two_sides COMMAND...: the command as "server" on host A and as "client" on B, which meet
+# in a folder; both are given that and the seed. The last line of each says how much it copied,
+# and how much was in messages so small that UCX may copy them. status: the client's.
+two_sides() {
+    local server
+    forget_counters
+    rm -rf "$mpi_work/meet"
+    mkdir "$mpi_work/meet"
+    side A server "$@" &
+    server=$!
+    side B client "$@"
+    status=$?
+    wait $server && [ $status = 0 ]
+}
+
+# side HOST NAME COMMAND...: one of the two; its output is in $mpi_work/NAME.
+side() {
+    in-host "$1" "$lab_env" env -u UCX_PREFIX "${@:3}" "$2" "$mpi_work/meet" "$seed" \
+        >"$mpi_work/$2" 2>&1
+}
+
+# staged OPERATOR NUMBER: of the bytes that UCX had the GPU copy for the two sides, without
+# those of small messages.
+staged() {
+    local own staged
+    own=$(awk '/ copied / { sum += $NF + $(NF - 2) } END { print sum }' \
+              "$mpi_work/server" "$mpi_work/client")
+    staged=$(($(counter gpu '(h2d|d2h|d2d)') - own))
+    test "$staged" "$1" "$2"
+    verdict $? "staged $1 $2 ($staged)" "$mpi_work/gpu.json"
 }

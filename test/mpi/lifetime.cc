@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory that is freed otherwise than between two messages of the sending
-// thread: in another thread, during its message, in the order of a stream.
-#include "exchange.h"
-#include "pattern.h"
+// thread: in another thread, during its message, in the order of a stream. And
+// whether the NIC has freed memory registered still.
+#include "job.h"
 #include <array>
+#include <common/nic.h>
 #include <cstdio>
 #include <cstdlib>
-#include <mpi.h>
 #include <thread>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
 constexpr size_t length = (1 << 20) + 11;
-
-// Runs the function in another thread, on the same GPU.
-template <typename function>
-std::thread elsewhere(function &&run)
-{
-    return std::thread([device = gpu::current(), run] {
-        gpu::use(device);
-        run();
-    });
-}
 
 // Another thread frees and reallocates the memory of the last message, while
 // this thread sends other memory.
@@ -33,18 +24,19 @@ void run_other_thread(job &in, memory kind, memory)
     auto mine = std::make_unique<buffer>(kind, length);
 
     for (int round = 0; round < 6; ++round) {
-        exchange_at(in, mine->at(), kind, length);
-        std::thread other = elsewhere([&mine, kind] {
+        in.exchange(mine->at(), kind, length);
+        std::thread other([&mine, kind, device = gpu::current()] {
+            gpu::use(device);
             for (int i = 0; i < 20; ++i) {
                 mine.reset();
                 mine = std::make_unique<buffer>(kind, length);
             }
         });
-        exchange_at(in, kept.at(), kind, length);
-        exchange_at(in, kept.at(3), kind, rendezvous);
+        in.exchange(kept.at(), kind, length);
+        in.exchange(kept.at(3), kind, rendezvous);
         other.join();
     }
-    exchange_at(in, mine->at(), kind, length);
+    in.exchange(mine->at(), kind, length);
 }
 
 constexpr size_t large_length = 16 << 20;
@@ -108,13 +100,12 @@ void run_in_flight(job &in, int careless)
     for (int round = 0; round < 3; ++round) {
         auto mine             = std::make_unique<buffer>(kind, large_length);
         const uint8_t *place  = mine->at();
-        const uint64_t number = in.next_number(), blank = in.next_number();
-        const uint64_t third = in.next_number(), others_at = in.next_number();
+        const uint64_t number = in.next_number(5), blank = number + 1,
+                       third = number + 2, others_at = number + 3;
         std::array<MPI_Request, 2> requests;
         MPI_Request request;
         char token = 0;
 
-        in.next_number();
         mine->put(0, large_length, in.rank == 0 ? number : blank);
         if (in.rank == 1) { // a pattern of the length that is compared
             mine->put(0, sizeof(uint64_t), blank);
@@ -154,12 +145,6 @@ void run_in_flight(job &in, int careless)
     }
 }
 
-template <int careless>
-void run_in_flight_of(job &in, memory, memory)
-{
-    run_in_flight(in, careless);
-}
-
 // Memory is allocated, sent and freed in the order of two streams, with no more
 // waiting than a program needs. The pool reuses freed memory at once.
 void run_streams(job &in, memory, memory)
@@ -186,8 +171,7 @@ void run_streams(job &in, memory, memory)
         if (in.random() % 4 == 0) {
             GPU_CALL(cuStreamSynchronize, one.stream);
         }
-        exchange_at(in, reinterpret_cast<uint8_t *>(one.data), memory::pool,
-                    size);
+        in.exchange(reinterpret_cast<uint8_t *>(one.data), memory::pool, size);
     }
     for (const piece &one : pieces) {
         if (one.data) {
@@ -200,20 +184,48 @@ void run_streams(job &in, memory, memory)
     }
 }
 
+// Another thread deregisters large regions soon, but not at once. Polls until
+// none is left, or so long that the rest must be leaked.
+void run_pinned(job &in, memory kind, memory)
+{
+    constexpr size_t segment = 2 << 20;
+    const auto pinned        = [] { return nic::counters().live_bytes; };
+
+    for (size_t size : {3 * segment, 7 * segment, 11 * segment}) {
+        const uint64_t before = pinned();
+        auto mine             = std::make_unique<buffer>(kind, size);
+        in.exchange(mine->at(), kind, size);
+        in.expect(pinned() >= before + size, "it was not registered at all");
+        mine.reset();
+        for (int asked = 0; pinned() > before && asked < 3000; ++asked) {
+            usleep(10000);
+        }
+        in.expect(pinned() <= before, std::to_string(size) +
+                                          " bytes were released, and are " +
+                                          "registered still");
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 } // namespace
 
-void add_lifetime(std::vector<test_case> *cases)
+void add_lifetime(case_list &cases)
 {
-    const memory device = memory::device;
+    const auto in_flight_of = [](int careless) {
+        return [=](job &in, memory, memory) { run_in_flight(in, careless); };
+    };
 
-    cases->push_back({"lifetime", "released in another thread",
-                      run_other_thread, device, device, staging::follows});
-    cases->push_back({"sent", "released while it is sent", run_in_flight_of<0>,
-                      device, device, staging::any});
-    cases->push_back({"received", "released while it is received",
-                      run_in_flight_of<1>, device, device, staging::any});
-    cases->push_back({"streams", "allocated and freed in streams", run_streams,
-                      memory::pool, memory::pool, staging::follows});
+    cases.add("lifetime", "released in another thread", run_other_thread);
+    cases.add("sent", "released while it is sent", in_flight_of(0),
+              memory::device, staging::any);
+    cases.add("received", "released while it is received", in_flight_of(1),
+              memory::device, staging::any);
+    cases.add("streams", "allocated and freed in streams", run_streams,
+              memory::pool);
+    for (memory kind : {memory::device, memory::vmm}) {
+        cases.add("pinned", "not registered after its release", run_pinned,
+                  kind);
+    }
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -3,7 +3,7 @@
 // Memory that is freed and allocated again at the same address between two
 // messages. A registration that outlived its memory would send the old bytes,
 // or receive into memory that the program cannot see.
-#include "exchange.h"
+#include "job.h"
 #include <optional>
 
 namespace ucx_ib_dmabuf::test {
@@ -13,55 +13,36 @@ constexpr size_t message_length = (1 << 20) + 7;
 constexpr size_t length         = 4 << 20; // of the allocation
 constexpr int rounds            = 5;
 
-uint8_t *as_data(CUdeviceptr pointer)
-{
-    return reinterpret_cast<uint8_t *>(pointer);
-}
-
 // A way to allocate and free memory.
 struct source {
-    virtual ~source()                   = default;
-    virtual uint8_t *allocate()         = 0;
-    virtual void release(uint8_t *data) = 0;
+    virtual ~source()                        = default;
+    virtual CUdeviceptr allocate()           = 0;
+    virtual void release(CUdeviceptr memory) = 0;
 };
 
 struct by_malloc : source {
-    uint8_t *allocate() override
+    CUdeviceptr allocate() override
     {
-        CUdeviceptr pointer;
-        GPU_CALL(cuMemAlloc, &pointer, length);
-        return as_data(pointer);
+        CUdeviceptr memory = 0;
+        GPU_CALL(cuMemAlloc, &memory, length);
+        return memory;
     }
-    void release(uint8_t *data) override
-    {
-        GPU_CALL(cuMemFree, as_pointer(data));
-    }
-};
-
-struct by_pitch : by_malloc {
-    uint8_t *allocate() override
-    {
-        CUdeviceptr pointer;
-        size_t pitch;
-        GPU_CALL(cuMemAllocPitch, &pointer, &pitch, 64 << 10,
-                 length / (64 << 10), 16);
-        return as_data(pointer);
-    }
+    void release(CUdeviceptr memory) override { GPU_CALL(cuMemFree, memory); }
 };
 
 // A pool may return the same memory again, but not after a trim.
 template <bool trim>
 struct by_pool : source {
-    uint8_t *allocate() override
+    CUdeviceptr allocate() override
     {
-        CUdeviceptr pointer;
-        GPU_CALL(cuMemAllocAsync, &pointer, length, nullptr);
+        CUdeviceptr memory = 0;
+        GPU_CALL(cuMemAllocAsync, &memory, length, nullptr);
         GPU_CALL(cuStreamSynchronize, nullptr);
-        return as_data(pointer);
+        return memory;
     }
-    void release(uint8_t *data) override
+    void release(CUdeviceptr memory) override
     {
-        GPU_CALL(cuMemFreeAsync, as_pointer(data), nullptr);
+        GPU_CALL(cuMemFreeAsync, memory, nullptr);
         GPU_CALL(cuStreamSynchronize, nullptr);
         if (trim) {
             CUmemoryPool pool;
@@ -74,16 +55,16 @@ struct by_pool : source {
 // Maps another handle at the same address, in the same or a new reservation.
 template <bool keep>
 struct by_mapping : source {
-    uint8_t *allocate() override
+    CUdeviceptr allocate() override
     {
         if (!place_) {
             place_.emplace(length, wanted_);
         }
         memory_.emplace(length);
         memory_->map(wanted_ = place_->address());
-        return place_->at();
+        return wanted_;
     }
-    void release(uint8_t *) override
+    void release(CUdeviceptr) override
     {
         memory_->unmap(wanted_);
         memory_.reset();
@@ -104,7 +85,7 @@ struct by_context : by_malloc {
     by_context(const by_context &)            = delete;
     by_context &operator=(const by_context &) = delete;
     ~by_context() override { gpu::use(first_); }
-    void release(uint8_t *) override
+    void release(CUdeviceptr) override
     {
         GPU_CALL(cuDevicePrimaryCtxReset, other_);
         gpu::use(other_);
@@ -115,84 +96,78 @@ struct by_context : by_malloc {
 };
 
 // Allocates memory at the wanted address, and holds other memory meanwhile.
-uint8_t *allocate_again(source &from, const uint8_t *wanted)
+CUdeviceptr allocate_again(source &from, CUdeviceptr wanted)
 {
-    std::vector<uint8_t *> others;
-    uint8_t *data = from.allocate();
+    std::vector<CUdeviceptr> others;
+    CUdeviceptr memory = from.allocate();
 
-    while (data != wanted && others.size() < 64) {
-        others.push_back(data);
-        data = from.allocate();
+    while (memory != wanted && others.size() < 64) {
+        others.push_back(memory);
+        memory = from.allocate();
     }
-    for (uint8_t *other : others) {
+    for (CUdeviceptr other : others) {
         from.release(other);
     }
-    return data;
+    return memory;
 }
 
 // Sends one message; the direction changes every round.
-void send_round(job &in, uint8_t *data, int round)
+void send_round(job &in, CUdeviceptr at, int round)
 {
-    one_way(in, data + 1, memory::device, message_length, round % 2);
+    in.one_way(reinterpret_cast<uint8_t *>(at + 1), memory::device,
+               message_length, round % 2);
 }
 
 template <class kind>
 void run(job &in, memory, memory)
 {
     kind from;
-    uint8_t *data = from.allocate();
+    CUdeviceptr at = from.allocate();
 
     for (int round = 0; round < rounds; ++round) {
         // Sends in each direction, so that both ends have used the memory
         // before it is freed.
-        send_round(in, data, round);
-        send_round(in, data, round + 1);
-        from.release(data);
-        uint8_t *again = allocate_again(from, data);
-        in.expect(again == data, "the memory came back at another address");
-        data = again;
+        send_round(in, at, round);
+        send_round(in, at, round + 1);
+        from.release(at);
+        const CUdeviceptr again = allocate_again(from, at);
+        in.expect(again == at, "the memory came back at another address");
+        at = again;
     }
-    from.release(data);
+    from.release(at);
 }
 
-void run_many(job &in, memory, memory)
+void run_many(job &in, memory kind, memory)
 {
-    by_malloc from;
-    uint8_t *all[6];
+    std::vector<std::unique_ptr<buffer>> all;
 
-    for (uint8_t *&each : all) {
-        each = from.allocate();
+    for (int i = 0; i < 6; ++i) {
+        all.push_back(std::make_unique<buffer>(kind, length));
     }
     for (int round = 0; round < 2 * rounds; ++round) {
-        for (uint8_t *each : all) {
-            send_round(in, each, round);
+        for (const auto &each : all) {
+            in.one_way(each->at(1), kind, message_length, round % 2);
         }
-    }
-    for (uint8_t *each : all) {
-        from.release(each);
     }
 }
 
 } // namespace
 
-void add_reuse(std::vector<test_case> *cases)
+void add_reuse(case_list &cases)
 {
-    const auto add = [cases](const char *name,
-                             void (*body)(job &, memory, memory)) {
-        cases->push_back(
-            {"reuse", std::string("memory used again: ") + name, body});
-    };
+    const std::string again = "memory used again: ";
 
-    add("cuMemFree", run<by_malloc>);
-    add("cuMemAllocPitch", run<by_pitch>);
-    add("cuMemFreeAsync", run<by_pool<false>>);
-    add("cuMemFreeAsync and a trimmed pool", run<by_pool<true>>);
-    add("another handle at a VMM address", run<by_mapping<true>>);
-    add("a VMM address reserved again", run<by_mapping<false>>);
+    cases.add("reuse", again + "cuMemFree", run<by_malloc>);
+    cases.add("reuse", again + "cuMemFreeAsync", run<by_pool<false>>);
+    cases.add("reuse", again + "cuMemFreeAsync and a trimmed pool",
+              run<by_pool<true>>);
+    cases.add("reuse", again + "another handle at a VMM address",
+              run<by_mapping<true>>);
+    cases.add("reuse", again + "a VMM address reserved again",
+              run<by_mapping<false>>);
     // UCX from 1.18 on crashes in this case, with the plug-in or without.
-    cases->push_back({"reset", "memory used again: cuDevicePrimaryCtxReset",
-                      run<by_context>});
-    cases->push_back({"kept", "many buffers in turn", run_many});
+    cases.add("reset", again + "cuDevicePrimaryCtxReset", run<by_context>);
+    cases.add("kept", "many buffers in turn", run_many);
 }
 
 } // namespace ucx_ib_dmabuf::test

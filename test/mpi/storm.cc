@@ -3,7 +3,7 @@
 // Storms: allocations of all kinds and sizes are made and freed at random,
 // between messages of random parts of them; in one thread, in several, and
 // between forks.
-#include "exchange.h"
+#include "job.h"
 #include <cstdlib>
 #include <sys/wait.h>
 #include <thread>
@@ -43,7 +43,7 @@ public:
         }
         const size_t count  = rendezvous + start % (slot->size() / 2);
         const size_t offset = start % (slot->size() - count + 1);
-        one_way(in_, slot->at(offset), slot->kind(), count, sender);
+        in_.one_way(slot->at(offset), slot->kind(), count, sender);
     }
 
     // Returns the memory of a slot, or nullptr.
@@ -131,13 +131,13 @@ void run_fork(job &in, memory, memory)
 
 } // namespace
 
-void add_storm(std::vector<test_case> *cases)
+void add_storm(case_list &cases)
 {
-    cases->push_back({"storm", "storm of allocations", run_storm});
+    cases.add("storm", "storm of allocations", run_storm);
     // The copies of one thread's checks would be counted in another thread.
-    cases->push_back({"threads", "storm of allocations in threads", run_threads,
-                      memory::device, memory::device, staging::any});
-    cases->push_back({"fork", "storm of allocations and children", run_fork});
+    cases.add("threads", "storm of allocations in threads", run_threads,
+              memory::device, staging::any);
+    cases.add("fork", "storm of allocations and children", run_fork);
 }
 
 } // namespace ucx_ib_dmabuf::test

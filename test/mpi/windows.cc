@@ -2,9 +2,7 @@
 //
 // One-sided communication: windows over GPU and host memory, put,
 // get and accumulate, with several kinds of synchronisation.
-#include "collective.h"
-#include "compared.h"
-#include <mpi.h>
+#include "job.h"
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -40,10 +38,10 @@ const struct operation {
 };
 
 // Each encloses the operation in an epoch.
-const struct {
+const struct epoch {
     const char *name;
     void (*run)(const access &, access_function);
-} synchronisations[] = {
+} epochs[] = {
     {"fence",
      [](const access &a, access_function run) {
          MPI_Win_fence(0, a.window);
@@ -65,82 +63,82 @@ const struct {
      }},
 };
 
-// The window covers the receive buffer; the send buffer is outside.
-template <typename Synchronisation>
-void run_one(job &in, memory mine, memory window, int count,
-             const Synchronisation &epoch, access_function run, bool large)
+// Runs the operation on so many elements. The window covers the receive buffer;
+// the send buffer is outside.
+void run_one(job &in, const operation &one, const epoch &within, memory mine,
+             memory window, int count)
 {
-    const auto elements = static_cast<size_t>(count);
-    two_buffers with    = crossed_kinds(mine, window);
+    const size_t bytes     = static_cast<size_t>(count) * element;
+    const two_buffers with = {mine, window, bytes, bytes + 2 * shift * element};
 
-    with.sent     = elements * element;
-    with.received = (elements + 2 * shift) * element;
     compare_with_host(
         in, with,
         [&](uint8_t *send, uint8_t *receive) {
-            access a = {count, in.rank ^ 1, MPI_WIN_NULL, shift, send};
+            access a = {count, in.peer(), MPI_WIN_NULL, shift, send};
             MPI_Win_create(receive, static_cast<MPI_Aint>(with.received),
                            element, MPI_INFO_NULL, MPI_COMM_WORLD, &a.window);
             MPI_Barrier(MPI_COMM_WORLD);
-            epoch.run(a, run);
+            within.run(a, one.run);
             MPI_Barrier(MPI_COMM_WORLD);
             MPI_Win_free(&a.window);
         },
-        large);
+        bytes >= rendezvous && one.moves);
 }
 
-// Runs the operation with these counts of elements, in each kind of epoch.
-void run_operation(job &in, const operation &one, memory mine, memory window,
-                   const std::vector<int> &counts)
+// A case of the operation with these counts of elements, in each kind of epoch.
+case_function in_each_epoch(const operation &one,
+                            const std::vector<int> &counts)
 {
-    for (const auto &epoch : synchronisations) {
-        const std::string before = in.failure;
-        for (int count : counts) {
-            const bool large =
-                static_cast<size_t>(count) * element >= rendezvous;
-            run_one(in, mine, window, count, epoch, one.run,
-                    large && one.moves);
+    return [=, &one](job &in, memory mine, memory window) {
+        for (const epoch &within : epochs) {
+            in.run_part(within.name, [&] {
+                for (int count : counts) {
+                    run_one(in, one, within, mine, window, count);
+                }
+            });
         }
-        if (before.empty() && !in.failure.empty()) {
-            in.failure =
-                one.name + std::string(", ") + epoch.name + ": " + in.failure;
-        }
-    }
-}
-
-// Groups have names like device-host-small-put: the caller's memory, the
-// window's memory, the size, the operation. They are small, as each MPI ends
-// the job in some of them.
-void add_operations(std::vector<test_case> *cases, memory mine, memory window)
-{
-    const std::string first = name_of(mine), second = name_of(window),
-                      kinds =
-                          ": " + first + ", a window of " + second + " memory",
-                      prefix = first + "-" + second + "-";
-    const auto add = [&](const operation &one, const std::string &size,
-                         std::vector<int> counts, staging expected) {
-        cases->push_back({prefix + size + "-" + one.group,
-                          std::string(one.name) + ", " + size + kinds,
-                          [=, &one](job &in, memory a, memory b) {
-                              run_operation(in, one, a, b, counts);
-                          },
-                          mine, window, expected});
     };
+}
 
-    for (const operation &one : operations) {
-        add(one, "large", {8192, 40010},
-            one.moves ? staging::follows : staging::any);
-        add(one, "small", {2, 500}, staging::any);
+// Puts and gets with a fence.
+void run_both(job &in, memory mine, memory window)
+{
+    for (const operation &one : {operations[0], operations[1]}) {
+        in.run_part(one.name,
+                    [&] { run_one(in, one, epochs[0], mine, window, 20011); });
     }
 }
 
 } // namespace
 
-void add_windows(std::vector<test_case> *cases)
+// Most groups have names like device-host-small-put: the caller's memory, the
+// window's memory, the size, the operation. They are small, as each MPI ends
+// the job in some of them.
+void add_windows(case_list &cases)
 {
     for (memory mine : {memory::device, memory::host}) {
         for (memory window : {memory::device, memory::host}) {
-            add_operations(cases, mine, window);
+            const std::string kinds =
+                std::string(name_of(mine)) + "-" + name_of(window);
+            for (const operation &one : operations) {
+                cases.add(kinds + "-large-" + one.group,
+                          std::string(one.name) + ", large",
+                          in_each_epoch(one, {8192, 40010}), mine, window,
+                          one.moves ? staging::follows : staging::any);
+                cases.add(kinds + "-small-" + one.group,
+                          std::string(one.name) + ", small",
+                          in_each_epoch(one, {2, 500}), mine, window,
+                          staging::any);
+            }
+        }
+    }
+    for (memory mine : allocators) {
+        for (memory window : allocators) {
+            // A separate group, as no NIC registers managed memory.
+            cases.add(window == memory::managed ? "window-managed"
+                                                : "window-allocators",
+                      "a window", run_both, mine, window,
+                      staging_between(mine, window));
         }
     }
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two NIXL agents, one process each, move blocks between pools of GPU memory.
 
-usage: agents.py writer|owner FOLDER SEED
+usage: agents.py server|client FOLDER SEED
 
-The folder is where they find each other. Both compute from the seed what is to
+The client reads and writes; the folder is where they find each other. Both compute from the seed what is to
 be done and what has to be in both pools afterwards, and compare every byte of
 their own. The last line says how much each copied to do that, and how much was
 in blocks so small that UCX may copy them.
@@ -100,7 +100,7 @@ def blocks(choose, count, size):
 
 
 def plan(choose):
-    """What is done in a round: WRITE or READ, the writer's and owner's blocks."""
+    """What is done in a round: WRITE or READ, the client's and server's blocks."""
     for size in SIZES:
         for count in LISTS:
             for operation in nixl.NIXL_WRITE, nixl.NIXL_READ:
@@ -110,9 +110,9 @@ def plan(choose):
 
 
 def one_round(turn, agent, gpu, choose):
-    writing = agent.name == "writer"
+    writing = agent.name == "client"
     expected = {name: bytearray(choose.randbytes(POOL))
-                for name in ("writer", "owner")}
+                for name in ("client", "server")}
     address = gpu.allocate(POOL)
     gpu.write(address, expected[agent.name])
     pool = agent.register(address, gpu.device)
@@ -123,11 +123,11 @@ def one_round(turn, agent, gpu, choose):
         gpu.small += sum(size for _, size in here if size < SMALL)
         for (near, size), (far, _) in zip(here, there):
             if write:
-                expected["owner"][far:far + size] = \
-                    expected["writer"][near:near + size]
+                expected["server"][far:far + size] = \
+                    expected["client"][near:near + size]
             else:
-                expected["writer"][near:near + size] = \
-                    expected["owner"][far:far + size]
+                expected["client"][near:near + size] = \
+                    expected["server"][far:far + size]
         if writing:
             agent.transfer(
                 operation, [(address + at, size, gpu.device) for at, size in here],
@@ -154,8 +154,8 @@ def one_round(turn, agent, gpu, choose):
 
 
 def run(name, folder, seed):
-    other = {"writer": "owner", "owner": "writer"}[name]
-    gpu = Gpu(0 if name == "writer" else 1)
+    other = {"client": "server", "server": "client"}[name]
+    gpu = Gpu(0 if name == "client" else 1)
     gpu.small = 0  # bytes that UCX may have copied
     agent = Agent(name, other, folder)
     choose = random.Random(seed)

@@ -14,7 +14,6 @@
 #include <map>
 #include <mpi.h>
 #include <mpi/buffer.h>
-#include <mpi/pattern.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {

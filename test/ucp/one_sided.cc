@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Puts, gets, fences and atomic operations of one context on memory of another,
-// by UCP's own API. Each step compares all bytes: those of the allocations on
-// both sides, and the results. Prints "ok - NAME" or "not ok - NAME: REASON".
-// usage: one_sided none|any SEED GROUP...
-// The first argument says whether large puts and gets may be copied.
+// Puts, gets, fences and atomic operations of one context on memory of another.
+// Each step compares all bytes: those of the allocations on both sides, and the
+// results.
 #include "peers.h"
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 
 namespace ucx_ib_dmabuf::test {
@@ -17,40 +14,11 @@ namespace {
 // The script forbids UCX to copy from this size on.
 constexpr size_t large = 64 << 10;
 
-struct job {
-    initiator &by;
-    std::mt19937_64 &random;
-    bool may_copy;
-};
-
 // Returns a random number below `end`.
 size_t below(job &in, size_t end)
 {
     return in.random() % end;
 }
-
-// Memory of the initiator with random bytes, and its expected bytes.
-struct local_memory {
-    local_memory(job &in, memory kind, size_t length)
-        : buffer(length, kind), expected(length)
-    {
-        std::generate(expected.begin(), expected.end(),
-                      [&] { return static_cast<uint8_t>(in.random()); });
-        write_memory(kind, buffer.at(), expected);
-    }
-    void compare(const char *after) const
-    {
-        const std::string wrong = difference(
-            read_memory(buffer.kind(), buffer.at(), buffer.size()), expected);
-        if (!wrong.empty()) {
-            throw std::runtime_error(std::string(after) +
-                                     ", its own memory: " + wrong);
-        }
-    }
-
-    gpu::buffer buffer;
-    std::vector<uint8_t> expected;
-};
 
 // A range in both memories.
 struct piece {
@@ -59,33 +27,24 @@ struct piece {
     size_t length;
 };
 
-piece draw_piece(job &in, const local_memory &mine, const remote_memory &theirs,
+piece draw_piece(job &in, const known_memory &mine, const remote_memory &theirs,
                  size_t length)
 {
-    return {below(in, mine.expected.size() - length + 1),
+    return {below(in, mine.length() - length + 1),
             below(in, theirs.length() - length + 1), length};
 }
 
-ucs_status_ptr_t put(job &in, local_memory &mine, remote_memory &theirs,
-                     const piece &what)
+// Starts the operation, and expects its bytes.
+ucs_status_ptr_t start(job &in, operation *run, known_memory &mine,
+                       remote_memory &theirs, const piece &what)
 {
-    const ucp_request_param_t params = {};
+    uint8_t *here  = mine.expected(what.local);
+    uint8_t *there = theirs.expected(what.remote);
 
-    memcpy(theirs.expected(what.remote), &mine.expected[what.local],
-           what.length);
-    return ucp_put_nbx(in.by.ep(), mine.buffer.at(what.local), what.length,
-                       theirs.address(what.remote), theirs.key(), &params);
-}
-
-ucs_status_ptr_t get(job &in, local_memory &mine, remote_memory &theirs,
-                     const piece &what)
-{
-    const ucp_request_param_t params = {};
-
-    memcpy(&mine.expected[what.local], theirs.expected(what.remote),
-           what.length);
-    return ucp_get_nbx(in.by.ep(), mine.buffer.at(what.local), what.length,
-                       theirs.address(what.remote), theirs.key(), &params);
+    std::memcpy((run == put) ? there : here, (run == put) ? here : there,
+                what.length);
+    return run(in.by(), mine.at(what.local), what.length,
+               theirs.address(what.remote), theirs.key());
 }
 
 constexpr size_t sizes[] = {1,     8,         13,     1000,      8191,
@@ -94,26 +53,24 @@ constexpr size_t room    = 4 << 20;
 
 void run_puts_and_gets(job &in, memory first, memory second)
 {
-    local_memory mine(in, first, room);
-    remote_memory theirs(in.by, in.random, second, room, 4096 + 13);
+    known_memory mine(in.random, first, room);
+    remote_memory theirs(in.by(), in.random, second, room, 4096 + 13);
 
     for (const size_t length : sizes) {
         const piece there     = draw_piece(in, mine, theirs, length);
         const piece back      = draw_piece(in, mine, theirs, length);
         const uint64_t before = gpu::copied_bytes();
 
-        in.by.wait(put(in, mine, theirs, there), "ucp_put_nbx");
-        in.by.flush_ep();
-        in.by.wait(get(in, mine, theirs, back), "ucp_get_nbx");
+        in.by().wait(start(in, put, mine, theirs, there), "ucp_put_nbx");
+        in.by().flush_ep();
+        in.by().wait(start(in, get, mine, theirs, back), "ucp_get_nbx");
         const uint64_t copied = gpu::copied_bytes() - before;
         const auto after      = "a put and a get of " + std::to_string(length);
-        theirs.compare(after.c_str());
-        mine.compare(after.c_str());
-        if ((length >= large) && (copied != 0) && !in.may_copy) {
-            throw std::runtime_error(after +
-                                     " bytes: " + std::to_string(copied) +
-                                     " bytes were copied");
-        }
+        theirs.compare(after);
+        mine.compare(after);
+        expect((length < large) || (copied == 0) || in.may_copy,
+               after + " bytes: " + std::to_string(copied) +
+                   " bytes were copied");
     }
 }
 
@@ -121,20 +78,20 @@ void run_puts_and_gets(job &in, memory first, memory second)
 void run_many(job &in, memory first, memory second)
 {
     constexpr size_t count = 32, each = room / count;
-    local_memory mine(in, first, room);
-    remote_memory theirs(in.by, in.random, second, room, 64);
+    known_memory mine(in.random, first, room);
+    remote_memory theirs(in.by(), in.random, second, room, 64);
     std::vector<ucs_status_ptr_t> requests;
 
     for (size_t i = 0; i < count; ++i) {
         const size_t length = 1 + below(in, (i % 4 != 0) ? 4096 : each);
         const size_t place  = i * each + below(in, each - length + 1);
         const piece what    = {place, place, length};
-        requests.push_back((i % 2 != 0) ? put(in, mine, theirs, what)
-                                        : get(in, mine, theirs, what));
+        requests.push_back(
+            start(in, (i % 2 != 0) ? put : get, mine, theirs, what));
     }
-    in.by.flush_worker();
+    in.by().flush_worker();
     for (ucs_status_ptr_t one : requests) {
-        in.by.wait(one, "a put or a get");
+        in.by().wait(one, "a put or a get");
     }
     theirs.compare("many at a time");
     mine.compare("many at a time");
@@ -144,20 +101,20 @@ void run_many(job &in, memory first, memory second)
 // those before it.
 void run_fences(job &in, memory first, memory second)
 {
-    local_memory mine(in, first, room);
-    remote_memory theirs(in.by, in.random, second, room, 64);
+    known_memory mine(in.random, first, room);
+    remote_memory theirs(in.by(), in.random, second, room, 64);
     std::vector<ucs_status_ptr_t> requests;
 
     for (int i = 0; i < 24; ++i) {
         const size_t length = sizes[below(in, std::size(sizes))];
         piece what          = draw_piece(in, mine, theirs, length);
         what.remote         = below(in, std::min(what.remote + 1, large));
-        requests.push_back(put(in, mine, theirs, what));
-        check(ucp_worker_fence(in.by.worker()), "ucp_worker_fence");
+        requests.push_back(start(in, put, mine, theirs, what));
+        check(ucp_worker_fence(in.by().worker()), "ucp_worker_fence");
     }
-    in.by.flush_worker();
+    in.by().flush_worker();
     for (ucs_status_ptr_t one : requests) {
-        in.by.wait(one, "ucp_put_nbx");
+        in.by().wait(one, "ucp_put_nbx");
     }
     theirs.compare("puts with fences between");
 }
@@ -186,7 +143,7 @@ word apply(ucp_atomic_op_t operation, word old, word operand, word swapped)
 // Runs one operation on a word of theirs. A result is stored at the beginning
 // of mine.
 template <class word>
-void run_atomic(job &in, local_memory &mine, remote_memory &theirs,
+void run_atomic(job &in, known_memory &mine, remote_memory &theirs,
                 ucp_atomic_op_t operation, bool fetches)
 {
     const size_t at = sizeof(word) * below(in, theirs.length() / sizeof(word));
@@ -203,15 +160,15 @@ void run_atomic(job &in, local_memory &mine, remote_memory &theirs,
     params.datatype     = ucp_dt_make_contig(sizeof(word));
     if (fetches) {
         params.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        params.reply_buffer = mine.buffer.pointer();
-        memcpy(mine.expected.data(), &swapped, sizeof(swapped));
-        write_memory(mine.buffer.kind(), mine.buffer.at(), mine.expected);
-        memcpy(mine.expected.data(), &old, sizeof(old));
+        params.reply_buffer = mine.at();
+        memcpy(mine.expected(), &swapped, sizeof(swapped));
+        mine.write();
+        memcpy(mine.expected(), &old, sizeof(old));
     }
-    in.by.wait(ucp_atomic_op_nbx(in.by.ep(), operation, &operand, 1,
-                                 theirs.address(at), theirs.key(), &params),
-               "ucp_atomic_op_nbx");
-    in.by.flush_ep();
+    in.by().wait(ucp_atomic_op_nbx(in.by().ep(), operation, &operand, 1,
+                                   theirs.address(at), theirs.key(), &params),
+                 "ucp_atomic_op_nbx");
+    in.by().flush_ep();
     const word now = apply(operation, old, operand, swapped);
     memcpy(theirs.expected(at), &now, sizeof(now));
 }
@@ -222,8 +179,8 @@ void run_atomics(job &in, memory first, memory second)
     constexpr std::array operations = {UCP_ATOMIC_OP_ADD,  UCP_ATOMIC_OP_AND,
                                        UCP_ATOMIC_OP_OR,   UCP_ATOMIC_OP_XOR,
                                        UCP_ATOMIC_OP_SWAP, UCP_ATOMIC_OP_CSWAP};
-    local_memory mine(in, first, 64);
-    remote_memory theirs(in.by, in.random, second, 1000 * sizeof(word), 64);
+    known_memory mine(in.random, first, 64);
+    remote_memory theirs(in.by(), in.random, second, 1000 * sizeof(word), 64);
 
     for (int i = 0; i < 4; ++i) {
         for (size_t j = 0; j < operations.size(); ++j) {
@@ -233,8 +190,8 @@ void run_atomics(job &in, memory first, memory second)
             run_atomic<word>(in, mine, theirs, operations[j], true);
             const std::string after =
                 "atomic operation " + std::to_string(operations[j]);
-            mine.compare(after.c_str());
-            theirs.compare(after.c_str());
+            mine.compare(after);
+            theirs.compare(after);
         }
     }
 }
@@ -242,33 +199,28 @@ void run_atomics(job &in, memory first, memory second)
 // A put, a fence, and then additions that return no results.
 void run_counting(job &in, memory, memory second)
 {
-    local_memory zero(in, memory::host, sizeof(uint64_t));
-    remote_memory theirs(in.by, in.random, second, 64, 64);
+    known_memory first(in.random, memory::host, sizeof(uint64_t));
+    remote_memory theirs(in.by(), in.random, second, 64, 64);
     ucp_request_param_t params = {};
     uint64_t sum               = 0;
 
     params.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
     params.datatype     = ucp_dt_make_contig(sizeof(sum));
-    in.by.wait(put(in, zero, theirs, {0, 0, sizeof(sum)}), "ucp_put_nbx");
-    check(ucp_worker_fence(in.by.worker()), "ucp_worker_fence");
-    memcpy(&sum, zero.expected.data(), sizeof(sum));
+    in.by().wait(start(in, put, first, theirs, {0, 0, sizeof(sum)}),
+                 "ucp_put_nbx");
+    check(ucp_worker_fence(in.by().worker()), "ucp_worker_fence");
+    memcpy(&sum, first.expected(), sizeof(sum));
     for (uint64_t i = 1; i <= 100; ++i) {
-        in.by.wait(ucp_atomic_op_nbx(in.by.ep(), UCP_ATOMIC_OP_ADD, &i, 1,
-                                     theirs.address(0), theirs.key(), &params),
-                   "ucp_atomic_op_nbx");
+        in.by().wait(ucp_atomic_op_nbx(in.by().ep(), UCP_ATOMIC_OP_ADD, &i, 1,
+                                       theirs.address(0), theirs.key(),
+                                       &params),
+                     "ucp_atomic_op_nbx");
         sum += i;
     }
-    in.by.flush_worker();
+    in.by().flush_worker();
     memcpy(theirs.expected(0), &sum, sizeof(sum));
     theirs.compare("additions");
 }
-
-struct test_case {
-    const char *group;
-    const char *name;
-    void (*run)(job &, memory, memory);
-    memory first, second;
-};
 
 const test_case cases[] = {
     {"host", "puts and gets", run_puts_and_gets, memory::host, memory::host},
@@ -304,51 +256,11 @@ const test_case cases[] = {
      memory::pool},
 };
 
-void run_case(job &in, const test_case &one)
-{
-    const std::string name = std::string(one.group) + ": " + one.name + ", " +
-                             gpu::name_of(one.first) + " to " +
-                             gpu::name_of(one.second);
-    try {
-        one.run(in, one.first, one.second);
-        printf("ok - %s\n", name.c_str());
-    } catch (const std::exception &failure) {
-        printf("not ok - %s: %s\n", name.c_str(), failure.what());
-    }
-    fflush(stdout);
-}
-
-int main(std::span<char *> arguments)
-{
-    if (arguments.size() < 4) {
-        fprintf(stderr, "usage: one_sided none|any SEED GROUP...\n");
-        return 2;
-    }
-    std::mt19937_64 random(std::stoull(arguments[2]));
-    initiator by;
-    job in = {by, random, strcmp(arguments[1], "none") != 0};
-
-    for (const char *group : arguments.subspan(3)) {
-        for (const test_case &one : cases) {
-            if (strcmp(one.group, group) == 0) {
-                run_case(in, one);
-            }
-        }
-    }
-    printf("ok - it came to its end\n");
-    return 0;
-}
-
 } // namespace
-} // namespace ucx_ib_dmabuf::test
 
-int main(int argc, char **argv)
+std::span<const test_case> one_sided_cases()
 {
-    try {
-        return ucx_ib_dmabuf::test::main(
-            std::span(argv, static_cast<size_t>(argc)));
-    } catch (const std::exception &failure) {
-        fprintf(stderr, "%s\n", failure.what());
-        return 1;
-    }
+    return cases;
 }
+
+} // namespace ucx_ib_dmabuf::test

@@ -128,35 +128,50 @@ mapped_memory::~mapped_memory()
     ucp_mem_unmap(context_, memh_);
 }
 
-remote_memory::remote_memory(const initiator &by, std::mt19937_64 &random,
-                             memory kind, size_t length, size_t around)
-    : around_(around), buffer_(length + 2 * around, kind),
-      expected_(buffer_.size()), mapped_(by, buffer_.at(around), length)
+known_memory::known_memory(std::mt19937_64 &random, memory kind, size_t length)
+    : buffer_(length, kind), expected_(length)
 {
     std::generate(expected_.begin(), expected_.end(),
                   [&] { return static_cast<uint8_t>(random()); });
-    write_memory(kind, buffer_.at(), expected_);
+    write();
 }
 
-void remote_memory::compare(const char *after) const
+void known_memory::write()
 {
-    const std::string wrong = difference(
-        read_memory(buffer_.kind(), buffer_.at(), buffer_.size()), expected_);
-    if (!wrong.empty()) {
-        throw std::runtime_error(std::string(after) + ": " + wrong);
-    }
+    write_memory(buffer_.kind(), buffer_.at(), expected_);
 }
 
-std::string difference(std::span<const uint8_t> found,
-                       std::span<const uint8_t> expected)
+void known_memory::compare(const std::string &after) const
 {
+    const auto found = read_memory(buffer_.kind(), buffer_.at(), length());
     const auto first =
-        std::mismatch(found.begin(), found.end(), expected.begin()).first;
+        std::mismatch(found.begin(), found.end(), expected_.begin()).first;
 
-    return (first == found.end())
-               ? ""
-               : "byte " + std::to_string(first - found.begin()) + " of " +
-                     std::to_string(found.size()) + " is wrong";
+    expect(first == found.end(),
+           after + ": byte " + std::to_string(first - found.begin()) + " of " +
+               std::to_string(length()) + ", " + name_of(buffer_.kind()) +
+               " memory, is wrong");
+}
+
+remote_memory::remote_memory(const initiator &by, std::mt19937_64 &random,
+                             memory kind, size_t length, size_t around)
+    : known_memory(random, kind, length + 2 * around), around_(around),
+      mapped_(by, at(around), length)
+{
+}
+
+ucs_status_ptr_t put(const initiator &by, uint8_t *mine, size_t length,
+                     uint64_t theirs, ucp_rkey_h key)
+{
+    const ucp_request_param_t params = {};
+    return ucp_put_nbx(by.ep(), mine, length, theirs, key, &params);
+}
+
+ucs_status_ptr_t get(const initiator &by, uint8_t *mine, size_t length,
+                     uint64_t theirs, ucp_rkey_h key)
+{
+    const ucp_request_param_t params = {};
+    return ucp_get_nbx(by.ep(), mine, length, theirs, key, &params);
 }
 
 } // namespace ucx_ib_dmabuf::test

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mpi/buffer.h>
+#include <optional>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -32,6 +33,12 @@ inline void check(ucs_status_t status, const char *what)
 {
     if (status != UCS_OK) {
         throw failure(status, what);
+    }
+}
+inline void expect(bool good, const std::string &otherwise)
+{
+    if (!good) {
+        throw std::runtime_error(otherwise);
     }
 }
 
@@ -81,6 +88,25 @@ private:
     ucp_ep_h ep_ = nullptr;
 };
 
+// Memory with random bytes, and the bytes expected in it.
+class known_memory {
+public:
+    known_memory(std::mt19937_64 &random, memory kind, size_t length);
+
+    uint8_t *at(size_t offset = 0) const { return buffer_.at(offset); }
+    uint8_t *expected(size_t offset = 0) { return &expected_[offset]; }
+    size_t length() const { return expected_.size(); }
+
+    // Makes all bytes the expected ones.
+    void write();
+    // Throws if a byte differs from the expected one.
+    void compare(const std::string &after) const;
+
+private:
+    const gpu::buffer buffer_;
+    std::vector<uint8_t> expected_;
+};
+
 // Memory of the target that UCP has mapped, and its key.
 class mapped_memory {
 public:
@@ -97,34 +123,56 @@ private:
     ucp_rkey_h key_ = nullptr;
 };
 
-// Memory of the target with random bytes, of which UCP has mapped a part, and
-// the bytes expected in all of it.
-class remote_memory {
+// Known memory of the target, of which UCP has mapped a part. Offsets are
+// relative to that.
+class remote_memory : private known_memory {
 public:
     // `around` bytes lie before and behind the mapped part.
     remote_memory(const initiator &by, std::mt19937_64 &random, memory kind,
                   size_t length, size_t around);
-    // Offsets are relative to the mapped part.
-    uint64_t address(size_t offset) const
+    uint64_t address(size_t offset = 0) const
     {
-        return buffer_.address() + around_ + offset;
+        return reinterpret_cast<uint64_t>(at(around_ + offset));
     }
-    uint8_t *expected(size_t offset) { return &expected_[around_ + offset]; }
+    uint8_t *expected(size_t offset = 0)
+    {
+        return known_memory::expected(around_ + offset);
+    }
     ucp_rkey_h key() const { return mapped_.key(); }
-    size_t length() const { return expected_.size() - 2 * around_; }
-
-    // Throws if a byte of the memory differs from the expected one.
-    void compare(const char *after) const;
+    size_t length() const { return known_memory::length() - 2 * around_; }
+    using known_memory::compare;
 
 private:
     const size_t around_;
-    const gpu::buffer buffer_;
-    std::vector<uint8_t> expected_;
     const mapped_memory mapped_;
 };
 
-// Describes the first byte that differs; returns "" if none does.
-std::string difference(std::span<const uint8_t> found,
-                       std::span<const uint8_t> expected);
+// Starts to move bytes between memory of the initiator and of the target.
+using operation = ucs_status_ptr_t(const initiator &by, uint8_t *mine,
+                                   size_t length, uint64_t theirs,
+                                   ucp_rkey_h key);
+operation put, get;
+
+// What the cases of a run share.
+struct job {
+    std::mt19937_64 random;
+    bool may_copy = false; // large puts and gets may be copied
+
+    initiator &by() { return by_ ? *by_ : by_.emplace(); }
+
+private:
+    std::optional<initiator> by_;
+};
+
+struct test_case {
+    const char *group;
+    const char *name;
+    void (*run)(job &, memory, memory);
+    memory first  = memory::device;
+    memory second = memory::device;
+};
+
+std::span<const test_case> one_sided_cases();
+std::span<const test_case> revoked_cases();
 
 } // namespace ucx_ib_dmabuf::test

@@ -25,41 +25,63 @@ void check(ucs_status_t status, const char *what)
     }
 }
 
+// The function of the instance in `library_`.
+#define UCP(_name) find(_name, #_name)
+
 // An instance, of which only its own functions are called.
 class ucx_copy {
 public:
     explicit ucx_copy(const char *path)
         : library_(dlopen(path, RTLD_NOW | RTLD_LOCAL))
     {
+        ucp_config_t *config             = nullptr;
+        ucp_address_t *address           = nullptr;
+        size_t length                    = 0;
+        ucp_params_t wanted              = {};
+        const ucp_worker_params_t worker = {};
+        ucp_ep_params_t ep               = {};
+
         if (library_ == nullptr) {
             throw std::runtime_error(dlerror());
         }
-        begin();
+        wanted.field_mask = UCP_PARAM_FIELD_FEATURES;
+        wanted.features   = UCP_FEATURE_TAG;
+        check(UCP(ucp_config_read)(nullptr, nullptr, &config), "a read");
+        // ucp_init() of a UCX older than the headers would log a warning.
+        check(UCP(ucp_init_version)(1, 16, &wanted, config, &context_), "init");
+        UCP(ucp_config_release)(config);
+        check(UCP(ucp_worker_create)(context_, &worker, &worker_), "a worker");
+        check(UCP(ucp_worker_get_address)(worker_, &address, &length),
+              "an address");
+        ep.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        ep.address    = address;
+        check(UCP(ucp_ep_create)(worker_, &ep, &ep_), "an endpoint");
+        UCP(ucp_worker_release_address)(worker_, address);
     }
     ~ucx_copy()
     {
-        ucp_request_param_t none = {};
-        wait(call(ucp_ep_close_nbx, "ucp_ep_close_nbx")(ep_, &none));
-        call(ucp_worker_destroy, "ucp_worker_destroy")(worker_);
-        call(ucp_cleanup, "ucp_cleanup")(context_);
+        const ucp_request_param_t none = {};
+        wait(UCP(ucp_ep_close_nbx)(ep_, &none));
+        UCP(ucp_worker_destroy)(worker_);
+        UCP(ucp_cleanup)(context_);
     }
     ucx_copy(const ucx_copy &)            = delete;
     ucx_copy &operator=(const ucx_copy &) = delete;
 
     void move(void *to, const void *from, size_t length)
     {
-        ucp_request_param_t none  = {};
-        ucs_status_ptr_t received = call(ucp_tag_recv_nbx, "ucp_tag_recv_nbx")(
-            worker_, to, length, 1, UINT64_MAX, &none);
-        ucs_status_ptr_t sent = call(ucp_tag_send_nbx, "ucp_tag_send_nbx")(
-            ep_, from, length, 1, &none);
+        const ucp_request_param_t none = {};
+        const ucs_status_ptr_t received =
+            UCP(ucp_tag_recv_nbx)(worker_, to, length, 1, UINT64_MAX, &none);
+        const ucs_status_ptr_t sent =
+            UCP(ucp_tag_send_nbx)(ep_, from, length, 1, &none);
         check(wait(sent), "a send");
         check(wait(received), "a receive");
     }
 
 private:
     template <class Function>
-    Function *call(Function *, const char *name) const
+    Function *find(Function *, const char *name) const
     {
         void *const found = dlsym(library_, name);
         if (found == nullptr) {
@@ -68,53 +90,18 @@ private:
         return reinterpret_cast<Function *>(found);
     }
 
-    void begin()
-    {
-        ucp_config_t *config       = nullptr;
-        ucp_address_t *address     = nullptr;
-        size_t length              = 0;
-        ucp_params_t wanted        = {};
-        ucp_worker_params_t worker = {};
-        ucp_ep_params_t ep         = {};
-
-        wanted.field_mask = UCP_PARAM_FIELD_FEATURES;
-        wanted.features   = UCP_FEATURE_TAG;
-        check(
-            call(ucp_config_read, "ucp_config_read")(nullptr, nullptr, &config),
-            "ucp_config_read");
-        // ucp_init() of a UCX older than the headers would log a warning.
-        check(call(ucp_init_version, "ucp_init_version")(1, 16, &wanted, config,
-                                                         &context_),
-              "ucp_init");
-        call(ucp_config_release, "ucp_config_release")(config);
-        check(call(ucp_worker_create, "ucp_worker_create")(context_, &worker,
-                                                           &worker_),
-              "ucp_worker_create");
-        check(call(ucp_worker_get_address,
-                   "ucp_worker_get_address")(worker_, &address, &length),
-              "ucp_worker_get_address");
-        ep.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        ep.address    = address;
-        check(call(ucp_ep_create, "ucp_ep_create")(worker_, &ep, &ep_),
-              "ucp_ep_create");
-        call(ucp_worker_release_address, "ucp_worker_release_address")(worker_,
-                                                                       address);
-    }
-
     ucs_status_t wait(ucs_status_ptr_t request)
     {
         if (!UCS_PTR_IS_PTR(request)) {
             return UCS_PTR_RAW_STATUS(request);
         }
-        const auto progress = call(ucp_worker_progress, "ucp_worker_progress");
-        const auto status =
-            call(ucp_request_check_status, "ucp_request_check_status");
-        while (status(request) == UCS_INPROGRESS) {
-            progress(worker_);
+        ucs_status_t status;
+        while ((status = UCP(ucp_request_check_status)(request)) ==
+               UCS_INPROGRESS) {
+            UCP(ucp_worker_progress)(worker_);
         }
-        const ucs_status_t result = status(request);
-        call(ucp_request_free, "ucp_request_free")(request);
-        return result;
+        UCP(ucp_request_free)(request);
+        return status;
     }
 
     void *const library_;
@@ -144,32 +131,26 @@ bool move_by_each(std::deque<ucx_copy> &copies, size_t length, gpu::memory kind,
     return true;
 }
 
-bool move_often(std::deque<ucx_copy> &copies, gpu::memory kind)
-{
-    std::mt19937_64 random(1);
-    bool good = true;
-
-    for (int round = 0; round < 4; ++round) {
-        for (const size_t length : {8, 8192, 1 << 20}) {
-            good = good && move_by_each(copies, length, kind, random);
-        }
-    }
-    return good;
-}
-
 } // namespace
 
 int main(int argc, char **argv)
 {
     try {
         std::deque<ucx_copy> copies;
+        std::mt19937_64 random(1);
         gpu::use();
         for (int i = 1; i < argc; ++i) {
             copies.emplace_back(argv[i]);
         }
         for (const gpu::memory kind :
              {gpu::memory::device, gpu::memory::vmm, gpu::memory::pool}) {
-            printf("%sok - %s memory\n", move_often(copies, kind) ? "" : "not ",
+            bool good = true;
+            for (int round = 0; round < 4; ++round) {
+                for (const size_t length : {8, 8192, 1 << 20}) {
+                    good = good && move_by_each(copies, length, kind, random);
+                }
+            }
+            printf("%sok - %s memory\n", good ? "" : "not ",
                    gpu::name_of(kind));
             fflush(stdout);
         }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two processes exchange arrays of a GPU by UCXX, as Dask's workers do.
 
-usage: talk.py server|client ADDRESS FOLDER SEED
+usage: talk.py ADDRESS server|client FOLDER SEED
 
 The server listens at the address; the folder is where the client finds its port. Both
 compute from the seed what each sends, and compare every byte they receive. The last
@@ -35,7 +35,7 @@ PATIENCE = 100  # seconds: a hang ends, it is no measure
 class Side:
     """One of the two, with what both know."""
 
-    def __init__(self, name, address, folder, seed):
+    def __init__(self, address, name, folder, seed):
         self.server, self.address, self.folder = name == "server", address, folder
         self.seed = seed
         self.gpu = Gpu(0 if self.server else 1)
