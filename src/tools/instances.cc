@@ -2,7 +2,6 @@
 //
 // Checks each UCX that a program would load, or that a folder contains: the
 // system's, an MPI's, a wheel's. A UCX is a libucp with its modules beside it.
-#include "child.h"
 #include "report.h"
 #include <dlfcn.h>
 #include <filesystem>

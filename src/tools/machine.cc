@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
-#include <array>
 #include <cstdio>
 
 namespace ucx_ib_dmabuf::info {
@@ -23,41 +22,17 @@ void check_kernel(const tree &files, part *out)
     out->diagnose("kernel", known ? release : "unknown", faults);
 }
 
-// If a device's class or vendor cannot be read, nothing is known.
-void find_hardware(const tree &files, report *out)
-{
-    // Vendors that make RDMA NICs, and other NICs.
-    constexpr auto vendors = std::to_array<std::string_view>(
-        {"0x15b3", "0x14e4", "0x8086", "0x1d0f", "0x1414", "0x1dd8", "0x1077"});
-    const auto devices = files.list("/sys/bus/pci/devices");
-    bool known = !devices.empty(), gpu = false, nic = false;
-
-    for (const std::string &device : devices) {
-        const std::string at     = "/sys/bus/pci/devices/" + device;
-        const std::string kind   = files.line(at + "/class");
-        const std::string vendor = files.line(at + "/vendor");
-        known &= !kind.empty() && !vendor.empty();
-        gpu |= kind.starts_with("0x03") && (vendor == "0x10de");
-        nic |= kind.starts_with("0x0207") || // InfiniBand
-               (kind.starts_with("0x02") &&
-                (std::ranges::count(vendors, vendor) != 0));
-    }
-    out->no_gpu = known && !gpu;
-    out->no_nic = known && !nic && files.list("/sys/class/infiniband").empty();
-}
-
-void check_module(const tree &files, bool no_gpu, part *out)
+void check_module(const tree &files, part *out)
 {
     const std::string version = files.line("/proc/driver/nvidia/version");
     const bool peer_memory    = files.has("/sys/module/nvidia_peermem");
     const fault faults[]      = {
-             {version.empty() && no_gpu, warning, "PCI has no NVIDIA GPU",
-              "use a machine with one, or pass one to the virtual machine", "none"},
              {version.empty(), warning,
               "there is no /proc/driver/nvidia/version: the kernel module nvidia is "
-                   "not loaded, or this container does not show it",
-              "load NVIDIA's open kernel module, or pass GPUs to the container with "
-                   "NVIDIA's container toolkit",
+                   "not loaded, there is no NVIDIA GPU, or this container does not show "
+                   "it",
+              "see 'lspci -d 10de:'; load NVIDIA's open kernel module, or pass GPUs "
+                   "to the container or virtual machine",
               "unknown"},
              {version.find("Open") == std::string::npos, warning,
               "it is the closed kernel module, which exports no dma-bufs",
@@ -161,20 +136,18 @@ void check_iommu(const tree &files, part *out)
 
 } // namespace
 
-void check_machine(const tree &files, report *out)
+void check_machine(const tree &files, part *out)
 {
-    find_hardware(files, out);
-    check_kernel(files, &out->machine);
-    check_module(files, out->no_gpu, &out->machine);
+    check_kernel(files, out);
+    check_module(files, out);
     if (files.has("/proc/self/limits")) {
-        check_locked_memory(files, &out->machine);
-        check_open_files(files, &out->machine);
+        check_locked_memory(files, out);
+        check_open_files(files, out);
     } else {
-        out->machine.add(warning, "limits", "unknown",
-                         "there is no /proc/self/limits",
-                         "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
+        out->add(warning, "limits", "unknown", "there is no /proc/self/limits",
+                 "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
     }
-    check_iommu(files, &out->machine);
+    check_iommu(files, out);
 }
 
 } // namespace ucx_ib_dmabuf::info

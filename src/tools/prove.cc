@@ -2,7 +2,7 @@
 //
 // Tests each pair with the plug-in's own export, registration methods and path
 // check, and measures RDMA between the NIC and itself.
-#include "devices.h"
+#include "nics.h"
 #include "report.h"
 #include <array>
 #include <cerrno>

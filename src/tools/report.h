@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,8 +83,6 @@ struct report {
     part environment{"environment"}; // of programs started in it
     std::vector<part> gpus{}, nics{}, instances{};
     std::vector<pair> pairs{};
-    // PCI has no such device, neither with a driver nor without.
-    bool no_gpu = false, no_nic = false;
 
     // 0: every pair can work, with every UCX that was named; 1: a pair or a UCX
     // cannot; 3: there is no pair.
@@ -99,7 +99,7 @@ struct report {
 // changing the machine. Not thread-safe. May throw std::bad_alloc.
 
 // machine.cc: the kernel, its settings, limits of this process.
-void check_machine(const tree &files, report *out);
+void check_machine(const tree &files, part *out);
 // environment.cc: how programs that are started here load the plug-in.
 void check_environment(part *out);
 std::string variable(const char *name); // of the environment, or ""
@@ -119,13 +119,30 @@ void check_instances(const std::string &path, report *out);
 void probe_ucx(const std::string &libucp, const std::string &libuct_ib,
                const std::string &libuct_cuda, part *out);
 
-// text.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
+// Calls `what` in a child process, which may crash or hang, and returns the
+// text that it writes to the descriptor. The child has no other input and
+// output. Ends it and its own children. Returns nullopt if it writes nothing
+// for too long, as some file systems are slow.
+constexpr int child_patience = 20; // seconds
+std::optional<std::string> ask_child(const std::function<void(int to)> &what);
+
+// print.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
 void print_text(const report &all);
-// json.cc, for programs; docs/info.md has the schema.
+// For programs; docs/info.md has the schema.
 void print_json(const report &all);
 // Checks as a line of ASCII, and from there; returns false if it is none.
 std::string pack(const std::vector<check> &checks);
 bool unpack(const std::string &text, std::vector<check> *checks);
+
+// Prints the plug-in's counters of running programs once a second, the busiest
+// programs first: these processes and their descendants, or all accessible ones
+// if none is named. 0 rounds last until a signal, or until no named one is
+// left. With `as_json` it prints a line of JSON for each process. Returns the
+// exit status: 0, or 1 if there was no program.
+int watch(const std::vector<int> &pids, unsigned rounds, bool as_json);
+
+// Whether the standard output is a terminal that knows escape sequences.
+bool has_escapes();
 
 extern const char version[]; // the package's
 

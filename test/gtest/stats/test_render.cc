@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The counters as JSON and as Prometheus' text, and their documentation.
-#include "prometheus.h"
+#include "fixture.h"
 #include <array>
 #include <climits>
 #include <cstdlib>
@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <uct/ib_dmabuf/stats/render.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
@@ -20,17 +21,16 @@ namespace {
 
 class test_render : public testing::Test {
 protected:
-    test_render() { process_counters = {}; }
-
-    static std::string json()
+    ~test_render() override
     {
-        now_.read();
-        return std::string(render_json(now_, 42, memory_));
+        free(process_counters.hooks_missing);
+        forget_pairs(&process_counters);
     }
+
+    static std::string json() { return std::string(render_json(memory_)); }
     static std::string prometheus(const char *program = "a")
     {
-        now_.read();
-        return std::string(render_prometheus(now_, 42, program, memory_));
+        return std::string(render_prometheus(program, memory_));
     }
     // Sets the counters to 1000, 1001 and so on.
     static void number()
@@ -52,8 +52,8 @@ protected:
         return values;
     }
 
-    static inline described_counters now_;
-    static inline std::array<char, text_max> memory_;
+    const std::string pid_ = std::to_string(getpid());
+    static inline std::array<char, prometheus_max> memory_;
 };
 
 constexpr size_t scalars = 17; // the leading metrics
@@ -63,7 +63,8 @@ TEST_F(test_render, json_has_each_metric_by_its_name)
     number();
     const std::string line = json();
 
-    EXPECT_TRUE(line.starts_with("{\"pid\": 42, \"hits\": 1000, ")) << line;
+    EXPECT_TRUE(line.starts_with("{\"pid\": " + pid_ + ", \"hits\": 1000, "))
+        << line;
     EXPECT_TRUE(line.ends_with("}\n")) << line;
     EXPECT_EQ(line.size() - 1, line.find('\n'));
     for (size_t i = 0; i < scalars; ++i) {
@@ -88,7 +89,7 @@ TEST_F(test_render, prometheus_has_each_metric_once)
         EXPECT_EQ(std::string(process_infos[i].help) + ".", found[i].help);
         ASSERT_EQ(1u, found[i].samples.size());
         EXPECT_EQ(1000.0 + static_cast<double>(i), found[i].samples[0].value);
-        EXPECT_EQ("42", found[i].samples[0].labels.at("pid"));
+        EXPECT_EQ(pid_, found[i].samples[0].labels.at("pid"));
         EXPECT_EQ("a", found[i].samples[0].labels.at("program"));
     }
 }
@@ -159,15 +160,15 @@ TEST_F(test_render, pairs_are_told_in_json)
     const std::string line = json();
     EXPECT_TRUE(line.ends_with(
         ", \"pairs\": ["
-        "{\"nic\": \"mlx5_0\", \"gpu\": 1, \"registrations\": 2, "
-        "\"deregistrations\": 1, \"invalidations\": 0, \"evictions\": 0, "
-        "\"failures\": 0, \"regions\": 1, \"registered_bytes\": 4096, "
-        "\"path_bytes\": {\"standard\": 12288}, \"fallback_causes\": {}}, "
         "{\"nic\": \"mlx5_1\", \"gpu\": -1, \"registrations\": 0, "
         "\"deregistrations\": 0, \"invalidations\": 0, \"evictions\": 0, "
         "\"failures\": 0, \"regions\": 0, \"registered_bytes\": 0, "
         "\"path_bytes\": {\"ucp\": 100}, "
-        "\"fallback_causes\": {\"no_room\": 1}}]}\n"))
+        "\"fallback_causes\": {\"no_room\": 1}}, "
+        "{\"nic\": \"mlx5_0\", \"gpu\": 1, \"registrations\": 2, "
+        "\"deregistrations\": 1, \"invalidations\": 0, \"evictions\": 0, "
+        "\"failures\": 0, \"regions\": 1, \"registered_bytes\": 4096, "
+        "\"path_bytes\": {\"standard\": 12288}, \"fallback_causes\": {}}]}\n"))
         << line;
 }
 
@@ -183,8 +184,7 @@ TEST_F(test_render, pairs_are_labels_for_prometheus)
     }
     const std::string text = prometheus();
     for (const char *wanted :
-         {"pair_registrations_total{pid=\"42\",program=\"a\",nic=\"mlx5_0\","
-          "gpu=\"1\"} 2\n",
+         {",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
           "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
           "nic=\"mlx5_1\",gpu=\"-1\",cause=\"no_room\"} 1\n"}) {
         EXPECT_NE(std::string::npos, text.find(wanted)) << text;
@@ -193,12 +193,9 @@ TEST_F(test_render, pairs_are_labels_for_prometheus)
 
 TEST_F(test_render, what_hooks_lack_is_a_string)
 {
-    auto &missing = process_counters.hooks_missing;
-
     EXPECT_EQ(std::string::npos, json().find("hooks_missing"));
-    EXPECT_TRUE(missing.begin());
-    EXPECT_FALSE(missing.begin());
-    missing.finish("\"a\" \\b\n\033[2J");
+    process_counters.set_hooks_missing("\"a\" \\b\n\033[2J");
+    process_counters.set_hooks_missing("the second one");
     EXPECT_NE(std::string::npos,
               json().find("\"hooks_missing\": \"\\\"a\\\" \\\\b??[2J\""))
         << json();
@@ -249,9 +246,8 @@ TEST_F(test_render, the_largest_fits)
         std::ranges::fill(process_counters.of(nic.c_str(), INT_MIN + i).numbers,
                           UINT64_MAX);
     }
-    ASSERT_TRUE(process_counters.hooks_missing.begin());
-    process_counters.hooks_missing.finish(why.c_str());
-    EXPECT_NE("", json());
+    process_counters.set_hooks_missing(why.c_str());
+    EXPECT_NE("", render_json(std::span(memory_).first<json_max>()));
     const std::string program(4096, '"');
     const std::string text = prometheus(program.c_str());
     EXPECT_NO_THROW(parse_prometheus(text));
@@ -266,10 +262,9 @@ TEST_F(test_render, there_is_no_half_text)
     std::vector<char> memory(all.size() + 1);
 
     for (size_t size = 0; size <= all.size(); ++size) {
-        EXPECT_TRUE(
-            render_prometheus(now_, 42, "a", {memory.data(), size}).empty());
+        EXPECT_TRUE(render_prometheus("a", {memory.data(), size}).empty());
     }
-    EXPECT_EQ(all, render_prometheus(now_, 42, "a", memory));
+    EXPECT_EQ(all, render_prometheus("a", memory));
 }
 
 // The parser that these tests rely on.

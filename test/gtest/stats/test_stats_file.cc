@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The file of UCX_IB_DMABUF_STATS: its name, and how it is written.
-#include "prometheus.h"
+#include "fixture.h"
 #include <cerrno>
 #include <common/elsewhere.h>
 #include <cstdlib>
@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
-#include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/stats/stats_file.h>
 #include <unistd.h>
 

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <string>
+#include <uct/ib_dmabuf/stats/counters.h>
+#include <utility>
 #include <vector>
 
 // A parser of Prometheus' text format, version 0.0.4, stricter than Prometheus.
@@ -21,3 +23,12 @@ struct prometheus_metric {
 };
 
 std::vector<prometheus_metric> parse_prometheus(const std::string &text);
+
+// Frees the rows, and sets all counters to zero.
+inline void forget_pairs(ucx_ib_dmabuf::counters *all)
+{
+    while (all->newest != nullptr) {
+        delete std::exchange(all->newest, all->newest->next);
+    }
+    *all = {};
+}
