@@ -112,17 +112,15 @@ void check_ports(ibv_context *context, part *out)
         is_initialised |=
             (port.state == IBV_PORT_INIT) || (port.state == IBV_PORT_ARMED);
     }
-    const fault faults[] = {
-        {is_initialised, fails,
-         "it has a link, but no subnet manager has set it up",
-         "start one, opensm or the switch's; 'sminfo' finds it"},
-        {true, fails, "UCX leaves out a NIC without a link",
-         "see 'ibstat' or 'rdma link': the cable, the switch, with RoCE the "
-         "network interface ('ip link set ... up')"}};
-    out->diagnose("port",
-                  std::string(is_initialised ? "INIT" : "DOWN") +
-                      ", none is active",
-                  faults);
+    out->diagnose(
+        "port",
+        std::string(is_initialised ? "INIT" : "DOWN") + ", none is active",
+        {{is_initialised, fails,
+          "it has a link, but no subnet manager has set it up",
+          "start one, opensm or the switch's; 'sminfo' finds it"},
+         {true, fails, "UCX leaves out a NIC without a link",
+          "see 'ibstat' or 'rdma link': the cable, the switch, with RoCE the "
+          "network interface ('ip link set ... up')"}});
 }
 
 void explain_closed(const open_device &device, part *out)
@@ -131,14 +129,15 @@ void explain_closed(const open_device &device, part *out)
         (device.context() == nullptr)
             ? "ibv_open_device failed"
             : "ibv_alloc_pd failed, mostly for want of locked memory";
-    const fault faults[] = {
-        {device.error() == ENOMEM, fails, cause, "raise 'ulimit -l'"},
-        {device.error() == EMFILE, fails, cause, "raise 'ulimit -n'"},
-        {true, fails, cause,
-         "see the rights on /dev/infiniband/uverbs*; pass /dev/infiniband to a "
-         "container, and allow it where a cgroup decides on devices"}};
 
-    out->diagnose("open", strerror(device.error()), faults);
+    out->diagnose(
+        "open", strerror(device.error()),
+        {{device.error() == ENOMEM, fails, cause, "raise 'ulimit -l'"},
+         {device.error() == EMFILE, fails, cause, "raise 'ulimit -n'"},
+         {true, fails, cause,
+          "see the rights on /dev/infiniband/uverbs*; pass /dev/infiniband to "
+          "a "
+          "container, and allow it where a cgroup decides on devices"}});
 }
 
 // Tests, with an invalid fd, whether device, provider and kernel register
@@ -157,24 +156,22 @@ int refusal_of(open_device *device)
 
 void check_import(open_device *device, part *out)
 {
-    const int refused    = refusal_of(device);
-    const fault faults[] = {
-        {libibverbs::get().reg_dmabuf == nullptr, fails,
-         "this libibverbs has no ibv_reg_dmabuf_mr",
-         "update rdma-core to 34 or later", "no"},
-        {refused != 0, fails,
-         out->name + " registers no dma-bufs (" + strerror(refused) +
-             "): its driver needs Linux 5.12 and rdma-core 34 or later, and "
-             "must support them",
-         "update kernel and rdma-core, see that the kernel has "
-         "CONFIG_INFINIBAND_ON_DEMAND_PAGING and CONFIG_DMA_SHARED_BUFFER, or "
-         "use a NIC whose driver imports dma-bufs, as mlx5 does",
-         "no"}};
+    const int refused = refusal_of(device);
 
-    out->diagnose("dma-buf import",
-                  has_data_direct(device->domain()) ? "yes, with Data Direct"
-                                                    : "yes",
-                  faults);
+    out->diagnose(
+        "dma-buf import",
+        has_data_direct(device->domain()) ? "yes, with Data Direct" : "yes",
+        {{libibverbs::get().reg_dmabuf == nullptr, fails,
+          "this libibverbs has no ibv_reg_dmabuf_mr",
+          "update rdma-core to 34 or later", "no"},
+         {refused != 0, fails,
+          out->name + " registers no dma-bufs (" + strerror(refused) +
+              "): its driver needs Linux 5.12 and rdma-core 34 or later, and "
+              "must support them",
+          "update kernel and rdma-core, see that the kernel has "
+          "CONFIG_INFINIBAND_ON_DEMAND_PAGING and CONFIG_DMA_SHARED_BUFFER, or "
+          "use a NIC whose driver imports dma-bufs, as mlx5 does",
+          "no"}});
 }
 
 part check_nic(const tree &files, open_device *device)
@@ -199,16 +196,15 @@ part check_nic(const tree &files, open_device *device)
 
 void explain_none(const tree &files, part *out)
 {
-    const fault faults[] = {
-        {files.list("/sys/class/infiniband").empty(), fails,
-         "there is none in /sys/class/infiniband",
-         "see 'lspci' for an RDMA NIC, and load its RDMA driver, as mlx5_ib"},
-        {true, fails, "the kernel has some, but libibverbs takes none",
-         "load ib_uverbs, install rdma-core's provider for the NIC "
-         "(ibverbs-providers), pass /dev/infiniband to a container",
-         "none that can be used"}};
-
-    out->diagnose("RDMA devices", "none", faults);
+    out->diagnose(
+        "RDMA devices", "none",
+        {{files.list("/sys/class/infiniband").empty(), fails,
+          "there is none in /sys/class/infiniband",
+          "see 'lspci' for an RDMA NIC, and load its RDMA driver, as mlx5_ib"},
+         {true, fails, "the kernel has some, but libibverbs takes none",
+          "load ib_uverbs, install rdma-core's provider for the NIC "
+          "(ibverbs-providers), pass /dev/infiniband to a container",
+          "none that can be used"}});
 }
 
 } // namespace
@@ -216,13 +212,11 @@ void explain_none(const tree &files, part *out)
 std::deque<open_device> check_nics(const tree &files, report *out)
 {
     const libibverbs &verbs = libibverbs::get();
-    const fault faults[]    = {
-           {!verbs.problem.empty(), fails, verbs.problem,
-            "install or update rdma-core (libibverbs1, ibverbs-providers)"}};
 
     out->machine.diagnose(
         "libibverbs", verbs.loaded ? verbs.loaded.path() : "no libibverbs.so.1",
-        faults);
+        {{!verbs.problem.empty(), fails, verbs.problem,
+          "install or update rdma-core (libibverbs1, ibverbs-providers)"}});
     if (!verbs.problem.empty()) {
         return {};
     }

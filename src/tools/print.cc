@@ -119,18 +119,6 @@ bool has_escapes()
     return (isatty(STDOUT_FILENO) != 0) && !type.empty() && (type != "dumb");
 }
 
-std::string size_text(uint64_t bytes)
-{
-    constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    auto number                   = static_cast<double>(bytes);
-    unsigned unit                 = 0;
-
-    for (; (number >= 1024) && (unit < 4); ++unit) {
-        number /= 1024;
-    }
-    return format("%.4g %s", number, units[unit]).c_str();
-}
-
 void print_text(const report &all)
 {
     const printer out;

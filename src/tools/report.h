@@ -1,17 +1,54 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "tree.h"
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ucx_ib_dmabuf::info {
+
+std::string variable(const char *name); // of the environment, or ""
+// "12.5 GiB"
+std::string size_text(uint64_t bytes);
+// Returns a list's parts between any of these characters, without empty ones.
+std::vector<std::string> split(std::string list, const char *between);
+
+// A device's place; empty and -1 if unknown, as for a NIC in software.
+struct pci_place {
+    std::string path; // "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+    int numa = -1;
+    std::vector<std::string> route{}; // "pci0000:00", "0000:00:01.0", ...
+};
+
+// The kernel's files, /proc and /sys; tests have another root.
+class tree {
+public:
+    explicit tree(std::string root = {}) : root_(std::move(root)) {}
+
+    bool has(std::string_view path) const;
+    // Empty if the file cannot be read.
+    std::string read(std::string_view path) const;
+    // The first line that has this beginning, without it and the newline; empty
+    // if there is none.
+    std::string line(std::string_view path, std::string_view begin = "") const;
+    // Names in a folder.
+    std::vector<std::string> list(std::string_view path) const;
+    // Takes a device's folder, which may be a link.
+    pci_place place(std::string_view device) const;
+
+private:
+    std::string at(std::string_view path) const
+    {
+        return root_ + std::string(path);
+    }
+
+    const std::string root_;
+};
 
 // warning: it works, but slower or less reliably than it could.
 enum class state : uint8_t { ok, warning, fails };
@@ -52,7 +89,7 @@ struct part {
     }
     // The first fault that applies counts; if none does, the property is ok.
     void diagnose(const char *what, const std::string &found,
-                  std::span<const fault> faults)
+                  const std::vector<fault> &faults)
     {
         const auto first = std::ranges::find(faults, true, &fault::applies);
 
@@ -100,9 +137,8 @@ struct report {
 
 // machine.cc: the kernel, its settings, limits of this process.
 void check_machine(const tree &files, part *out);
-// environment.cc: how programs that are started here load the plug-in.
+// How programs that are started here load the plug-in.
 void check_environment(part *out);
-std::string variable(const char *name); // of the environment, or ""
 // gpus.cc: the CUDA driver and its GPUs.
 void check_gpus(const tree &files, report *out);
 // nics.cc: libibverbs and its devices. Returns them, in the report's order.
@@ -145,8 +181,5 @@ int watch(const std::vector<int> &pids, unsigned rounds, bool as_json);
 bool has_escapes();
 
 extern const char version[]; // the package's
-
-// "12.5 GiB"
-std::string size_text(uint64_t bytes);
 
 } // namespace ucx_ib_dmabuf::info

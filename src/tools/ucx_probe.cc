@@ -56,18 +56,16 @@ const ucx_instance *check_service(library &&uct_ib, part *out)
         }
         found = made;
     }
-    const fault faults[] = {
-        {old, fails,
-         claims_1_16(version) ? "it is a snapshot from before " + version
-                              : "it is older than 1.16",
-         newer_ucx, "does not serve it"},
-        {found == nullptr, fails, lacks(missing), others, "cannot serve it"}};
     out->add(ok, "version", version.empty() ? "unknown" : version);
-    out->diagnose("plug-in",
-                  loads_modules
-                      ? "gets in by ucx-dmabuf-run, or UCX_PLUGIN_PATH"
+    out->diagnose(
+        "plug-in",
+        loads_modules ? "gets in by ucx-dmabuf-run, or UCX_PLUGIN_PATH"
                       : "gets in by ucx-dmabuf-run (LD_PRELOAD)",
-                  faults);
+        {{old, fails,
+          claims_1_16(version) ? "it is a snapshot from before " + version
+                               : "it is older than 1.16",
+          newer_ucx, "does not serve it"},
+         {found == nullptr, fails, lacks(missing), others, "cannot serve it"}});
     return found;
 }
 
@@ -75,22 +73,21 @@ const ucx_instance *check_service(library &&uct_ib, part *out)
 void check_cuda(const ucx_instance *found, const std::string &module,
                 const std::string &error, part *out)
 {
-    const char *missing  = ((found == nullptr) || found->ucm().has_cuda)
-                               ? nullptr
-                               : cuda_copy_component::missing(found->uct_ib());
-    const fault faults[] = {
-        {missing != nullptr, fails, lacks(missing), others,
-         "none, and the plug-in cannot copy for it"},
-        {!error.empty(), warning, error,
-         "install what its module needs (ldd): without the plug-in this UCX "
-         "takes GPU memory for the host's",
-         "does not load: the plug-in copies for it"}};
+    const char *missing = ((found == nullptr) || found->ucm().has_cuda)
+                              ? nullptr
+                              : cuda_copy_component::missing(found->uct_ib());
 
-    out->diagnose("CUDA",
-                  !module.empty()    ? module
-                  : found != nullptr ? "none: the plug-in copies for it"
-                                     : "none",
-                  faults);
+    out->diagnose(
+        "CUDA",
+        !module.empty()    ? module
+        : found != nullptr ? "none: the plug-in copies for it"
+                           : "none",
+        {{missing != nullptr, fails, lacks(missing), others,
+          "none, and the plug-in cannot copy for it"},
+         {!error.empty(), warning, error,
+          "install what its module needs (ldd): without the plug-in this UCX "
+          "takes GPU memory for the host's",
+          "does not load: the plug-in copies for it"}});
 }
 
 // The hooks in a process with this UCX, and with libcuda if there is one. The

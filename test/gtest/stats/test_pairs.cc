@@ -11,7 +11,7 @@ namespace {
 
 class test_pairs : public testing::Test {
 protected:
-    ~test_pairs() override { forget_pairs(&all); }
+    ~test_pairs() override { reset(&all); }
 
     counters all{};
 };

@@ -36,8 +36,8 @@ struct metric_label {
 };
 
 struct metric_info {
-    static constexpr size_t buckets     = 24;
-    static constexpr unsigned first_log = 10; // up to 2^10 ns, 2^11 ns, ...
+    static constexpr size_t buckets = 24;
+    static constexpr int first_log  = 10; // up to 2^10 ns, 2^11 ns, ...
 
     const char *name; // Prometheus' name, without prefix and ending
     metric_kind kind;
@@ -147,33 +147,32 @@ template <const auto &infos>
 struct metric_name {
     size_t at;
 
-    consteval metric_name(std::string_view name)
+    consteval metric_name(const char *name)
     {
         const auto table = infos;
-        at = std::ranges::find(table, name, [](const metric_info &each) {
-                 return std::string_view(each.name);
-             })->at; // an unknown name does not compile
-    }
-    consteval metric_name(const char *name)
-        : metric_name(std::string_view(name))
-    {
+        const auto found =
+            std::ranges::find_if(table, [name](const metric_info &each) {
+                return std::string_view(each.name) == name;
+            });
+        at = found->at; // an unknown name does not compile
     }
 };
 using process_metric = metric_name<process_infos>;
 using pair_metric    = metric_name<pair_infos>;
+
+template <const auto &infos>
+consteval size_t count_numbers()
+{
+    const auto table = infos; // see metric_name
+    return table.back().at + table.back().size();
+}
 
 // Numbers that any thread may count, without a lock and without memory.
 template <const auto &infos>
 struct number_table {
     using Metric = metric_name<infos>;
 
-    static consteval size_t count()
-    {
-        const auto table = infos; // see metric_name
-        return table.back().at + table.back().size();
-    }
-
-    uint64_t numbers[count()];
+    uint64_t numbers[count_numbers<infos>()];
 
     // `label`: index among the metric's numbers.
     void add(Metric which, uint64_t more = 1, size_t label = 0) noexcept
@@ -211,13 +210,10 @@ struct number_table {
     // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
     void add_time(Metric which, uint64_t nanoseconds) noexcept
     {
-        const size_t log = std::bit_width(std::max<uint64_t>(nanoseconds, 1) -
-                                          1); // log2 of the bound
-        add(which, 1,
-            std::clamp<size_t>(log, metric_info::first_log,
-                               metric_info::first_log + metric_info::buckets -
-                                   1) -
-                metric_info::first_log);
+        const int log = std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1);
+        const int bucket = log - metric_info::first_log;
+
+        add(which, 1, std::clamp<int>(bucket, 0, metric_info::buckets - 1));
         add(which, nanoseconds, metric_info::buckets);
     }
 };

@@ -187,14 +187,9 @@ bool show_live(void (*before)(bool room)) noexcept
     fstat(fd, &own_file);
     own_fd        = fd;
     before_answer = before;
-    if (const int error = start_answering(page); error != 0) {
-        munmap(made, sizeof(live_page));
-        close(fd);
-        errno = error;
-        return false;
-    }
-    own_page = page;
-    return true;
+    own_page      = page;
+    errno         = start_answering(page);
+    return errno == 0;
 }
 
 void forget_live() noexcept

@@ -141,8 +141,9 @@ const char *expand_pattern(const char *pattern, path_name *path,
 
 int check_writable(const char *path) noexcept
 {
-    path_name folder{"./"};
+    const char *end = strrchr(path, '/');
     struct stat file {};
+    path_name folder{"./"};
 
     if ((stat(path, &file) == 0) && S_ISDIR(file.st_mode)) {
         return EISDIR;
@@ -150,14 +151,9 @@ int check_writable(const char *path) noexcept
     if (!is_prometheus(path) && (access(path, F_OK) == 0)) {
         return (access(path, W_OK) == 0) ? 0 : errno;
     }
-    if (const char *end = strrchr(path, '/'); end != nullptr) {
-        // With the slash at its end, as it has to be a folder.
-        const auto length = static_cast<size_t>(end - path) + 1;
-        if (length >= folder.size()) {
-            return ENAMETOOLONG;
-        }
-        memcpy(folder.data(), path, length);
-        folder[length] = '\0';
+    if (end != nullptr) { // with the slash, as it has to be a folder
+        text_writer to(folder);
+        to.add("%.*s", static_cast<int>(end - path) + 1, path);
     }
     return (access(folder.data(), W_OK | X_OK) == 0) ? 0 : errno;
 }
