@@ -72,22 +72,6 @@ void *open_device::reg(int fd, size_t offset, uintptr_t address, size_t length)
 
 namespace {
 
-std::deque<open_device> open_devices()
-{
-    int count = 0;
-    std::deque<open_device> opened;
-    ibv_device **all = VERB(ibv_get_device_list)(&count);
-
-    for (int i = 0; i < count; ++i) {
-        errno = 0;
-        opened.emplace_back(all[i]);
-    }
-    if (all != nullptr) {
-        VERB(ibv_free_device_list)(all);
-    }
-    return opened;
-}
-
 void check_ports(ibv_context *context, part *out)
 {
     const connection_functions &verbs = libibverbs::get().plug_in.connection;
@@ -220,9 +204,15 @@ std::deque<open_device> check_nics(const tree &files, report *out)
     if (!verbs.problem.empty()) {
         return {};
     }
-    auto opened = open_devices();
-    for (open_device &each : opened) {
-        out->nics.push_back(check_nic(files, &each));
+    int count = 0;
+    std::deque<open_device> opened;
+    ibv_device **all = VERB(ibv_get_device_list)(&count);
+    for (int i = 0; i < count; ++i) {
+        errno = 0; // for open_device::error()
+        out->nics.push_back(check_nic(files, &opened.emplace_back(all[i])));
+    }
+    if (all != nullptr) {
+        VERB(ibv_free_device_list)(all);
     }
     if (opened.empty()) {
         explain_none(files, &out->machine);

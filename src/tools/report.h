@@ -67,7 +67,7 @@ struct check {
     bool operator==(const check &) const = default;
 };
 
-// What may be wrong with a property.
+// A fault that a property may have.
 struct fault {
     bool applies;
     state how;
@@ -171,8 +171,8 @@ std::string pack(const std::vector<check> &checks);
 bool unpack(const std::string &text, std::vector<check> *checks);
 
 // Prints the plug-in's counters of running programs once a second, the busiest
-// programs first: these processes and their descendants, or all accessible ones
-// if none is named. 0 rounds last until a signal, or until no named one is
+// programs first: these processes and their descendants. Without any it prints
+// all accessible ones. 0 rounds last until a signal, or until no named one is
 // left. With `as_json` it prints a line of JSON for each process. Returns the
 // exit status: 0, or 1 if there was no program.
 int watch(const std::vector<int> &pids, unsigned rounds, bool as_json);

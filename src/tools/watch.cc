@@ -47,13 +47,11 @@ struct program {
             now         = std::move(next);
         }
     }
-    uint64_t lookups() const; // between the two
+    uint64_t lookups() const // between the two
+    {
+        return increase(now, before, "hits") + increase(now, before, "misses");
+    }
 };
-
-uint64_t program::lookups() const
-{
-    return increase(now, before, "hits") + increase(now, before, "misses");
-}
 
 double in_mib(uint64_t bytes)
 {
@@ -89,17 +87,17 @@ std::string pair_line(const program &one, const json &row)
 {
     const json &index     = member(row, "gpu");
     const std::string gpu = index.is_number_unsigned() ? index.dump() : "?";
-    const json *before    = &row; // if it is new
+    const std::string who = text_of(row, "nic").substr(0, 14) + " GPU " + gpu;
+    json before; // stays null if the pair is new
 
     for (const json &each : member(one.before, "pairs")) {
         if ((member(each, "nic") == member(row, "nic")) &&
             (member(each, "gpu") == index)) {
-            before = &each;
+            before = each;
         }
     }
-    const std::string who = text_of(row, "nic").substr(0, 14) + " GPU " + gpu;
     return format("    %-21.21s", who.c_str()).c_str() +
-           columns(row, *before, "registered_bytes",
+           columns(row, before, "registered_bytes",
                    sum_of(member(row, "fallback_causes")));
 }
 
