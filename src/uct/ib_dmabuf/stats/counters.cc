@@ -45,18 +45,6 @@ void counters::set_hooks_missing(const char *why) noexcept
     }
 }
 
-void counters::clear() noexcept
-{
-    const uint64_t complete = get("hooks_complete");
-
-    number_table::clear();
-    set("hooks_complete", complete);
-    others.clear();
-    for (pair_row *row = newest; row != nullptr; row = row->next) {
-        row->clear();
-    }
-}
-
 void counters::add_fallback(fallback_way way, fallback_cause why,
                             const char *nic, int gpu, uint64_t length) noexcept
 {

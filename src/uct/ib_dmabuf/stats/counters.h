@@ -256,7 +256,18 @@ struct counters : number_table<process_infos> {
                       int gpu, uint64_t length) noexcept;
     void set_hooks_missing(const char *why) noexcept;
     // For a forked child, which has its parent's hooks.
-    void clear() noexcept;
+    void clear() noexcept
+    {
+        const uint64_t complete = get("hooks_complete");
+
+        number_table::clear();
+        set("hooks_complete", complete);
+        others.clear();
+        for (pair_row *row       = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
+             row != nullptr; row = row->next) {
+            row->clear();
+        }
+    }
     // Calls `call` with each row that has counted anything.
     template <typename Call>
     void each_pair(const Call &call) const
