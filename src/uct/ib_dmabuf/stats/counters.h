@@ -210,10 +210,12 @@ struct number_table {
     // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
     void add_time(Metric which, uint64_t nanoseconds) noexcept
     {
-        const int log = std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1);
-        const int bucket = log - metric_info::first_log;
+        const auto log = static_cast<int>(
+            std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1));
+        const int bucket = std::clamp<int>(log - metric_info::first_log, 0,
+                                           metric_info::buckets - 1);
 
-        add(which, 1, std::clamp<int>(bucket, 0, metric_info::buckets - 1));
+        add(which, 1, static_cast<size_t>(bucket));
         add(which, nanoseconds, metric_info::buckets);
     }
 };
