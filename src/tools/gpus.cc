@@ -98,15 +98,16 @@ void check_export(const driver &cuda, CUdevice device, part *out)
     const bool can_ask = cuda.get_handle_for_address_range != nullptr;
     const bool supported =
         cuda.attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
-    const fault faults[] = {
-        {!can_ask, fails,
-         "this NVIDIA driver has no cuMemGetHandleForAddressRange",
-         "update it to one for CUDA 11.7 or later", "no"},
-        {!supported, fails,
-         "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0: the closed kernel "
-         "module, or a GPU before Turing",
-         "install NVIDIA's open kernel modules, on Linux 5.12 or later", "no"}};
-    out->diagnose("dma-buf export", "yes", faults);
+    out->diagnose(
+        "dma-buf export", "yes",
+        {{!can_ask, fails,
+          "this NVIDIA driver has no cuMemGetHandleForAddressRange",
+          "update it to one for CUDA 11.7 or later", "no"},
+         {!supported, fails,
+          "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0: the closed kernel "
+          "module, or a GPU before Turing",
+          "install NVIDIA's open kernel modules, on Linux 5.12 or later",
+          "no"}});
 }
 
 // Returns the size of the device's largest region, for BAR1 without NVML.
@@ -144,21 +145,21 @@ void check_bar1(const tree &files, const driver &cuda, CUdevice device,
     if (!known) {
         memory.total = memory.free = largest_region(files, bus_id);
     }
-    const fault faults[] = {
-        {memory.total == 0, warning, "neither NVML nor /sys has its size",
-         "install libnvidia-ml, which comes with the driver", "unknown"},
-        {memory.free < least, fails,
-         "BAR1 is full: nothing more of the GPU can be registered", less},
-        {memory.free < memory.total / 10, warning, "BAR1 is almost full", less},
-        {memory.total < all, warning,
-         "it is smaller than the GPU's memory (" + size_text(all) +
-             "), so not all of that can be registered at a time",
-         "switch resizable BAR on in the BIOS, or the GPU's large BAR1 mode "
-         "with NVIDIA's displaymodeselector"}};
-    out->diagnose("BAR1",
-                  (known ? size_text(memory.used) : "an unknown part") +
-                      " of " + size_text(memory.total) + " used",
-                  faults);
+    out->diagnose(
+        "BAR1",
+        (known ? size_text(memory.used) : "an unknown part") + " of " +
+            size_text(memory.total) + " used",
+        {{memory.total == 0, warning, "neither NVML nor /sys has its size",
+          "install libnvidia-ml, which comes with the driver", "unknown"},
+         {memory.free < least, fails,
+          "BAR1 is full: nothing more of the GPU can be registered", less},
+         {memory.free < memory.total / 10, warning, "BAR1 is almost full",
+          less},
+         {memory.total < all, warning,
+          "it is smaller than the GPU's memory (" + size_text(all) +
+              "), so not all of that can be registered at a time",
+          "switch resizable BAR on in the BIOS, or the GPU's large BAR1 mode "
+          "with NVIDIA's displaymodeselector"}});
 }
 
 part check_gpu(const tree &files, const driver &cuda, int index)

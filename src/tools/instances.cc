@@ -2,7 +2,6 @@
 //
 // Checks each UCX that a program would load, or that a folder contains: the
 // system's, an MPI's, a wheel's. A UCX is a libucp with its modules beside it.
-#include "child.h"
 #include "report.h"
 #include <dlfcn.h>
 #include <filesystem>
@@ -151,18 +150,18 @@ void explain_none(const fs::path &path, part *out)
         "name the program that a script starts, or the folder that the UCX is "
         "in, of a virtual environment, say, or of an MPI";
     std::error_code error;
-    const fault faults[] = {
-        {!fs::exists(path, error), fails,
-         "there is no such file or folder, nor such a program in PATH", remedy,
-         "no such file"},
-        {fs::is_directory(path, error), fails,
-         "there is no libucp in that folder", remedy},
-        {true, fails,
-         "it is linked with neither UCX nor an Open MPI that uses it, or is a "
-         "script",
-         remedy}};
 
-    out->diagnose("found", "none", faults);
+    out->diagnose(
+        "found", "none",
+        {{!fs::exists(path, error), fails,
+          "there is no such file or folder, nor such a program in PATH", remedy,
+          "no such file"},
+         {fs::is_directory(path, error), fails,
+          "there is no libucp in that folder", remedy},
+         {true, fails,
+          "it is linked with neither UCX nor an Open MPI that uses it, or is a "
+          "script",
+          remedy}});
 }
 
 } // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
-#include <array>
 #include <cstdio>
+#include <dlfcn.h>
+#include <loader/enable.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -12,58 +13,33 @@ void check_kernel(const tree &files, part *out)
     const std::string release = files.line("/proc/sys/kernel/osrelease");
     unsigned major = 0, minor = 0;
     const bool known = sscanf(release.c_str(), "%u.%u", &major, &minor) == 2;
-    const fault faults[] = {
-        {!known, warning, "/proc/sys/kernel/osrelease cannot be read",
-         "mount /proc, and see that it is Linux 5.12 or later"},
-        {major * 1000 + minor < 5012, warning,
-         "NICs register dma-bufs from Linux 5.12 on, and on older ones with a "
-         "backport of the distribution",
-         "update the kernel if 'dma-buf import' of a NIC fails"}};
 
-    out->diagnose("kernel", known ? release : "unknown", faults);
+    out->diagnose(
+        "kernel", known ? release : "unknown",
+        {{!known, warning, "/proc/sys/kernel/osrelease cannot be read",
+          "mount /proc, and see that it is Linux 5.12 or later"},
+         {major * 1000 + minor < 5012, warning,
+          "NICs register dma-bufs from Linux 5.12 on, and on older ones with a "
+          "backport of the distribution",
+          "update the kernel if 'dma-buf import' of a NIC fails"}});
 }
 
-// If a device's class or vendor cannot be read, nothing is known.
-void find_hardware(const tree &files, report *out)
-{
-    // Vendors that make RDMA NICs, and other NICs.
-    constexpr auto vendors = std::to_array<std::string_view>(
-        {"0x15b3", "0x14e4", "0x8086", "0x1d0f", "0x1414", "0x1dd8", "0x1077"});
-    const auto devices = files.list("/sys/bus/pci/devices");
-    bool known = !devices.empty(), gpu = false, nic = false;
-
-    for (const std::string &device : devices) {
-        const std::string at     = "/sys/bus/pci/devices/" + device;
-        const std::string kind   = files.line(at + "/class");
-        const std::string vendor = files.line(at + "/vendor");
-        known &= !kind.empty() && !vendor.empty();
-        gpu |= kind.starts_with("0x03") && (vendor == "0x10de");
-        nic |= kind.starts_with("0x0207") || // InfiniBand
-               (kind.starts_with("0x02") &&
-                (std::ranges::count(vendors, vendor) != 0));
-    }
-    out->no_gpu = known && !gpu;
-    out->no_nic = known && !nic && files.list("/sys/class/infiniband").empty();
-}
-
-void check_module(const tree &files, bool no_gpu, part *out)
+void check_module(const tree &files, part *out)
 {
     const std::string version = files.line("/proc/driver/nvidia/version");
     const bool peer_memory    = files.has("/sys/module/nvidia_peermem");
-    const fault faults[]      = {
-             {version.empty() && no_gpu, warning, "PCI has no NVIDIA GPU",
-              "use a machine with one, or pass one to the virtual machine", "none"},
-             {version.empty(), warning,
-              "there is no /proc/driver/nvidia/version: the kernel module nvidia is "
-                   "not loaded, or this container does not show it",
-              "load NVIDIA's open kernel module, or pass GPUs to the container with "
-                   "NVIDIA's container toolkit",
-              "unknown"},
-             {version.find("Open") == std::string::npos, warning,
-              "it is the closed kernel module, which exports no dma-bufs",
-              "install NVIDIA's open kernel modules"}};
 
-    out->diagnose("NVIDIA module", version, faults);
+    out->diagnose(
+        "NVIDIA module", version,
+        {{version.empty(), warning,
+          "there is no /proc/driver/nvidia/version: no NVIDIA GPU, the kernel "
+          "module nvidia is not loaded, or this container does not show it",
+          "see 'lspci -d 10de:', load NVIDIA's open kernel module, or pass "
+          "GPUs to the container with NVIDIA's container toolkit",
+          "unknown"},
+         {version.find("Open") == std::string::npos, warning,
+          "it is the closed kernel module, which exports no dma-bufs",
+          "install NVIDIA's open kernel modules"}});
     out->add(ok, "peer memory",
              std::string("nvidia_peermem is ") + (peer_memory ? "" : "not ") +
                  "loaded; not needed");
@@ -95,37 +71,34 @@ void check_locked_memory(const tree &files, part *out)
     const uint64_t found      = limit(files, "Max locked memory");
     const bool unlimited      = found == UINT64_MAX;
     const bool exempt         = may_lock_all(files);
-    const fault faults[]      = {
-             {!unlimited && !exempt, found < enough ? fails : warning,
-              "NICs lock the host memory that they reach, messages that are staged "
-                   "and their own queues, and registrations fail beyond that",
-              "raise it: 'ulimit -l unlimited', 'memlock' in "
-                   "/etc/security/limits.conf, LimitMEMLOCK= of the service that starts "
-                   "jobs, or --ulimit memlock=-1 of the container"}};
 
-    out->diagnose("locked memory",
-                  unlimited ? "unlimited"
-                  : exempt
-                      ? size_text(found) + ", which does not hold for this "
-                                           "user (CAP_IPC_LOCK)"
-                      : size_text(found),
-                  faults);
+    out->diagnose(
+        "locked memory",
+        unlimited ? "unlimited"
+        : exempt  ? size_text(found) + ", which does not hold for this "
+                                       "user (CAP_IPC_LOCK)"
+                  : size_text(found),
+        {{!unlimited && !exempt, found < enough ? fails : warning,
+          "NICs lock the host memory that they reach, messages that are staged "
+          "and their own queues, and registrations fail beyond that",
+          "raise it: 'ulimit -l unlimited', 'memlock' in "
+          "/etc/security/limits.conf, LimitMEMLOCK= of the service that starts "
+          "jobs, or --ulimit memlock=-1 of the container"}});
 }
 
 void check_open_files(const tree &files, part *out)
 {
     constexpr uint64_t least = 64, usual = 1024;
     const uint64_t found = limit(files, "Max open files");
-    const fault faults[] = {
-        {found < usual, found < least ? fails : warning,
-         "each NIC and each connection needs some, and each export of a "
-         "dma-buf one for a moment: an export fails where there is none left",
-         "raise it: 'ulimit -n 65536', 'nofile' in /etc/security/limits.conf, "
-         "or LimitNOFILE= of the service that starts jobs"}};
 
-    out->diagnose("open files",
-                  (found == UINT64_MAX) ? "unlimited" : std::to_string(found),
-                  faults);
+    out->diagnose(
+        "open files",
+        (found == UINT64_MAX) ? "unlimited" : std::to_string(found),
+        {{found < usual, found < least ? fails : warning,
+          "each NIC and each connection needs some, and each export of a "
+          "dma-buf one for a moment: an export fails where there is none left",
+          "raise it: 'ulimit -n 65536', 'nofile' in /etc/security/limits.conf, "
+          "or LimitNOFILE= of the service that starts jobs"}});
 }
 
 // Devices other than GPUs and NICs do not matter.
@@ -137,15 +110,8 @@ void check_iommu(const tree &files, part *out)
         return ((kind == "0x02") || (kind == "0x03")) &&
                (files.line(at + "/iommu_group/type") != "identity");
     };
-    const bool in_use    = !files.list("/sys/class/iommu").empty();
-    const fault faults[] = {
-        {in_use && std::ranges::any_of(files.list("/sys/bus/pci/devices"),
-                                       is_translated),
-         warning,
-         "a NIC's accesses to a GPU's memory may be translated or refused",
-         "test the path (--prove); if it fails, boot with iommu=pt, or switch "
-         "the IOMMU off",
-         "in use"}};
+    const auto devices = files.list("/sys/bus/pci/devices");
+    const bool in_use  = !files.list("/sys/class/iommu").empty();
 
     if (!files.has("/sys/class")) {
         out->add(warning, "/sys", "not there",
@@ -153,28 +119,139 @@ void check_iommu(const tree &files, part *out)
                  "mount it in the container, read only will do");
         return;
     }
-    out->diagnose("IOMMU",
-                  in_use ? "in use, GPUs and NICs pass through"
-                         : "none is in use",
-                  faults);
+    out->diagnose(
+        "IOMMU",
+        in_use ? "in use, GPUs and NICs pass through" : "none is in use",
+        {{in_use && std::ranges::any_of(devices, is_translated), warning,
+          "a NIC's accesses to a GPU's memory may be translated or refused",
+          "test the path (--prove); if it fails, boot with iommu=pt, or switch "
+          "the IOMMU off",
+          "in use"}});
+}
+
+// The preloaded library loads the module, if one is named.
+void check_plugin(part *out)
+{
+    const std::string module = variable("UCX_IB_DMABUF_MODULE");
+    std::vector<std::pair<std::string, std::string>> ways; // and their files
+
+    for (const std::string &word : split(variable("LD_PRELOAD"), ": ")) {
+        if (word.find("libucx_ib_dmabuf_preload.so") != word.npos) {
+            ways.emplace_back("LD_PRELOAD: " + word, word);
+        }
+    }
+    if (!ways.empty() && !module.empty()) {
+        ways.emplace_back("UCX_IB_DMABUF_MODULE: " + module, module);
+    }
+    for (const std::string &word : split(variable("UCX_PLUGIN_PATH"), ":")) {
+        const std::string file = word + "/libuct_ib_dmabuf.so";
+        if (tree().has(file)) {
+            ways.emplace_back("UCX_PLUGIN_PATH: " + word, file);
+        }
+    }
+    for (const auto &[way, file] : ways) {
+        if (dlopen(file.c_str(), RTLD_LAZY) == nullptr) {
+            out->add(fails, "plug-in", way,
+                     std::string(dlerror()) +
+                         ": the dynamic linker and UCX go on without it",
+                     "set the path where it is installed, or start programs "
+                     "with ucx-dmabuf-run");
+            return;
+        }
+    }
+    out->add(ok, "plug-in",
+             !ways.empty() ? ways.front().first
+                           : "not loaded in this shell; 'ucx-dmabuf-run "
+                             "COMMAND' starts a program with it");
+}
+
+// Whether UCX enables one of these names by its list. UCX strips no blanks
+// there. "\" before a word excludes aliases, all names but the first.
+bool is_enabled(const std::string &list, const std::string &names)
+{
+    const bool negated  = list.starts_with('^');
+    const auto words    = split(list.substr(negated ? 1 : 0), ",");
+    const auto known    = split(names, ",");
+    const auto means_it = [&](const std::string &word) {
+        return word.starts_with('\\') ? word.substr(1) == known.front()
+                                      : std::ranges::count(known, word) != 0;
+    };
+
+    return list.empty() || (words == std::vector<std::string>{"all"}) ||
+           (negated != std::ranges::any_of(words, means_it));
+}
+
+void check_switches(part *out)
+{
+    const int enabled         = read_enable();
+    const std::string modules = variable("UCX_MODULES");
+    const std::string hooks   = variable("UCX_MEM_CUDA_HOOK_MODE");
+
+    if (enabled != 1) {
+        out->add(fails, "UCX_IB_DMABUF_ENABLE",
+                 variable("UCX_IB_DMABUF_ENABLE"),
+                 (enabled == 0) ? "it switches the plug-in off"
+                                : "UCX knows y, yes, on, 1, n, no, off and 0; "
+                                  "a wrong value switches the plug-in off",
+                 "unset it");
+    }
+    if (!variable("UCX_PLUGIN_PATH").empty() &&
+        !is_enabled(modules, "dmabuf")) {
+        out->add(fails, "UCX_MODULES", modules,
+                 "UCX loads no other modules than these",
+                 "have dmabuf in it, or unset it");
+    }
+    if ((hooks == "none") || (hooks == "reloc")) {
+        out->add(warning, "UCX_MEM_CUDA_HOOK_MODE", hooks,
+                 "not all releases of CUDA memory are seen, so that the driver "
+                 "is asked at each use, which is slower",
+                 "unset it");
+    }
+}
+
+void check_transports(part *out)
+{
+    // Each transport with all of its names, its own first.
+    constexpr const char *by_nic[] = {
+        "rc_mlx5,rc_x,rc,ib", "rc_verbs,rc_v,rc,ib", "dc_mlx5,dc_x,dc,ib",
+        "ud_mlx5,ud_x,ud,ib", "ud_verbs,ud_v,ud,ib", "srd,ib"};
+    const std::string tls = variable("UCX_TLS");
+    const auto is_on      = [&](const char *names) {
+        return is_enabled(tls, names);
+    };
+
+    if (std::ranges::none_of(by_nic, is_on)) {
+        out->add(fails, "UCX_TLS", tls,
+                 "none of these transports uses a NIC's RDMA",
+                 "have rc and cuda in it, or unset it");
+    } else if (!is_on("cuda_copy,cuda")) {
+        out->add(fails, "UCX_TLS", tls,
+                 "without cuda UCX takes GPU memory for the host's",
+                 "have cuda in it, or unset it");
+    }
 }
 
 } // namespace
 
-void check_machine(const tree &files, report *out)
+void check_machine(const tree &files, part *out)
 {
-    find_hardware(files, out);
-    check_kernel(files, &out->machine);
-    check_module(files, out->no_gpu, &out->machine);
+    check_kernel(files, out);
+    check_module(files, out);
     if (files.has("/proc/self/limits")) {
-        check_locked_memory(files, &out->machine);
-        check_open_files(files, &out->machine);
+        check_locked_memory(files, out);
+        check_open_files(files, out);
     } else {
-        out->machine.add(warning, "limits", "unknown",
-                         "there is no /proc/self/limits",
-                         "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
+        out->add(warning, "limits", "unknown", "there is no /proc/self/limits",
+                 "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
     }
-    check_iommu(files, &out->machine);
+    check_iommu(files, out);
+}
+
+void check_environment(part *out)
+{
+    check_plugin(out);
+    check_switches(out);
+    check_transports(out);
 }
 
 } // namespace ucx_ib_dmabuf::info

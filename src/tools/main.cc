@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reports whether NICs can reach the memory of GPUs here. Changes nothing.
-#include "devices.h"
+#include "nics.h"
 #include "report.h"
-#include "watch.h"
 #include <charconv>
 #include <cstdio>
 #include <exception>
@@ -123,7 +122,7 @@ int report_machine(const options &wanted)
     const tree files(wanted.root);
     report found;
 
-    check_machine(files, &found);
+    check_machine(files, &found.machine);
     check_environment(&found.environment);
     check_gpus(files, &found);
     {

@@ -1,11 +1,75 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "devices.h"
+#include "nics.h"
 #include "report.h"
 #include <cerrno>
 #include <cstring>
+#include <dlfcn.h>
+#include <uct/ib_dmabuf/path/loopback.h>
 #include <unistd.h>
 
+// A function that every libibverbs has.
+#define VERB(_name) libibverbs::get().loaded.symbol<decltype(_name)>(#_name)
+
 namespace ucx_ib_dmabuf::info {
+namespace {
+
+libibverbs load()
+{
+    constexpr char name[] = "libibverbs.so.1";
+    libibverbs made{};
+
+    if (dlopen(name, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+        made.problem = dlerror();
+        return made;
+    }
+    made.loaded     = library(name);
+    made.reg_dmabuf = reinterpret_cast<decltype(made.reg_dmabuf)>(
+        bound_verb(made.loaded, "ibv_reg_dmabuf_mr"));
+    if (look_up_verbs(made.loaded, &made.plug_in) != nullptr) {
+        made.problem = "it lacks functions that rdma-core 28 has";
+    }
+    return made;
+}
+
+} // namespace
+
+const libibverbs &libibverbs::get()
+{
+    static const libibverbs &only = *new libibverbs(load());
+    return only;
+}
+
+open_device::open_device(ibv_device *device)
+    : name_(device->name),
+      context_(VERB(ibv_open_device)(device), VERB(ibv_close_device)),
+      pd_(context_ ? VERB(ibv_alloc_pd)(context()) : nullptr,
+          VERB(ibv_dealloc_pd)),
+      error_(errno)
+{
+}
+
+void *open_device::reg(int fd, size_t offset, uintptr_t address, size_t length)
+{
+    constexpr int data_direct = 1; // MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT
+    const auto reg_dmabuf     = libibverbs::get().reg_dmabuf;
+    const library driver =
+        library::around(reinterpret_cast<const void *>(context_->ops.poll_cq));
+    const auto reg_direct =
+        driver.symbol<ibv_mr *(ibv_pd *, uint64_t, size_t, uint64_t, int, int,
+                               int)>("mlx5dv_reg_dmabuf_mr");
+    ibv_mr *mr = nullptr;
+
+    errno = EOPNOTSUPP;
+    if (has_data_direct(domain()) && (reg_direct != nullptr)) {
+        mr = reg_direct(pd(), offset, length, address, fd, all_access,
+                        data_direct);
+    }
+    if ((mr == nullptr) && (reg_dmabuf != nullptr)) {
+        mr = reg_dmabuf(pd(), offset, length, address, fd, all_access);
+    }
+    return mr;
+}
+
 namespace {
 
 void check_ports(ibv_context *context, part *out)
@@ -32,17 +96,15 @@ void check_ports(ibv_context *context, part *out)
         is_initialised |=
             (port.state == IBV_PORT_INIT) || (port.state == IBV_PORT_ARMED);
     }
-    const fault faults[] = {
-        {is_initialised, fails,
-         "it has a link, but no subnet manager has set it up",
-         "start one, opensm or the switch's; 'sminfo' finds it"},
-        {true, fails, "UCX leaves out a NIC without a link",
-         "see 'ibstat' or 'rdma link': the cable, the switch, with RoCE the "
-         "network interface ('ip link set ... up')"}};
-    out->diagnose("port",
-                  std::string(is_initialised ? "INIT" : "DOWN") +
-                      ", none is active",
-                  faults);
+    out->diagnose(
+        "port",
+        std::string(is_initialised ? "INIT" : "DOWN") + ", none is active",
+        {{is_initialised, fails,
+          "it has a link, but no subnet manager has set it up",
+          "start one, opensm or the switch's; 'sminfo' finds it"},
+         {true, fails, "UCX leaves out a NIC without a link",
+          "see 'ibstat' or 'rdma link': the cable, the switch, with RoCE the "
+          "network interface ('ip link set ... up')"}});
 }
 
 void explain_closed(const open_device &device, part *out)
@@ -51,14 +113,15 @@ void explain_closed(const open_device &device, part *out)
         (device.context() == nullptr)
             ? "ibv_open_device failed"
             : "ibv_alloc_pd failed, mostly for want of locked memory";
-    const fault faults[] = {
-        {device.error() == ENOMEM, fails, cause, "raise 'ulimit -l'"},
-        {device.error() == EMFILE, fails, cause, "raise 'ulimit -n'"},
-        {true, fails, cause,
-         "see the rights on /dev/infiniband/uverbs*; pass /dev/infiniband to a "
-         "container, and allow it where a cgroup decides on devices"}};
 
-    out->diagnose("open", strerror(device.error()), faults);
+    out->diagnose(
+        "open", strerror(device.error()),
+        {{device.error() == ENOMEM, fails, cause, "raise 'ulimit -l'"},
+         {device.error() == EMFILE, fails, cause, "raise 'ulimit -n'"},
+         {true, fails, cause,
+          "see the rights on /dev/infiniband/uverbs*; pass /dev/infiniband to "
+          "a "
+          "container, and allow it where a cgroup decides on devices"}});
 }
 
 // Tests, with an invalid fd, whether device, provider and kernel register
@@ -77,24 +140,22 @@ int refusal_of(open_device *device)
 
 void check_import(open_device *device, part *out)
 {
-    const int refused    = refusal_of(device);
-    const fault faults[] = {
-        {libibverbs::get().reg_dmabuf == nullptr, fails,
-         "this libibverbs has no ibv_reg_dmabuf_mr",
-         "update rdma-core to 34 or later", "no"},
-        {refused != 0, fails,
-         out->name + " registers no dma-bufs (" + strerror(refused) +
-             "): its driver needs Linux 5.12 and rdma-core 34 or later, and "
-             "must support them",
-         "update kernel and rdma-core, see that the kernel has "
-         "CONFIG_INFINIBAND_ON_DEMAND_PAGING and CONFIG_DMA_SHARED_BUFFER, or "
-         "use a NIC whose driver imports dma-bufs, as mlx5 does",
-         "no"}};
+    const int refused = refusal_of(device);
 
-    out->diagnose("dma-buf import",
-                  has_data_direct(device->domain()) ? "yes, with Data Direct"
-                                                    : "yes",
-                  faults);
+    out->diagnose(
+        "dma-buf import",
+        has_data_direct(device->domain()) ? "yes, with Data Direct" : "yes",
+        {{libibverbs::get().reg_dmabuf == nullptr, fails,
+          "this libibverbs has no ibv_reg_dmabuf_mr",
+          "update rdma-core to 34 or later", "no"},
+         {refused != 0, fails,
+          out->name + " registers no dma-bufs (" + strerror(refused) +
+              "): its driver needs Linux 5.12 and rdma-core 34 or later, and "
+              "must support them",
+          "update kernel and rdma-core, see that the kernel has "
+          "CONFIG_INFINIBAND_ON_DEMAND_PAGING and CONFIG_DMA_SHARED_BUFFER, or "
+          "use a NIC whose driver imports dma-bufs, as mlx5 does",
+          "no"}});
 }
 
 part check_nic(const tree &files, open_device *device)
@@ -117,20 +178,17 @@ part check_nic(const tree &files, open_device *device)
     return nic;
 }
 
-void explain_none(const tree &files, bool no_nic, part *out)
+void explain_none(const tree &files, part *out)
 {
-    const fault faults[] = {
-        {no_nic, fails, "PCI has no NIC that is known for RDMA",
-         "use a machine with one, or pass one to the virtual machine"},
-        {files.list("/sys/class/infiniband").empty(), fails,
-         "there is none in /sys/class/infiniband",
-         "load the NIC's RDMA driver, as mlx5_ib"},
-        {true, fails, "the kernel has some, but libibverbs takes none",
-         "load ib_uverbs, install rdma-core's provider for the NIC "
-         "(ibverbs-providers), pass /dev/infiniband to a container",
-         "none that can be used"}};
-
-    out->diagnose("RDMA devices", "none", faults);
+    out->diagnose(
+        "RDMA devices", "none",
+        {{files.list("/sys/class/infiniband").empty(), fails,
+          "there is none in /sys/class/infiniband",
+          "see 'lspci' for an RDMA NIC, and load its RDMA driver, as mlx5_ib"},
+         {true, fails, "the kernel has some, but libibverbs takes none",
+          "load ib_uverbs, install rdma-core's provider for the NIC "
+          "(ibverbs-providers), pass /dev/infiniband to a container",
+          "none that can be used"}});
 }
 
 } // namespace
@@ -138,22 +196,26 @@ void explain_none(const tree &files, bool no_nic, part *out)
 std::deque<open_device> check_nics(const tree &files, report *out)
 {
     const libibverbs &verbs = libibverbs::get();
-    const fault faults[]    = {
-           {!verbs.problem.empty(), fails, verbs.problem,
-            "install or update rdma-core (libibverbs1, ibverbs-providers)"}};
 
     out->machine.diagnose(
         "libibverbs", verbs.loaded ? verbs.loaded.path() : "no libibverbs.so.1",
-        faults);
+        {{!verbs.problem.empty(), fails, verbs.problem,
+          "install or update rdma-core (libibverbs1, ibverbs-providers)"}});
     if (!verbs.problem.empty()) {
         return {};
     }
-    auto opened = open_devices();
-    for (open_device &each : opened) {
-        out->nics.push_back(check_nic(files, &each));
+    int count = 0;
+    std::deque<open_device> opened;
+    ibv_device **all = VERB(ibv_get_device_list)(&count);
+    for (int i = 0; i < count; ++i) {
+        errno = 0; // for open_device::error()
+        out->nics.push_back(check_nic(files, &opened.emplace_back(all[i])));
+    }
+    if (all != nullptr) {
+        VERB(ibv_free_device_list)(all);
     }
     if (opened.empty()) {
-        explain_none(files, out->no_nic, &out->machine);
+        explain_none(files, &out->machine);
     }
     return opened;
 }

@@ -68,40 +68,38 @@ std::optional<bool> redirects(const std::string &config)
     return false;
 }
 
-// The bridges that were read: root gets 4 KiB of each, which the kernel reads
-// from the device word by word.
-using bridges = std::map<std::string, std::optional<bool>>;
-
 // Checks the bridges between the two.
-void check_acs(const tree &files, bridges *known, const pci_place &gpu,
-               const pci_place &nic, part *out)
+void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
+               part *out)
 {
+    // Each is read once: root gets 4 KiB, word by word from the device.
+    static std::map<std::string, std::optional<bool>> known;
     bool readable = true;
     std::string redirecting;
 
     for (const auto *route : {&gpu.route, &nic.route}) {
         for (size_t i = std::max<size_t>(shared(gpu, nic), 1);
              i + 1 < route->size(); ++i) {
-            const std::string &bridge = (*route)[i];
-            if (!known->contains(bridge)) {
-                (*known)[bridge] = redirects(
+            const std::string &bridge  = (*route)[i];
+            const auto [found, is_new] = known.try_emplace(bridge);
+            if (is_new) {
+                found->second = redirects(
                     files.read("/sys/bus/pci/devices/" + bridge + "/config"));
             }
-            readable &= (*known)[bridge].has_value();
-            if ((*known)[bridge].value_or(false)) {
+            readable &= found->second.has_value();
+            if (found->second.value_or(false)) {
                 redirecting += (redirecting.empty() ? "" : ", ") + bridge;
             }
         }
     }
-    const fault faults[] = {
-        {!redirecting.empty(), warning,
-         "the bridges redirect traffic between the two up to the host "
-         "bridge, which is slow or loses data",
-         "switch ACS off in the BIOS or with setpci, unless virtual machines "
-         "need it",
-         "on, at " + redirecting}};
-    out->diagnose("ACS", readable ? "off" : "unknown: only root reads it",
-                  faults);
+    out->diagnose(
+        "ACS", readable ? "off" : "unknown: only root reads it",
+        {{!redirecting.empty(), warning,
+          "the bridges redirect traffic between the two up to the host "
+          "bridge, which is slow or loses data",
+          "switch ACS off in the BIOS or with setpci, unless virtual machines "
+          "need it",
+          "on, at " + redirecting}});
 }
 
 void check_distance(const std::string &found, part *out)
@@ -109,24 +107,21 @@ void check_distance(const std::string &found, part *out)
     constexpr char remedy[] =
         "use a NIC that is nearer to the GPU (UCX_NET_DEVICES), or test the "
         "path (--prove)";
-    const fault faults[] = {
-        {found == "SYS", warning, "messages cross the link between CPUs",
-         remedy},
-        {found == "NODE", warning, "messages cross two host bridges", remedy}};
 
     out->diagnose("distance",
                   (found != "?") ? found
                                  : "unknown: a NIC in software, or a GPU that "
                                    "/sys does not show",
-                  faults);
+                  {{found == "SYS", warning,
+                    "messages cross the link between CPUs", remedy},
+                   {found == "NODE", warning, "messages cross two host bridges",
+                    remedy}});
 }
 
 } // namespace
 
 void check_pairs(const tree &files, report *out)
 {
-    bridges known;
-
     for (size_t g = 0; g < out->gpus.size(); ++g) {
         for (size_t n = 0; n < out->nics.size(); ++n) {
             const part &gpu = out->gpus[g];
@@ -136,7 +131,7 @@ void check_pairs(const tree &files, report *out)
 
             check_distance(made.distance, &made.about);
             if (made.distance != "?") {
-                check_acs(files, &known, gpu.place, nic.place, &made.about);
+                check_acs(files, gpu.place, nic.place, &made.about);
             }
             made.how =
                 std::max({gpu.worst(), nic.worst(), out->machine.worst()});

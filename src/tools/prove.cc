@@ -2,7 +2,7 @@
 //
 // Tests each pair with the plug-in's own export, registration methods and path
 // check, and measures RDMA between the NIC and itself.
-#include "devices.h"
+#include "nics.h"
 #include "report.h"
 #include <array>
 #include <cerrno>
@@ -154,15 +154,14 @@ void add_figures(const protection_domain &pd, const gpu_registration &gpu,
                  "see dmesg, and whether the machine is busy");
         return;
     }
-    const fault faults[] = {
-        {found.bandwidth < beside.bandwidth / 4, warning,
-         "the way from the NIC to the GPU is much slower than to host memory",
-         "see the distance of the two, and ACS"}};
-    out->diagnose("bandwidth",
-                  format("%.2f GB/s (host memory %.2f GB/s)",
-                         found.bandwidth / 1e9, beside.bandwidth / 1e9)
-                      .c_str(),
-                  faults);
+    out->diagnose(
+        "bandwidth",
+        format("%.2f GB/s (host memory %.2f GB/s)", found.bandwidth / 1e9,
+               beside.bandwidth / 1e9)
+            .c_str(),
+        {{found.bandwidth < beside.bandwidth / 4, warning,
+          "the way from the NIC to the GPU is much slower than to host memory",
+          "see the distance of the two, and ACS"}});
     out->add(ok, "latency",
              in_us(found.latency) + " (host memory " + in_us(beside.latency) +
                  ")");
@@ -188,15 +187,16 @@ void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
         return;
     }
     const check_result found = check_buffers(pd, gpus, *memory.made, host.at());
-    const fault faults[]     = {
-            {found.state == path_state::broken, fails, found.why.c_str(),
-             "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
-                 "the GPU (docs/troubleshooting.md)",
-             "bytes do not arrive"},
-            {found.state != path_state::proven, warning, found.why.c_str(),
-             "see that a port is active and that the device reaches itself",
-             "could not be made"}};
-    out->diagnose("proof", "every byte arrives", faults);
+
+    out->diagnose(
+        "proof", "every byte arrives",
+        {{found.state == path_state::broken, fails, found.why.c_str(),
+          "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
+          "the GPU (docs/troubleshooting.md)",
+          "bytes do not arrive"},
+         {found.state != path_state::proven, warning, found.why.c_str(),
+          "see that a port is active and that the device reaches itself",
+          "could not be made"}});
     if (found.state == path_state::proven) {
         add_figures(pd, memory, out);
     }

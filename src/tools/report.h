@@ -1,15 +1,54 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "tree.h"
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <span>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ucx_ib_dmabuf::info {
+
+std::string variable(const char *name); // of the environment, or ""
+// "12.5 GiB"
+std::string size_text(uint64_t bytes);
+// Returns a list's parts between any of these characters, without empty ones.
+std::vector<std::string> split(std::string list, const char *between);
+
+// A device's place; empty and -1 if unknown, as for a NIC in software.
+struct pci_place {
+    std::string path; // "/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+    int numa = -1;
+    std::vector<std::string> route{}; // "pci0000:00", "0000:00:01.0", ...
+};
+
+// The kernel's files, /proc and /sys; tests have another root.
+class tree {
+public:
+    explicit tree(std::string root = {}) : root_(std::move(root)) {}
+
+    bool has(std::string_view path) const;
+    // Empty if the file cannot be read.
+    std::string read(std::string_view path) const;
+    // The first line that has this beginning, without it and the newline; empty
+    // if there is none.
+    std::string line(std::string_view path, std::string_view begin = "") const;
+    // Names in a folder.
+    std::vector<std::string> list(std::string_view path) const;
+    // Takes a device's folder, which may be a link.
+    pci_place place(std::string_view device) const;
+
+private:
+    std::string at(std::string_view path) const
+    {
+        return root_ + std::string(path);
+    }
+
+    const std::string root_;
+};
 
 // warning: it works, but slower or less reliably than it could.
 enum class state : uint8_t { ok, warning, fails };
@@ -28,7 +67,7 @@ struct check {
     bool operator==(const check &) const = default;
 };
 
-// What may be wrong with a property.
+// A fault that a property may have.
 struct fault {
     bool applies;
     state how;
@@ -50,7 +89,7 @@ struct part {
     }
     // The first fault that applies counts; if none does, the property is ok.
     void diagnose(const char *what, const std::string &found,
-                  std::span<const fault> faults)
+                  const std::vector<fault> &faults)
     {
         const auto first = std::ranges::find(faults, true, &fault::applies);
 
@@ -81,8 +120,6 @@ struct report {
     part environment{"environment"}; // of programs started in it
     std::vector<part> gpus{}, nics{}, instances{};
     std::vector<pair> pairs{};
-    // PCI has no such device, neither with a driver nor without.
-    bool no_gpu = false, no_nic = false;
 
     // 0: every pair can work, with every UCX that was named; 1: a pair or a UCX
     // cannot; 3: there is no pair.
@@ -99,10 +136,9 @@ struct report {
 // changing the machine. Not thread-safe. May throw std::bad_alloc.
 
 // machine.cc: the kernel, its settings, limits of this process.
-void check_machine(const tree &files, report *out);
-// environment.cc: how programs that are started here load the plug-in.
+void check_machine(const tree &files, part *out);
+// How programs that are started here load the plug-in.
 void check_environment(part *out);
-std::string variable(const char *name); // of the environment, or ""
 // gpus.cc: the CUDA driver and its GPUs.
 void check_gpus(const tree &files, report *out);
 // nics.cc: libibverbs and its devices. Returns them, in the report's order.
@@ -119,17 +155,31 @@ void check_instances(const std::string &path, report *out);
 void probe_ucx(const std::string &libucp, const std::string &libuct_ib,
                const std::string &libuct_cuda, part *out);
 
-// text.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
+// Calls `what` in a child process, which may crash or hang, and returns the
+// text that it writes to the descriptor. The child has no other input and
+// output. Ends it and its own children. Returns nullopt if it writes nothing
+// for too long, as some file systems are slow.
+constexpr int child_patience = 20; // seconds
+std::optional<std::string> ask_child(const std::function<void(int to)> &what);
+
+// print.cc, for people: parts, their checks, and a matrix of GPUs and NICs.
 void print_text(const report &all);
-// json.cc, for programs; docs/info.md has the schema.
+// For programs; docs/info.md has the schema.
 void print_json(const report &all);
 // Checks as a line of ASCII, and from there; returns false if it is none.
 std::string pack(const std::vector<check> &checks);
 bool unpack(const std::string &text, std::vector<check> *checks);
 
-extern const char version[]; // the package's
+// Prints the plug-in's counters of running programs once a second, the busiest
+// programs first: these processes and their descendants. Without any it prints
+// all accessible ones. 0 rounds last until a signal, or until no named one is
+// left. With `as_json` it prints a line of JSON for each process. Returns the
+// exit status: 0, or 1 if there was no program.
+int watch(const std::vector<int> &pids, unsigned rounds, bool as_json);
 
-// "12.5 GiB"
-std::string size_text(uint64_t bytes);
+// Whether the standard output is a terminal that knows escape sequences.
+bool has_escapes();
+
+extern const char version[]; // the package's
 
 } // namespace ucx_ib_dmabuf::info

@@ -1,15 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tree.h"
+#include "report.h"
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <uct/ib_dmabuf/report.h>
 
 namespace ucx_ib_dmabuf::info {
 
 namespace fs = std::filesystem;
+
+std::string variable(const char *name)
+{
+    const char *value = getenv(name);
+    return (value == nullptr) ? "" : value;
+}
+
+std::string size_text(uint64_t bytes)
+{
+    constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto number                   = static_cast<double>(bytes);
+    unsigned unit                 = 0;
+
+    for (; (number >= 1024) && (unit < 4); ++unit) {
+        number /= 1024;
+    }
+    return format("%.4g %s", number, units[unit]).c_str();
+}
 
 std::vector<std::string> split(std::string list, const char *between)
 {

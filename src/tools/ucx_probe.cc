@@ -2,10 +2,14 @@
 //
 // Loads a UCX in a child process, as that has side effects, and checks it with
 // the plug-in's own code.
-#include "child.h"
 #include "report.h"
+#include <csignal>
 #include <cstdio>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <system_error>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/cuda_copy/component.h>
 #include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
@@ -52,18 +56,16 @@ const ucx_instance *check_service(library &&uct_ib, part *out)
         }
         found = made;
     }
-    const fault faults[] = {
-        {old, fails,
-         claims_1_16(version) ? "it is a snapshot from before " + version
-                              : "it is older than 1.16",
-         newer_ucx, "does not serve it"},
-        {found == nullptr, fails, lacks(missing), others, "cannot serve it"}};
     out->add(ok, "version", version.empty() ? "unknown" : version);
-    out->diagnose("plug-in",
-                  loads_modules
-                      ? "gets in by ucx-dmabuf-run, or UCX_PLUGIN_PATH"
+    out->diagnose(
+        "plug-in",
+        loads_modules ? "gets in by ucx-dmabuf-run, or UCX_PLUGIN_PATH"
                       : "gets in by ucx-dmabuf-run (LD_PRELOAD)",
-                  faults);
+        {{old, fails,
+          claims_1_16(version) ? "it is a snapshot from before " + version
+                               : "it is older than 1.16",
+          newer_ucx, "does not serve it"},
+         {found == nullptr, fails, lacks(missing), others, "cannot serve it"}});
     return found;
 }
 
@@ -71,22 +73,21 @@ const ucx_instance *check_service(library &&uct_ib, part *out)
 void check_cuda(const ucx_instance *found, const std::string &module,
                 const std::string &error, part *out)
 {
-    const char *missing  = ((found == nullptr) || found->ucm().has_cuda)
-                               ? nullptr
-                               : cuda_copy_component::missing(found->uct_ib());
-    const fault faults[] = {
-        {missing != nullptr, fails, lacks(missing), others,
-         "none, and the plug-in cannot copy for it"},
-        {!error.empty(), warning, error,
-         "install what its module needs (ldd): without the plug-in this UCX "
-         "takes GPU memory for the host's",
-         "does not load: the plug-in copies for it"}};
+    const char *missing = ((found == nullptr) || found->ucm().has_cuda)
+                              ? nullptr
+                              : cuda_copy_component::missing(found->uct_ib());
 
-    out->diagnose("CUDA",
-                  !module.empty()    ? module
-                  : found != nullptr ? "none: the plug-in copies for it"
-                                     : "none",
-                  faults);
+    out->diagnose(
+        "CUDA",
+        !module.empty()    ? module
+        : found != nullptr ? "none: the plug-in copies for it"
+                           : "none",
+        {{missing != nullptr, fails, lacks(missing), others,
+          "none, and the plug-in cannot copy for it"},
+         {!error.empty(), warning, error,
+          "install what its module needs (ldd): without the plug-in this UCX "
+          "takes GPU memory for the host's",
+          "does not load: the plug-in copies for it"}});
 }
 
 // The hooks in a process with this UCX, and with libcuda if there is one. The
@@ -126,7 +127,49 @@ void check_loaded(const std::string &libucp, const std::string &libuct_ib,
     }
 }
 
+// The new group lets the parent kill the child's children, too.
+[[noreturn]] void be_child(const std::function<void(int to)> &what, int to)
+{
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setpgid(0, 0);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        dup2(nowhere, fd);
+    }
+    alarm(2 * child_patience); // should the parent no longer wait
+    what(to);
+    _exit(0);
+}
+
 } // namespace
+
+std::optional<std::string> ask_child(const std::function<void(int to)> &what)
+{
+    int pipe[2]{-1, -1};
+    std::string text;
+    char piece[4096];
+    ssize_t length    = 1;
+    const pid_t child = (pipe2(pipe, O_CLOEXEC) != 0) ? -1 : fork();
+    pollfd answer{pipe[0], POLLIN, 0};
+
+    if (child < 0) {
+        throw std::system_error(errno, std::generic_category(), "no child");
+    }
+    if (child == 0) {
+        be_child(what, pipe[1]);
+    }
+    close(pipe[1]);
+    // Until the end of the child, and of its own children.
+    while ((length > 0) && (poll(&answer, 1, child_patience * 1000) > 0)) {
+        length = read(pipe[0], piece, sizeof(piece));
+        text.append(piece, static_cast<size_t>(std::max<ssize_t>(length, 0)));
+    }
+    kill(-child, SIGKILL);
+    kill(child, SIGKILL); // it may be in another group
+    waitpid(child, nullptr, 0);
+    close(pipe[0]);
+    return (length > 0) ? std::nullopt : std::optional(text);
+}
 
 void probe_ucx(const std::string &libucp, const std::string &libuct_ib,
                const std::string &libuct_cuda, part *out)

@@ -1,57 +1,217 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Prints the counters of running programs, from the page that each one
-// publishes (stats/live_page.h).
-#include "watch.h"
-#include "tree.h"
-#include <algorithm>
+// publishes (stats/live_page.h): a line for each program, and below it a line
+// for each of its pairs of NIC and GPU.
+#include "answer.h"
+#include "report.h"
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
+#include <ctime>
+#include <functional>
 #include <map>
 #include <set>
-#include <uct/ib_dmabuf/stats/render.h>
+#include <sys/ioctl.h>
+#include <thread>
+#include <uct/ib_dmabuf/report.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
+using number = unsigned long long;
+
 constexpr unsigned patience = 200; // milliseconds for all answers
 // Examining each process of a machine takes a good part of a second.
 constexpr unsigned rounds_of_all = 10;
+
+// A running program.
+struct program {
+    int pid = 0;
+    std::string name{}; // any bytes
+    std::unique_ptr<live_reader> page{};
+    std::string answer{}; // to the last request; empty if there is none
+    json now{}, before{}; // the last two answers
+    bool answers = false;
+
+    void take_answer()
+    {
+        json next = parse(answer);
+
+        answers = next.is_object();
+        if (answers) {
+            next["pid"] = pid; // in a container it has another one
+            before      = now.is_null() ? next : std::move(now);
+            now         = std::move(next);
+        }
+    }
+    uint64_t lookups() const // between the two
+    {
+        return increase(now, before, "hits") + increase(now, before, "misses");
+    }
+};
+
+double in_mib(uint64_t bytes)
+{
+    return static_cast<double>(bytes) / (1 << 20);
+}
+
+// The columns of a program or a pair. Only programs have `hooks`, and count
+// lookups.
+std::string columns(const json &now, const json &before, const char *bytes,
+                    const summary &fallbacks, const char *hooks = nullptr)
+{
+    const std::string path = sum_of(member(now, "path_bytes")).most;
+    const bool both        = !path.empty() && !fallbacks.most.empty();
+    const uint64_t misses  = increase(now, before, "misses");
+    const uint64_t lookups = increase(now, before, "hits") + misses;
+    const auto of_program  = [&](uint64_t value) {
+        return (hooks == nullptr) ? "-" : std::to_string(value);
+    };
+
+    return format("  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  %9llu  %-5s  "
+                  "%.60s",
+                  of_program(lookups).c_str(), of_program(misses).c_str(),
+                  number{increase(now, before, "registrations")},
+                  number{increase(now, before, "evictions")},
+                  number{number_of(now, "regions")},
+                  in_mib(number_of(now, bytes)), number{fallbacks.sum},
+                  (hooks == nullptr) ? "" : hooks,
+                  (path + (both ? "; " : "") + fallbacks.most).c_str())
+        .c_str();
+}
+
+std::string pair_line(const program &one, const json &row)
+{
+    const json &index     = member(row, "gpu");
+    const std::string gpu = index.is_number_unsigned() ? index.dump() : "?";
+    const std::string who = text_of(row, "nic").substr(0, 14) + " GPU " + gpu;
+    json before; // stays null if the pair is new
+
+    for (const json &each : member(one.before, "pairs")) {
+        if ((member(each, "nic") == member(row, "nic")) &&
+            (member(each, "gpu") == index)) {
+            before = each;
+        }
+    }
+    return format("    %-21.21s", who.c_str()).c_str() +
+           columns(row, before, "registered_bytes",
+                   sum_of(member(row, "fallback_causes")));
+}
+
+std::string program_line(const program &one)
+{
+    const json &complete = member(one.now, "hooks_complete");
+    const char *hooks    = complete.is_null() ? "?"
+                           : (complete == 0)  ? "gaps"
+                                              : "all";
+
+    return format("%8d  %-15.15s", one.pid, printable(one.name).c_str())
+               .c_str() +
+           (one.answers ? columns(one.now, one.before, "mapped_bytes",
+                                  fallbacks_of(one.now), hooks)
+                        : "  does not answer");
+}
+
+// Adds the lines of a program: its own, the first gap of its hooks, and its
+// pairs, those with most bytes first.
+void add_lines(const program &one, std::vector<std::string> *to)
+{
+    const std::string gap = text_of(one.now, "hooks_missing");
+    std::vector<const json *> pairs;
+
+    to->push_back(program_line(one));
+    if (!one.answers) {
+        return;
+    }
+    if (!gap.empty()) {
+        to->push_back("    hooks: " + gap);
+    }
+    for (const json &each : member(one.now, "pairs")) {
+        pairs.push_back(&each);
+    }
+    std::ranges::stable_sort(pairs, std::greater(), [](const json *row) {
+        return number_of(*row, "registered_bytes");
+    });
+    for (const json *row : pairs) {
+        to->push_back(pair_line(one, *row));
+    }
+}
+
+std::string title(const std::vector<const program *> &rows)
+{
+    const time_t now = time(nullptr);
+    tm local{};
+    char clock[16]   = "";
+    uint64_t lookups = 0, bytes = 0, fallbacks = 0;
+
+    for (const program *each : rows) {
+        lookups += each->lookups();
+        bytes += number_of(each->now, "mapped_bytes");
+        fallbacks += fallbacks_of(each->now).sum;
+    }
+    strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
+    return format("%s  programs: %zu, by lookups in the last second; all: %llu "
+                  "lookups/s, %.1f MiB pinned, %llu fallbacks",
+                  clock, rows.size(), number{lookups}, in_mib(bytes),
+                  number{fallbacks})
+        .c_str();
+}
+
+// Prints a round. On a terminal it overwrites the last round, and is cut off at
+// the margins.
+void print_table(std::vector<const program *> rows)
+{
+    std::ranges::stable_sort(rows, std::greater(), &program::lookups);
+    std::vector<std::string> lines{
+        title(rows),
+        "     PID  PROGRAM           LOOKUPS/s  MISSES/s  REGIST/s   EVICT/s  "
+        "REGIONS  PINNED MiB  FALLBACKS  HOOKS  MOST BY"};
+    winsize size{};
+
+    for (const program *each : rows) {
+        add_lines(*each, &lines);
+    }
+    if (!has_escapes()) {
+        for (const std::string &each : lines) {
+            puts(each.c_str());
+        }
+        return;
+    }
+    if ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) && (size.ws_row > 1)) {
+        // The last line is the cursor's.
+        lines.resize(std::min<size_t>(lines.size(), size.ws_row - 1));
+    }
+    printf("\033[H");
+    for (const std::string &each : lines) {
+        printf(
+            "%s\033[K\n",
+            each.substr(0, size.ws_col > 0 ? size.ws_col : each.npos).c_str());
+    }
+    printf("\033[J");
+}
 
 std::string folder_of(int pid)
 {
     return "/proc/" + std::to_string(pid);
 }
 
-// All processes and their parents. In a process's line the parent follows the
-// name, which may contain anything, even a newline.
-std::map<int, int> all_parents()
-{
-    const tree files;
-    std::map<int, int> parents;
-
-    for (const std::string &name : files.list("/proc")) {
-        if (const int pid = atoi(name.c_str()); pid > 0) {
-            const std::string stat = files.read(folder_of(pid) + "/stat");
-            const size_t at        = std::min(stat.rfind(") "), stat.size());
-            int parent             = 0;
-            sscanf(stat.c_str() + at, ") %*c %d", &parent);
-            parents[pid] = parent;
-        }
-    }
-    return parents;
-}
-
 // Returns these processes and all their descendants, as those of mpirun, or all
 // processes if none is named.
 std::set<int> family(const std::vector<int> &pids)
 {
-    const std::map<int, int> parents = all_parents();
+    const tree files;
+    std::map<int, int> parents;
     std::set<int> found(pids.begin(), pids.end());
 
+    for (const std::string &name : files.list("/proc")) {
+        if (const int pid = atoi(name.c_str()); pid > 0) {
+            parents[pid] =
+                atoi(files.line(folder_of(pid) + "/status", "PPid:").c_str());
+        }
+    }
     for (size_t before = SIZE_MAX; before != found.size();) {
         before = found.size();
         for (const auto &[pid, parent] : parents) {
@@ -98,12 +258,15 @@ public:
     void ask()
     {
         for (auto &[pid, one] : all_) {
-            one.answers = false;
+            one.answer.clear();
             one.page->request();
         }
-        for (unsigned waited = 0; !take_answers() && (waited < patience);
+        for (unsigned waited = 0; !have_answered() && (waited < patience);
              ++waited) {
             usleep(1000);
+        }
+        for (auto &[pid, one] : all_) {
+            one.take_answer();
         }
         // Not answered: it is stopped or gone, or now runs another program.
         std::erase_if(all_, [&](auto &each) {
@@ -112,19 +275,17 @@ public:
     }
 
     // Returns whether the output could be written.
-    bool print(bool json) const
+    bool print(bool as_json) const
     {
         std::vector<const program *> rows;
-        std::vector<char> memory(text_max);
 
         for (const auto &[pid, one] : all_) {
-            if (json && one.answers) {
-                const auto line = render_json(*one.now, pid, memory);
-                fwrite(line.data(), 1, line.size(), stdout);
+            if (as_json && one.answers) {
+                puts(one.now.dump(-1, ' ', true).c_str());
             }
             rows.push_back(&one);
         }
-        if (!json) {
+        if (!as_json) {
             print_table(rows);
         }
         return fflush(stdout) == 0;
@@ -146,41 +307,34 @@ private:
         return true;
     }
 
-    // Returns whether all have answered.
-    bool take_answers()
+    bool have_answered()
     {
         bool all = true;
 
         for (auto &[pid, one] : all_) {
-            if (!one.answers && one.page->answer(next_.get())) {
-                const bool is_first = one.now->process_count == 0;
-                std::swap(one.before, one.now);
-                std::swap(one.now, next_);
-                if (is_first) {
-                    *one.before = *one.now;
-                }
-                one.answers = true;
+            if (one.answer.empty()) {
+                one.answer = one.page->answer();
             }
-            all &= one.answers;
+            all &= !one.answer.empty();
         }
         return all;
     }
 
     const std::vector<int> &pids_;
     std::map<int, program> all_;
-    program::answer next_ = std::make_unique<described_counters>();
 };
 
 } // namespace
 
-int watch(const std::vector<int> &pids, unsigned rounds, bool json)
+int watch(const std::vector<int> &pids, unsigned rounds, bool as_json)
 {
-    constexpr uint64_t second = 1'000'000'000;
+    auto next = std::chrono::steady_clock::now();
     watcher all(pids);
     bool was_any = false;
 
     for (unsigned round = 0; (rounds == 0) || (round < rounds); ++round) {
-        const uint64_t begin = nanoseconds_now();
+        std::this_thread::sleep_until(next);
+        next = std::chrono::steady_clock::now() + std::chrono::seconds(1);
         if (!pids.empty() || (round % rounds_of_all == 0)) {
             all.find_new();
         }
@@ -189,12 +343,8 @@ int watch(const std::vector<int> &pids, unsigned rounds, bool json)
         }
         all.ask();
         was_any |= !all.empty();
-        if ((all.empty() && !pids.empty()) || !all.print(json)) {
+        if ((all.empty() && !pids.empty()) || !all.print(as_json)) {
             break; // the programs have ended, or the reader
-        }
-        const uint64_t took = nanoseconds_now() - begin;
-        if ((round + 1 != rounds) && (took < second)) {
-            usleep(static_cast<useconds_t>((second - took) / 1000));
         }
     }
     return was_any ? 0 : 1;

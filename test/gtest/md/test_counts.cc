@@ -10,11 +10,11 @@
 #include <common/elsewhere.h>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/wait.h>
 #include <thread>
+#include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
 #include <vector>
@@ -27,14 +27,6 @@ constexpr int gpus = 3, users = 3, steps = 1000;
 constexpr std::array nics{"fake0", "fake1", "fake\"2"};
 
 using domains = std::array<std::unique_ptr<fake_domain>, nics.size()>;
-
-// Calls `call` with each row that has counted anything.
-void each_pair(const std::function<void(const pair_row &row)> &call)
-{
-    static described_counters now;
-    now.read();
-    now.each_pair(call);
-}
 
 // A thread's random steps. The destructor deregisters its handles.
 class user {
@@ -117,7 +109,7 @@ bool child_counts_nothing(const domains &all, uct_mem_h parents)
     if (child == 0) {
         bool nothing = true;
         all[0]->dereg(parents);
-        each_pair([&](const pair_row &) { nothing = false; });
+        process_counters.each_pair([&](const pair_row &) { nothing = false; });
         raise(SIGSTOP);
         _exit(nothing ? 0 : 1);
     }
@@ -133,8 +125,8 @@ void expect_what_devices_saw()
     std::map<std::string, fake_ib::dmabufs> counted;
     uint64_t evictions = 0, invalidations = 0, failures = 0;
 
-    each_pair([&](const pair_row &row) {
-        fake_ib::dmabufs &sum = counted[row.nic_name()];
+    process_counters.each_pair([&](const pair_row &row) {
+        fake_ib::dmabufs &sum = counted[row.nic];
         sum.made += row.get("registrations");
         sum.ended += row.get("deregistrations");
         sum.bytes += row.get("path_bytes"); // "standard"
@@ -212,7 +204,7 @@ TEST(test_counts, each_pair_has_what_its_device_saw)
             good = child_counts_nothing(all, memh);
             EXPECT_TRUE(good);
             EXPECT_EQ(UCS_OK, all[0]->dereg(memh));
-            each_pair([](const pair_row &row) {
+            process_counters.each_pair([](const pair_row &row) {
                 EXPECT_LT(row.get("regions"), 1u << 20);
                 EXPECT_LT(row.get("registered_bytes"), uint64_t{1} << 40);
             });

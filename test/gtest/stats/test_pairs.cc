@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "fixture.h"
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -8,12 +9,11 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-// The table of 50 KB is too large for a stack.
 class test_pairs : public testing::Test {
 protected:
-    test_pairs() { all = {}; }
+    ~test_pairs() override { reset(&all); }
 
-    static inline counters all;
+    counters all{};
 };
 
 TEST_F(test_pairs, each_has_a_row_for_good)
@@ -33,12 +33,12 @@ TEST_F(test_pairs, those_beyond_the_table_share_a_row)
 {
 
     for (int gpu = 0; gpu < int{counters::max_pairs}; ++gpu) {
-        EXPECT_EQ(gpu, all.of("a", gpu).gpu_number());
+        EXPECT_EQ(gpu, all.of("a", gpu).gpu);
     }
-    EXPECT_STREQ("others", all.of("b", 0).nic_name());
+    EXPECT_STREQ("others", all.of("b", 0).nic);
     EXPECT_EQ(&all.of("b", 0), &all.of("c", 7));
     all.of("b", 0).add_region(0, 1);
-    EXPECT_EQ(-1, all.of("b", 0).gpu_number());
+    EXPECT_EQ(-1, all.of("b", 0).gpu);
 }
 
 // The sums include all pairs, even those without a row.
@@ -68,7 +68,7 @@ TEST_F(test_pairs, a_long_name_is_cut_off)
 {
     const std::string name(100, 'x');
 
-    EXPECT_EQ(name.substr(0, 63), all.of(name.c_str(), 0).nic_name());
+    EXPECT_EQ(name.substr(0, 63), all.of(name.c_str(), 0).nic);
     EXPECT_EQ(&all.of(name.c_str(), 0), &all.of(name.c_str(), 0));
 }
 
@@ -78,14 +78,14 @@ TEST_F(test_pairs, threads_find_the_same_rows)
     constexpr int threads = 8, pairs = 100;
     int rows = 0;
 
-    in_threads(threads, [](unsigned) {
+    in_threads(threads, [this](unsigned) {
         for (int gpu = 0; gpu < pairs; ++gpu) {
             all.of("mlx5_0", gpu).add_region(0, 1);
         }
     });
-    for (const pair_row &row : all.pairs) {
+    all.each_pair([&](const pair_row &row) {
         rows += row.get("registrations") == threads ? 1 : 0;
-    }
+    });
     EXPECT_EQ(pairs, rows);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The file of UCX_IB_DMABUF_STATS: its name, and how it is written.
-#include "prometheus.h"
+#include "fixture.h"
 #include <cerrno>
 #include <common/elsewhere.h>
 #include <cstdlib>
@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
-#include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/stats/stats_file.h>
 #include <unistd.h>
 
@@ -109,8 +108,8 @@ TEST_F(test_file, prometheus_takes_the_place_of_what_was_there)
     for (uint64_t hits : {7, 8}) {
         process_counters.set("hits", hits);
         EXPECT_EQ(0, write_metrics(path.c_str()));
-        EXPECT_EQ(static_cast<double>(hits),
-                  parse_prometheus(content(path))[0].samples[0].value);
+        EXPECT_NE(std::string::npos,
+                  content(path).find("} " + std::to_string(hits) + "\n"));
         EXPECT_EQ(1, files());
     }
     // A reader keeps the old file, as the new one is another file.

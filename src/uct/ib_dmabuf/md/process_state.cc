@@ -192,9 +192,7 @@ void process_state::on_release(uintptr_t address, size_t length) noexcept
 void process_state::on_events_missed(const char *why) noexcept
 {
     process_counters.set("hooks_complete", 0);
-    if (process_counters.hooks_missing.begin()) {
-        process_counters.hooks_missing.finish(why);
-    }
+    process_counters.set_hooks_missing(why);
     if (config.check_identity == on_off_auto::off) {
         return;
     }

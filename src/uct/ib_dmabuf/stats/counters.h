@@ -14,94 +14,71 @@
 
 namespace ucx_ib_dmabuf {
 
-enum class metric_kind : uint32_t {
+enum class metric_kind : uint8_t {
     counter,  // since the process started, or forked
     gauge,    // now
     histogram // nanoseconds: 24 buckets, then their sum
 };
 
-// The n-th part of a text, or an empty text.
-constexpr std::string_view part_of(std::string_view text, char between,
-                                   size_t n)
-{
-    for (; n > 0; --n) {
-        const size_t end = text.find(between);
-        text.remove_prefix(end == text.npos ? text.size() : end + 1);
-    }
-    return text.substr(0, text.find(between));
-}
+// A label and its values; a metric without that label has one value.
+struct metric_label {
+    const char *name = "";
+    std::array<std::string_view, 5> values{};
 
-// A metric, as a page describes it.
-struct metric_info {
-    static constexpr size_t buckets     = 24;
-    static constexpr unsigned first_log = 10; // up to 2^10 ns, 2^11 ns, ...
-
-    char name[24]; // Prometheus' name, without prefix and ending
-    metric_kind kind;
-    char help[80];        // a line
-    char labels[72] = ""; // "NAME=VALUE,VALUE;NAME=VALUE,VALUE", or empty
-    char json[24] = ""; // JSON's name if it differs; "LIST.KEY" with two labels
-    uint64_t at   = 0;  // index of the first number; the next ones follow
-
-    constexpr std::string_view label(size_t which) const
+    constexpr bool is_given() const { return name[0] != '\0'; }
+    constexpr size_t count() const
     {
-        return part_of(part_of(labels, ';', which), '=', 0);
-    }
-    constexpr std::string_view values_of(size_t which) const
-    {
-        return part_of(part_of(labels, ';', which), '=', 1);
-    }
-    constexpr size_t count_of(size_t which) const
-    {
-        return 1 +
-               static_cast<size_t>(std::ranges::count(values_of(which), ','));
-    }
-    // The number of values; those of the last label are adjacent.
-    constexpr size_t size() const
-    {
-        return (kind == metric_kind::histogram) ? buckets + 1
-                                                : count_of(0) * count_of(1);
-    }
-    constexpr std::string_view json_name() const
-    {
-        return (json[0] == '\0') ? name : json;
+        return is_given()
+                   ? values.size() -
+                         static_cast<size_t>(std::ranges::count(values, ""))
+                   : 1;
     }
 };
 
-// Calls `call` with each label of a metric's n-th number, and its value.
-template <typename Call>
-void each_label(const metric_info &of, size_t n, const Call &call)
-{
-    const size_t inner = of.count_of(1);
+struct metric_info {
+    static constexpr size_t buckets = 24;
+    static constexpr int first_log  = 10; // up to 2^10 ns, 2^11 ns, ...
 
-    call(of.label(0), part_of(of.values_of(0), ',', n / inner));
-    if (!of.label(1).empty()) {
-        call(of.label(1), part_of(of.values_of(1), ',', n % inner));
+    const char *name; // Prometheus' name, without prefix and ending
+    metric_kind kind;
+    const char *help; // a line
+    metric_label label{}, inner{};
+    const char *json_name = name;
+    size_t at             = 0; // index of the first number; the next ones
+                               // follow, those of the inner label adjacent
+
+    constexpr size_t size() const
+    {
+        return (kind == metric_kind::histogram) ? buckets + 1
+                                                : label.count() * inner.count();
     }
-}
+};
 
-// Sets where each metric's numbers are, one behind the other. Returns how many
-// numbers there are.
-constexpr size_t place_numbers(std::span<metric_info> infos)
+// Places each metric's numbers behind those of the one before.
+template <size_t count>
+consteval auto metrics(std::array<metric_info, count> infos)
 {
     size_t end = 0;
     for (metric_info &each : infos) {
         each.at = end;
         end += each.size();
     }
-    return end;
-}
-
-template <size_t count>
-consteval auto metrics(std::array<metric_info, count> infos)
-{
-    place_numbers(infos);
     return infos;
 }
 
+// Values of labels, in the order of the enums. A dma-buf's mapping
+// (gpu/exporter.h) is the path of that number; the ways follow the mappings.
+enum class fallback_way : uint8_t { peer_memory, ucp, error };
+enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
+constexpr size_t mapping_paths = 2;
+constexpr metric_label by_way{"way", {"peer_memory", "ucp", "error"}};
+constexpr metric_label by_cause{"cause",
+                                {"unsupported", "no_room", "busy", "other"}};
+constexpr metric_label by_path{
+    "path", {"standard", "pcie", "peer_memory", "ucp", "error"}};
+
 // Every metric of a process, as listed in docs/info.md. A new one needs a row
-// here, and a call of process_counters.add(). Rows of one JSON list follow each
-// other.
+// here, and a call of process_counters.add().
 inline constexpr auto process_infos = [] {
     using enum metric_kind;
     return metrics(std::to_array<metric_info>({
@@ -133,12 +110,10 @@ inline constexpr auto process_infos = [] {
         {"registration_time", histogram,
          "Time that registrations of dma-bufs took"},
         {"fallback_operations", counter,
-         "Requests to register GPU memory that went another way",
-         "way=peer_memory,ucp,error;cause=unsupported,no_room,busy,other",
-         "fallbacks.operations"},
-        {"fallback_bytes", counter, "Length of these requests in bytes",
-         "way=peer_memory,ucp,error;cause=unsupported,no_room,busy,other",
-         "fallbacks.bytes"},
+         "Requests to register GPU memory that went another way", by_way,
+         by_cause},
+        {"fallback_bytes", counter, "Length of these requests in bytes", by_way,
+         by_cause},
     }));
 }();
 
@@ -158,37 +133,12 @@ inline constexpr auto pair_infos = [] {
         {"registered_bytes", gauge, "Length of these registrations"},
         {"path_bytes", counter,
          "Bytes that were to be registered, by the path that they went",
-         "path=standard,pcie,peer_memory,ucp,error"},
+         by_path},
         {"fallback_operations", counter,
-         "Requests to register them that went another way",
-         "cause=unsupported,no_room,busy,other", "fallback_causes"},
+         "Requests to register them that went another way", by_cause,
+         metric_label(), "fallback_causes"},
     }));
 }();
-
-// Values of labels, in the order above. A dma-buf's mapping (gpu/exporter.h) is
-// the path of that number; the ways follow the mappings.
-enum class fallback_way : uint8_t { peer_memory, ucp, error };
-enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
-constexpr size_t mapping_paths = 2;
-
-// Metrics and their numbers.
-struct metric_view {
-    std::span<const metric_info> infos;
-    const uint64_t *numbers = nullptr;
-
-    // Returns nullptr if no metric has that name.
-    constexpr const metric_info *find(std::string_view name) const
-    {
-        const auto found = std::ranges::find_if(
-            infos, [&](const metric_info &each) { return name == each.name; });
-        return (found == infos.end()) ? nullptr : &*found;
-    }
-    uint64_t operator[](std::string_view name) const
-    {
-        const metric_info *found = find(name);
-        return (found == nullptr) ? 0 : numbers[found->at];
-    }
-};
 
 // A metric by its name, which the compiler looks up. It looks into a copy of
 // the table: gcc's undefined behaviour sanitizer takes the address of an inline
@@ -200,16 +150,29 @@ struct metric_name {
     consteval metric_name(const char *name)
     {
         const auto table = infos;
-        at               = metric_view{table}.find(name)->at;
+        const auto found =
+            std::ranges::find_if(table, [name](const metric_info &each) {
+                return std::string_view(each.name) == name;
+            });
+        at = found->at; // an unknown name does not compile
     }
 };
 using process_metric = metric_name<process_infos>;
 using pair_metric    = metric_name<pair_infos>;
 
+template <const auto &infos>
+consteval size_t count_numbers()
+{
+    const auto table = infos; // see metric_name
+    return table.back().at + table.back().size();
+}
+
 // Numbers that any thread may count, without a lock and without memory.
-template <typename Metric, size_t capacity>
+template <const auto &infos>
 struct number_table {
-    uint64_t numbers[capacity];
+    using Metric = metric_name<infos>;
+
+    uint64_t numbers[count_numbers<infos>()];
 
     // `label`: index among the metric's numbers.
     void add(Metric which, uint64_t more = 1, size_t label = 0) noexcept
@@ -226,7 +189,17 @@ struct number_table {
     }
     uint64_t get(Metric which, size_t label = 0) const noexcept
     {
-        return __atomic_load_n(&numbers[which.at + label], __ATOMIC_RELAXED);
+        return get_at(which.at + label);
+    }
+    uint64_t get_at(size_t index) const noexcept
+    {
+        return __atomic_load_n(&numbers[index], __ATOMIC_RELAXED);
+    }
+    bool is_zero() const noexcept
+    {
+        return std::ranges::none_of(numbers, [](const uint64_t &each) {
+            return __atomic_load_n(&each, __ATOMIC_RELAXED) != 0;
+        });
     }
     void clear() noexcept
     {
@@ -237,69 +210,22 @@ struct number_table {
     // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
     void add_time(Metric which, uint64_t nanoseconds) noexcept
     {
-        const size_t log = std::bit_width(std::max<uint64_t>(nanoseconds, 1) -
-                                          1); // log2 of the bound
-        add(which, 1,
-            std::clamp<size_t>(log, metric_info::first_log,
-                               metric_info::first_log + metric_info::buckets -
-                                   1) -
-                metric_info::first_log);
+        const auto log = static_cast<int>(
+            std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1));
+        const int bucket = std::clamp<int>(log - metric_info::first_log, 0,
+                                           metric_info::buckets - 1);
+
+        add(which, 1, static_cast<size_t>(bucket));
         add(which, nanoseconds, metric_info::buckets);
     }
 };
 
-// Copies words that other threads may be writing.
-void copy_words(void *to, const void *from, size_t size) noexcept;
-
-// A text that is written once, for all threads.
-template <size_t capacity>
-struct once_text {
-    enum : uint64_t { none, being_written, written };
-
-    uint64_t state;
-    char text[capacity];
-
-    bool is_written() const
-    {
-        return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == written;
-    }
-    // Whether this thread has to write it, with finish().
-    bool begin() noexcept
-    {
-        uint64_t found = none;
-        return __atomic_compare_exchange_n(&state, &found, being_written, false,
-                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    }
-    // Truncates a text that is too long.
-    void finish(const char *what) noexcept
-    {
-        char copied[capacity]{};
-        memccpy(copied, what, '\0', capacity - 1);
-        copy_words(text, copied, capacity);
-        __atomic_store_n(&state, written, __ATOMIC_RELEASE);
-    }
-    // For a forked child, which lacks the writing thread.
-    void forget_writer() noexcept
-    {
-        uint64_t found = being_written;
-        __atomic_compare_exchange_n(&state, &found, none, false,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    }
-};
-
 // The counters of a NIC and a GPU.
-struct pair_row : number_table<pair_metric, 32> {
-    once_text<64> nic; // IBV_SYSFS_NAME_MAX
-    int64_t gpu;       // the driver's ordinal; -1: not known
+struct pair_row : number_table<pair_infos> {
+    char nic[64]; // IBV_SYSFS_NAME_MAX
+    int gpu;      // the driver's ordinal; -1: not known
+    pair_row *next;
 
-    const char *nic_name() const
-    {
-        return nic.is_written() ? nic.text : "others";
-    }
-    int gpu_number() const
-    {
-        return nic.is_written() ? static_cast<int>(gpu) : -1;
-    }
     void add_region(size_t step, uint64_t length) noexcept
     {
         add("path_bytes", length, step);
@@ -316,64 +242,51 @@ struct pair_row : number_table<pair_metric, 32> {
 };
 
 // The counters of a process.
-struct counters : number_table<process_metric, 128> {
-    // For eight GPUs with sixteen NICs; further pairs share the last row.
+struct counters : number_table<process_infos> {
+    // For eight GPUs with sixteen NICs; further pairs share a row.
     static constexpr size_t max_pairs = 128;
 
-    once_text<256> hooks_missing; // the first reason
-    pair_row pairs[max_pairs + 1];
+    char *hooks_missing; // the first reason, or nullptr
+    // A list without a lock, which a fork would have to wait for.
+    pair_row *newest;
+    // Counts for further pairs, or if memory is short.
+    pair_row others{{}, "others", -1, nullptr};
 
     // The row is valid for as long as the process lives.
     pair_row &of(const char *nic, int gpu) noexcept;
     void add_fallback(fallback_way way, fallback_cause why, const char *nic,
                       int gpu, uint64_t length) noexcept;
+    void set_hooks_missing(const char *why) noexcept;
     // For a forked child, which has its parent's hooks.
     void clear() noexcept
     {
         const uint64_t complete = get("hooks_complete");
+
         number_table::clear();
         set("hooks_complete", complete);
-        hooks_missing.forget_writer();
-        for (pair_row &row : pairs) {
-            row.clear();
-            row.nic.forget_writer();
+        others.clear();
+        for (pair_row *row       = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
+             row != nullptr; row = row->next) {
+            row->clear();
         }
-    }
-};
-
-inline constinit counters process_counters{};
-
-// The contents of a page: metrics and their numbers. Another process may have
-// other metrics.
-struct described_counters {
-    uint64_t process_count, pair_count; // of infos
-    metric_info process[48], pair[16];
-    counters now;
-
-    metric_view of_process() const
-    {
-        return {{process, process_count}, now.numbers};
-    }
-    metric_view of(const pair_row &row) const
-    {
-        return {{pair, pair_count}, row.numbers};
     }
     // Calls `call` with each row that has counted anything.
     template <typename Call>
     void each_pair(const Call &call) const
     {
-        for (const pair_row &row : now.pairs) {
-            if (std::ranges::any_of(row.numbers, std::identity())) {
-                call(row);
+        for (const pair_row *row = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
+             row != nullptr; row = row->next) {
+            if (!row->is_zero()) {
+                call(*row);
             }
         }
+        if (!others.is_zero()) {
+            call(others);
+        }
     }
-    // Reads this process's counters. Allocates nothing.
-    void read() noexcept;
-    // Copies another process's counters, which may change meanwhile, or be
-    // forged. Returns false if they are invalid.
-    bool copy(const described_counters &from) noexcept;
 };
+
+inline constinit counters process_counters{};
 
 // Monotonic time, for differences. Does not change errno.
 inline uint64_t nanoseconds_now() noexcept

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "counters.h"
+#include "render.h"
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
-// The counters of a running process: a memfd of this name, found through
-// /proc/PID/fd. Other programs rely on the layout.
+// The counters of a running process, as a line of JSON: a memfd of this name,
+// found through /proc/PID/fd. Other programs rely on the layout.
 constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 
 struct live_page {
     static constexpr uint64_t right_magic   = 0x62616d642d786375; // "ucx-dmab"
-    static constexpr uint32_t right_version = 3;
+    static constexpr uint64_t right_version = 4;
 
-    uint64_t magic;
-    uint32_t version;
-    uint32_t size; // of this version's page, in bytes; others may be larger
-    uint64_t pid;
-    // Odd while the counters are being written; changed afterwards.
+    uint64_t magic, version, pid;
+    // Odd while the text is being written; changed afterwards.
     std::atomic<uint32_t> sequence;
     // A reader increments it and wakes the waiter (futex). Other processes
     // write only this word and wants_room.
     std::atomic<uint32_t> asked;
-    std::atomic<uint32_t> answered; // `asked` before the counters were read
+    std::atomic<uint32_t> answered; // `asked` before the text was rendered
     // Processes that lack registered room increment it before they ask.
     std::atomic<uint32_t> wants_room;
-    described_counters counters;
+    std::atomic<uint64_t> length; // of the text
+    std::atomic<char> text[json_max];
 };
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// Creates the page of this process unless it exists, and a thread that copies
+// Creates the page of this process unless it exists, and a thread that renders
 // the counters to it when another process asks. Returns false on failure
-// (errno). Not thread-safe. The thread calls `before` before it answers, with
-// whether room is wanted.
+// (errno); a page without a thread never answers. Not thread-safe. The thread
+// calls `before` before it answers, with whether room is wanted.
 bool show_live(void (*before)(bool room) = nullptr) noexcept;
 
 // For a forked child, which has no page until it creates one. Closes the
@@ -57,12 +57,9 @@ public:
     // Requests an update, without waiting. With `room`, the process deregisters
     // all idle memory before it answers.
     void request(bool room = false);
-    // Whether there is an answer, which is copied to `out`. It may be forged,
-    // but can be rendered.
-    bool answer(described_counters *out) const;
-    // Requests and waits. Returns false if the process does not answer in time,
-    // as it is stopped or gone.
-    bool ask(unsigned milliseconds, described_counters *out);
+    // Returns the answer, or an empty text if there is none yet. It may be
+    // forged: any bytes.
+    std::string answer() const;
 
 private:
     explicit live_reader(live_page *page) : page_(page) {}

@@ -1,29 +1,62 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "counters.h"
-#include <sys/types.h>
+#include <cstdarg>
+#include <cstdio>
+#include <span>
+#include <string_view>
 
 namespace ucx_ib_dmabuf {
 
-// Renders the counters of any process as text. Writes to the caller's memory
-// and allocates nothing, as the process may be ending. The result lies in that
-// memory; it is empty if there is too little room. This size suffices for this
-// process, whatever the names.
-constexpr size_t text_max = 1 << 20;
+// Writes text to memory of a fixed size, as the process may be ending.
+class text_writer {
+public:
+    explicit text_writer(std::span<char> out) : out_(out) {}
+
+    void add(const char *pattern, ...) noexcept
+        __attribute__((format(printf, 2, 3)))
+    {
+        const std::span<char> rest = out_.subspan(length_);
+        va_list args;
+
+        va_start(args, pattern);
+        const int wanted = vsnprintf(rest.data(), rest.size(), pattern, args);
+        va_end(args);
+        // Truncated output could end in half a number.
+        if ((wanted < 0) || (static_cast<size_t>(wanted) >= rest.size())) {
+            whole_ = false;
+            return;
+        }
+        length_ += static_cast<size_t>(wanted);
+    }
+    // The text, which a null byte follows; empty if there was too little room.
+    std::string_view result() const
+    {
+        return whole_ ? std::string_view(out_.data(), length_)
+                      : std::string_view();
+    }
+
+private:
+    const std::span<char> out_;
+    size_t length_ = 0;
+    bool whole_    = true;
+};
+
+// These render the counters of this process in the caller's memory, and
+// allocate nothing. The sizes suffice, whatever the names.
 
 // A line of printable ASCII: an object with "pid" and each metric by its name.
 // It has only label values with a number other than 0, "hooks_missing" only if
 // a hook is missing, and in "pairs" only those that have counted.
-std::string_view render_json(const described_counters &now, pid_t pid,
-                             std::span<char> out) noexcept;
+constexpr size_t json_max = 128 << 10;
+std::string_view render_json(std::span<char> out) noexcept;
 
 // Prometheus' text format, version 0.0.4. Names begin with "ucx_ib_dmabuf_",
 // and those of counters end in "_total". Each sample has the labels "pid" and
 // "program" (its first 63 bytes), so that the files of several processes can
 // lie in one folder of a node exporter.
-std::string_view render_prometheus(const described_counters &now, pid_t pid,
-                                   const char *program,
+constexpr size_t prometheus_max = 1 << 20;
+std::string_view render_prometheus(const char *program,
                                    std::span<char> out) noexcept;
 
 } // namespace ucx_ib_dmabuf

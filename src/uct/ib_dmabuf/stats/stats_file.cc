@@ -108,47 +108,42 @@ int put_in_place_of(const char *path, std::string_view all)
 const char *expand_pattern(const char *pattern, path_name *path,
                            const char *folder) noexcept
 {
-    const bool relative = (*pattern != '/') && (folder != nullptr);
     std::array<char, HOST_NAME_MAX + 1> host{};
-    std::array<char, 24> pid{};
-    auto length = static_cast<size_t>(snprintf(path->data(), path->size(),
-                                               "%s%s", relative ? folder : "",
-                                               relative ? "/" : ""));
+    text_writer to(*path);
 
     // A host name that is too long is truncated; that is no error.
     gethostname(host.data(), host.size() - 1);
-    snprintf(pid.data(), pid.size(), "%lld", static_cast<long long>(getpid()));
+    if ((*pattern != '/') && (folder != nullptr)) {
+        to.add("%s/", folder);
+    }
     for (; *pattern != '\0'; ++pattern) {
-        const char one[]  = {*pattern, '\0'};
-        const char *added = one;
-        if (*pattern == '%') {
-            switch (*++pattern) {
-            case 'p':
-                added = pid.data();
-                break;
-            case 'h':
-                added = host.data();
-                break;
-            case '%':
-                break;
-            default:
-                return "what follows \"%\" is none of \"p\" (the process's "
-                       "number), \"h\" (the host's name) and \"%\"";
-            }
+        if (*pattern != '%') {
+            to.add("%c", *pattern);
+            continue;
         }
-        length += static_cast<size_t>(snprintf(
-            path->data() + length, path->size() - length, "%s", added));
-        if (length >= path->size()) {
-            return "the file's name is too long";
+        switch (*++pattern) {
+        case 'p':
+            to.add("%d", getpid());
+            break;
+        case 'h':
+            to.add("%s", host.data());
+            break;
+        case '%':
+            to.add("%%");
+            break;
+        default:
+            return "what follows \"%\" is none of \"p\" (the process's "
+                   "number), \"h\" (the host's name) and \"%\"";
         }
     }
-    return nullptr;
+    return to.result().empty() ? "the file's name is too long" : nullptr;
 }
 
 int check_writable(const char *path) noexcept
 {
-    path_name folder{"./"};
+    const char *end = strrchr(path, '/');
     struct stat file {};
+    path_name folder{"./"};
 
     if ((stat(path, &file) == 0) && S_ISDIR(file.st_mode)) {
         return EISDIR;
@@ -156,14 +151,9 @@ int check_writable(const char *path) noexcept
     if (!is_prometheus(path) && (access(path, F_OK) == 0)) {
         return (access(path, W_OK) == 0) ? 0 : errno;
     }
-    if (const char *end = strrchr(path, '/'); end != nullptr) {
-        // With the slash at its end, as it has to be a folder.
-        const auto length = static_cast<size_t>(end - path) + 1;
-        if (length >= folder.size()) {
-            return ENAMETOOLONG;
-        }
-        memcpy(folder.data(), path, length);
-        folder[length] = '\0';
+    if (end != nullptr) { // with the slash, as it has to be a folder
+        text_writer to(folder);
+        to.add("%.*s", static_cast<int>(end - path) + 1, path);
     }
     return (access(folder.data(), W_OK | X_OK) == 0) ? 0 : errno;
 }
@@ -171,16 +161,13 @@ int check_writable(const char *path) noexcept
 int write_metrics(const char *path) noexcept
 {
     // Static, as an ending process may have a small stack.
-    static described_counters now;
-    static std::array<char, text_max> memory;
+    static std::array<char, prometheus_max> memory;
 
-    now.read();
     return is_prometheus(path)
                ? put_in_place_of(
                      path,
-                     render_prometheus(now, getpid(),
-                                       program_invocation_short_name, memory))
-               : append_to(path, render_json(now, getpid(), memory));
+                     render_prometheus(program_invocation_short_name, memory))
+               : append_to(path, render_json(memory));
 }
 
 } // namespace ucx_ib_dmabuf

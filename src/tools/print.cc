@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
-#include "terminal.h"
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <uct/ib_dmabuf/report.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
@@ -36,8 +37,8 @@ public:
             printf("  %-20s  ", each.name.c_str());
             print_state(each.how, "", 7);
             printf("  %s\n", harmless(each.found).c_str());
-            print_wrapped("cause", each.cause);
-            print_wrapped("remedy", each.remedy);
+            print_reason("cause", each.cause);
+            print_reason("remedy", each.remedy);
         }
         puts("");
     }
@@ -75,27 +76,14 @@ private:
                (before + state_names[which]).c_str(),
                coloured_ ? "\033[0m" : "");
     }
-    void print_wrapped(const char *what, const std::string &text) const
+    void print_reason(const char *what, const std::string &text) const
     {
-        constexpr size_t least = 41; // a narrower terminal wraps by itself
-
-        if (text.empty()) {
-            return;
+        if (!text.empty()) {
+            printf("  %-20s  %s: %s\n", "", what, harmless(text).c_str());
         }
-        int column = printf("  %-20s  %s:", "", what);
-        for (const std::string &word : split(harmless(text), " ")) {
-            if ((screen_.width >= least) &&
-                (static_cast<size_t>(column) + 1 + word.size() >
-                 screen_.width)) {
-                column = printf("\n  %-20s   ", "") - 1;
-            }
-            column += printf(" %s", word.c_str());
-        }
-        puts("");
     }
 
-    const terminal screen_{};
-    const bool coloured_ = screen_.has_escapes && variable("NO_COLOR").empty();
+    const bool coloured_ = has_escapes() && variable("NO_COLOR").empty();
 };
 
 // Reports equal checks of several pairs once: on a machine with 8 GPUs and 8
@@ -125,16 +113,10 @@ std::vector<part> group(const std::vector<pair> &pairs)
 
 } // namespace
 
-std::string size_text(uint64_t bytes)
+bool has_escapes()
 {
-    constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    auto number                   = static_cast<double>(bytes);
-    unsigned unit                 = 0;
-
-    for (; (number >= 1024) && (unit < 4); ++unit) {
-        number /= 1024;
-    }
-    return format("%.4g %s", number, units[unit]).c_str();
+    const std::string type = variable("TERM");
+    return (isatty(STDOUT_FILENO) != 0) && !type.empty() && (type != "dumb");
 }
 
 void print_text(const report &all)
@@ -155,12 +137,82 @@ void print_text(const report &all)
     }
     printf("No pair of a GPU and a NIC: %zu GPUs, %zu NICs.\n", all.gpus.size(),
            all.nics.size());
-    if (all.no_gpu || all.no_nic) {
-        printf("ucx-ib-dmabuf cannot work here: %s%s%s.\n",
-               all.no_gpu ? "no NVIDIA GPU" : "",
-               (all.no_gpu && all.no_nic) ? ", " : "",
-               all.no_nic ? "no RDMA NIC" : "");
+}
+
+using json = nlohmann::ordered_json;
+
+constexpr int schema_version = 1;
+
+NLOHMANN_JSON_SERIALIZE_ENUM(state, {{ok, "ok"},
+                                     {warning, "warning"},
+                                     {fails, "fails"}})
+
+static void to_json(json &to, const check &one)
+{
+    to = {{"name", one.name}, {"state", one.how}, {"found", one.found}};
+    if (one.how != ok) {
+        to["cause"]  = one.cause;
+        to["remedy"] = one.remedy;
     }
+}
+
+static void from_json(const json &from, check &one)
+{
+    one = {from.at("name"), from.at("state"), from.at("found"),
+           from.value("cause", ""), from.value("remedy", "")};
+}
+
+static void to_json(json &to, const part &one)
+{
+    to = {{"name", one.name}, {"state", one.worst()}};
+    if (!one.place.path.empty()) {
+        to["place"] = one.place.path;
+        to["numa"]  = one.place.numa;
+    }
+    to["checks"] = one.checks;
+}
+
+// File names may contain any bytes.
+static std::string text_of(const json &made, int indent, bool ascii)
+{
+    return made.dump(indent, ' ', ascii, json::error_handler_t::replace);
+}
+
+std::string pack(const std::vector<check> &checks)
+{
+    return text_of(checks, -1, true);
+}
+
+bool unpack(const std::string &text, std::vector<check> *checks)
+try {
+    *checks = json::parse(text).get<std::vector<check>>();
+    return true;
+} catch (const json::exception &) {
+    return false;
+}
+
+void print_json(const report &all)
+{
+    json pairs = json::array();
+
+    for (const pair &each : all.pairs) {
+        pairs.push_back({{"gpu", all.gpus[each.gpu].name},
+                         {"nic", all.nics[each.nic].name},
+                         {"state", each.how},
+                         {"distance", each.distance},
+                         {"checks", each.about.checks}});
+    }
+    puts(text_of({{"schema", schema_version},
+                  {"version", std::string(version)},
+                  {"status", all.status()},
+                  {"machine", all.machine},
+                  {"environment", all.environment},
+                  {"gpus", all.gpus},
+                  {"nics", all.nics},
+                  {"copies", all.instances},
+                  {"pairs", std::move(pairs)}},
+                 1, false)
+             .c_str());
 }
 
 } // namespace ucx_ib_dmabuf::info

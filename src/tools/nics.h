@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <uct/ib_dmabuf/path/reg_methods.h>
@@ -56,7 +55,5 @@ private:
     const std::unique_ptr<ibv_pd, int (*)(ibv_pd *)> pd_;
     const int error_;
 };
-
-std::deque<open_device> open_devices();
 
 } // namespace ucx_ib_dmabuf::info
