@@ -149,4 +149,10 @@ public:
 // Called for each opened domain. Returns nullptr to leave it unchanged.
 using make_md_ops = std::unique_ptr<md_ops> (*)(const saved_md_ops &original);
 
+// Replaces the domain's operations by ones that call what `make` returns. Also
+// makes the transports of the component report failures to their domain.
+// Returns false if the domain stays unchanged.
+bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
+                      bool tries_data_direct, make_md_ops make);
+
 } // namespace ucx_ib_dmabuf
