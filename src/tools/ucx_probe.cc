@@ -38,7 +38,7 @@ std::string lacks(const char *missing)
 const ucx_instance *check_service(const std::string &version, library &&uct_ib,
                                   part *out)
 {
-    const char *missing       = "uct_ib_component";
+    const char *missing       = symbol_of_uct_ib;
     const bool old            = is_too_old(uct_ib);
     const bool loads_modules  = uct_ib.symbol(sign_of_export_trials) != nullptr;
     auto *component           = uct_ib.symbol<uct_component_t>(missing);

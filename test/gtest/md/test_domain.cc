@@ -129,6 +129,23 @@ TEST_F(test_domain, operations_that_are_not_known_stay_uct_ibs)
     }
 }
 
+// Other users share the registration, so uct_ib gets flags of the plug-in.
+TEST_F(test_domain, each_flag_by_itself)
+{
+    using ucx_ib_dmabuf::UCT_MD_MEM_GVA; // all addresses: uct_ib's
+    gpu::buffer buffer(mib);
+
+    for (unsigned bit = 0; bit < 32; ++bit) {
+        const unsigned flags = (1u << bit) & ~unsigned{UCT_MD_MEM_GVA};
+        uct_mem_h memh       = nullptr;
+        ASSERT_EQ(UCS_OK, md_->reg(buffer.address(), mib, &memh, flags)) << bit;
+        EXPECT_EQ(to_hide, fake_ib::now.reg_params.flags);
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    }
+    EXPECT_EQ(0u, fake_ib::now.asked);
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
+}
+
 TEST_F(test_domain, a_null_handle_is_an_error)
 {
     uct_md_mem_dereg_params_t params{};

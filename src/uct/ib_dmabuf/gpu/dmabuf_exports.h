@@ -2,6 +2,8 @@
 #pragma once
 
 #include "exporter.h"
+#include <chrono>
+#include <thread>
 
 namespace ucx_ib_dmabuf {
 
@@ -54,5 +56,22 @@ private:
 
     static slot slots_[];
 };
+
+// Registers by `call` until that succeeds, at most a few times more than once,
+// after a pause of milliseconds each.
+template <class Call>
+ucs_status_t persist(Call call)
+{
+    constexpr int more_attempts = 3;
+    std::chrono::milliseconds pause{1};
+    ucs_status_t status = call();
+
+    for (int i = 0; i < more_attempts && status != UCS_OK; ++i) {
+        std::this_thread::sleep_for(pause);
+        pause *= 2;
+        status = call();
+    }
+    return status;
+}
 
 } // namespace ucx_ib_dmabuf

@@ -192,7 +192,7 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
 {
     const library everything = library::everything();
     const auto seen =
-        static_cast<uct_component_t *>(everything.symbol("uct_ib_component"));
+        static_cast<uct_component_t *>(everything.symbol(symbol_of_uct_ib));
 
     return ((seen != nullptr) && everything.has(seen) &&
             uct_ib.has(md_open_of(seen)))
@@ -227,7 +227,7 @@ void look_at(const library &each, const std::vector<library> &loaded,
              const services &with)
 {
     const auto defined =
-        static_cast<uct_component_t *>(each.own_symbol("uct_ib_component"));
+        static_cast<uct_component_t *>(each.own_symbol(symbol_of_uct_ib));
 
     if ((defined == nullptr) || is_known(defined)) {
         return;

@@ -61,12 +61,17 @@ private:
     std::unique_ptr<void, closer> handle_;
 };
 
+// Symbols by which a UCX instance is recognized: each libucs and each libuct_ib
+// has one of its own.
+constexpr char symbol_of_ucs[]    = "ucs_log_dispatch";
+constexpr char symbol_of_uct_ib[] = "uct_ib_component";
+
 // Looks up symbols of one UCX instance, and remembers the first missing one.
 class symbols {
 public:
     explicit symbols(const library &ucx)
         : ucx_(ucx), all_(library::everything()),
-          is_global_(all_.symbol(probe) == ucx.symbol(probe))
+          is_global_(all_.symbol(symbol_of_ucs) == ucx.symbol(symbol_of_ucs))
     {
     }
 
@@ -85,9 +90,6 @@ public:
     const char *missing() const { return missing_; }
 
 private:
-    // If the global scope has the same one, this UCX's symbols are global.
-    static constexpr char probe[] = "ucs_log_dispatch";
-
     template <class Pointer>
     void found(const char *name, void *symbol, Pointer *out)
     {
@@ -99,7 +101,7 @@ private:
 
     const library &ucx_;
     const library all_;
-    const bool is_global_;
+    const bool is_global_; // this UCX's symbols are in the global scope
     const char *missing_ = nullptr;
 };
 

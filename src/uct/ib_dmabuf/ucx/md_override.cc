@@ -278,6 +278,7 @@ void watch_failures(const ucx_instance &of)
 bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                       bool tries_data_direct, make_md_ops make)
 {
+    at_fork<&registered_mutex>();
     std::unique_ptr<md_table> made(
         new md_table{{}, {of, md, pd, tries_data_direct}, nullptr});
 
@@ -305,7 +306,6 @@ bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
 // take the lock.
 void note_registered(uintptr_t address) noexcept
 try {
-    at_fork<&registered_mutex>();
     std::set<uintptr_t> added{address};
     any_registered.store(true);
     const std::lock_guard<std::mutex> guard(registered_mutex);

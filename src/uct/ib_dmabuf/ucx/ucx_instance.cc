@@ -45,14 +45,13 @@ const char *ucx_instance::find_all()
 bool ucx_instance::owns(const void *address) const
 {
     return uct_ib_.has(address) ||
-           (library::around(address).symbol("uct_ib_component") ==
-            uct_ib_.symbol("uct_ib_component"));
+           (library::around(address).symbol(symbol_of_uct_ib) ==
+            uct_ib_.symbol(symbol_of_uct_ib));
 }
 
 bool ucx_instance::is_with(const library &other) const
 {
-    constexpr char probe[] = "ucs_log_dispatch";
-    return other.symbol(probe) == uct_ib_.symbol(probe);
+    return other.symbol(symbol_of_ucs) == uct_ib_.symbol(symbol_of_ucs);
 }
 
 // Returns nullptr, or what the plug-in relies on and the open domain lacks.

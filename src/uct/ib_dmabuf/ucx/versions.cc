@@ -62,7 +62,7 @@ bool is_too_old(const library &uct_ib)
 {
     const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");
 
-    return (uct_ib.symbol("ucs_log_dispatch") != nullptr) &&
+    return (uct_ib.symbol(symbol_of_ucs) != nullptr) &&
            (uct_ib.symbol(sign_of_typed_estimates) == nullptr) &&
            ((pack == nullptr) || !packs_ranges(pack));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "driver.h"
 #include <mutex>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
-#include <uct/ib_dmabuf/ucx/start_lock.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
