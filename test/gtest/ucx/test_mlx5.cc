@@ -25,7 +25,7 @@ int mlx5dv_get_data_direct_sysfs_path(ibv_context *, char *, size_t)
 
 namespace {
 
-// The functions for a device whose driver has this function.
+// Looks up the functions of a device with this function of its driver.
 template <class Function>
 mlx5_functions functions_of(Function *of_driver)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "component.h"
 #include "cuda_copy.h"
+#include "component.h"
 #include <atomic>
 #include <cstdio>
 #include <dlfcn.h>
