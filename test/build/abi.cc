@@ -26,7 +26,7 @@ extern "C" {
 #include <uct/ib/base/ib_md.h>
 #endif
 }
-#include <uct/ib_dmabuf/cuda_copy/ops.h>
+#include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
 #include <uct/ib_dmabuf/ucx/abi.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/settings.h>
@@ -34,30 +34,9 @@ extern "C" {
 #include <uct/ib_dmabuf/ucx/ucp.h>
 #include <uct/ib_dmabuf/ucx/versions.h>
 
-namespace ours = ucx_ib_dmabuf;
+#include "same.h"
 
-// EACH(CALL, first, a, b...): CALL(first, a); CALL(first, b); ...
-#define NOTHING()
-#define AGAIN1(...)            AGAIN2(AGAIN2(AGAIN2(__VA_ARGS__)))
-#define AGAIN2(...)            AGAIN3(AGAIN3(AGAIN3(__VA_ARGS__)))
-#define AGAIN3(...)            __VA_ARGS__
-#define EACH(call, first, ...) AGAIN1(EACH_STEP(call, first, __VA_ARGS__))
-#define EACH_STEP(call, first, one, ...)                                       \
-    call(first, one)                                                           \
-        __VA_OPT__(; EACH_NEXT NOTHING()()(call, first, __VA_ARGS__))
-#define EACH_NEXT() EACH_STEP
-
-// Constants: of our namespace, and of a scope below it with our prefix.
 #define EQUAL(theirs, our) static_assert(int64_t(theirs) == int64_t(our))
-#define SAME_ONE(_, name)  EQUAL(::name, ours::name)
-#define SAME(...)          EACH(SAME_ONE, _, __VA_ARGS__)
-// Members of structures of the same name, in the same place and of one size.
-#define AT(type, member, our_type, our_member)                                 \
-    EQUAL(offsetof(::type, member), offsetof(ours::our_type, our_member));     \
-    EQUAL(sizeof(::type::member), sizeof(ours::our_type::our_member))
-#define MEMBER(type, member) AT(type, member, type, member)
-#define MEMBERS(type, ...)   EACH(MEMBER, type, __VA_ARGS__)
-#define SIZE(type)           EQUAL(sizeof(::type), sizeof(ours::type))
 // A member of the same place whose type is only like theirs.
 #define PLACE(type, member)                                                    \
     EQUAL(offsetof(::type, member), offsetof(ours::type, member))
@@ -67,8 +46,8 @@ namespace ours = ucx_ib_dmabuf;
     EQUAL(offsetof(::type, member), (index) * sizeof(void *))
 
 // types.h
-SIZE(ucs_status_t);
-SIZE(ucs_memory_type_t);
+SAME_SIZE(ucs_status_t);
+SAME_SIZE(ucs_memory_type_t);
 SAME(UCS_OK, UCS_INPROGRESS, UCS_ERR_NO_RESOURCE, UCS_ERR_IO_ERROR);
 SAME(UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_PARAM, UCS_ERR_INVALID_ADDR);
 SAME(UCS_ERR_NO_ELEM, UCS_ERR_NO_DEVICE, UCS_ERR_BUSY, UCS_ERR_CANCELED);
@@ -76,7 +55,7 @@ SAME(UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_UNSUPPORTED);
 SAME(UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED);
 SAME(UCS_MEMORY_TYPE_ROCM, UCT_MD_MEM_FLAG_HIDE_ERRORS);
 SAME(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, UCT_MD_MEM_ACCESS_RMA, UCT_MD_FLAG_REG);
-MEMBERS(uct_completion_t, func, count, status);
+SAME_AT(uct_completion_t, func, count, status);
 
 // abi.h
 constexpr ::ucs_status_t (*failure_handler)(
@@ -87,8 +66,8 @@ EQUAL(UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG,
 EQUAL(UCT_IFACE_PARAM_FIELD_ERR_HANDLER, iface_params::field_err_handler);
 EQUAL(2 * UCT_IFACE_PARAM_FIELD_FEATURES - 1, iface_params::known_fields);
 EQUAL(UCT_IFACE_OPEN_MODE_DEVICE, iface_params::mode_device);
-SIZE(uct_iface_params_t);
-MEMBERS(uct_iface_params_t, field_mask, open_mode, mode.device.tl_name,
+SAME_SIZE(uct_iface_params_t);
+SAME_AT(uct_iface_params_t, field_mask, open_mode, mode.device.tl_name,
         err_handler_arg, err_handler, features);
 EQUAL(UCT_IFACE_FLAG_PENDING, ours::iface_flag_pending);
 EQUAL(UCT_IFACE_FLAG_PUT_SHORT, ours::iface_flag_put_short);
@@ -100,10 +79,10 @@ SAME(UCT_DEVICE_TYPE_ACC, UCT_MD_MEM_ATTR_FIELD_MEM_TYPE);
 SAME(UCT_MD_MEM_ATTR_FIELD_SYS_DEV, UCT_MD_MEM_ATTR_FIELD_BASE_ADDRESS);
 SAME(UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH, UCT_MD_MEM_ATTR_FIELD_DMABUF_FD);
 SAME(UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET);
-MEMBERS(uct_md_mem_attr_t, field_mask, mem_type, sys_dev, base_address,
+SAME_AT(uct_md_mem_attr_t, field_mask, mem_type, sys_dev, base_address,
         alloc_length, dmabuf_fd, dmabuf_offset);
-MEMBERS(uct_iov_t, buffer, length);
-SIZE(uct_iov_t);
+SAME_AT(uct_iov_t, buffer, length);
+SAME_SIZE(uct_iov_t);
 #define ATTR(member, our_member)                                               \
     EQUAL(offsetof(::uct_iface_attr, member),                                  \
           offsetof(ours::uct_iface_attr_t, our_member))
@@ -123,7 +102,7 @@ OP(uct_iface_ops_t, ep_get_short, ours::op_get_short);
 OP(uct_iface_ops_t, ep_get_zcopy, ours::op_get_zcopy);
 OP(uct_iface_ops_t, iface_query, ours::op_iface_query);
 
-// cuda_copy/ops.h
+// cuda_copy/cuda_copy.h
 using pci_address = ours::cuda_copy_ops::pci_address;
 EQUAL(sizeof(::ucs_sys_bus_id_t), sizeof(pci_address));
 #define PCI(_, member)                                                         \
@@ -139,7 +118,7 @@ PLACES(ucm_event_t, mem_type.address, mem_type.size, mem_type.mem_type);
 PLACES(ucm_event_t, mem_type.sys_dev);
 EQUAL(UCS_SYS_DEVICE_ID_UNKNOWN, ours::unknown_sys_device);
 #endif
-MEMBERS(ucs_list_link_t, next);
+SAME_AT(ucs_list_link_t, next);
 static_assert(sizeof(::ucm_global_config_t::cuda_hook_modes) >=
               sizeof(uint32_t));
 static_assert((1 << UCM_MMAP_HOOK_RELOC) == 2 &&
@@ -185,10 +164,10 @@ SAME(UCT_MD_MKEY_PACK_FIELD_FLAGS, UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA);
 SAME(UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO, UCT_MD_FLAG_REG_DMABUF);
 SAME(UCT_MD_MEM_REG_FIELD_FLAGS, UCT_MD_MEM_REG_FIELD_DMABUF_FD);
 SAME(UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET);
-MEMBERS(uct_md_mem_dereg_params_t, field_mask, flags, memh, comp);
-MEMBERS(uct_md_mkey_pack_params_t, field_mask, flags);
-MEMBERS(uct_md_mem_reg_params_t, field_mask, flags, dmabuf_fd, dmabuf_offset);
-MEMBERS(uct_md_t, ops, component);
+SAME_AT(uct_md_mem_dereg_params_t, field_mask, flags, memh, comp);
+SAME_AT(uct_md_mkey_pack_params_t, field_mask, flags);
+SAME_AT(uct_md_mem_reg_params_t, field_mask, flags, dmabuf_fd, dmabuf_offset);
+SAME_AT(uct_md_t, ops, component);
 static_assert(sizeof(::uct_md_mem_reg_params_t) <=
               sizeof(ours::uct_md_mem_reg_params_t));
 #if UCX_MINOR >= 18
@@ -196,7 +175,7 @@ SAME(UCT_MD_MEM_GVA);
 #endif
 #if UCX_MINOR >= 22
 SAME(UCT_MD_MEM_REG_FIELD_MEM_TYPE);
-MEMBERS(uct_md_mem_reg_params_t, mem_type);
+SAME_AT(uct_md_mem_reg_params_t, mem_type);
 #endif
 
 // abi.h, md_override.h
@@ -229,11 +208,11 @@ constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
 EQUAL(UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
           UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE,
       ours::uct_perf_attr_t::field_memory_types);
-MEMBERS(uct_perf_attr_t, field_mask, local_memory_type, remote_memory_type);
-SIZE(uct_component_t);
+SAME_AT(uct_perf_attr_t, field_mask, local_memory_type, remote_memory_type);
+SAME_SIZE(uct_component_t);
 PLACES(uct_component_t, name, query_md_resources, md_open, rkey_unpack);
 PLACES(uct_component_t, rkey_compare, md_config, tl_list, list, md_vfs_init);
-SIZE(uct_tl_t);
+SAME_SIZE(uct_tl_t);
 static_assert(sizeof(::uct_tl_t::name) <= sizeof(ours::uct_tl_t::name));
 PLACES(uct_tl_t, iface_open, config, list);
 EQUAL(offsetof(::uct_base_iface_t, md), offsetof(ours::uct_iface_t, md));
@@ -257,12 +236,12 @@ EQUAL(sizeof(md_attr::local_cpus), ours::md_attr_local_cpus_1_16_size);
 #endif
 
 // ucm.h
-MEMBERS(ucm_event_installer_t, install, list);
+SAME_AT(ucm_event_installer_t, install, list);
 
 // UCP
 EQUAL(UCP_FEATURE_AMO, ours::feature_amo);
 SAME(UCT_CB_PARAM_FLAG_DESC);
-MEMBERS(ucp_am_handler_t, features, cb, proxy_cb);
-MEMBERS(ucp_atomic_req_hdr_t, address, length, opcode);
-SIZE(ucp_atomic_req_hdr_t);
+SAME_AT(ucp_am_handler_t, features, cb, proxy_cb);
+SAME_AT(ucp_atomic_req_hdr_t, address, length, opcode);
+SAME_SIZE(ucp_atomic_req_hdr_t);
 #endif // UCX_SOURCES

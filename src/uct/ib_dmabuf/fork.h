@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <mutex>
+#include <atomic>
 #include <pthread.h>
 #include <type_traits>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
-
-// Not a comparison with null, which UBSan does not take for a constant.
-template <auto value>
-constexpr bool is_given = !std::is_null_pointer_v<decltype(value)>;
 
 // One rule for fork(): a child owns nothing that its parent opened, and waits
 // for no thread of its parent. State follows it by one call of at_fork():
@@ -22,33 +19,65 @@ constexpr bool is_given = !std::is_null_pointer_v<decltype(value)>;
 template <auto lock, auto in_child = nullptr, auto before = nullptr>
 int at_fork() noexcept
 {
-    struct handlers {
-        static void prepare()
-        {
-            if constexpr (is_given<lock>) {
-                lock->lock();
-            }
-            if constexpr (is_given<before>) {
-                before();
-            }
+    // Not a comparison with null, which UBSan does not take for a constant.
+    constexpr bool locks          = !std::is_null_pointer_v<decltype(lock)>;
+    constexpr bool resets         = !std::is_null_pointer_v<decltype(in_child)>;
+    constexpr bool prepares       = !std::is_null_pointer_v<decltype(before)>;
+    static constexpr auto prepare = [] {
+        if constexpr (locks) {
+            lock->lock();
         }
-        static void parent()
-        {
-            if constexpr (is_given<lock>) {
-                lock->unlock();
-            }
-        }
-        static void child()
-        {
-            parent();
-            if constexpr (is_given<in_child>) {
-                in_child();
-            }
+        if constexpr (prepares) {
+            before();
         }
     };
-    static const int result =
-        pthread_atfork(handlers::prepare, handlers::parent, handlers::child);
+    static constexpr auto parent = [] {
+        if constexpr (locks) {
+            lock->unlock();
+        }
+    };
+    static constexpr auto child = [] {
+        parent();
+        if constexpr (resets) {
+            in_child();
+        }
+    };
+    static const int result = pthread_atfork(prepare, parent, child);
     return result;
 }
+
+// A lock for one-time initialization that calls the driver and the loader. If
+// another thread forks meanwhile, libcuda's locks stay locked in the child. The
+// child neither acquires this lock nor waits for it.
+class start_lock {
+public:
+    // Waits for other threads. Returns false in such a child.
+    bool acquire() noexcept
+    {
+        const int self = getpid();
+        int holder     = 0;
+        while (!holder_.compare_exchange_strong(holder, self)) {
+            if (holder != self) {
+                return false;
+            }
+            holder_.wait(holder);
+            holder = 0;
+        }
+        return true;
+    }
+    bool try_lock() noexcept
+    {
+        int none = 0;
+        return holder_.compare_exchange_strong(none, getpid());
+    }
+    void unlock() noexcept
+    {
+        holder_.store(0);
+        holder_.notify_all();
+    }
+
+private:
+    std::atomic<int> holder_{0}; // the holder's process id, or 0
+};
 
 } // namespace ucx_ib_dmabuf

@@ -5,7 +5,6 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <loader/enable.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 
@@ -52,16 +51,6 @@ std::atomic<warnings_reader *> current_reader;
 text::text(const char *plain) noexcept
 {
     snprintf(bytes_, sizeof(bytes_), "%s", plain);
-}
-
-void text::append(const char *pattern, ...) noexcept
-{
-    const size_t length = strlen(bytes_);
-    va_list args;
-
-    va_start(args, pattern);
-    vsnprintf(bytes_ + length, sizeof(bytes_) - length, pattern, args);
-    va_end(args);
 }
 
 text format(const char *pattern, ...) noexcept

@@ -10,9 +10,6 @@ public:
     text(const char *plain = "") noexcept;
 
     const char *c_str() const { return bytes_; }
-    // Appends as printf() does.
-    void append(const char *pattern, ...) noexcept
-        __attribute__((format(printf, 2, 3)));
 
 private:
     friend text format(const char *pattern, ...) noexcept;

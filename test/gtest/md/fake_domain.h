@@ -10,6 +10,8 @@
 
 extern "C" ucs_status_t ucs_module_global_init();
 
+namespace ucx_ib_dmabuf::test {
+
 // A memory domain of the fake uct_ib, opened with the plug-in in place. Calls
 // its operations as UCT does.
 class fake_domain {
@@ -27,45 +29,37 @@ public:
     static uct_md_h open(const char *device, const void *config = nullptr)
     {
         uct_md_h md = nullptr;
-        if (uct_ib_component.md_open(
-                reinterpret_cast<ucx_ib_dmabuf::uct_component_t *>(
-                    &uct_ib_component),
-                device, config, &md) != UCS_OK) {
+        if (uct_ib_component.md_open(&uct_ib_component, device, config, &md) !=
+            UCS_OK) {
             throw std::runtime_error("md_open failed");
         }
         return md;
     }
-    static void close(uct_md_h md)
-    {
-        op<ucx_ib_dmabuf::md_close_function>(md, ucx_ib_dmabuf::op_close)(md);
-    }
+    static void close(uct_md_h md) { op<md_close_function>(md, op_close)(md); }
 
     uct_md_h get() const { return md_; }
     uct_md_attr_v2 query()
     {
         uct_md_attr_v2 attr{};
-        EXPECT_EQ(UCS_OK, op<ucx_ib_dmabuf::md_query_function>(
-                              md_, ucx_ib_dmabuf::op_query)(md_, &attr));
+        EXPECT_EQ(UCS_OK, op<md_query_function>(md_, op_query)(md_, &attr));
         return attr;
     }
     bool takes_cuda()
     {
-        return (query().reg_mem_types &
-                (1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA)) != 0;
+        return (query().reg_mem_types & (1u << UCS_MEMORY_TYPE_CUDA)) != 0;
     }
     ucs_status_t reg(uintptr_t address, size_t length, uct_mem_h *memh,
                      unsigned flags = ucx::access_all)
     {
         uct_md_mem_reg_params_t params{};
-        params.field_mask = ucx_ib_dmabuf::UCT_MD_MEM_REG_FIELD_FLAGS;
+        params.field_mask = UCT_MD_MEM_REG_FIELD_FLAGS;
         params.flags      = flags;
         return reg(address, length, memh, params);
     }
     ucs_status_t reg(uintptr_t address, size_t length, uct_mem_h *memh,
                      const uct_md_mem_reg_params_t &params)
     {
-        return op<ucx_ib_dmabuf::md_mem_reg_function>(
-            md_, ucx_ib_dmabuf::op_mem_reg)(
+        return op<md_mem_reg_function>(md_, op_mem_reg)(
             md_, reinterpret_cast<void *>(address), length, &params, memh);
     }
     // The same, but throws on failure.
@@ -80,14 +74,13 @@ public:
     ucs_status_t dereg(uct_mem_h memh)
     {
         uct_md_mem_dereg_params_t params{};
-        params.field_mask = ucx_ib_dmabuf::UCT_MD_MEM_DEREG_FIELD_MEMH;
+        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH;
         params.memh       = memh;
         return dereg(params);
     }
     ucs_status_t dereg(const uct_md_mem_dereg_params_t &params)
     {
-        return op<ucx_ib_dmabuf::md_mem_dereg_function>(
-            md_, ucx_ib_dmabuf::op_mem_dereg)(md_, &params);
+        return op<md_mem_dereg_function>(md_, op_mem_dereg)(md_, &params);
     }
     ucs_status_t invalidate(uct_mem_h memh, uct_completion_t *completion)
     {
@@ -102,16 +95,15 @@ public:
                       uint32_t *rkey)
     {
         uint64_t packed           = 0;
-        const ucs_status_t status = op<ucx_ib_dmabuf::md_mkey_pack_function>(
-            md_, ucx_ib_dmabuf::op_mkey_pack)(md_, memh, nullptr, SIZE_MAX,
-                                              &params, &packed);
+        const ucs_status_t status = op<md_mkey_pack_function>(
+            md_, op_mkey_pack)(md_, memh, nullptr, SIZE_MAX, &params, &packed);
         *rkey = static_cast<uint32_t>(packed);
         return status;
     }
 
 private:
     template <class Function>
-    static Function *op(uct_md_h md, ucx_ib_dmabuf::md_op which)
+    static Function *op(uct_md_h md, md_op which)
     {
         return reinterpret_cast<Function *>(md->ops[which]);
     }
@@ -128,3 +120,8 @@ inline std::unique_ptr<fake_domain> first_fake_domain()
     fake_ib::now = {};
     return std::make_unique<fake_domain>();
 }
+
+} // namespace ucx_ib_dmabuf::test
+
+using ucx_ib_dmabuf::test::fake_domain;
+using ucx_ib_dmabuf::test::first_fake_domain;

@@ -6,10 +6,12 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <lab/soft_roce.h>
 #include <stdexcept>
 #include <string>
 #include <uct/api/uct.h>
 #include <uct/ib_dmabuf/ucx/abi.h>
+#include <vector>
 
 // The memory domain of the lab's first device, opened through UCT.
 class memory_domain {
@@ -132,6 +134,26 @@ inline memory_keys keys_of(uct_mem_h memh)
 {
     return *static_cast<const memory_keys *>(memh);
 }
+
+// RDMA operations with the keys of a domain, in its own protection domain.
+class rdma_peer {
+public:
+    static constexpr size_t length = 10000;
+
+    explicit rdma_peer(const memory_domain &md) : nic_(md.pd()) {}
+
+    // Writes 'n' to the address. Returns the completion's status.
+    ibv_wc_status write(uintptr_t address, uint64_t key)
+    {
+        return nic_.transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
+                             address, static_cast<uint32_t>(key), length);
+    }
+
+private:
+    ucx_ib_dmabuf::test::nic nic_;
+    std::vector<uint8_t> host_           = std::vector<uint8_t>(length, 'n');
+    ucx_ib_dmabuf::test::region host_mr_ = nic_.reg(host_);
+};
 
 // Returns the number of memory regions in the kernel, of all processes.
 inline int count_regions()

@@ -6,7 +6,7 @@
 #include <common/gpu.h>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <uct/ib_dmabuf/md/atomics.h>
+#include <uct/ib_dmabuf/md/process_state.h>
 
 namespace {
 

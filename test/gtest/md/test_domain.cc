@@ -8,9 +8,7 @@
 #include <barrier>
 #include <common/elsewhere.h>
 #include <common/fds.h>
-#include <common/gpu.h>
 #include <gtest/gtest.h>
-#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -127,6 +125,23 @@ TEST_F(test_domain, operations_that_are_not_known_stay_uct_ibs)
         EXPECT_EQ(overridden.contains(i), md_->get()->ops[i] != fake_ib::ops[i])
             << i;
     }
+}
+
+// Other users share the registration, so uct_ib gets flags of the plug-in.
+TEST_F(test_domain, each_flag_by_itself)
+{
+    constexpr unsigned gva = ucx_ib_dmabuf::UCT_MD_MEM_GVA; // all addresses
+    gpu::buffer buffer(mib);
+
+    for (unsigned bit = 0; bit < 32; ++bit) {
+        const unsigned flags = (1u << bit) & ~gva;
+        uct_mem_h memh       = nullptr;
+        ASSERT_EQ(UCS_OK, md_->reg(buffer.address(), mib, &memh, flags)) << bit;
+        EXPECT_EQ(to_hide, fake_ib::now.reg_params.flags);
+        EXPECT_EQ(UCS_OK, md_->dereg(memh));
+    }
+    EXPECT_EQ(0u, fake_ib::now.asked);
+    EXPECT_EQ(1u, fake_ib::now.regions.size());
 }
 
 TEST_F(test_domain, a_null_handle_is_an_error)

@@ -8,18 +8,14 @@
 #include <dlfcn.h>
 #include <gtest/contract/udmabuf_vendor.h>
 #include <gtest/gtest.h>
-#include <lab/soft_roce.h>
-#include <uct/ib_dmabuf/md/atomics.h>
 #include <uct/ib_dmabuf/md/memory_domain.h>
 #include <uct/ib_dmabuf/md/process_state.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
 namespace {
 
-namespace test = ucx_ib_dmabuf::test;
-
 constexpr size_t mib    = 1 << 20;
-constexpr size_t length = 10000;
+constexpr size_t length = rdma_peer::length;
 
 udmabuf_vendor *vendor; // the plug-in's
 
@@ -61,12 +57,9 @@ protected:
     {
         return md_.reg(address, length, UCT_MD_MEM_ACCESS_ALL);
     }
-    // Writes as a peer with the handle's remote key.
     ibv_wc_status write(uintptr_t address, uct_mem_h memh)
     {
-        return nic_.transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
-                             address, static_cast<uint32_t>(md_.pack(memh)),
-                             length);
+        return peer_.write(address, md_.pack(memh));
     }
     static bool all_are(char byte, uintptr_t address)
     {
@@ -76,10 +69,8 @@ protected:
     }
 
     memory_domain md_;
-    test::nic nic_{md_.pd()};
-    std::vector<uint8_t> host_ = std::vector<uint8_t>(length, 'n');
-    test::region host_mr_      = nic_.reg(host_);
-    uintptr_t base_            = 0;
+    rdma_peer peer_{md_};
+    uintptr_t base_ = 0;
 };
 
 TEST_F(test_vendor, its_type_is_among_those_registered)
@@ -133,7 +124,7 @@ TEST_F(test_vendor, host_memory_is_passed_on)
 
     EXPECT_EQ(IBV_WC_SUCCESS,
               write(reinterpret_cast<uintptr_t>(host.data()), memh));
-    EXPECT_EQ(host_, host);
+    EXPECT_EQ(std::vector<uint8_t>(length, 'n'), host);
     md_.dereg(memh);
 }
 

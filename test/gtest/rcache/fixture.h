@@ -5,6 +5,7 @@
 #include <common/fakes.h>
 #include <common/fds.h>
 #include <gtest/gtest.h>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/rcache/rcache.h>
 
 using ucx_ib_dmabuf::region;
@@ -40,10 +41,12 @@ public:
 protected:
     using counters = fakes::counters;
 
+    static void count_anew() { ucx_ib_dmabuf::process_counters.clear(); }
     void restart()
     {
         cache.reset();
-        ucx_ib_dmabuf::process_counters.clear();
+        count_anew();
+        ucx_ib_dmabuf::at_fork<nullptr, count_anew>(); // as process_state
         cache = std::make_unique<ucx_ib_dmabuf::rcache>(gpu, settings);
         id    = cache->attach(nic);
     }

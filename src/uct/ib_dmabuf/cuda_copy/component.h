@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "ops.h"
+#include "cuda_copy.h"
 #include <atomic>
 #include <uct/ib_dmabuf/gpu/exporter.h>
 #include <uct/ib_dmabuf/ucx/abi.h>
 
 namespace ucx_ib_dmabuf {
-
-class library;
 
 // A UCT component "cuda_cpy" with the transport "cuda_copy", for a UCX instance
 // that is built without CUDA. Its interfaces are those of UCX's transport

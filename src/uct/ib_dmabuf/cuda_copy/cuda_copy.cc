@@ -16,72 +16,6 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-class driver_copies final : public cuda_copy_ops {
-public:
-    bool has_gpu() noexcept override;
-    bool begin() noexcept override;
-    ucs_status_t detect(uintptr_t address, size_t length,
-                        found *out) noexcept override;
-    bool place(int gpu, pci_address *out) noexcept override;
-    ucs_status_t copy(void *to, const void *from, size_t length,
-                      const void *gpu) noexcept override;
-
-private:
-    void sync_copies(uintptr_t address) const;
-    ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address,
-                            uint64_t identity);
-
-    std::atomic<const driver *> cuda_{nullptr};
-    // Identities of exported allocations, indexed by their remainder.
-    std::atomic<uint64_t> exported_[256]{};
-};
-
-bool driver_copies::has_gpu() noexcept
-{
-    if (cuda_.load() == nullptr) {
-        cuda_.store(driver::get());
-    }
-    return cuda_.load() != nullptr;
-}
-
-bool driver_copies::begin() noexcept
-{
-    cuda_events_install();
-    const driver *cuda = cuda_.load(); // nullptr if UCX has not asked for GPUs
-    if ((cuda != nullptr) && cuda->is_initialized()) {
-        cuda_events_announce_existing();
-    }
-    return cuda_events_complete();
-}
-
-// Tests an export: UCX has no fallback once it has chosen to register. Memory
-// of other processes, variables of modules, and all memory of some GPUs cannot
-// be exported. Exports a page, from its chunk's beginning, and once for each
-// allocation, as this takes longer than all else here (34 us).
-ucs_status_t driver_copies::try_export(cuda_vendor &gpus, uintptr_t address,
-                                       uint64_t identity)
-{
-    std::atomic<uint64_t> &known = exported_[identity % std::size(exported_)];
-    const size_t page            = gpus.granularity();
-    const uintptr_t wanted       = address & ~(page - 1);
-    int fd                       = -1;
-
-    if ((identity != 0) && (known.load() == identity)) {
-        return UCS_OK;
-    }
-    if (!gpus.can_export()) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    const uintptr_t begin = gpus.export_begin(wanted);
-    const ucs_status_t status =
-        gpus.export_range(begin, wanted + page - begin, &fd);
-    if (status == UCS_OK) {
-        close(fd);
-        known.store(identity);
-    }
-    return status;
-}
-
 // Whether the status depends on the memory, not on a temporary lack of room.
 bool is_of_the_memory(ucs_status_t status)
 {
@@ -89,78 +23,137 @@ bool is_of_the_memory(ucs_status_t status)
            (status == UCS_ERR_INVALID_PARAM);
 }
 
-// Makes cudaMemcpy() and cudaMemset() complete before they return, as UCX's
-// CUDA module does: neither a NIC nor our stream waits for them. If the driver
-// refuses for some memory, it keeps its default.
-void driver_copies::sync_copies(uintptr_t address) const
-{
-    const unsigned on = 1;
-    relaxed_capture relaxed(*cuda_.load());
-
-    cuda_.load()->pointer_set_attribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-                                        address);
-}
-
-ucs_status_t driver_copies::detect(uintptr_t address, size_t length,
-                                   found *out) noexcept
-{
-    const driver &cuda = *cuda_.load();
-    cuda_vendor gpus(cuda);
-    allocation around;
-    unsigned managed = 0;
-
-    *out                      = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
-    const ucs_status_t status = gpus.describe(address, &around);
-    if (status == UCS_ERR_NO_ELEM) {
-        const relaxed_capture relaxed(cuda);
-        const CUresult result = cuda.pointer_get_attribute(
-            &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
-        // After an error of the program the driver rejects queries. UCX would
-        // let the CPU access the memory; a copy returns that error.
-        const bool unclear = (result != CUDA_SUCCESS) &&
-                             (result != CUDA_ERROR_INVALID_VALUE) &&
-                             may_be_allocated(address, length);
-        return ((managed != 0) || unclear) ? UCS_OK : UCS_ERR_INVALID_ADDR;
+class driver_copies final : public cuda_copy_ops {
+public:
+    bool has_gpu() noexcept override
+    {
+        if (cuda_.load() == nullptr) {
+            cuda_.store(driver::get());
+        }
+        return cuda_.load() != nullptr;
     }
-    sync_copies(address);
-    if (status != UCS_OK) {
-        return UCS_OK; // it cannot be registered either
-    }
-    // cuMemAlloc()'s memory can be exported as soon as there is room.
-    const bool ordinary         = !around.joins && !around.in_chunks;
-    const ucs_status_t exported = try_export(gpus, address, around.identity);
-    if ((exported == UCS_OK) || (ordinary && !is_of_the_memory(exported))) {
-        out->type = UCS_MEMORY_TYPE_CUDA;
-    }
-    out->gpu    = around.device;
-    out->base   = around.base;
-    out->length = around.size;
-    out->lasts  = is_of_the_memory(exported) && cuda_events_complete() &&
-                 (around.joins || cuda_events_saw_allocation(around.base));
-    return UCS_OK;
-}
 
-bool driver_copies::place(int gpu, pci_address *out) noexcept
-{
-    char text[32]   = "";
-    unsigned domain = 0, bus = 0, slot = 0;
-
-    if (!cuda_.load()->read_pci_address(gpu, text) ||
-        (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)) {
-        return false;
+    bool begin() noexcept override
+    {
+        cuda_events_install();
+        const driver *cuda =
+            cuda_.load(); // nullptr if UCX has not asked for GPUs
+        if ((cuda != nullptr) && cuda->is_initialized()) {
+            cuda_events_announce_existing();
+        }
+        return cuda_events_complete();
     }
-    // UCX's PCI addresses of NICs, too, have 16 bits for a domain.
-    *out = {static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
-            static_cast<uint8_t>(slot), 0};
-    return domain <= UINT16_MAX;
-}
 
-ucs_status_t driver_copies::copy(void *to, const void *from, size_t length,
-                                 const void *gpu) noexcept
-{
-    return (length == 0) ? UCS_OK
-                         : copy_memory(*cuda_.load(), to, from, length, gpu);
-}
+    ucs_status_t detect(uintptr_t address, size_t length,
+                        found *out) noexcept override
+    {
+        const driver &cuda = *cuda_.load();
+        cuda_vendor gpus(cuda);
+        allocation around;
+        unsigned managed = 0;
+
+        *out = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
+        const ucs_status_t status = gpus.describe(address, &around);
+        if (status == UCS_ERR_NO_ELEM) {
+            const relaxed_capture relaxed(cuda);
+            const CUresult result = cuda.pointer_get_attribute(
+                &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+            // After an error of the program the driver rejects queries. UCX
+            // would let the CPU access the memory; a copy returns that error.
+            const bool unclear = (result != CUDA_SUCCESS) &&
+                                 (result != CUDA_ERROR_INVALID_VALUE) &&
+                                 may_be_allocated(address, length);
+            return ((managed != 0) || unclear) ? UCS_OK : UCS_ERR_INVALID_ADDR;
+        }
+        sync_copies(address);
+        if (status != UCS_OK) {
+            return UCS_OK; // it cannot be registered either
+        }
+        // cuMemAlloc()'s memory can be exported as soon as there is room.
+        const bool ordinary = !around.joins && !around.in_chunks;
+        const ucs_status_t exported =
+            try_export(gpus, address, around.identity);
+        if ((exported == UCS_OK) || (ordinary && !is_of_the_memory(exported))) {
+            out->type = UCS_MEMORY_TYPE_CUDA;
+        }
+        out->gpu    = around.device;
+        out->base   = around.base;
+        out->length = around.size;
+        out->lasts  = is_of_the_memory(exported) && cuda_events_complete() &&
+                     (around.joins || cuda_events_saw_allocation(around.base));
+        return UCS_OK;
+    }
+
+    bool place(int gpu, pci_address *out) noexcept override
+    {
+        char text[32]   = "";
+        unsigned domain = 0, bus = 0, slot = 0;
+
+        if (!cuda_.load()->read_pci_address(gpu, text) ||
+            (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)) {
+            return false;
+        }
+        // UCX's PCI addresses of NICs, too, have 16 bits for a domain.
+        *out = {static_cast<uint16_t>(domain), static_cast<uint8_t>(bus),
+                static_cast<uint8_t>(slot), 0};
+        return domain <= UINT16_MAX;
+    }
+
+    ucs_status_t copy(void *to, const void *from, size_t length,
+                      const void *gpu) noexcept override
+    {
+        return (length == 0)
+                   ? UCS_OK
+                   : copy_memory(*cuda_.load(), to, from, length, gpu);
+    }
+
+private:
+    // Tests an export: UCX has no fallback once it has chosen to register.
+    // Memory of other processes, variables of modules, and all memory of some
+    // GPUs cannot be exported. Exports a page, from its chunk's beginning, and
+    // once for each allocation, as this takes longer than all else here (34
+    // us).
+    ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address,
+                            uint64_t identity)
+    {
+        std::atomic<uint64_t> &known =
+            exported_[identity % std::size(exported_)];
+        const size_t page      = gpus.granularity();
+        const uintptr_t wanted = address & ~(page - 1);
+        int fd                 = -1;
+
+        if ((identity != 0) && (known.load() == identity)) {
+            return UCS_OK;
+        }
+        if (!gpus.can_export()) {
+            return UCS_ERR_UNSUPPORTED;
+        }
+        const uintptr_t begin = gpus.export_begin(wanted);
+        const ucs_status_t status =
+            gpus.export_range(begin, wanted + page - begin, &fd);
+        if (status == UCS_OK) {
+            close(fd);
+            known.store(identity);
+        }
+        return status;
+    }
+
+    // Makes cudaMemcpy() and cudaMemset() complete before they return, as UCX's
+    // CUDA module does: neither a NIC nor our stream waits for them. If the
+    // driver refuses for some memory, it keeps its default.
+    void sync_copies(uintptr_t address) const
+    {
+        const unsigned on = 1;
+        relaxed_capture relaxed(*cuda_.load());
+
+        cuda_.load()->pointer_set_attribute(
+            &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
+    }
+
+    std::atomic<const driver *> cuda_{nullptr};
+    // Identities of exported allocations, indexed by their remainder.
+    std::atomic<uint64_t> exported_[256]{};
+};
 
 } // namespace
 

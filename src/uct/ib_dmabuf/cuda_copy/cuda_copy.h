@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "ops.h"
+#include <cstddef>
+#include <cstdint>
+#include <uct/ib_dmabuf/ucx/types.h>
 
 // Detection and copies of CUDA memory for a UCX that is built without its CUDA
 // module.
@@ -9,6 +11,46 @@ namespace ucx_ib_dmabuf {
 
 class library;
 class ucx_instance;
+
+// Supplies the functions that a UCX without CUDA lacks for GPU memory: memory
+// type detection and copies. Never destroyed. Thread-safe. Called with no lock
+// held, except that UCX may hold its own during begin().
+class cuda_copy_ops {
+public:
+    struct found {
+        ucs_memory_type_t type;
+        uintptr_t base; // of the allocation, if known
+        size_t length;
+        bool lasts = false; // its release is announced: caches may keep it
+        int gpu    = -1;    // the driver's ordinal, if known
+    };
+    // ucs_sys_bus_id_t
+    struct pci_address {
+        uint16_t domain;
+        uint8_t bus;
+        uint8_t slot;
+        uint8_t function;
+    };
+
+    // Whether there may be a GPU. Called first; never initializes the driver.
+    virtual bool has_gpu() noexcept = 0;
+    // Announces all GPU memory, existing and future, to the memory type cache
+    // of the calling UCX instance. Returns false if some GPU memory may remain
+    // unseen: then an address outside the cache need not be host memory.
+    virtual bool begin() noexcept = 0;
+    // Returns UCS_ERR_INVALID_ADDR if the range is not GPU memory.
+    virtual ucs_status_t detect(uintptr_t address, size_t length,
+                                found *out) noexcept = 0;
+    // Looks up the PCI address of a GPU. Returns false if it is not known.
+    virtual bool place(int gpu, pci_address *out) noexcept = 0;
+    // Returns when the bytes are copied. Either address may be host memory;
+    // `gpu` is the one more likely to be GPU memory. Logs failures.
+    virtual ucs_status_t copy(void *to, const void *from, size_t length,
+                              const void *gpu) noexcept = 0;
+
+protected:
+    ~cuda_copy_ops() = default;
+};
 
 // Whether a UCX instance has CUDA: a registered component, a module beside
 // libuct_ib that loads, or one that UCX_MODULES may exclude.

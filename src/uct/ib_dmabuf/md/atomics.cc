@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "atomics.h"
 #include "process_state.h"
 #include <atomic>
 #include <mutex>

@@ -6,6 +6,7 @@
 #include <uct/ib_dmabuf/path/probe.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -34,17 +35,10 @@ size_t without_rounding(const reg_request &request)
 
 fallback_cause cause_of(ucs_status_t failure)
 {
-    switch (failure) {
-    case UCS_ERR_UNSUPPORTED:
-        return fallback_cause::unsupported;
-    case UCS_ERR_NO_MEMORY:
-    case UCS_ERR_EXCEEDS_LIMIT:
-        return fallback_cause::no_room;
-    case UCS_ERR_BUSY:
-        return fallback_cause::busy;
-    default:
-        return fallback_cause::other;
-    }
+    return lacks_room(failure)                ? fallback_cause::no_room
+           : (failure == UCS_ERR_UNSUPPORTED) ? fallback_cause::unsupported
+           : (failure == UCS_ERR_BUSY)        ? fallback_cause::busy
+                                              : fallback_cause::other;
 }
 
 } // namespace
@@ -64,7 +58,7 @@ ucs_status_t memory_domain::reg_host(const reg_request &request,
                                      uct_mem_h *handle)
 {
     log_trace("ib_dmabuf: %s: %zu bytes at %p are no device memory: passed on",
-              device_.name(), request.length, request.address);
+              nic_.name(), request.length, request.address);
     return original_.reg(request, handle);
 }
 
@@ -76,20 +70,20 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
 {
     const char *why  = ucs_status_string(failure);
     const auto count = [&](fallback_way way) {
-        process_counters.add_fallback(way, cause_of(failure), device_.name(),
-                                      gpu, request.length);
+        process_counters.add_fallback(way, cause_of(failure), nic_.name(), gpu,
+                                      request.length);
     };
 
     // Not on a broken path, which peer memory would use, too.
     if (may_use_peer_memory()) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to peer memory: %s",
-                  device_.name(), request.length, request.address, why);
+                  nic_.name(), request.length, request.address, why);
         count(fallback_way::peer_memory);
         return original_.reg(request, handle);
     }
     if ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0) {
         log_debug("ib_dmabuf: %s: %zu bytes at %p are left to UCP: %s",
-                  device_.name(), request.length, request.address, why);
+                  nic_.name(), request.length, request.address, why);
         count(fallback_way::ucp);
         return failure;
     }
@@ -101,7 +95,7 @@ ucs_status_t memory_domain::reg_otherwise(const reg_request &request, int gpu,
                "beginning it stages by itself, if the GPU is in use before UCX "
                "is initialised (cudaFree(0) before MPI_Init()); with "
                "UCX_IB_DMABUF_ENABLE=n it stages everything",
-               device_.name(), request.length, request.address, why));
+               nic_.name(), request.length, request.address, why));
     count(fallback_way::error);
     return failure;
 }
@@ -115,7 +109,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
     memh *created = nullptr;
     bool revoked;
     {
-        const std::lock_guard<std::mutex> guard(device_.packing());
+        const std::lock_guard<std::mutex> guard(nic_.packing());
         revoked = cache_.is_revoked(used);
         if (!revoked) {
             const registration &keys = *nic::behind(*used);
@@ -138,8 +132,8 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
 
 // Without a fallback the program ends with the operation: retries for some
 // milliseconds cost less.
-ucs_status_t memory_domain::reg_device(const reg_request &request,
-                                       uct_mem_h *handle)
+ucs_status_t memory_domain::reg_gpu(const reg_request &request,
+                                    uct_mem_h *handle)
 {
     const uintptr_t start = request.start();
     const size_t exact    = without_rounding(request);
@@ -153,7 +147,7 @@ ucs_status_t memory_domain::reg_device(const reg_request &request,
     if (status == UCS_OK) {
         status = hand_out(used, start, exact, handle);
     }
-    return (status == UCS_ERR_CANCELED) ? reg_device(request, handle) : status;
+    return (status == UCS_ERR_CANCELED) ? reg_gpu(request, handle) : status;
 }
 
 // Whether there is GPU memory at the range's end, but none behind `found`.
@@ -214,13 +208,13 @@ ucs_status_t memory_domain::reg_new(const reg_request &request,
                                     uct_mem_h *handle)
 {
     if (shared_.gpu().may_be_device(request.start(), request.length)) {
-        const auto status = reg_device(request, handle);
+        const auto status = reg_gpu(request, handle);
         return (status == UCS_OK) ? UCS_OK
                                   : reg_failed(request, status, handle);
     }
     const auto status = reg_host(request, handle);
     // It may be GPU memory of an allocation that UCX did not see.
-    return ((status != UCS_OK) && (reg_device(request, handle) == UCS_OK))
+    return ((status != UCS_OK) && (reg_gpu(request, handle) == UCS_OK))
                ? UCS_OK
                : status;
 }
@@ -238,27 +232,85 @@ ucs_status_t memory_domain::reg(const reg_request &request,
     return (status == UCS_ERR_CANCELED) ? reg_new(request, handle) : status;
 }
 
+void memory_domain::dereg(handle_keys *keys) noexcept
+{
+    memh *handle = static_cast<memh *>(keys);
+
+    // In a forked child the registration is the parent's, and stays.
+    registration *own = handle->own;
+    if ((own != nullptr) && (own->process == getpid())) {
+        nic_.dereg(own);
+    }
+    cache_.put(handle->used, handle->address, handle->length);
+    delete handle;
+}
+
+// For a user that may invalidate its remote key: the region's key would stay
+// valid while others use the region.
+bool memory_domain::ensure_own_registration(memh *handle)
+{
+    registration *own = handle->own;
+
+    if (own != nullptr) {
+        return true;
+    }
+    registration *made = nic_.reg_alone(*handle, cache_);
+    if (made == nullptr) {
+        return false;
+    }
+    if (!handle->own.compare_exchange_strong(own, made)) {
+        nic_.dereg(made); // another thread was faster
+        return true;
+    }
+    log_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a registration of their "
+              "own, 0x%x, to be invalidated",
+              nic_.name(), handle->length, handle->address, made->rkey);
+    return true;
+}
+
+// uct_ib's packed keys contain more than the handle's keys.
+ucs_status_t memory_domain::pack(const pack_request &request,
+                                 void *buffer) noexcept
+{
+    memh *handle     = static_cast<memh *>(request.handle);
+    const bool alone = request.to_be_invalidated();
+
+    if (alone && !ensure_own_registration(handle)) {
+        return UCS_ERR_NO_RESOURCE;
+    }
+    const std::lock_guard<std::mutex> guard(nic_.packing());
+    if (cache_.is_revoked(handle->used)) {
+        log_debug("ib_dmabuf: %s: the memory at 0x%zx was released: it has no "
+                  "remote key",
+                  nic_.name(), handle->address);
+        return UCS_ERR_NO_ELEM;
+    }
+    const registration *packed =
+        alone ? handle->own.load() : nic::behind(*handle->used);
+    return original_.pack(request, packed->handle, buffer);
+}
+
 // The error does not identify the registration: the kernel has revoked one, or
 // the NIC is gone with all of them.
 void memory_domain::failed(ucs_status_t status) noexcept
 {
     log_debug("ib_dmabuf: %s: an endpoint failed (%s): what is registered is "
               "registered anew for what follows",
-              device_.name(), ucs_status_string(status));
-    shared_.recheck(device_.name());
+              nic_.name(), ucs_status_string(status));
+    shared_.recheck(nic_.name());
 }
 
 memory_domain::memory_domain(const saved_md_ops &original,
                              process_state &shared, bool peer_memory)
     : original_(original), shared_(shared), cache_(shared.registrations()),
-      device_(original_, shared.gpu(), shared.paths(),
-              process_state::checks_paths()),
+      nic_(original_, shared.gpu(), shared.paths(),
+           process_state::checks_paths()),
       peer_memory_(peer_memory),
       offers_gpu_((process_state::may_register() &&
-                   registers_gpu_memory(shared.gpu(), device_.methods(),
+                   registers_gpu_memory(shared.gpu(), nic_.methods(),
                                         ask_others_for_room)) ||
                   may_use_peer_memory()),
-      id_(cache_.attach(device_))
+      id_(cache_.attach(nic_))
 {
 }
 
@@ -267,10 +319,7 @@ std::unique_ptr<md_ops> override_md(const saved_md_ops &original)
     process_state *shared = process_state::get();
     md_attributes attributes;
 
-    if (shared == nullptr) {
-        return nullptr;
-    }
-    if (original.query(&attributes) != UCS_OK) {
+    if ((shared == nullptr) || (original.query(&attributes) != UCS_OK)) {
         return nullptr;
     }
     if ((attributes.flags & UCT_MD_FLAG_REG_DMABUF) == 0) {

@@ -30,7 +30,7 @@ private:
     ucs_status_t reg_new(const reg_request &request, uct_mem_h *handle);
     ucs_status_t hand_out(const region *used, uintptr_t address, size_t length,
                           uct_mem_h *handle);
-    ucs_status_t reg_device(const reg_request &request, uct_mem_h *handle);
+    ucs_status_t reg_gpu(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_host(const reg_request &request, uct_mem_h *handle);
     ucs_status_t reg_failed(reg_request request, ucs_status_t failure,
                             uct_mem_h *handle);
@@ -40,13 +40,13 @@ private:
     bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {
-        return peer_memory_ && !device_.has_broken();
+        return peer_memory_ && !nic_.has_broken();
     }
 
     const saved_md_ops &original_;
     process_state &shared_;
     rcache &cache_; // shared_'s
-    nic device_;
+    nic nic_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
     const bool offers_gpu_;  // query() offers to register GPU memory
     // Must be last: nothing would detach it if a later member threw.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "atomics.h"
 #include "memory_domain.h"
 #include "process_state.h"
 #include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
@@ -14,10 +13,13 @@ ucs_module_global_init() noexcept
 {
     using namespace ucx_ib_dmabuf;
 
+    // A process uses the GPUs of one vendor. A second vendor would be asked
+    // here if CUDA finds no GPU.
+    constexpr find_gpus find_vendor = find_cuda;
     serve_new_instances(
         {[](ucx_instance &instance) {
              instance.set_has_cuda(has_cuda_module(instance.uct_ib()));
-             return process_state::enable(instance.parser(), find_cuda);
+             return process_state::enable(instance.parser(), find_vendor);
          },
          override_md, do_gpu_atomic, offer_cuda_copy});
     return UCS_OK;

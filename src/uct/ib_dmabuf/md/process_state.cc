@@ -9,7 +9,6 @@
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/stats/stats_file.h>
 #include <uct/ib_dmabuf/ucx/log.h>
-#include <uct/ib_dmabuf/ucx/start_lock.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
 #include <utility>
 
@@ -38,8 +37,8 @@ rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
 
     result.chunk_size  = from.chunk_size;
     result.max_regions = from.max_regions; // setting_is_inf is SIZE_MAX
-    result.max_bytes   = [limit = from.max_size, &gpu](int device) {
-        return (limit == setting_is_auto) ? gpu.max_registered(device) : limit;
+    result.max_bytes   = [limit = from.max_size, &gpu](int which) {
+        return (limit == setting_is_auto) ? gpu.max_registered(which) : limit;
     };
     result.check_identity = (from.check_identity == on_off_auto::on);
     result.warn  = [](const char *message) { warn_once(message, message); };
@@ -95,6 +94,13 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
+// A child has registered nothing, and its page is its parent's.
+void count_anew() noexcept
+{
+    process_counters.clear();
+    forget_live();
+}
+
 } // namespace
 
 void warn_no_memory() noexcept
@@ -111,9 +117,9 @@ bool process_state::enable(config_parser &parser, find_gpus find) noexcept
     static std::mutex mutex; // not held while UCX's parser reads
     settings read{};
 
-    set_settings(parser);
+    parser.set(settings::table);
     if (decided == undecided) {
-        const bool good = read_settings(parser, &read) == UCS_OK;
+        const bool good = (parser.read(&read) == UCS_OK) && read.are_valid();
         if (!good) {
             warn_once(
                 "settings",
@@ -148,8 +154,8 @@ try {
         auto *created = new process_state(std::move(gpu));
         created->gpu().watch(*created);
         warn_of_stats();
+        at_fork<nullptr, count_anew>();
         instance.store(created);
-        at_fork<nullptr, forget_live>();
     }
     process_state *shared = instance.load();
     // A forked child makes its own page when it opens its first domain.
@@ -210,12 +216,12 @@ bool process_state::checks_paths() noexcept
 }
 
 // The recheck comes first: dropped memory may be registered again at once.
-void process_state::recheck(const char *device) noexcept
+void process_state::recheck(const char *nic) noexcept
 {
     if (checks_paths()) {
-        paths_.recheck(device);
+        paths_.recheck(nic);
     }
-    cache_.drop(device);
+    cache_.drop(nic);
 }
 
 bool process_state::may_register() noexcept

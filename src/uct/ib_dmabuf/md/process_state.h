@@ -8,6 +8,7 @@
 #include <uct/ib_dmabuf/rcache/rcache.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/stats/live_page.h>
+#include <uct/ib_dmabuf/ucx/ucp.h>
 
 namespace ucx_ib_dmabuf {
 
@@ -37,9 +38,9 @@ public:
     path_table &paths() { return paths_; }
     // False if every path is trusted.
     static bool checks_paths() noexcept;
-    // Called after an operation of the device has failed. Its paths are checked
+    // Called after an operation of the NIC has failed. Its paths are checked
     // again, and no context uses an earlier registration with it again.
-    void recheck(const char *device) noexcept;
+    void recheck(const char *nic) noexcept;
 
 private:
     explicit process_state(std::unique_ptr<gpu_vendor> gpu);
@@ -52,5 +53,13 @@ private:
     rcache cache_;
     path_table paths_;
 };
+
+// In atomics.cc:
+// Performs an atomic operation of a UCP message on GPU memory by copies, as the
+// CPU cannot access the memory. Operations are atomic to each other in all
+// threads of the process, but not to kernels and NICs. Returns false if it is
+// no GPU memory, or a copy failed (logged). Thread-safe; called with no lock
+// held.
+bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept;
 
 } // namespace ucx_ib_dmabuf

@@ -53,32 +53,22 @@ constexpr setting all_settings[] = {
      offsetof(settings, module), setting_kind::string},
 };
 
-constexpr settings_table table{"IB dma-buf", "IB_DMABUF_", all_settings,
-                               sizeof(settings)};
-
 } // namespace
 
-void set_settings(config_parser &parser) noexcept
+constexpr settings_table settings::table{"IB dma-buf", "IB_DMABUF_",
+                                         all_settings, sizeof(settings)};
+
+bool settings::are_valid() const
 {
-    parser.set(table);
-}
+    const bool valid = (chunk_size >= (size_t{2} << 20)) &&
+                       ((chunk_size & (chunk_size - 1)) == 0);
 
-ucs_status_t read_settings(config_parser &parser, settings *out) noexcept
-{
-    const ucs_status_t status = parser.read(out);
-
-    if (status != UCS_OK) {
-        return status; // the parser has logged the variable
-    }
-
-    const size_t chunk = out->chunk_size;
-    if ((chunk < (size_t{2} << 20)) || ((chunk & (chunk - 1)) != 0)) {
+    if (!valid) {
         log_error("UCX_IB_DMABUF_CHUNK_SIZE=%zu is not a power of two of at "
                   "least 2m",
-                  chunk);
-        return UCS_ERR_INVALID_PARAM;
+                  chunk_size);
     }
-    return UCS_OK;
+    return valid;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -17,12 +17,10 @@ struct settings {
     on_off_auto prove;
     char *stats;  // a file's name (stats/stats_file.h), or empty
     char *module; // a file's path, or empty; read by the loader
-};
 
-// Makes the parser know the variables.
-void set_settings(config_parser &parser) noexcept;
-// Reads the variables, after set_settings(). Logs the name of an invalid one,
-// and fails.
-ucs_status_t read_settings(config_parser &parser, settings *out) noexcept;
+    static const settings_table table;
+    // Logs the name of an invalid one.
+    bool are_valid() const;
+};
 
 } // namespace ucx_ib_dmabuf

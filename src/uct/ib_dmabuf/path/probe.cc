@@ -2,7 +2,6 @@
 #include "probe.h"
 #include "path_check.h"
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
-#include <uct/ib_dmabuf/persist.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {

@@ -74,7 +74,6 @@ void rcache::forget()
     begin_anew(&unlinked_);
     begin_anew(&leaving_);
     begin_anew(&deregistered_);
-    process_counters.clear();
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
-#include <uct/ib_dmabuf/persist.h>
 
 // Makes registrations, without the lock.
 namespace ucx_ib_dmabuf {

@@ -65,12 +65,12 @@ struct refusal {
 // whenever a library is loaded. It is not remembered, as it may be unloaded and
 // another library occupy its addresses. No warning if another thread has served
 // it meanwhile: then its md_open looked like another library's.
-void decline(const void *defined, const std::string &path, const refusal &why)
+void decline(const void *defined, const std::string &path,
+             const std::string &version, const refusal &why)
 {
     // Never destroyed: a UCX may also be loaded at process exit.
     static auto &reported = *new std::set<std::string>;
-    std::string text =
-        (path.empty() ? "the program" : path) + ", " + why.reason;
+    std::string text      = path + ", " + why.reason;
 
     {
         const std::lock_guard<std::mutex> guard(mutex);
@@ -79,10 +79,10 @@ void decline(const void *defined, const std::string &path, const refusal &why)
             return;
         }
     }
-    const std::string version = version_of(library(path.c_str()));
     if (is_newer_than_known(version)) {
         text += " (it is UCX " + version +
-                "; the newest that this plug-in knows is " + newest_known + ")";
+                "; the newest that this plug-in knows is " + newest_known_ucx +
+                ")";
     }
     log_warn("ib_dmabuf: not used for the UCX of %s. %s", text.c_str(),
              why.outcome.c_str());
@@ -95,24 +95,18 @@ const void *md_open_of(const uct_component_t *component)
     return read_memory(&component->md_open, &function) ? function : nullptr;
 }
 
-// Whether another file of this plug-in serves the instance.
-bool is_plugin(const library &server)
-{
-    const void *start = server.symbol("ucs_module_global_init");
-    return (start != nullptr) && server.has(start);
-}
-
-refusal check_before_look_up(const library &uct_ib, const void *md_open)
+refusal check_before_look_up(const library &uct_ib, const std::string &version,
+                             const void *md_open)
 {
     const library server = library::around(md_open);
 
-    if (!uct_ib.has(md_open) && is_plugin(server)) {
+    if (!uct_ib.has(md_open) &&
+        (server.own_symbol("ucs_module_global_init") != nullptr)) {
         return {std::string("as ") + server.path() + " serves it already",
                 "Of two files of this plug-in the first one is used: its "
                 "settings and its counters count"};
     }
     if (is_too_old(uct_ib)) {
-        const std::string version = version_of(uct_ib);
         return {"which is " + (version.empty() ? "older than 1.16"
                                : claims_1_16(version)
                                    ? "a snapshot from before UCX " + version
@@ -158,13 +152,13 @@ bool add(known_instance added, ucx_instance *made, bool wanted,
     return added.served != nullptr;
 }
 
-refusal serve(library &&uct_ib, const known_instance &candidate,
-              const services &with)
+refusal serve(library &&uct_ib, const std::string &version,
+              const known_instance &candidate, const services &with)
 {
     const char *missing = nullptr;
 
-    if (refusal why =
-            check_before_look_up(uct_ib, md_open_of(candidate.component));
+    if (refusal why = check_before_look_up(uct_ib, version,
+                                           md_open_of(candidate.component));
         !why.reason.empty()) {
         return why;
     }
@@ -182,13 +176,12 @@ refusal serve(library &&uct_ib, const known_instance &candidate,
     if (!add(candidate, made, wanted, with.make)) {
         return {};
     }
-    const std::string version = version_of(made->uct_ib());
     log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (%s)", made->path(),
               version.c_str());
     if (is_newer_than_known(version)) {
         log_info("ib_dmabuf: the UCX of %s is %s, newer than %s, the newest "
                  "that this plug-in knows. All that it uses is there",
-                 made->path(), version.c_str(), newest_known);
+                 made->path(), version.c_str(), newest_known_ucx);
     }
     return {};
 }
@@ -199,7 +192,7 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
 {
     const library everything = library::everything();
     const auto seen =
-        static_cast<uct_component_t *>(everything.symbol("uct_ib_component"));
+        static_cast<uct_component_t *>(everything.symbol(symbol_of_uct_ib));
 
     return ((seen != nullptr) && everything.has(seen) &&
             uct_ib.has(md_open_of(seen)))
@@ -215,56 +208,59 @@ bool is_of_served_instance(const library &ucp)
         });
 }
 
-// If the handler cannot be replaced, this libucp keeps UCX's behaviour.
-void take_over_atomics(const library &ucp, do_atomic atomics)
+// Empty if no libucp is loaded for this libuct_ib.
+std::string find_version(const library &uct_ib,
+                         const std::vector<library> &loaded)
 {
-    const char *why           = nullptr;
-    ucp_am_handler_t *handler = nullptr;
+    constexpr char probe[] = "uct_query_components";
 
-    if (is_of_served_instance(ucp)) {
-        handler = find_atomic_handler(ucp, &why);
+    for (const library &each : loaded) {
+        if ((each.own_symbol("ucp_get_version_string") != nullptr) &&
+            (each.symbol(probe) == uct_ib.symbol(probe))) {
+            return version_of(each);
+        }
     }
-    if (handler != nullptr) {
-        const std::lock_guard<std::mutex> guard(mutex);
-        why = divert_atomics(handler, atomics);
-    }
-    if (why != nullptr) {
-        log_debug("ib_dmabuf: %s: the CPU does atomic operations of messages "
-                  "also in GPU memory: %s",
-                  ucp.path(), why);
-    }
+    return "";
 }
 
-void look_at(const std::string &path, const services &with)
+void look_at(const library &each, const std::vector<library> &loaded,
+             const services &with)
 {
-    library uct_ib(path.c_str());
     const auto defined =
-        static_cast<uct_component_t *>(uct_ib.symbol("uct_ib_component"));
+        static_cast<uct_component_t *>(each.own_symbol(symbol_of_uct_ib));
 
-    if ((defined == nullptr) || !uct_ib.has(defined) || is_known(defined)) {
+    if ((defined == nullptr) || is_known(defined)) {
         return;
     }
-    const auto component = in_use(uct_ib, defined);
-    if (uct_ib.is_program() && !uct_ib.has(md_open_of(component))) {
+    const auto component = in_use(each, defined);
+    if (each.is_program() && !each.has(md_open_of(component))) {
         return; // the list has the library itself, too
     }
-    const refusal why =
-        serve(std::move(uct_ib), {defined, component, nullptr}, with);
+    const std::string version = find_version(each, loaded);
+    const refusal why         = serve(library::around(defined), version,
+                                      {defined, component, nullptr}, with);
     if (!why.reason.empty()) {
-        decline(defined, path, why);
+        decline(defined, each.path(), version, why);
     }
 }
 
+// The libraries are opened once, and stay loaded meanwhile.
 void look_at_all(const services &with)
 {
-    const std::vector<std::string> loaded = library::all();
+    const std::vector<library> loaded = library::all();
 
-    for (const std::string &path : loaded) {
-        look_at(path, with);
+    for (const library &each : loaded) {
+        look_at(each, loaded, with);
     }
-    if (with.atomics != nullptr) {
-        for (const std::string &path : loaded) {
-            take_over_atomics(library(path.c_str()), with.atomics);
+    for (const library &each : loaded) {
+        const char *why =
+            ((with.atomics != nullptr) && is_of_served_instance(each))
+                ? divert_atomics(each, with.atomics)
+                : nullptr;
+        if (why != nullptr) {
+            log_debug("ib_dmabuf: %s: the CPU does atomic operations of "
+                      "messages also in GPU memory: %s",
+                      each.path(), why);
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <new>
+#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,27 +41,22 @@ library::library(const char *path)
 {
 }
 
+void library::closer::operator()(void *handle) const
+{
+    dlclose(handle);
+}
+
 library library::around(const void *address)
 {
     const link_map *map = map_around(address);
     return (map == nullptr) ? library() : library(map->l_name);
 }
 
-library library::everything()
-{
-    return library("");
-}
-
-library::~library()
-{
-    if (handle_ != nullptr) {
-        dlclose(handle_);
-    }
-}
-
-std::vector<std::string> library::all()
+// The loader must not be called while it iterates.
+std::vector<library> library::all()
 {
     std::vector<std::string> paths;
+    std::vector<library> opened;
     const auto add = [](dl_phdr_info *info, size_t, void *arg) {
         try {
             static_cast<std::vector<std::string> *>(arg)->emplace_back(
@@ -73,7 +69,10 @@ std::vector<std::string> library::all()
     if (dl_iterate_phdr(add, &paths) != 0) {
         throw std::bad_alloc();
     }
-    return paths;
+    for (const std::string &path : paths) {
+        opened.emplace_back(path.c_str());
+    }
+    return opened;
 }
 
 uint64_t library::count_loaded()
@@ -90,24 +89,24 @@ uint64_t library::count_loaded()
 
 void *library::symbol(const char *name) const
 {
-    return (handle_ == nullptr) ? nullptr : dlsym(handle_, name);
+    return (handle_ == nullptr) ? nullptr : dlsym(handle_.get(), name);
 }
 
 bool library::has(const void *address) const
 {
-    const link_map *map = map_of(handle_);
+    const link_map *map = map_of(handle_.get());
     return (map != nullptr) && (map == map_around(address));
 }
 
 bool library::is_program() const
 {
-    const link_map *map = map_of(handle_);
+    const link_map *map = map_of(handle_.get());
     return (map != nullptr) && (map->l_name[0] == '\0');
 }
 
 const char *library::path() const
 {
-    const link_map *map = map_of(handle_);
+    const link_map *map = map_of(handle_.get());
     return (map == nullptr)           ? "an unknown library"
            : (map->l_name[0] == '\0') ? "the program"
                                       : map->l_name;

@@ -3,9 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace ucx_ib_dmabuf {
@@ -15,27 +14,15 @@ namespace ucx_ib_dmabuf {
 class library {
 public:
     library() = default;
-    // `path` is a path from all(), or a soname. Never loads a library.
+    // `path` is a file's path, or a soname; the program's is "". Never loads a
+    // library.
     explicit library(const char *path);
     // The library that contains the address.
     static library around(const void *address);
     // The program and all global libraries.
-    static library everything();
-    ~library();
-    library(const library &)            = delete;
-    library &operator=(const library &) = delete;
-    library(library &&other) noexcept
-        : handle_(std::exchange(other.handle_, nullptr))
-    {
-    }
-    library &operator=(library &&other) noexcept
-    {
-        std::swap(handle_, other.handle_);
-        return *this;
-    }
-
-    // All loaded libraries; the program's is "". May throw std::bad_alloc.
-    static std::vector<std::string> all();
+    static library everything() { return library(""); }
+    // All libraries that are loaded, and the program. May throw std::bad_alloc.
+    static std::vector<library> all();
     // Grows with each library that is loaded.
     static uint64_t count_loaded();
 
@@ -57,20 +44,34 @@ public:
     }
     // Whether the address is in the library itself.
     bool has(const void *address) const;
+    // Looks up a symbol that the library itself defines.
+    void *own_symbol(const char *name) const
+    {
+        void *found = symbol(name);
+        return has(found) ? found : nullptr;
+    }
     bool is_program() const;
     // For messages.
     const char *path() const;
 
 private:
-    void *handle_ = nullptr;
+    struct closer {
+        void operator()(void *handle) const;
+    };
+    std::unique_ptr<void, closer> handle_;
 };
+
+// Symbols by which a UCX instance is recognized: each libucs and each libuct_ib
+// has one of its own.
+constexpr char symbol_of_ucs[]    = "ucs_log_dispatch";
+constexpr char symbol_of_uct_ib[] = "uct_ib_component";
 
 // Looks up symbols of one UCX instance, and remembers the first missing one.
 class symbols {
 public:
     explicit symbols(const library &ucx)
         : ucx_(ucx), all_(library::everything()),
-          is_global_(all_.symbol(probe) == ucx.symbol(probe))
+          is_global_(all_.symbol(symbol_of_ucs) == ucx.symbol(symbol_of_ucs))
     {
     }
 
@@ -89,9 +90,6 @@ public:
     const char *missing() const { return missing_; }
 
 private:
-    // If the global scope has the same one, this UCX's symbols are global.
-    static constexpr char probe[] = "ucs_log_dispatch";
-
     template <class Pointer>
     void found(const char *name, void *symbol, Pointer *out)
     {
@@ -103,7 +101,7 @@ private:
 
     const library &ucx_;
     const library all_;
-    const bool is_global_;
+    const bool is_global_; // this UCX's symbols are in the global scope
     const char *missing_ = nullptr;
 };
 

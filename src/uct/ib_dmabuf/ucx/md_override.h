@@ -91,7 +91,7 @@ public:
     saved_md_ops &operator=(const saved_md_ops &) = delete;
 
     const ucx_instance &instance() const { return instance_; }
-    // The device's name, for messages.
+    // The NIC's name, for messages.
     const char *name() const { return pd_.device_name(); }
     const protection_domain &pd() const { return pd_; }
     // Whether uct_ib registers each dma-buf with Data Direct first if the
@@ -141,12 +141,18 @@ public:
     virtual void dereg(handle_keys *handle) noexcept = 0;
     virtual ucs_status_t pack(const pack_request &request,
                               void *buffer) noexcept = 0;
-    // An endpoint of the device failed with an error that a registration may
+    // An endpoint of the NIC failed with an error that a registration may
     // have caused. Called by any thread that progresses a worker.
     virtual void failed(ucs_status_t status) noexcept = 0;
 };
 
 // Called for each opened domain. Returns nullptr to leave it unchanged.
 using make_md_ops = std::unique_ptr<md_ops> (*)(const saved_md_ops &original);
+
+// Replaces the domain's operations by ones that call what `make` returns. Also
+// makes the transports of the component report failures to their domain.
+// Returns false if the domain stays unchanged.
+bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
+                      bool tries_data_direct, make_md_ops make);
 
 } // namespace ucx_ib_dmabuf

@@ -5,9 +5,6 @@
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <new>
-#include <set>
-#include <uct/ib_dmabuf/fork.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -15,32 +12,17 @@ namespace {
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
 
-// Releases take no lock while this is false, as it stays if every UCX has CUDA.
-std::atomic<bool> any_registered{false};
-std::mutex registered_mutex;
-// The start of each. Never destroyed: memory is released until exit.
-auto &registered = *new std::set<uintptr_t>;
-
-// Bits of ucm_mmap_hook_mode_t; nullptr without such a setting. It is an int in
-// ucm_global_config_t, from 1.18 a 64-bit integer behind it; UCS knows its
-// offset. The old place must not be read: from 1.18 it is padding, which
-// ucs_global_opts_init() fills with the contents of its stack.
-const uint32_t *cuda_hook_modes(const char *options, const config_parser &ucs)
+// Finds a field of UCM's options; returns nullptr in a UCX without that
+// setting.
+template <class Field>
+const Field *find_option(const char *options, const config_parser &ucs,
+                         const char *name)
 {
     config_parser::ucx_setting setting;
 
-    return ucs.find_setting("UCM", "CUDA_HOOK_MODE", &setting)
-               ? reinterpret_cast<const uint32_t *>(options + setting.offset)
+    return ucs.find_setting("UCM", name, &setting)
+               ? reinterpret_cast<const Field *>(options + setting.offset)
                : nullptr;
-}
-
-// UCX_MEM_EVENTS.
-bool events_are_enabled(const char *options, const config_parser &ucs)
-{
-    config_parser::ucx_setting setting;
-
-    return !ucs.find_setting("UCM", "EVENTS", &setting) ||
-           (*reinterpret_cast<const int *>(options + setting.offset) != 0);
 }
 
 // The last name is the unknown type's; a null follows.
@@ -77,12 +59,17 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
     if (!read_memory(names, &first) || (first == nullptr)) {
         return "names of memory types";
     }
-    const uint32_t *modes = cuda_hook_modes(options, ucs);
+    // UCX_MEM_EVENTS, and bits of ucm_mmap_hook_mode_t. These are an int in
+    // ucm_global_config_t, from 1.18 a 64-bit integer behind it; UCS knows its
+    // offset. The old place must not be read: from 1.18 it is padding, which
+    // ucs_global_opts_init() fills with the contents of its stack.
+    const auto *events = find_option<int>(options, ucs, "EVENTS");
+    const auto *modes  = find_option<uint32_t>(options, ucs, "CUDA_HOOK_MODE");
     if (modes == nullptr) {
         return "UCX_MEM_CUDA_HOOK_MODE";
     }
     out->hook_by_bistro =
-        events_are_enabled(options, ucs) && ((*modes & (1u << 2)) != 0);
+        ((events == nullptr) || (*events != 0)) && ((*modes & (1u << 2)) != 0);
     out->unknown_type = unknown_type(names);
     return nullptr;
 }
@@ -90,7 +77,6 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
 bool add_ucm(const ucm_functions &added) noexcept
 {
     static std::mutex mutex;
-    at_fork<&registered_mutex>();
     const std::lock_guard<std::mutex> guard(mutex);
     const size_t count = known_count.load(std::memory_order_relaxed);
 
@@ -105,33 +91,6 @@ bool add_ucm(const ucm_functions &added) noexcept
 std::span<const ucm_functions *const> all_ucm() noexcept
 {
     return {known.data(), known_count.load(std::memory_order_acquire)};
-}
-
-// Allocates and frees nothing under the lock: that may call CUDA, and its hooks
-// take the lock.
-void note_registered(uintptr_t address) noexcept
-try {
-    std::set<uintptr_t> added{address};
-    any_registered.store(true);
-    const std::lock_guard<std::mutex> guard(registered_mutex);
-    registered.merge(added);
-} catch (const std::bad_alloc &) {
-    registers_unseen = true;
-}
-
-bool take_registered(uintptr_t address, size_t length) noexcept
-{
-    if (!any_registered.load()) {
-        return registers_unseen;
-    }
-    std::set<uintptr_t> gone;
-    const std::lock_guard<std::mutex> guard(registered_mutex);
-    auto each = registered.lower_bound(address);
-
-    while ((each != registered.end()) && (*each - address < length)) {
-        gone.insert(registered.extract(each++));
-    }
-    return !gone.empty() || registers_unseen;
 }
 
 } // namespace ucx_ib_dmabuf

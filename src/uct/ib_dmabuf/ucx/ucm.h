@@ -80,6 +80,7 @@ bool add_ucm(const ucm_functions &added) noexcept;
 // events of the first one. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
 
+// In md_override.cc, which sees the registrations.
 // Notes a registration by a UCX without CUDA. UCP may cache it until the
 // release of its allocation is announced. If registers_unseen is set, UCP may
 // cache registrations in any allocation.

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
@@ -96,30 +97,26 @@ bool is_ours(uct_am_callback_t function)
     return std::ranges::find(ours, function, &original::cb) != ours.end();
 }
 
-} // namespace
-
-ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why)
+// Returns nullptr, or why the handler cannot be replaced.
+const char *check(const library &ucp, const ucp_am_handler_t *handler)
 {
-    auto *const handler =
-        static_cast<ucp_am_handler_t *>(ucp.symbol(handler_name));
     ucp_am_handler_t now;
 
-    *why = nullptr;
-    if ((handler == nullptr) || !ucp.has(handler)) {
-        return nullptr;
-    }
     if (!read_memory(handler, &now) || (now.features != feature_amo)) {
-        *why = "its handler is not as it is known";
-    } else if (!is_ours(now.cb) &&
-               (!ucp.has(reinterpret_cast<const void *>(now.cb)) ||
-                !ucp.has(reinterpret_cast<const void *>(now.proxy_cb)))) {
-        *why = "its handler is somebody else's";
+        return "its handler is not as it is known";
     }
-    return (*why == nullptr) ? handler : nullptr;
+    return (is_ours(now.cb) ||
+            (ucp.has(reinterpret_cast<const void *>(now.cb)) &&
+             ucp.has(reinterpret_cast<const void *>(now.proxy_cb))))
+               ? nullptr
+               : "its handler is another library's";
 }
 
-const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by)
+// Calls neither UCX nor the loader, as it holds the lock.
+const char *replace(ucp_am_handler_t *handler, do_atomic by)
 {
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> guard(mutex);
     size_t index = 0;
 
     if (is_ours(handler->cb)) {
@@ -142,6 +139,20 @@ const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by)
     std::atomic_ref(handler->cb).store(ours[index].cb);
     std::atomic_ref(handler->proxy_cb).store(ours[index].proxy_cb);
     return nullptr;
+}
+
+} // namespace
+
+const char *divert_atomics(const library &ucp, do_atomic by)
+{
+    auto *const handler =
+        static_cast<ucp_am_handler_t *>(ucp.own_symbol(handler_name));
+
+    if (handler == nullptr) {
+        return nullptr;
+    }
+    const char *why = check(ucp, handler);
+    return (why == nullptr) ? replace(handler, by) : why;
 }
 
 } // namespace ucx_ib_dmabuf

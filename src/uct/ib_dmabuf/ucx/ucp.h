@@ -35,16 +35,9 @@ struct atomic_request {
 using do_atomic = bool (*)(const atomic_request &request,
                            uint64_t *before) noexcept;
 
-struct ucp_am_handler_t;
-
-// Returns a libucp's own handler of these messages. Returns nullptr and sets
-// `why` if the handler is not as expected; if the library is no libucp, `why`
-// is nullptr, too. Calls the loader.
-ucp_am_handler_t *find_atomic_handler(const library &ucp, const char **why);
-
-// Workers created from now on call `by` first, the same in every call. Returns
-// nullptr on success or if already done, else the reason. Calls neither UCX nor
-// the loader. Only one thread at a time may call it.
-const char *divert_atomics(ucp_am_handler_t *handler, do_atomic by);
+// If the library is a libucp, its workers created from now on call `by` first,
+// the same in every call. Returns nullptr, or why its handler cannot be
+// replaced: this libucp then keeps UCX's behaviour. Calls the loader.
+const char *divert_atomics(const library &ucp, do_atomic by);
 
 } // namespace ucx_ib_dmabuf

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ucx_instance.h"
 #include "log.h"
-#include "md_table.h"
 #include "versions.h"
 #include <atomic>
 #include <cstring>
@@ -43,18 +42,16 @@ const char *ucx_instance::find_all()
                : "an md_open of its own";
 }
 
-// Since 1.18, parts of uct_ib are in modules of their own.
-bool ucx_instance::is_of_this_instance(const void *address) const
+bool ucx_instance::owns(const void *address) const
 {
     return uct_ib_.has(address) ||
-           (library::around(address).symbol("uct_ib_component") ==
-            uct_ib_.symbol("uct_ib_component"));
+           (library::around(address).symbol(symbol_of_uct_ib) ==
+            uct_ib_.symbol(symbol_of_uct_ib));
 }
 
 bool ucx_instance::is_with(const library &other) const
 {
-    constexpr char probe[] = "ucs_log_dispatch";
-    return other.symbol(probe) == uct_ib_.symbol(probe);
+    return other.symbol(symbol_of_ucs) == uct_ib_.symbol(symbol_of_ucs);
 }
 
 // Returns nullptr, or what the plug-in relies on and the open domain lacks.
@@ -69,7 +66,7 @@ const char *ucx_instance::check(uct_md_h md, const char *name,
     char device_name[sizeof(device->name)];
 
     if (!read_memory(at, &begin) || (begin.component != component_) ||
-        !is_of_this_instance(begin.ops)) {
+        !owns(begin.ops)) {
         return "operations of uct_ib's";
     }
     if (!read_memory(at + pd_offset, pd) ||
@@ -99,13 +96,14 @@ std::optional<int> ucx_instance::setting_of(const void *config,
     return value;
 }
 
-void ucx_instance::override_md(uct_md_h md, const char *name,
+// Returns false if the domain stays unchanged.
+bool ucx_instance::override_md(uct_md_h md, const char *name,
                                const void *config) const
 {
     if (setting_of(config, "GPU_DIRECT_RDMA") == 0) { // neither "y" nor "try"
         log_info("ib_dmabuf: %s is left as it is: UCX_IB_GPU_DIRECT_RDMA=n",
                  name);
-        return;
+        return false;
     }
     ibv_pd *pd      = nullptr;
     const char *why = check(md, name, &pd);
@@ -113,34 +111,30 @@ void ucx_instance::override_md(uct_md_h md, const char *name,
     if (why != nullptr) {
         log_warn("ib_dmabuf: %s of the UCX of %s is left as it is: no %s", name,
                  path(), why);
-        return;
+        return false;
     }
     // Versions with this setting try each dma-buf with Data Direct first if the
     // device has it (uct_ib_mlx5dv_check_direct_nic).
     const bool data_direct = setting_of(config, "DIRECT_NIC").value_or(0) != 0;
-    std::unique_ptr<md_table> table(
-        new md_table{{}, {*this, md, pd, data_direct}, nullptr});
-    table->user = make_(table->original);
-    if (table->user) {
-        md_table::install(std::move(table));
-        watch_failures();
-    }
+    return install_override(*this, md, pd, data_direct, make_);
 }
 
 ucs_status_t ucx_instance::open(const char *name, const void *config,
                                 uct_md_h *md) const noexcept
 {
     const ucs_status_t status = md_open_(component_, name, config, md);
+    bool overridden           = false;
 
-    if (status == UCS_OK) {
-        try {
-            override_md(*md, name, config);
-        } catch (const std::bad_alloc &) {
-            log_warn("ib_dmabuf: no memory of the host to serve %s", name);
-        }
-        if (md_table::find(*md) == nullptr) {
-            registers_unseen = true;
-        }
+    if (status != UCS_OK) {
+        return status;
+    }
+    try {
+        overridden = override_md(*md, name, config);
+    } catch (const std::bad_alloc &) {
+        log_warn("ib_dmabuf: no memory of the host to serve %s", name);
+    }
+    if (!overridden) {
+        registers_unseen = true;
     }
     return status;
 }

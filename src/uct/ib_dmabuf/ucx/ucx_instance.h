@@ -36,6 +36,9 @@ public:
 
     // Whether the library uses the same libucs.
     bool is_with(const library &other) const;
+    // Whether the address is in this uct_ib. Since 1.18, parts of uct_ib are in
+    // modules of their own.
+    bool owns(const void *address) const;
 
     // Whether serve() can succeed. Only one thread at a time may call it.
     bool can_be_served() const { return is_writable(&component_->md_open); }
@@ -61,12 +64,8 @@ private:
     }
     const char *find_all();
     const char *check(uct_md_h md, const char *name, ibv_pd **pd) const;
-    bool is_of_this_instance(const void *address) const;
     std::optional<int> setting_of(const void *config, const char *name) const;
-    void override_md(uct_md_h md, const char *name, const void *config) const;
-    // In endpoint_failures.cc: from now on, opened interfaces report endpoint
-    // failures to their domain.
-    void watch_failures() const;
+    bool override_md(uct_md_h md, const char *name, const void *config) const;
     void change_default(const char *table, const char *name,
                         const char *value) const;
 

@@ -17,23 +17,10 @@ bool is_interposed(const void *seen)
 }
 
 template <class Function>
-const char *find_bound(const library &uct_ib, const char *name, Function *out)
+bool find_bound(const library &uct_ib, const char *name, Function *out)
 {
     *out = reinterpret_cast<Function>(bound_verb(uct_ib, name));
-    return (*out == nullptr) ? name : nullptr;
-}
-
-void find_connection(const library &uct_ib, connection_functions *out)
-{
-    find_bound(uct_ib, "ibv_query_device", &out->query_device);
-    find_bound(uct_ib, "ibv_query_port", &out->query_port);
-    find_bound(uct_ib, "_ibv_query_gid_ex", &out->query_gid);
-    find_bound(uct_ib, "ibv_query_pkey", &out->query_pkey);
-    find_bound(uct_ib, "ibv_create_cq", &out->create_cq);
-    find_bound(uct_ib, "ibv_destroy_cq", &out->destroy_cq);
-    find_bound(uct_ib, "ibv_create_qp", &out->create_qp);
-    find_bound(uct_ib, "ibv_modify_qp", &out->modify_qp);
-    find_bound(uct_ib, "ibv_destroy_qp", &out->destroy_qp);
+    return *out != nullptr;
 }
 
 } // namespace
@@ -46,22 +33,25 @@ void *bound_verb(const library &uct_ib, const char *name)
                                                       : uct_ib.symbol(name);
 }
 
-bool connection_functions::complete() const
-{
-    return (query_device != nullptr) && (query_port != nullptr) &&
-           (query_gid != nullptr) && (query_pkey != nullptr) &&
-           (create_cq != nullptr) && (destroy_cq != nullptr) &&
-           (create_qp != nullptr) && (modify_qp != nullptr) &&
-           (destroy_qp != nullptr);
-}
-
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out)
 {
-    find_connection(uct_ib, &out->connection);
-    const char *missing = find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova);
-    return (missing != nullptr)
-               ? missing
-               : find_bound(uct_ib, "ibv_dereg_mr", &out->dereg);
+    connection_functions &to = out->connection;
+
+    // Stops at the first one that is missing: then there is no destroy_qp.
+    static_cast<void>(
+        find_bound(uct_ib, "ibv_query_device", &to.query_device) &&
+        find_bound(uct_ib, "ibv_query_port", &to.query_port) &&
+        find_bound(uct_ib, "_ibv_query_gid_ex", &to.query_gid) &&
+        find_bound(uct_ib, "ibv_query_pkey", &to.query_pkey) &&
+        find_bound(uct_ib, "ibv_create_cq", &to.create_cq) &&
+        find_bound(uct_ib, "ibv_destroy_cq", &to.destroy_cq) &&
+        find_bound(uct_ib, "ibv_create_qp", &to.create_qp) &&
+        find_bound(uct_ib, "ibv_modify_qp", &to.modify_qp) &&
+        find_bound(uct_ib, "ibv_destroy_qp", &to.destroy_qp));
+    return !find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova)
+               ? "ibv_reg_mr_iova"
+           : !find_bound(uct_ib, "ibv_dereg_mr", &out->dereg) ? "ibv_dereg_mr"
+                                                              : nullptr;
 }
 
 mlx5_functions look_up_mlx5(const ibv_context &context)

@@ -21,9 +21,9 @@ struct connection_functions {
     int (*destroy_cq)(ibv_cq *cq);
     ibv_qp *(*create_qp)(ibv_pd *pd, ibv_qp_init_attr *attr);
     int (*modify_qp)(ibv_qp *qp, ibv_qp_attr *attr, int mask);
-    int (*destroy_qp)(ibv_qp *qp);
+    int (*destroy_qp)(ibv_qp *qp); // is looked up last, if there are the others
 
-    bool complete() const;
+    bool complete() const { return destroy_qp != nullptr; }
 };
 
 // The verbs of the libibverbs that one uct_ib uses: another libibverbs does not

@@ -40,24 +40,15 @@ bool packs_ranges(pack_function *pack)
 
 } // namespace
 
-std::string version_of(const library &uct_ib)
+std::string version_of(const library &ucp)
 {
-    const void *uct = uct_ib.symbol("uct_query_components");
-
-    for (const std::string &path : library::all()) {
-        const library ucp(path.c_str());
-        const auto get = ucp.symbol<const char *()>("ucp_get_version_string");
-        if ((get != nullptr) && ucp.has(reinterpret_cast<const void *>(get)) &&
-            (ucp.symbol("uct_query_components") == uct)) {
-            return get();
-        }
-    }
-    return "";
+    const auto get = ucp.symbol<const char *()>("ucp_get_version_string");
+    return (get == nullptr) ? "" : get();
 }
 
 bool is_newer_than_known(const std::string &version)
 {
-    return number(version.c_str()) > number(newest_known);
+    return number(version.c_str()) > number(newest_known_ucx);
 }
 
 bool claims_1_16(const std::string &version)
@@ -71,7 +62,7 @@ bool is_too_old(const library &uct_ib)
 {
     const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");
 
-    return (uct_ib.symbol("ucs_log_dispatch") != nullptr) &&
+    return (uct_ib.symbol(symbol_of_ucs) != nullptr) &&
            (uct_ib.symbol(sign_of_typed_estimates) == nullptr) &&
            ((pack == nullptr) || !packs_ranges(pack));
 }

@@ -10,7 +10,7 @@ namespace ucx_ib_dmabuf {
 
 class library;
 
-constexpr char newest_known[] = "1.23";
+constexpr char newest_known_ucx[] = "1.23";
 
 // Each difference, by the symbol that came with it. The symbol decides, not the
 // version, as vendors ship snapshots between two versions.
@@ -33,9 +33,8 @@ constexpr size_t md_attr_detect_types_1_16    = 56;
 constexpr size_t md_attr_local_cpus_1_16      = 128;
 constexpr size_t md_attr_local_cpus_1_16_size = 128; // bytes
 
-// The version of the libucp that belongs to a libuct_ib, such as "1.23.0", for
-// messages; empty if none is loaded. May throw std::bad_alloc.
-std::string version_of(const library &uct_ib);
+// The version of a libucp, such as "1.23.0", for messages; empty if it is none.
+std::string version_of(const library &ucp);
 
 bool is_newer_than_known(const std::string &version);
 

@@ -2,8 +2,8 @@
 #include "driver.h"
 #include <dlfcn.h>
 #include <mutex>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/ucx/log.h>
-#include <uct/ib_dmabuf/ucx/start_lock.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
