@@ -19,9 +19,8 @@ test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
 # Without UCX: under ThreadSanitizer its hook of madvise() crashes in threads
 # that end.
 test_gtest_ucm_test_patch_threads_SOURCES = \
-    src/ucm/code_arena.cc \
     src/ucm/code_patch.cc \
-    src/ucm/prologue_x86_64.cc \
+    src/ucm/x86_64.cc \
     test/gtest/ucm/test_patch_threads.cc
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
 
