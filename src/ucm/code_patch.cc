@@ -3,6 +3,7 @@
 #include "machine_code.h"
 #include "maps.h"
 #include <algorithm>
+#include <array>
 #include <span>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -106,6 +107,19 @@ bool protect(const uint8_t *code, int protection)
     return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
 }
 
+bool begins_with_jump(const void *function)
+{
+    const auto *code = static_cast<const uint8_t *>(function);
+    return jump_target(code + jump_offset(code), false) != nullptr;
+}
+
+struct watched_patch {
+    const void *function;
+    const char *text;
+};
+std::array<watched_patch, 128> watched;
+std::atomic<size_t> watched_count;
+
 } // namespace
 
 const char *patch_function(void *function, void *hook,
@@ -140,12 +154,6 @@ const char *patch_function(void *function, void *hook,
     return error;
 }
 
-bool begins_with_jump(const void *function)
-{
-    const auto *code = static_cast<const uint8_t *>(function);
-    return jump_target(code + jump_offset(code), false) != nullptr;
-}
-
 const void *patched_target(const void *function)
 {
     constexpr int max_jumps = 4;
@@ -160,6 +168,28 @@ const void *patched_target(const void *function)
     return target;
 }
 
+void watch_patch(const void *function, const char *text)
+{
+    const size_t count = watched_count.load(std::memory_order_relaxed);
+
+    if (begins_with_jump(function) && (count < watched.size())) {
+        watched[count] = {function, text};
+        watched_count.store(count + 1, std::memory_order_release);
+    }
+}
+
+const char *overwritten_patch() noexcept
+{
+    const size_t count = watched_count.load(std::memory_order_acquire);
+
+    for (const watched_patch &each : std::span(watched).first(count)) {
+        if (!begins_with_jump(each.function)) {
+            return each.text;
+        }
+    }
+    return nullptr;
+}
+
 #else
 
 const char *patch_function(void *, void *, std::atomic<void *> &)
@@ -168,12 +198,14 @@ const char *patch_function(void *, void *, std::atomic<void *> &)
     return "functions cannot be patched on this processor";
 }
 
-bool begins_with_jump(const void *)
+const void *patched_target(const void *)
 {
-    return false;
+    return nullptr;
 }
 
-const void *patched_target(const void *)
+void watch_patch(const void *, const char *) {}
+
+const char *overwritten_patch() noexcept
 {
     return nullptr;
 }

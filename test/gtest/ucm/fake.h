@@ -15,6 +15,12 @@ constexpr uint64_t POOL = 0xabc0, MODULE = 0x77, LIBRARY = 0x90;
 
 using Query = int (*)(uint64_t);
 
+/** The type that makes UCX query the driver. */
+inline ucs_memory_type_t any_type()
+{
+    return all_ucm().front()->unknown_type;
+}
+
 /** Opens a library of these tests by its path in their folder. */
 inline void *open_fake(const std::string &path)
 {

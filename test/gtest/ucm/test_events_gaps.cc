@@ -13,7 +13,7 @@
 #include <iterator>
 #include <regex>
 #include <set>
-#include <ucm/calls.h>
+#include <ucm/hook_table.h>
 #include <vector>
 
 namespace ucx_ib_dmabuf {

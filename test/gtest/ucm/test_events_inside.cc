@@ -26,7 +26,7 @@ FAKE_TEST(CudaEventsInside, stream_captures)
     CHECK_EQ(invalidated, 1);
     fake.call("cuCtxDestroy_v2", 0);
     CHECK_EQ(invalidated, 2);
-    fake.setting("fake_active") = 0;
+    fake.setting("fake_last") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK_EQ(invalidated, 3);
     fake.allocate();

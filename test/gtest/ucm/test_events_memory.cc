@@ -79,6 +79,7 @@ void call_all(const Fake &fake)
     // The context was created after the hooks, so its ranges are announced.
     expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
     fake.setting("fake_forgotten") = 1;
+    fake.setting("fake_active") = fake.setting("fake_last") = 1;
     expect_call(fake, address, "cuDevicePrimaryCtxRelease", 0);
 }
 

@@ -29,9 +29,10 @@ HOOKED_TEST(CudaEventsOwners, everything)
             Events events([&] { return fake.calls(name); });
             fake.call(name, 0);
             const auto seen = events.take();
-            CHECK_EQ(seen.size(), size_t(2));
+            CHECK_EQ(seen.size(), size_t(3));
             CHECK(seen[0].size == 0 && seen[0].context == before);
             CHECK(seen[1].free && seen[1].context == before + 1);
+            CHECK(!seen[2].free && seen[2].type == any_type());
             CHECK_EQ(seen[1].address, NEW);
             CHECK_EQ(seen[1].size, NEW_SIZE);
         }
@@ -51,13 +52,15 @@ FAKE_TEST(CudaEventsOwners, primary_release)
     fake.setting("fake_active") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK(events.take().empty()); // the context is still in use
-    fake.setting("fake_active") = 0;
+    fake.setting("fake_last") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK(events.take().empty()); // this memory is another context's
+    fake.setting("fake_active")    = 1;
     fake.setting("fake_forgotten") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(1));
+    CHECK_EQ(seen.size(), size_t(2));
+    CHECK(seen[0].free && !seen[1].free);
     CHECK_EQ(seen[0].address, NEW);
     CHECK_EQ(seen[0].size, NEW_SIZE);
 }
@@ -67,10 +70,10 @@ HOOKED_TEST(CudaEventsOwners, release_of_an_older_primary_context)
     Events events;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK(events.take().empty()); // the context is still in use
-    fake.setting("fake_active") = 0;
+    fake.setting("fake_last") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     CHECK(events.saw_everything());
-    events.take();
+    fake.setting("fake_active") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0); // of a newer context
     CHECK(!events.saw_everything());
 }
@@ -102,6 +105,7 @@ FAKE_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
           Query([](uint64_t) { return 4; })}) { // DEINITIALIZED
         fake.allocate();
         Events events;
+        fake.setting("fake_active") = fake.setting("fake_last") = 1;
         fake.set_query(query);
         fake.call("cuDevicePrimaryCtxRelease", 0);
         CHECK(ends_as_memory(events, NEW + NEW_SIZE - 1, &frees));

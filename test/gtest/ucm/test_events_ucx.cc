@@ -99,8 +99,9 @@ void look_up(ucs_rcache_t *rcache, CUdeviceptr address)
 bool is_known(CUdeviceptr address)
 {
     ucs_memory_info_t info;
-    return ucs_memtype_cache_lookup(reinterpret_cast<void *>(address), 4096,
-                                    &info) == ::UCS_OK;
+    return (ucs_memtype_cache_lookup(reinterpret_cast<void *>(address), 4096,
+                                     &info) == ::UCS_OK) &&
+           (info.type != ::UCS_MEMORY_TYPE_UNKNOWN);
 }
 
 // UCX's caches handle the events as intended. A registration cache drops the

@@ -234,15 +234,17 @@ TEST(PatchUprobe, ComesAndGoes)
     void *const probed = reinterpret_cast<void *>(has_a_uprobe_probed);
 
     ASSERT_STREQ(nullptr, patch(code));
+    watch_patch(code, "overwritten");
     EXPECT_EQ(1032, call(code));
     {
         const test::first_byte uprobe(code, 0xcc);
         EXPECT_EQ(1032, call(probed));
         EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
-        EXPECT_TRUE(begins_with_jump(code));
+        EXPECT_STREQ(nullptr, overwritten_patch());
     }
     EXPECT_EQ(1032, call(code));
-    EXPECT_TRUE(begins_with_jump(code)); // so it is watched
+    const test::first_byte breakpoint(static_cast<char *>(code) + 10, 0xcc);
+    EXPECT_STREQ("overwritten", overwritten_patch());
 }
 
 // A displacement has 32 bits, so a target at the limit of its reach is out of

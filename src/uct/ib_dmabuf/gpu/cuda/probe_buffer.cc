@@ -75,7 +75,7 @@ int cuda_vendor::gpu_count()
     return count;
 }
 
-// The hooks query the primary context, too (src/ucm/calls.cc), but through
+// The hooks query the primary context, too (src/ucm/hook_table.cc), but through
 // their own table of functions, which is empty if no hooks are installed.
 bool cuda_vendor::is_in_use(CUdevice device) const
 {
