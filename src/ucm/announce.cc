@@ -131,17 +131,13 @@ memory_range range_from_driver(uint64_t address)
 // there is none. After a context was destroyed, a driver may return "invalid
 // context" or "context is destroyed", which can refer to the memory's context
 // or to the caller's.
-answer ask(uint64_t address)
+cuda_result ask(uint64_t address)
 {
     const auto attribute = driver.pointer_attribute.load();
     int type             = 0;
-    const cuda_result result =
-        (attribute == nullptr)
-            ? CUDA_ERROR_NOT_INITIALIZED
-            : attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-    return (result == CUDA_SUCCESS)               ? answer::there
-           : (result == CUDA_ERROR_INVALID_VALUE) ? answer::gone
-                                                  : answer::unknown;
+    return (attribute == nullptr)
+               ? CUDA_ERROR_NOT_INITIALIZED
+               : attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
 }
 
 void announce_release(uint64_t address, size_t size, ucs_memory_type_t type,
@@ -156,27 +152,24 @@ void announce_everything()
     announce_release(0, 0);
 }
 
-void announce_without_memory()
-{
-    announce_everything();
-    note_lack_of_memory();
-}
-
 void announce_vanished()
 try {
     const relaxed_capture relaxed;
     for (const memory_range &range : ranges().snapshot()) {
-        const answer said = ask(range.base);
-        if (said == answer::there) {
+        const cuda_result said = ask(range.base);
+        if (said == CUDA_SUCCESS) {
             continue;
         }
-        (said == answer::gone) ? ranges().remove(range) : ranges().doubt(range);
+        (said == CUDA_ERROR_INVALID_VALUE) ? ranges().remove(range)
+                                           : ranges().doubt(range);
         announce_release(range.base, range.size);
         // Another thread may have got, and announced, new memory there before.
         announce_memory(range.base, range.size);
     }
 } catch (const std::bad_alloc &) {
-    announce_without_memory();
+    // UCX's memory type cache ignores "everything".
+    announce_everything();
+    note_lack_of_memory();
 }
 
 void announce_memory(uint64_t address, size_t size)
@@ -288,7 +281,8 @@ try {
         announce_release(range.base, range.size);
     }
 } catch (const std::bad_alloc &) {
-    announce_without_memory();
+    announce_everything();
+    note_lack_of_memory();
 }
 
 void release::announce_all()
@@ -312,7 +306,7 @@ void release::finish(cuda_result result)
         take_back(true);
     } else {
         const relaxed_capture relaxed;
-        if (ask(range_.base) != answer::gone) {
+        if (ask(range_.base) != CUDA_ERROR_INVALID_VALUE) {
             take_back(false); // still open elsewhere, or reallocated
         }
     }

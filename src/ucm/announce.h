@@ -108,9 +108,9 @@ void note_range(range_table &to, const memory_range &range);
 // Returns the allocation around an address, with size 0 if it is unknown.
 memory_range range_from_driver(uint64_t address);
 
-// Whether CUDA memory exists at an address.
-enum class answer { there, gone, unknown };
-answer ask(uint64_t address);
+// Returns CUDA_SUCCESS if there is CUDA memory at an address, and
+// CUDA_ERROR_INVALID_VALUE if there is none. Other results leave that open.
+cuda_result ask(uint64_t address);
 
 // `may_be_cached`: UCP may keep a registration in it.
 void announce_release(uint64_t address, size_t size,
@@ -119,9 +119,6 @@ void announce_release(uint64_t address, size_t size,
 
 // Announces that any CUDA memory may be released.
 void announce_everything();
-// The same if not all released ranges are known. UCX's memory type cache
-// ignores that event.
-void announce_without_memory();
 
 // After a context or similar was destroyed: announces a release, and new
 // memory, at each allocation that the driver no longer knows, or whose

@@ -29,9 +29,6 @@ test_gtest_ucm_test_events_SOURCES = \
     $(ucm_scenarios) \
     test/gtest/ucm/test_events.cc \
     test/gtest/ucm/test_events_gaps.cc \
-    test/gtest/ucm/test_events_inside.cc \
-    test/gtest/ucm/test_events_memory.cc \
-    test/gtest/ucm/test_events_modules.cc \
     test/gtest/ucm/test_events_owners.cc
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
@@ -39,7 +36,6 @@ EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_sim_SOURCES = \
     $(ucm_scenarios) \
-    test/gtest/ucm/test_events_copies.cc \
     test/gtest/ucm/test_events_sim.cc \
     test/gtest/ucm/test_events_ucx.cc
 test_gtest_ucm_test_events_sim_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \
