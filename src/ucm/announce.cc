@@ -70,13 +70,7 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     }
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
-        // Our hook records the exact size and the owner afterwards. Until then
-        // announce_vanished() has to know the memory.
-        this_thread.ucx_announced = base;
-        if (ranges().look_up(base).size == 0) {
-            note_range(ranges(),
-                       {base, event->mem_type.size, 0, state::in_use, false});
-        }
+        this_thread.ucx_announced = base; // our hook lists it afterwards
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().retire(base);
     }

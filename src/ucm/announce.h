@@ -74,7 +74,7 @@ struct thread_state {
 };
 extern constinit thread_local thread_state this_thread;
 
-// Kinds of reasons why releases may be missed. One that was noted stays.
+// Kinds of reasons why releases may be missed. A noted reason stays.
 enum class missing_hook {
     function,    // a function could not be hooked
     overwritten, // a hook was overwritten
@@ -120,9 +120,8 @@ void announce_release(uint64_t address, size_t size,
 // Announces that any CUDA memory may be released.
 void announce_everything();
 
-// After a context or similar was destroyed: announces a release, and new
-// memory, at each allocation that the driver no longer knows, or whose
-// existence its answer leaves open. UCX queries the type of such memory again.
+// Announces a release, and new memory, at each allocation that the driver may
+// have freed with a context. UCX queries the type of such memory again.
 void announce_vanished();
 
 // Announces new memory. UCX queries its type.

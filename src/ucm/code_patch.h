@@ -30,8 +30,8 @@ const void *patched_target(const void *function);
 // tool. If the function begins with no jump, this does nothing.
 void watch_patch(const void *function, const char *text);
 
-// Returns the text of a watched function whose jump was overwritten, else
-// nullptr. Waits for no lock.
+// Returns nullptr, or the text of a watched function whose jump was
+// overwritten. Waits for no lock.
 const char *overwritten_patch() noexcept;
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-// Which hooks are missing, and who asked to be told of events beside UCM's.
+// The reasons of missing hooks, and the subscribers beside UCM's own.
 namespace ucx_ib_dmabuf {
 namespace {
 

@@ -176,43 +176,49 @@ constexpr int max_devices = 64;
 // its memory is known.
 std::atomic<uint64_t> older_primaries{~uint64_t{0}};
 
-cuda_result query_primary(int device, int *active)
+// Adds a device if its primary context is active. Returns whether the driver
+// has the device.
+bool add_if_active(int device, uint64_t *devices)
 {
     const auto state = driver.primary_state.load();
     unsigned flags;
+    int active = 0;
 
-    *active = 0;
-    return (state == nullptr) ? CUDA_ERROR_NOT_SUPPORTED
-                              : state(device, &flags, active);
+    if ((state == nullptr) ||
+        (state(device, &flags, &active) != CUDA_SUCCESS)) {
+        return false;
+    }
+    *devices |= uint64_t{active != 0} << device;
+    return true;
 }
 
-// Returns the devices whose primary context is active, as bits: this one, or,
-// as a green context may belong to any, all.
+// Returns the devices whose primary context is active, as bits. Looks at this
+// device only, or at all, as a green context may belong to any.
 uint64_t active_primaries(int device)
 {
     const relaxed_capture relaxed;
-    int active;
-
-    return (device >= 0) && (device < max_devices) &&
-                   (query_primary(device, &active) == CUDA_SUCCESS) &&
-                   (active != 0)
-               ? uint64_t{1} << device
-               : 0;
-}
-
-uint64_t active_primaries(void *)
-{
     uint64_t result = 0;
-    for (int device = 0; device < max_devices; ++device) {
-        result |= active_primaries(device);
+
+    if ((device >= 0) && (device < max_devices)) {
+        add_if_active(device, &result);
     }
     return result;
 }
 
-// Announces that primary contexts were destroyed, by single
-// ranges if all are known. Libraries may retain and release an
-// otherwise unused context repeatedly, which must not empty the caches each
-// time.
+uint64_t active_primaries(void *)
+{
+    const relaxed_capture relaxed;
+    uint64_t result = 0;
+
+    for (int device = 0;
+         (device < max_devices) && add_if_active(device, &result); ++device) {
+    }
+    return result;
+}
+
+// Announces that primary contexts were destroyed, by single ranges if all are
+// known. Libraries may retain and release an otherwise unused context
+// repeatedly, which must not empty the caches each time.
 void announce_primaries(uint64_t devices)
 {
     if (devices != 0) {
@@ -329,21 +335,7 @@ std::span<const hooked_function> hooked_functions()
 
 void note_primary_contexts()
 {
-    const relaxed_capture relaxed;
-    int active;
-
-    for (int device = 0; device < max_devices; ++device) {
-        const cuda_result result = query_primary(device, &active);
-        if (result == CUDA_ERROR_NOT_INITIALIZED) {
-            older_primaries.store(0);
-        }
-        if (result != CUDA_SUCCESS) {
-            return; // there are no more devices
-        }
-        if (active == 0) {
-            older_primaries.fetch_and(~(uint64_t{1} << device));
-        }
-    }
+    older_primaries.store(active_primaries(nullptr));
 }
 
 } // namespace ucx_ib_dmabuf::ucm

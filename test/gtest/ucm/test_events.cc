@@ -121,16 +121,7 @@ HOOKED_TEST(CudaEvents, refused)
     CHECK(events.take().empty());
 }
 
-TEST(CudaEvents, HooksOff)
-{
-    for (const char *setting :
-         {"UCX_MEM_EVENTS=n", "UCX_MEM_CUDA_HOOK_MODE=none",
-          "UCX_MEM_CUDA_HOOK_MODE=reloc"}) { // this mode sees calls by name
-        EXPECT_TRUE(run_on_fake("hooks_off", setting)) << setting;
-    }
-}
-
-SCENARIO(hooks_off)
+void use_without_hooks()
 {
     Fake fake;
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
@@ -138,6 +129,16 @@ SCENARIO(hooks_off)
     CHECK(cuda_events_missing().find("HOOK_MODE") != std::string::npos);
     CHECK(ucm::patched_target(symbol_of(fake.library, "cuMemFree_v2")) ==
           nullptr);
+}
+
+TEST(CudaEvents, HooksOff)
+{
+    for (const char *setting :
+         {"UCX_MEM_EVENTS=n", "UCX_MEM_CUDA_HOOK_MODE=none",
+          "UCX_MEM_CUDA_HOOK_MODE=reloc"}) { // this mode sees calls by name
+        SCOPED_TRACE(setting);
+        run_alone(use_without_hooks, {WITHOUT_UCX_HOOKS, setting});
+    }
 }
 
 FAKE_TEST(CudaEvents, function_that_cannot_be_patched)
@@ -200,7 +201,7 @@ HOOKED_TEST(CudaEvents, forked)
 // UCM does not know the fake's prologues, and gives up at the first one.
 TEST(CudaEvents, UcxGivesUpHalfWay)
 {
-    EXPECT_TRUE(run_scenario("every_pointer_and_range"));
+    run_alone(alone_every_pointer_and_range, {});
 }
 
 // The hooks' queries must not invalidate a stream's capture, and the program's

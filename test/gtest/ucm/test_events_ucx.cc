@@ -26,12 +26,7 @@ using namespace ucm;
 class CudaEventsUcx : public testing::TestWithParam<bool> {};
 
 // With UCX's CUDA module, each driver call is announced once, by UCX or by us.
-TEST(CudaEventsUcxOnly, no_double_events)
-{
-    EXPECT_TRUE(run_on_gpu("no_double_events", true));
-}
-
-SCENARIO(no_double_events)
+void expect_no_double_events()
 {
     gpu::use();
     void *runtime   = open_library(variable("CUDART_PATH"));
@@ -66,6 +61,11 @@ SCENARIO(no_double_events)
     call("cudaMallocAsync", &address, MIB, stream);
     call("cudaFreeAsync", address, stream);
     expect_one_each();
+}
+
+TEST(CudaEventsUcxOnly, no_double_events)
+{
+    run_alone(expect_no_double_events, gpu_environment(true));
 }
 
 std::atomic<int> deregistered{0};
