@@ -107,14 +107,8 @@ bool protect(const uint8_t *code, int protection)
     return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
 }
 
-bool begins_with_jump(const void *function)
-{
-    const auto *code = static_cast<const uint8_t *>(function);
-    return jump_target(code + jump_offset(code), false) != nullptr;
-}
-
 struct watched_patch {
-    const void *function;
+    const uint8_t *jump;
     const char *text;
 };
 std::array<watched_patch, 128> watched;
@@ -170,10 +164,12 @@ const void *patched_target(const void *function)
 
 void watch_patch(const void *function, const char *text)
 {
-    const size_t count = watched_count.load(std::memory_order_relaxed);
+    const auto *code    = static_cast<const uint8_t *>(function);
+    const uint8_t *jump = code + jump_offset(code);
+    const size_t count  = watched_count.load(std::memory_order_relaxed);
 
-    if (begins_with_jump(function) && (count < watched.size())) {
-        watched[count] = {function, text};
+    if ((jump_target(jump, false) != nullptr) && (count < watched.size())) {
+        watched[count] = {jump, text};
         watched_count.store(count + 1, std::memory_order_release);
     }
 }
@@ -183,7 +179,7 @@ const char *overwritten_patch() noexcept
     const size_t count = watched_count.load(std::memory_order_acquire);
 
     for (const watched_patch &each : std::span(watched).first(count)) {
-        if (!begins_with_jump(each.function)) {
+        if (jump_target(each.jump, false) == nullptr) {
             return each.text;
         }
     }
