@@ -21,7 +21,7 @@ PARTS = ("path/verbs_errors.h", "gpu/cuda/memory.cc", "gpu/cuda/cuda_vendor.cc",
          "path/reg_methods.cc", "path/transfer_check.cc", "path/loopback.cc", "path/path_table.cc",
          "path/path_check.cc",
          "md/memory_domain.cc", "ucm/code_patch.cc",
-         "ucm/cuda_events.cc", "ucm/prologue_x86_64.cc",
+         "ucm/announce.cc", "ucm/announce.h", "ucm/install.cc", "ucm/x86_64.cc",
          "loader/preload.c", "report.h")
 PART_LENGTH = 20
 CONVERSION = re.compile(r"%[-#0 +]*[0-9*]*(?:\.[0-9*]+)?(?:hh?|ll?|z|j|t)?[a-zA-Z]")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "announce.h"
+#include "code_patch.h"
 #include <optional>
 #include <span>
 #include <uct/ib_dmabuf/fork.h>
@@ -14,6 +15,8 @@ struct tables {
     range_table ranges, modules;
 };
 
+std::atomic<bool> graph_memory{false};
+
 // Without a type UCX queries the driver. If UCP cannot have registered released
 // memory, a UCX without CUDA is only made to query the type again.
 void dispatch(std::span<const ucm_functions *const> instances,
@@ -21,7 +24,9 @@ void dispatch(std::span<const ucm_functions *const> instances,
               std::optional<ucs_memory_type_t> memory_type,
               bool may_be_cached = true)
 {
-    check_hooks();
+    if (const char *why = overwritten_patch()) {
+        note_missing(missing_hook::overwritten, why);
+    }
     if (instances.empty()) {
         return;
     }
@@ -65,13 +70,7 @@ void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
     }
     const auto base = reinterpret_cast<uint64_t>(event->mem_type.address);
     if (type == UCM_EVENT_MEM_TYPE_ALLOC) {
-        // Our hook records the exact size and the owner afterwards. Until then
-        // announce_vanished() has to know the memory.
-        this_thread.ucx_announced = base;
-        if (ranges().look_up(base).size == 0) {
-            note_range(ranges(),
-                       {base, event->mem_type.size, 0, state::in_use, false});
-        }
+        this_thread.ucx_announced = base; // our hook lists it afterwards
     } else if (type == UCM_EVENT_MEM_TYPE_FREE) {
         ranges().retire(base);
     }
@@ -100,7 +99,7 @@ range_table &modules() noexcept
 void note_range(range_table &to, const memory_range &range)
 {
     if (!to.insert(range)) {
-        note_missing(missing_hook::memory);
+        note_lack_of_memory();
     }
 }
 
@@ -126,14 +125,11 @@ memory_range range_from_driver(uint64_t address)
 // there is none. After a context was destroyed, a driver may return "invalid
 // context" or "context is destroyed", which can refer to the memory's context
 // or to the caller's.
-answer ask(uint64_t address)
+cuda_result ask(uint64_t address)
 {
-    int type                 = 0;
-    const cuda_result result = driver.pointer_get_attribute(
-        &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-    return (result == CUDA_SUCCESS)               ? answer::there
-           : (result == CUDA_ERROR_INVALID_VALUE) ? answer::gone
-                                                  : answer::unknown;
+    int type = 0;
+    return driver.pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        address);
 }
 
 void announce_release(uint64_t address, size_t size, ucs_memory_type_t type,
@@ -148,51 +144,24 @@ void announce_everything()
     announce_release(0, 0);
 }
 
-void announce_without_memory()
-{
-    announce_everything();
-    note_missing(missing_hook::memory);
-}
-
 void announce_vanished()
 try {
     const relaxed_capture relaxed(driver);
-    std::vector<memory_range> vanished, unclear, alive;
     for (const memory_range &range : ranges().snapshot()) {
-        const answer said = ask(range.base);
-        (said == answer::there  ? alive
-         : said == answer::gone ? vanished
-                                : unclear)
-            .push_back(range);
-    }
-    for (const memory_range &range : vanished) {
-        ranges().remove(range);
-    }
-    keep_ranges(vanished, overlap::none, std::move(alive));
-    for (const memory_range &range : vanished) {
-        announce_release(range.base, range.size);
-    }
-    for (const memory_range &range : vanished) {
-        if (ask(range.base) != answer::gone) { // a mapping, which is not listed
-            announce_memory(range.base, range.size);
+        const cuda_result said = ask(range.base);
+        if (said == CUDA_SUCCESS) {
+            continue;
         }
-    }
-    // Another thread may have allocated memory at these addresses, and its
-    // announcement may have preceded that of the release.
-    std::vector<memory_range> fresh = ranges().snapshot();
-    keep_ranges(fresh, overlap::some, std::move(vanished));
-    for (const memory_range &range : fresh) {
-        if (range.is != state::retired) {
-            announce_memory(range.base, range.size);
-        }
-    }
-    for (const memory_range &range : unclear) {
-        ranges().doubt(range); // unseen memory may have replaced it
+        (said == CUDA_ERROR_INVALID_VALUE) ? ranges().remove(range)
+                                           : ranges().doubt(range);
         announce_release(range.base, range.size);
+        // Another thread may have got, and announced, new memory there before.
         announce_memory(range.base, range.size);
     }
 } catch (const std::bad_alloc &) {
-    announce_without_memory();
+    // UCX's memory type cache ignores "everything".
+    announce_everything();
+    note_lack_of_memory();
 }
 
 void announce_memory(uint64_t address, size_t size)
@@ -243,6 +212,139 @@ void announce_allocation(uint64_t address, size_t size, uint64_t owner,
     }
 }
 
+void release::announce_free(uint64_t address)
+{
+    if (address != 0) {
+        announce(ranges().remove(address));
+    }
+}
+
+void release::announce_host_free(uint64_t address)
+{
+    if (address != 0) {
+        announce(ranges().remove(address), UCS_MEMORY_TYPE_HOST);
+    }
+}
+
+// Only graph memory may be freed in a capture.
+void release::announce_pool_free(uint64_t address, void *stream,
+                                 bool per_thread)
+{
+    if ((address != 0) && !(graph_memory.load(std::memory_order_relaxed) &&
+                            is_capturing(stream, per_thread))) {
+        announce(ranges().retire(address));
+    }
+}
+
+void release::announce_ipc_close(uint64_t address)
+{
+    announce_free(address);
+    range_.is   = state::owned;
+    is_counted_ = range_.size != 0;
+}
+
+void release::announce(const memory_range &listed, ucs_memory_type_t type)
+{
+    const bool is_listed = listed.size != 0;
+    range_               = is_listed ? listed : range_from_driver(listed.base);
+    // Like UCM: announces memory that the driver does not know as one byte,
+    // which matches any registration there.
+    if (range_.size == 0) {
+        range_.size = 1;
+    }
+    const bool may_be_cached = take_registered(range_.base, range_.size) ||
+                               !is_listed || (type == UCS_MEMORY_TYPE_HOST);
+    announce_release(range_.base, range_.size, type, may_be_cached);
+}
+
+void release::announce_unmap(uint64_t address, size_t size)
+{
+    if (size != 0) {
+        range_ = {address, size};
+        announce_release(address, size);
+    }
+}
+
+void release::announce_owned(state which, uint64_t owner)
+try {
+    modules_ = modules().take(which, owner);
+    owned_   = ranges().take(which, owner);
+    for (const memory_range &range : owned_) {
+        announce_release(range.base, range.size);
+    }
+} catch (const std::bad_alloc &) {
+    announce_everything();
+    note_lack_of_memory();
+}
+
+void release::announce_all()
+{
+    announce_everything();
+    all_ = true;
+}
+
+void release::announce_graph_free()
+{
+    if (graph_memory.load(std::memory_order_relaxed)) {
+        announce_all();
+    }
+}
+
+void release::finish(cuda_result result)
+{
+    if (all_) { // a driver may destroy it and return an earlier error
+        announce_vanished();
+    } else if (result != CUDA_SUCCESS) {
+        take_back(true);
+    } else {
+        const relaxed_capture relaxed(driver);
+        if (ask(range_.base) != CUDA_ERROR_INVALID_VALUE) {
+            take_back(false); // still open elsewhere, or reallocated
+        }
+    }
+}
+
+// The memory still exists. UCX would treat it as host memory.
+void release::take_back(bool size_is_sure)
+{
+    if (range_.size != 0) {
+        if (range_.serial != 0) {
+            range_.exact = size_is_sure;
+            note_range(ranges(), range_);
+        }
+        (range_.is == state::owned) ? announce_unexported(range_)
+                                    : announce_memory(range_.base, range_.size);
+    }
+    for (const memory_range &range : owned_) {
+        if (range.is == state::owned) {
+            note_range(ranges(), range);
+            announce_unexported(range);
+        }
+    }
+    for (const memory_range &module : modules_) {
+        note_range(modules(), module);
+    }
+}
+
+bool is_capturing(void *stream, bool per_thread)
+{
+    auto status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (per_thread && (stream == nullptr)) {
+        stream = stream_per_thread();
+    }
+    return (driver.stream_is_capturing(static_cast<CUstream>(stream),
+                                       &status) == CUDA_SUCCESS) &&
+           (status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+void note_graph_memory()
+{
+    graph_memory.store(true, std::memory_order_relaxed);
+    note_missing(missing_hook::graph,
+                 "graphs allocate memory, and free it while they run");
+}
+
 void follow_ucx_events()
 {
     static std::once_flag once;
@@ -252,7 +354,7 @@ void follow_ucx_events()
 
         immortal<tables>();
         if (at_fork<nullptr, forget_tables>() != 0) {
-            note_missing(missing_hook::memory);
+            note_lack_of_memory();
         }
         // This also makes UCX install its hooks. If that fails, UCX refuses the
         // handler; then the only events are ours.
@@ -261,7 +363,7 @@ void follow_ucx_events()
             (our_ucm().set_event_handler(events | UCM_EVENT_FLAG_NO_INSTALL,
                                          priority, on_ucx_event,
                                          nullptr) != UCS_OK)) {
-            note_missing(missing_hook::memory);
+            note_lack_of_memory();
         }
     });
 }

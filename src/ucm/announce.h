@@ -42,19 +42,29 @@ struct thread_state {
 };
 extern constinit thread_local thread_state this_thread;
 
-// Reasons why releases may be missed. A reason that was noted stays.
-enum class missing_hook : unsigned {
-    function = 1, // a function could not be hooked
-    graph    = 2, // graphs allocate memory, and free it while they run
-    memory   = 4, // something could not be recorded
+// Kinds of reasons why releases may be missed. A noted reason stays.
+enum class missing_hook {
+    function,    // a function could not be hooked
+    overwritten, // a hook was overwritten
+    graph,       // graphs allocate memory, and free it while they run
+    memory,      // something could not be recorded
 };
 
-// Notes a missing hook. If it is new, reports `why` to the subscriber; only
-// `function` needs a `why`. Takes no lock; call it with none held.
-void note_missing(missing_hook which, const char *why = nullptr) noexcept;
+// Notes a missing hook. If its kind is new, tells the subscriber `why`, a text
+// that must stay valid. Takes no lock; call it with none held.
+void note_missing(missing_hook which, const char *why) noexcept;
+inline void note_lack_of_memory() noexcept
+{
+    note_missing(missing_hook::memory,
+                 "host memory ran out while CUDA memory was noted");
+}
 
-// Notes a hooked function if its beginning was overwritten. Waits for no lock.
-void check_hooks() noexcept;
+// Set after the missing hooks were noted.
+inline std::atomic<bool> hooks_installed{false};
+
+// Asks the subscriber to free memory. Returns whether any is free now; false if
+// the subscriber itself allocates.
+bool reclaim() noexcept;
 
 // The allocations, and the modules that libraries returned, which own them.
 range_table &ranges() noexcept;
@@ -66,9 +76,9 @@ void note_range(range_table &to, const memory_range &range);
 // Returns the allocation around an address, with size 0 if it is unknown.
 memory_range range_from_driver(uint64_t address);
 
-// Whether CUDA memory exists at an address.
-enum class answer { there, gone, unknown };
-answer ask(uint64_t address);
+// Returns CUDA_SUCCESS if there is CUDA memory at an address, and
+// CUDA_ERROR_INVALID_VALUE if there is none. Other results leave that open.
+cuda_result ask(uint64_t address);
 
 // `may_be_cached`: UCP may keep a registration in it.
 void announce_release(uint64_t address, size_t size,
@@ -77,14 +87,9 @@ void announce_release(uint64_t address, size_t size,
 
 // Announces that any CUDA memory may be released.
 void announce_everything();
-// The same if not all released ranges are known. UCX's memory type cache
-// ignores that event.
-void announce_without_memory();
 
-// Announces the release of allocations that the driver no longer knows, after a
-// context or similar was destroyed. If the driver's answer leaves open whether
-// memory exists, announces a release and new memory there: caches register it
-// again then, and query its type.
+// Announces a release, and new memory, at each allocation that the driver may
+// have freed with a context. UCX queries the type of such memory again.
 void announce_vanished();
 
 // Announces new memory. UCX queries its type.
@@ -104,7 +109,80 @@ enum class listing {
 void announce_allocation(uint64_t address, size_t size, uint64_t owner = 0,
                          listing how = listing::until_freed);
 
+// A release, from before the driver call until after it: announces it before
+// the call, and takes that back if the driver refuses. A nested release
+// announces its memory again. No hook can tell that it is nested, as a thread
+// may jump out of a call (siglongjmp, an exception).
+class release {
+public:
+    release()                           = default;
+    ~release()                          = default;
+    release(const release &)            = delete;
+    release &operator=(const release &) = delete;
+
+    // An allocation, by its address. Address 0 is ignored.
+    void announce_free(uint64_t address);
+    void announce_host_free(uint64_t address);
+    // An allocation that returns to its pool. Ignored during a capture.
+    template <bool per_thread>
+    void announce_pool_free(uint64_t address, void *stream)
+    {
+        announce_pool_free(address, stream, per_thread);
+    }
+    // A range of mappings (cuMemMap).
+    void announce_unmap(uint64_t address, size_t size);
+    // An import of memory that may have been imported several times.
+    void announce_ipc_close(uint64_t address);
+    // The memory that was returned to this pool.
+    void announce_pool_trim(uint64_t pool)
+    {
+        announce_owned(state::retired, pool);
+    }
+    // The variables of this module or library.
+    void announce_unload(uint64_t module)
+    {
+        announce_owned(state::owned, module);
+    }
+    // Unknown memory, perhaps all.
+    void announce_all();
+    // The same if graphs allocate memory; otherwise nothing is announced.
+    void announce_graph_free();
+
+    // Calls the driver, and completes the announcement by its result.
+    template <class Call>
+    cuda_result through(Call &&call)
+    {
+        const cuda_result result = call();
+        if ((result != CUDA_SUCCESS) || all_ || is_counted_) {
+            finish(result);
+        }
+        return result;
+    }
+
+private:
+    void announce_pool_free(uint64_t address, void *stream, bool per_thread);
+    void announce_owned(state which, uint64_t owner);
+    void finish(cuda_result result);
+    void announce(const memory_range &listed,
+                  ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA);
+    void take_back(bool size_is_sure);
+
+    bool all_           = false;
+    bool is_counted_    = false;
+    memory_range range_ = {0, 0};       // to take back; size 0: none
+    std::vector<memory_range> owned_;   // the same
+    std::vector<memory_range> modules_; // the same
+};
+
+// Notes that graphs allocate memory: destroying graphs releases it.
+void note_graph_memory();
+// `per_thread`: as in the _ptsz variants, the default stream is per thread.
+bool is_capturing(void *stream, bool per_thread);
+
 // Makes UCX install its hooks, and notes what these announce.
 void follow_ucx_events();
+
+// Notes which primary contexts exist. Call it when the functions are hooked.
+void note_primary_contexts();
 
 } // namespace ucx_ib_dmabuf::ucm

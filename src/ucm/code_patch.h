@@ -21,11 +21,17 @@ const char *patch_function(void *function, void *hook,
 // valgrind, which runs a translation.
 bool patches_take_effect();
 
-// Whether a function begins with a jump as patch_function() or UCM writes it.
-bool begins_with_jump(const void *function);
-
 // Returns the target of a patched function: follows the jumps at its start to
 // the last one. Returns nullptr if it does not start with a jump.
 const void *patched_target(const void *function);
+
+// From now on, overwritten_patch() returns this text, which must stay valid, if
+// something overwrites the jump at the function's start: a uprobe or another
+// tool. If the function begins with no jump, this does nothing.
+void watch_patch(const void *function, const char *text);
+
+// Returns nullptr, or the text of a watched function whose jump was
+// overwritten. Waits for no lock.
+const char *overwritten_patch() noexcept;
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -2,7 +2,6 @@
 #include "range_table.h"
 #include <algorithm>
 #include <new>
-#include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -91,7 +90,13 @@ std::vector<memory_range> range_table::take(state which, uint64_t owner)
         result.push_back(entry);
     }
     if (which == state::retired) {
-        keep_ranges(result, overlap::none, std::move(live));
+        std::erase_if(result, [&](const memory_range &range) {
+            // The last live one that starts before the range ends.
+            const auto next = std::ranges::lower_bound(
+                live, range.base + range.size, {}, &memory_range::base);
+            return (next != live.begin()) &&
+                   (std::prev(next)->base + std::prev(next)->size > range.base);
+        });
     }
     return result;
 }
@@ -105,27 +110,6 @@ std::vector<memory_range> range_table::snapshot()
         result.push_back(entry);
     }
     return result;
-}
-
-void keep_ranges(std::vector<memory_range> &ranges, overlap wanted,
-                 std::vector<memory_range> others)
-{
-    std::ranges::sort(others, {}, &memory_range::base);
-    // They may overlap. Extends each one to the furthest end so far.
-    uint64_t end = 0;
-    for (memory_range &other : others) {
-        end        = std::max(end, other.base + other.size);
-        other.size = end - other.base;
-    }
-    std::erase_if(ranges, [&](const memory_range &range) {
-        // The last one that starts before the range ends.
-        const auto next = std::ranges::lower_bound(
-            others, range.base + range.size, {}, &memory_range::base);
-        const bool overlaps =
-            (next != others.begin()) &&
-            (std::prev(next)->base + std::prev(next)->size > range.base);
-        return overlaps != (wanted == overlap::some);
-    });
 }
 
 } // namespace ucx_ib_dmabuf::ucm

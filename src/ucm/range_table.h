@@ -93,9 +93,4 @@ private:
     uint64_t serial_ = 0;
 };
 
-// Keeps those ranges that overlap none, or some, of the others.
-enum class overlap { none, some };
-void keep_ranges(std::vector<memory_range> &ranges, overlap wanted,
-                 std::vector<memory_range> others);
-
 } // namespace ucx_ib_dmabuf::ucm

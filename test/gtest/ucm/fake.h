@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "scenario.h"
+#include "alone.h"
 #include <functional>
 
-/** Access to fake_cuda.c for the scenarios. */
+/** Access to fake_cuda.c for the tests. */
 namespace ucx_ib_dmabuf::test {
 
 constexpr uint64_t ADDRESS = 0x7f2000000000;
@@ -14,6 +14,12 @@ constexpr size_t NEW_SIZE  = 0x5000;         // size of new allocations
 constexpr uint64_t POOL = 0xabc0, MODULE = 0x77, LIBRARY = 0x90;
 
 using Query = int (*)(uint64_t);
+
+/** The type that makes UCX query the driver. */
+inline ucs_memory_type_t any_type()
+{
+    return all_ucm().front()->unknown_type;
+}
 
 /** Opens a library of these tests by its path in their folder. */
 inline void *open_fake(const std::string &path)
@@ -166,19 +172,18 @@ inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees,
     return there;
 }
 
-/** Runs a scenario without UCX's modules, so without UCX's CUDA hooks. */
-inline bool run_on_fake(const char *scenario, const char *setting = "UNUSED=1")
-{
-    return run_scenario(scenario, {"UCX_MODULES=^cuda", setting});
-}
+/** The environment of tests without UCX's modules, so without UCX's CUDA hooks.
+ */
+#define WITHOUT_UCX_HOOKS "UCX_MODULES=^cuda"
 
-/** A scenario on the fake driver, and the test that runs it. */
+/** A test on the fake driver, in a process of its own. */
 #define FAKE_TEST(_suite, _name)                                               \
+    static void alone_##_name();                                               \
     TEST(_suite, _name)                                                        \
     {                                                                          \
-        EXPECT_TRUE(run_on_fake(#_name));                                      \
+        run_alone(alone_##_name, {WITHOUT_UCX_HOOKS});                         \
     }                                                                          \
-    SCENARIO(_name)
+    static void alone_##_name()
 
 /** The same with installed hooks; the body's argument is the driver. */
 #define HOOKED_TEST(_suite, _name)                                             \

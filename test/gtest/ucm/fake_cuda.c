@@ -25,7 +25,7 @@ static struct {
 int fake_result    = 0;
 int fake_forgotten = 0;
 int fake_active    = 1;
-int fake_last      = 0; /* a green context is the primary context's last user */
+int fake_last      = 0; /* the primary context has one user */
 int fake_capturing = 0;
 /* Called inside each call, if set. */
 void (*fake_inside)(const char *name) = NULL;
@@ -121,7 +121,13 @@ FAKE(cuCtxDestroy_v2, (void *context))
 FAKE(cuCtxDestroy, (void *context))
 FAKE(cuCtxDetach, (void *context))
 FAKE(cuDevicePrimaryCtxReset, (int device))
-FAKE(cuDevicePrimaryCtxRelease, (int device))
+
+int cuDevicePrimaryCtxRelease(int device)
+{
+    fake_active &= !fake_last;
+    return fake_called("cuDevicePrimaryCtxRelease");
+}
+
 FAKE(cuModuleUnload, (uint64_t module))
 FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "scenario.h"
+#include "alone.h"
 #include <common/gpu.h>
 #include <functional>
 #include <string>
 
-/** A GPU for the scenarios: the simulated one, through public entry points. */
+/** A GPU for the tests: the simulated one, through public entry points. */
 namespace ucx_ib_dmabuf::test {
 
 constexpr size_t MIB = 1 << 20;
@@ -57,31 +57,22 @@ inline void expect_release(CUdeviceptr address, size_t size,
     CHECK(!is_alive(address));
 }
 
-/** Runs a scenario with UCX's own CUDA hooks, or without them. */
-inline bool run_on_gpu(const std::string &scenario, bool with_ucx,
-                       const std::string &setting = "UNUSED=1")
+/** The environment of a test with UCX's own CUDA hooks, or without them. */
+inline std::vector<std::string>
+gpu_environment(bool with_ucx, const char *setting = "UNUSED=1")
 {
-    std::vector<std::string> environment{
-        setting,
-        "CUDART_PATH=" + variable("CUDA_SIM_LIBDIR") + "/" CUDART_NAME};
-    if (!with_ucx) {
-        environment.push_back("UCX_MODULES=^cuda");
-    }
-    return run_scenario(scenario, environment);
+    return {setting, with_ucx ? "UNUSED=1" : "UCX_MODULES=^cuda",
+            "CUDART_PATH=" + variable("CUDA_SIM_LIBDIR") + "/" CUDART_NAME};
 }
 
-/** A scenario with a GPU in use, and the test that runs it with and without
- *  UCX's own hooks. */
+/** A test with a GPU in use, in a process of its own, with and without UCX's
+ *  own hooks. */
 #define GPU_TEST(_suite, _name, ...)                                           \
     static void use_gpu_##_name(CUcontext context);                            \
     TEST_P(_suite, _name)                                                      \
     {                                                                          \
-        EXPECT_TRUE(                                                           \
-            run_on_gpu(#_name, GetParam() __VA_OPT__(, ) __VA_ARGS__));        \
-    }                                                                          \
-    SCENARIO(_name)                                                            \
-    {                                                                          \
-        use_gpu_##_name(gpu::use());                                           \
+        run_alone([] { use_gpu_##_name(gpu::use()); },                         \
+                  gpu_environment(GetParam() __VA_OPT__(, ) __VA_ARGS__));     \
     }                                                                          \
     static void use_gpu_##_name([[maybe_unused]] CUcontext context)
 

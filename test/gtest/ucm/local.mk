@@ -7,9 +7,6 @@ ucm_tests = \
 check_PROGRAMS += $(ucm_tests)
 UNIT_TESTS     += $(ucm_tests)
 
-# Each scenario runs in a process of its own.
-ucm_scenarios = test/gtest/ucm/scenario.cc
-
 ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_ucx.la $(GTEST_LIBS) -lucm -lucs -ldl
 
 test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
@@ -19,28 +16,23 @@ test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
 # Without UCX: under ThreadSanitizer its hook of madvise() crashes in threads
 # that end.
 test_gtest_ucm_test_patch_threads_SOURCES = \
-    src/ucm/code_arena.cc \
     src/ucm/code_patch.cc \
-    src/ucm/prologue_x86_64.cc \
+    src/ucm/x86_64.cc \
     test/gtest/ucm/test_patch_threads.cc
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \
     $(alloc_faults_sources) \
-    $(ucm_scenarios) \
+    test/gtest/ucm/alone.cc \
     test/gtest/ucm/test_events.cc \
     test/gtest/ucm/test_events_gaps.cc \
-    test/gtest/ucm/test_events_inside.cc \
-    test/gtest/ucm/test_events_memory.cc \
-    test/gtest/ucm/test_events_modules.cc \
     test/gtest/ucm/test_events_owners.cc
 test_gtest_ucm_test_events_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags)
 test_gtest_ucm_test_events_LDADD   = $(ucm_test_libs)
 EXTRA_test_gtest_ucm_test_events_DEPENDENCIES = $(ucm_fakes)
 
 test_gtest_ucm_test_events_sim_SOURCES = \
-    $(ucm_scenarios) \
-    test/gtest/ucm/test_events_copies.cc \
+    test/gtest/ucm/alone.cc \
     test/gtest/ucm/test_events_sim.cc \
     test/gtest/ucm/test_events_ucx.cc
 test_gtest_ucm_test_events_sim_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "scenario.h"
+#include "alone.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Missing hooks: which cases count as such, and which subscribers are notified;
-// on the driver library that does nothing.
+// Missing hooks, on the driver library that does nothing: which cases count as
+// such, and which subscribers are notified. One case is a lack of host memory:
+// every allocation in the hooks and in their installation fails in turn, alone
+// and with all later ones. The driver is called all the same, and a release is
+// announced, or the hooks are no longer complete.
 #include "fake.h"
 #include <algorithm>
+#include <common/alloc_children.h>
 #include <common/first_byte.h>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -13,7 +17,8 @@
 #include <iterator>
 #include <regex>
 #include <set>
-#include <ucm/calls.h>
+#include <ucm/hook_table.h>
+#include <unistd.h>
 #include <vector>
 
 namespace ucx_ib_dmabuf {
@@ -93,19 +98,21 @@ TEST(CudaEventsGaps, Valgrind)
         GTEST_SKIP() << "there is no valgrind";
     }
     const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-    for (const auto &[option, scenario] :
-         {std::pair("", "patches_unseen"),
-          std::pair("--smc-check=all ", "nothing_is_tried")}) {
-        EXPECT_EQ(system(("UCX_MODULES=^cuda UCX_MEM_MMAP_HOOK_MODE=none "
+    for (const auto &[option, test] :
+         {std::pair("", "CudaEventsGaps.DISABLED_patches_unseen"),
+          std::pair("--smc-check=all ", "CudaEventsInside.nothing_is_tried")}) {
+        EXPECT_EQ(system((WITHOUT_UCX_HOOKS
+                          " UCX_MEM_MMAP_HOOK_MODE=none TEST_RUNS_ALONE=1 "
                           "valgrind -q --tool=none " +
                           std::string(option) + program +
-                          " --scenario=" + scenario + " 1>&2")
+                          " --gtest_also_run_disabled_tests --gtest_filter=" +
+                          test + " 1>&2")
                              .c_str()),
                   0);
     }
 }
 
-SCENARIO(patches_unseen)
+FAKE_TEST(CudaEventsGaps, DISABLED_patches_unseen)
 {
     Fake fake;
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
@@ -130,16 +137,26 @@ HOOKED_TEST(CudaEventsGaps, graph_memory)
 // A program built for that CUDA may call functions without hooks.
 FAKE_TEST(CudaEventsGaps, newer_driver)
 {
+    static int told = 0;
     Fake fake;
     fake.setting("fake_version") = 13050;
+    alarm(60); // ends a deadlock
+    cuda_events_on_incomplete(
+        [](const char *, void *) {
+            if (++told == 2) { // inside the installation: no lock is held
+                CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+            }
+        },
+        nullptr);
     CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    CHECK_EQ(told, 2);
     CHECK_EQ(
         cuda_events_missing(),
         std::string("cuMemFree, cuMemFree_v2: the driver has a newer variant"));
 }
 
 // Look-ups of the driver's functions find the interposer's.
-SCENARIO(interposed)
+void use_interposed()
 {
     using Free = int(uint64_t);
     const Fake fake;
@@ -161,7 +178,7 @@ TEST(CudaEventsGaps, Interposer)
 #endif
     const std::string preload = "LD_PRELOAD=" + variable("top_builddir") +
                                 "/test/gtest/ucm/fake/interposer.so";
-    EXPECT_TRUE(run_on_fake("interposed", preload.c_str()));
+    run_alone(use_interposed, {WITHOUT_UCX_HOOKS, preload});
 }
 
 // A uprobe replaces the jump's first byte by a breakpoint. The next event
@@ -188,6 +205,139 @@ FAKE_TEST(CudaEventsGaps, late_subscriber)
     Reported reported;
     CHECK_EQ(reported.times, 1);
     CHECK(reported.why.find("cuMemUnmap: ") != std::string::npos);
+}
+
+// Needs no memory of its own, unlike class Events.
+struct {
+    SeenEvent seen[64];
+    size_t count = 0;
+} events;
+
+void note(ucm_event_type_t type, ucm_event_t *event, void *)
+{
+    CHECK(events.count < std::size(events.seen));
+    events.seen[events.count++] = {
+        type == UCM_EVENT_MEM_TYPE_FREE,
+        reinterpret_cast<uint64_t>(event->mem_type.address),
+        event->mem_type.size, 0};
+}
+
+void subscribe()
+{
+    CHECK_EQ(int(all_ucm().front()->set_event_handler(
+                 UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE |
+                     UCM_EVENT_FLAG_NO_INSTALL,
+                 0, note, nullptr)),
+             int(UCS_OK));
+}
+
+bool released(uint64_t address)
+{
+    for (size_t i = 0; i < events.count; ++i) {
+        const SeenEvent &event = events.seen[i];
+        if (event.free &&
+            ((event.size == 0) || (address - event.address < event.size))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Expects that a call reaches the driver, and that it releases an address, or
+// the hooks are incomplete.
+template <class... Args>
+void expect_call(const Fake &fake, uint64_t releases, const char *name,
+                 Args... args)
+{
+    const long before = fake.calls(name);
+    events.count      = 0;
+    fake.call(name, args...);
+    CHECK_EQ(fake.calls(name), before + 1);
+    CHECK((releases == 0) || released(releases) || !cuda_events_complete());
+}
+
+void call_all(const Fake &fake)
+{
+    uint64_t address, module;
+    size_t size;
+
+    expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
+    expect_call(fake, address, "cuMemFree_v2", address);
+    expect_call(fake, 0, "cuMemAllocFromPoolAsync", &address, NEW_SIZE, POOL,
+                0);
+    expect_call(fake, address, "cuMemFreeAsync", address, 0);
+    expect_call(fake, address, "cuMemPoolTrimTo", POOL, 0);
+    expect_call(fake, 0, "cuLibraryGetModule", &module, LIBRARY);
+    expect_call(fake, 0, "cuModuleGetGlobal_v2", &address, &size, module, "a");
+    expect_call(fake, address, "cuLibraryUnload", LIBRARY);
+    // The context was created after the hooks, so its ranges are announced.
+    expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
+    fake.setting("fake_forgotten") = 1;
+    fake.setting("fake_active") = fake.setting("fake_last") = 1;
+    expect_call(fake, address, "cuDevicePrimaryCtxRelease", 0);
+}
+
+// Runs in a child for each allocation that can fail in it.
+template <class Run>
+void with_each_refused(Run &&run)
+{
+    CHECK(alloc_faults::each_in_a_child(run) > 3);
+    CHECK(!testing::Test::HasFailure());
+}
+
+FAKE_TEST(CudaEventsMemory, calls)
+{
+    Fake fake;
+    fake.setting("fake_active") = 0;
+    install_all();
+    subscribe();
+    with_each_refused([&](alloc_faults::plan &what) {
+        const alloc_faults::armed now(what);
+        call_all(fake);
+    });
+}
+
+FAKE_TEST(CudaEventsMemory, installation)
+{
+    Fake fake;
+    fake.setting("fake_active") = 0;
+    subscribe();
+    with_each_refused([&](alloc_faults::plan &what) {
+        ucs_status_t status;
+        {
+            const alloc_faults::armed now(what);
+            status = cuda_events_install();
+        }
+        CHECK((status == UCS_OK) || !cuda_events_complete());
+        CHECK(cuda_events_missing().empty() == cuda_events_complete());
+        call_all(fake);
+        // A repeated installation works, but the hooks stay incomplete.
+        CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+        CHECK((status == UCS_OK) || !cuda_events_complete());
+        call_all(fake);
+    });
+}
+
+// The program's allocator calls CUDA, also for the hooks' memory.
+HOOKED_TEST(CudaEventsMemory, malloc_calls_cuda)
+{
+    alarm(60); // ends a deadlock
+    static const Fake *used = &fake;
+    fake.place(NEW, 0x10000);
+    alloc_faults::plan what;
+    what.inside = [] { used->call("cuMemFree_v2", used->allocate()); };
+    const alloc_faults::armed now(what);
+    for (int i = 0; i < 3; ++i) {
+        const uint64_t address = fake.allocate();
+        note_registered(address);
+        fake.call("cuMemFreeAsync", fake.allocate_from(POOL), 0);
+        fake.call("cuMemPoolTrimTo", POOL, 0);
+        fake.get_global(MODULE);
+        fake.call("cuModuleUnload", MODULE);
+        fake.call("cuMemFree_v2", address);
+        fake.call("cuCtxDestroy_v2", 0);
+    }
+    CHECK(cuda_events_complete());
 }
 
 } // namespace

@@ -6,9 +6,8 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <ucm/code_arena.h>
 #include <ucm/code_patch.h>
-#include <ucm/prologue_x86_64.h>
+#include <ucm/machine_code.h>
 
 #if defined(__x86_64__)
 
@@ -152,9 +151,9 @@ TEST_F(PatchFar, ASmallGapIsBetterThanNone)
     EXPECT_EQ(1021, call(function_));
 }
 
-class Patch : public testing::TestWithParam<Case> {};
+class PatchPrologue : public testing::TestWithParam<Case> {};
 
-TEST_P(Patch, HookAndOriginalWork)
+TEST_P(PatchPrologue, HookAndOriginalWork)
 {
     const Case test      = GetParam();
     void *const function = reinterpret_cast<void *>(test.function);
@@ -180,7 +179,7 @@ TEST_P(Patch, HookAndOriginalWork)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Prologues, Patch,
+    Prologues, PatchPrologue,
     testing::Values(
         Case{begins_endbr, 1, "endbr"}, Case{begins_sub8, 2, "sub8"},
         Case{begins_mov, 3, "mov"}, Case{begins_lea, 4, "lea"},
@@ -235,15 +234,17 @@ TEST(PatchUprobe, ComesAndGoes)
     void *const probed = reinterpret_cast<void *>(has_a_uprobe_probed);
 
     ASSERT_STREQ(nullptr, patch(code));
+    watch_patch(code, "overwritten");
     EXPECT_EQ(1032, call(code));
     {
         const test::first_byte uprobe(code, 0xcc);
         EXPECT_EQ(1032, call(probed));
         EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
-        EXPECT_TRUE(begins_with_jump(code));
+        EXPECT_STREQ(nullptr, overwritten_patch());
     }
     EXPECT_EQ(1032, call(code));
-    EXPECT_TRUE(begins_with_jump(code)); // so it is watched
+    const test::first_byte breakpoint(static_cast<char *>(code) + 10, 0xcc);
+    EXPECT_STREQ("overwritten", overwritten_patch());
 }
 
 // A displacement has 32 bits, so a target at the limit of its reach is out of
@@ -346,31 +347,22 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         // endbr64; push %rbp; mov %rsp, %rbp; lea 1(%rdi), %eax; pop %rbp; ret
         "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x8d\x47\x01\x5d\xc3",
-        // test %edi, %edi; jne 1f; nopl 127(%rax); nop;
-        // 1: lea 1(%rdi), %eax; nop; nop; ret
-        "\x85\xff\x75\x05\x0f\x1f\x40\x7f\x90\x8d\x47\x01\x90\x90\xc3",
         // mov $1, %eax; add %edi, %eax; 6 nop; lea 0(%rax), %eax; ret
         std::string(
-            "\xb8\x01\0\0\0\x01\xf8\x90\x90\x90\x90\x90\x90\x8d\x40\0\xc3", 17),
-        // lea -1(%rdi), %eax; nop; nop; 1: inc %eax; cmp $20, %eax; jle 1b;
-        // ret
-        "\x8d\x47\xff\x90\x90\xff\xc0\x83\xf8\x14\x7e\xf9\xc3"),
+            "\xb8\x01\0\0\0\x01\xf8\x90\x90\x90\x90\x90\x90\x8d\x40\0\xc3",
+            17)),
     [](const auto &test) { return "form_" + std::to_string(test.index); });
 
-// The arena searches its place once, as many mappings make that slow.
-TEST(CodeArena, HoldsAllHooks)
+// Hooks share a page: a search for a place reads all mappings of the process.
+TEST(Patch, MovedCodeLiesTogether)
 {
-    constexpr size_t HOOKS = 60, SIZE = 92; // of a libcuda
-    code_arena arena;
-    uint8_t *first = nullptr;
+    std::atomic<void *> first{nullptr}, second{nullptr};
+    const code_page one("\x55\x90\x90\x90\x90\xc3", 0xcc);
+    const code_page other("\x55\x90\x90\x90\x90\xc3", 0xcc);
 
-    for (size_t i = 0; i < HOOKS; ++i) {
-        uint8_t *memory =
-            arena.allocate(reinterpret_cast<void *>(&patch_helper), SIZE);
-        ASSERT_NE(nullptr, memory);
-        first = (i == 0) ? memory : first;
-        EXPECT_EQ(first + i * 96, memory);
-    }
+    ASSERT_STREQ(nullptr, patch(one.code, first));
+    ASSERT_STREQ(nullptr, patch(other.code, second));
+    EXPECT_EQ(96, uintptr_t(second.load()) - uintptr_t(first.load()));
 }
 
 } // namespace

@@ -1,42 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "scenario.h"
+#include "alone.h"
 #include <common/linked_ucx.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <map>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
-namespace {
 
-constexpr char OPTION[] = "--scenario=";
-
-std::map<std::string, ScenarioBody> &scenarios()
+void run_alone(void (*body)(), const std::vector<std::string> &environment)
 {
-    static std::map<std::string, ScenarioBody> all;
-    return all;
-}
+    const testing::TestInfo &test =
+        *testing::UnitTest::GetInstance()->current_test_info();
+    const std::string filter = std::string("--gtest_filter=") +
+                               test.test_suite_name() + "." + test.name();
 
-} // namespace
-
-Scenario::Scenario(const char *name, ScenarioBody body)
-{
-    scenarios()[name] = body;
-}
-
-bool run_scenario(const std::string &name,
-                  const std::vector<std::string> &environment)
-{
-    const std::string option = OPTION + name;
+    if (!variable("TEST_RUNS_ALONE").empty()) {
+        use_linked_ucx();
+        body();
+        exit(testing::Test::HasFailure());
+    }
     fflush(nullptr);
     const pid_t child = fork();
     if (child == 0) {
         for (const std::string &setting : environment) {
             putenv(strdup(setting.c_str()));
         }
+        setenv("TEST_RUNS_ALONE", "1", 1);
         // UCM's hook of madvise locks in threads that have almost ended, where
         // TSan crashes. These tests need no events of host memory.
         setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
@@ -47,16 +39,13 @@ bool run_scenario(const std::string &name,
         setenv("TSAN_OPTIONS", options.c_str(), 1);
         // Standard output belongs to the tests.
         dup2(STDERR_FILENO, STDOUT_FILENO);
-        execl("/proc/self/exe", "scenario", option.c_str(), nullptr);
+        execl("/proc/self/exe", "alone", filter.c_str(), "--gtest_brief=1",
+              nullptr);
         _exit(127);
     }
     int status = -1;
     waitpid(child, &status, 0);
-    if (status != 0) {
-        fprintf(stderr, "scenario %s ended with status 0x%x\n", name.c_str(),
-                status);
-    }
-    return status == 0;
+    EXPECT_EQ(status, 0);
 }
 
 void check_failed(const char *file, int line, const char *what,
@@ -149,21 +138,8 @@ std::string variable(const char *name)
 
 } // namespace ucx_ib_dmabuf::test
 
-// Runs a scenario if one is named, otherwise the tests.
 int main(int argc, char **argv)
 {
-    using namespace ucx_ib_dmabuf::test;
-
-    if ((argc > 1) && !strncmp(argv[1], OPTION, strlen(OPTION))) {
-        const auto found = scenarios().find(argv[1] + strlen(OPTION));
-        if (found == scenarios().end()) {
-            fprintf(stderr, "no scenario %s\n", argv[1]);
-            return 2;
-        }
-        use_linked_ucx();
-        found->second();
-        return 0;
-    }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
 }

@@ -1,12 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #if defined(__x86_64__)
 
-#include "prologue_x86_64.h"
+#include "machine_code.h"
 #include <algorithm>
-#include <iterator>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {
+
+// A patch that is being written, by UCX or by store_near_jump().
+constexpr uint8_t jump_to_itself[2] = {0xeb, 0xfe};
+
+// mov $address, %rax; jmp *%rax, or the same by %r11.
+bool jumps_by_register(const uint8_t *p)
+{
+    return ((p[0] == 0x48) && (p[1] == 0xb8) && (p[10] == 0xff) &&
+            (p[11] == 0xe0)) ||
+           ((p[0] == 0x49) && (p[1] == 0xbb) && (p[10] == 0x41) &&
+            (p[11] == 0xff) && (p[12] == 0xe3));
+}
+
+// Makes all threads discard the code that they have fetched. Kernels before
+// 4.16 cannot; processors seldom need it.
+void synchronize_cores()
+{
+    if (syscall(SYS_membarrier,
+                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0) == 0) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0);
+    }
+}
+
+// ThreadSanitizer has no shadow memory for code, as programs do not write it.
+#define WRITES_CODE __attribute__((no_sanitize("thread")))
+
+// Replaces two bytes within one cache line if they equal `before`.
+WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
+                              const uint8_t *after)
+{
+    auto found       = read_operand<uint16_t>(before);
+    const auto value = read_operand<uint16_t>(after);
+    return __atomic_compare_exchange_n(reinterpret_cast<uint16_t *>(at), &found,
+                                       value, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
 
 enum class flow {
     next,       // continues with the next instruction
@@ -172,54 +212,37 @@ instruction decode(const uint8_t *code)
     return insn;
 }
 
-class writer {
-public:
-    writer(uint8_t *to, size_t capacity) : start_(to), capacity_(capacity) {}
-
-    size_t length() const { return length_; }
-
-    // Sets the disp32 before 'end' so that it leads to 'target' in the output.
-    void lead_to(size_t end, size_t target)
+// The copy of a prologue. These return false if it is full.
+struct writer {
+    bool bytes(const void *data, size_t added)
     {
-        const auto value = int32_t(int64_t(target) - int64_t(end));
-        memcpy(start_ + end - sizeof(value), &value, sizeof(value));
-    }
-
-    bool bytes(const void *data, size_t size)
-    {
-        if (length_ + size > capacity_) {
+        if (length + added > capacity) {
             return false;
         }
-        memcpy(start_ + length_, data, size);
-        length_ += size;
+        memcpy(start + length, data, added);
+        length += added;
         return true;
     }
 
-    // Writes a disp32 that leads to 'target', 'after' bytes before the next
-    // instruction.
+    // Writes a disp32 that leads to `target`, `after` bytes before the next
+    // instruction. Returns false, too, if that is too far.
     bool displacement(const uint8_t *target, size_t after = 0)
     {
-        const int64_t value = target - (start_ + length_ + 4 + after);
+        const int64_t value = target - (start + length + 4 + after);
         const auto narrow   = int32_t(value);
         return (value == narrow) && bytes(&narrow, sizeof(narrow));
     }
 
-    // Writes a jump of any length: another tool's patch may lead far away.
-    bool jump(const uint8_t *target)
+    // Another tool's patch may lead too far for a near jump.
+    bool far_jump(const uint8_t *target)
     {
-        const uint8_t near = 0xe9, far[] = {0xff, 0x25, 0, 0, 0, 0};
-        const size_t before = length_;
-        if (bytes(&near, 1) && displacement(target)) {
-            return true;
-        }
-        length_ = before;
-        return bytes(far, sizeof(far)) && bytes(&target, sizeof(target));
+        uint8_t jump[far_jump_size];
+        write_far_jump(jump, target);
+        return bytes(jump, sizeof(jump));
     }
 
-private:
-    uint8_t *start_;
-    size_t capacity_;
-    size_t length_ = 0;
+    uint8_t *start;
+    size_t capacity, length = 0;
 };
 
 bool copy_one(const instruction &insn, const uint8_t *from, writer &to)
@@ -232,7 +255,7 @@ bool copy_one(const instruction &insn, const uint8_t *from, writer &to)
     case flow::call_rel:
         return to.bytes(&call, 1) && to.displacement(target);
     case flow::jump_rel:
-        return to.jump(target);
+        return to.far_jump(target);
     case flow::branch_rel:
         return to.bytes(branch, 2) && to.displacement(target);
     default:
@@ -241,7 +264,6 @@ bool copy_one(const instruction &insn, const uint8_t *from, writer &to)
     if (insn.rip_offset == 0) {
         return to.bytes(from, insn.length);
     }
-
     const size_t after = insn.length - insn.rip_offset - 4;
     const auto operand = read_operand<int32_t>(from + insn.rip_offset);
     return to.bytes(from, insn.rip_offset) &&
@@ -255,31 +277,10 @@ bool is_relative(const instruction &insn)
            (insn.leads == flow::branch_rel);
 }
 
-// A copied instruction.
-struct move {
-    size_t from, to, to_end;
-    int64_t target; // its target as offset in the original code; -1: none
-};
-constexpr size_t max_moves = 16;
-
-// Makes jumps into the copied code lead into the copy, as another tool may
-// overwrite the original. (Such a jump is near: its displacement has 32 bits.)
-void redirect(const move *begin, const move *end, writer &to)
-{
-    for (const move *i = begin; i != end; ++i) {
-        for (const move *j = begin; j != end; ++j) {
-            if (int64_t(j->from) == i->target) {
-                to.lead_to(i->to_end, j->to);
-            }
-        }
-    }
-}
-
 // Returns why an instruction must not be overwritten; nullptr: it may be.
 const char *obstacle(const instruction &insn, uint8_t first, bool ended)
 {
     constexpr uint8_t breakpoint = 0xcc;
-
     if (!ended && (first == breakpoint)) {
         // A debugger would restore its saved byte in our jump.
         return "a breakpoint is set in its first instructions";
@@ -295,26 +296,88 @@ const char *obstacle(const instruction &insn, uint8_t first, bool ended)
 
 } // namespace
 
+// Behind a comparison at the start, which UCX knows from the driver's functions
+// (ucm/bistro/bistro_x86_64.c), and which is copied, too. So uprobes work. They
+// overwrite the first byte with a breakpoint, run the file's first instruction
+// elsewhere, continue behind it, and finally restore the file's byte.
+size_t jump_offset(const uint8_t *code)
+{
+    const bool compares =
+        ((code[0] == 0x81) || (code[0] == 0xcc)) && (code[1] == 0x3d);
+    return compares ? 10 : 0; // cmpl $immediate, displacement(%rip)
+}
+
+const void *jump_target(const uint8_t *code, bool behind)
+{
+    if (code[0] == 0xe9) {
+        return code + near_jump_size + read_operand<int32_t>(code + 1);
+    }
+    if (jumps_by_register(code)) {
+        return read_operand<const void *>(code + 2);
+    }
+    if (behind && (code[0] == 0xff) && (code[1] == 0x25)) {
+        return read_operand<const void *>(code + 6 +
+                                          read_operand<int32_t>(code + 2));
+    }
+    return (memcmp(code, jump_to_itself, sizeof(jump_to_itself)) == 0)
+               ? code
+               : nullptr;
+}
+
+// Threads loop at the first two bytes until the other bytes are written.
+WRITES_CODE const char *store_near_jump(uint8_t *code, const uint8_t *before,
+                                        const void *target)
+{
+    constexpr size_t cache_line  = 64;
+    uint8_t jump[near_jump_size] = {0xe9};
+    const auto distance = int32_t(static_cast<const uint8_t *>(target) - code -
+                                  ptrdiff_t(near_jump_size));
+
+    memcpy(jump + 1, &distance, sizeof(distance));
+    if (uintptr_t(code) % cache_line == cache_line - 1) {
+        return "it begins in the last byte of a cache line";
+    }
+    if ((memcmp(code, before, near_jump_size) == 0) &&
+        replace_pair(code, before, jump_to_itself)) {
+        synchronize_cores();
+        for (size_t i = sizeof(jump_to_itself); i < near_jump_size; ++i) {
+            const_cast<volatile uint8_t *>(code)[i] = jump[i];
+        }
+        synchronize_cores();
+        if (replace_pair(code, jump_to_itself, jump)) {
+            return nullptr;
+        }
+    }
+    return "something else changed it meanwhile";
+}
+
+uint8_t *write_far_jump(uint8_t *at, const void *target)
+{
+    static const uint8_t opcode[6] = {0xff, 0x25};
+    memcpy(at, opcode, sizeof(opcode));
+    memcpy(at + sizeof(opcode), &target, sizeof(target));
+    return at + far_jump_size;
+}
+
 const char *copy_prologue(const uint8_t *from, size_t min_size,
                           size_t wanted_size, uint8_t *to, size_t capacity,
                           prologue_copy &copy)
 {
-    writer out(to, capacity);
-    move moves[max_moves], *next = moves;
+    writer out{to, capacity};
     bool ended = false;
 
     copy = {0, 0};
-    while ((copy.from_length < (ended ? min_size : wanted_size)) &&
-           (next != std::end(moves))) {
+    while (copy.from_length < (ended ? min_size : wanted_size)) {
         const size_t done      = copy.from_length;
         const instruction insn = decode(from + done);
-        const int64_t target   = is_relative(insn)
-                                     ? int64_t(done + insn.length) + insn.relative
-                                     : -1;
-        if ((target >= 0) && (target < int64_t(min_size))) {
-            return "it jumps into its first instructions";
+        const int64_t target   = int64_t(done + insn.length) + insn.relative;
+        const char *error      = obstacle(insn, from[done], ended);
+        if (is_relative(insn) && (target >= 0)) {
+            if (target < int64_t(min_size)) {
+                return "it jumps into its first instructions";
+            }
+            wanted_size = std::min(wanted_size, size_t(target));
         }
-        const char *error = obstacle(insn, from[done], ended);
         if ((error == nullptr) && !copy_one(insn, from + done, out)) {
             error = "its first instructions cannot be moved";
         }
@@ -324,12 +387,10 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
             }
             break;
         }
-        *next++ = {done, copy.to_length, out.length(), target};
-        ended   = ended || (insn.leads == flow::end) ||
+        ended = ended || (insn.leads == flow::end) ||
                 (insn.leads == flow::jump_rel);
-        copy = {done + insn.length, out.length()};
+        copy = {done + insn.length, out.length};
     }
-    redirect(moves, next, out);
     return nullptr;
 }
 

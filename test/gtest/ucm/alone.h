@@ -13,21 +13,13 @@
 
 /**
  * Hooks are installed once and for good, so each of their tests runs in a
- * process of its own: the test program again, with a scenario's name.
+ * process of its own: the test program again, with that test alone.
  */
 namespace ucx_ib_dmabuf::test {
 
-/** Runs in the new process. A failed check prints a message and exits. */
-using ScenarioBody = void (*)();
-
-/** Registers a scenario. */
-struct Scenario {
-    Scenario(const char *name, ScenarioBody body);
-};
-
-/** Runs a scenario. @return Whether all its checks held. */
-bool run_scenario(const std::string &name,
-                  const std::vector<std::string> &environment = {});
+/** Calls a body in a new process with more environment, as a part of the
+ *  current test. A failed check there prints a message and exits. */
+void run_alone(void (*body)(), const std::vector<std::string> &environment);
 
 [[noreturn]] void check_failed(const char *file, int line, const char *what,
                                const std::string &detail);
@@ -48,12 +40,6 @@ bool run_scenario(const std::string &name,
                     " != " + testing::PrintToString(check_b));                 \
         }                                                                      \
     } while (0)
-
-#define SCENARIO(_name)                                                        \
-    static void scenario_##_name();                                            \
-    static ucx_ib_dmabuf::test::Scenario scenario_object_##_name(              \
-        #_name, scenario_##_name);                                             \
-    static void scenario_##_name()
 
 /** A suite's parameter: whether UCX's own CUDA hooks are installed, too. */
 #define WITH_AND_WITHOUT_UCX(_suite)                                           \
@@ -97,10 +83,10 @@ private:
     std::vector<SeenEvent> seen_;
 };
 
-/** Opens a library with global symbols; ends the scenario on failure. */
+/** Opens a library with global symbols; ends the process on failure. */
 void *open_library(const std::string &path);
 
-/** Returns a symbol of a library; ends the scenario if there is none. */
+/** Returns a symbol of a library; ends the process if there is none. */
 void *symbol_of(void *library, const char *name);
 
 /** Returns a function of a library, as symbol_of() does. */

@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "calls.h"
-#include "cuda_events.h"
-#include "release.h"
+#include "hook_table.h"
+#include "announce.h"
 #include <utility>
 
-// The announcements of each hooked call.
-namespace ucx_ib_dmabuf {
-namespace {
-
-// Set once: the argument before the handler.
-std::atomic<reclaim_handler> reclaimer{nullptr};
-void *reclaimer_arg;
-
-} // namespace
-
-void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
-{
-    reclaimer_arg = arg;
-    reclaimer.store(handler);
-}
-
-namespace ucm {
+// The hooked functions of CUDA's driver, and what each one announces.
+namespace ucx_ib_dmabuf::ucm {
 namespace {
 
 template <class Call, class Signature>
@@ -56,18 +40,6 @@ hook_kind &kind_of()
     static hook_kind kind = hooks_of<Call, typename Call::signature>::make(
         std::make_index_sequence<hook_kind::max_slots>());
     return kind;
-}
-
-// Does nothing for an allocation by the handler itself.
-bool reclaim()
-{
-    const reclaim_handler handler = reclaimer.load();
-    if ((handler == nullptr) || std::exchange(this_thread.reclaiming, true)) {
-        return false;
-    }
-    const bool reclaimed   = handler(reclaimer_arg);
-    this_thread.reclaiming = false;
-    return reclaimed;
 }
 
 // Announces a release before it calls the driver. `Extra` are arguments that do
@@ -204,88 +176,85 @@ constexpr int max_devices = 64;
 // its memory is known.
 std::atomic<uint64_t> older_primaries{~uint64_t{0}};
 
-bool is_older(int device)
-{
-    return (device < 0) || (device >= max_devices) ||
-           (((older_primaries.load() >> device) & 1) != 0);
-}
-
-cuda_result query_primary(int device, bool *is_active)
+// Adds a device if its primary context is active. Returns whether the driver
+// has the device.
+bool add_if_active(int device, uint64_t *devices)
 {
     unsigned flags;
     int active = 0;
-    const cuda_result result =
-        driver.primary_ctx_get_state(device, &flags, &active);
-    *is_active = active != 0;
+
+    if (driver.primary_ctx_get_state(device, &flags, &active) != CUDA_SUCCESS) {
+        return false;
+    }
+    *devices |= uint64_t{active != 0} << device;
+    return true;
+}
+
+// Whether the bits say nothing about this device.
+bool has_no_bit(int device)
+{
+    return (device < 0) || (device >= max_devices);
+}
+bool has_no_bit(void *)
+{
+    return false;
+}
+
+// Returns the devices whose primary context is active, as bits. Looks at this
+// device only, or at all, as a green context may belong to any.
+uint64_t active_primaries(int device)
+{
+    const relaxed_capture relaxed(driver);
+    uint64_t result = 0;
+
+    if (!has_no_bit(device)) {
+        add_if_active(device, &result);
+    }
     return result;
 }
 
-// Announces that this device's primary context was destroyed. Announces single
-// ranges if all are known: libraries may retain and release an otherwise unused
-// context repeatedly, which must not empty the caches each time.
-void announce_primary(int device)
-{
-    if (is_older(device)) {
-        announce_everything();
-        if ((device >= 0) && (device < max_devices)) { // the next one is newer
-            older_primaries.fetch_and(~(uint64_t{1} << device));
-        }
-    }
-    announce_vanished();
-}
-
-bool is_in_use(int device)
+uint64_t active_primaries(void *)
 {
     const relaxed_capture relaxed(driver);
-    bool is_active;
-    return (query_primary(device, &is_active) == CUDA_SUCCESS) && is_active;
+    uint64_t result = 0;
+
+    for (int device = 0;
+         (device < max_devices) && add_if_active(device, &result); ++device) {
+    }
+    return result;
 }
 
-// Announces afterwards: only the last of many releases destroys the context,
-// and no hook can predict which.
-struct release_primary {
-    using signature = cuda_result(int);
+// Announces that primary contexts were destroyed, by single ranges if all are
+// known. Libraries may retain and release an otherwise unused context
+// repeatedly, which must not empty the caches each time.
+void announce_primaries(uint64_t devices)
+{
+    if (devices != 0) {
+        // The next contexts are newer.
+        if ((older_primaries.fetch_and(~devices) & devices) != 0) {
+            announce_everything();
+        }
+        announce_vanished();
+    }
+}
 
-    static cuda_result run(signature *next, int device)
+// Announces afterwards: only the last of many releases destroys a primary
+// context, and no hook can predict which. A green context uses its device's
+// primary context, as others may.
+template <class Handle>
+struct releasing_primary {
+    using signature = cuda_result(Handle);
+
+    static cuda_result run(signature *next, Handle handle)
     {
-        const cuda_result result = next(device);
-        if ((result == CUDA_SUCCESS) && !is_in_use(device)) {
-            announce_primary(device);
+        const uint64_t before    = active_primaries(handle);
+        const cuda_result result = next(handle);
+        announce_primaries(before & ~active_primaries(handle));
+        if (has_no_bit(handle)) { // perhaps its last use
+            announce_everything();
+            announce_vanished();
         }
         return result;
-    }
-};
-
-// A green context uses its device's primary context, as others may. Only a
-// primary context that is inactive afterwards shows the device.
-struct destroy_green_context {
-    using signature = cuda_result(void *);
-
-    static cuda_result run(signature *next, void *context)
-    {
-        const uint64_t before    = active_primaries();
-        const cuda_result result = next(context);
-        const uint64_t gone      = before & ~active_primaries();
-        for (int device = 0; device < max_devices; ++device) {
-            if (((gone >> device) & 1) != 0) {
-                announce_primary(device);
-            }
-        }
-        return result;
-    }
-
-    static uint64_t active_primaries()
-    {
-        const relaxed_capture relaxed(driver);
-        uint64_t active = 0;
-        bool is_active;
-        for (int device = 0;
-             (device < max_devices) &&
-             (query_primary(device, &is_active) == CUDA_SUCCESS);
-             ++device) {
-            active |= uint64_t{is_active} << device;
-        }
-        return active;
     }
 };
 
@@ -333,11 +302,11 @@ constexpr hooked_function all_functions[] = {
     releases<&release::announce_all, void *>("cuCtxDestroy_v2", 4000),
     releases<&release::announce_all, void *>("cuCtxDestroy", 2000),
     releases<&release::announce_all, void *>("cuCtxDetach", 2000),
-    {"cuGreenCtxDestroy", kind_of<destroy_green_context>, 12040},
+    {"cuGreenCtxDestroy", kind_of<releasing_primary<void *>>, 12040},
     releases<&release::announce_all, int>("cuDevicePrimaryCtxReset_v2", 11000),
     releases<&release::announce_all, int>("cuDevicePrimaryCtxReset", 7000),
-    {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>, 11000},
-    {"cuDevicePrimaryCtxRelease", kind_of<release_primary>, 7000},
+    {"cuDevicePrimaryCtxRelease_v2", kind_of<releasing_primary<int>>, 11000},
+    {"cuDevicePrimaryCtxRelease", kind_of<releasing_primary<int>>, 7000},
     releases<&release::announce_graph_free, void *>("cuGraphExecDestroy",
                                                     10000),
     releases<&release::announce_graph_free, int>("cuDeviceGraphMemTrim", 11040),
@@ -378,21 +347,7 @@ std::span<const hooked_function> hooked_functions()
 
 void note_primary_contexts()
 {
-    const relaxed_capture relaxed(driver);
-    bool is_active;
-    for (int device = 0; device < max_devices; ++device) {
-        const cuda_result result = query_primary(device, &is_active);
-        if (result == CUDA_ERROR_NOT_INITIALIZED) {
-            older_primaries.store(0);
-        }
-        if (result != CUDA_SUCCESS) {
-            return; // there are no more devices
-        }
-        if (!is_active) {
-            older_primaries.fetch_and(~(uint64_t{1} << device));
-        }
-    }
+    older_primaries.store(active_primaries(nullptr));
 }
 
-} // namespace ucm
-} // namespace ucx_ib_dmabuf
+} // namespace ucx_ib_dmabuf::ucm

@@ -16,14 +16,8 @@ struct hook_kind {
     };
     static constexpr size_t max_slots = 12;
 
-    // Returns nullptr if all are used. Like `used`, needs the installer's lock.
-    const slot *next_slot() const
-    {
-        return (used < max_slots) ? &slots[used] : nullptr;
-    }
-
     slot slots[max_slots];
-    size_t used = 0;
+    size_t used = 0; // guarded by the installer's lock
 };
 
 // A variant of a CUDA function, hooked at each of its addresses.
@@ -41,8 +35,5 @@ struct hooked_function {
 
 // The newest variant of each function comes first.
 std::span<const hooked_function> hooked_functions();
-
-// Notes which primary contexts exist. Call it when the functions are hooked.
-void note_primary_contexts();
 
 } // namespace ucx_ib_dmabuf::ucm
