@@ -29,8 +29,6 @@ struct fake_verbs {
     {
         attr->phys_port_cnt = static_cast<uint8_t>(current->down + 1);
         attr->atomic_cap = current->atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        attr->max_qp_rd_atom      = current->target_reads;
-        attr->max_qp_init_rd_atom = current->reads;
         return 0;
     }
 
@@ -111,15 +109,13 @@ struct fake_verbs {
         if (attr->qp_state == IBV_QPS_RTS) {
             EXPECT_EQ(IBV_QPS_RTR, qp->state);
             ++current->ready;
-            current->used = attr->max_rd_atomic;
-            return (current->used <= current->reads) ? 0 : EINVAL;
+            EXPECT_EQ(1, attr->max_rd_atomic); // each NIC has that
+            return 0;
         }
         EXPECT_EQ(IBV_QPS_RESET, qp->state);
         EXPECT_NE(qp->qp_num, attr->dest_qp_num);
         qp->state = IBV_QPS_RTR; // each one reaches RTR once
-        if (attr->max_dest_rd_atomic > current->target_reads) {
-            return EINVAL;
-        }
+        EXPECT_EQ(1, attr->max_dest_rd_atomic);
         return (attr->ah_attr.is_global == 0) ? 0 : connect(attr->ah_attr.grh);
     }
 

@@ -202,24 +202,6 @@ TEST_F(test_reg_methods, an_error_decides_what_is_told_and_remembered)
     }
 }
 
-TEST_F(test_reg_methods, older_software_has_no_data_direct)
-{
-    platform rdma_core  = verbs_sim::gb300();
-    rdma_core.rdma_core = 44;
-    platform kernel     = verbs_sim::gb300();
-    kernel.kernel       = 608;
-    platform other      = verbs_sim::gb300();
-    other.mlx5          = false;
-    coherent();
-
-    for (const platform &on : {rdma_core, kernel, other}) {
-        tested_nic nic(on);
-        EXPECT_EQ(reg_method::standard, nic.first(0));
-        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-        EXPECT_EQ(0u, nic.sim.tried_data_direct());
-    }
-}
-
 TEST_F(test_reg_methods, threads_learn_the_same)
 {
     tested_nic nic(verbs_sim::gb300_far());
@@ -249,7 +231,7 @@ protected:
         nic_.dereg_all();
         return status;
     }
-    reg_methods::path_check check()
+    reg_methods::path_checker check()
     {
         return [this](int, reg_method method, const registered_buffer *) {
             ++asked_;
@@ -312,7 +294,7 @@ TEST_F(test_checks, a_proven_path_that_lacks_room_is_reported)
 
 TEST_F(test_checks, a_path_to_be_rechecked_is_not_taken_now)
 {
-    set(path_state::recheck);
+    set(path_state::unchecked);
     EXPECT_EQ(UCS_ERR_BUSY, reg());
     set(path_state::proven);
     EXPECT_EQ(UCS_OK, reg());

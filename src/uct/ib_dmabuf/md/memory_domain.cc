@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 #include <uct/ib_dmabuf/gpu/segment_run.h>
-#include <uct/ib_dmabuf/path/probe.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 
@@ -118,7 +117,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
         const std::lock_guard<std::mutex> guard(device_.packing());
         revoked = cache_.is_revoked(used);
         if (!revoked) {
-            const registration &keys = *nic::behind(*used);
+            const registration &keys = *md_registrar::behind(*used);
             created = new (std::nothrow) memh(keys.lkey, keys.rkey);
         }
     }

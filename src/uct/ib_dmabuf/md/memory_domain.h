@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "nic.h"
+#include "md_registrar.h"
 #include "process_state.h"
+#include <atomic>
 #include <uct/ib_dmabuf/ucx/md_override.h>
 
 namespace ucx_ib_dmabuf {
+
+// The memory handle for UCX. uct_ib's transports read the keys at its start;
+// our data follows. Only operations that never get our handles read uct_ib's
+// data in that place. Each mem_reg gets its own, as UCX may invalidate each one
+// separately.
+class memh : public handle_keys {
+public:
+    using handle_keys::handle_keys;
+
+    uct_mem_h to_uct() { return static_cast<handle_keys *>(this); }
+
+    // The requested range, and the cache's region around it.
+    uintptr_t address  = 0;
+    size_t length      = 0;
+    const region *used = nullptr;
+
+    // A registration of this range alone. Set once a remote key was packed that
+    // may be invalidated while others use the region.
+    std::atomic<registration *> own{nullptr};
+};
 
 // A memory domain of uct_ib that registers GPU memory, too.
 class memory_domain final : public md_ops {
@@ -37,6 +58,7 @@ private:
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
     bool ensure_own_registration(memh *handle);
+    registration *reg_alone(const memh &handle);
     bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {
@@ -46,7 +68,7 @@ private:
     const saved_md_ops &original_;
     process_state &shared_;
     rcache &cache_; // shared_'s
-    nic device_;
+    md_registrar device_;
     const bool peer_memory_; // uct_ib itself can register GPU memory
     const bool offers_gpu_;  // query() offers to register GPU memory
     // Must be last: nothing would detach it if a later member threw.

@@ -2,6 +2,8 @@
 //
 // Remote keys of a memory domain's handles, and their invalidation.
 #include "memory_domain.h"
+#include <algorithm>
+#include <uct/ib_dmabuf/gpu/dmabuf_exports.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <unistd.h>
 
@@ -20,6 +22,42 @@ void memory_domain::dereg(handle_keys *keys) noexcept
     delete handle;
 }
 
+// Registers only the pages of the handle's range, for that handle alone, until
+// dereg(). Evicts idle regions. Returns nullptr on failure (logged).
+registration *memory_domain::reg_alone(const memh &handle)
+{
+    gpu_vendor &gpu      = shared_.gpu();
+    const uintptr_t mask = gpu.granularity() - 1;
+    const region &around = *handle.used;
+    const uintptr_t low  = std::max(handle.address & ~mask, around.address);
+    const uintptr_t high =
+        std::min((handle.address + handle.length + mask) & ~mask,
+                 around.address + around.length);
+    registration *own = nullptr;
+    allocation found;
+
+    if (gpu.describe(handle.address, &found) != UCS_OK) {
+        return nullptr;
+    }
+    dmabuf_exports memory(gpu, low, high - low,
+                          gpu.before(low, found.in_chunks));
+    const auto attempt = [&] {
+        return device_.methods().reg({memory, found.device, low, high - low},
+                                     &own);
+    };
+    ucs_status_t status = attempt();
+    for (auto make_room :
+         {&rcache::evict_all_idle, &rcache::ask_others_for_room}) {
+        if (lacks_room(status) && (cache_.*make_room)()) {
+            status = attempt();
+        }
+    }
+    if (status == UCS_OK) {
+        own->process = getpid();
+    }
+    return own;
+}
+
 // For a user that may invalidate its remote key: the region's key would stay
 // valid while others use the region.
 bool memory_domain::ensure_own_registration(memh *handle)
@@ -29,7 +67,7 @@ bool memory_domain::ensure_own_registration(memh *handle)
     if (own != nullptr) {
         return true;
     }
-    registration *made = device_.reg_alone(*handle, cache_);
+    registration *made = reg_alone(*handle);
     if (made == nullptr) {
         return false;
     }
@@ -61,7 +99,7 @@ ucs_status_t memory_domain::pack(const pack_request &request,
         return UCS_ERR_NO_ELEM;
     }
     const registration *packed =
-        alone ? handle->own.load() : nic::behind(*handle->used);
+        alone ? handle->own.load() : md_registrar::behind(*handle->used);
     return original_.pack(request, packed->handle, buffer);
 }
 
