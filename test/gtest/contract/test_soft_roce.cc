@@ -10,7 +10,7 @@
 #include <lab/soft_roce.h>
 #include <optional>
 #include <sys/mman.h>
-#include <uct/ib_dmabuf/md/md_registrar.h>
+#include <uct/ib_dmabuf/md/memory_domain.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
 namespace ucx_ib_dmabuf {

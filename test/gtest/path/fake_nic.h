@@ -130,12 +130,11 @@ private:
     {
         return reinterpret_cast<uint8_t *>(address);
     }
-    outcome ask(const ibv_send_wr &what, bool is_local, bool is_read,
-                uint8_t *bytes);
+    outcome ask(const ibv_send_wr &what, uint32_t key, bool is_local,
+                bool is_read, uint8_t *bytes);
     void put(uint32_t key, uint64_t to, std::vector<uint8_t> bytes);
     void push(uint32_t key);
     ibv_wc_status move(const ibv_send_wr &what);
-    ibv_wc_status add(const ibv_send_wr &what);
 
     std::vector<std::function<void()>> on_its_way_[2]; // [1]: to the GPU
 };

@@ -7,8 +7,8 @@
 #include <climits>
 #include <common/elsewhere.h>
 #include <map>
-#include <set>
 #include <uct/ib_dmabuf/path/verbs_errors.h>
+#include <utility>
 
 namespace {
 
@@ -99,41 +99,38 @@ TEST_F(test_reg_methods, nics_share_what_they_can)
     EXPECT_EQ(1u, gpu_.standard);
 }
 
+// Not again for another GPU or NIC. A GPU may have no other mapping.
 TEST_F(test_reg_methods, what_no_step_takes_is_told_of_once)
 {
     platform chipset     = verbs_sim::connectx7();
     chipset.peer_to_peer = false;
-    tested_nic nic(chipset, "mlx5_chipset");
+    tested_nic one(chipset, "mlx5_one"), other(chipset, "mlx5_other");
+    unsigned expected = 1;
 
-    EXPECT_EQ(1u, told("mlx5_chipset", [&] {
-                  for (int i = 0; i < 4; ++i) {
-                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
-                  }
-              }));
-    EXPECT_EQ(0u,
-              told("mlx5_chipset",
-                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 1)); }))
-        << "another GPU";
-    tested_nic other(chipset, "mlx5_other");
-    EXPECT_EQ(0u,
-              told("mlx5_other",
-                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, other.reg(gpu_)); }))
-        << "another NIC";
-    coherent();
-    gpu_.knows_pcie = false;
-    EXPECT_EQ(0u,
-              told("mlx5_chipset",
-                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 2)); }))
-        << "there is no other mapping";
+    for (auto [nic, gpu] :
+         {std::pair{&one, 0}, {&one, 0}, {&one, 1}, {&other, 0}, {&one, 2}}) {
+        gpu_.coherent   = gpu == 2;
+        gpu_.knows_pcie = gpu != 2;
+        EXPECT_EQ(std::exchange(expected, 0), told(nic->methods.name(), [&] {
+                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic->reg(gpu_, gpu));
+                  }));
+    }
 }
 
 // Failures of single registrations, such as a full BAR1, do not demote a step.
+// Memory that cannot be exported concerns no step.
 TEST_F(test_reg_methods, a_step_that_works_stays_the_first)
 {
     tested_nic nic(verbs_sim::gb300());
     coherent();
 
+    gpu_.fail = UCS_ERR_UNSUPPORTED;
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
+    }
+    gpu_.fail = UCS_OK;
     ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
     for (ucs_status_t fails : {UCS_ERR_NO_MEMORY, UCS_ERR_IO_ERROR}) {
         gpu_.fail_pcie = fails;
         for (int i = 0; i < 5; ++i) {
@@ -142,21 +139,6 @@ TEST_F(test_reg_methods, a_step_that_works_stays_the_first)
         }
     }
     gpu_.fail_pcie = UCS_OK;
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
-}
-
-TEST_F(test_reg_methods,
-       memory_that_cannot_be_exported_says_nothing_of_the_pair)
-{
-    tested_nic nic(verbs_sim::gb300());
-    coherent();
-    gpu_.fail = UCS_ERR_UNSUPPORTED;
-
-    for (int i = 0; i < 5; ++i) {
-        EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
-    }
-    gpu_.fail = UCS_OK;
     ASSERT_EQ(UCS_OK, nic.reg(gpu_));
     EXPECT_TRUE(nic.last().data_direct);
 }

@@ -2,7 +2,6 @@
 noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
-    src/uct/ib_dmabuf/md/md_registrar.cc \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/process_state.cc \
     src/uct/ib_dmabuf/md/remote_keys.cc \

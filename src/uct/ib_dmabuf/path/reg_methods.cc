@@ -90,15 +90,14 @@ reg_methods::outcome reg_methods::choose(const request &what)
 {
     nic_gpu_pair &pair        = paths_.pair(what.gpu, preferred_);
     const first_method before = pair.first;
-    const reg_method other    = other_than(before.method);
-    const outcome first       = attempt_checked(
-              &pair.of(before.method), before.method, what, before.has_worked());
+    const outcome first =
+        attempt_checked(&pair, before.method, what, before.has_worked());
     outcome now    = first;
     outcome failed = first; // to report: the standard mapping if possible, as
                             // users know only that
 
     if ((first.status != UCS_OK) && may_fall_back(before, first)) {
-        now = attempt_checked(&pair.of(other), other, what, false);
+        now = attempt_checked(&pair, other_than(before.method), what, false);
         if (first.is_broken() && (now.status == UCS_OK) &&
             (now.path != path_state::proven)) {
             by_.dereg(now.handle); // probably the same path
@@ -161,7 +160,7 @@ void reg_methods::remember(nic_gpu_pair *pair, first_method before,
 
 // An untested path is checked only after this method has registered the
 // caller's memory: then it is likely to register the check's memory, too.
-reg_methods::outcome reg_methods::attempt_checked(path *which,
+reg_methods::outcome reg_methods::attempt_checked(nic_gpu_pair *pair,
                                                   reg_method method,
                                                   const request &what,
                                                   bool has_worked)
@@ -169,15 +168,16 @@ reg_methods::outcome reg_methods::attempt_checked(path *which,
     const outcome broken{.method = method,
                          .status = UCS_ERR_UNSUPPORTED,
                          .path   = path_state::broken};
+    path &which = pair->of(method);
 
-    if (checker_ && (which->state == path_state::broken)) {
+    if (checker_ && (which.state == path_state::broken)) {
         return broken;
     }
     outcome result = attempt(method, what, has_worked);
     if (!checker_ || (result.status != UCS_OK)) {
         return result;
     }
-    result.path = which->state;
+    result.path = which.state;
     if (result.path == path_state::unchecked) {
         const registered_buffer memory =
             by_.buffer_of(result.handle, what.address);
@@ -185,7 +185,7 @@ reg_methods::outcome reg_methods::attempt_checked(path *which,
             return checker_(what.gpu, method,
                             what.is_probe ? &memory : nullptr);
         };
-        result.path = paths_.check(which, what.gpu, method, std::ref(run));
+        result.path = paths_.check(&which, what.gpu, method, std::ref(run));
     }
     switch (result.path) {
     case path_state::broken:

@@ -87,8 +87,8 @@ private:
     static void remember(nic_gpu_pair *pair, first_method before,
                          const outcome &first);
     outcome attempt(reg_method method, const request &what, bool has_worked);
-    outcome attempt_checked(path *which, reg_method method, const request &what,
-                            bool has_worked);
+    outcome attempt_checked(nic_gpu_pair *pair, reg_method method,
+                            const request &what, bool has_worked);
     void report_chosen(int gpu, const outcome &first,
                        const outcome &chosen) const;
     void report(const request &what, const outcome &failed,
