@@ -107,12 +107,14 @@ TEST_F(test_reg_methods, what_no_step_takes_is_told_of_once)
     tested_nic one(chipset, "mlx5_one"), other(chipset, "mlx5_other");
     unsigned expected = 1;
 
-    for (auto [nic, gpu] :
+    for (const auto &each :
          {std::pair{&one, 0}, {&one, 0}, {&one, 1}, {&other, 0}, {&one, 2}}) {
+        tested_nic &nic = *each.first;
+        const int gpu   = each.second;
         gpu_.coherent   = gpu == 2;
         gpu_.knows_pcie = gpu != 2;
-        EXPECT_EQ(std::exchange(expected, 0), told(nic->methods.name(), [&] {
-                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic->reg(gpu_, gpu));
+        EXPECT_EQ(std::exchange(expected, 0), told(nic.methods.name(), [&] {
+                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, gpu));
                   }));
     }
 }
