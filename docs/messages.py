@@ -18,8 +18,7 @@ CALL = re.compile(r"\b(log_warn|log_error|log_message|warn_once|warn|decline|say
                   r"fprintf|return failed|check_result|untested)\s*\(")
 # Whose texts of some length go into warnings that others log.
 PARTS = ("path/verbs_errors.h", "gpu/cuda/memory.cc", "gpu/cuda/cuda_vendor.cc",
-         "path/reg_methods.cc", "path/transfer_check.cc", "path/loopback.cc", "path/path_table.cc",
-         "path/path_check.cc",
+         "path/reg_methods.cc", "path/loopback.cc", "path/path_table.cc", "path/path_check.cc",
          "md/memory_domain.cc", "ucm/code_patch.cc",
          "ucm/announce.cc", "ucm/announce.h", "ucm/install.cc", "ucm/x86_64.cc",
          "loader/preload.c", "report.h")

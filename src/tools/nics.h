@@ -22,7 +22,7 @@ struct libibverbs {
 };
 
 // Opens a device and allocates a PD.
-class open_device final : public dmabuf_registrar {
+class open_device final : public importer {
 public:
     explicit open_device(ibv_device *device);
 

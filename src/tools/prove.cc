@@ -93,8 +93,8 @@ bool register_buffer(const driver &cuda, gpu_vendor *gpus, int gpu,
                  nullptr);
     const gpu_vendor::probe_buffer &buffer = *to->buffer;
     dmabuf_exports memory(*gpus, buffer.address, buffer.length);
-    to->export_time = seconds_of(
-        [&] { memory.get(to->methods.paths().first(gpu).method, &fd); });
+    to->export_time =
+        seconds_of([&] { memory.get(to->methods.first(gpu), &fd); });
     to->reg_time = seconds_of([&] {
         to->methods.reg({memory, gpu, buffer.address, buffer.length},
                         &to->made);
@@ -138,16 +138,15 @@ void add_figures(const protection_domain &pd, const gpu_registration &gpu,
                  part *out)
 {
     const host_pages host(pd, 2 * size_t{write_size});
-    const connection to = loopback::to_itself(pd);
+    loopback to(pd);
 
     out->add(ok, "export", in_us(gpu.export_time));
     out->add(ok, "registration", in_us(gpu.reg_time));
-    if (!host.registered() || !to.nic) {
+    if (!host.registered() || (to.problem() != nullptr)) {
         return;
     }
-    const figures beside =
-        measure(to.nic.get(), host.at(), host.at() + write_size);
-    const figures found = measure(to.nic.get(), host.at(), *gpu.made);
+    const figures beside = measure(&to, host.at(), host.at() + write_size);
+    const figures found  = measure(&to, host.at(), *gpu.made);
     if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
         out->add(warning, "bandwidth", "could not be measured",
                  "the NIC gave up what takes longer than a proof",

@@ -11,11 +11,11 @@
 namespace verbs_sim {
 namespace {
 
-constexpr int enotsupp = 524; // the kernel's ENOTSUPP
-constexpr int allowed  = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
-                        IBV_ACCESS_RELAXED_ORDERING;
-constexpr int data_direct_flag = 1;
+constexpr int enotsupp      = 524; // the kernel's ENOTSUPP
+constexpr int uct_ib_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                              IBV_ACCESS_REMOTE_WRITE |
+                              IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int allowed = uct_ib_access | IBV_ACCESS_RELAXED_ORDERING;
 
 std::atomic<unsigned> hung;
 std::atomic<uint32_t> last_key{1000};
@@ -143,53 +143,27 @@ int nic::get_data_direct_path(ibv_context *context, char *path, size_t size)
     return 0;
 }
 
-ibv_mr *nic::reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
-                           int fd, int access)
-{
-    if (on_.rdma_core < 34) {
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
-    return reg(offset, length, iova, fd, access, false);
-}
-
-ibv_mr *nic::mlx5_reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
-                                int fd, int access, int mlx5_access)
-{
-    if (!on_.mlx5) { // as mlx5_get_dv_ops() does
-        errno = EOPNOTSUPP;
-        return nullptr;
-    }
-    if ((mlx5_access & ~data_direct_flag) != 0) {
-        errno = EINVAL;
-        return nullptr;
-    }
-    return reg(offset, length, iova, fd, access, mlx5_access != 0);
-}
-
-ibv_mr *nic::uct_ib_reg(int fd, uint64_t iova, size_t length, int access,
+ibv_mr *nic::uct_ib_reg(int fd, uint64_t iova, size_t length,
                         bool tries_data_direct)
 {
     char path[64];
 
     if (tries_data_direct && (mlx5_.get_data_direct_sysfs_path != nullptr) &&
         (get_data_direct_path(&context_, path, sizeof(path)) == 0)) {
-        ibv_mr *mr =
-            mlx5_reg_dmabuf_mr(0, length, iova, fd, access, data_direct_flag);
+        ibv_mr *mr = reg_dmabuf_mr(0, length, iova, fd, uct_ib_access, true);
         if (mr != nullptr) {
             return mr;
         }
     }
-    return reg_dmabuf_mr(0, length, iova, fd, access);
+    return reg_dmabuf_mr(0, length, iova, fd, uct_ib_access);
 }
 
-ibv_mr *nic::reg(uint64_t offset, size_t length, uint64_t iova, int fd,
-                 int access, bool data_direct)
+ibv_mr *nic::reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
+                           int fd, int access, bool data_direct)
 {
     std::lock_guard<std::mutex> guard(mutex_);
     registration what{data_direct, false, true, length, iova, {}};
 
-    tried_data_direct_ += data_direct;
     int error = check_arguments(offset, iova, access, data_direct);
     if (error == 0) {
         error = ((length == 0) || (offset + length < offset))

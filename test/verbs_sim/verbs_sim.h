@@ -20,7 +20,7 @@ namespace verbs_sim {
 // a NIC without Data Direct and today's software.
 struct platform {
     bool mlx5             = true;
-    unsigned rdma_core    = 60;
+    unsigned rdma_core    = 60;   // at least 34
     unsigned kernel       = 618;  // 512 means Linux 5.12
     bool imports          = true; // the NIC's driver imports dma-bufs
     bool data_direct      = false;
@@ -67,25 +67,21 @@ public:
 
     // With the functions that this rdma-core has.
     ucx_ib_dmabuf::protection_domain pd() { return {&pd_, &functions_, mlx5_}; }
-    // The functions of libibverbs and libmlx5 that this rdma-core has.
+    // ibv_reg_dmabuf_mr(), or mlx5dv_reg_dmabuf_mr() with Data Direct.
     ibv_mr *reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova, int fd,
-                          int access);
-    ibv_mr *mlx5_reg_dmabuf_mr(uint64_t offset, size_t length, uint64_t iova,
-                               int fd, int access, int mlx5_access);
+                          int access, bool data_direct = false);
     // Registers as uct_ib does from UCX 1.20 on (uct_ib_mlx5_devx_reg_mr()): by
     // mlx5dv_reg_dmabuf_mr() if mlx5dv reports Data Direct, and by
     // ibv_reg_dmabuf_mr() of the same dma-buf if that fails. Earlier versions,
     // and UCX_IB_DIRECT_NIC=n, use the latter only.
-    ibv_mr *uct_ib_reg(int fd, uint64_t iova, size_t length, int access,
-                       bool tries_data_direct = true);
+    ibv_mr *uct_ib_reg(int fd, uint64_t iova, size_t length,
+                       bool tries_data_direct);
     // Changes the platform for later calls.
     void become(const platform &on);
 
     // Registrations not yet deregistered.
     size_t live() const;
     registration of(const ibv_mr *mr) const;
-    // Registrations attempted with Data Direct.
-    unsigned tried_data_direct() const { return tried_data_direct_; }
     // Calls to any NIC that would have hung on real hardware.
     static unsigned hangs();
 
@@ -108,8 +104,6 @@ private:
                                     size_t size);
     static int dereg_mr(ibv_mr *mr);
 
-    ibv_mr *reg(uint64_t offset, size_t length, uint64_t iova, int fd,
-                int access, bool data_direct);
     int check_arguments(uint64_t offset, uint64_t iova, int access,
                         bool data_direct) const;
     int import(int fd, uint64_t end, registration *what) const;
@@ -124,7 +118,6 @@ private:
     owned<ibv_context> context_{};
     owned<ibv_pd> pd_{};
     std::set<sim_mr *> all_;
-    unsigned tried_data_direct_ = 0;
 };
 
 } // namespace verbs_sim

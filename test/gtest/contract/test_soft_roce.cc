@@ -10,7 +10,7 @@
 #include <lab/soft_roce.h>
 #include <optional>
 #include <sys/mman.h>
-#include <uct/ib_dmabuf/md/nic.h>
+#include <uct/ib_dmabuf/md/memory_domain.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
 
 namespace ucx_ib_dmabuf {
@@ -63,7 +63,8 @@ public:
     {
         const auto uct = reinterpret_cast<uct_md_h>(md_.get());
         original_.emplace(the_host(uct), uct, md_.pd(), false);
-        subject_ = std::make_unique<nic>(*original_, gpus_, paths_, false);
+        subject_ =
+            std::make_unique<md_registrar>(*original_, gpus_, paths_, false);
     }
 
     registrar &subject() override { return *subject_; }
@@ -106,7 +107,7 @@ private:
     lab::nic nic_{md_.pd()};
     std::optional<saved_md_ops> original_;
     path_table paths_;
-    std::unique_ptr<nic> subject_;
+    std::unique_ptr<md_registrar> subject_;
     std::unique_ptr<lab::dma_buf> memory_;
     int number_ = 0;
 };

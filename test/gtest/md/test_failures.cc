@@ -50,12 +50,11 @@ void break_path(const char *nic)
 {
     using namespace ucx_ib_dmabuf;
 
-    process_state::existing()
-        ->paths()
-        .of(nic, reg_method::standard)
-        .check(7, reg_method::pcie, [] {
-            return check_result{path_state::broken, "a test"};
-        });
+    nic_paths &paths = process_state::existing()->paths().of(nic);
+    path &which      = paths.pair(7, reg_method::standard).of(reg_method::pcie);
+    paths.check(&which, 7, reg_method::pcie, [] {
+        return check_result{path_state::broken, "a test"};
+    });
 }
 
 class test_failures : public ::testing::Test {

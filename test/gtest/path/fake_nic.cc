@@ -29,8 +29,6 @@ struct fake_verbs {
     {
         attr->phys_port_cnt = static_cast<uint8_t>(current->down + 1);
         attr->atomic_cap = current->atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        attr->max_qp_rd_atom      = current->target_reads;
-        attr->max_qp_init_rd_atom = current->reads;
         return 0;
     }
 
@@ -111,15 +109,13 @@ struct fake_verbs {
         if (attr->qp_state == IBV_QPS_RTS) {
             EXPECT_EQ(IBV_QPS_RTR, qp->state);
             ++current->ready;
-            current->used = attr->max_rd_atomic;
-            return (current->used <= current->reads) ? 0 : EINVAL;
+            EXPECT_EQ(1, attr->max_rd_atomic); // each NIC has that
+            return 0;
         }
         EXPECT_EQ(IBV_QPS_RESET, qp->state);
         EXPECT_NE(qp->qp_num, attr->dest_qp_num);
         qp->state = IBV_QPS_RTR; // each one reaches RTR once
-        if (attr->max_dest_rd_atomic > current->target_reads) {
-            return EINVAL;
-        }
+        EXPECT_EQ(1, attr->max_dest_rd_atomic);
         return (attr->ah_attr.is_global == 0) ? 0 : connect(attr->ah_attr.grh);
     }
 
@@ -222,16 +218,12 @@ fake_nic::~fake_nic()
     EXPECT_EQ(0, host_regions);
 }
 
-lying_nic::outcome lying_nic::ask(const ibv_send_wr &what, bool is_local,
-                                  bool is_read, uint8_t *bytes)
+lying_nic::outcome lying_nic::ask(const ibv_send_wr &what, uint32_t key,
+                                  bool is_local, bool is_read, uint8_t *bytes)
 {
-    const ibv_sge &local  = *what.sg_list;
-    const uint32_t remote = (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-                                ? what.wr.atomic.rkey
-                                : what.wr.rdma.rkey;
-
-    return (lie && (is_gpu(is_local ? local.lkey : remote) || lies_of_host))
-               ? lie({what.opcode, is_read, is_local, bytes, local.length})
+    return (lie && (is_gpu(key) || lies_of_host))
+               ? lie({what.opcode, is_read, is_local, bytes,
+                      what.sg_list->length})
                : outcome::fine;
 }
 
@@ -253,47 +245,38 @@ void lying_nic::push(uint32_t key)
     }
 }
 
+// An atomic addition writes to the remote memory, and returns what was there.
 ibv_wc_status lying_nic::move(const ibv_send_wr &what)
 {
-    if (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        return add(what);
-    }
-    const bool writes    = what.opcode == IBV_WR_RDMA_WRITE;
+    const bool adds     = what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const bool reads    = what.opcode == IBV_WR_RDMA_READ;
+    const uint32_t rkey = adds ? what.wr.atomic.rkey : what.wr.rdma.rkey;
+    const uint64_t far =
+        adds ? what.wr.atomic.remote_addr : what.wr.rdma.remote_addr;
     const ibv_sge &local = *what.sg_list;
-    const auto &remote   = what.wr.rdma;
-    if (!writes) {
-        push(remote.rkey);
-    }
-    const uint8_t *from = pointer(writes ? local.addr : remote.remote_addr);
-    std::vector<uint8_t> moved(from, from + local.length);
+    outcome read         = outcome::fine;
 
-    const outcome read    = ask(what, writes, true, moved.data());
-    const outcome written = ask(what, !writes, false, moved.data());
+    if (reads) {
+        push(rkey);
+    }
+    const uint8_t *from = pointer((reads || adds) ? far : local.addr);
+    std::vector<uint8_t> moved(from, from + local.length);
+    if (adds) {
+        ++added;
+        memcpy(pointer(local.addr), moved.data(), 8);
+        moved[0] += 1; // no carry: the check adds to 0xef
+    } else {
+        read = ask(what, reads ? rkey : local.lkey, !reads, true, moved.data());
+    }
+    const outcome written =
+        ask(what, reads ? local.lkey : rkey, reads, false, moved.data());
     if (written == outcome::fine) {
-        put(writes ? remote.rkey : local.lkey,
-            writes ? remote.remote_addr : local.addr, std::move(moved));
+        put(reads ? local.lkey : rkey, reads ? local.addr : far,
+            std::move(moved));
     }
     return ((read != outcome::error) && (written != outcome::error))
                ? IBV_WC_SUCCESS
                : IBV_WC_REM_ACCESS_ERR;
-}
-
-ibv_wc_status lying_nic::add(const ibv_send_wr &what)
-{
-    const auto &remote = what.wr.atomic;
-    uint64_t value     = 0;
-
-    ++added;
-    memcpy(&value, pointer(remote.remote_addr), 8);
-    memcpy(pointer(what.sg_list->addr), &value, 8);
-    const outcome result =
-        ask(what, false, false, reinterpret_cast<uint8_t *>(&value));
-    if (result == outcome::fine) {
-        value += remote.compare_add;
-        const auto *bytes = reinterpret_cast<const uint8_t *>(&value);
-        put(remote.rkey, remote.remote_addr, {bytes, bytes + 8});
-    }
-    return (result != outcome::error) ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
 }
 
 } // namespace path_test

@@ -25,9 +25,8 @@ public:
         bool there    = true; // else its table entry is empty
     };
     // What the NIC has.
-    int down         = 0; // inactive ports before the active one
-    bool atomics     = true;
-    int target_reads = 16, reads = 16; // RDMA reads at a time
+    int down      = 0; // inactive ports before the active one
+    bool atomics  = true;
     bool ethernet = true;
     std::vector<uint16_t> keys{0xffff};
     std::vector<address> addresses{{}};
@@ -37,7 +36,6 @@ public:
     unsigned connected = 0;
     int queues = 0, queue_pairs = 0, ready = 0, asked = 0;
     int partition = -1; // the last queue pair's partition
-    int used      = 0;  // its RDMA reads at a time
     std::vector<int> tried{};
     std::vector<ibv_send_wr> posted{}; // the last list; without pointers
     int host_regions = 0;
@@ -76,7 +74,7 @@ constexpr uint32_t remote(uint32_t key)
 }
 
 // Registers with the keys of a GPU's memory, unless the test lets it fail.
-class fake_registrar final : public dmabuf_registrar {
+class fake_importer final : public importer {
 public:
     std::function<int()> error = [] { return 0; };
     unsigned asked             = 0;
@@ -132,12 +130,11 @@ private:
     {
         return reinterpret_cast<uint8_t *>(address);
     }
-    outcome ask(const ibv_send_wr &what, bool is_local, bool is_read,
-                uint8_t *bytes);
+    outcome ask(const ibv_send_wr &what, uint32_t key, bool is_local,
+                bool is_read, uint8_t *bytes);
     void put(uint32_t key, uint64_t to, std::vector<uint8_t> bytes);
     void push(uint32_t key);
     ibv_wc_status move(const ibv_send_wr &what);
-    ibv_wc_status add(const ibv_send_wr &what);
 
     std::vector<std::function<void()>> on_its_way_[2]; // [1]: to the GPU
 };

@@ -15,12 +15,9 @@ namespace path_test {
 
 inline constexpr size_t size       = 1 << 20;
 inline constexpr uintptr_t address = uintptr_t{1} << 40;
-inline constexpr int access_flags =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-    IBV_ACCESS_REMOTE_ATOMIC;
 
 // Stands in for uct_ib, which registers dma-bufs for the plug-in.
-class uct_ib final : public dmabuf_registrar {
+class uct_ib final : public importer {
 public:
     // The errno of a registration in each mapping. -1 succeeds, unless the
     // simulated NIC fails; 0 leaves errno unchanged, as if no verb was called.
@@ -36,8 +33,7 @@ public:
         const int error    = in_pcie ? pcie_error : standard_error;
 
         errno = (error > 0) ? error : errno;
-        return (error < 0) ? sim_.uct_ib_reg(fd, at, length, access_flags,
-                                             tries_data_direct_)
+        return (error < 0) ? sim_.uct_ib_reg(fd, at, length, tries_data_direct_)
                            : nullptr;
     }
     void dereg(void *handle) override
@@ -59,9 +55,9 @@ private:
 class tested_nic {
 public:
     explicit tested_nic(const verbs_sim::platform &on,
-                        const char *name              = "mlx5_0",
-                        bool tries_data_direct        = true,
-                        reg_methods::path_check check = {})
+                        const char *name                = "mlx5_0",
+                        bool tries_data_direct          = true,
+                        reg_methods::path_checker check = {})
         : sim(name, on), by(sim, tries_data_direct),
           methods(sim.pd(), tries_data_direct, by, table_, std::move(check))
     {
@@ -86,10 +82,7 @@ public:
         dmabuf_exports memory(gpu, address, size);
         return reg(memory, number);
     }
-    reg_method first(int gpu = 0) const
-    {
-        return methods.paths().first(gpu).method;
-    }
+    reg_method first(int gpu = 0) const { return methods.first(gpu); }
     verbs_sim::registration last() const
     {
         return sim.of(static_cast<const ibv_mr *>(all_.back()->handle));

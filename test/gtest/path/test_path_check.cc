@@ -19,7 +19,7 @@ using outcome = lying_nic::outcome;
 struct bench {
     path_gpu gpu;
     lying_nic nic;
-    fake_registrar by;
+    fake_importer by;
     std::vector<uint64_t> memory = std::vector<uint64_t>(check_size / 8);
 
     check_result check(bool in_probe = true)

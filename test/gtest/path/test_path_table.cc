@@ -3,6 +3,7 @@
 // Each path is checked once, by one thread; other threads wait only if they
 // need the same path. Failed operations make the process check paths again, at
 // any moment.
+#include "fake_nic.h"
 #include <algorithm>
 #include <atomic>
 #include <common/alloc_faults.h>
@@ -13,7 +14,6 @@
 #include <new>
 #include <semaphore>
 #include <thread>
-#include <uct/ib_dmabuf/path/path_table.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/ucs.h>
@@ -46,6 +46,13 @@ void dispatch(const char *, unsigned, const char *, int level, const int *,
     va_end(args);
 }
 
+struct where {
+    const char *nic      = "nic0";
+    int gpu              = 0;
+    reg_method method    = standard;
+    reg_method preferred = standard;
+};
+
 class test_path_table : public testing::Test {
 protected:
     test_path_table()
@@ -58,38 +65,47 @@ protected:
     }
     ~test_path_table() override { when_told = nullptr; }
 
-    // Returns the path's state, if a check now returns this result.
-    path_state check(const check_result &now, int gpu = 0)
+    // Returns the path's state, if a check that calls `during_` now returns
+    // this result.
+    path_state check(const check_result &now, const where &at = {})
     {
-        return nic_.check(gpu, standard, [&] {
-            ++calls_;
-            return now;
-        });
+        nic_paths &nic = table_.of(at.nic);
+        return nic.check(&nic.pair(at.gpu, at.preferred).of(at.method), at.gpu,
+                         at.method, [&] {
+                             ++calls_;
+                             if (during_) {
+                                 during_();
+                             }
+                             return now;
+                         });
     }
-    path_state check(path_state now, int gpu = 0)
+    path_state check(path_state now, const where &at = {})
     {
-        return check({now, "a test"}, gpu);
+        return check(check_result{now, "a test"}, at);
     }
     void recheck() { table_.recheck("nic0"); }
+    bool has_broken() { return table_.of("nic0").has_broken(); }
 
-    path_table table_;
-    nic_paths &nic_ = table_.of("nic0", standard);
-    int calls_      = 0;
+    std::vector<std::string> told_; // NICs with a new broken path
+    path_table table_{[this](const char *nic) {
+        told_.emplace_back(nic);
+        EXPECT_TRUE(table_.of(nic).has_broken()) << "it is known by then";
+    }};
+    std::atomic<int> calls_{0};
+    std::function<void()> during_; // set before a thread starts
 };
 
 TEST_F(test_path_table, each_path_is_checked_once)
 {
-    const auto run = [&] {
-        return check_result{++calls_ == 1 ? proven : broken, "a test"};
-    };
+    const where all[] = {
+        {}, {.gpu = 1}, {.method = pcie}, {.nic = "nic1"}, {.preferred = pcie}};
 
     ::testing::internal::CaptureStderr();
-    for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(proven, nic_.check(0, standard, run));
-        EXPECT_EQ(broken, nic_.check(1, standard, run));
-        EXPECT_EQ(broken, nic_.check(0, pcie, run));
-        EXPECT_EQ(broken, table_.of("nic1", standard).check(0, standard, run));
-        EXPECT_EQ(broken, table_.of("nic0", pcie).check(0, standard, run));
+    for (path_state now : {broken, proven}) {
+        for (const where &each : all) {
+            EXPECT_EQ((each.gpu == 1) ? proven : broken,
+                      check((each.gpu == 1) ? proven : now, each));
+        }
     }
     EXPECT_EQ(5, calls_);
     EXPECT_EQ(5u, process_counters.get("proofs"));
@@ -104,101 +120,110 @@ TEST_F(test_path_table, each_path_is_checked_once)
 TEST_F(test_path_table, a_nic_that_does_not_reach_itself_is_checked_once)
 {
     for (int gpu : {0, 1, 0, 1}) {
-        EXPECT_EQ(untested, check({untested, "a test", true}, gpu));
+        EXPECT_EQ(untested, check({untested, "a test", true}, {.gpu = gpu}));
     }
     EXPECT_EQ(1, calls_);
-    table_.of("nic1", standard).check(0, standard, [&] {
-        ++calls_;
-        return check_result{};
-    });
+    check(untested, {.nic = "nic1"});
     EXPECT_EQ(2, calls_);
 }
 
-TEST_F(test_path_table, users_of_a_nic_are_told_of_changes)
+TEST_F(test_path_table, users_of_a_nic_are_told_of_a_broken_path)
 {
-    std::vector<std::string> told;
-    table_.call_when_broken([&](const char *nic) {
-        told.emplace_back(nic);
-        EXPECT_TRUE(nic_.has_broken()) << "it is known by then";
-    });
-
-    EXPECT_EQ(0u, nic_.changes());
-    check(proven);
-    EXPECT_EQ(0u, nic_.changes());
-    recheck();
-    const uint64_t rechecked = nic_.changes();
-    EXPECT_NE(0u, rechecked);
-    check(untested);
-    EXPECT_EQ(rechecked, nic_.changes());
-    EXPECT_TRUE(told.empty());
-    for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(i > 0, nic_.has_broken());
-        EXPECT_EQ(i > 0, nic_.is_broken(0, standard));
-        check(broken);
+    for (path_state now : {proven, untested, broken}) {
+        EXPECT_FALSE(has_broken());
+        EXPECT_TRUE(told_.empty());
+        check(now, {.gpu = static_cast<int>(now)});
     }
-    EXPECT_NE(rechecked, nic_.changes());
-    EXPECT_EQ(std::vector<std::string>{"nic0"}, told);
-    EXPECT_FALSE(table_.of("nic1", standard).has_broken());
-    EXPECT_EQ(0u, table_.of("nic1", standard).changes());
+    EXPECT_TRUE(has_broken());
+    EXPECT_FALSE(table_.of("nic1").has_broken());
+    EXPECT_EQ(std::vector<std::string>{"nic0"}, told_);
+}
+
+// Peer memory may take a path that only another instance of UCX uses.
+TEST_F(test_path_table, a_path_that_another_instance_found_broken_is_known)
+{
+    check(broken, {.preferred = pcie});
+    EXPECT_TRUE(has_broken());
+    EXPECT_EQ(proven, check(proven));
 }
 
 TEST_F(test_path_table, threads_wait_for_their_own_path_only)
 {
     constexpr int count = 8;
-    std::atomic<int> calls{0}, over{0};
+    std::atomic<int> over{0};
     std::binary_semaphore begun{0}, go_on{0};
     std::vector<std::thread> threads;
 
-    threads.emplace_back([&] {
-        nic_.check(0, standard, [&] {
-            ++calls;
+    during_ = [&] {
+        if (calls_ == 1) {
             begun.release();
             go_on.acquire();
-            return check_result{proven, ""};
-        });
-    });
+        }
+    };
+    threads.emplace_back([&] { check(proven); });
     begun.acquire();
     for (int i = 0; i < count; ++i) {
         threads.emplace_back([&] {
-            EXPECT_EQ(proven, nic_.check(0, standard, [&] {
-                ++calls;
-                return check_result{broken, ""};
-            }));
+            EXPECT_EQ(proven, check(broken));
             ++over;
         });
     }
     // Hangs if this call waits for the other path.
-    EXPECT_EQ(proven, check(proven, 1));
+    EXPECT_EQ(proven, check(proven, {.gpu = 1}));
     EXPECT_EQ(0, over);
     go_on.release();
     for (std::thread &each : threads) {
         each.join();
     }
-    EXPECT_EQ(1, calls);
+    EXPECT_EQ(2, calls_);
     EXPECT_EQ(count, over);
 }
 
 TEST_F(test_path_table, no_thread_waits_for_ever)
 {
-    path_table hasty(std::chrono::milliseconds(1));
-    nic_paths &nic = hasty.of("nic0", standard);
-
-    nic.check(0, standard, [&] {
-        std::thread([&] {
-            EXPECT_EQ(untested, nic.check(0, standard, [] {
-                return check_result{broken, ""};
-            }));
-        }).join();
-        return check_result{proven, ""};
-    });
+    during_ = [&] {
+        std::atomic<bool> over{false};
+        std::thread other([&] {
+            EXPECT_EQ(untested, check(broken));
+            over = true;
+        });
+        while (!over) {
+            path_test::pass(std::chrono::seconds(1));
+            std::this_thread::yield();
+        }
+        other.join();
+    };
+    EXPECT_EQ(proven, check(proven));
+    EXPECT_EQ(1, calls_);
 }
 
 TEST_F(test_path_table, a_child_of_fork_waits_for_no_check)
 {
-    nic_.check(0, standard, [&] {
-        EXPECT_TRUE(in_child([&] { return check(proven) == proven; }));
-        return check_result{proven, ""};
+    during_ = [&] {
+        EXPECT_TRUE((calls_ > 1) ||
+                    in_child([&] { return check(proven) == proven; }));
+    };
+    check(proven);
+}
+
+// The thread holds the lock most of the time.
+TEST_F(test_path_table, a_child_of_fork_waits_for_no_thread_with_the_lock)
+{
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+        while (!over) {
+            recheck();
+        }
     });
+
+    for (int i = 0; i < 50 && !HasFailure(); ++i) {
+        EXPECT_TRUE(in_child([&] {
+            alarm(10); // ends a deadlock
+            return check(proven) == proven;
+        }));
+    }
+    over = true;
+    other.join();
 }
 
 TEST_F(test_path_table, a_recheck_while_a_result_is_logged_counts)
@@ -212,14 +237,15 @@ TEST_F(test_path_table, a_recheck_while_a_result_is_logged_counts)
 
 TEST_F(test_path_table, a_path_is_untested_if_the_next_round_has_no_memory)
 {
-    EXPECT_EQ(untested, nic_.check(0, standard, [&]() -> check_result {
-        if (++calls_ == 2) {
+    during_ = [&] {
+        if (calls_ == 2) {
             throw std::bad_alloc();
         }
         recheck();
-        return {proven, ""};
-    }));
+    };
+    EXPECT_EQ(untested, check(proven));
     EXPECT_EQ(2, calls_);
+    during_ = nullptr;
     EXPECT_EQ(broken, check(broken));
 }
 
@@ -227,15 +253,16 @@ TEST_F(test_path_table, a_path_is_untested_if_the_next_round_has_no_memory)
 TEST_F(test_path_table, a_check_with_a_failure_meanwhile_is_repeated)
 {
     for (path_state first : {broken, untested}) {
-        calls_ = 0;
-        EXPECT_EQ(proven,
-                  nic_.check(first == broken, standard, [&]() -> check_result {
-                      if (++calls_ == 1) {
-                          recheck();
-                          return {first, "a test"};
-                      }
-                      return {proven, ""};
-                  }));
+        check_result now{first, "a test"};
+        calls_  = 0;
+        during_ = [&] {
+            if (calls_ == 1) {
+                recheck();
+            } else {
+                now = {proven, ""};
+            }
+        };
+        EXPECT_EQ(proven, check(now, {.gpu = first == broken}));
         EXPECT_EQ(2, calls_);
         EXPECT_EQ(0u, process_counters.get("refuted"));
     }
@@ -244,12 +271,10 @@ TEST_F(test_path_table, a_check_with_a_failure_meanwhile_is_repeated)
 // For now the path is not used, either.
 TEST_F(test_path_table, a_check_is_not_repeated_for_ever)
 {
-    EXPECT_EQ(path_state::recheck, nic_.check(0, standard, [&] {
-        ++calls_;
-        recheck();
-        return check_result{proven, ""};
-    }));
+    during_ = [&] { recheck(); };
+    EXPECT_EQ(unchecked, check(proven));
     EXPECT_EQ(3, calls_);
+    during_ = nullptr;
     EXPECT_EQ(proven, check(proven));
     EXPECT_EQ(4, calls_);
 }
@@ -287,57 +312,28 @@ TEST_F(test_path_table, a_nic_that_did_not_reach_itself_is_checked_again)
         EXPECT_EQ(std::min(i, 3), calls_);
         recheck();
     }
-    nic_paths &once = table_.of("nic1", standard);
-    once.check(0, standard, [&] { return silent; });
+    check(silent, {.nic = "nic1"});
     table_.recheck("nic1");
-    EXPECT_EQ(proven, once.check(0, standard, [] {
-        return check_result{proven, ""};
-    }));
+    EXPECT_EQ(proven, check(proven, {.nic = "nic1"}));
     // A failure during the check causes no second wait.
-    calls_ = 0;
-    table_.of("nic2", standard).check(0, standard, [&] {
-        ++calls_;
-        table_.recheck("nic2");
-        return silent;
-    });
+    calls_  = 0;
+    during_ = [&] { table_.recheck("nic2"); };
+    check(silent, {.nic = "nic2"});
     EXPECT_EQ(1, calls_);
 }
 
 TEST_F(test_path_table, a_recheck_needs_no_memory)
 {
     alloc_faults::each([&](alloc_faults::plan &what) {
-        path_table table;
-        nic_paths &nic   = table.of("nic0", standard);
-        const auto check = [&](path_state now) {
-            return nic.check(0, standard, [&] {
-                return check_result{now, "a test"};
-            });
-        };
-
         check(proven);
         {
             const alloc_faults::armed here(what);
-            table.recheck("nic0");
-            table.recheck("a NIC with a name that is not short");
+            recheck();
+            table_.recheck("a NIC with a name that is not short");
         }
-        EXPECT_EQ(broken, check(broken));
+        EXPECT_EQ(untested, check(untested));
+        recheck();
     });
-}
-
-TEST_F(test_path_table, a_probe_is_remembered_until_a_path_changes)
-{
-    const uint64_t before = nic_.changes();
-
-    EXPECT_EQ(std::nullopt, nic_.probed(0));
-    nic_.set_probed(0, true, before);
-    EXPECT_EQ(true, nic_.probed(0));
-    EXPECT_EQ(std::nullopt, nic_.probed(1));
-    recheck();
-    EXPECT_EQ(std::nullopt, nic_.probed(0));
-    nic_.set_probed(0, false, before);
-    EXPECT_EQ(std::nullopt, nic_.probed(0)) << "the probe began before";
-    nic_.set_probed(0, false, nic_.changes());
-    EXPECT_EQ(false, nic_.probed(0));
 }
 
 } // namespace

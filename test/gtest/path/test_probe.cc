@@ -4,10 +4,7 @@
 // work with the NIC, and some do not.
 #include "fake_nic.h"
 #include "path_gpu.h"
-#include <atomic>
-#include <common/elsewhere.h>
-#include <thread>
-#include <uct/ib_dmabuf/path/probe.h>
+#include <uct/ib_dmabuf/path/reg_methods.h>
 
 using namespace path_test;
 
@@ -19,7 +16,7 @@ constexpr int fails = EINVAL;
 class scene {
 public:
     scene(std::vector<bool> in_use, std::vector<int> errors,
-          reg_methods::path_check check = {})
+          reg_methods::path_checker check = {})
         : errors_(std::move(errors)),
           methods_(nic_.pd(), true, by, table_, std::move(check))
     {
@@ -40,10 +37,9 @@ public:
     {
         return registers_gpu_memory(gpus, methods_, [] { return false; });
     }
-    void recheck() { table_.recheck("nic0"); }
 
     path_gpu gpus;
-    fake_registrar by;
+    fake_importer by;
     int fail_first = 0;
 
 private:
@@ -72,36 +68,16 @@ TEST(test_probe, a_nic_is_offered_unless_all_that_can_be_tried_fails)
     }
 }
 
-TEST(test_probe, a_pair_is_tried_once)
+// Those that are in use now, though another one failed before.
+TEST(test_probe, each_offer_is_of_the_gpus_in_use)
 {
     scene one({true, false}, {fails, 0});
 
     EXPECT_FALSE(one.offered());
-    const unsigned asked = one.by.asked;
-    EXPECT_FALSE(one.offered());
-    EXPECT_EQ(asked, one.by.asked);
     EXPECT_EQ(1u, one.gpus.allocated);
-    // The other GPU is in use now.
     one.gpus.in_use[1] = true;
     EXPECT_TRUE(one.offered());
-    EXPECT_EQ(asked + 1, one.by.asked);
-}
-
-// The NIC may reach less after a change.
-TEST(test_probe, a_pair_is_tried_again_when_its_path_has_changed)
-{
-    scene one({true}, {0});
-
-    for (bool change : {false, false, true, false}) {
-        if (change) {
-            one.recheck();
-        }
-        EXPECT_TRUE(one.offered());
-    }
-    EXPECT_EQ(2u, one.by.asked);
-    one.by.error = [] { return fails; };
-    one.recheck();
-    EXPECT_FALSE(one.offered());
+    EXPECT_EQ(3u, one.gpus.allocated);
 }
 
 TEST(test_probe, a_lack_of_room_that_passes_is_no_failure)
@@ -131,28 +107,6 @@ TEST(test_probe, a_probe_is_registered_and_checked_at_once)
     EXPECT_FALSE(one.offered());
     EXPECT_EQ(2u, checked) << "both mappings";
     EXPECT_EQ(1u, one.gpus.allocated);
-}
-
-TEST(test_probe, a_child_of_fork_waits_for_no_thread_that_asks)
-{
-    scene one({true}, {0});
-    std::atomic<bool> over{false};
-    const auto ask_in_time = [&] {
-        alarm(10); // ends a deadlock
-        return one.offered();
-    };
-
-    EXPECT_TRUE(one.offered());
-    std::thread other([&] {
-        while (!over) {
-            one.offered();
-        }
-    });
-    for (int i = 0; i < 50 && !HasFailure(); ++i) {
-        EXPECT_TRUE(in_child(ask_in_time));
-    }
-    over = true;
-    other.join();
 }
 
 } // namespace

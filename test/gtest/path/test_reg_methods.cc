@@ -7,8 +7,8 @@
 #include <climits>
 #include <common/elsewhere.h>
 #include <map>
-#include <set>
 #include <uct/ib_dmabuf/path/verbs_errors.h>
+#include <utility>
 
 namespace {
 
@@ -99,41 +99,40 @@ TEST_F(test_reg_methods, nics_share_what_they_can)
     EXPECT_EQ(1u, gpu_.standard);
 }
 
+// Not again for another GPU or NIC. A GPU may have no other mapping.
 TEST_F(test_reg_methods, what_no_step_takes_is_told_of_once)
 {
     platform chipset     = verbs_sim::connectx7();
     chipset.peer_to_peer = false;
-    tested_nic nic(chipset, "mlx5_chipset");
+    tested_nic one(chipset, "mlx5_one"), other(chipset, "mlx5_other");
+    unsigned expected = 1;
 
-    EXPECT_EQ(1u, told("mlx5_chipset", [&] {
-                  for (int i = 0; i < 4; ++i) {
-                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
-                  }
-              }));
-    EXPECT_EQ(0u,
-              told("mlx5_chipset",
-                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 1)); }))
-        << "another GPU";
-    tested_nic other(chipset, "mlx5_other");
-    EXPECT_EQ(0u,
-              told("mlx5_other",
-                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, other.reg(gpu_)); }))
-        << "another NIC";
-    coherent();
-    gpu_.knows_pcie = false;
-    EXPECT_EQ(0u,
-              told("mlx5_chipset",
-                   [&] { EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, 2)); }))
-        << "there is no other mapping";
+    for (const auto &each :
+         {std::pair{&one, 0}, {&one, 0}, {&one, 1}, {&other, 0}, {&one, 2}}) {
+        tested_nic &nic = *each.first;
+        const int gpu   = each.second;
+        gpu_.coherent   = gpu == 2;
+        gpu_.knows_pcie = gpu != 2;
+        EXPECT_EQ(std::exchange(expected, 0), told(nic.methods.name(), [&] {
+                      EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_, gpu));
+                  }));
+    }
 }
 
 // Failures of single registrations, such as a full BAR1, do not demote a step.
+// Memory that cannot be exported concerns no step.
 TEST_F(test_reg_methods, a_step_that_works_stays_the_first)
 {
     tested_nic nic(verbs_sim::gb300());
     coherent();
 
+    gpu_.fail = UCS_ERR_UNSUPPORTED;
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
+    }
+    gpu_.fail = UCS_OK;
     ASSERT_EQ(UCS_OK, nic.reg(gpu_));
+    EXPECT_TRUE(nic.last().data_direct);
     for (ucs_status_t fails : {UCS_ERR_NO_MEMORY, UCS_ERR_IO_ERROR}) {
         gpu_.fail_pcie = fails;
         for (int i = 0; i < 5; ++i) {
@@ -142,21 +141,6 @@ TEST_F(test_reg_methods, a_step_that_works_stays_the_first)
         }
     }
     gpu_.fail_pcie = UCS_OK;
-    ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-    EXPECT_TRUE(nic.last().data_direct);
-}
-
-TEST_F(test_reg_methods,
-       memory_that_cannot_be_exported_says_nothing_of_the_pair)
-{
-    tested_nic nic(verbs_sim::gb300());
-    coherent();
-    gpu_.fail = UCS_ERR_UNSUPPORTED;
-
-    for (int i = 0; i < 5; ++i) {
-        EXPECT_EQ(UCS_ERR_UNSUPPORTED, nic.reg(gpu_));
-    }
-    gpu_.fail = UCS_OK;
     ASSERT_EQ(UCS_OK, nic.reg(gpu_));
     EXPECT_TRUE(nic.last().data_direct);
 }
@@ -202,24 +186,6 @@ TEST_F(test_reg_methods, an_error_decides_what_is_told_and_remembered)
     }
 }
 
-TEST_F(test_reg_methods, older_software_has_no_data_direct)
-{
-    platform rdma_core  = verbs_sim::gb300();
-    rdma_core.rdma_core = 44;
-    platform kernel     = verbs_sim::gb300();
-    kernel.kernel       = 608;
-    platform other      = verbs_sim::gb300();
-    other.mlx5          = false;
-    coherent();
-
-    for (const platform &on : {rdma_core, kernel, other}) {
-        tested_nic nic(on);
-        EXPECT_EQ(reg_method::standard, nic.first(0));
-        ASSERT_EQ(UCS_OK, nic.reg(gpu_));
-        EXPECT_EQ(0u, nic.sim.tried_data_direct());
-    }
-}
-
 TEST_F(test_reg_methods, threads_learn_the_same)
 {
     tested_nic nic(verbs_sim::gb300_far());
@@ -249,7 +215,7 @@ protected:
         nic_.dereg_all();
         return status;
     }
-    reg_methods::path_check check()
+    reg_methods::path_checker check()
     {
         return [this](int, reg_method method, const registered_buffer *) {
             ++asked_;
@@ -312,7 +278,7 @@ TEST_F(test_checks, a_proven_path_that_lacks_room_is_reported)
 
 TEST_F(test_checks, a_path_to_be_rechecked_is_not_taken_now)
 {
-    set(path_state::recheck);
+    set(path_state::unchecked);
     EXPECT_EQ(UCS_ERR_BUSY, reg());
     set(path_state::proven);
     EXPECT_EQ(UCS_OK, reg());

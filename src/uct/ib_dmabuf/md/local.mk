@@ -3,8 +3,8 @@ noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
     src/uct/ib_dmabuf/md/memory_domain.cc \
-    src/uct/ib_dmabuf/md/nic.cc \
     src/uct/ib_dmabuf/md/process_state.cc \
+    src/uct/ib_dmabuf/md/remote_keys.cc \
     src/uct/ib_dmabuf/md/settings.cc
 libib_dmabuf_md_la_CXXFLAGS = $(HIDDEN_CXXFLAGS)
 libib_dmabuf_md_la_LIBADD   = \

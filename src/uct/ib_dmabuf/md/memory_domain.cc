@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory_domain.h"
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
-#include <uct/ib_dmabuf/path/probe.h>
+#include <uct/ib_dmabuf/path/path_check.h>
 #include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/ucx/log.h>
-#include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -41,7 +41,61 @@ fallback_cause cause_of(ucs_status_t failure)
                                               : fallback_cause::other;
 }
 
+reg_methods::path_checker make_checker(const protection_domain &pd,
+                                       gpu_vendor &gpus, importer &by)
+{
+    return [&](int gpu, reg_method method, const registered_buffer *probe) {
+        return check_path(pd, gpus, gpu, method, by, probe);
+    };
+}
+
 } // namespace
+
+void *uct_ib_importer::reg(int fd, size_t offset, uintptr_t address,
+                           size_t length)
+{
+    const uct_md_mem_reg_params_t params{
+        .field_mask =
+            UCT_MD_MEM_REG_FIELD_FLAGS | UCT_MD_MEM_REG_FIELD_DMABUF_FD |
+            UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET | UCT_MD_MEM_REG_FIELD_MEM_TYPE,
+        .flags = UCT_MD_MEM_ACCESS_RMA | UCT_MD_MEM_ACCESS_REMOTE_ATOMIC |
+                 UCT_MD_MEM_FLAG_HIDE_ERRORS,
+        .dmabuf_fd     = fd,
+        .dmabuf_offset = offset,
+        .mem_type      = type_};
+    uct_mem_h made = nullptr;
+
+    if (uct_ib_.reg({reinterpret_cast<void *>(address), length, &params},
+                    &made) == UCS_OK) {
+        return made;
+    }
+    errno = (errno == 0) ? EINVAL : errno; // if no verb was called
+    return nullptr;
+}
+
+md_registrar::md_registrar(const saved_md_ops &uct_ib, gpu_vendor &gpus,
+                           path_table &paths, bool checks)
+    : uct_ib_(uct_ib), importer_(uct_ib, gpus.memory_type()),
+      methods_(uct_ib.pd(), uct_ib.tries_data_direct(), importer_, paths,
+               checks ? make_checker(uct_ib.pd(), gpus, importer_) : nullptr)
+{
+}
+
+void md_registrar::dereg(void *handle)
+{
+    {
+        // Waits for a thread that packs a key after checking for revocation.
+        const std::lock_guard<std::mutex> wait(packing_);
+    }
+    methods_.dereg(static_cast<registration *>(handle));
+}
+
+void md_registrar::count_end(int gpu, ending why) noexcept
+{
+    process_counters.of(name(), gpu)
+        .add((why == ending::evicted) ? pair_metric("evictions")
+                                      : pair_metric("invalidations"));
+}
 
 void memory_domain::query(md_attributes *attributes) noexcept
 {
@@ -112,7 +166,7 @@ ucs_status_t memory_domain::hand_out(const region *used, uintptr_t address,
         const std::lock_guard<std::mutex> guard(nic_.packing());
         revoked = cache_.is_revoked(used);
         if (!revoked) {
-            const registration &keys = *nic::behind(*used);
+            const registration &keys = *md_registrar::behind(*used);
             created = new (std::nothrow) memh(keys.lkey, keys.rkey);
         }
     }
@@ -230,64 +284,6 @@ ucs_status_t memory_domain::reg(const reg_request &request,
     const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)
                                          : UCS_ERR_CANCELED;
     return (status == UCS_ERR_CANCELED) ? reg_new(request, handle) : status;
-}
-
-void memory_domain::dereg(handle_keys *keys) noexcept
-{
-    memh *handle = static_cast<memh *>(keys);
-
-    // In a forked child the registration is the parent's, and stays.
-    registration *own = handle->own;
-    if ((own != nullptr) && (own->process == getpid())) {
-        nic_.dereg(own);
-    }
-    cache_.put(handle->used, handle->address, handle->length);
-    delete handle;
-}
-
-// For a user that may invalidate its remote key: the region's key would stay
-// valid while others use the region.
-bool memory_domain::ensure_own_registration(memh *handle)
-{
-    registration *own = handle->own;
-
-    if (own != nullptr) {
-        return true;
-    }
-    registration *made = nic_.reg_alone(*handle, cache_);
-    if (made == nullptr) {
-        return false;
-    }
-    if (!handle->own.compare_exchange_strong(own, made)) {
-        nic_.dereg(made); // another thread was faster
-        return true;
-    }
-    log_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a registration of their "
-              "own, 0x%x, to be invalidated",
-              nic_.name(), handle->length, handle->address, made->rkey);
-    return true;
-}
-
-// uct_ib's packed keys contain more than the handle's keys.
-ucs_status_t memory_domain::pack(const pack_request &request,
-                                 void *buffer) noexcept
-{
-    memh *handle     = static_cast<memh *>(request.handle);
-    const bool alone = request.to_be_invalidated();
-
-    if (alone && !ensure_own_registration(handle)) {
-        return UCS_ERR_NO_RESOURCE;
-    }
-    const std::lock_guard<std::mutex> guard(nic_.packing());
-    if (cache_.is_revoked(handle->used)) {
-        log_debug("ib_dmabuf: %s: the memory at 0x%zx was released: it has no "
-                  "remote key",
-                  nic_.name(), handle->address);
-        return UCS_ERR_NO_ELEM;
-    }
-    const registration *packed =
-        alone ? handle->own.load() : nic::behind(*handle->used);
-    return original_.pack(request, packed->handle, buffer);
 }
 
 // The error does not identify the registration: the kernel has revoked one, or

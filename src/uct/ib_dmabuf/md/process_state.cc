@@ -178,10 +178,10 @@ process_state *process_state::existing() noexcept
 }
 
 process_state::process_state(std::unique_ptr<gpu_vendor> gpu)
-    : gpu_(std::move(gpu)), cache_(*gpu_, rcache_settings_of(config, *gpu_))
+    : gpu_(std::move(gpu)), cache_(*gpu_, rcache_settings_of(config, *gpu_)),
+      paths_([this](const char *nic) { cache_.drop(nic); })
 {
     process_counters.set("hooks_complete", 1);
-    paths_.call_when_broken([this](const char *nic) { cache_.drop(nic); });
 }
 
 // New memory is not the memory that was registered there, either.

@@ -2,6 +2,7 @@
 #include "loopback.h"
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <endian.h>
@@ -16,26 +17,27 @@ using clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{2};
 constexpr int most_addresses = 4; // to try
 
+constexpr struct {
+    ibv_wc_status status;
+    const char *name;
+} status_names[] = {
+    {IBV_WC_LOC_PROT_ERR, "local protection error"},
+    {IBV_WC_LOC_QP_OP_ERR, "local operation error"},
+    {IBV_WC_LOC_ACCESS_ERR, "local access error"},
+    {IBV_WC_REM_ACCESS_ERR, "remote access error"},
+    {IBV_WC_REM_INV_REQ_ERR, "remote invalid request"},
+    {IBV_WC_REM_OP_ERR, "remote operation error"},
+    {IBV_WC_RETRY_EXC_ERR, "retries exceeded"},
+};
+
 const char *name_of(ibv_wc_status status)
 {
-    switch (status) {
-    case IBV_WC_LOC_PROT_ERR:
-        return "local protection error";
-    case IBV_WC_LOC_QP_OP_ERR:
-        return "local operation error";
-    case IBV_WC_LOC_ACCESS_ERR:
-        return "local access error";
-    case IBV_WC_REM_ACCESS_ERR:
-        return "remote access error";
-    case IBV_WC_REM_INV_REQ_ERR:
-        return "remote invalid request";
-    case IBV_WC_REM_OP_ERR:
-        return "remote operation error";
-    case IBV_WC_RETRY_EXC_ERR:
-        return "retries exceeded";
-    default:
-        return "completion with an error";
+    for (const auto &each : status_names) {
+        if (each.status == status) {
+            return each.name;
+        }
     }
+    return "completion with an error";
 }
 
 bool is_zero(const ibv_gid &gid)
@@ -48,19 +50,8 @@ bool is_zero(const ibv_gid &gid)
 } // namespace
 
 loopback::loopback(const protection_domain &pd)
-    : pd_(pd), verbs_(pd.verbs->connection)
+    : pd_(pd.verbs_pd), verbs_(pd.verbs->connection), problem_(connect())
 {
-}
-
-connection loopback::to_itself(const protection_domain &pd)
-{
-    connection made{std::unique_ptr<loopback>(new loopback(pd))};
-
-    made.problem = made.nic->connect();
-    if (made.problem != nullptr) {
-        made.nic.reset();
-    }
-    return made;
 }
 
 loopback::~loopback()
@@ -89,8 +80,8 @@ const char *loopback::connect()
     if (!find_port()) {
         return "it has no port that is active";
     }
-    cq_ = verbs_.create_cq(pd_.verbs_pd->context, 2 * max_transfers, nullptr,
-                           nullptr, 0);
+    cq_ =
+        verbs_.create_cq(pd_->context, 2 * max_transfers, nullptr, nullptr, 0);
     if (cq_ == nullptr) {
         return "it gives no queue pairs to try";
     }
@@ -115,17 +106,13 @@ const char *loopback::connect()
 
 bool loopback::find_port()
 {
-    ibv_context *context = pd_.verbs_pd->context;
+    ibv_context *context = pd_->context;
     ibv_device_attr device{};
 
     if (verbs_.query_device(context, &device) != 0) {
         return false;
     }
     atomics_ = device.atomic_cap != IBV_ATOMIC_NONE;
-    // As many concurrent reads as both sides allow.
-    reads_ = static_cast<uint8_t>(
-        std::clamp(std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom),
-                   1, static_cast<int>(max_transfers)));
     for (uint8_t number = 1; number <= device.phys_port_cnt; ++number) {
         ibv_port_attr port{};
         if ((verbs_.query_port(context, number, &port) != 0) ||
@@ -156,7 +143,7 @@ void loopback::find_partition(int count)
 
     for (int i = 0; i < std::min(count, UINT8_MAX + 1); ++i) {
         __be16 key = 0;
-        if ((verbs_.query_pkey(pd_.verbs_pd->context, port_, i, &key) == 0) &&
+        if ((verbs_.query_pkey(pd_->context, port_, i, &key) == 0) &&
             ((be16toh(key) & full) != 0)) {
             key_ = static_cast<uint16_t>(i);
             return;
@@ -176,9 +163,8 @@ bool loopback::find_gid()
     for (int i = 0; i < gids_ && best < 4; ++i) {
         ibv_gid_entry entry{};
         if (tried_[static_cast<size_t>(i)] ||
-            (verbs_.query_gid(pd_.verbs_pd->context, port_,
-                              static_cast<uint32_t>(i), &entry, 0,
-                              sizeof(entry)) != 0) ||
+            (verbs_.query_gid(pd_->context, port_, static_cast<uint32_t>(i),
+                              &entry, 0, sizeof(entry)) != 0) ||
             is_zero(entry.gid)) {
             continue;
         }
@@ -210,7 +196,7 @@ ibv_qp *loopback::create_qp() const
     attr.cap.max_recv_wr  = 1;
     attr.cap.max_send_sge = 1;
     attr.cap.max_recv_sge = 1;
-    return verbs_.create_qp(pd_.verbs_pd, &attr);
+    return verbs_.create_qp(pd_, &attr);
 }
 
 bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
@@ -233,7 +219,7 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
     attr.path_mtu           = mtu_;
     attr.dest_qp_num        = peer->qp_num;
     attr.ah_attr            = self_;
-    attr.max_dest_rd_atomic = reads_;
+    attr.max_dest_rd_atomic = 1; // reads at a time
     attr.min_rnr_timer      = 12;
     if (verbs_.modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -246,7 +232,7 @@ bool loopback::connect(ibv_qp *qp, const ibv_qp *peer) const
     attr.timeout       = 14; // 67 ms
     attr.retry_cnt     = 7;
     attr.rnr_retry     = 7;
-    attr.max_rd_atomic = reads_;
+    attr.max_rd_atomic = 1;
     return verbs_.modify_qp(qp, &attr,
                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -292,10 +278,8 @@ std::optional<text> loopback::post(std::span<const transfer> all) const
 
 std::optional<text> loopback::run(std::span<const transfer> all)
 {
-    const clock::time_point begin = clock::now();
-    const clock::time_point end =
-        begin + std::min<clock::duration>(patience, left_);
-    size_t over = 0;
+    const clock::time_point end = clock::now() + patience;
+    size_t over                 = 0;
 
     std::optional<text> failure = post(all);
     if (failure) {
@@ -323,7 +307,6 @@ std::optional<text> loopback::run(std::span<const transfer> all)
             ++over;
         }
     }
-    left_ -= clock::now() - begin;
     return std::nullopt;
 }
 

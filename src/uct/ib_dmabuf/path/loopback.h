@@ -2,9 +2,7 @@
 #pragma once
 
 #include <bitset>
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <sys/mman.h>
@@ -79,25 +77,19 @@ struct transfer {
     uint32_t length;
 };
 
-class loopback;
-
-// A new connection, or null and the reason.
-struct connection {
-    std::unique_ptr<loopback> nic;
-    const char *problem = nullptr;
-};
-
 // A connection of a NIC with itself over an active port, in the protection
 // domain. Destroys its two queue pairs. For one thread.
 class loopback {
 public:
     static constexpr size_t max_transfers = 16; // at a time
 
-    static connection to_itself(const protection_domain &pd);
+    explicit loopback(const protection_domain &pd);
     ~loopback();
     loopback(const loopback &)            = delete;
     loopback &operator=(const loopback &) = delete;
 
+    // The reason if it did not connect, else nullptr. It is of no use then.
+    const char *problem() const { return problem_; }
     bool has_atomics() const { return atomics_; }
     // Runs the transfers in order. Returns when all are complete: nullopt if
     // they succeeded, else the error, after which the connection is of no use.
@@ -108,8 +100,7 @@ public:
     bool is_silent() const { return silent_; }
 
 private:
-    explicit loopback(const protection_domain &pd);
-    const char *connect(); // null, or why it failed
+    const char *connect();
     bool find_port();
     bool find_gid();
     void find_partition(int count);
@@ -118,22 +109,20 @@ private:
     void end_queue_pairs();
     std::optional<text> post(std::span<const transfer> all) const;
 
-    const protection_domain pd_;
+    ibv_pd *const pd_;
     const connection_functions &verbs_;
-    bool atomics_  = false;
-    bool silent_   = false;
-    uint8_t port_  = 0;
-    uint8_t reads_ = 1;
-    ibv_mtu mtu_   = IBV_MTU_256;
-    uint16_t key_  = 0;                  // index of the partition key
-    int gids_      = 0;                  // size of the port's table
+    bool atomics_ = false;
+    bool silent_  = false;
+    uint8_t port_ = 0;
+    ibv_mtu mtu_  = IBV_MTU_256;
+    uint16_t key_ = 0;                   // index of the partition key
+    int gids_     = 0;                   // size of the port's table
     std::bitset<UINT8_MAX + 1> tried_{}; // already tried ones
-    // For all transfers; copies by the GPU's driver are not counted.
-    std::chrono::steady_clock::duration left_ = std::chrono::seconds(5);
     ibv_ah_attr self_{};
     ibv_cq *cq_  = nullptr;
     ibv_qp *qp_  = nullptr;
     ibv_qp *far_ = nullptr;
+    const char *const problem_; // the last member: connect() sets the others
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reg_methods.h"
+#include "path_check.h"
 #include "verbs_errors.h"
 #include <cerrno>
 #include <climits>
 #include <memory>
 #include <new>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {
@@ -24,13 +26,6 @@ constexpr const char *name_of(reg_method method)
 // The methods are the first values of the label "path".
 static_assert(static_cast<size_t>(reg_method::pcie) + 1 == mapping_paths);
 
-// The same for all NICs and GPUs: a machine with eight of each has the error in
-// every pair, and the same remedy.
-text cause(const char *what, reg_method method, int error)
-{
-    return format("%s %d %d", what, static_cast<int>(method), error);
-}
-
 } // namespace
 
 bool has_data_direct(const protection_domain &pd)
@@ -46,13 +41,11 @@ bool has_data_direct(const protection_domain &pd)
 }
 
 reg_methods::reg_methods(const protection_domain &pd, bool tries_data_direct,
-                         dmabuf_registrar &by, path_table &table,
-                         path_check check)
-    : by_(by), paths_(table.of(pd.device_name(),
-                               (tries_data_direct && has_data_direct(pd))
-                                   ? reg_method::pcie
-                                   : reg_method::standard)),
-      check_(std::move(check))
+                         importer &by, path_table &table, path_checker checker)
+    : by_(by), preferred_((tries_data_direct && has_data_direct(pd))
+                              ? reg_method::pcie
+                              : reg_method::standard),
+      paths_(table.of(pd.device_name())), checker_(std::move(checker))
 {
     if (!tries_data_direct && has_data_direct(pd)) {
         log_info("ib_dmabuf: %s has Data Direct, which UCX uses from 1.20 on, "
@@ -70,7 +63,7 @@ ucs_status_t reg_methods::reg(const request &what, registration **made)
     // or the NIC.
     const outcome chosen =
         result ? choose(what)
-               : outcome{.method = paths_.preferred(), .status = UCS_ERR_BUSY};
+               : outcome{.method = preferred_, .status = UCS_ERR_BUSY};
 
     if (chosen.status != UCS_OK) {
         pair.add("failures");
@@ -94,15 +87,16 @@ void reg_methods::dereg(registration *made)
 // Registers by the first method, or by the other one.
 reg_methods::outcome reg_methods::choose(const request &what)
 {
-    const first_method before = paths_.first(what.gpu);
+    nic_gpu_pair &pair        = paths_.pair(what.gpu, preferred_);
+    const first_method before = pair.first;
     const outcome first =
-        attempt_checked(before.method, what, before.has_worked());
+        attempt_checked(&pair, before.method, what, before.has_worked());
     outcome now    = first;
     outcome failed = first; // to report: the standard mapping if possible, as
                             // users know only that
 
     if ((first.status != UCS_OK) && may_fall_back(before, first)) {
-        now = attempt_checked(other_than(first.method), what, false);
+        now = attempt_checked(&pair, other_than(before.method), what, false);
         if (first.is_broken() && (now.status == UCS_OK) &&
             (now.path != path_state::proven)) {
             by_.dereg(now.handle); // probably the same path
@@ -111,15 +105,15 @@ reg_methods::outcome reg_methods::choose(const request &what)
         failed = (now.method == reg_method::pcie) ? first : now;
     }
     if (now.status != UCS_OK) {
-        report_failed(what, failed);
+        report(what, failed, false);
         return failed;
     }
-    remember(what.gpu, before, first, now.method);
+    remember(&pair, before, first);
     if (!before.has_worked() || (first.status != UCS_OK)) {
         report_chosen(what.gpu, first, now);
     }
     if (first.status != UCS_OK) {
-        report_skipped(what, first);
+        report(what, first, true);
     }
     return now;
 }
@@ -133,48 +127,75 @@ bool reg_methods::may_fall_back(first_method before,
     if (before.has_worked() && (failed.status == UCS_ERR_NO_MEMORY)) {
         return false;
     }
-    return (paths_.preferred() == reg_method::pcie) || failed.is_broken() ||
+    return (preferred_ == reg_method::pcie) || failed.is_broken() ||
            (failed.error == kernel_enotsupp);
+}
+
+// A method that works stays first, whatever single registrations fail later:
+// for one, only Data Direct needs room in a coherent GPU's BAR1. A method that
+// never worked is given up after the other one had to replace it this often.
+void reg_methods::remember(nic_gpu_pair *pair, first_method before,
+                           const outcome &first)
+{
+    constexpr uint8_t enough = 3;
+    first_method after       = before;
+
+    if (first.status == UCS_OK) {
+        after.failures = first_method::works;
+    } else if (!before.has_worked()) {
+        const bool lasts =
+            (first.error == 0)
+                ? first.status == UCS_ERR_UNSUPPORTED
+                : meaning_of(first.error).scope == error_scope::pair;
+        ++after.failures;
+        if (lasts || (after.failures == enough)) {
+            after = {other_than(before.method), first_method::works};
+        }
+    }
+    if (after != before) { // and no other thread has changed it
+        pair->first.compare_exchange_strong(before, after);
+    }
 }
 
 // An untested path is checked only after this method has registered the
 // caller's memory: then it is likely to register the check's memory, too.
-reg_methods::outcome reg_methods::attempt_checked(reg_method method,
+reg_methods::outcome reg_methods::attempt_checked(nic_gpu_pair *pair,
+                                                  reg_method method,
                                                   const request &what,
                                                   bool has_worked)
 {
     const outcome broken{.method = method,
                          .status = UCS_ERR_UNSUPPORTED,
                          .path   = path_state::broken};
+    path &which = pair->of(method);
 
-    if (check_ && paths_.is_broken(what.gpu, method)) {
+    if (checker_ && (which.state == path_state::broken)) {
         return broken;
     }
     outcome result = attempt(method, what, has_worked);
-    if (!check_ || (result.status != UCS_OK)) {
+    if (!checker_ || (result.status != UCS_OK)) {
         return result;
     }
-    result.path = check_path(result, what);
+    result.path = which.state;
+    if (result.path == path_state::unchecked) {
+        const registered_buffer memory =
+            by_.buffer_of(result.handle, what.address);
+        const auto run = [&] {
+            return checker_(what.gpu, method,
+                            what.is_probe ? &memory : nullptr);
+        };
+        result.path = paths_.check(&which, what.gpu, method, std::ref(run));
+    }
     switch (result.path) {
     case path_state::broken:
         by_.dereg(result.handle);
         return broken;
-    case path_state::recheck:
+    case path_state::unchecked:
         by_.dereg(result.handle);
         return {.method = method, .status = UCS_ERR_BUSY};
     default:
         return result;
     }
-}
-
-path_state reg_methods::check_path(const outcome &made, const request &what)
-{
-    const auto run = [&] {
-        const registered_buffer memory =
-            by_.buffer_of(made.handle, what.address);
-        return check_(what.gpu, made.method, what.is_probe ? &memory : nullptr);
-    };
-    return paths_.check(what.gpu, made.method, std::ref(run));
 }
 
 // `has_worked`: the method has worked for this NIC and GPU. Otherwise no other
@@ -214,40 +235,6 @@ reg_methods::outcome reg_methods::attempt(reg_method method,
     return result;
 }
 
-// A method that works stays first, whatever single registrations fail later:
-// for one, only Data Direct needs room in a coherent GPU's BAR1. A method that
-// never worked is given up after the other one had to replace it this often.
-void reg_methods::remember(int gpu, first_method before, const outcome &first,
-                           reg_method worked)
-{
-    constexpr uint8_t enough = 3;
-    first_method after       = before;
-
-    if (first.status == UCS_OK) {
-        after.failures = first_method::works;
-    } else if (!before.has_worked()) {
-        const bool lasts =
-            (first.error == 0)
-                ? first.status == UCS_ERR_UNSUPPORTED
-                : meaning_of(first.error).scope == error_scope::pair;
-        ++after.failures;
-        if (lasts || (after.failures == enough)) {
-            after = {worked, first_method::works};
-        }
-    }
-    if (after != before) {
-        paths_.set_first(gpu, before, after);
-    }
-}
-
-text reg_methods::describe(const request &what, const outcome &failed) const
-{
-    return format("%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) of GPU %d's "
-                  "memory failed: %s",
-                  name(), what.address, what.length, what.gpu,
-                  describe_error(failed.error).c_str());
-}
-
 // Logs the pair's method, as it may explain a slow pair.
 void reg_methods::report_chosen(int gpu, const outcome &first,
                                 const outcome &chosen) const
@@ -268,38 +255,99 @@ void reg_methods::report_chosen(int gpu, const outcome &first,
                        name_of(chosen.method), why.c_str(),
                        chosen.path == path_state::proven
                            ? "bytes were seen to arrive"
-                       : check_ ? "not known whether bytes arrive"
-                                : "trusted that bytes arrive"));
+                       : checker_ ? "not known whether bytes arrive"
+                                  : "trusted that bytes arrive"));
 }
 
-// The other method has worked. Debug level if the GPU is not near the NIC's
-// Data Direct device or BAR1 is full, as both are expected.
-void reg_methods::report_skipped(const request &what,
-                                 const outcome &first) const
-{
-    if (first.error == 0) {
-        return; // not an error of the verb
-    }
-    const text message = format(
-        "%s. It is registered in %s instead: %s", describe(what, first).c_str(),
-        name_of(other_than(first.method)), meaning_of(first.error).remedy);
-
-    if ((first.error == kernel_enotsupp) || (first.error == ENOMEM)) {
-        log_debug("ib_dmabuf: %s", message.c_str());
-    } else {
-        warn_once(cause("skip", first.method, first.error), message);
-    }
-}
-
-void reg_methods::report_failed(const request &what,
-                                const outcome &failed) const
+// Logs a failed attempt: of all methods, or `is_replaced` by the other method.
+void reg_methods::report(const request &what, const outcome &failed,
+                         bool is_replaced) const
 {
     if (failed.error == 0) {
-        return; // reported elsewhere
+        return; // not an error of the verb: reported elsewhere
     }
-    report_refusal(cause("register", failed.method, failed.error),
-                   describe(what, failed), meaning_of(failed.error).remedy,
-                   failed.status == UCS_ERR_BUSY);
+    const char *remedy  = meaning_of(failed.error).remedy;
+    const text happened = format(
+        "%s: ibv_reg_dmabuf_mr(address 0x%zx, %zu bytes) of GPU %d's memory "
+        "failed: %s",
+        name(), what.address, what.length, what.gpu,
+        describe_error(failed.error).c_str());
+    // The same for all NICs and GPUs: a machine with eight of each has the
+    // error in every pair, and the same remedy.
+    const text cause = format("%s %d %d", is_replaced ? "skip" : "register",
+                              static_cast<int>(failed.method), failed.error);
+    if (!is_replaced) {
+        report_refusal(cause, happened, remedy, failed.status == UCS_ERR_BUSY);
+        return;
+    }
+    const text message =
+        format("%s. It is registered in %s instead: %s", happened.c_str(),
+               name_of(other_than(failed.method)), remedy);
+    // Expected if the GPU is not near the NIC's Data Direct device, or if BAR1
+    // is full.
+    if ((failed.error == kernel_enotsupp) || (failed.error == ENOMEM)) {
+        log_debug("ib_dmabuf: %s", message.c_str());
+    } else {
+        warn_once(cause, message);
+    }
+}
+
+static ucs_status_t try_buffer(gpu_vendor &gpus, reg_methods &nic, int gpu,
+                               const gpu_vendor::probe_buffer &what)
+{
+    return persist([&] {
+        dmabuf_exports memory(gpus, what.address, what.length);
+        registration *made        = nullptr;
+        const ucs_status_t status = nic.reg(
+            {memory, gpu, what.address, what.length, what.length >= check_size},
+            &made);
+        if (status == UCS_OK) {
+            nic.dereg(made);
+        }
+        return status;
+    });
+}
+
+// Whether the pair works; nullopt if that is not known.
+static std::optional<bool> probe(gpu_vendor &gpus, reg_methods &nic, int gpu,
+                                 bool (*ask_others)())
+{
+    const auto buffer = gpus.allocate_probe_buffer(gpu);
+    if (!buffer) {
+        return std::nullopt;
+    }
+    ucs_status_t status = try_buffer(gpus, nic, gpu, *buffer);
+    if (lacks_room(status) && ask_others()) {
+        status = try_buffer(gpus, nic, gpu, *buffer);
+    }
+    log_debug("ib_dmabuf: %s: a probe of GPU %d's memory: %s", nic.name(), gpu,
+              ucs_status_string(status));
+    return (status == UCS_ERR_BUSY) ? std::nullopt
+                                    : std::optional(status == UCS_OK);
+}
+
+bool registers_gpu_memory(gpu_vendor &gpus, reg_methods &nic,
+                          bool (*ask_others)())
+{
+    int fails = -1;
+    int works = -1;
+
+    for (int gpu = 0; gpu < gpus.gpu_count(); ++gpu) {
+        const std::optional<bool> answer = probe(gpus, nic, gpu, ask_others);
+        if (answer) {
+            (*answer ? works : fails) = gpu;
+        }
+    }
+    if ((fails >= 0) && (works >= 0)) {
+        warn_once(format("probe %s", nic.name()),
+                  format("%s: GPU %d's memory can be registered, but not GPU "
+                         "%d's: what sends that over this device fails, as "
+                         "UCX cannot tell GPUs apart. Let each process see "
+                         "only GPUs that work (CUDA_VISIBLE_DEVICES), or leave "
+                         "the device out (UCX_NET_DEVICES)",
+                         nic.name(), works, fails));
+    }
+    return (fails < 0) || (works >= 0);
 }
 
 } // namespace ucx_ib_dmabuf

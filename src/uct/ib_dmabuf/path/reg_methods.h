@@ -12,10 +12,10 @@ namespace ucx_ib_dmabuf {
 // Whether mlx5's driver reports Data Direct for the device.
 bool has_data_direct(const protection_domain &pd);
 
-// Registers dma-bufs in a protection domain.
-class dmabuf_registrar {
+// Imports dma-bufs into a protection domain.
+class importer {
 public:
-    // Returns a handle, or nullptr and sets errno.
+    // Registers the dma-buf. Returns a handle, or nullptr and sets errno.
     virtual void *reg(int fd, size_t offset, uintptr_t address,
                       size_t length) = 0;
     virtual void dereg(void *handle) = 0;
@@ -23,13 +23,13 @@ public:
     virtual registered_buffer buffer_of(void *handle, uintptr_t address) = 0;
 
 protected:
-    ~dmabuf_registrar() = default;
+    ~importer() = default;
 };
 
 // A registered range of GPU memory.
 struct registration : registered_buffer {
     size_t length = 0;       // in bytes
-    void *handle  = nullptr; // the registrar's
+    void *handle  = nullptr; // the importer's
     pair_row *pair{};        // counters of the NIC and the GPU
     pid_t process = 0;       // for the owner's use
 };
@@ -40,7 +40,7 @@ class reg_methods {
 public:
     // Checks the path to a GPU's memory: in `probe`, which may be overwritten,
     // or else in memory of its own.
-    using path_check = std::function<check_result(
+    using path_checker = std::function<check_result(
         int gpu, reg_method method, const registered_buffer *probe)>;
     // Bytes of GPU memory, exported on demand.
     struct request {
@@ -51,13 +51,18 @@ public:
         bool is_probe = false; // may be overwritten
     };
 
-    // `tries_data_direct`: the registrar uses Data Direct if the device has it.
-    // Without a check every path is trusted. May throw std::bad_alloc.
+    // `tries_data_direct`: the importer uses Data Direct if the device has it.
+    // Without a checker every path is trusted. May throw std::bad_alloc.
     reg_methods(const protection_domain &pd, bool tries_data_direct,
-                dmabuf_registrar &by, path_table &table, path_check check = {});
+                importer &by, path_table &table, path_checker checker = {});
 
     const char *name() const { return paths_.name(); }
-    nic_paths &paths() const { return paths_; }
+    bool has_broken() const { return paths_.has_broken(); }
+    // The method that is tried first.
+    reg_method first(int gpu) const
+    {
+        return paths_.pair(gpu, preferred_).first.load().method;
+    }
 
     // Registers the memory under its own addresses; `made` is set on success
     // only. Logs a failure with its cause, once for each method and errno.
@@ -79,21 +84,28 @@ private:
 
     outcome choose(const request &what);
     bool may_fall_back(first_method before, const outcome &failed) const;
+    static void remember(nic_gpu_pair *pair, first_method before,
+                         const outcome &first);
     outcome attempt(reg_method method, const request &what, bool has_worked);
-    outcome attempt_checked(reg_method method, const request &what,
-                            bool has_worked);
-    path_state check_path(const outcome &made, const request &what);
-    void remember(int gpu, first_method before, const outcome &first,
-                  reg_method worked);
-    text describe(const request &what, const outcome &failed) const;
+    outcome attempt_checked(nic_gpu_pair *pair, reg_method method,
+                            const request &what, bool has_worked);
     void report_chosen(int gpu, const outcome &first,
                        const outcome &chosen) const;
-    void report_skipped(const request &what, const outcome &first) const;
-    void report_failed(const request &what, const outcome &failed) const;
+    void report(const request &what, const outcome &failed,
+                bool is_replaced) const;
 
-    dmabuf_registrar &by_;
+    importer &by_;
+    const reg_method preferred_;
     nic_paths &paths_;
-    const path_check check_;
+    const path_checker checker_;
 };
+
+// Registers a probe of each GPU's memory, and has the path checked in it. If a
+// failed registration has no fallback, UCX has to know this before it chooses a
+// protocol. Returns false if the NIC cannot register the memory of any GPU that
+// can be probed (logged). A GPU that is not in use cannot be probed; returns
+// true if none can. `ask_others`: as in rcache_settings.
+bool registers_gpu_memory(gpu_vendor &gpus, reg_methods &nic,
+                          bool (*ask_others)());
 
 } // namespace ucx_ib_dmabuf
