@@ -5,6 +5,7 @@
 #include <common/fakes.h>
 #include <common/fds.h>
 #include <gtest/gtest.h>
+#include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/rcache/rcache.h>
 
 using ucx_ib_dmabuf::region;
@@ -19,6 +20,8 @@ public:
     cache_test() : fds_(count_fds()), complaints_(fakes::complaints)
     {
         settings.deferred_size = SIZE_MAX;
+        forking                = &cache;
+        ucx_ib_dmabuf::at_fork<nullptr, forget_parent>();
         restart();
     }
 
@@ -62,7 +65,7 @@ protected:
 
     // Returns the status of a get. The region is put again at once.
     ucs_status_t get(uintptr_t address, size_t length,
-                     ucx_ib_dmabuf::effort how = ucx_ib_dmabuf::effort::normal)
+                     ucx_ib_dmabuf::rcache::effort how = ucx_ib_dmabuf::rcache::effort::normal)
     {
         const region *got   = nullptr;
         ucs_status_t status = cache->get(id, address, length, &got, how);
@@ -115,6 +118,16 @@ protected:
     const region *out                = nullptr;
 
 private:
+    // As process_state does.
+    static void forget_parent()
+    {
+        if (*forking != nullptr) {
+            (*forking)->forget_parent();
+            ucx_ib_dmabuf::process_counters.clear();
+        }
+    }
+    inline static std::unique_ptr<ucx_ib_dmabuf::rcache> *forking;
+
     const int fds_;
     const uint64_t complaints_;
 };

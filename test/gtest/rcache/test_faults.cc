@@ -110,7 +110,7 @@ TEST_F(misuse_death_test, giving_back_twice_is_caught)
             cache->put(got);
             cache->put(got);
         },
-        "given back more often than acquired");
+        "users > 0");
 }
 
 } // namespace

@@ -141,7 +141,7 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
     gpu.alloc(A, MiB);
     gpu.alloc(B, 8 * MiB);
     const region *dropped = hold(A, MiB);
-    cache->drop(id);
+    cache->drop(nic.name());
     nic.limit(4 * MiB);
     const region *part = hold(B, 1);
     nic.limit(SIZE_MAX);
@@ -275,6 +275,6 @@ TEST_F(kept_test, all_that_a_nic_drops_is_asked_back)
         gpu.alloc(base, MiB);
         cache->put(hold(base, MiB));
     }
-    cache->drop(id);
+    cache->drop(nic.name());
     EXPECT_EQ(asked, (ranges{{A, B + MiB - A}}));
 }

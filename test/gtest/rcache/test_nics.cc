@@ -16,6 +16,7 @@ protected:
         cache = std::make_unique<ucx_ib_dmabuf::rcache>(gpu, settings);
         for (unsigned i = 0; i < count; ++i) {
             nics.push_back(std::make_unique<fakes::nic>(gpu));
+            nics[i]->device_name = "fake" + std::to_string(i);
             ids.push_back(cache->attach(*nics[i]));
         }
     }
@@ -193,7 +194,7 @@ TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
     }
     const region *used = nullptr;
     ASSERT_EQ(cache->get(ids[0], A, MiB, &used), UCS_OK);
-    cache->drop(ids[0]);
+    cache->drop("fake0");
     EXPECT_FALSE(cache->is_revoked(used));
     EXPECT_EQ(nics[0]->live(), 1u);
     EXPECT_EQ(nics[1]->live(), 2u);
@@ -206,8 +207,8 @@ TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
     EXPECT_EQ(nics[0]->live(), 1u);
     cache->put(anew);
     EXPECT_EQ(nics[0]->live(), 1u);
-    cache->drop(ids[0]);
-    cache->drop(ids[0]);
+    cache->drop("fake0");
+    cache->drop("fake0");
     EXPECT_EQ(counters().regions, 2u);
 }
 
@@ -218,11 +219,11 @@ TEST_F(nics_test, what_is_registered_during_a_drop_is_registered_once_more)
     start(2, SIZE_MAX);
     for (const unsigned dropped : {1u, 0u}) {
         const uint64_t before = nics[0]->registered;
-        nics[0]->during_reg   = [&] { cache->drop(ids[dropped]); };
+        nics[0]->during_reg   = [&] { cache->drop(nics[dropped]->name()); };
         use_with(0, A, MiB);
         EXPECT_EQ(nics[0]->registered - before, dropped == 0 ? 2u : 1u);
         EXPECT_EQ(nics[0]->live(), 1u);
-        cache->drop(ids[0]);
+        cache->drop("fake0");
     }
 }
 

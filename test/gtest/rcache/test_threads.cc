@@ -132,7 +132,7 @@ TEST_F(threads_test, no_get_returns_released_memory)
     restart();
     run();
     EXPECT_LE(gpu.max_mapped(0), 20 * MiB);
-    settings.max_bytes   = nullptr;
+    settings.max_bytes   = [](int) { return SIZE_MAX; };
     settings.max_regions = SIZE_MAX;
     for (const bool checks : {false, true}) {
         settings.check_identity = checks;

@@ -25,8 +25,7 @@ bool stats_warned      = false;   // that the file cannot be written
 
 void log_event(const rcache_event &event)
 {
-    log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
-              (event.nic != nullptr) ? event.nic->name() : "all NICs",
+    log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s", event.nic->name(),
               event.what, event.address, event.address + event.length,
               (event.cause != nullptr) ? event.cause
                                        : ucs_status_string(event.status));
@@ -95,6 +94,14 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
+// In a forked child, which has none of its parent's registrations.
+void forget_parent() noexcept
+{
+    instance.load()->registrations().forget_parent();
+    process_counters.clear();
+    forget_live();
+}
+
 } // namespace
 
 void warn_no_memory() noexcept
@@ -149,7 +156,7 @@ try {
         created->gpu().watch(*created);
         warn_of_stats();
         instance.store(created);
-        at_fork<nullptr, forget_live>();
+        at_fork<nullptr, forget_parent>();
     }
     process_state *shared = instance.load();
     // A forked child makes its own page when it opens its first domain.

@@ -65,15 +65,14 @@ bool rcache::wait_for_leaving(guard &locked)
     return true;
 }
 
-// Counts the entry in the budget, after evicting others if needed. Evicts
-// nothing if that would not suffice.
-ucs_status_t rcache::reserve(guard &locked, const entry &wanted)
+// Evicts what the budget lacks for the entry, or nothing if that would not
+// suffice.
+ucs_status_t rcache::make_room(guard &locked, const entry &wanted)
 {
     const export_group &group = *wanted.group;
     for (bool waited = false;;) {
         shortage lacking = budget_.lacking(group.device, group.bytes, 1);
         if (lacking.nothing()) {
-            budget_.add(wanted);
             return UCS_OK;
         }
         // Entries that it overlaps leave first. If another NIC's entry lies in
@@ -95,24 +94,22 @@ ucs_status_t rcache::reserve(guard &locked, const entry &wanted)
     }
 }
 
-// If a request as small was refused with as many bytes of the GPU and of the
-// NIC in use, evicts what is too much. Returns the error if that is impossible.
-ucs_status_t rcache::heed_refusal(guard &locked, const entry &wanted)
+// A request as small was refused. With as many bytes of the GPU and of the NIC
+// in use, evicts what is too much. Returns the error if that is impossible.
+ucs_status_t rcache::heed_refusal(guard &locked, const failures::failure &known,
+                                  const entry &wanted)
 {
-    const int device = wanted.group->device;
-    const failures::failure *known =
-        refusals_.ask(device, wanted.nic, wanted.length);
+    const int device        = wanted.group->device;
     const size_t mapped     = budget_.mapped(device) + wanted.group->bytes;
     const size_t registered = budget_.registered(wanted.nic) + wanted.length;
-    if (known == nullptr || mapped < known->mapped ||
-        registered < known->registered) {
+    if (mapped < known.mapped || registered < known.registered) {
         return UCS_OK;
     }
-    const ucs_status_t status = known->status;
+    const ucs_status_t status = known.status; // the lock will be released
     shortage lacking{.device     = device,
                      .nic        = wanted.nic,
-                     .mapped     = mapped - known->mapped + 1,
-                     .registered = registered - known->registered + 1};
+                     .mapped     = mapped - known.mapped + 1,
+                     .registered = registered - known.registered + 1};
     shortage left = lacking;
     choose(locked, &left);
     lacking.mapped     = left.mapped > 0 ? 0 : lacking.mapped;
@@ -158,13 +155,26 @@ bool rcache::evict_all_idle()
     return any || waited;
 }
 
-// The following make room after a refusal. They return false if another attempt
-// is useless.
-
-bool rcache::wait_for_room(new_registration *)
+// Makes room after a refusal, and tries again: as long as it helps, and each
+// step once.
+ucs_status_t rcache::retry(new_registration *work, ucs_status_t status)
 {
     guard locked(lock_);
-    return wait_for_leaving(locked);
+    const bool waited = wait_for_leaving(locked);
+    locked.unlock();
+    if (waited) {
+        status = export_and_register(work);
+    }
+    if (lacks_room(status) && evict_as_much(work)) {
+        status = export_and_register(work);
+    }
+    if (lacks_room(status) && work->insists() && evict_all_idle()) {
+        status = export_and_register(work);
+    }
+    if (lacks_room(status) && ask_others(work)) {
+        status = export_and_register(work);
+    }
+    return status;
 }
 
 // Evicts as many bytes as are to be registered, once for a request.
@@ -188,11 +198,6 @@ bool rcache::evict_as_much(new_registration *work)
     work->registered_before = budget_.registered(e.nic) - e.length;
     evict(locked, &victims);
     return true;
-}
-
-bool rcache::evict_the_rest(new_registration *work)
-{
-    return work->insists() && evict_all_idle();
 }
 
 // Once, for the pages of the request. Another process may be stopped, and it
