@@ -11,14 +11,11 @@ test_gtest_rcache_test_rcache_SOURCES = \
     test/gtest/rcache/test_rcache.cc \
     test/gtest/rcache/test_deferred.cc \
     test/gtest/rcache/test_failures.cc \
-    test/gtest/rcache/test_faults.cc \
     test/gtest/rcache/test_limits.cc \
     test/gtest/rcache/test_kept.cc \
     test/gtest/rcache/test_nics.cc \
     test/gtest/rcache/test_reentry.cc \
-    test/gtest/rcache/test_segments.cc \
     test/gtest/rcache/test_threads.cc
-test_gtest_rcache_test_rcache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1
 test_gtest_rcache_test_rcache_LDADD    = libib_dmabuf_rcache_debug.la \
     $(GTEST_LIBS) -lgtest_main
 
