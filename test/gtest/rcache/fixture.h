@@ -66,10 +66,10 @@ protected:
 
     // Bases of allocations of 4 MiB each.
     static uintptr_t at(int i) { return A + i * 4 * MiB; }
-    void alloc(int count)
+    void alloc(int count, bool vmm = false)
     {
         for (int i = 0; i < count; ++i) {
-            gpu.alloc(at(i), 4 * MiB);
+            gpu.alloc(at(i), 4 * MiB, 0, true, vmm);
         }
     }
     // Allocates a VMM segment.

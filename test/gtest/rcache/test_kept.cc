@@ -82,9 +82,7 @@ TEST_F(kept_test, a_revoked_region_ends_with_its_last_user)
 // released.
 TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
 {
-    for (int i : {0, 1, 2}) {
-        map(at(i), 4 * MiB);
-    }
+    alloc(3, true);
     const region *kept = hold(at(0), 12 * MiB);
     release_surely(at(0));
     EXPECT_EQ(asked, (ranges{{at(0), 12 * MiB}}));
@@ -102,9 +100,7 @@ TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
 // the region, until the last one puts it.
 TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
 {
-    for (int i : {0, 1, 2, 3}) {
-        map(at(i), 4 * MiB);
-    }
+    alloc(4, true);
     const auto replace = [this] {
         release_surely(at(2));
         map(at(2), 4 * MiB);
@@ -158,17 +154,16 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
 
 TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
 {
-    gpu.alloc(A, MiB);
-    gpu.alloc(A + 4 * MiB, MiB);
-    const region *revoked = hold(A, MiB), *kept = hold(A + 4 * MiB, MiB);
-    release_surely(A);
+    alloc(2);
+    const region *revoked = hold(at(0), MiB), *kept = hold(at(1), MiB);
+    release_surely(at(0));
     cache->detach(0);
     EXPECT_EQ(nic.live(), 0u);
     cache->put(revoked);
     cache->put(kept);
-    EXPECT_EQ(get(A + 4 * MiB, MiB), UCS_ERR_INVALID_PARAM);
+    EXPECT_EQ(get(at(1), MiB), UCS_ERR_INVALID_PARAM);
     cache->attach(nic);
-    use(A + 4 * MiB, MiB);
+    use(at(1), MiB);
 }
 
 TEST_F(kept_test, a_missed_event_asks_for_what_is_kept)

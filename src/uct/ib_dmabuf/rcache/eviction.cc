@@ -40,16 +40,19 @@ entry_chain rcache::choose(guard &, shortage *lacking)
     return victims;
 }
 
-void rcache::evict(guard &locked, entry_chain *victims)
+// Returns false if there are none.
+bool rcache::evict(guard &locked, entry_chain victims)
 {
+    const bool any = !victims.empty();
     entry_chain unused;
-    while (entry *e = victims->pop()) {
+    while (entry *e = victims.pop()) {
         process_counters.add("evictions");
         unlink(locked, e, cause::evicted, &unused);
     }
     locked.unlock();
     deregister(&unused);
     locked.lock();
+    return any;
 }
 
 // Waits for the deregistrations that other threads have begun, not for later
@@ -85,7 +88,7 @@ ucs_status_t rcache::make_room(guard &locked, const entry &wanted)
         });
         entry_chain victims = choose(locked, &lacking);
         if (lacking.nothing()) {
-            evict(locked, &victims);
+            evict(locked, victims);
         } else if (waited || !wait_for_leaving(locked)) {
             return UCS_ERR_EXCEEDS_LIMIT;
         } else {
@@ -117,8 +120,7 @@ ucs_status_t rcache::heed_refusal(guard &locked, const failures::failure &known,
     if (lacking.nothing()) {
         return wait_for_leaving(locked) ? UCS_OK : status;
     }
-    entry_chain victims = choose(locked, &lacking);
-    evict(locked, &victims);
+    evict(locked, choose(locked, &lacking));
     return UCS_OK;
 }
 
@@ -149,10 +151,7 @@ bool rcache::evict_all_idle()
     guard locked(lock_);
     const bool waited = wait_for_leaving(locked);
     shortage all{.entries = SIZE_MAX};
-    entry_chain victims = choose(locked, &all);
-    const bool any      = !victims.empty();
-    evict(locked, &victims);
-    return any || waited;
+    return evict(locked, choose(locked, &all)) || waited;
 }
 
 // Makes room after a refusal, and tries again: as long as it helps, and each
@@ -189,15 +188,10 @@ bool rcache::evict_as_much(new_registration *work)
                      .nic        = e.nic,
                      .mapped     = e.group->bytes,
                      .registered = e.length};
-    entry_chain victims = choose(locked, &lacking);
-    if (victims.empty()) {
-        return false;
-    }
-    work->evicted           = true;
     work->mapped_before     = budget_.mapped(e.group->device) - e.group->bytes;
     work->registered_before = budget_.registered(e.nic) - e.length;
-    evict(locked, &victims);
-    return true;
+    work->evicted           = evict(locked, choose(locked, &lacking));
+    return work->evicted;
 }
 
 // Once, for the pages of the request. Another process may be stopped, and it

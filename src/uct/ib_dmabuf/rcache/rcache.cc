@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
-#include <cassert>
 #include <new>
 
 // Start and end, hits, and the publication of a miss.
@@ -213,9 +212,6 @@ void rcache::put(const region *used, uintptr_t address, size_t length) noexcept
         if (e->generation != generation_) {
             return;
         }
-#if ENABLE_ASSERT
-        assert(e->users > 0);
-#endif
         add_users(*e, make_range(address, length), UINT32_MAX);
         if (--e->users > 0) {
             return;

@@ -63,8 +63,6 @@ public:
 
     rcache(exporter &memory, const rcache_settings &settings);
     ~rcache(); // all NICs are detached, and no thread uses it
-    rcache(const rcache &)            = delete;
-    rcache &operator=(const rcache &) = delete;
 
     // Adds a NIC; the registrar outlives its attachment.
     nic_id attach(registrar &nic);
@@ -232,7 +230,7 @@ private:
 
     // eviction.cc
     entry_chain choose(guard &, shortage *lacking);
-    void evict(guard &, entry_chain *victims);            // releases the lock
+    bool evict(guard &, entry_chain victims);             // releases the lock
     bool wait_for_leaving(guard &);                       // releases the lock
     ucs_status_t make_room(guard &, const entry &wanted); // releases the lock
     ucs_status_t heed_refusal(guard &, const failures::failure &known,
