@@ -161,7 +161,16 @@ private:
         const nic_id nic;
         const address_range request;
         const bool persistent;
-        address_range range; // see below
+
+        // Other threads see these, under the lock.
+        address_range range;   // threads that want it wait
+        nic_set nics{};        // with these NICs; none: it is not decided
+        bool released = false; // some of the memory was released
+        // Around the events before the memory is known: they may name a part
+        // of it that was not requested.
+        address_range events   = nothing;
+        new_registration *next = nullptr;
+
         segment_run memory{};
         // For the NIC that asked, then for others; counted in the budget.
         entry_list new_entries{};
@@ -172,15 +181,6 @@ private:
         // Bytes in use before that, without this registration's.
         size_t mapped_before     = 0;
         size_t registered_before = 0;
-
-        // Other threads see these and `range`, under the lock. Threads that
-        // want the range wait.
-        new_registration *next = nullptr;
-        nic_set nics{};        // with these NICs; none: it is not decided
-        bool released = false; // some of the memory was released
-        // Around the events before the memory is known: they may name a part
-        // of it that was not requested.
-        address_range events = nothing;
 
         void note_event(address_range event)
         {
