@@ -13,7 +13,7 @@ using ucx_ib_dmabuf::rcache;
 using ucx_ib_dmabuf::region;
 
 constexpr size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
-// Where the tests' memory is.
+// Bases of the tests' memory.
 constexpr uintptr_t A = uintptr_t{1} << 40, B = A + GiB, C = B + GiB;
 
 // A fake GPU, fake NICs and a cache. The destructor checks that nothing is left
