@@ -97,6 +97,8 @@ TEST_F(cache_test, a_release_meanwhile_may_name_a_part_that_was_not_requested)
         gpu.alloc(A, 2 * MiB);
     };
     use(A + MiB, 1);
+    cache->check_identity();
+    use(A + MiB, 1);
     EXPECT_EQ(counters().registrations, 1u);
     EXPECT_EQ(counters().identity_misses, 0u);
 }
