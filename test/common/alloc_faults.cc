@@ -14,7 +14,6 @@ namespace {
 
 thread_local plan *current;
 thread_local unsigned made;
-thread_local unsigned exemptions;
 
 const void *base_of(uintptr_t address, const char **name)
 {
@@ -98,16 +97,6 @@ armed::armed(plan &what)
 armed::~armed()
 {
     current = nullptr;
-}
-
-exempt::exempt()
-{
-    ++exemptions;
-}
-
-exempt::~exempt()
-{
-    --exemptions;
 }
 
 } // namespace alloc_faults

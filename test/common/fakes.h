@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <uct/ib_dmabuf/gpu/exporter.h>
 #include <uct/ib_dmabuf/rcache/registrar.h>
 #include <uct/ib_dmabuf/stats/counters.h>
@@ -175,6 +176,7 @@ public:
     }
     ~nic() override;
 
+    const char *name() const noexcept override { return device_name.c_str(); }
     ucs_status_t reg(ucx_ib_dmabuf::dmabuf_exports &memory, int device,
                      uintptr_t address, size_t length, void **handle) override;
     void dereg(void *handle) override;
@@ -187,6 +189,7 @@ public:
 
     void limit(size_t max_bytes) { max_bytes_ = max_bytes; }
 
+    std::string device_name = "fake";
     observer each_call;
     faults reg_faults;
     // Called once, without a lock, to make something happen at that moment.

@@ -11,21 +11,18 @@ test_gtest_rcache_test_rcache_SOURCES = \
     test/gtest/rcache/test_rcache.cc \
     test/gtest/rcache/test_deferred.cc \
     test/gtest/rcache/test_failures.cc \
-    test/gtest/rcache/test_faults.cc \
     test/gtest/rcache/test_limits.cc \
     test/gtest/rcache/test_kept.cc \
     test/gtest/rcache/test_nics.cc \
     test/gtest/rcache/test_reentry.cc \
-    test/gtest/rcache/test_segments.cc \
     test/gtest/rcache/test_threads.cc
-test_gtest_rcache_test_rcache_CPPFLAGS = $(AM_CPPFLAGS) -DENABLE_ASSERT=1
-test_gtest_rcache_test_rcache_LDADD    = libib_dmabuf_rcache_debug.la \
+test_gtest_rcache_test_rcache_LDADD    = libib_dmabuf_rcache.la \
     $(GTEST_LIBS) -lgtest_main
 
 test_gtest_rcache_test_model_SOURCES = \
     $(cache_model_sources) \
     test/gtest/rcache/test_model.cc
-test_gtest_rcache_test_model_LDADD   = libib_dmabuf_rcache_debug.la \
+test_gtest_rcache_test_model_LDADD   = libib_dmabuf_rcache.la \
     $(GTEST_LIBS) -lgtest_main
 
 test_gtest_rcache_test_pressure_SOURCES = \
@@ -33,7 +30,7 @@ test_gtest_rcache_test_pressure_SOURCES = \
     $(fakes_sources) \
     test/gtest/rcache/test_pressure.cc
 test_gtest_rcache_test_pressure_LDFLAGS = $(AM_LDFLAGS) $(alloc_faults_ldflags)
-test_gtest_rcache_test_pressure_LDADD   = libib_dmabuf_rcache_debug.la \
+test_gtest_rcache_test_pressure_LDADD   = libib_dmabuf_rcache.la \
     $(GTEST_LIBS) -lgtest_main -ldl
 
 # Built by clang in one go, so that the fuzzer sees the cache's own branches.
@@ -49,6 +46,6 @@ endif
 test/gtest/rcache/fuzz_rcache: $(cache_fuzz_sources)
 	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(CLANGXX) -std=gnu++20 -g -O1 \
 	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-	    -DENABLE_ASSERT=1 $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) \
+	    $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) \
 	    $$(for f in $(cache_fuzz_sources); do case $$f in *.cc) \
 	       echo $(top_srcdir)/$$f;; esac; done) -o $@

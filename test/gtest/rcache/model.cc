@@ -319,7 +319,8 @@ void model::replace_while_registering()
 // effect in it, and its own registrations work.
 void model::in_child()
 {
-    ucx_ib_dmabuf::process_counters.clear(); // as process_state does
+    cache_->forget_parent();
+    ucx_ib_dmabuf::process_counters.clear();
     uint64_t before   = nics_[0]->deregistered + nics_[1]->deregistered;
     const region *got = nullptr;
     expect(cache_->get(0, places_[0].base, 1, &got) == UCS_ERR_NO_DEVICE,

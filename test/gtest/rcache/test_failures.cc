@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fixture.h"
+#include <utility>
 
 // A failed registration is not tried again with each message. A refusal for
 // lack of room is tried again when there may be room.
@@ -20,15 +21,12 @@ protected:
     }
 };
 
-constexpr ucs_status_t permanent[] = {UCS_ERR_UNSUPPORTED,
-                                      UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR};
-
 // A failed export is the same for all NICs.
 TEST_F(failures_test, what_fails_is_tried_once)
 {
-    fakes::nic other(gpu);
-    auto second = cache->attach(other);
-    for (ucs_status_t status : permanent) {
+    cache->attach(nics[1]);
+    for (ucs_status_t status :
+         {UCS_ERR_UNSUPPORTED, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR}) {
         for (fakes::faults *fails : {&nic.reg_faults, &gpu.export_faults}) {
             const bool exporting = fails == &gpu.export_faults;
             alloc(3);
@@ -41,9 +39,7 @@ TEST_F(failures_test, what_fails_is_tried_once)
             }
             fails->clear();
             EXPECT_EQ(cost(at(0), 8192, status), 0u);
-            EXPECT_EQ(cache->get(second, at(0), 1, &out),
-                      exporting ? status : UCS_OK);
-            cache->put(out);
+            EXPECT_EQ(get(at(0), 1, normal, 1), exporting ? status : UCS_OK);
             // Other memory works, and so does new memory at the same address.
             use(at(1), 1);
             release(at(0));
@@ -53,24 +49,23 @@ TEST_F(failures_test, what_fails_is_tried_once)
             fails->fail_all(status);
             EXPECT_EQ(get(at(2), 1), status);
             fails->clear();
-            cache->detach(id);
-            id = cache->attach(nic);
+            cache->detach(0);
+            cache->attach(nic);
             EXPECT_EQ(get(at(2), 1), exporting ? status : UCS_OK);
             for (int i : {0, 1, 2}) {
                 release(at(i));
             }
         }
     }
-    cache->detach(second);
 }
 
 // Adjacent segments are registered together, and any of them may fail.
 TEST_F(failures_test, segments_fail_for_the_request)
 {
-    alloc(4, true);
+    alloc(2, true);
     nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
-    EXPECT_GT(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
-    EXPECT_EQ(cost(at(2), 8192, UCS_ERR_IO_ERROR), 0u);
+    EXPECT_GT(cost(at(1), 8192, UCS_ERR_IO_ERROR), 0u);
+    EXPECT_EQ(cost(at(1), 8192, UCS_ERR_IO_ERROR), 0u);
     nic.reg_faults.clear();
     use(at(0), 1); // not requested before
 }
@@ -284,6 +279,95 @@ TEST_F(failures_test, for_the_persistent_all_goes_that_may)
     EXPECT_EQ(get(at(8), 4 * MiB, persistent), UCS_OK);
     EXPECT_EQ(counters().evictions, 7u);
     cache->put(held);
+}
+
+// Odd results of the exporter and of a registrar, and misuse. test_model lets
+// each call fail.
+using faults_test = cache_test;
+
+// UCX's codes that are no failures, and codes that the cache uses internally.
+TEST_F(faults_test, an_odd_answer_is_a_failure)
+{
+    gpu.alloc(A, MiB);
+    for (ucs_status_t odd : {UCS_INPROGRESS, UCS_ERR_CANCELED}) {
+        for (fakes::faults *each :
+             {&gpu.describe_faults, &gpu.export_faults, &nic.reg_faults}) {
+            each->fail_all(odd);
+            EXPECT_EQ(get(A, 1), UCS_ERR_IO_ERROR);
+            each->clear();
+            cache->invalidate(A, MiB);
+        }
+    }
+    use(A, 1);
+    release(A);
+}
+
+// The whole allocation cannot be registered, but the requested range can.
+TEST_F(faults_test, exact_range_where_the_whole_fails)
+{
+    gpu.alloc(A, 8 * MiB);
+    gpu.export_faults.fail_call(1);
+    use(A + MiB, 4096);
+    EXPECT_EQ(nic.bytes(), 4096u);
+    use(A + 2 * MiB, 4096);
+    EXPECT_EQ(nic.bytes(), 8 * MiB);
+    EXPECT_EQ(nic.live(), 1u);
+}
+
+// The exporter describes another range than the one asked for.
+TEST_F(faults_test, nonsense_from_the_exporter)
+{
+    class liar : public fakes::gpu {
+    public:
+        ucs_status_t describe(uintptr_t,
+                              ucx_ib_dmabuf::allocation *allocation) override
+        {
+            *allocation = answer;
+            return UCS_OK;
+        }
+        ucx_ib_dmabuf::allocation answer;
+    } exporter;
+    rcache other(exporter, settings);
+    auto with = other.attach(nic);
+    for (auto [base, size] : {std::pair<uintptr_t, size_t>{A + 1, MiB},
+                              {A, 99},
+                              {A, SIZE_MAX},
+                              {UINTPTR_MAX, MiB},
+                              {0, 0}}) {
+        exporter.answer.base = base;
+        exporter.answer.size = size;
+        EXPECT_EQ(other.get(with, A, 100, &out), UCS_ERR_INVALID_PARAM);
+    }
+}
+
+// The memory is released again during each registration.
+TEST_F(faults_test, gives_up_on_what_is_always_released)
+{
+    int warnings  = 0;
+    settings.warn = [&](const char *) { ++warnings; };
+    restart();
+    gpu.alloc(A, MiB);
+    gpu.each_call = [this](fakes::call what, uintptr_t address, size_t length) {
+        if (what == fakes::call::export_range) {
+            cache->invalidate(address, length);
+        }
+    };
+    EXPECT_EQ(get(A, 100), UCS_ERR_BUSY);
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(warnings, 1);
+}
+
+TEST_F(faults_test, too_many_nics)
+{
+    nic_id last = 0;
+    while (last < 255) {
+        last = cache->attach(nic);
+    }
+    gpu.alloc(A, MiB);
+    const nic_id beyond = cache->attach(nic);
+    EXPECT_EQ(get(A, 1, normal, beyond), UCS_ERR_INVALID_PARAM);
+    cache->detach(beyond);
+    use(A, 1, last);
 }
 
 } // namespace

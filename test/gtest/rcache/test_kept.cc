@@ -9,8 +9,7 @@
 
 namespace {
 
-constexpr uintptr_t B = A + 1024 * MiB;
-using ranges          = std::vector<std::pair<uintptr_t, size_t>>;
+using ranges = std::vector<std::pair<uintptr_t, size_t>>;
 
 class kept_test : public cache_test {
 public:
@@ -32,11 +31,6 @@ protected:
             asked.emplace_back(address, length);
             cache->put(std::exchange(kept, nullptr));
         };
-    }
-    void release_surely(uintptr_t base)
-    {
-        cache->release(base, gpu.size_at(base));
-        gpu.free(base);
     }
 
     ranges asked;
@@ -92,7 +86,7 @@ TEST_F(kept_test, what_is_released_piece_by_piece_is_deregistered_with_the_last)
     const region *kept = hold(at(0), 12 * MiB);
     release_surely(at(0));
     EXPECT_EQ(asked, (ranges{{at(0), 12 * MiB}}));
-    gpu.alloc(at(0), 4 * MiB, 0, true, true); // is not the region's memory
+    map(at(0), 4 * MiB); // is not the region's memory
     release_surely(at(2));
     EXPECT_FALSE(cache->is_revoked(kept));
     EXPECT_EQ(nic.live(), 1u);
@@ -109,7 +103,7 @@ TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
     alloc(4, true);
     const auto replace = [this] {
         release_surely(at(2));
-        gpu.alloc(at(2), 4 * MiB, 0, true, true);
+        map(at(2), 4 * MiB);
     };
     for (const bool by_event : {true, false}) {
         const region *all = hold(at(0), 16 * MiB);
@@ -141,7 +135,7 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
     gpu.alloc(A, MiB);
     gpu.alloc(B, 8 * MiB);
     const region *dropped = hold(A, MiB);
-    cache->drop(id);
+    cache->drop(nic.name());
     nic.limit(4 * MiB);
     const region *part = hold(B, 1);
     nic.limit(SIZE_MAX);
@@ -160,17 +154,16 @@ TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
 
 TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
 {
-    gpu.alloc(A, MiB);
-    gpu.alloc(A + 4 * MiB, MiB);
-    const region *revoked = hold(A, MiB), *kept = hold(A + 4 * MiB, MiB);
-    release_surely(A);
-    cache->detach(id);
+    alloc(2);
+    const region *revoked = hold(at(0), MiB), *kept = hold(at(1), MiB);
+    release_surely(at(0));
+    cache->detach(0);
     EXPECT_EQ(nic.live(), 0u);
     cache->put(revoked);
     cache->put(kept);
-    EXPECT_EQ(get(A + 4 * MiB, MiB), UCS_ERR_INVALID_PARAM);
-    id = cache->attach(nic);
-    use(A + 4 * MiB, MiB);
+    EXPECT_EQ(get(at(1), MiB), UCS_ERR_INVALID_PARAM);
+    cache->attach(nic);
+    use(at(1), MiB);
 }
 
 TEST_F(kept_test, a_missed_event_asks_for_what_is_kept)
@@ -201,13 +194,12 @@ TEST_F(kept_test, checks_that_begin_later_ask_for_all_that_is_kept)
 
 TEST_F(kept_test, each_use_is_needed_for_checks_and_where_regions_are_limited)
 {
-    settings.max_regions = 4;
-    restart();
-    EXPECT_TRUE(cache->checks_each_use());
-    settings.max_regions    = SIZE_MAX;
-    settings.check_identity = true;
-    restart();
-    EXPECT_TRUE(cache->checks_each_use());
+    for (const bool limited : {false, true}) {
+        settings.max_regions    = limited ? 4 : SIZE_MAX;
+        settings.check_identity = !limited;
+        restart();
+        EXPECT_TRUE(cache->checks_each_use());
+    }
 }
 
 // The NIC has less room than was known before.
@@ -275,6 +267,6 @@ TEST_F(kept_test, all_that_a_nic_drops_is_asked_back)
         gpu.alloc(base, MiB);
         cache->put(hold(base, MiB));
     }
-    cache->drop(id);
+    cache->drop(nic.name());
     EXPECT_EQ(asked, (ranges{{A, B + MiB - A}}));
 }

@@ -4,38 +4,13 @@
 // Several NICs: how they share a GPU's budget and exports.
 namespace {
 
-constexpr size_t GiB = size_t{1} << 30;
-
 class nics_test : public cache_test {
 protected:
     void start(unsigned count, size_t limit)
     {
-        stop();
-        ucx_ib_dmabuf::process_counters.clear();
         settings.max_bytes = [limit](int) { return limit; };
-        cache = std::make_unique<ucx_ib_dmabuf::rcache>(gpu, settings);
-        for (unsigned i = 0; i < count; ++i) {
-            nics.push_back(std::make_unique<fakes::nic>(gpu));
-            ids.push_back(cache->attach(*nics[i]));
-        }
+        restart(count);
     }
-    void stop()
-    {
-        cache.reset();
-        nics.clear();
-        ids.clear();
-    }
-    ~nics_test() override { stop(); }
-
-    void use_with(unsigned with, uintptr_t address, size_t length)
-    {
-        const region *got = nullptr;
-        ASSERT_EQ(cache->get(ids[with], address, length, &got), UCS_OK);
-        cache->put(got);
-    }
-
-    std::vector<std::unique_ptr<fakes::nic>> nics;
-    std::vector<ucx_ib_dmabuf::rcache::nic_id> ids;
 };
 
 // NICs start one after the other. The second one has its own mappings while
@@ -47,7 +22,7 @@ TEST_F(nics_test, a_nic_that_comes_late_finds_room)
     for (int round = 0; round < 2; ++round) {
         for (unsigned with : {0u, 1u}) {
             for (int i = 0; i < 20; ++i) {
-                use_with(with, A + i * 4 * GiB, MiB);
+                use(A + i * 4 * GiB, MiB, with);
             }
         }
     }
@@ -55,7 +30,7 @@ TEST_F(nics_test, a_nic_that_comes_late_finds_room)
     EXPECT_LE(gpu.max_mapped(0), 115 * GiB);
     uint64_t before = counters().hits;
     for (int i = 0; i < 200; ++i) {
-        use_with(i % 2, A + i % 20 * 4 * GiB, MiB);
+        use(A + i % 20 * 4 * GiB, MiB, i % 2);
     }
     EXPECT_EQ(counters().hits - before, 200u);
 }
@@ -74,7 +49,7 @@ TEST_F(nics_test, two_nics_thrash_no_more_than_one)
             for (int i = 0; i < 2000; ++i) {
                 for (unsigned with = 0; with < count; ++with) {
                     unsigned next = state * 16807u % 2147483647u;
-                    use_with(with, A + state % 12 * 4 * MiB, MiB);
+                    use(A + state % 12 * 4 * MiB, MiB, with);
                     state = turns && with + 1 < count ? state : next;
                 }
             }
@@ -90,38 +65,37 @@ TEST_F(nics_test, nics_in_use_share_an_export)
 {
     start(2, SIZE_MAX);
     alloc(4);
-    use_with(0, at(0), MiB);
-    EXPECT_EQ(nics[1]->live(), 0u); // not in use yet
-    use_with(1, at(0), 1);
-    use_with(1, at(1), 1);
+    use(at(0), MiB, 0);
+    EXPECT_EQ(nics[1].live(), 0u); // not in use yet
+    use(at(0), 1, 1);
+    use(at(1), 1, 1);
     EXPECT_EQ(counters().exports, 3u);
-    use_with(0, at(2), MiB);
+    use(at(2), MiB, 0);
     EXPECT_EQ(counters().exports, 4u);
-    EXPECT_EQ(nics[1]->live(), 3u);
-    nics[1]->reg_faults.fail_call(1);
-    use_with(0, at(3), MiB); // although the other NIC fails
-    EXPECT_EQ(nics[1]->live(), 3u);
-    cache->detach(ids[1]);
-    EXPECT_EQ(nics[1]->live(), 0u);
-    EXPECT_EQ(nics[0]->live(), 3u);
+    EXPECT_EQ(nics[1].live(), 3u);
+    nics[1].reg_faults.fail_call(1);
+    use(at(3), MiB, 0); // although the other NIC fails
+    EXPECT_EQ(nics[1].live(), 3u);
+    cache->detach(1);
+    EXPECT_EQ(nics[1].live(), 0u);
+    EXPECT_EQ(nics[0].live(), 3u);
 }
 
 // A detached NIC's users may never put their regions back.
 TEST_F(nics_test, a_detached_nic_keeps_no_memory_in_use)
 {
-    const region *held = nullptr;
     start(2, 12 * MiB);
     alloc(6);
-    use_with(0, at(0), 1);
-    use_with(1, at(0), 1);
-    use_with(1, at(1), 1);
-    ASSERT_EQ(cache->get(ids[0], at(2), 1, &held), UCS_OK);
-    EXPECT_EQ(nics[1]->live(), 3u); // from one export
-    cache->detach(ids[0]);
+    use(at(0), 1, 0);
+    use(at(0), 1, 1);
+    use(at(1), 1, 1);
+    const region *held = hold(at(2), 1);
+    EXPECT_EQ(nics[1].live(), 3u); // from one export
+    cache->detach(0);
     for (int i = 3; i < 6; ++i) {
-        use_with(1, at(i), 1);
+        use(at(i), 1, 1);
     }
-    EXPECT_EQ(nics[1]->live(), 3u);
+    EXPECT_EQ(nics[1].live(), 3u);
     cache->put(held);
 }
 
@@ -133,7 +107,7 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
         for (int device = 0; device < 8; ++device) {
             uintptr_t at = A + (device * 8 + round) * 4 * MiB;
             gpu.alloc(at, 4 * MiB, device);
-            use_with(device, at, MiB);
+            use(at, MiB, device);
         }
     }
     EXPECT_EQ(counters().registrations, 64u);
@@ -142,29 +116,29 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
     uintptr_t next = A + 64 * 4 * MiB;
     auto use_new   = [&](unsigned with) {
         gpu.alloc(next, 4 * MiB, 0);
-        use_with(with, next, MiB);
+        use(next, MiB, with);
         next += 4 * MiB;
     };
     for (int i = 0; i < 3; ++i) {
-        use_with(1, A + i * 4 * MiB, MiB);
+        use(A + i * 4 * MiB, MiB, 1);
         use_new(0);
     }
     EXPECT_EQ(counters().registrations, 70u);
-    EXPECT_EQ(nics[1]->live(), 11u);
+    EXPECT_EQ(nics[1].live(), 11u);
     // If it uses the GPU more often, both NICs register that GPU's memory.
     for (int i = 3; i < 6; ++i) {
-        use_with(1, A + i * 4 * MiB, MiB);
+        use(A + i * 4 * MiB, MiB, 1);
     }
     EXPECT_EQ(counters().registrations, 73u);
     use_new(0);
     EXPECT_EQ(counters().registrations, 75u);
-    EXPECT_EQ(nics[1]->live(), 15u);
-    EXPECT_EQ(nics[2]->live(), 8u);
+    EXPECT_EQ(nics[1].live(), 15u);
+    EXPECT_EQ(nics[2].live(), 8u);
     // This stops when the second NIC uses none of it.
     for (int i = 0; i < 20; ++i) {
         use_new(0);
     }
-    EXPECT_LE(nics[1]->live(), 17u);
+    EXPECT_LE(nics[1].live(), 17u);
 }
 
 // A NIC stays a companion while it uses what is registered for it.
@@ -173,8 +147,8 @@ TEST_F(nics_test, companions_stay_companions)
     start(2, SIZE_MAX);
     for (int i = 0; i < 100; ++i) {
         gpu.alloc(A + i * 4 * MiB, 4 * MiB);
-        use_with(0, A + i * 4 * MiB, MiB);
-        use_with(1, A + i * 4 * MiB, MiB);
+        use(A + i * 4 * MiB, MiB, 0);
+        use(A + i * 4 * MiB, MiB, 1);
     }
     EXPECT_EQ(counters().registrations, 200u);
     EXPECT_EQ(counters().exports, 102u);
@@ -185,29 +159,27 @@ TEST_F(nics_test, companions_stay_companions)
 TEST_F(nics_test, what_a_nic_drops_is_registered_anew)
 {
     gpu.alloc(A, MiB);
-    gpu.alloc(A + GiB, MiB);
+    gpu.alloc(B, MiB);
     start(2, SIZE_MAX);
     for (unsigned with : {0u, 1u}) {
-        use_with(with, A, MiB);
-        use_with(with, A + GiB, MiB);
+        use(A, MiB, with);
+        use(B, MiB, with);
     }
-    const region *used = nullptr;
-    ASSERT_EQ(cache->get(ids[0], A, MiB, &used), UCS_OK);
-    cache->drop(ids[0]);
+    const region *used = hold(A, MiB);
+    cache->drop(nic.name());
     EXPECT_FALSE(cache->is_revoked(used));
-    EXPECT_EQ(nics[0]->live(), 1u);
-    EXPECT_EQ(nics[1]->live(), 2u);
-    EXPECT_EQ(cache->find(ids[0], A, MiB), nullptr);
-    const region *anew = nullptr;
-    ASSERT_EQ(cache->get(ids[0], A, MiB, &anew), UCS_OK);
+    EXPECT_EQ(nics[0].live(), 1u);
+    EXPECT_EQ(nics[1].live(), 2u);
+    EXPECT_EQ(cache->find(0, A, MiB), nullptr);
+    const region *anew = hold(A, MiB);
     EXPECT_NE(anew->handle, used->handle);
-    EXPECT_EQ(nics[0]->live(), 2u);
+    EXPECT_EQ(nics[0].live(), 2u);
     cache->put(used);
-    EXPECT_EQ(nics[0]->live(), 1u);
+    EXPECT_EQ(nics[0].live(), 1u);
     cache->put(anew);
-    EXPECT_EQ(nics[0]->live(), 1u);
-    cache->drop(ids[0]);
-    cache->drop(ids[0]);
+    EXPECT_EQ(nics[0].live(), 1u);
+    cache->drop(nic.name());
+    cache->drop(nic.name());
     EXPECT_EQ(counters().regions, 2u);
 }
 
@@ -217,12 +189,12 @@ TEST_F(nics_test, what_is_registered_during_a_drop_is_registered_once_more)
     gpu.alloc(A, MiB);
     start(2, SIZE_MAX);
     for (const unsigned dropped : {1u, 0u}) {
-        const uint64_t before = nics[0]->registered;
-        nics[0]->during_reg   = [&] { cache->drop(ids[dropped]); };
-        use_with(0, A, MiB);
-        EXPECT_EQ(nics[0]->registered - before, dropped == 0 ? 2u : 1u);
-        EXPECT_EQ(nics[0]->live(), 1u);
-        cache->drop(ids[0]);
+        const uint64_t before = nics[0].registered;
+        nics[0].during_reg    = [&] { cache->drop(nics[dropped].name()); };
+        use(A, MiB, 0);
+        EXPECT_EQ(nics[0].registered - before, dropped == 0 ? 2u : 1u);
+        EXPECT_EQ(nics[0].live(), 1u);
+        cache->drop(nic.name());
     }
 }
 

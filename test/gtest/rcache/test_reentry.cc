@@ -13,9 +13,19 @@
 // same thread.
 namespace {
 
-constexpr uintptr_t B = A + 1024 * MiB;
-
-using reentry_test = cache_test;
+class reentry_test : public cache_test {
+protected:
+    // The cache's calls go on in the child of a fork, which ends here.
+    void expect_good_child(pid_t child, bool good)
+    {
+        if (child == 0) {
+            _exit(good ? 0 : 1);
+        }
+        int status = -1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    }
+};
 
 // The whole range is registered while room is made for a part of it.
 TEST_F(reentry_test, no_region_is_within_another)
@@ -23,9 +33,9 @@ TEST_F(reentry_test, no_region_is_within_another)
     nic.limit(56 * MiB);
     gpu.alloc(B, 48 * MiB);
     for (uintptr_t at : {A, A + MiB, A + 2 * MiB}) {
-        gpu.alloc(at, MiB, 0, true, true);
+        map(at, MiB);
     }
-    gpu.alloc(A + 3 * MiB, 29 * MiB, 0, true, true);
+    map(A + 3 * MiB, 29 * MiB);
     use(B, 1);
     const region *whole = nullptr;
     nic.after_dereg     = [&] {
@@ -38,8 +48,8 @@ TEST_F(reentry_test, no_region_is_within_another)
     cache->put(whole);
 
     release(A + MiB);
-    gpu.alloc(A + MiB, MiB, 0, true, true);
-    EXPECT_EQ(cache->find(id, A, 2 * MiB), nullptr);
+    map(A + MiB, MiB);
+    EXPECT_EQ(cache->find(0, A, 2 * MiB), nullptr);
 }
 
 TEST_F(reentry_test, a_registrar_that_discards_waits_for_nothing)
@@ -62,26 +72,17 @@ TEST_F(reentry_test, a_child_of_fork_starts_empty)
     pid_t child     = -1;
     nic.after_dereg = [&] { child = fork(); };
     cache->invalidate(0, SIZE_MAX);
-    if (child == 0) {
-        const bool good = counters().registered_bytes == 0 &&
-                          counters().mapped_bytes == 0 &&
-                          counters().regions == 0 && nic.live() == 1;
-        if (!good) {
-            _exit(1);
-        }
-        cache->detach(id);
+    bool good = child != 0;
+    if (!good) {
+        good = counters().registered_bytes == 0 &&
+               counters().mapped_bytes == 0 && counters().regions == 0 &&
+               nic.live() == 1;
+        cache->detach(0);
         fakes::nic mine(gpu);
-        auto again = cache->attach(mine);
-        if (again != id || cache->get(again, A, 1, &out) != UCS_OK) {
-            _exit(2);
-        }
-        cache->put(out);
-        cache->detach(again);
-        _exit(0);
+        good &= cache->attach(mine) == 0 && get(A, 1) == UCS_OK;
+        cache->detach(0);
     }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    expect_good_child(child, good);
 }
 
 // The child lacks the registering thread, so the dma-buf would stay open there.
@@ -94,10 +95,8 @@ TEST_F(reentry_test, a_child_has_nothing_of_what_is_being_registered)
             bool good = count_fds() == expected;
             fakes::nic mine(gpu);
             const auto own = cache->attach(mine);
-            good &= cache->get(id, A, 1, &out) == UCS_ERR_NO_DEVICE &&
-                    cache->get(own, B, 1, &out) == UCS_OK &&
-                    counters().regions == 1;
-            cache->put(out);
+            good &= get(A, 1) == UCS_ERR_NO_DEVICE &&
+                    get(B, 1, normal, own) == UCS_OK && counters().regions == 1;
             cache->detach(own);
             return good && count_fds() == expected;
         }));
@@ -122,12 +121,7 @@ TEST_F(reentry_test, a_child_of_the_registering_thread_closes_nothing_else)
         file  = child == 0 ? open("/dev/zero", O_RDONLY) : -1;
     };
     use(A, 1);
-    if (child == 0) {
-        _exit(fcntl(file, F_GETFD) >= 0 ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    expect_good_child(child, fcntl(file, F_GETFD) >= 0);
 }
 
 // Runs in the middle of a fork, while other threads run. The kernel copies the
@@ -191,11 +185,7 @@ TEST_F(reentry_test, a_dmabuf_is_closed_during_a_fork)
     for (const auto &[reopened, child_has_it] : cases) {
         watched_nic slow(gpu);
         const auto own = cache->attach(slow);
-        std::thread other([&] {
-            const region *got = nullptr;
-            EXPECT_EQ(cache->get(own, A, 1, &got), UCS_OK);
-            cache->put(got);
-        });
+        std::thread other([&] { use(A, 1, own); });
         while (slow.known < 0) {
             std::this_thread::yield();
         }

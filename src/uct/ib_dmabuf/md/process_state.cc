@@ -24,8 +24,7 @@ bool stats_warned      = false;   // that the file cannot be written
 
 void log_event(const rcache_event &event)
 {
-    log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s",
-              (event.nic != nullptr) ? event.nic->name() : "all NICs",
+    log_debug("ib_dmabuf: %s: %s 0x%zx..0x%zx: %s", event.nic->name(),
               event.what, event.address, event.address + event.length,
               (event.cause != nullptr) ? event.cause
                                        : ucs_status_string(event.status));
@@ -94,9 +93,12 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
-// A child has registered nothing, and its page is its parent's.
-void count_anew() noexcept
+// In a forked child, which has none of its parent's registrations.
+void forget_parent() noexcept
 {
+    if (process_state *parents = instance.load()) {
+        parents->registrations().forget_parent();
+    }
     process_counters.clear();
     forget_live();
 }
@@ -154,7 +156,7 @@ try {
         auto *created = new process_state(std::move(gpu));
         created->gpu().watch(*created);
         warn_of_stats();
-        at_fork<nullptr, count_anew>();
+        at_fork<nullptr, forget_parent>();
         instance.store(created);
     }
     process_state *shared = instance.load();

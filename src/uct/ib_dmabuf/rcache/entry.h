@@ -20,6 +20,9 @@ struct region {
 // A NIC's slot in the cache.
 using nic_id = unsigned;
 
+// The hull of this and another range is the other one.
+constexpr address_range nothing{UINTPTR_MAX, 0};
+
 // Why an entry is deregistered.
 enum class cause : uint8_t {
     not_published,
@@ -117,12 +120,6 @@ public:
         while (at != entries_.end() && at->first < range.hi) {
             call((at++)->second);
         }
-    }
-    bool overlaps(address_range range) const
-    {
-        bool any = false;
-        each(range, [&any](entry *) { any = true; });
-        return any;
     }
 
     // The entry's node is allocated and freed with the entry.

@@ -40,16 +40,19 @@ entry_chain rcache::choose(guard &, shortage *lacking)
     return victims;
 }
 
-void rcache::evict(guard &locked, entry_chain *victims)
+// Returns false if there are none.
+bool rcache::evict(guard &locked, entry_chain victims)
 {
+    const bool any = !victims.empty();
     entry_chain unused;
-    while (entry *e = victims->pop()) {
+    while (entry *e = victims.pop()) {
         process_counters.add("evictions");
         unlink(locked, e, cause::evicted, &unused);
     }
     locked.unlock();
     deregister(&unused);
     locked.lock();
+    return any;
 }
 
 // Waits for the deregistrations that other threads have begun, not for later
@@ -65,15 +68,14 @@ bool rcache::wait_for_leaving(guard &locked)
     return true;
 }
 
-// Counts the entry in the budget, after evicting others if needed. Evicts
-// nothing if that would not suffice.
-ucs_status_t rcache::reserve(guard &locked, const entry &wanted)
+// Evicts what the budget lacks for the entry, or nothing if that would not
+// suffice.
+ucs_status_t rcache::make_room(guard &locked, const entry &wanted)
 {
     const export_group &group = *wanted.group;
     for (bool waited = false;;) {
         shortage lacking = budget_.lacking(group.device, group.bytes, 1);
         if (lacking.nothing()) {
-            budget_.add(wanted);
             return UCS_OK;
         }
         // Entries that it overlaps leave first. If another NIC's entry lies in
@@ -86,7 +88,7 @@ ucs_status_t rcache::reserve(guard &locked, const entry &wanted)
         });
         entry_chain victims = choose(locked, &lacking);
         if (lacking.nothing()) {
-            evict(locked, &victims);
+            evict(locked, victims);
         } else if (waited || !wait_for_leaving(locked)) {
             return UCS_ERR_EXCEEDS_LIMIT;
         } else {
@@ -95,24 +97,22 @@ ucs_status_t rcache::reserve(guard &locked, const entry &wanted)
     }
 }
 
-// If a request as small was refused with as many bytes of the GPU and of the
-// NIC in use, evicts what is too much. Returns the error if that is impossible.
-ucs_status_t rcache::heed_refusal(guard &locked, const entry &wanted)
+// A request as small was refused. With as many bytes of the GPU and of the NIC
+// in use, evicts what is too much. Returns the error if that is impossible.
+ucs_status_t rcache::heed_refusal(guard &locked, const failures::failure &known,
+                                  const entry &wanted)
 {
-    const int device = wanted.group->device;
-    const failures::failure *known =
-        refusals_.ask(device, wanted.nic, wanted.length);
+    const int device        = wanted.group->device;
     const size_t mapped     = budget_.mapped(device) + wanted.group->bytes;
     const size_t registered = budget_.registered(wanted.nic) + wanted.length;
-    if (known == nullptr || mapped < known->mapped ||
-        registered < known->registered) {
+    if (mapped < known.mapped || registered < known.registered) {
         return UCS_OK;
     }
-    const ucs_status_t status = known->status;
+    const ucs_status_t status = known.status; // the lock will be released
     shortage lacking{.device     = device,
                      .nic        = wanted.nic,
-                     .mapped     = mapped - known->mapped + 1,
-                     .registered = registered - known->registered + 1};
+                     .mapped     = mapped - known.mapped + 1,
+                     .registered = registered - known.registered + 1};
     shortage left = lacking;
     choose(locked, &left);
     lacking.mapped     = left.mapped > 0 ? 0 : lacking.mapped;
@@ -120,8 +120,7 @@ ucs_status_t rcache::heed_refusal(guard &locked, const entry &wanted)
     if (lacking.nothing()) {
         return wait_for_leaving(locked) ? UCS_OK : status;
     }
-    entry_chain victims = choose(locked, &lacking);
-    evict(locked, &victims);
+    evict(locked, choose(locked, &lacking));
     return UCS_OK;
 }
 
@@ -152,19 +151,29 @@ bool rcache::evict_all_idle()
     guard locked(lock_);
     const bool waited = wait_for_leaving(locked);
     shortage all{.entries = SIZE_MAX};
-    entry_chain victims = choose(locked, &all);
-    const bool any      = !victims.empty();
-    evict(locked, &victims);
-    return any || waited;
+    return evict(locked, choose(locked, &all)) || waited;
 }
 
-// The following make room after a refusal. They return false if another attempt
-// is useless.
-
-bool rcache::wait_for_room(new_registration *)
+// Makes room after a refusal, and tries again: as long as it helps, and each
+// step once.
+ucs_status_t rcache::retry(new_registration *work, ucs_status_t status)
 {
     guard locked(lock_);
-    return wait_for_leaving(locked);
+    const bool waited = wait_for_leaving(locked);
+    locked.unlock();
+    if (waited) {
+        status = export_and_register(work);
+    }
+    if (lacks_room(status) && evict_as_much(work)) {
+        status = export_and_register(work);
+    }
+    if (lacks_room(status) && work->insists() && evict_all_idle()) {
+        status = export_and_register(work);
+    }
+    if (lacks_room(status) && ask_others(work)) {
+        status = export_and_register(work);
+    }
+    return status;
 }
 
 // Evicts as many bytes as are to be registered, once for a request.
@@ -179,20 +188,10 @@ bool rcache::evict_as_much(new_registration *work)
                      .nic        = e.nic,
                      .mapped     = e.group->bytes,
                      .registered = e.length};
-    entry_chain victims = choose(locked, &lacking);
-    if (victims.empty()) {
-        return false;
-    }
-    work->evicted           = true;
     work->mapped_before     = budget_.mapped(e.group->device) - e.group->bytes;
     work->registered_before = budget_.registered(e.nic) - e.length;
-    evict(locked, &victims);
-    return true;
-}
-
-bool rcache::evict_the_rest(new_registration *work)
-{
-    return work->insists() && evict_all_idle();
+    work->evicted           = evict(locked, choose(locked, &lacking));
+    return work->evicted;
 }
 
 // Once, for the pages of the request. Another process may be stopped, and it

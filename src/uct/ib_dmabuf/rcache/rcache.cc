@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
 #include <new>
-#include <uct/ib_dmabuf/fork.h>
 
-// Start and end of caches, NICs and forked children.
+// Start and end, hits, and the publication of a miss.
 namespace ucx_ib_dmabuf {
 
-static std::mutex caches_lock;
-static rcache *caches = nullptr;
-
-// A forked child has the parent's tables, but not its registrations, and only
-// the thread that forked. It starts with an empty cache. The parent's objects
-// are abandoned, which costs the same however many there are. An entry's
-// generation shows that it is the parent's when it is put back in the child.
-//
-// No lock is held over a fork: a thread that releases memory would wait for it
-// inside an event of UCX. The child could then never acquire the lock of that
-// event for writing.
-void rcache::forget_all()
-{
-    new (&caches_lock) std::mutex;
-    for (rcache *each = caches; each != nullptr; each = each->next_) {
-        each->forget();
-    }
-}
+// An owner that releases memory more often than this during its registration
+// breaks its promise.
+constexpr int max_attempts = 64;
 
 rcache::rcache(exporter &memory, const rcache_settings &settings)
     : memory_(memory), settings_(settings), granularity_(memory.granularity()),
@@ -31,9 +15,6 @@ rcache::rcache(exporter &memory, const rcache_settings &settings)
       each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
       budget_(settings.max_regions)
 {
-    at_fork<nullptr, forget_all>();
-    const std::lock_guard<std::mutex> locked(caches_lock);
-    next_ = std::exchange(caches, this);
 }
 
 rcache::~rcache()
@@ -41,13 +22,14 @@ rcache::~rcache()
     for (nic_id nic = 0; nic < max_nics; ++nic) {
         detach(nic);
     }
-    stop_deferred();
-    const std::lock_guard<std::mutex> locked(caches_lock);
-    rcache **link = &caches;
-    while (*link != this) {
-        link = &(*link)->next_;
+    {
+        const guard locked(lock_);
+        deferred_.stop = true;
     }
-    *link = next_;
+    deferred_changed_.notify_all();
+    if (deferred_.thread.joinable()) {
+        deferred_.thread.join();
+    }
 }
 
 // Destroys nothing: a destructor would touch all of the parent's data, wait for
@@ -58,7 +40,15 @@ static void begin_anew(T *what)
     new (what) T{};
 }
 
-void rcache::forget()
+// A forked child has the parent's tables, but not its registrations, and only
+// the thread that forked. It starts with an empty cache. The parent's objects
+// are abandoned, which costs the same however many there are. An entry's
+// generation shows that it is the parent's when it is put back in the child.
+//
+// No lock is held over a fork: a thread that releases memory would wait for it
+// inside an event of UCX. The child could then never acquire the lock of that
+// event for writing.
+void rcache::forget_parent()
 {
     begin_anew(&lock_);
     for (nic_slot &slot : nics_) {
@@ -70,10 +60,9 @@ void rcache::forget()
     begin_anew(&changed_);
     begin_anew(&deferred_changed_);
     begin_anew(&deferred_);
-    begin_anew(&lru_);
-    begin_anew(&unlinked_);
-    begin_anew(&leaving_);
-    begin_anew(&deregistered_);
+    for (entry_list *each : {&lru_, &unlinked_, &leaving_, &deregistered_}) {
+        begin_anew(each);
+    }
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);
@@ -128,6 +117,229 @@ void rcache::check_identity()
 {
     check_identity_ = true;
     need_each_use();
+}
+
+static void add_users(const entry &e, address_range request, uint32_t change)
+{
+    all_segments(e.memory, request, [change](const segment &each, uintptr_t) {
+        each.users += change;
+        return true;
+    });
+    if (e.at < stage::leaving) {
+        e.group->users += change;
+    }
+}
+
+// Moves the entries of its group, which are next to each other in the LRU list.
+void rcache::move_group(guard &, const entry &e, entry_list::iterator to)
+{
+    auto first = e.place, last = std::next(first);
+    while (first != lru_.begin() && std::prev(first)->group == e.group) {
+        --first;
+    }
+    while (last != lru_.end() && last->group == e.group) {
+        ++last;
+    }
+    if (to != first) {
+        lru_.splice(to, lru_, first, last);
+    }
+}
+
+void rcache::acquire(guard &locked, entry *e, address_range request)
+{
+    ++e->users;
+    add_users(*e, request, 1);
+    move_group(locked, *e, lru_.end());
+    if (std::exchange(e->prefetched, false)) {
+        ++nics_[e->nic].used[e->group->device];
+    }
+}
+
+const region *rcache::find(nic_id nic, uintptr_t address,
+                           size_t length) noexcept
+{
+    if (nic >= max_nics) {
+        return nullptr;
+    }
+    entry *e;
+    {
+        guard locked(lock_);
+        e = nics_[nic].index.find(address, length);
+        if (e == nullptr) {
+            return nullptr;
+        }
+        acquire(locked, e, make_range(address, length));
+    }
+    if (check_identity_ && !is_current(*e, make_range(address, length))) {
+        put(e, address, length);
+        return nullptr;
+    }
+    process_counters.add("hits");
+    return e;
+}
+
+// Whether the requested memory is the same. If not, it was released without an
+// event, which this call makes good.
+bool rcache::is_current(const entry &e, address_range request)
+{
+    uintptr_t at = 0;
+    if (all_segments(e.memory, request,
+                     [&](const segment &each, uintptr_t from) {
+                         process_counters.add("identity_checks");
+                         at = from;
+                         return memory_.is_current(from, each.identity);
+                     })) {
+        return true;
+    }
+    process_counters.add("identity_misses");
+    withdraw({at, at + 1}, cause::stale);
+    return false;
+}
+
+// The last user of an unlinked entry deregisters it, however large it is: the
+// registrar may notify that user's thread of the deregistration.
+void rcache::put(const region *used, uintptr_t address, size_t length) noexcept
+{
+    // Every region is an entry, which is not const.
+    auto *e = static_cast<entry *>(const_cast<region *>(used));
+    entry_chain last;
+    entry_list over; // freed without the lock
+    if (used == nullptr) {
+        return;
+    }
+    {
+        guard locked(lock_);
+        if (e->generation != generation_) {
+            return;
+        }
+        add_users(*e, make_range(address, length), UINT32_MAX);
+        if (--e->users > 0) {
+            return;
+        }
+        if (e->at == stage::unlinked) {
+            take_for_dereg(locked, e, &unlinked_, &last);
+        } else if (e->at == stage::deregistered) {
+            over.splice(over.end(), deregistered_, e->place);
+        }
+    }
+    deregister(&last);
+}
+
+ucs_status_t rcache::get(nic_id nic, uintptr_t address, size_t length,
+                         const region **out, effort how)
+{
+    *out = find(nic, address, length);
+    if (*out != nullptr) {
+        return UCS_OK;
+    }
+    entry *e              = nullptr;
+    address_range request = make_range(address, length);
+    if (length == 0 || length > UINTPTR_MAX - address || nic >= max_nics ||
+        nics_[nic].nic == nullptr) {
+        settings_.warn("asked for an empty or overflowing range, or with a NIC "
+                       "that is not attached");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (nics_[nic].inherited) {
+        settings_.warn("a forked process cannot register with what its parent "
+                       "has opened");
+        return UCS_ERR_NO_DEVICE;
+    }
+    ucs_status_t status = UCS_INPROGRESS;
+    for (int canceled = 0;
+         canceled < max_attempts &&
+         (status == UCS_INPROGRESS || status == UCS_ERR_CANCELED);
+         canceled += status == UCS_ERR_CANCELED) {
+        status = miss(nic, request, how, &e);
+    }
+    if (status == UCS_ERR_NO_ELEM) {
+        return status;
+    }
+    process_counters.add("misses");
+    if (status == UCS_ERR_CANCELED) {
+        settings_.warn("memory was released again and again while it was being "
+                       "registered");
+        status = UCS_ERR_BUSY;
+    } else if (status == UCS_ERR_EXCEEDS_LIMIT) {
+        settings_.warn("no room for a registration, even with what is idle "
+                       "evicted; see the limits on registered memory");
+    }
+    settings_.trace(
+        {"acquire", nullptr, status, nics_[nic].nic, address, length});
+    *out = e;
+    return status;
+}
+
+// Ends a miss. Publishes the entries if the memory is the same as when the work
+// began. Other threads no longer wait for it.
+ucs_status_t rcache::finish(new_registration *work, ucs_status_t status,
+                            entry **out)
+{
+    entry_chain gone;
+    {
+        guard locked(lock_);
+        // It is not in the list if it is the parent's.
+        for (new_registration **link = &in_progress_; *link != nullptr;
+             link                    = &(*link)->next) {
+            if (*link == work) {
+                *link = work->next;
+                break;
+            }
+        }
+        if (*out == nullptr && work->released) {
+            status = UCS_ERR_CANCELED; // the release may be the cause of errors
+        } else if (*out == nullptr && status == UCS_OK) {
+            *out = publish(locked, work, &gone);
+            // If another thread has published a covering entry meanwhile, the
+            // retry finds that in begin().
+            status = *out == nullptr ? UCS_INPROGRESS : UCS_OK;
+        }
+        while (!work->new_entries.empty()) {
+            take_for_dereg(locked, &work->new_entries.front(),
+                           &work->new_entries, &gone);
+        }
+    }
+    if (work->nics.any()) {
+        changed_.notify_all();
+    }
+    if (!gone.empty()) {
+        deregister(&gone);
+    }
+    return status;
+}
+
+// Leaves entries in the list that would lie within another one, and replaces
+// entries within them. Returns the entry of the work's NIC, if it is published.
+entry *rcache::publish(guard &locked, new_registration *work,
+                       entry_chain *replaced)
+{
+    entry *wanted = nullptr;
+    for (auto each = work->new_entries.begin();
+         each != work->new_entries.end();) {
+        entry *e           = &*each++; // it may leave the list
+        entry_index &index = nics_[e->nic].index;
+        if (index.find(e->bytes.lo, e->bytes.size()) != nullptr) {
+            continue;
+        }
+        index.each(e->bytes, [&](entry *old) {
+            if (e->bytes.covers(old->bytes)) {
+                unlink(locked, old, cause::replaced, replaced);
+            }
+        });
+        e->generation = generation_;
+        index.insert(e);
+        lru_.splice(lru_.end(), work->new_entries, e->place);
+        if (e->nic == work->nic) {
+            wanted = e;
+        }
+    }
+    if (wanted != nullptr) {
+        acquire(locked, wanted, work->request);
+        if (work->persistent) { // other requests fail on a known failure
+            failures_.forget(work->memory.identity, work->nic);
+        }
+    }
+    return wanted;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -4,7 +4,6 @@
 #include "budget.h"
 #include "failures.h"
 #include "registrar.h"
-#include <array>
 #include <atomic>
 #include <bitset>
 #include <condition_variable>
@@ -16,18 +15,12 @@ namespace ucx_ib_dmabuf {
 
 class dmabuf_exports;
 
-// The effort for a registration that fails. `persistent` ignores earlier
-// failures and retries a few times, with pauses of milliseconds and all idle
-// entries evicted.
-enum class effort : uint8_t { normal, persistent };
-
 // An action of the cache outside of a hit, for a trace.
 struct rcache_event {
-    const char *what;  // "acquire", "export", "register", "deregister",
-                       // "invalidate", "drop"
+    const char *what;  // "acquire", "export", "register", "deregister"
     const char *cause; // of a deregistration; or nullptr
     ucs_status_t status;
-    const registrar *nic; // nullptr: all NICs
+    const registrar *nic;
     uintptr_t address;
     size_t length; // bytes
 };
@@ -40,7 +33,7 @@ struct rcache_settings {
     size_t max_regions = SIZE_MAX;
     // Bytes per GPU; SIZE_MAX: no limit. The first user of each GPU calls it,
     // or several at once; it always returns the same.
-    std::function<size_t(int device)> max_bytes;
+    std::function<size_t(int device)> max_bytes = [](int) { return SIZE_MAX; };
     // If at least this many bytes lose their memory at once, a thread of the
     // cache deregisters them instead of the releasing thread.
     size_t deferred_size = size_t{2} << 20;
@@ -49,11 +42,12 @@ struct rcache_settings {
     // Reports why something was declined, for the log: the same text for each
     // cause, every time that it occurs. Called without any lock held, as is
     // ask_others.
-    std::function<void(const char *message)> warn;
+    std::function<void(const char *message)> warn = [](const char *) {};
     // Asks other processes to evict their idle regions, as the GPU or a NIC
     // lacks room although nothing is idle here. Returns whether any did.
     std::function<bool()> ask_others = [] { return false; };
-    std::function<void(const rcache_event &event)> trace;
+    std::function<void(const rcache_event &event)> trace =
+        [](const rcache_event &) {};
 };
 
 // Registrations of device memory with several NICs. Thread-safe unless a
@@ -62,12 +56,13 @@ struct rcache_settings {
 class rcache {
 public:
     using nic_id = ucx_ib_dmabuf::nic_id;
-    using effort = ucx_ib_dmabuf::effort;
+    // The effort for a registration that fails. `persistent` ignores earlier
+    // failures and retries a few times, with pauses of milliseconds and all
+    // idle entries evicted.
+    enum class effort : uint8_t { normal, persistent };
 
     rcache(exporter &memory, const rcache_settings &settings);
     ~rcache(); // all NICs are detached, and no thread uses it
-    rcache(const rcache &)            = delete;
-    rcache &operator=(const rcache &) = delete;
 
     // Adds a NIC; the registrar outlives its attachment.
     nic_id attach(registrar &nic);
@@ -96,22 +91,30 @@ public:
     // index when this returns. They are deregistered now, by a thread of the
     // cache at once, or by their last user. [0, SIZE_MAX] means everything.
     // Does not call the exporter.
-    void invalidate(uintptr_t address, size_t length);
+    void invalidate(uintptr_t address, size_t length)
+    {
+        withdraw(make_range(address, length), cause::released);
+    }
     // As invalidate(), for memory that is surely released, so that no operation
     // on it is under way. Revokes regions that users merely cache, that is,
     // deregisters them despite these users. It does so if all of their memory
     // is gone, or if a part that was released before, and that users requested,
     // is replaced.
-    void release(uintptr_t address, size_t length);
-    // The NIC's registrations may have become invalid, although their memory is
-    // the same. Its regions leave the index, are deregistered as by
-    // invalidate(), and registered anew on the next request.
-    void drop(nic_id nic);
-    // The same for all NICs of a device.
+    void release(uintptr_t address, size_t length)
+    {
+        withdraw(make_range(address, length), cause::released, true);
+    }
+    // The registrations of a device's NICs may have become invalid, although
+    // their memory is the same. These regions leave the index, are deregistered
+    // as by invalidate(), and registered anew on the next request.
     void drop(const char *device);
     // Whether a region that has users was revoked. Its handle is passed to
     // registrar::dereg() only after this returns true.
-    bool is_revoked(const region *used) const;
+    bool is_revoked(const region *used) const
+    {
+        const guard locked(lock_);
+        return static_cast<const entry *>(used)->at >= stage::leaving;
+    }
     // Evicts all idle regions, for a caller that registers without this cache
     // and lacks room. Returns false if there were none.
     bool evict_all_idle();
@@ -128,6 +131,9 @@ public:
     // when room is scarce. When it becomes true, for good, users are asked to
     // drop their cached regions.
     bool checks_each_use() const { return each_use_; }
+
+    // Called in a child of fork, before it uses the cache.
+    void forget_parent();
 
 private:
     // Functions with a `guard` parameter are called with the lock held;
@@ -152,18 +158,22 @@ private:
 
     // A registration in progress, for one miss. On the stack of its thread.
     struct new_registration {
-        new_registration(nic_id with, address_range asked, effort how)
-            : nic(with), request(asked), persistent(how == effort::persistent),
-              range(asked)
-        {
-        }
-
         const nic_id nic;
         const address_range request;
         const bool persistent;
-        segment_run memory;
+
+        // Other threads see these, under the lock.
+        address_range range;   // threads that want it wait
+        nic_set nics{};        // with these NICs; none: it is not decided
+        bool released = false; // some of the memory was released
+        // Around the events before the memory is known: they may name a part
+        // of it that was not requested.
+        address_range events   = nothing;
+        new_registration *next = nullptr;
+
+        segment_run memory{};
         // For the NIC that asked, then for others; counted in the budget.
-        entry_list new_entries;
+        entry_list new_entries{};
         bool exact         = false; // tries only the request's pages
         bool export_failed = false;
         bool asked_others  = false;
@@ -171,23 +181,11 @@ private:
         // Bytes in use before that, without this registration's.
         size_t mapped_before     = 0;
         size_t registered_before = 0;
-        new_registration *next   = nullptr;
-
-        // Other threads see these, under the lock.
-        address_range range;   // threads that want it wait
-        nic_set nics;          // with these NICs; none: it is not decided
-        bool released = false; // some of the memory was released
-        // Events before the memory is known: they may name a part of it that
-        // was not requested.
-        std::array<address_range, 16> events{};
-        size_t event_count = 0;
 
         void note_event(address_range event)
         {
-            released |= range.overlaps(event) || event_count == events.size();
-            if (nics.none() && !released) {
-                events[event_count++] = event;
-            }
+            released |= range.overlaps(event);
+            events = nics.none() ? hull(events, event) : events;
         }
         // No smaller range is left to try.
         bool insists() const { return exact && persistent; }
@@ -197,75 +195,66 @@ private:
     struct departing {
         entry_chain unused; // to be deregistered
         nic_set nics;
-        address_range range;
+        address_range range = nothing;
     };
 
-    // lookup.cc
+    // rcache.cc
     void acquire(guard &, entry *e, address_range request);
     void move_group(guard &, const entry &e, entry_list::iterator to);
     bool is_current(const entry &e, address_range request);
+    ucs_status_t finish(new_registration *work, ucs_status_t status,
+                        entry **out);
+    entry *publish(guard &, new_registration *work, entry_chain *replaced);
 
     // register.cc
     ucs_status_t miss(nic_id nic, address_range request, effort how,
                       entry **out);
     ucs_status_t begin(new_registration *work, entry **out);
     void learn_limit(guard &, int device); // releases the lock
-    void find_stale(guard &, const segment_run &memory, address_range range,
-                    departing *out);
+    bool is_stale(guard &, const segment_run &memory,
+                  address_range range) const;
     bool others_register(guard &, nic_id nic, address_range range) const;
     address_range free_around(guard &, nic_id nic, address_range memory,
                               address_range request) const;
     void extend(new_registration *work);
     ucs_status_t register_memory(new_registration *work);
     ucs_status_t register_range(new_registration *work, address_range range);
+    bool add_entry(new_registration *work, address_range range, nic_id nic);
     ucs_status_t prepare(new_registration *work);
     nic_set companions(guard &, const new_registration &work);
-    ucs_status_t attempt(new_registration *work);
     ucs_status_t export_and_register(new_registration *work);
-    void note_refusal(guard &, const new_registration &work,
-                      ucs_status_t status);
     ucs_status_t register_with(entry *e, dmabuf_exports *memory);
     void add_companion(nic_id nic, dmabuf_exports *memory,
                        new_registration *work);
     bool still_current(const segment_run &memory);
 
-    // publish.cc
-    bool add_entry(new_registration *work, address_range range, nic_id nic);
-    ucs_status_t finish(new_registration *work, ucs_status_t status,
-                        entry **out);
-    void remove_from_list(guard &, const new_registration &work);
-    entry *publish(guard &, new_registration *work, entry_chain *replaced);
-    bool insert(guard &, entry *e, entry_list *from, entry_chain *replaced);
-
     // eviction.cc
     entry_chain choose(guard &, shortage *lacking);
-    void evict(guard &, entry_chain *victims);          // releases the lock
-    bool wait_for_leaving(guard &);                     // releases the lock
-    ucs_status_t reserve(guard &, const entry &wanted); // releases the lock
-    ucs_status_t heed_refusal(guard &,
+    bool evict(guard &, entry_chain victims);             // releases the lock
+    bool wait_for_leaving(guard &);                       // releases the lock
+    ucs_status_t make_room(guard &, const entry &wanted); // releases the lock
+    ucs_status_t heed_refusal(guard &, const failures::failure &known,
                               const entry &wanted); // releases the lock
-    bool wait_for_room(new_registration *work);
+    void note_refusal(guard &, const new_registration &work,
+                      ucs_status_t status);
+    ucs_status_t retry(new_registration *work, ucs_status_t status);
     bool evict_as_much(new_registration *work);
-    bool evict_the_rest(new_registration *work);
     bool ask_others(new_registration *work);
 
     // unlink.cc
     void unlink(guard &, entry *e, cause why, entry_chain *unused);
+    void note(guard &, const entry &e, departing *out);
     void expel(guard &, entry *e, cause why, departing *out);
     void depart(departing *gone);
+    void withdraw(address_range range, cause why, bool is_released = false);
+    void need_each_use();
     void take_for_dereg(guard &, entry *e, entry_list *from, entry_chain *out);
     void deregister(entry_chain *taken);
     void call_dereg(const entry &e);
-    void withdraw(address_range range, address_range released);
-    void drop_from_ucp_cache(departing *gone);
-    void note(guard &, const entry &e, departing *out);
-    void need_each_use();
-
-    // deferred.cc
     void deregister_soon(entry_chain *taken);
     bool defer(entry_chain *taken);
+    bool start_thread(guard &); // releases the lock
     void run_deferred();
-    void stop_deferred();
 
     // Calls `call` with each entry, of any NIC, that serves part of the range.
     template <typename Call>
@@ -286,26 +275,6 @@ private:
             }
         }
     }
-    void warn(const char *message)
-    {
-        if (settings_.warn) {
-            settings_.warn(message);
-        }
-    }
-    // max_nics means all NICs.
-    void trace(const char *what, nic_id nic, address_range range,
-               ucs_status_t status = UCS_OK, const char *why = nullptr) const
-    {
-        if (settings_.trace) {
-            settings_.trace({what, why, status,
-                             nic < max_nics ? nics_[nic].nic : nullptr,
-                             range.lo, range.size()});
-        }
-    }
-
-    // rcache.cc
-    static void forget_all();
-    void forget();
 
     exporter &memory_;
     const rcache_settings settings_;
@@ -334,15 +303,13 @@ private:
     struct {
         entry_chain waiting;
         std::thread thread;
-        bool running = false, stop = false;
+        bool starting = false, stop = false;
     } deferred_;
     std::condition_variable deferred_changed_;
 
     // This thread is in a registrar's dereg(). Calls from there must not wait
     // for a deregistration by this thread, or by one that waits for it.
     static constinit thread_local bool deregistering_;
-
-    rcache *next_ = nullptr; // in rcache.cc; set before it is in that list
 };
 
 } // namespace ucx_ib_dmabuf

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
+#include <new>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
-// Makes registrations, without the lock.
+// Makes registrations, without the lock. Nothing is allocated or freed under
+// the lock: an allocator may call the driver, and so release memory.
 namespace ucx_ib_dmabuf {
-
-// Whether the failure lasts, and is remembered. A lack of room, or a busy
-// driver, may pass.
-static bool is_permanent(ucs_status_t status)
-{
-    return status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status);
-}
 
 // All steps of a miss. Events mark a registration that is listed, so it is
 // listed before the memory is described.
 ucs_status_t rcache::miss(nic_id nic, address_range request, effort how,
                           entry **out)
 {
-    new_registration work(nic, request, how);
+    new_registration work{.nic        = nic,
+                          .request    = request,
+                          .persistent = how == effort::persistent,
+                          .range      = request};
     {
         guard locked(lock_);
         work.next = std::exchange(in_progress_, &work);
@@ -30,7 +28,9 @@ ucs_status_t rcache::miss(nic_id nic, address_range request, effort how,
         status = begin(&work, out);
     }
     if (status == UCS_OK && *out == nullptr) {
-        extend(&work);
+        if (work.memory.joins) {
+            extend(&work);
+        }
         status = register_memory(&work);
     }
     return finish(&work, status, out);
@@ -42,22 +42,18 @@ ucs_status_t rcache::begin(new_registration *work, entry **out)
 {
     const segment_run &memory = work->memory;
     nic_id nic                = work->nic;
-    departing stale;
     guard locked(lock_);
     learn_limit(locked, memory.device);
-    for (size_t i = 0; i < work->event_count; ++i) {
-        work->released |= memory.range.overlaps(work->events[i]);
-    }
-    if (work->released) {
+    if (work->released || memory.range.overlaps(work->events)) {
         return UCS_ERR_CANCELED;
     }
     address_range range =
         range_to_register(memory.range, work->request, settings_.chunk_size);
-    find_stale(locked, memory, range, &stale);
-    if (stale.nics.any()) {
+    if (is_stale(locked, memory, range)) {
+        process_counters.add("identity_misses");
         locked.unlock();
-        depart(&stale);
-        return UCS_INPROGRESS;
+        withdraw(range, cause::stale);
+        return UCS_ERR_CANCELED;
     }
     *out = nics_[nic].index.find(work->request.lo, work->request.size());
     if (*out != nullptr) {
@@ -88,35 +84,28 @@ void rcache::learn_limit(guard &locked, int device)
     if (budget_.knows(device)) {
         return;
     }
-    size_t bytes = SIZE_MAX;
-    if (settings_.max_bytes) {
-        locked.unlock();
-        bytes = settings_.max_bytes(device);
-        if (bytes != SIZE_MAX) {
-            need_each_use(); // also for GPUs without a limit
-        }
-        locked.lock();
+    locked.unlock();
+    const size_t bytes = settings_.max_bytes(device);
+    if (bytes != SIZE_MAX) {
+        need_each_use(); // also for GPUs without a limit
     }
+    locked.lock();
     budget_.set_max_bytes(device, bytes);
 }
 
-// Entries in the range must have the memory's identity; otherwise an event was
-// missed.
-void rcache::find_stale(guard &locked, const segment_run &memory,
-                        address_range range, departing *out)
+// Whether an entry in the range has other memory: an event was missed.
+bool rcache::is_stale(guard &locked, const segment_run &memory,
+                      address_range range) const
 {
-    each_entry(locked, range, [&](entry *e) {
-        if (!all_segments(memory.all, intersection(e->bytes, range),
-                          [e](const segment &each, uintptr_t at) {
-                              return segment_at(e->memory, at)->identity ==
-                                     each.identity;
-                          })) {
-            expel(locked, e, cause::stale, out);
-        }
+    bool stale = false;
+    each_entry(locked, range, [&](const entry *e) {
+        stale |= !all_segments(memory.all, intersection(e->bytes, range),
+                               [e](const segment &each, uintptr_t at) {
+                                   return segment_at(e->memory, at)->identity ==
+                                          each.identity;
+                               });
     });
-    if (out->nics.any()) {
-        process_counters.add("identity_misses");
-    }
+    return stale;
 }
 
 bool rcache::others_register(guard &, nic_id nic, address_range range) const
@@ -147,13 +136,13 @@ address_range rcache::free_around(guard &, nic_id nic, address_range memory,
     return room;
 }
 
+// Adds the segments around the request. Events beside them do not matter.
 void rcache::extend(new_registration *work)
 {
-    if (work->memory.joins) {
-        work->memory.extend(memory_, work->range);
-        guard locked(lock_);
-        work->range = work->memory.range; // events beside it do not matter
-    }
+    work->memory.extend(memory_, work->range);
+    guard locked(lock_);
+    work->range = range_to_register(work->memory.range, work->request,
+                                    settings_.chunk_size);
 }
 
 // Registers the memory around the request, or the request's pages if that
@@ -161,11 +150,9 @@ void rcache::extend(new_registration *work)
 ucs_status_t rcache::register_memory(new_registration *work)
 {
     const segment_run &memory = work->memory;
+    address_range around      = aligned(work->range, granularity_);
     address_range pages       = aligned(work->request, granularity_);
-    address_range around      = aligned(
-             range_to_register(memory.range, work->request, settings_.chunk_size),
-             granularity_);
-    ucs_status_t status = UCS_OK;
+    ucs_status_t status       = UCS_OK;
     for (address_range range : {around, pages}) {
         work->exact = range == pages;
         status      = register_range(work, range);
@@ -175,7 +162,8 @@ ucs_status_t rcache::register_memory(new_registration *work)
             break;
         }
     }
-    if (is_permanent(status)) {
+    // A lack of room, or a busy driver, may pass.
+    if (status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status)) {
         guard locked(lock_);
         // Other chunks of the same allocation may have failed meanwhile.
         if (!work->released &&
@@ -191,6 +179,8 @@ ucs_status_t rcache::register_memory(new_registration *work)
                                                       : status;
 }
 
+// If the GPU or the NIC lacks room, which the error does not tell, retry()
+// makes room.
 ucs_status_t rcache::register_range(new_registration *work, address_range range)
 {
     if (!add_entry(work, range, work->nic)) {
@@ -198,8 +188,11 @@ ucs_status_t rcache::register_range(new_registration *work, address_range range)
     }
     ucs_status_t status = prepare(work);
     if (status == UCS_OK) {
-        const auto call = [&] { return attempt(work); };
-        status          = work->insists() ? persist(call) : call();
+        const auto attempt = [&] {
+            const ucs_status_t first = export_and_register(work);
+            return lacks_room(first) ? retry(work, first) : first;
+        };
+        status = work->insists() ? persist(attempt) : attempt();
         if (status != UCS_OK) {
             guard locked(lock_);
             budget_.remove(work->new_entries.front());
@@ -211,23 +204,61 @@ ucs_status_t rcache::register_range(new_registration *work, address_range range)
     return status;
 }
 
-// Reserves room for the entry. Evicts nothing if the range is registered in
-// part: the request's pages suffice then.
+// Adds an entry; all of them have one export. Returns false without memory.
+bool rcache::add_entry(new_registration *work, address_range range, nic_id nic)
+try {
+    const segment_run &memory = work->memory;
+    const size_t before       = memory_.before(range.lo, memory.in_chunks);
+    entry_list made(1);
+    entry *e = &made.front();
+    entry_map node;
+    e->address = range.lo;
+    e->length  = range.size();
+    e->bytes   = intersection(range, memory.range);
+    e->nic     = nic;
+    e->place   = made.begin();
+    e->group   = work->new_entries.empty()
+                     ? std::make_shared<export_group>(
+                         export_group{.device = budget::slot(memory.device),
+                                        .bytes  = before + range.size()})
+                     : work->new_entries.front().group;
+    all_segments(memory.all, e->bytes, [e](const segment &each, uintptr_t) {
+        e->memory.push_back(each);
+        return true;
+    });
+    node.emplace(e->bytes.lo, e);
+    e->node = node.extract(node.begin());
+    work->new_entries.splice(work->new_entries.end(), made);
+    return true;
+} catch (const std::bad_alloc &) {
+    return false;
+}
+
+// Counts the entry in the budget, after making room if needed. Evicts nothing
+// if the range is registered in part: the request's pages suffice then.
 ucs_status_t rcache::prepare(new_registration *work)
 {
     guard locked(lock_);
     const entry &e            = work->new_entries.front();
     const export_group &group = *e.group;
-    if (!work->exact &&
-        !budget_.lacking(group.device, group.bytes, 1).nothing() &&
-        nics_[e.nic].index.overlaps(e.bytes)) {
+    const auto fits           = [&] {
+        return budget_.lacking(group.device, group.bytes, 1).nothing();
+    };
+    bool in_part = false;
+    nics_[e.nic].index.each(e.bytes, [&](entry *) { in_part = true; });
+    if (in_part && !work->exact && !fits()) {
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    ucs_status_t status = work->persistent ? UCS_OK : heed_refusal(locked, e);
-    if (status == UCS_OK) {
-        status = reserve(locked, e);
+    const failures::failure *refusal =
+        work->persistent ? nullptr
+                         : refusals_.ask(group.device, e.nic, e.length);
+    ucs_status_t status =
+        refusal == nullptr ? UCS_OK : heed_refusal(locked, *refusal, e);
+    if (status == UCS_OK && !fits()) {
+        status = make_room(locked, e);
     }
     if (status == UCS_OK) {
+        budget_.add(e);
         work->nics = companions(locked, *work);
         work->nics.set(work->nic);
     }
@@ -252,20 +283,6 @@ rcache::nic_set rcache::companions(guard &locked, const new_registration &work)
         }
     }
     return result;
-}
-
-// Registers. If the GPU or the NIC lacks room, which the error does not tell,
-// makes room and tries again.
-ucs_status_t rcache::attempt(new_registration *work)
-{
-    ucs_status_t status = export_and_register(work);
-    for (auto make_room : {&rcache::wait_for_room, &rcache::evict_as_much,
-                           &rcache::evict_the_rest, &rcache::ask_others}) {
-        if (lacks_room(status) && (this->*make_room)(work)) {
-            status = export_and_register(work);
-        }
-    }
-    return status;
 }
 
 ucs_status_t rcache::export_and_register(new_registration *work)
@@ -305,8 +322,9 @@ ucs_status_t rcache::register_with(entry *e, dmabuf_exports *memory)
         *memory, e->group->device, e->address, e->length, &e->handle));
     process_counters.add(status == UCS_OK ? process_metric("registrations")
                                           : process_metric("failures"));
-    trace(status != UCS_OK && memory->failed() ? "export" : "register", e->nic,
-          make_range(e->address, e->length), status);
+    settings_.trace(
+        {status != UCS_OK && memory->failed() ? "export" : "register", nullptr,
+         status, nics_[e->nic].nic, e->address, e->length});
     return status;
 }
 

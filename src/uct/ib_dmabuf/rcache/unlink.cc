@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rcache.h"
+#include <csignal>
 #include <cstring>
+#include <exception>
 
 // An entry is unlinked, that is, removed from the index. The thread that finds
 // it unused then takes it, and deregisters it without the lock.
@@ -44,8 +46,8 @@ void rcache::call_dereg(const entry &e)
     } else if (e.why == cause::released || e.why == cause::stale) {
         nic.count_end(e.group->device, ending::released);
     }
-    trace("deregister", e.nic, make_range(e.address, e.length), UCS_OK,
-          names[static_cast<size_t>(e.why)]);
+    settings_.trace({"deregister", names[static_cast<size_t>(e.why)], UCS_OK,
+                     &nic, e.address, e.length});
     nic.dereg(e.handle);
     deregistering_ = nested;
 }
@@ -86,22 +88,6 @@ void rcache::deregister(entry_chain *taken)
     changed_.notify_all();
 }
 
-bool rcache::is_revoked(const region *used) const
-{
-    guard locked(lock_);
-    return static_cast<const entry *>(used)->at >= stage::leaving;
-}
-
-void rcache::invalidate(uintptr_t address, size_t length)
-{
-    withdraw(make_range(address, length), {});
-}
-
-void rcache::release(uintptr_t address, size_t length)
-{
-    withdraw(make_range(address, length), make_range(address, length));
-}
-
 // Whether a part that users requested was released before and changes again
 // now: they would reach the earlier memory.
 static bool is_replaced(const entry &e, address_range happened)
@@ -128,7 +114,8 @@ static bool all_is_lost(const entry &e, address_range released)
     return all;
 }
 
-void rcache::withdraw(address_range range, address_range released)
+// For events, and for those that were missed.
+void rcache::withdraw(address_range range, cause why, bool is_released)
 {
     departing gone;
     if (range.empty()) {
@@ -143,53 +130,39 @@ void rcache::withdraw(address_range range, address_range released)
             work->note_event(range);
         }
         each_entry(locked, range, [&](entry *e) {
-            expel(locked, e, cause::released, &gone);
+            expel(locked, e, why, &gone);
             process_counters.add("invalidations");
         });
         revoke_if(locked, &gone.unused, [&](entry *e) {
-            return is_replaced(*e, range) || all_is_lost(*e, released);
+            return why == cause::released &&
+                   (is_replaced(*e, range) ||
+                    all_is_lost(*e, is_released ? range : address_range()));
         });
-    }
-    if (gone.nics.any()) {
-        trace("invalidate", max_nics, range);
     }
     depart(&gone);
 }
 
 // Users of the entries have an operation under way, or are asked to drop them.
-void rcache::drop(nic_id nic)
-{
-    departing gone;
-    if (nic >= max_nics) {
-        return; // the NIC had no slot
-    }
-    {
-        guard locked(lock_);
-        for (auto *work = in_progress_; work != nullptr; work = work->next) {
-            work->released |= work->nics[nic];
-        }
-        nics_[nic].index.each(everything, [&](entry *e) {
-            expel(locked, e, cause::failed, &gone);
-        });
-    }
-    if (gone.nics.any()) {
-        trace("drop", nic, everything);
-    }
-    depart(&gone);
-}
-
 void rcache::drop(const char *device)
 {
-    const auto is_of_it = [&](nic_id nic) {
-        const guard locked(lock_);
-        const registrar *attached = nics_[nic].nic;
-        return attached != nullptr && strcmp(attached->name(), device) == 0;
-    };
-    for (nic_id nic = 0; nic < max_nics; ++nic) {
-        if (is_of_it(nic)) {
-            drop(nic);
+    departing gone;
+    {
+        guard locked(lock_);
+        for (nic_id nic = 0; nic < nic_end_; ++nic) {
+            const registrar *attached = nics_[nic].nic;
+            if (attached == nullptr || strcmp(attached->name(), device) != 0) {
+                continue;
+            }
+            for (auto *work = in_progress_; work != nullptr;
+                 work       = work->next) {
+                work->released |= work->nics[nic];
+            }
+            nics_[nic].index.each(everything, [&](entry *e) {
+                expel(locked, e, cause::failed, &gone);
+            });
         }
     }
+    depart(&gone);
 }
 
 // Users may cache entries, which hides their uses. They are asked to drop
@@ -201,7 +174,7 @@ void rcache::note(guard &, const entry &e, departing *out)
 {
     nics_[e.nic].busy += !out->nics[e.nic];
     out->nics.set(e.nic);
-    out->range = out->range.empty() ? e.bytes : hull(out->range, e.bytes);
+    out->range = hull(out->range, e.bytes);
 }
 
 // Removes the entry from the index, and in depart() from its users' caches.
@@ -213,15 +186,6 @@ void rcache::expel(guard &locked, entry *e, cause why, departing *out)
 
 void rcache::depart(departing *gone)
 {
-    drop_from_ucp_cache(gone);
-    deregister_soon(&gone->unused);
-}
-
-void rcache::drop_from_ucp_cache(departing *gone)
-{
-    if (gone->nics.none()) {
-        return;
-    }
     for (nic_id nic = 0; gone->nics.any(); ++nic) {
         if (gone->nics[nic]) {
             nics_[nic].nic->drop_from_ucp_cache(gone->range.lo,
@@ -229,9 +193,10 @@ void rcache::drop_from_ucp_cache(departing *gone)
             gone->nics.reset(nic);
             guard locked(lock_);
             --nics_[nic].busy;
+            changed_.notify_all();
         }
     }
-    changed_.notify_all();
+    deregister_soon(&gone->unused);
 }
 
 // From now on users must not cache entries; asks them to drop cached ones.
@@ -247,7 +212,82 @@ void rcache::need_each_use()
             note(locked, e, &cached);
         }
     }
-    drop_from_ucp_cache(&cached);
+    depart(&cached);
+}
+
+// A large deregistration would noticeably delay the thread that releases the
+// memory, so a thread of the cache does it at once.
+void rcache::deregister_soon(entry_chain *taken)
+{
+    size_t bytes = 0;
+    for (const entry *e = taken->first; e != nullptr; e = e->next) {
+        bytes += e->length;
+    }
+    if (bytes < settings_.deferred_size || !defer(taken)) {
+        deregister(taken);
+    }
+}
+
+// Returns false if there is no thread for it.
+bool rcache::defer(entry_chain *taken)
+{
+    guard locked(lock_);
+    if (!deferred_.thread.joinable() && !start_thread(locked)) {
+        return false;
+    }
+    while (entry *e = taken->pop()) {
+        deferred_.waiting.push(e);
+    }
+    deferred_changed_.notify_all();
+    return true;
+}
+
+// Starts the cache's thread, which handles no signal. Returns false if it
+// cannot, or if another thread is starting it.
+bool rcache::start_thread(guard &locked)
+{
+    if (std::exchange(deferred_.starting, true)) {
+        return false;
+    }
+    locked.unlock();
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread made;
+    try {
+        made = std::thread([this] { run_deferred(); });
+    } catch (const std::exception &) {
+        // None: the caller deregisters.
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    locked.lock();
+    deferred_.starting = false;
+    deferred_.thread   = std::move(made);
+    return deferred_.thread.joinable();
+}
+
+void rcache::run_deferred()
+{
+    guard locked(lock_);
+    for (;;) {
+        deferred_changed_.wait(locked, [this] {
+            return deferred_.stop || !deferred_.waiting.empty();
+        });
+        if (deferred_.waiting.empty()) {
+            return;
+        }
+        entry_chain now = std::exchange(deferred_.waiting, {});
+        locked.unlock();
+        deregister(&now);
+        locked.lock();
+    }
+}
+
+bool rcache::flush()
+{
+    guard locked(lock_);
+    // Or it was over just before this call.
+    return wait_for_leaving(locked) || deferred_.thread.joinable();
 }
 
 } // namespace ucx_ib_dmabuf
