@@ -3,6 +3,7 @@
 // A memory domain sees no completions: transports process them. A transport
 // reports a failed endpoint to the handler that UCP passes when it opens an
 // interface. The plug-in's handler precedes that one.
+#include "estimates.h"
 #include "md_table.h"
 #include "ucx_instance.h"
 #include <array>
@@ -20,6 +21,7 @@ struct watched_transport {
     const uct_component_t *component;
     const uct_tl_t *tl;
     iface_open_function *open; // the original
+    estimates corrected;
 };
 
 std::mutex mutex;
@@ -44,19 +46,19 @@ ucs_status_t on_failure(void *arg, uct_ep_h ep, ucs_status_t status) noexcept
     return to.handler(to.arg, ep, status);
 }
 
-// Returns the transport's own function, chosen as in uct_iface_open().
-iface_open_function *open_of(const uct_component_t *component,
-                             const uct_iface_params_t &params)
+// Returns the transport of an interface, chosen as in uct_iface_open().
+watched_transport *transport_of(const uct_component_t *component,
+                                const uct_iface_params_t &params)
 {
     const std::lock_guard<std::mutex> guard(mutex);
     const bool any = (params.open_mode & params.mode_device) == 0;
 
     for (size_t i = 0; i < transport_count; ++i) {
-        const watched_transport &one = transports[i];
+        watched_transport &one = transports[i];
         if ((one.component == component) &&
             (any || (strncmp(one.tl->name, params.mode.device.tl_name,
                              sizeof(one.tl->name)) == 0))) {
-            return one.open;
+            return &one;
         }
     }
     return nullptr;
@@ -100,20 +102,25 @@ ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
                         const void *config, uct_iface_h *iface) noexcept
 {
     const auto &theirs = *static_cast<const uct_iface_params_t *>(params);
-    iface_open_function *const open = open_of(md->component, theirs);
+    watched_transport *const of = transport_of(md->component, theirs);
 
-    if (open == nullptr) {
+    if (of == nullptr) {
         return UCS_ERR_NO_DEVICE; // as uct_iface_open()
     }
     failure_handler *const before = handler_before(md, theirs);
     if (before == nullptr) {
-        return open(md, worker, params, config, iface);
+        return of->open(md, worker, params, config, iface);
     }
     uct_iface_params_t ours = theirs; // UCX copies what it stores
     ours.field_mask |= ours.field_err_handler_arg;
-    ours.err_handler     = on_failure;
-    ours.err_handler_arg = before;
-    return open(md, worker, &ours, config, iface);
+    ours.err_handler          = on_failure;
+    ours.err_handler_arg      = before;
+    const ucs_status_t status = of->open(md, worker, &ours, config, iface);
+    if (status == UCS_OK) {
+        const std::lock_guard<std::mutex> guard(mutex);
+        of->corrected.correct(md_table::of(md).original.instance(), *iface);
+    }
+    return status;
 }
 
 // Calls neither UCX nor the loader, as it holds the lock.
@@ -126,7 +133,7 @@ void replace_open(const uct_component_t *component, uct_tl_t *tl)
         !is_writable(&tl->iface_open)) {
         return;
     }
-    transports[transport_count++] = {component, tl, tl->iface_open};
+    transports[transport_count++] = {component, tl, tl->iface_open, {}};
     std::atomic_ref(tl->iface_open).store(iface_open);
 }
 

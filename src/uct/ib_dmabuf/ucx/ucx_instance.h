@@ -49,6 +49,8 @@ public:
     ucs_status_t open(const char *name, const void *config,
                       uct_md_h *md) const noexcept;
 
+    bool is_of_this_instance(const void *address) const;
+
     // Call it before serve().
     void set_has_cuda(bool yes) { ucm_.has_cuda = yes; }
     // Set by cuda_copy/ once this UCX has its cuda_copy, or can have none.
@@ -61,7 +63,6 @@ private:
     }
     const char *find_all();
     const char *check(uct_md_h md, const char *name, ibv_pd **pd) const;
-    bool is_of_this_instance(const void *address) const;
     std::optional<int> setting_of(const void *config, const char *name) const;
     void override_md(uct_md_h md, const char *name, const void *config) const;
     // In endpoint_failures.cc: from now on, opened interfaces report endpoint
