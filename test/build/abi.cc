@@ -208,7 +208,23 @@ constexpr ::ucs_status_t (*pack)(::uct_md_h, ::uct_mem_h, void *, size_t,
 EQUAL(UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE |
           UCT_PERF_ATTR_FIELD_REMOTE_MEMORY_TYPE,
       ours::uct_perf_attr_t::field_memory_types);
-SAME_AT(uct_perf_attr_t, field_mask, local_memory_type, remote_memory_type);
+EQUAL(UCT_PERF_ATTR_FIELD_OPERATION, ours::uct_perf_attr_t::field_operation);
+EQUAL(UCT_PERF_ATTR_FIELD_LOCAL_MEMORY_TYPE,
+      ours::uct_perf_attr_t::field_local_memory_type);
+EQUAL(UCT_PERF_ATTR_FIELD_BANDWIDTH, ours::uct_perf_attr_t::field_bandwidth);
+EQUAL(UCT_EP_OP_AM_ZCOPY, ours::UCT_EP_OP_AM_ZCOPY);
+SAME_AT(uct_perf_attr_t, field_mask, operation, local_memory_type,
+        remote_memory_type, bandwidth);
+#if UCX_MINOR >= 19
+EQUAL(UCT_PERF_ATTR_FIELD_PATH_BANDWIDTH,
+      ours::uct_perf_attr_t::field_path_bandwidth);
+SAME_AT(uct_perf_attr_t, path_bandwidth);
+#endif
+EQUAL(offsetof(::uct_base_iface_t, internal_ops),
+      offsetof(ours::uct_iface_t, internal_ops));
+EQUAL(offsetof(::uct_iface_internal_ops_t, iface_estimate_perf),
+      (UCX_MINOR == 20 || UCX_MINOR >= 22) ? sizeof(void *) : 0);
+static_assert(sizeof(::uct_iface_internal_ops_t) <= 32 * sizeof(void *));
 SAME_SIZE(uct_component_t);
 PLACES(uct_component_t, name, query_md_resources, md_open, rkey_unpack);
 PLACES(uct_component_t, rkey_compare, md_config, tl_list, list, md_vfs_init);

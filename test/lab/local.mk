@@ -2,7 +2,7 @@
 # Preloaded in the lab; "-rpath" makes libtool build it shared though it is
 # never installed.
 check_LTLIBRARIES += test/lab/librxe_dmabuf.la
-test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c
+test_lab_librxe_dmabuf_la_SOURCES = test/lab/rxe_dmabuf.c test/lab/rxe_speed.c
 test_lab_librxe_dmabuf_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
                                     -shared -rpath /nowhere
 test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl

@@ -42,10 +42,11 @@ inline void expect(bool good, const std::string &otherwise)
     }
 }
 
-// A context with a worker, for puts, gets and atomics.
+// A context with a worker.
 class ucp_worker {
 public:
-    ucp_worker();
+    // For these features of UCP (ucp_params_t).
+    explicit ucp_worker(uint64_t features);
     ~ucp_worker();
     ucp_worker(const ucp_worker &)            = delete;
     ucp_worker &operator=(const ucp_worker &) = delete;
@@ -62,8 +63,11 @@ private:
 // GPU.
 class initiator {
 public:
-    // With `handles_errors` UCX reports the endpoint's failure and goes on.
-    explicit initiator(bool handles_errors = false);
+    // With `handles_errors` UCX reports the endpoint's failure and goes on. The
+    // default features are puts, gets and atomics.
+    explicit initiator(bool handles_errors = false,
+                       uint64_t features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 |
+                                           UCP_FEATURE_AMO64);
     ~initiator();
     initiator(const initiator &)            = delete;
     initiator &operator=(const initiator &) = delete;
@@ -71,6 +75,7 @@ public:
     ucp_ep_h ep() const { return ep_; }
     ucp_worker_h worker() const { return worker_.get(); }
     ucp_context_h target() const { return target_.context(); }
+    ucp_worker_h target_worker() const { return target_.get(); }
 
     // Replaces a failed endpoint by a new one.
     void connect_anew();

@@ -329,7 +329,10 @@ TEST_F(test_interface, host_memory_is_not_copied_to_host_memory)
     constexpr auto host = ours::UCS_MEMORY_TYPE_HOST;
     constexpr auto cuda = ours::UCS_MEMORY_TYPE_CUDA;
     const auto estimate = [&](uint64_t mask, auto local, auto remote) {
-        ours::uct_perf_attr_t attr{mask, 0, local, remote};
+        ours::uct_perf_attr_t attr{};
+        attr.field_mask         = mask;
+        attr.local_memory_type  = local;
+        attr.remote_memory_type = remote;
         return uct_iface_estimate_perf(iface_, &attr);
     };
 

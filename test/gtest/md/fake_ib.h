@@ -51,6 +51,8 @@ struct counts {
     // The domains' attributes; without peer memory by default.
     uint64_t flags        = ucx_ib_dmabuf::UCT_MD_FLAG_REG_DMABUF | other_flags;
     uint64_t memory_types = 1u << ucx_ib_dmabuf::UCS_MEMORY_TYPE_HOST;
+    // Given to whoever opens one.
+    ucx_ib_dmabuf::uct_iface_h iface = nullptr;
     // Parameters and transport of the last interface that was opened.
     ucx_ib_dmabuf::uct_iface_params_t opened{};
     const char *open_by    = nullptr;

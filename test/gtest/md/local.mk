@@ -41,6 +41,7 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_atomics.cc \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
+    test/gtest/md/test_estimates.cc \
     test/gtest/md/test_failures.cc \
     test/gtest/md/test_messages.cc \
     test/gtest/md/test_steps.cc

@@ -134,12 +134,25 @@ struct uct_iface_t {
 };
 using uct_iface_h = uct_iface_t *;
 
+enum uct_ep_operation_t : uint32_t { UCT_EP_OP_AM_ZCOPY = 2 };
+
 struct uct_perf_attr_t {
-    enum : uint64_t { field_memory_types = 3u << 1 };
+    enum : uint64_t {
+        field_operation         = 1u << 0,
+        field_local_memory_type = 1u << 1,
+        field_memory_types      = 3u << 1, // local and remote
+        field_bandwidth         = 1u << 8,
+        field_path_bandwidth    = 1u << 9, // from 1.19
+    };
 
     uint64_t field_mask;
-    uint32_t operation;
+    uct_ep_operation_t operation;
     ucs_memory_type_t local_memory_type, remote_memory_type;
+    uint8_t local_sys_device, remote_sys_device;
+    double send_pre_overhead, send_post_overhead, recv_overhead; // seconds
+    struct {
+        double dedicated, shared; // bytes a second
+    } bandwidth, path_bandwidth;  // the latter from 1.19
     // More follows.
 };
 
@@ -193,6 +206,8 @@ struct config_entry {
     uint8_t flags;
 };
 
+using estimate_perf_function = ucs_status_t(uct_iface_h iface,
+                                            uct_perf_attr_t *attr);
 using iface_query_function   = ucs_status_t(uct_iface_h iface,
                                             uct_iface_attr_t *attr);
 using iface_open_function    = ucs_status_t(uct_md_h md, void *worker,

@@ -20,6 +20,8 @@ constexpr char sign_of_setting_docs[] = "ucs_config_doc_nop";
 constexpr char sign_of_base_md_query[] = "uct_md_base_md_query";
 // 1.19: UCP asks a transport for an estimate with the memory types.
 constexpr char sign_of_typed_estimates[] = "uct_rkey_unpack_v2";
+// 1.20, from 1.22: uct_iface_internal_ops_t begins with another operation.
+constexpr char sign_of_iface_query_v2[] = "uct_iface_query_v2";
 // 1.22: UCX exports memory before it chooses to register it.
 constexpr char sign_of_export_trials[] = "uct_md_mem_query_v2";
 

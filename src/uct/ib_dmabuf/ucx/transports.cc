@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The function that replaces iface_open of uct_ib's transports. A memory domain
+// sees no completions: a transport reports a failed endpoint to the handler
+// that UCP passes when it opens an interface. The plug-in's handler precedes
+// that one.
+#include "estimates.h"
+#include "md_table.h"
+#include "ucx_instance.h"
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <uct/ib_dmabuf/fork.h>
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+// A transport with iface_open replaced. UCX unloads none.
+struct watched_transport {
+    const uct_component_t *component;
+    const uct_tl_t *tl;
+    iface_open_function *open; // the original
+    estimates corrected;
+};
+
+std::mutex mutex;
+std::array<watched_transport, 64> transports;
+size_t transport_count;
+
+// Local protection errors are UCS_ERR_IO_ERROR. Requests flushed after an error
+// or a peer's failed access are UCS_ERR_CANCELED. The peer or network causes
+// other errors (uct_ib_wc_to_ucs_status(), uct_ib_mlx5_completion_with_err()).
+bool may_be_a_registration(ucs_status_t status)
+{
+    return (status == UCS_ERR_IO_ERROR) || (status == UCS_ERR_CANCELED);
+}
+
+ucs_status_t on_failure(void *arg, uct_ep_h ep, ucs_status_t status) noexcept
+{
+    const auto &to = *static_cast<failure_handler *>(arg);
+
+    if (may_be_a_registration(status)) {
+        to.of->failed(status);
+    }
+    return to.handler(to.arg, ep, status);
+}
+
+// Returns the transport of an interface, chosen as in uct_iface_open().
+watched_transport *transport_of(const uct_component_t *component,
+                                const uct_iface_params_t &params)
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+    const bool any = (params.open_mode & params.mode_device) == 0;
+
+    for (size_t i = 0; i < transport_count; ++i) {
+        watched_transport &one = transports[i];
+        if ((one.component == component) &&
+            (any || (strncmp(one.tl->name, params.mode.device.tl_name,
+                             sizeof(one.tl->name)) == 0))) {
+            return &one;
+        }
+    }
+    return nullptr;
+}
+
+// Returns one handler per worker and domain, nullptr if out of memory. The list
+// stays short, as workers reuse few addresses.
+failure_handler *remember(md_table &of, const failure_handler &wanted) noexcept
+try {
+    const std::lock_guard<std::mutex> guard(mutex);
+
+    for (failure_handler &each : of.handlers) {
+        if (each == wanted) {
+            return &each;
+        }
+    }
+    return &of.handlers.emplace_front(wanted);
+} catch (const std::bad_alloc &) {
+    return nullptr;
+}
+
+// Returns nullptr if UCP passes no handler, if the domain has uct_ib's
+// operations, or if a newer UCX sets fields that would not be passed on.
+failure_handler *handler_before(uct_md_h md, const uct_iface_params_t &params)
+{
+    md_table *const of    = md_table::find(md);
+    const uint64_t fields = params.field_mask;
+
+    if ((of == nullptr) || ((fields & params.field_err_handler) == 0) ||
+        (params.err_handler == nullptr) ||
+        ((fields & ~uint64_t{params.known_fields}) != 0)) {
+        return nullptr;
+    }
+    const bool has_arg = (fields & params.field_err_handler_arg) != 0;
+    return remember(*of, {params.err_handler,
+                          has_arg ? params.err_handler_arg : nullptr,
+                          of->user.get()});
+}
+
+ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
+                        const void *config, uct_iface_h *iface) noexcept
+{
+    const auto &theirs = *static_cast<const uct_iface_params_t *>(params);
+    watched_transport *const of = transport_of(md->component, theirs);
+
+    if (of == nullptr) {
+        return UCS_ERR_NO_DEVICE; // as uct_iface_open()
+    }
+    failure_handler *const before = handler_before(md, theirs);
+    if (before == nullptr) {
+        return of->open(md, worker, params, config, iface);
+    }
+    uct_iface_params_t ours = theirs; // UCX copies what it stores
+    ours.field_mask |= ours.field_err_handler_arg;
+    ours.err_handler          = on_failure;
+    ours.err_handler_arg      = before;
+    const ucs_status_t status = of->open(md, worker, &ours, config, iface);
+    if (status == UCS_OK) {
+        const std::lock_guard<std::mutex> guard(mutex);
+        of->corrected.correct(md_table::of(md).original.instance(), *iface);
+    }
+    return status;
+}
+
+// Calls neither UCX nor the loader, as it holds the lock.
+void replace_open(const uct_component_t *component, uct_tl_t *tl)
+{
+    const std::lock_guard<std::mutex> guard(mutex);
+
+    if ((tl->iface_open == iface_open) ||
+        (transport_count == transports.size()) ||
+        !is_writable(&tl->iface_open)) {
+        return;
+    }
+    transports[transport_count++] = {component, tl, tl->iface_open, {}};
+    std::atomic_ref(tl->iface_open).store(iface_open);
+}
+
+} // namespace
+
+// Called after each opened domain, as libraries that UCX loads later add
+// transports. Reads the list with read_memory(), as another version may have
+// anything there.
+void override_transports(const ucx_instance &of)
+{
+    at_fork<&mutex>();
+    const uct_component_t *const component = of.component();
+    const ucs_list_link_t *const head      = &component->tl_list;
+    ucs_list_link_t link{};
+    size_t count = 0;
+
+    for (bool more = read_memory(head, &link);
+         more && (link.next != head) && (count < transports.size()); ++count) {
+        auto *const tl = reinterpret_cast<uct_tl_t *>(
+            reinterpret_cast<char *>(link.next) - offsetof(uct_tl_t, list));
+        iface_open_function *its_own = nullptr;
+
+        more = read_memory(link.next, &link) &&
+               read_memory(&tl->iface_open, &its_own);
+        if (more && of.owns(reinterpret_cast<const void *>(its_own))) {
+            replace_open(component, tl);
+        }
+    }
+}
+
+} // namespace ucx_ib_dmabuf
