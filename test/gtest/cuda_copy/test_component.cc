@@ -221,7 +221,7 @@ TEST_F(test_component, ucx_is_told_where_a_gpu_is)
         EXPECT_EQ(gpu, bus.slot);
     }
     EXPECT_EQ(2, copier.placed); // once per GPU
-    for (const int gpu : {-1, fake_copier::placeless, 64}) {
+    for (const int gpu : {-1, fake_copier::placeless, ours::max_gpus}) {
         EXPECT_EQ(UCS_SYS_DEVICE_ID_UNKNOWN, ask(gpu));
     }
 
@@ -329,10 +329,8 @@ TEST_F(test_interface, host_memory_is_not_copied_to_host_memory)
     constexpr auto host = ours::UCS_MEMORY_TYPE_HOST;
     constexpr auto cuda = ours::UCS_MEMORY_TYPE_CUDA;
     const auto estimate = [&](uint64_t mask, auto local, auto remote) {
-        ours::uct_perf_attr_t attr{};
-        attr.field_mask         = mask;
-        attr.local_memory_type  = local;
-        attr.remote_memory_type = remote;
+        ours::uct_perf_attr_t attr{mask, {}, local, remote, 0, 0,
+                                   0,    0,  0,     {},     {}};
         return uct_iface_estimate_perf(iface_, &attr);
     };
 

@@ -130,7 +130,7 @@ address_range range_to_register(address_range memory, address_range request,
 
 // A descriptor, and the number of its file, which differs in a later file that
 // gets the descriptor.
-struct open_file {
+struct alignas(8) open_file {
     int fd         = -1; // none
     uint32_t inode = 0;
 

@@ -5,6 +5,7 @@
 #include "path_table.h"
 #include <functional>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
+#include <uct/ib_dmabuf/gpu/gpu_vendor.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 
 namespace ucx_ib_dmabuf {
