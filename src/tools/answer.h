@@ -41,12 +41,14 @@ inline std::string text_of(const json &of, const char *key)
     return found.is_string() ? printable(found.get<std::string>()) : "";
 }
 
-// A page that is nested more deeply could exhaust the stack.
+// A page that is nested more deeply could exhaust the stack, and one of more
+// parts would take minutes. A process's own has some 8000.
 inline json parse(const std::string &text)
 {
     constexpr int deepest = 4;
-    const auto keeps      = [](int depth, json::parse_event_t, json &) {
-        return depth <= deepest;
+    int left              = 16384;
+    const auto keeps      = [&](int depth, json::parse_event_t, json &) {
+        return (depth <= deepest) && (left-- > 0);
     };
     return json::parse(text, keeps, false);
 }

@@ -171,7 +171,7 @@ std::optional<std::string> ask_child(const std::function<void(int to)> &what)
     kill(child, SIGKILL); // it may be in another group
     waitpid(child, nullptr, 0);
     close(pipe[0]);
-    return (length > 0) ? std::nullopt : std::optional(text);
+    return (length != 0) ? std::nullopt : std::optional(text);
 }
 
 void probe_ucx(const std::string &libucp, const std::string &libuct_ib,

@@ -147,16 +147,26 @@ void announce_everything()
 void announce_vanished()
 try {
     const relaxed_capture relaxed(driver);
+    std::vector<memory_range> vanished, live;
     for (const memory_range &range : ranges().snapshot()) {
         const cuda_result said = ask(range.base);
         if (said == CUDA_SUCCESS) {
+            if (range.is != state::retired) {
+                live.push_back(range);
+            }
             continue;
         }
         (said == CUDA_ERROR_INVALID_VALUE) ? ranges().remove(range)
                                            : ranges().doubt(range);
-        announce_release(range.base, range.size);
-        // Another thread may have got, and announced, new memory there before.
-        announce_memory(range.base, range.size);
+        vanished.push_back(range);
+    }
+    for (const memory_range &range : vanished) {
+        if (!overlaps_any(range, live)) {
+            announce_release(range.base, range.size);
+            // Another thread may have got, and announced, new memory there
+            // before.
+            announce_memory(range.base, range.size);
+        }
     }
 } catch (const std::bad_alloc &) {
     // UCX's memory type cache ignores "everything".

@@ -176,85 +176,84 @@ constexpr int max_devices = 64;
 // its memory is known.
 std::atomic<uint64_t> older_primaries{~uint64_t{0}};
 
-// Adds a device if its primary context is active. Returns whether the driver
-// has the device.
-bool add_if_active(int device, uint64_t *devices)
+uint64_t bit_of(int device)
+{
+    return (device < 0) || (device >= max_devices) ? 0 : uint64_t{1} << device;
+}
+
+cuda_result query_primary(int device, bool *is_active)
 {
     unsigned flags;
     int active = 0;
-
-    if (driver.primary_ctx_get_state(device, &flags, &active) != CUDA_SUCCESS) {
-        return false;
-    }
-    *devices |= uint64_t{active != 0} << device;
-    return true;
-}
-
-// Whether the bits say nothing about this device.
-bool has_no_bit(int device)
-{
-    return (device < 0) || (device >= max_devices);
-}
-bool has_no_bit(void *)
-{
-    return false;
-}
-
-// Returns the devices whose primary context is active, as bits. Looks at this
-// device only, or at all, as a green context may belong to any.
-uint64_t active_primaries(int device)
-{
-    const relaxed_capture relaxed(driver);
-    uint64_t result = 0;
-
-    if (!has_no_bit(device)) {
-        add_if_active(device, &result);
-    }
+    const cuda_result result =
+        driver.primary_ctx_get_state(device, &flags, &active);
+    *is_active = active != 0;
     return result;
 }
 
-uint64_t active_primaries(void *)
-{
-    const relaxed_capture relaxed(driver);
-    uint64_t result = 0;
-
-    for (int device = 0;
-         (device < max_devices) && add_if_active(device, &result); ++device) {
-    }
-    return result;
-}
-
-// Announces that primary contexts were destroyed, by single ranges if all are
-// known. Libraries may retain and release an otherwise unused context
-// repeatedly, which must not empty the caches each time.
+// Announces that these devices' primary contexts were destroyed, by single
+// ranges if all are known. Libraries may retain and release an otherwise unused
+// context repeatedly, which must not empty the caches each time.
 void announce_primaries(uint64_t devices)
 {
-    if (devices != 0) {
-        // The next contexts are newer.
-        if ((older_primaries.fetch_and(~devices) & devices) != 0) {
-            announce_everything();
-        }
-        announce_vanished();
+    // The next contexts are newer.
+    if ((devices == 0) ||
+        ((older_primaries.fetch_and(~devices) & devices) != 0)) {
+        announce_everything();
     }
+    announce_vanished();
 }
 
-// Announces afterwards: only the last of many releases destroys a primary
-// context, and no hook can predict which. A green context uses its device's
-// primary context, as others may.
-template <class Handle>
-struct releasing_primary {
-    using signature = cuda_result(Handle);
+bool is_in_use(int device)
+{
+    const relaxed_capture relaxed(driver);
+    bool is_active;
+    return (query_primary(device, &is_active) == CUDA_SUCCESS) && is_active;
+}
 
-    static cuda_result run(signature *next, Handle handle)
+// Announces afterwards: only the last of many releases destroys the context,
+// and no hook can predict which. A failed query may hide that.
+struct release_primary {
+    using signature = cuda_result(int);
+
+    static cuda_result run(signature *next, int device)
     {
-        const uint64_t before    = active_primaries(handle);
-        const cuda_result result = next(handle);
-        announce_primaries(before & ~active_primaries(handle));
-        if (has_no_bit(handle)) { // perhaps its last use
-            announce_everything();
-            announce_vanished();
+        const cuda_result result = next(device);
+        if ((result == CUDA_SUCCESS) && !is_in_use(device)) {
+            announce_primaries(bit_of(device));
         }
         return result;
+    }
+};
+
+// A green context uses its device's primary context, as others may. Only a
+// primary context that is inactive afterwards shows the device.
+struct destroy_green_context {
+    using signature = cuda_result(void *);
+
+    static cuda_result run(signature *next, void *context)
+    {
+        const uint64_t before    = active_primaries();
+        const cuda_result result = next(context);
+        const uint64_t gone      = before & ~active_primaries();
+        if (gone != 0) {
+            announce_primaries(gone);
+        }
+        return result;
+    }
+
+    static uint64_t active_primaries()
+    {
+        const relaxed_capture relaxed(driver);
+        uint64_t active = 0;
+        bool is_active;
+        for (int device = 0;
+             (device < max_devices) &&
+             (query_primary(device, &is_active) == CUDA_SUCCESS);
+             ++device) {
+            active |= uint64_t{is_active} << device;
+        }
+        return active;
     }
 };
 
@@ -302,11 +301,11 @@ constexpr hooked_function all_functions[] = {
     releases<&release::announce_all, void *>("cuCtxDestroy_v2", 4000),
     releases<&release::announce_all, void *>("cuCtxDestroy", 2000),
     releases<&release::announce_all, void *>("cuCtxDetach", 2000),
-    {"cuGreenCtxDestroy", kind_of<releasing_primary<void *>>, 12040},
+    {"cuGreenCtxDestroy", kind_of<destroy_green_context>, 12040},
     releases<&release::announce_all, int>("cuDevicePrimaryCtxReset_v2", 11000),
     releases<&release::announce_all, int>("cuDevicePrimaryCtxReset", 7000),
-    {"cuDevicePrimaryCtxRelease_v2", kind_of<releasing_primary<int>>, 11000},
-    {"cuDevicePrimaryCtxRelease", kind_of<releasing_primary<int>>, 7000},
+    {"cuDevicePrimaryCtxRelease_v2", kind_of<release_primary>, 11000},
+    {"cuDevicePrimaryCtxRelease", kind_of<release_primary>, 7000},
     releases<&release::announce_graph_free, void *>("cuGraphExecDestroy",
                                                     10000),
     releases<&release::announce_graph_free, int>("cuDeviceGraphMemTrim", 11040),
@@ -347,7 +346,20 @@ std::span<const hooked_function> hooked_functions()
 
 void note_primary_contexts()
 {
-    older_primaries.store(active_primaries(nullptr));
+    const relaxed_capture relaxed(driver);
+    bool is_active;
+    for (int device = 0; device < max_devices; ++device) {
+        const cuda_result result = query_primary(device, &is_active);
+        if (result == CUDA_ERROR_NOT_INITIALIZED) {
+            older_primaries.store(0);
+        }
+        if (result != CUDA_SUCCESS) {
+            return; // there are no more devices
+        }
+        if (!is_active) {
+            older_primaries.fetch_and(~bit_of(device));
+        }
+    }
 }
 
 } // namespace ucx_ib_dmabuf::ucm

@@ -7,7 +7,6 @@
 #include <array>
 #include <climits>
 #include <cstddef>
-#include <cstring>
 #include <dlfcn.h>
 #include <list>
 #include <map>
@@ -258,7 +257,9 @@ ucs_status_t installer::install()
                       "(valgrind: --smc-check=all)"] = {"all"};
         }
         self_ = library::around(reinterpret_cast<void *>(&cuda_events_install));
-        driver.find([&](const char *name) { return library.symbol(name); });
+        // Once, as hooks read the table.
+        [[maybe_unused]] static const bool complete =
+            driver.find([&](const char *name) { return library.symbol(name); });
         follow_ucx_events(); // makes UCX install its hooks
         hook_driver(library);
         note_primary_contexts();

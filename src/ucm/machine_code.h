@@ -35,7 +35,8 @@ const void *jump_target(const uint8_t *code, bool behind);
 
 // Replaces the bytes `before` by a near jump while other threads run them.
 // These see old instructions or the jump, never a mixture. Returns nullptr, or
-// why nothing was changed (a string constant).
+// why there is no jump (a string constant): bytes behind the first two may have
+// changed then, if something else wrote there meanwhile.
 const char *store_near_jump(uint8_t *code, const uint8_t *before,
                             const void *target);
 

@@ -70,6 +70,16 @@ memory_range range_table::act(step what, const memory_range &seen) noexcept
     return before;
 }
 
+bool overlaps_any(const memory_range &range,
+                  const std::vector<memory_range> &live)
+{
+    // The last one that starts before the range ends.
+    const auto next = std::ranges::lower_bound(live, range.base + range.size,
+                                               {}, &memory_range::base);
+    return (next != live.begin()) &&
+           (std::prev(next)->base + std::prev(next)->size > range.base);
+}
+
 std::vector<memory_range> range_table::take(state which, uint64_t owner)
 {
     std::vector<memory_range> result, live;
@@ -91,11 +101,7 @@ std::vector<memory_range> range_table::take(state which, uint64_t owner)
     }
     if (which == state::retired) {
         std::erase_if(result, [&](const memory_range &range) {
-            // The last live one that starts before the range ends.
-            const auto next = std::ranges::lower_bound(
-                live, range.base + range.size, {}, &memory_range::base);
-            return (next != live.begin()) &&
-                   (std::prev(next)->base + std::prev(next)->size > range.base);
+            return overlaps_any(range, live);
         });
     }
     return result;

@@ -30,6 +30,11 @@ struct memory_range {
     uint64_t serial = 0;
 };
 
+// Whether a range overlaps one of these, which are sorted and disjoint: a pool
+// may have reused a part of freed memory.
+bool overlaps_any(const memory_range &range,
+                  const std::vector<memory_range> &live);
+
 // CUDA allocations that were announced, by their first address, so that a
 // release need not query the driver for their sizes. Thread-safe.
 //
@@ -63,8 +68,8 @@ public:
     void doubt(const memory_range &seen) noexcept { act(step::doubt, seen); }
 
     // Removes and returns the ranges of this owner in state `which`. Omits
-    // retired ranges that overlap live memory from the result: a pool may have
-    // reused part of them. May throw std::bad_alloc, with some ranges removed.
+    // retired ranges that overlap live memory from the result. May throw
+    // std::bad_alloc, with some ranges removed.
     std::vector<memory_range> take(state which, uint64_t owner);
 
     // Returns all ranges, retired or not. May throw std::bad_alloc.

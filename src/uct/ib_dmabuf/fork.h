@@ -65,11 +65,6 @@ public:
         }
         return true;
     }
-    bool try_lock() noexcept
-    {
-        int none = 0;
-        return holder_.compare_exchange_strong(none, getpid());
-    }
     void unlock() noexcept
     {
         holder_.store(0);

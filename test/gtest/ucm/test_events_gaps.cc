@@ -105,7 +105,8 @@ TEST(CudaEventsGaps, Valgrind)
                           " UCX_MEM_MMAP_HOOK_MODE=none TEST_RUNS_ALONE=1 "
                           "valgrind -q --tool=none " +
                           std::string(option) + program +
-                          " --gtest_also_run_disabled_tests --gtest_filter=" +
+                          " --gtest_brief=1 --gtest_also_run_disabled_tests"
+                          " --gtest_filter=" +
                           test + " 1>&2")
                              .c_str()),
                   0);

@@ -129,7 +129,13 @@ constinit file_list listed, noted;
 open_file file_of(int fd) noexcept
 {
     struct stat file {};
-    return {fd, fstat(fd, &file) == 0 ? static_cast<uint32_t>(file.st_ino) : 0};
+
+    if (fstat(fd, &file) != 0) {
+        return {fd, 0};
+    }
+    // Other file systems have the same inodes.
+    return {fd, static_cast<uint32_t>(file.st_ino) ^
+                    (static_cast<uint32_t>(file.st_dev) << 24)};
 }
 
 void note_files() noexcept

@@ -84,6 +84,6 @@ public:
 
 // Finds a vendor's GPUs. Returns nullptr if none exports its memory, and
 // reports that unless it is to be expected. May throw std::bad_alloc.
-using find_gpus = std::unique_ptr<gpu_vendor> (*)();
+using vendor_finder = std::unique_ptr<gpu_vendor> (*)();
 
 } // namespace ucx_ib_dmabuf

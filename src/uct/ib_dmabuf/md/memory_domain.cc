@@ -49,6 +49,15 @@ reg_methods::path_checker make_checker(const protection_domain &pd,
     };
 }
 
+// Idle registrations, this process's and others', may take all room.
+bool make_room()
+{
+    process_state *shared = process_state::existing();
+    const bool own =
+        (shared != nullptr) && shared->registrations().evict_all_idle();
+    return ask_others_for_room() || own;
+}
+
 } // namespace
 
 void *uct_ib_importer::reg(int fd, size_t offset, uintptr_t address,
@@ -302,10 +311,10 @@ memory_domain::memory_domain(const saved_md_ops &original,
       nic_(original_, shared.gpu(), shared.paths(),
            process_state::checks_paths()),
       peer_memory_(peer_memory),
-      offers_gpu_((process_state::may_register() &&
-                   registers_gpu_memory(shared.gpu(), nic_.methods(),
-                                        ask_others_for_room)) ||
-                  may_use_peer_memory()),
+      offers_gpu_(
+          (process_state::may_register() &&
+           registers_gpu_memory(shared.gpu(), nic_.methods(), make_room)) ||
+          may_use_peer_memory()),
       id_(cache_.attach(nic_))
 {
 }

@@ -15,7 +15,7 @@ ucs_module_global_init() noexcept
 
     // A process uses the GPUs of one vendor. A second vendor would be asked
     // here if CUDA finds no GPU.
-    constexpr find_gpus find_vendor = find_cuda;
+    constexpr vendor_finder find_vendor = find_cuda;
     serve_new_instances(
         {[](ucx_instance &instance) {
              instance.set_has_cuda(has_cuda_module(instance.uct_ib()));

@@ -16,7 +16,7 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 settings config;
-find_gpus find_registered;
+vendor_finder find_vendor;
 
 std::atomic<process_state *> instance;
 const char *started_in = nullptr; // working directory; never freed
@@ -112,7 +112,7 @@ void warn_no_memory() noexcept
                            "memory");
 }
 
-bool process_state::enable(config_parser &parser, find_gpus find) noexcept
+bool process_state::enable(config_parser &parser, vendor_finder find) noexcept
 {
     enum { undecided, off, on };
     static std::atomic<int> decided{undecided};
@@ -131,9 +131,9 @@ bool process_state::enable(config_parser &parser, find_gpus find) noexcept
         }
         const std::lock_guard<std::mutex> guard(mutex);
         if (decided == undecided) {
-            config          = read;
-            find_registered = find;
-            decided         = (good && (read.enable != 0)) ? on : off;
+            config      = read;
+            find_vendor = find;
+            decided     = (good && (read.enable != 0)) ? on : off;
         }
     }
     return decided == on;
@@ -149,15 +149,15 @@ try {
     }
     const std::lock_guard guard(mutex, std::adopt_lock);
     if (instance.load() == nullptr) {
-        auto gpu = find_registered();
+        auto gpu = find_vendor();
         if (!gpu) {
             return nullptr;
         }
         auto *created = new process_state(std::move(gpu));
-        created->gpu().watch(*created);
-        warn_of_stats();
         at_fork<nullptr, forget_parent>();
         instance.store(created);
+        created->gpu().watch(*created);
+        warn_of_stats();
     }
     process_state *shared = instance.load();
     // A forked child makes its own page when it opens its first domain.

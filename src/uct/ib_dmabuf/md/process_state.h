@@ -23,7 +23,7 @@ public:
     // Called for each UCX instance; the first one's parser reads the settings,
     // once for the process. Returns false if the plug-in is switched off, or a
     // setting is invalid (logged once). Thread-safe.
-    static bool enable(config_parser &parser, find_gpus find) noexcept;
+    static bool enable(config_parser &parser, vendor_finder find) noexcept;
 
     // Returns nullptr if no GPU is found, in a child that forked during the
     // start, or without host memory (reported once). Thread-safe.

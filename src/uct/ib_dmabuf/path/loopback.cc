@@ -278,7 +278,7 @@ std::optional<text> loopback::post(std::span<const transfer> all) const
 
 std::optional<text> loopback::run(std::span<const transfer> all)
 {
-    const clock::time_point end = clock::now() + patience;
+    const clock::time_point end = std::min(clock::now() + patience, last_);
     size_t over                 = 0;
 
     std::optional<text> failure = post(all);

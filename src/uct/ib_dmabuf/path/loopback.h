@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bitset>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -112,6 +113,9 @@ private:
     ibv_pd *const pd_;
     const connection_functions &verbs_;
     bool atomics_ = false;
+    // The end of a check, whatever is left to send.
+    const std::chrono::steady_clock::time_point last_ =
+        std::chrono::steady_clock::now() + std::chrono::seconds(5);
     bool silent_  = false;
     uint8_t port_ = 0;
     ibv_mtu mtu_  = IBV_MTU_256;

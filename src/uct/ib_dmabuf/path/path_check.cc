@@ -349,6 +349,10 @@ check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
     if (probe != nullptr) {
         return check_buffers(pd, gpus, *probe, host.at());
     }
+    // Before it costs GPU memory.
+    if (const loopback first(pd); first.problem() != nullptr) {
+        return untested(first.problem());
+    }
     const auto buffer = gpus.allocate_probe_buffer(gpu);
     if (!buffer || (buffer->length < check_size)) {
         return untested("the GPU has no memory to try");

@@ -157,7 +157,7 @@ void reg_methods::remember(nic_gpu_pair *pair, first_method before,
     }
 }
 
-// An untested path is checked only after this method has registered the
+// An unchecked path is checked only after this method has registered the
 // caller's memory: then it is likely to register the check's memory, too.
 reg_methods::outcome reg_methods::attempt_checked(nic_gpu_pair *pair,
                                                   reg_method method,
@@ -310,14 +310,17 @@ static ucs_status_t try_buffer(gpu_vendor &gpus, reg_methods &nic, int gpu,
 
 // Whether the pair works; nullopt if that is not known.
 static std::optional<bool> probe(gpu_vendor &gpus, reg_methods &nic, int gpu,
-                                 bool (*ask_others)())
+                                 bool (*make_room)())
 {
+    if (nic.works(gpu)) {
+        return true;
+    }
     const auto buffer = gpus.allocate_probe_buffer(gpu);
     if (!buffer) {
         return std::nullopt;
     }
     ucs_status_t status = try_buffer(gpus, nic, gpu, *buffer);
-    if (lacks_room(status) && ask_others()) {
+    if (lacks_room(status) && make_room()) {
         status = try_buffer(gpus, nic, gpu, *buffer);
     }
     log_debug("ib_dmabuf: %s: a probe of GPU %d's memory: %s", nic.name(), gpu,
@@ -327,13 +330,13 @@ static std::optional<bool> probe(gpu_vendor &gpus, reg_methods &nic, int gpu,
 }
 
 bool registers_gpu_memory(gpu_vendor &gpus, reg_methods &nic,
-                          bool (*ask_others)())
+                          bool (*make_room)())
 {
     int fails = -1;
     int works = -1;
 
     for (int gpu = 0; gpu < gpus.gpu_count(); ++gpu) {
-        const std::optional<bool> answer = probe(gpus, nic, gpu, ask_others);
+        const std::optional<bool> answer = probe(gpus, nic, gpu, make_room);
         if (answer) {
             (*answer ? works : fails) = gpu;
         }

@@ -65,6 +65,15 @@ public:
         return paths_.pair(gpu, preferred_).first.load().method;
     }
 
+    // Whether that method has worked, and its path is proven or trusted.
+    bool works(int gpu) const
+    {
+        nic_gpu_pair &pair      = paths_.pair(gpu, preferred_);
+        const first_method last = pair.first;
+        return last.has_worked() && (!checker_ || (pair.of(last.method).state ==
+                                                   path_state::proven));
+    }
+
     // Registers the memory under its own addresses; `made` is set on success
     // only. Logs a failure with its cause, once for each method and errno.
     // UCS_ERR_NO_MEMORY: no room. UCS_ERR_UNSUPPORTED: NIC and GPU do not work
@@ -101,12 +110,13 @@ private:
     const path_checker checker_;
 };
 
-// Registers a probe of each GPU's memory, and has the path checked in it. If a
+// Registers a probe of each GPU's memory, unless the path is known to work, and
+// has the path checked in it. If a
 // failed registration has no fallback, UCX has to know this before it chooses a
 // protocol. Returns false if the NIC cannot register the memory of any GPU that
 // can be probed (logged). A GPU that is not in use cannot be probed; returns
-// true if none can. `ask_others`: as in rcache_settings.
+// true if none can. `make_room`: returns whether there may be more room.
 bool registers_gpu_memory(gpu_vendor &gpus, reg_methods &nic,
-                          bool (*ask_others)());
+                          bool (*make_room)());
 
 } // namespace ucx_ib_dmabuf

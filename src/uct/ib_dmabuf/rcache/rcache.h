@@ -4,6 +4,8 @@
 #include "budget.h"
 #include "failures.h"
 #include "registrar.h"
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <condition_variable>
@@ -166,10 +168,11 @@ private:
         address_range range;   // threads that want it wait
         nic_set nics{};        // with these NICs; none: it is not decided
         bool released = false; // some of the memory was released
-        // Around the events before the memory is known: they may name a part
-        // of it that was not requested.
-        address_range events   = nothing;
-        new_registration *next = nullptr;
+        // The events before the memory is known: they may name a part of it
+        // that was not requested. The last is around all that have no place.
+        std::array<address_range, 16> events = all_nothing();
+        unsigned event_count                 = 0;
+        new_registration *next               = nullptr;
 
         segment_run memory{};
         // For the NIC that asked, then for others; counted in the budget.
@@ -185,7 +188,23 @@ private:
         void note_event(address_range event)
         {
             released |= range.overlaps(event);
-            events = nics.none() ? hull(events, event) : events;
+            if (nics.none()) {
+                address_range &one = events[event_count];
+                one                = hull(one, event);
+                event_count += event_count + 1 < events.size();
+            }
+        }
+        bool is_touched(address_range memory) const
+        {
+            return released || std::ranges::any_of(events, [&](auto &each) {
+                       return memory.overlaps(each);
+                   });
+        }
+        static std::array<address_range, 16> all_nothing()
+        {
+            std::array<address_range, 16> result;
+            result.fill(nothing);
+            return result;
         }
         // No smaller range is left to try.
         bool insists() const { return exact && persistent; }

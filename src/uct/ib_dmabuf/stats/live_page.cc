@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fstream>
 #include <linux/futex.h>
@@ -49,6 +50,20 @@ void publish(live_page *page, uint32_t asked)
     page->sequence.store(before + 2, std::memory_order_release);
 }
 
+// glibc's size of its data on each thread's stack: a copy of all thread_local
+// variables. Looked up on loading, as show_live() is called with a lock held.
+auto *const taken_of_stack =
+    reinterpret_cast<size_t (*)(const pthread_attr_t *)>(
+        dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
+
+// Instead of megabytes, which mlockall() would populate.
+size_t stack_size(const pthread_attr_t *how)
+{
+    constexpr size_t ours = 256 << 10;
+
+    return ours + ((taken_of_stack != nullptr) ? taken_of_stack(how) : 0);
+}
+
 void *answer(void *mine)
 {
     auto *page     = static_cast<live_page *>(mine);
@@ -73,16 +88,20 @@ void *answer(void *mine)
 // Starts a detached thread that handles no signal.
 int start_answering(live_page *page)
 {
+    pthread_attr_t how;
     sigset_t all, before;
     pthread_t id;
 
+    if (const int error = pthread_attr_init(&how); error != 0) {
+        return error;
+    }
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&how, stack_size(&how));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&id, nullptr, answer, page);
+    const int error = pthread_create(&id, &how, answer, page);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (error == 0) {
-        pthread_detach(id);
-    }
+    pthread_attr_destroy(&how);
     return error;
 }
 
@@ -187,9 +206,14 @@ bool show_live(void (*before)(bool room)) noexcept
     fstat(fd, &own_file);
     own_fd        = fd;
     before_answer = before;
-    own_page      = page;
-    errno         = start_answering(page);
-    return errno == 0;
+    if (const int error = start_answering(page); error != 0) {
+        munmap(made, sizeof(live_page));
+        close(fd);
+        errno = error;
+        return false;
+    }
+    own_page = page;
+    return true;
 }
 
 void forget_live() noexcept

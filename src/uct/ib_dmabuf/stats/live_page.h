@@ -34,7 +34,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // Creates the page of this process unless it exists, and a thread that renders
 // the counters to it when another process asks. Returns false on failure
-// (errno); a page without a thread never answers. Not thread-safe. The thread
+// (errno). Not thread-safe. The thread
 // calls `before` before it answers, with whether room is wanted.
 bool show_live(void (*before)(bool room) = nullptr) noexcept;
 

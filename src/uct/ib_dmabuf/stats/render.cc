@@ -111,10 +111,11 @@ public:
         bool any = false;
 
         process_counters.each_pair([&](const pair_row &) { any = true; });
+        if (!any) {
+            return;
+        }
         for (const metric_info &each : pair_infos) {
-            if (any) {
-                begin_metric("pair_", each);
-            }
+            begin_metric("pair_", each);
             process_counters.each_pair(
                 [&](const pair_row &row) { add_numbers(each, row, &row); });
         }

@@ -4,6 +4,7 @@
 #include "ucx_instance.h"
 #include "versions.h"
 #include <algorithm>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 
@@ -34,30 +35,35 @@ ucs_status_t estimates::estimate_perf(uct_iface_h iface,
     return status;
 }
 
-void estimates::correct(const ucx_instance &of, uct_iface_h iface)
+estimates estimates::of(const ucx_instance &instance, uct_iface_h iface)
 {
-    const size_t index =
-        (of.uct_ib().symbol(sign_of_iface_query_v2) != nullptr) ? 1 : 0;
+    const bool is_second =
+        instance.uct_ib().symbol(sign_of_iface_query_v2) != nullptr;
+    estimates result;
     uct_iface_t known{};
 
-    if (original_ == nullptr) {
-        if (!read_memory(iface, &known)) {
-            return;
-        }
-        for (size_t i = 0; i < ops_.size(); ++i) {
-            if (!read_memory(static_cast<void **>(known.internal_ops) + i,
-                             &ops_[i])) {
-                break;
-            }
-        }
-        if (!of.owns(ops_[index])) {
-            return;
-        }
-        original_   = known.internal_ops;
-        estimate_   = reinterpret_cast<estimate_perf_function *>(ops_[index]);
-        ops_[index] = reinterpret_cast<void *>(estimate_perf);
+    if (!read_memory(iface, &known)) {
+        return {};
     }
-    if (iface->internal_ops == original_) {
+    for (size_t i = 0; i < result.ops_.size(); ++i) {
+        if (!read_memory(static_cast<void **>(known.internal_ops) + i,
+                         &result.ops_[i])) {
+            break;
+        }
+    }
+    void *&op = result.ops_[is_second ? 1 : 0];
+    if (!instance.owns(op)) {
+        return {};
+    }
+    result.original_ = known.internal_ops;
+    result.estimate_ = reinterpret_cast<estimate_perf_function *>(
+        std::exchange(op, reinterpret_cast<void *>(estimate_perf)));
+    return result;
+}
+
+void estimates::use_in(uct_iface_h iface)
+{
+    if ((original_ != nullptr) && (iface->internal_ops == original_)) {
         iface->internal_ops = this;
     }
 }

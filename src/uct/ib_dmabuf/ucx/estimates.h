@@ -13,10 +13,13 @@ class ucx_instance;
 // it.
 class estimates {
 public:
-    // Makes this interface use it. Leaves an interface unchanged if its
-    // operations are not where expected, or not those of the first interface.
-    // Not thread-safe.
-    void correct(const ucx_instance &of, uct_iface_h iface);
+    // Reads the interface's operations. Calls the loader.
+    static estimates of(const ucx_instance &instance, uct_iface_h iface);
+
+    // Whether they were where expected.
+    explicit operator bool() const { return original_ != nullptr; }
+    // Makes an interface use them if it has the same original operations.
+    void use_in(uct_iface_h iface);
 
 private:
     static ucs_status_t estimate_perf(uct_iface_h iface,

@@ -110,7 +110,6 @@ public:
                       void *buffer) const;
 
     // For the functions that replace uct_ib's operations.
-    uct_md_h md() const { return md_; }
     void **ops() const { return ops_; }
     template <class Function>
     Function *op(unsigned which) const

@@ -108,18 +108,23 @@ ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
     if (of == nullptr) {
         return UCS_ERR_NO_DEVICE; // as uct_iface_open()
     }
-    failure_handler *const before = handler_before(md, theirs);
-    if (before == nullptr) {
-        return of->open(md, worker, params, config, iface);
+    uct_iface_params_t ours; // UCX copies what it stores
+    if (failure_handler *const before = handler_before(md, theirs)) {
+        ours = theirs;
+        ours.field_mask |= ours.field_err_handler_arg;
+        ours.err_handler     = on_failure;
+        ours.err_handler_arg = before;
+        params               = &ours;
     }
-    uct_iface_params_t ours = theirs; // UCX copies what it stores
-    ours.field_mask |= ours.field_err_handler_arg;
-    ours.err_handler          = on_failure;
-    ours.err_handler_arg      = before;
-    const ucs_status_t status = of->open(md, worker, &ours, config, iface);
-    if (status == UCS_OK) {
+    const ucs_status_t status = of->open(md, worker, params, config, iface);
+    const md_table *table     = md_table::find(md);
+    if ((status == UCS_OK) && (table != nullptr)) {
+        const auto found = estimates::of(table->original.instance(), *iface);
         const std::lock_guard<std::mutex> guard(mutex);
-        of->corrected.correct(md_table::of(md).original.instance(), *iface);
+        if (!of->corrected) {
+            of->corrected = found;
+        }
+        of->corrected.use_in(*iface);
     }
     return status;
 }

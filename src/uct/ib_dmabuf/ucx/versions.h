@@ -18,7 +18,8 @@ constexpr char newest_known_ucx[] = "1.23";
 constexpr char sign_of_setting_docs[] = "ucs_config_doc_nop";
 // 1.17: libuct exports the defaults of a domain's attributes.
 constexpr char sign_of_base_md_query[] = "uct_md_base_md_query";
-// 1.19: UCP asks a transport for an estimate with the memory types.
+// 1.19: UCP asks a transport with the memory types whether it copies; from 1.20
+// on also how fast it sends.
 constexpr char sign_of_typed_estimates[] = "uct_rkey_unpack_v2";
 // 1.20, from 1.22: uct_iface_internal_ops_t begins with another operation.
 constexpr char sign_of_iface_query_v2[] = "uct_iface_query_v2";
