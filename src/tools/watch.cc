@@ -28,6 +28,7 @@ constexpr unsigned patience = 200; // milliseconds for all answers
 constexpr unsigned rounds_of_all = 10;
 
 // A running program.
+// NOLINTNEXTLINE(bugprone-exception-escape): of json's move, which throws not
 struct program {
     int pid = 0;
     std::string name{}; // any bytes

@@ -65,6 +65,8 @@ public:
 
     rcache(exporter &memory, const rcache_settings &settings);
     ~rcache(); // all NICs are detached, and no thread uses it
+    rcache(const rcache &)            = delete;
+    rcache &operator=(const rcache &) = delete;
 
     // Adds a NIC; the registrar outlives its attachment.
     nic_id attach(registrar &nic);
@@ -194,10 +196,11 @@ private:
                 event_count += event_count + 1 < events.size();
             }
         }
-        bool is_touched(address_range memory) const
+        // Whether the memory, which is described, was released meanwhile.
+        bool is_touched() const
         {
             return released || std::ranges::any_of(events, [&](auto &each) {
-                       return memory.overlaps(each);
+                       return memory.range.overlaps(each);
                    });
         }
         static std::array<address_range, 16> all_nothing()

@@ -44,7 +44,7 @@ ucs_status_t rcache::begin(new_registration *work, entry **out)
     nic_id nic                = work->nic;
     guard locked(lock_);
     learn_limit(locked, memory.device);
-    if (work->is_touched(memory.range)) {
+    if (work->is_touched()) {
         return UCS_ERR_CANCELED;
     }
     address_range range =

@@ -170,24 +170,24 @@ consteval size_t count_numbers()
 // Numbers that any thread may count, without a lock and without memory.
 template <const auto &infos>
 struct number_table {
-    using Metric = metric_name<infos>;
+    using metric = metric_name<infos>;
 
     uint64_t numbers[count_numbers<infos>()];
 
     // `label`: index among the metric's numbers.
-    void add(Metric which, uint64_t more = 1, size_t label = 0) noexcept
+    void add(metric which, uint64_t more = 1, size_t label = 0) noexcept
     {
         __atomic_fetch_add(&numbers[which.at + label], more, __ATOMIC_RELAXED);
     }
-    void subtract(Metric which, uint64_t less) noexcept
+    void subtract(metric which, uint64_t less) noexcept
     {
         add(which, 0 - less);
     }
-    void set(Metric which, uint64_t value) noexcept
+    void set(metric which, uint64_t value) noexcept
     {
         __atomic_store_n(&numbers[which.at], value, __ATOMIC_RELAXED);
     }
-    uint64_t get(Metric which, size_t label = 0) const noexcept
+    uint64_t get(metric which, size_t label = 0) const noexcept
     {
         return get_at(which.at + label);
     }
@@ -208,7 +208,7 @@ struct number_table {
         }
     }
     // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
-    void add_time(Metric which, uint64_t nanoseconds) noexcept
+    void add_time(metric which, uint64_t nanoseconds) noexcept
     {
         const auto log = static_cast<int>(
             std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1));

@@ -69,6 +69,7 @@ std::vector<library> library::all()
     if (dl_iterate_phdr(add, &paths) != 0) {
         throw std::bad_alloc();
     }
+    opened.reserve(paths.size());
     for (const std::string &path : paths) {
         opened.emplace_back(path.c_str());
     }
