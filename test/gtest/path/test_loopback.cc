@@ -120,6 +120,14 @@ TEST_F(test_loopback, a_nic_is_silent_if_an_answer_takes_too_long)
     EXPECT_FALSE(is_silent);
     EXPECT_FALSE(run(4, &is_silent));
     EXPECT_TRUE(is_silent);
+    // Each answer is in time, but all together are not.
+    {
+        loopback over(nic_.pd());
+        for (const bool good : {true, true, true, true, true, false}) {
+            nic_.silent_polls = 1;
+            EXPECT_EQ(good, !over.run({&one, 1}));
+        }
+    }
     // The machine stopped while the answer came.
     nic_.pause = std::chrono::seconds(10);
     EXPECT_TRUE(run(1, &is_silent));

@@ -278,8 +278,10 @@ std::optional<text> loopback::post(std::span<const transfer> all) const
 
 std::optional<text> loopback::run(std::span<const transfer> all)
 {
-    const clock::time_point end = std::min(clock::now() + patience, last_);
-    size_t over                 = 0;
+    const clock::time_point begin = clock::now();
+    const clock::time_point end =
+        begin + std::min<clock::duration>(patience, left_);
+    size_t over = 0;
 
     std::optional<text> failure = post(all);
     if (failure) {
@@ -307,6 +309,7 @@ std::optional<text> loopback::run(std::span<const transfer> all)
             ++over;
         }
     }
+    left_ -= clock::now() - begin;
     return std::nullopt;
 }
 
