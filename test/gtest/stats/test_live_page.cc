@@ -148,9 +148,6 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
 // The child inherits the descriptor, but neither the page nor its thread.
 TEST(test_live, the_child_of_a_fork_makes_its_own)
 {
-#if defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "ThreadSanitizer ends a child of fork that starts a thread";
-#endif
     pthread_atfork(nullptr, nullptr, forget_live);
     for (bool makes : {false, true}) {
         int grandchild[2];

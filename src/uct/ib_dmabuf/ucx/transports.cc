@@ -119,10 +119,15 @@ ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
     const ucs_status_t status = of->open(md, worker, params, config, iface);
     const md_table *table     = md_table::find(md);
     if ((status == UCS_OK) && (table != nullptr)) {
-        const auto found = estimates::of(table->original.instance(), *iface);
-        const std::lock_guard<std::mutex> guard(mutex);
+        std::unique_lock<std::mutex> guard(mutex);
         if (!of->corrected) {
-            of->corrected = found;
+            guard.unlock();
+            const auto found =
+                estimates::of(table->original.instance(), *iface);
+            guard.lock();
+            if (!of->corrected) { // nor by another thread
+                of->corrected = found;
+            }
         }
         of->corrected.use_in(*iface);
     }
