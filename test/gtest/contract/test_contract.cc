@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cache's two interfaces: the fakes of its tests fulfil the same contracts
-// as a simulated or a real GPU.
+// The contract of an exporter, with the fake GPU of the cache's tests, and with
+// a simulated or a real one.
 #include "cuda_world.h"
-#include "registrar.h"
 #include <common/fakes.h>
 
+namespace ucx_ib_dmabuf {
 namespace {
 
-// The fakes count refused mistakes as complaints; these are intended.
-class meant_mistakes {
+// The GPU of the cache's tests. It counts refused mistakes as complaints.
+class fake_gpu final : public exporter_world {
 public:
-    void expect_one() { ++expected_; }
-    ~meant_mistakes()
+    ~fake_gpu() override
     {
-        EXPECT_EQ(expected_, fakes::complaints - before_);
-        fakes::complaints = before_;
+        EXPECT_EQ(mistakes_, fakes::complaints.exchange(0));
     }
 
-private:
-    const uint64_t before_ = fakes::complaints;
-    uint64_t expected_     = 0;
-};
-
-// The GPU of the cache's tests.
-class fake_gpu final : public ucx_ib_dmabuf::exporter_world {
-public:
-    ucx_ib_dmabuf::exporter &subject() override { return gpu_; }
-    void mistake() override { mistakes_.expect_one(); }
+    exporter &subject() override { return gpu_; }
+    void mistake() override { ++mistakes_; }
 
     uintptr_t allocate(size_t size) override { return add(size, false); }
     uintptr_t neighbours(size_t size) override
@@ -84,62 +74,28 @@ private:
         gpu_.alloc(base, size, 0, true, vmm);
     }
 
-    meant_mistakes mistakes_;
     fakes::gpu gpu_;
+    uint64_t mistakes_ = 0;
     std::map<uintptr_t, unsigned> mapped_;
     uintptr_t next_ = uintptr_t{1} << 40;
     uintptr_t last_ = 0;
 };
 
-// The NIC of the cache's tests, and its memory.
-class fake_nic final : public ucx_ib_dmabuf::registrar_world {
-public:
-    ucx_ib_dmabuf::registrar &subject() override { return nic_; }
-    void mistake() override { mistakes_.expect_one(); }
-
-    int dmabuf(size_t size) override
-    {
-        int fd = -1;
-        if (!gpu_.allocated(address())) {
-            gpu_.alloc(address(), size);
-        }
-        gpu_.export_range(address(), size, &fd);
-        return fd;
-    }
-    bool reaches(void *handle, uintptr_t address, size_t) override
-    {
-        const auto *made = static_cast<fakes::registration *>(handle);
-        return made->id_at(address) == gpu_.id_at(address);
-    }
-
-private:
-    meant_mistakes mistakes_;
-    fakes::gpu gpu_;
-    fakes::nic nic_{gpu_};
-};
-
-} // namespace
-
-namespace ucx_ib_dmabuf {
-
-INSTANTIATE_TEST_SUITE_P(fake, contract_exporter,
-                         testing::Values(make<exporter_world, fake_gpu>));
+INSTANTIATE_TEST_SUITE_P(
+    fake, contract_exporter,
+    testing::Values([]() -> std::unique_ptr<exporter_world> {
+        return std::make_unique<fake_gpu>();
+    }));
 INSTANTIATE_TEST_SUITE_P(gpu, contract_exporter,
                          testing::Values(cuda_world::make_if_any));
-INSTANTIATE_TEST_SUITE_P(fake, contract_registrar,
-                         testing::Values(make<registrar_world, fake_nic>));
-
-} // namespace ucx_ib_dmabuf
-
-namespace {
 
 // Kinds of memory that the fakes lack.
 TEST(cuda_vendor, takes_only_what_can_be_exported)
 {
     gpu::use();
-    const auto gpus = ucx_ib_dmabuf::find_cuda();
+    const auto gpus = find_cuda();
     const gpu::buffer variable(4096, gpu::memory::variable);
-    ucx_ib_dmabuf::allocation found;
+    allocation found;
     CUdeviceptr managed = 0;
     void *host          = nullptr;
     int fd              = -1;
@@ -157,3 +113,4 @@ TEST(cuda_vendor, takes_only_what_can_be_exported)
 }
 
 } // namespace
+} // namespace ucx_ib_dmabuf
