@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "alone.h"
+#include <common/alloc_faults.h>
 #include <common/linked_ucx.h>
 #include <cstdio>
 #include <cstdlib>
@@ -56,21 +57,23 @@ void check_failed(const char *file, int line, const char *what,
     _exit(1);
 }
 
-Events::Events(std::function<long()> observer) : observer_(std::move(observer))
+Events::Events(std::function<long()> observer, const ucm_functions &from,
+               int flags)
+    : observer_(std::move(observer)), from_(from),
+      status_(from.set_event_handler(events | flags, 0, handle, this))
 {
-    CHECK(all_ucm().front()->set_event_handler(
-              events | UCM_EVENT_FLAG_NO_INSTALL, 0, handle, this) == UCS_OK);
 }
 
 Events::~Events()
 {
     using unset = void(int, ucm_event_callback_t, void *);
-    library::everything().symbol<unset>("ucm_unset_event_handler")(
-        events, handle, this);
+    library::around(reinterpret_cast<void *>(from_.set_event_handler))
+        .symbol<unset>("ucm_unset_event_handler")(events, handle, this);
 }
 
 void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
 {
+    const alloc_faults::exempt from_it;
     auto *self           = static_cast<Events *>(arg);
     const long answer    = self->observer_ ? self->observer_() : 0;
     const auto &memory   = event->mem_type;
@@ -84,16 +87,17 @@ void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
 
 std::vector<SeenEvent> Events::take()
 {
+    const alloc_faults::exempt from_it;
     const std::lock_guard guard(lock_);
     return std::exchange(seen_, {});
 }
 
 size_t Events::frees_of(uint64_t address)
 {
+    const alloc_faults::exempt from_it;
     size_t count = 0;
     for (const SeenEvent &event : take()) {
-        count += event.free && (address >= event.address) &&
-                 (address - event.address < event.size);
+        count += event.free && ((event.size == 0) || event.covers(address));
     }
     return count;
 }

@@ -54,22 +54,32 @@ struct SeenEvent {
     size_t size;
     long context; /**< the observer's result at that moment */
     ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA;
+
+    bool covers(uint64_t at) const { return at - address < size; }
 };
 
-/** Subscribes to UCM's memory type events and records them. */
+/** Subscribes to a UCM's memory type events and records them. Lacks no memory
+ *  where a test refuses allocations. */
 class Events {
 public:
-    /** @param observer  Called at each event, which records its result. */
-    explicit Events(std::function<long()> observer = nullptr);
+    /** @param observer  Called at each event, which records its result.
+     *  @param flags     Without NO_INSTALL, the UCM installs its hooks. */
+    explicit Events(std::function<long()> observer = nullptr,
+                    const ucm_functions &from      = *all_ucm().front(),
+                    int flags                      = UCM_EVENT_FLAG_NO_INSTALL);
     ~Events();
     Events(const Events &)            = delete;
     Events &operator=(const Events &) = delete;
+
+    /** Whether the UCM could install its hooks. */
+    bool subscribed() const { return status_ == UCS_OK; }
 
     /** Returns the events since the last call. */
     std::vector<SeenEvent> take();
 
     /** These look at the events since the last take(), and take them: how many
-     *  free events cover a byte, and whether everything was announced. */
+     *  free events cover a byte, among them those of everything, and whether
+     *  everything was announced. */
     size_t frees_of(uint64_t address);
     bool saw_everything();
 
@@ -79,6 +89,8 @@ private:
     static constexpr int events =
         UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
     const std::function<long()> observer_;
+    const ucm_functions &from_;
+    ucs_status_t status_;
     std::mutex lock_;
     std::vector<SeenEvent> seen_;
 };

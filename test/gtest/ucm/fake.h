@@ -163,8 +163,7 @@ inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees,
         if (managed != nullptr) {
             *managed = event.type == UCS_MEMORY_TYPE_CUDA_MANAGED;
         }
-        if ((address >= event.address) &&
-            (address - event.address < event.size)) {
+        if (event.covers(address)) {
             there = !event.free;
             *frees += event.free;
         }

@@ -31,22 +31,6 @@ public:
         std::filesystem::remove_all(folder_);
     }
 
-    /** Subscribes to its UCM, which installs its hooks unless `flags` forbid.
-     */
-    ucs_status_t subscribe(ucm_event_callback_t handler, void *arg,
-                           int flags = 0) const
-    {
-        return functions().set_event_handler(events | flags, 0, handler, arg);
-    }
-
-    /** Cancels that subscription. */
-    void unsubscribe(ucm_event_callback_t handler, void *arg) const
-    {
-        using unset = void(int, ucm_event_callback_t, void *);
-        function_of<unset>(ucm, "ucm_unset_event_handler")(events, handler,
-                                                           arg);
-    }
-
     /** Returns its UCM as the hooks use it, valid for good. */
     const ucm_functions &functions() const
     {
@@ -70,9 +54,6 @@ public:
     void *ucm, *modules;
 
 private:
-    static constexpr int events =
-        UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
-
     template <class Function>
     void find(const char *name, Function **found) const
     {

@@ -124,9 +124,10 @@ FAKE_TEST(CudaEventsGaps, DISABLED_patches_unseen)
 HOOKED_TEST(CudaEventsGaps, graph_memory)
 {
     Reported reported;
+    fake.allocate_async(5);
     CHECK_EQ(reported.times, 0);
+    fake.setting("fake_capturing") = 1;
     for (int i = 0; i < 2; ++i) {
-        fake.setting("fake_capturing") = 1;
         fake.allocate_async(5);
         CHECK(!cuda_events_complete());
         CHECK_EQ(reported.times, 1);
@@ -208,74 +209,40 @@ FAKE_TEST(CudaEventsGaps, late_subscriber)
     CHECK(reported.why.find("cuMemUnmap: ") != std::string::npos);
 }
 
-// Needs no memory of its own, unlike class Events.
-struct {
-    SeenEvent seen[64];
-    size_t count = 0;
-} events;
-
-void note(ucm_event_type_t type, ucm_event_t *event, void *)
-{
-    CHECK(events.count < std::size(events.seen));
-    events.seen[events.count++] = {
-        type == UCM_EVENT_MEM_TYPE_FREE,
-        reinterpret_cast<uint64_t>(event->mem_type.address),
-        event->mem_type.size, 0};
-}
-
-void subscribe()
-{
-    CHECK_EQ(int(all_ucm().front()->set_event_handler(
-                 UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE |
-                     UCM_EVENT_FLAG_NO_INSTALL,
-                 0, note, nullptr)),
-             int(UCS_OK));
-}
-
-bool released(uint64_t address)
-{
-    for (size_t i = 0; i < events.count; ++i) {
-        const SeenEvent &event = events.seen[i];
-        if (event.free &&
-            ((event.size == 0) || (address - event.address < event.size))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Expects that a call reaches the driver, and that it releases an address, or
 // the hooks are incomplete.
 template <class... Args>
-void expect_call(const Fake &fake, uint64_t releases, const char *name,
-                 Args... args)
+void expect_call(const Fake &fake, Events &events, uint64_t releases,
+                 const char *name, Args... args)
 {
     const long before = fake.calls(name);
-    events.count      = 0;
+    events.take();
     fake.call(name, args...);
     CHECK_EQ(fake.calls(name), before + 1);
-    CHECK((releases == 0) || released(releases) || !cuda_events_complete());
+    CHECK((releases == 0) || (events.frees_of(releases) > 0) ||
+          !cuda_events_complete());
 }
 
-void call_all(const Fake &fake)
+void call_all(const Fake &fake, Events &events)
 {
     uint64_t address, module;
     size_t size;
 
-    expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
-    expect_call(fake, address, "cuMemFree_v2", address);
-    expect_call(fake, 0, "cuMemAllocFromPoolAsync", &address, NEW_SIZE, POOL,
-                0);
-    expect_call(fake, address, "cuMemFreeAsync", address, 0);
-    expect_call(fake, address, "cuMemPoolTrimTo", POOL, 0);
-    expect_call(fake, 0, "cuLibraryGetModule", &module, LIBRARY);
-    expect_call(fake, 0, "cuModuleGetGlobal_v2", &address, &size, module, "a");
-    expect_call(fake, address, "cuLibraryUnload", LIBRARY);
+    expect_call(fake, events, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
+    expect_call(fake, events, address, "cuMemFree_v2", address);
+    expect_call(fake, events, 0, "cuMemAllocFromPoolAsync", &address, NEW_SIZE,
+                POOL, 0);
+    expect_call(fake, events, address, "cuMemFreeAsync", address, 0);
+    expect_call(fake, events, address, "cuMemPoolTrimTo", POOL, 0);
+    expect_call(fake, events, 0, "cuLibraryGetModule", &module, LIBRARY);
+    expect_call(fake, events, 0, "cuModuleGetGlobal_v2", &address, &size,
+                module, "a");
+    expect_call(fake, events, address, "cuLibraryUnload", LIBRARY);
     // The context was created after the hooks, so its ranges are announced.
-    expect_call(fake, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
+    expect_call(fake, events, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
     fake.setting("fake_forgotten") = 1;
     fake.setting("fake_active") = fake.setting("fake_last") = 1;
-    expect_call(fake, address, "cuDevicePrimaryCtxRelease", 0);
+    expect_call(fake, events, address, "cuDevicePrimaryCtxRelease", 0);
 }
 
 // Runs in a child for each allocation that can fail in it.
@@ -291,10 +258,10 @@ FAKE_TEST(CudaEventsMemory, calls)
     Fake fake;
     fake.setting("fake_active") = 0;
     install_all();
-    subscribe();
+    Events events;
     with_each_refused([&](alloc_faults::plan &what) {
         const alloc_faults::armed now(what);
-        call_all(fake);
+        call_all(fake, events);
     });
 }
 
@@ -302,7 +269,7 @@ FAKE_TEST(CudaEventsMemory, installation)
 {
     Fake fake;
     fake.setting("fake_active") = 0;
-    subscribe();
+    Events events;
     with_each_refused([&](alloc_faults::plan &what) {
         ucs_status_t status;
         {
@@ -311,11 +278,11 @@ FAKE_TEST(CudaEventsMemory, installation)
         }
         CHECK((status == UCS_OK) || !cuda_events_complete());
         CHECK(cuda_events_missing().empty() == cuda_events_complete());
-        call_all(fake);
+        call_all(fake, events);
         // A repeated installation works, but the hooks stay incomplete.
         CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
         CHECK((status == UCS_OK) || !cuda_events_complete());
-        call_all(fake);
+        call_all(fake, events);
     });
 }
 
