@@ -326,35 +326,6 @@ TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// Another thread registers during the fork.
-TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h memh = md_->reg(pool.address(), mib);
-    pack(memh);
-    std::atomic<bool> over{false};
-    std::thread other([&] {
-        while (!over) {
-            uct_mem_h mine = md_->reg(pool.address() + mib, mib);
-            pack(mine, revoking);
-            EXPECT_EQ(UCS_OK, md_->dereg(mine));
-        }
-    });
-    bool good = true;
-
-    for (int i = 0; (i < 500) && good; ++i) {
-        good = in_child([&] {
-            completion told;
-            md_->invalidate(memh, &told);
-            return true;
-        });
-    }
-    EXPECT_TRUE(good);
-    over = true;
-    other.join();
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-}
-
 // In the child the dma-buf of a revocable key would keep the memory.
 TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
 {
