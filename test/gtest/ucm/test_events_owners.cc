@@ -191,6 +191,23 @@ HOOKED_TEST(CudaEventsOwners, pools_that_give_memory_out_again)
     expect_release_by(fake, "cuMemPoolTrimTo", NEW, NEW_SIZE, POOL, 0);
 }
 
+// A pool keeps memory in use. Its end announces no other pool's memory, and no
+// ordinary memory.
+HOOKED_TEST(CudaEventsOwners, pools_that_end)
+{
+    fake.place(NEW, 0x10000);
+    for (const char *name : {"cuMemPoolTrimTo", "cuMemPoolDestroy"}) {
+        const uint64_t freed = fake.allocate_from(POOL);
+        const uint64_t used  = fake.allocate_from(POOL);
+        fake.call("cuMemFreeAsync_ptsz", freed, 0);
+        fake.call("cuMemFreeAsync", fake.allocate_from(POOL + 1), 0);
+        fake.call("cuMemFree_v2", fake.allocate());
+        expect_release_by(fake, name, freed, NEW_SIZE, POOL, 0);
+        fake.call("cuMemFreeAsync", used, 0);
+        expect_release_by(fake, name, used, NEW_SIZE, POOL, 0);
+    }
+}
+
 // If a program never reuses an address, the hooks' memory use stays bounded.
 // Live memory stays known.
 HOOKED_TEST(CudaEventsOwners, memory_that_its_pool_keeps_is_forgotten)

@@ -81,42 +81,6 @@ GPU_TEST(CudaEventsSim, mappings)
     CHECK_EQ(mapped.frees_of(address + size - 1), size_t(1));
 }
 
-GPU_TEST(CudaEventsSim, pools)
-{
-    CUmemoryPool pool, second;
-    CUmemPoolProps properties = {};
-    properties.allocType      = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location       = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
-    GPU_CALL(cuMemPoolCreate, &pool, &properties);
-    GPU_CALL(cuMemPoolCreate, &second, &properties);
-    install_all();
-    CUdeviceptr address, other;
-    for (CUdeviceptr *each : {&address, &other}) {
-        gpu::entry<decltype(cuMemAllocFromPoolAsync)>(
-            "cuMemAllocFromPoolAsync_ptsz")(each, 2 * MIB, pool, nullptr);
-    }
-
-    Events events;
-    gpu::entry<FreeAsync>("cuMemFreeAsync_ptsz")(address, nullptr);
-    CHECK_EQ(events.frees_of(address + 2 * MIB - 1), size_t(1));
-    GPU_CALL(cuMemPoolTrimTo, pool, 0);
-    const auto trimmed = events.take();
-    CHECK_EQ(trimmed.size(), size_t(1)); // the pool keeps memory in use
-    CHECK(trimmed[0].free && (trimmed[0].address == address));
-    CHECK_EQ(trimmed[0].size, 2 * MIB);
-    GPU_CALL(cuMemFreeAsync, other, nullptr);
-    events.take();
-    // This pool's end announces no other pool's memory, and no ordinary memory.
-    GPU_CALL(cuMemAllocFromPoolAsync, &address, MIB, second, nullptr);
-    GPU_CALL(cuMemFreeAsync, address, nullptr);
-    GPU_CALL(cuMemFree, allocate(MIB));
-    events.take();
-    GPU_CALL(cuMemPoolDestroy, pool);
-    const auto last = events.take();
-    CHECK_EQ(last.size(), size_t(1));
-    CHECK(last[0].free && (last[0].address == other));
-}
-
 #if CUDA_VERSION >= 12030
 // The newest cuGraphAddNode, since CUDA 13.4 the third one.
 GPU_TEST(CudaEventsSim, graph_nodes, "CUDA_SIM_DRIVER_VERSION=13040")
