@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <stdexcept>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ void run_alone(void (*body)(), const std::vector<std::string> &environment)
                                test.test_suite_name() + "." + test.name();
 
     if (!variable("TEST_RUNS_ALONE").empty()) {
+        GTEST_FLAG_SET(break_on_failure, true);
         use_linked_ucx();
         body();
         exit(testing::Test::HasFailure());
@@ -47,14 +49,6 @@ void run_alone(void (*body)(), const std::vector<std::string> &environment)
     int status = -1;
     waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
-}
-
-void check_failed(const char *file, int line, const char *what,
-                  const std::string &detail)
-{
-    fprintf(stderr, "%s:%d: failed: %s %s\n", file, line, what, detail.c_str());
-    fflush(stderr);
-    _exit(1);
 }
 
 Events::Events(std::function<long()> observer, const ucm_functions &from,
@@ -115,7 +109,7 @@ void *open_library(const std::string &path)
 {
     void *library = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);
     if (library == nullptr) {
-        check_failed(__FILE__, __LINE__, "dlopen", dlerror());
+        throw std::runtime_error(dlerror());
     }
     return library;
 }
@@ -124,7 +118,7 @@ void *symbol_of(void *library, const char *name)
 {
     void *symbol = dlsym(library, name);
     if (symbol == nullptr) {
-        check_failed(__FILE__, __LINE__, "dlsym", name);
+        throw std::runtime_error(name);
     }
     return symbol;
 }

@@ -18,28 +18,8 @@
 namespace ucx_ib_dmabuf::test {
 
 /** Calls a body in a new process with more environment, as a part of the
- *  current test. A failed check there prints a message and exits. */
+ *  current test. A failed expectation there ends the process. */
 void run_alone(void (*body)(), const std::vector<std::string> &environment);
-
-[[noreturn]] void check_failed(const char *file, int line, const char *what,
-                               const std::string &detail);
-
-#define CHECK(_condition)                                                      \
-    ((_condition) ? (void)0                                                    \
-                  : ucx_ib_dmabuf::test::check_failed(__FILE__, __LINE__,      \
-                                                      #_condition, ""))
-
-#define CHECK_EQ(_a, _b)                                                       \
-    do {                                                                       \
-        const auto &check_a = (_a);                                            \
-        const auto &check_b = (_b);                                            \
-        if (!(check_a == check_b)) {                                           \
-            ucx_ib_dmabuf::test::check_failed(                                 \
-                __FILE__, __LINE__, #_a " == " #_b,                            \
-                testing::PrintToString(check_a) +                              \
-                    " != " + testing::PrintToString(check_b));                 \
-        }                                                                      \
-    } while (0)
 
 /** A suite's parameter: whether UCX's own CUDA hooks are installed, too. */
 #define WITH_AND_WITHOUT_UCX(_suite)                                           \
@@ -116,10 +96,10 @@ std::string variable(const char *name);
 
 inline void install_all()
 {
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
-    CHECK_EQ(cuda_events_missing(), std::string());
-    CHECK(cuda_events_complete());
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
+    EXPECT_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
+    EXPECT_EQ(cuda_events_missing(), std::string());
+    EXPECT_TRUE(cuda_events_complete());
 }
 
 } // namespace ucx_ib_dmabuf::test

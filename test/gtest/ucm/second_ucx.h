@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
@@ -21,7 +22,7 @@ public:
     SecondUcx()
     {
         char name[] = "/tmp/second_ucx.XXXXXX";
-        CHECK(mkdtemp(name) != nullptr);
+        EXPECT_NE(mkdtemp(name), nullptr);
         folder_               = name;
         const std::string lib = variable("UCX_PREFIX") + "/lib/";
         copy(lib + "libucm.so.0", "libucm-second.so.0");
@@ -73,7 +74,7 @@ private:
     {
         std::ifstream in(from, std::ios::binary);
         std::string bytes{std::istreambuf_iterator<char>(in), {}};
-        CHECK(!bytes.empty());
+        EXPECT_FALSE(bytes.empty());
         rename(bytes, "libucm", "libXcm"); // also the names in a wheel
         std::ofstream(folder_ + "/" + to, std::ios::binary) << bytes;
     }
@@ -84,7 +85,7 @@ private:
         void *library = dlopen((folder_ + "/" + name).c_str(),
                                RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
         if (library == nullptr) {
-            check_failed(__FILE__, __LINE__, name, dlerror());
+            throw std::runtime_error(dlerror());
         }
         return library;
     }

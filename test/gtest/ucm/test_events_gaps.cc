@@ -35,7 +35,7 @@ struct Reported {
         auto *self = static_cast<Reported *>(arg);
         ++self->times;
         self->why = why;
-        CHECK_EQ(cuda_events_missing(), self->why); // no lock is held
+        EXPECT_EQ(cuda_events_missing(), self->why); // no lock is held
     }
 
     int times = 0;
@@ -48,10 +48,10 @@ HOOKED_TEST(CudaEventsGaps, old_entry_point)
     Events events([&] { return fake.calls("cuMemFree_v2"); });
     fake.call("cuMemFree", ADDRESS);
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(2)); // this function's, and its target's
+    EXPECT_EQ(seen.size(), 2u); // this function's, and its target's
     for (const SeenEvent &event : seen) {
-        CHECK(event.free && (event.address == ADDRESS) &&
-              (event.context == before) && (event.size == SIZE));
+        EXPECT_TRUE(event.free && (event.address == ADDRESS) &&
+                    (event.context == before) && (event.size == SIZE));
     }
 }
 
@@ -116,23 +116,23 @@ TEST(CudaEventsGaps, Valgrind)
 FAKE_TEST(CudaEventsGaps, DISABLED_patches_unseen)
 {
     Fake fake;
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK(cuda_events_missing().find("valgrind") != std::string::npos);
-    CHECK_EQ(fake.calls("cuMemFree_v2"), 0L);
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
+    EXPECT_NE(cuda_events_missing().find("valgrind"), std::string::npos);
+    EXPECT_EQ(fake.calls("cuMemFree_v2"), 0L);
 }
 
 HOOKED_TEST(CudaEventsGaps, graph_memory)
 {
     Reported reported;
     fake.allocate_async(5);
-    CHECK_EQ(reported.times, 0);
+    EXPECT_EQ(reported.times, 0);
     fake.setting("fake_capturing") = 1;
     for (int i = 0; i < 2; ++i) {
         fake.allocate_async(5);
-        CHECK(!cuda_events_complete());
-        CHECK_EQ(reported.times, 1);
-        CHECK_EQ(reported.why, cuda_events_missing());
-        CHECK(reported.why.find("graphs") != std::string::npos);
+        EXPECT_FALSE(cuda_events_complete());
+        EXPECT_EQ(reported.times, 1);
+        EXPECT_EQ(reported.why, cuda_events_missing());
+        EXPECT_NE(reported.why.find("graphs"), std::string::npos);
     }
 }
 
@@ -146,15 +146,14 @@ FAKE_TEST(CudaEventsGaps, newer_driver)
     cuda_events_on_incomplete(
         [](const char *, void *) {
             if (++told == 2) { // inside the installation: no lock is held
-                CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+                EXPECT_EQ(cuda_events_install(), UCS_OK);
             }
         },
         nullptr);
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK_EQ(told, 2);
-    CHECK_EQ(
-        cuda_events_missing(),
-        std::string("cuMemFree, cuMemFree_v2: the driver has a newer variant"));
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
+    EXPECT_EQ(told, 2);
+    EXPECT_EQ(cuda_events_missing(),
+              "cuMemFree, cuMemFree_v2: the driver has a newer variant");
 }
 
 // Look-ups of the driver's functions find the interposer's.
@@ -165,11 +164,11 @@ void use_interposed()
     auto *real = function_of<Free *(void *, const char *)>(
         RTLD_DEFAULT, "interposed_dlsym")(fake.library, "cuMemFree_v2");
     auto *interposed = fake.get<Free>("cuMemFree_v2");
-    CHECK(interposed != real);
+    EXPECT_NE(interposed, real);
     install_all();
     for (Free *call : {real, interposed}) {
         expect_release(fake, "cuMemFree_v2", ADDRESS, SIZE,
-                       [&] { CHECK_EQ(call(ADDRESS), 0); });
+                       [&] { EXPECT_EQ(call(ADDRESS), 0); });
     }
 }
 
@@ -189,24 +188,24 @@ HOOKED_TEST(CudaEventsGaps, a_hook_is_overwritten)
 {
     Reported reported;
     fake.allocate();
-    CHECK_EQ(reported.times, 0);
+    EXPECT_EQ(reported.times, 0);
     const first_byte breakpoint(fake.get<void>("cuMemFree_v2"), 0xcc);
     for (int i = 0; i < 2; ++i) {
         fake.allocate();
-        CHECK_EQ(reported.times, 1);
-        CHECK(!cuda_events_complete());
-        CHECK_EQ(reported.why, std::string("cuMemFree_v2: something else "
-                                           "replaced the hook"));
+        EXPECT_EQ(reported.times, 1);
+        EXPECT_FALSE(cuda_events_complete());
+        EXPECT_EQ(reported.why, "cuMemFree_v2: something else "
+                                "replaced the hook");
     }
 }
 
 FAKE_TEST(CudaEventsGaps, late_subscriber)
 {
     Fake fake("fake_odd");
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
     Reported reported;
-    CHECK_EQ(reported.times, 1);
-    CHECK(reported.why.find("cuMemUnmap: ") != std::string::npos);
+    EXPECT_EQ(reported.times, 1);
+    EXPECT_NE(reported.why.find("cuMemUnmap: "), std::string::npos);
 }
 
 // Expects that a call reaches the driver, and that it releases an address, or
@@ -218,9 +217,9 @@ void expect_call(const Fake &fake, Events &events, uint64_t releases,
     const long before = fake.calls(name);
     events.take();
     fake.call(name, args...);
-    CHECK_EQ(fake.calls(name), before + 1);
-    CHECK((releases == 0) || (events.frees_of(releases) > 0) ||
-          !cuda_events_complete());
+    EXPECT_EQ(fake.calls(name), before + 1);
+    EXPECT_TRUE((releases == 0) || (events.frees_of(releases) > 0) ||
+                !cuda_events_complete());
 }
 
 void call_all(const Fake &fake, Events &events)
@@ -249,8 +248,8 @@ void call_all(const Fake &fake, Events &events)
 template <class Run>
 void with_each_refused(Run &&run)
 {
-    CHECK(alloc_faults::each_in_a_child(run) > 3);
-    CHECK(!testing::Test::HasFailure());
+    EXPECT_GT(alloc_faults::each_in_a_child(run), 3);
+    EXPECT_FALSE(testing::Test::HasFailure());
 }
 
 FAKE_TEST(CudaEventsMemory, calls)
@@ -276,12 +275,12 @@ FAKE_TEST(CudaEventsMemory, installation)
             const alloc_faults::armed now(what);
             status = cuda_events_install();
         }
-        CHECK((status == UCS_OK) || !cuda_events_complete());
-        CHECK(cuda_events_missing().empty() == cuda_events_complete());
+        EXPECT_TRUE((status == UCS_OK) || !cuda_events_complete());
+        EXPECT_EQ(cuda_events_missing().empty(), cuda_events_complete());
         call_all(fake, events);
         // A repeated installation works, but the hooks stay incomplete.
-        CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-        CHECK((status == UCS_OK) || !cuda_events_complete());
+        EXPECT_EQ(cuda_events_install(), UCS_OK);
+        EXPECT_TRUE((status == UCS_OK) || !cuda_events_complete());
         call_all(fake, events);
     });
 }
@@ -305,7 +304,7 @@ HOOKED_TEST(CudaEventsMemory, malloc_calls_cuda)
         fake.call("cuMemFree_v2", address);
         fake.call("cuCtxDestroy_v2", 0);
     }
-    CHECK(cuda_events_complete());
+    EXPECT_TRUE(cuda_events_complete());
 }
 
 } // namespace

@@ -42,7 +42,7 @@ GPU_TEST(CudaEventsSim, driver_api)
     }
     Events events;
     by_symbol(0); // frees nothing
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
 }
 
 // Installation calls the driver once per hooked function and a few times more,
@@ -53,7 +53,7 @@ GPU_TEST(CudaEventsSim, calls_at_the_start)
         auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
         const uint64_t before = calls(nullptr);
         install_all();
-        CHECK(calls(nullptr) - before <= 60);
+        EXPECT_LE(calls(nullptr) - before, 60);
     }
 }
 
@@ -65,20 +65,21 @@ GPU_TEST(CudaEventsSim, mappings)
     GPU_CALL(cuMemAddressReserve, &address, size, 0, 0, 0);
     Events mapped;
     gpu::physical(size).map(address); // the mapping holds the memory
-    CHECK_EQ(mapped.take().size(), size_t(1));
-    CHECK(!cuda_events_saw_allocation(address)); // one call may unmap many
-    CHECK(is_alive(address));
+    EXPECT_EQ(mapped.take().size(), 1u);
+    EXPECT_FALSE(
+        cuda_events_saw_allocation(address)); // one call may unmap many
+    EXPECT_TRUE(is_alive(address));
 
     // Refused, as memory is mapped there: UCX must not forget it.
-    CHECK(GPU_TRY(cuMemAddressFree, address, size) != CUDA_SUCCESS);
+    EXPECT_NE(GPU_TRY(cuMemAddressFree, address, size), CUDA_SUCCESS);
     const auto refused = mapped.take();
-    CHECK(!refused.empty() && !refused.back().free);
+    EXPECT_TRUE(!refused.empty() && !refused.back().free);
 
     expect_release(address, size,
                    [&] { return GPU_TRY(cuMemUnmap, address, size); });
     mapped.take();
     GPU_CALL(cuMemAddressFree, address, size);
-    CHECK_EQ(mapped.frees_of(address + size - 1), size_t(1));
+    EXPECT_EQ(mapped.frees_of(address + size - 1), 1u);
 }
 
 #if CUDA_VERSION >= 12030
@@ -99,11 +100,11 @@ GPU_TEST(CudaEventsSim, graph_nodes, "CUDA_SIM_DRIVER_VERSION=13040")
         entry_of<decltype(cuGraphAddNode_v2)>("cuGraphAddNode", 0, version);
     install_all();
     Events events;
-    CHECK_EQ(int(add(&node, graph, nullptr, nullptr, 0, &params)), 0);
-    CHECK(!cuda_events_complete());
+    EXPECT_EQ(int(add(&node, graph, nullptr, nullptr, 0, &params)), 0);
+    EXPECT_FALSE(cuda_events_complete());
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(1));
-    CHECK(!seen[0].free && seen[0].address == params.alloc.dptr);
+    EXPECT_EQ(seen.size(), 1u);
+    EXPECT_TRUE(!seen[0].free && seen[0].address == params.alloc.dptr);
 }
 #endif
 
@@ -121,9 +122,9 @@ GPU_TEST(CudaEventsSim, opened_memory)
         managed |= (event.address == opened.address()) &&
                    (event.type == UCS_MEMORY_TYPE_CUDA_MANAGED);
     }
-    CHECK(managed);
+    EXPECT_TRUE(managed);
     gpu::buffer(MIB, gpu::memory::variable); // its module is unloaded
-    CHECK_EQ(events.frees_of(opened.address()), size_t(0));
+    EXPECT_EQ(events.frees_of(opened.address()), 0u);
 }
 
 // Expects that a release of a context announces everything before, and the
@@ -131,15 +132,15 @@ GPU_TEST(CudaEventsSim, opened_memory)
 void expect_everything(CUdeviceptr gone, const std::function<int()> &release)
 {
     Events events([&] { return is_alive(gone); });
-    CHECK_EQ(release(), 0);
+    EXPECT_EQ(release(), 0);
     bool before = false, after = false;
     for (const SeenEvent &event : events.take()) {
         before |= event.free && (event.size == 0) && event.context;
         after |= event.free && (event.address == gone) && (event.size == MIB) &&
                  !event.context;
     }
-    CHECK(before);
-    CHECK(after);
+    EXPECT_TRUE(before);
+    EXPECT_TRUE(after);
 }
 
 // A program that uses only the runtime's functions, which have no hooks: the
@@ -151,7 +152,7 @@ void use_runtime(void *runtime)
     };
     for (const char *name :
          {"cudaMalloc", "cudaFree", "cudaFreeAsync", "cudaDeviceReset"}) {
-        CHECK(ucm::patched_target(symbol_of(runtime, name)) == nullptr);
+        EXPECT_EQ(ucm::patched_target(symbol_of(runtime, name)), nullptr);
     }
     void *address = nullptr;
     size_t pitch;
@@ -163,17 +164,17 @@ void use_runtime(void *runtime)
         },
     };
     for (const auto &allocate : allocations) {
-        CHECK_EQ(allocate(), 0);
+        EXPECT_EQ(allocate(), 0);
         expect_release(reinterpret_cast<CUdeviceptr>(address), MIB,
                        [&] { return call("cudaFree", address); });
     }
     void *const stream = nullptr;
-    CHECK_EQ(call("cudaMallocAsync", &address, MIB, stream), 0);
+    EXPECT_EQ(call("cudaMallocAsync", &address, MIB, stream), 0);
     expect_release(reinterpret_cast<CUdeviceptr>(address), MIB, [&] {
         return call("cudaFreeAsync", address, stream) |
                call("cudaDeviceSynchronize");
     });
-    CHECK_EQ(call("cudaMalloc", &address, MIB), 0);
+    EXPECT_EQ(call("cudaMalloc", &address, MIB), 0);
     expect_everything(reinterpret_cast<CUdeviceptr>(address),
                       [&] { return call("cudaDeviceReset"); });
 }
@@ -221,14 +222,14 @@ GPU_TEST(CudaEventsSim, no_memory_left, "CUDA_SIM_MEMORY_MIB=64")
         CUdeviceptr address, none;
         held = allocate(LARGE);
         Events events;
-        CHECK_EQ(call(&address, LARGE), 0);
-        CHECK_EQ(held, CUdeviceptr(0));
+        EXPECT_EQ(call(&address, LARGE), 0);
+        EXPECT_EQ(held, CUdeviceptr(0));
         size_t allocations = 0;
         for (const SeenEvent &event : events.take()) {
             allocations += !event.free && (event.address == address);
         }
-        CHECK_EQ(allocations, size_t(1));
-        CHECK_EQ(call(&none, LARGE), int(CUDA_ERROR_OUT_OF_MEMORY)); // in vain
+        EXPECT_EQ(allocations, 1u);
+        EXPECT_EQ(call(&none, LARGE), int(CUDA_ERROR_OUT_OF_MEMORY)); // in vain
 
         CUmemoryPool pool;
         GPU_CALL(cuMemFree, address);
