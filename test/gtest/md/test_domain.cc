@@ -284,19 +284,6 @@ TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
     EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
-TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h memh     = md_->reg(pool.address(), mib);
-    const uint32_t key = pack(memh, revoking);
-
-    EXPECT_TRUE(in_child([&] {
-        md_->dereg(memh);
-        return fake_ib::find(key) != nullptr;
-    }));
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-}
-
 // Another thread releases the memory meanwhile.
 TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
 {
