@@ -19,7 +19,7 @@
 // map nothing. File descriptors are real, so that a test sees a leak.
 // Thread-safe. A call that real hardware would punish (an unaligned export, a
 // second deregistration of a handle) counts as a complaint. gtest/contract
-// tests that they meet the contracts of gpu/exporter.h.
+// tests that the GPU fulfils the contract of gpu/exporter.h.
 namespace fakes {
 
 // The counters of the process's caches, read at construction.

@@ -1,33 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cache's two interfaces: the fakes of its tests fulfil the same contracts
-// as a simulated or a real GPU.
-#include "cuda_world.h"
-#include "registrar.h"
+// The contract of an exporter, with the fake GPU of the cache's tests, and with
+// a simulated or a real one.
+#include "exporter.h"
 #include <common/fakes.h>
+#include <common/gpu.h>
+#include <cstring>
+#include <map>
+#include <sys/mman.h>
+#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 
+namespace ucx_ib_dmabuf {
 namespace {
 
-// The fakes count refused mistakes as complaints; these are intended.
-class meant_mistakes {
+// The GPU of the cache's tests. It counts refused mistakes as complaints.
+class fake_gpu final : public exporter_world {
 public:
-    void expect_one() { ++expected_; }
-    ~meant_mistakes()
+    ~fake_gpu() override
     {
-        EXPECT_EQ(expected_, fakes::complaints - before_);
-        fakes::complaints = before_;
+        EXPECT_EQ(mistakes_, fakes::complaints.exchange(0));
     }
 
-private:
-    const uint64_t before_ = fakes::complaints;
-    uint64_t expected_     = 0;
-};
-
-// The GPU of the cache's tests.
-class fake_gpu final : public ucx_ib_dmabuf::exporter_world {
-public:
-    ucx_ib_dmabuf::exporter &subject() override { return gpu_; }
-    void mistake() override { mistakes_.expect_one(); }
+    exporter &subject() override { return gpu_; }
+    void mistake() override { ++mistakes_; }
 
     uintptr_t allocate(size_t size) override { return add(size, false); }
     uintptr_t neighbours(size_t size) override
@@ -84,76 +79,135 @@ private:
         gpu_.alloc(base, size, 0, true, vmm);
     }
 
-    meant_mistakes mistakes_;
     fakes::gpu gpu_;
+    uint64_t mistakes_ = 0;
     std::map<uintptr_t, unsigned> mapped_;
     uintptr_t next_ = uintptr_t{1} << 40;
     uintptr_t last_ = 0;
 };
 
-// The NIC of the cache's tests, and its memory.
-class fake_nic final : public ucx_ib_dmabuf::registrar_world {
+// The GPU that libcuda.so.1 provides, simulated or real.
+class cuda_world final : public exporter_world {
 public:
-    ucx_ib_dmabuf::registrar &subject() override { return nic_; }
-    void mistake() override { mistakes_.expect_one(); }
-
-    int dmabuf(size_t size) override
+    static std::unique_ptr<exporter_world> make_if_any()
     {
-        int fd = -1;
-        if (!gpu_.allocated(address())) {
-            gpu_.alloc(address(), size);
-        }
-        gpu_.export_range(address(), size, &fd);
-        return fd;
+        return find_cuda() ? std::make_unique<cuda_world>() : nullptr;
     }
-    bool reaches(void *handle, uintptr_t address, size_t) override
+
+    // No context is current while the exporter is used.
+    cuda_world()
     {
-        const auto *made = static_cast<fakes::registration *>(handle);
-        return made->id_at(address) == gpu_.id_at(address);
+        gpu::use();
+        GPU_CALL(cuCtxGetCurrent, &context_);
+        GPU_CALL(cuCtxSetCurrent, nullptr);
+        unit_ = segments(1);
+    }
+    ~cuda_world() override { GPU_CALL(cuDevicePrimaryCtxRelease, 0); }
+
+    exporter &subject() override { return *gpus_; }
+    size_t segment() const override { return unit_->step(); }
+
+    uintptr_t allocate(size_t size) override
+    {
+        const current here(context_);
+        auto made               = std::make_unique<gpu::buffer>(size);
+        const uintptr_t address = made->address();
+        buffers_[address]       = std::move(made);
+        return address;
+    }
+    uintptr_t neighbours(size_t size) override
+    {
+        const current here(context_);
+        std::map<uintptr_t, std::unique_ptr<gpu::buffer>> all;
+        for (int i = 0; i < 32; ++i) {
+            auto made               = std::make_unique<gpu::buffer>(size);
+            const uintptr_t address = made->address();
+            all[address]            = std::move(made);
+            auto before             = all.find(address - size);
+            auto low = before != all.end() ? before : all.find(address);
+            if (all.count(low->first + size)) {
+                const uintptr_t base  = low->first;
+                buffers_[base]        = std::move(all[base]);
+                buffers_[base + size] = std::move(all[base + size]);
+                return base;
+            }
+        }
+        return 0;
+    }
+    uintptr_t map(unsigned count) override
+    {
+        auto made               = segments(count);
+        const uintptr_t address = made->address();
+        mapped_[address]        = std::move(made);
+        return address;
+    }
+    void remap(uintptr_t address) override
+    {
+        auto range = std::prev(mapped_.upper_bound(address));
+        range->second->remap((address - range->first) / segment());
+    }
+    void release(uintptr_t address) override
+    {
+        const current here(context_);
+        buffers_.erase(address);
+        mapped_.erase(address);
+    }
+    // Writes a pattern, and looks for it in the dma-buf.
+    bool shows(int fd, uintptr_t address) override
+    {
+        static int last   = 0;
+        off_t offset      = 0;
+        const size_t size = subject().granularity();
+        const int number  = ++last;
+        const current here(context_);
+
+        GPU_CALL(cuMemcpyHtoD, address, &number, sizeof(number));
+        if (gpu::is_simulated() && !SIM_CALL(cuda_sim_dmabuf_is_real)) {
+            offset = lseek(fd, 0, SEEK_CUR); // a file in place of a dma-buf
+        }
+        void *seen = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, offset);
+        if (seen == MAP_FAILED) {
+            // A real GPU's dma-buf can be mapped only since CUDA 13.3.
+            return !gpu::is_simulated();
+        }
+        const bool same = memcmp(seen, &number, sizeof(number)) == 0;
+        munmap(seen, size);
+        return same;
     }
 
 private:
-    meant_mistakes mistakes_;
-    fakes::gpu gpu_;
-    fakes::nic nic_{gpu_};
+    // Makes a context current during its own lifetime.
+    class current {
+    public:
+        explicit current(CUcontext context)
+        {
+            GPU_CALL(cuCtxPushCurrent, context);
+        }
+        ~current() { GPU_CALL(cuCtxPopCurrent, nullptr); }
+        current(const current &)            = delete;
+        current &operator=(const current &) = delete;
+    };
+
+    std::unique_ptr<gpu::segments> segments(unsigned count)
+    {
+        const current here(context_);
+        return std::make_unique<gpu::segments>(count);
+    }
+
+    std::unique_ptr<gpu_vendor> gpus_ = find_cuda();
+    CUcontext context_                = nullptr;
+    std::unique_ptr<gpu::segments> unit_;
+    std::map<uintptr_t, std::unique_ptr<gpu::buffer>> buffers_;
+    std::map<uintptr_t, std::unique_ptr<gpu::segments>> mapped_;
 };
 
-} // namespace
-
-namespace ucx_ib_dmabuf {
-
-INSTANTIATE_TEST_SUITE_P(fake, contract_exporter,
-                         testing::Values(make<exporter_world, fake_gpu>));
+INSTANTIATE_TEST_SUITE_P(
+    fake, contract_exporter,
+    testing::Values([]() -> std::unique_ptr<exporter_world> {
+        return std::make_unique<fake_gpu>();
+    }));
 INSTANTIATE_TEST_SUITE_P(gpu, contract_exporter,
                          testing::Values(cuda_world::make_if_any));
-INSTANTIATE_TEST_SUITE_P(fake, contract_registrar,
-                         testing::Values(make<registrar_world, fake_nic>));
-
-} // namespace ucx_ib_dmabuf
-
-namespace {
-
-// Kinds of memory that the fakes lack.
-TEST(cuda_vendor, takes_only_what_can_be_exported)
-{
-    gpu::use();
-    const auto gpus = ucx_ib_dmabuf::find_cuda();
-    const gpu::buffer variable(4096, gpu::memory::variable);
-    ucx_ib_dmabuf::allocation found;
-    CUdeviceptr managed = 0;
-    void *host          = nullptr;
-    int fd              = -1;
-
-    GPU_CALL(cuMemAllocManaged, &managed, 4096, CU_MEM_ATTACH_GLOBAL);
-    GPU_CALL(cuMemAllocHost, &host, 4096);
-    EXPECT_EQ(UCS_OK, gpus->describe(variable.address(), &found));
-    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-              gpus->export_range(variable.address(), variable.size(), &fd));
-    for (uintptr_t other : {uintptr_t{managed}, uintptr_t(host)}) {
-        EXPECT_EQ(UCS_ERR_NO_ELEM, gpus->describe(other, &found));
-    }
-    GPU_CALL(cuMemFree, managed);
-    GPU_CALL(cuMemFreeHost, host);
-}
 
 } // namespace
+} // namespace ucx_ib_dmabuf

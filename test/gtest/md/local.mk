@@ -5,8 +5,9 @@ md_tests = \
     test/gtest/md/test_counts \
     test/gtest/md/test_domain \
     test/gtest/md/test_pressure \
-    test/gtest/md/test_stats
-check_PROGRAMS += $(md_tests) test/gtest/md/test_md test/gtest/md/test_vendor
+    test/gtest/md/test_stats \
+    test/gtest/md/test_vendor
+check_PROGRAMS += $(md_tests) test/gtest/md/test_md
 UNIT_TESTS     += $(md_tests)
 LAB_TESTS      += $(test_gtest_md_lab)
 
@@ -16,17 +17,6 @@ test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_gtest_md_test_md_LDADD    = \
     -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
 
-# The memory domain without the vendor that the plug-in has.
-test_gtest_md_test_vendor_SOURCES = \
-    test/gtest/md/test_vendor.cc \
-    test/lab/soft_roce.cc
-test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_vendor_LDFLAGS  = \
-    $(AM_LDFLAGS) $(UCX_LDFLAGS) -L$(UCX_PREFIX)/lib/ucx
-test_gtest_md_test_vendor_LDADD    = \
-    libib_dmabuf_md.la \
-    -lgtest_main $(GTEST_LIBS) -luct_ib -luct -lucs $(VERBS_LIBS) -ldl
-
 # The same code over a fake uct_ib, which needs no device.
 fake_ib_sources = src/uct/ib_dmabuf/md/module.cc $(alloc_faults_sources) test/gtest/md/fake_ib.cc
 # The program is what has uct_ib and libibverbs, and is looked at for them.
@@ -34,6 +24,14 @@ fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
     -export-dynamic
 fake_ib_ldadd   = \
     libib_dmabuf_cuda_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
+    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
+
+# Without the vendor that the plug-in has, and so without module.cc.
+test_gtest_md_test_vendor_SOURCES = $(fakes_sources) $(alloc_faults_sources) \
+    test/gtest/md/fake_ib.cc test/gtest/md/test_vendor.cc
+test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)
+test_gtest_md_test_vendor_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_vendor_LDADD    = libib_dmabuf_md.la \
     -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
 
 test_gtest_md_test_domain_SOURCES = \

@@ -134,19 +134,6 @@ TEST_F(test_atomics, a_copy_that_fails_changes_nothing)
     EXPECT_EQ(5u, read(word));
 }
 
-TEST_F(test_atomics, no_kernel_is_waited_for)
-{
-    gpu::buffer word(sizeof(uint64_t));
-
-    write(word, 5);
-    {
-        const gpu::running_kernel kernel;
-        EXPECT_TRUE(add(word.address()));
-        EXPECT_EQ(0u, kernel.waiters());
-    }
-    EXPECT_EQ(6u, read(word));
-}
-
 // UCP may use TCP or shared memory. Exits the process.
 void apply_without_a_domain()
 {

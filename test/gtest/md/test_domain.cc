@@ -284,19 +284,6 @@ TEST_F(test_domain, memory_may_go_before_the_key_of_its_own)
     EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
-TEST_F(test_domain, a_forked_process_leaves_its_parents_key_alone)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h memh     = md_->reg(pool.address(), mib);
-    const uint32_t key = pack(memh, revoking);
-
-    EXPECT_TRUE(in_child([&] {
-        md_->dereg(memh);
-        return fake_ib::find(key) != nullptr;
-    }));
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-}
-
 // Another thread releases the memory meanwhile.
 TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
 {
@@ -323,35 +310,6 @@ TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
     other.join();
     fake_ib::now.during_pack = fake_ib::now.during_dereg = nullptr;
     EXPECT_TRUE(fake_ib::now.regions.empty());
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-}
-
-// Another thread registers during the fork.
-TEST_F(test_domain, a_forked_process_finds_no_lock_taken)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h memh = md_->reg(pool.address(), mib);
-    pack(memh);
-    std::atomic<bool> over{false};
-    std::thread other([&] {
-        while (!over) {
-            uct_mem_h mine = md_->reg(pool.address() + mib, mib);
-            pack(mine, revoking);
-            EXPECT_EQ(UCS_OK, md_->dereg(mine));
-        }
-    });
-    bool good = true;
-
-    for (int i = 0; (i < 500) && good; ++i) {
-        good = in_child([&] {
-            completion told;
-            md_->invalidate(memh, &told);
-            return true;
-        });
-    }
-    EXPECT_TRUE(good);
-    over = true;
-    other.join();
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 

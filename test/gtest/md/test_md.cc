@@ -3,16 +3,139 @@
 // The overridden memory domain through UCT's interface, as UCP uses it: in the
 // lab, with the simulated GPU, on each UCX.
 #include "handle_params.h"
-#include "memory_domain.h"
 #include <common/fds.h>
 #include <common/first_byte.h>
 #include <common/gpu.h>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <lab/rxe_dmabuf.h>
+#include <lab/soft_roce.h>
 #include <memory>
 #include <optional>
+#include <string>
+#include <uct/api/uct.h>
+#include <uct/ib_dmabuf/ucx/abi.h>
+#include <vector>
 
 namespace {
+
+// The memory domain of the lab's first device, opened through UCT.
+class memory_domain {
+public:
+    memory_domain()
+    {
+        const uct_component_h component = find_ib();
+        uct_md_config_t *config         = nullptr;
+
+        check(uct_md_config_read(component, nullptr, nullptr, &config));
+        ucs_status_t status = uct_md_open(component, "rxe0", config, &md_);
+        uct_config_release(config);
+        check(status);
+    }
+    ~memory_domain() { uct_md_close(md_); }
+    memory_domain(const memory_domain &)            = delete;
+    memory_domain &operator=(const memory_domain &) = delete;
+
+    ibv_pd *pd() const
+    {
+        ibv_pd *found = nullptr;
+        memcpy(&found, reinterpret_cast<char *>(md_) + ucx_ib_dmabuf::pd_offset,
+               sizeof(found));
+        return found;
+    }
+    // This, and what else returns no status, throws on failure.
+    uct_mem_h reg(uintptr_t address, size_t length,
+                  unsigned flags = UCT_MD_MEM_ACCESS_RMA)
+    {
+        uct_mem_h memh = nullptr;
+        check(uct_md_mem_reg(md_, reinterpret_cast<void *>(address), length,
+                             flags, &memh));
+        return memh;
+    }
+    void dereg(uct_mem_h memh) { check(uct_md_mem_dereg(md_, memh)); }
+
+    uint64_t pack(uct_mem_h memh)
+    {
+        uint64_t key = 0;
+
+        check(uct_md_mkey_pack(md_, memh, &key));
+        return key;
+    }
+    // Packs a key for `length` bytes at the address.
+    ucs_status_t pack(uct_mem_h memh, void *address, size_t length,
+                      const ucx_ib_dmabuf::uct_md_mkey_pack_params_t &params,
+                      uint64_t *key)
+    {
+        using function = ucs_status_t(
+            uct_md_h, uct_mem_h, void *, size_t,
+            const ucx_ib_dmabuf::uct_md_mkey_pack_params_t *, void *);
+        return v2<function>("uct_md_mkey_pack_v2")(md_, memh, address, length,
+                                                   &params, key);
+    }
+    ucs_status_t dereg(const ucx_ib_dmabuf::uct_md_mem_dereg_params_t &params)
+    {
+        using function = ucs_status_t(
+            uct_md_h, const ucx_ib_dmabuf::uct_md_mem_dereg_params_t *);
+        return v2<function>("uct_md_mem_dereg_v2")(md_, &params);
+    }
+
+private:
+    // No installed header declares these functions.
+    template <class Function>
+    static Function *v2(const char *name)
+    {
+        return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
+    }
+    static void check(ucs_status_t status)
+    {
+        if (status != UCS_OK) {
+            throw std::runtime_error(ucs_status_string(status));
+        }
+    }
+
+    static uct_component_h find_ib()
+    {
+        uct_component_h *all  = nullptr;
+        uct_component_h found = nullptr;
+        unsigned count        = 0;
+
+        check(uct_query_components(&all, &count));
+        for (unsigned i = 0; i < count; ++i) {
+            uct_component_attr_t attr{};
+            attr.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+            check(uct_component_query(all[i], &attr));
+            if (strcmp(attr.name, "ib") == 0) {
+                found = all[i];
+            }
+        }
+        uct_release_component_list(all);
+        if (found == nullptr) {
+            throw std::runtime_error("UCX has no component ib");
+        }
+        return found;
+    }
+
+    uct_md_h md_ = nullptr;
+};
+
+// Returns the number of memory regions in the kernel, of all processes.
+int count_regions()
+{
+    FILE *pipe =
+        popen("env -u LD_PRELOAD rdma resource show mr 2>/dev/null", "r");
+    char line[512];
+    int count = 0;
+
+    while (fgets(line, sizeof(line), pipe) != nullptr) {
+        ++count;
+    }
+    if (pclose(pipe) != 0) {
+        throw std::runtime_error("'rdma resource show mr' failed");
+    }
+    return count;
+}
 
 constexpr size_t mib       = 1 << 20;
 constexpr unsigned for_all = UCT_MD_MEM_ACCESS_ALL;
@@ -121,10 +244,21 @@ protected:
     void SetUp() override
     {
         test_md::SetUp();
-        peer_.emplace(*md_);
+        nic_.emplace(md_->pd());
+        host_mr_ = nic_->reg(host_);
     }
-    void TearDown() override { peer_.reset(); }
+    void TearDown() override
+    {
+        host_mr_.reset();
+        nic_.reset();
+    }
 
+    // Writes 'n' to the address. Returns the completion's status.
+    ibv_wc_status write(uintptr_t address, uint64_t key)
+    {
+        return nic_->transfer(IBV_WR_RDMA_WRITE, host_.data(), host_mr_->lkey,
+                              address, static_cast<uint32_t>(key), length);
+    }
     uct_mem_h reg(uintptr_t address) { return md_->reg(address, length); }
     // uct_ib's verbs domains refuse a revocable key, and soft-RoCE is not an
     // mlx5 device.
@@ -150,8 +284,10 @@ protected:
         return bytes == std::string(length, byte);
     }
 
-    static constexpr size_t length = rdma_peer::length;
-    std::optional<rdma_peer> peer_;
+    static constexpr size_t length = 10000;
+    std::optional<ucx_ib_dmabuf::test::nic> nic_;
+    std::vector<uint8_t> host_ = std::vector<uint8_t>(length, 'n');
+    ucx_ib_dmabuf::test::region host_mr_;
 };
 
 TEST_F(test_keys, one_user_invalidates_while_another_goes_on)
@@ -167,7 +303,7 @@ TEST_F(test_keys, one_user_invalidates_while_another_goes_on)
     expect_no_own_key(failed, failed_at);
     invalidate(failed, &told);
     GPU_CALL(cuMemsetD8, pool.address(), 'g', pool.size());
-    EXPECT_EQ(IBV_WC_SUCCESS, peer_->write(other_at, other_key));
+    EXPECT_EQ(IBV_WC_SUCCESS, write(other_at, other_key));
     EXPECT_TRUE(all_are('n', other_at));
     md_->dereg(other);
 }
@@ -180,11 +316,11 @@ TEST_F(test_keys, a_key_dies_with_the_memory)
     const uint64_t key = md_->pack(memh);
     completion told;
 
-    EXPECT_EQ(IBV_WC_SUCCESS, peer_->write(pool.address(), key));
+    EXPECT_EQ(IBV_WC_SUCCESS, write(pool.address(), key));
     const uintptr_t address = pool.address();
     pool.release();
     EXPECT_EQ(before, count_regions());
-    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, peer_->write(address, key));
+    EXPECT_EQ(IBV_WC_REM_ACCESS_ERR, write(address, key));
     invalidate(memh, &told);
     EXPECT_EQ(before, count_regions());
 }

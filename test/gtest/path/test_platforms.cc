@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Methods of registration on every simulated platform, and the simulator's own
-// argument checks.
+// Methods of registration on every simulated platform.
 #include "reg_methods_nic.h"
-#include <cerrno>
 
 namespace {
 
@@ -100,48 +98,6 @@ TEST_F(every_platform, takes_the_best_step)
             return;
         }
     }
-}
-
-// The simulator checks the same arguments as the kernel and libmlx5.
-TEST(test_verbs_sim, arguments)
-{
-    constexpr uint64_t off = 4096;
-    constexpr int no_local = IBV_ACCESS_REMOTE_WRITE;
-    verbs_sim::nic nic("mlx5_0", verbs_sim::gb300());
-    const int dmabuf = path_gpu::make(size, true);
-    const int file   = open("/dev/null", O_RDWR | O_CLOEXEC);
-    const struct {
-        int error;
-        uint64_t offset;
-        size_t length;
-        uint64_t iova;
-        int fd;
-        int access       = all_access;
-        bool data_direct = true;
-    } all[] = {
-        {0, 0, size, address, dmabuf},
-        {0, off, size - off, address, dmabuf},
-        {EBADF, 0, size, address, -1},
-        {EINVAL, 0, size, address, file},
-        {EINVAL, 0, size + 1, address, dmabuf},
-        {EINVAL, off, size, address, dmabuf},
-        {EINVAL, 0, 0, address, dmabuf},
-        {EINVAL, 0, size, address + 1, dmabuf},
-        {EINVAL, 0, size, address, dmabuf, IBV_ACCESS_ON_DEMAND},
-        {EINVAL, 0, size, address, dmabuf, no_local},
-        {EOPNOTSUPP, 1, off, address + 1, dmabuf},
-        {524, 0, size, address, dmabuf, all_access, false},
-    };
-    for (const auto &it : all) {
-        errno      = 0;
-        ibv_mr *mr = nic.reg_dmabuf_mr(it.offset, it.length, it.iova, it.fd,
-                                       it.access, it.data_direct);
-        EXPECT_EQ(it.error, (mr == nullptr) ? errno : 0);
-        EXPECT_TRUE((mr == nullptr) || (nic.pd().verbs->dereg(mr) == 0));
-    }
-    EXPECT_EQ(0u, nic.live());
-    close(file);
-    close(dmabuf);
 }
 
 } // namespace

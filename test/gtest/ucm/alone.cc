@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "alone.h"
+#include <common/alloc_faults.h>
 #include <common/linked_ucx.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <stdexcept>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@ void run_alone(void (*body)(), const std::vector<std::string> &environment)
                                test.test_suite_name() + "." + test.name();
 
     if (!variable("TEST_RUNS_ALONE").empty()) {
+        GTEST_FLAG_SET(break_on_failure, true);
         use_linked_ucx();
         body();
         exit(testing::Test::HasFailure());
@@ -48,29 +51,23 @@ void run_alone(void (*body)(), const std::vector<std::string> &environment)
     EXPECT_EQ(status, 0);
 }
 
-void check_failed(const char *file, int line, const char *what,
-                  const std::string &detail)
+Events::Events(std::function<long()> observer, const ucm_functions &from,
+               int flags)
+    : observer_(std::move(observer)), from_(from),
+      status_(from.set_event_handler(events | flags, 0, handle, this))
 {
-    fprintf(stderr, "%s:%d: failed: %s %s\n", file, line, what, detail.c_str());
-    fflush(stderr);
-    _exit(1);
-}
-
-Events::Events(std::function<long()> observer) : observer_(std::move(observer))
-{
-    CHECK(all_ucm().front()->set_event_handler(
-              events | UCM_EVENT_FLAG_NO_INSTALL, 0, handle, this) == UCS_OK);
 }
 
 Events::~Events()
 {
     using unset = void(int, ucm_event_callback_t, void *);
-    library::everything().symbol<unset>("ucm_unset_event_handler")(
-        events, handle, this);
+    library::around(reinterpret_cast<void *>(from_.set_event_handler))
+        .symbol<unset>("ucm_unset_event_handler")(events, handle, this);
 }
 
 void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
 {
+    const alloc_faults::exempt from_it;
     auto *self           = static_cast<Events *>(arg);
     const long answer    = self->observer_ ? self->observer_() : 0;
     const auto &memory   = event->mem_type;
@@ -84,16 +81,17 @@ void Events::handle(ucm_event_type_t type, ucm_event_t *event, void *arg)
 
 std::vector<SeenEvent> Events::take()
 {
+    const alloc_faults::exempt from_it;
     const std::lock_guard guard(lock_);
     return std::exchange(seen_, {});
 }
 
 size_t Events::frees_of(uint64_t address)
 {
+    const alloc_faults::exempt from_it;
     size_t count = 0;
     for (const SeenEvent &event : take()) {
-        count += event.free && (address >= event.address) &&
-                 (address - event.address < event.size);
+        count += event.free && ((event.size == 0) || event.covers(address));
     }
     return count;
 }
@@ -111,7 +109,7 @@ void *open_library(const std::string &path)
 {
     void *library = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);
     if (library == nullptr) {
-        check_failed(__FILE__, __LINE__, "dlopen", dlerror());
+        throw std::runtime_error(dlerror());
     }
     return library;
 }
@@ -120,7 +118,7 @@ void *symbol_of(void *library, const char *name)
 {
     void *symbol = dlsym(library, name);
     if (symbol == nullptr) {
-        check_failed(__FILE__, __LINE__, "dlsym", name);
+        throw std::runtime_error(name);
     }
     return symbol;
 }

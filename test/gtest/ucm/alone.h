@@ -18,28 +18,8 @@
 namespace ucx_ib_dmabuf::test {
 
 /** Calls a body in a new process with more environment, as a part of the
- *  current test. A failed check there prints a message and exits. */
+ *  current test. A failed expectation there ends the process. */
 void run_alone(void (*body)(), const std::vector<std::string> &environment);
-
-[[noreturn]] void check_failed(const char *file, int line, const char *what,
-                               const std::string &detail);
-
-#define CHECK(_condition)                                                      \
-    ((_condition) ? (void)0                                                    \
-                  : ucx_ib_dmabuf::test::check_failed(__FILE__, __LINE__,      \
-                                                      #_condition, ""))
-
-#define CHECK_EQ(_a, _b)                                                       \
-    do {                                                                       \
-        const auto &check_a = (_a);                                            \
-        const auto &check_b = (_b);                                            \
-        if (!(check_a == check_b)) {                                           \
-            ucx_ib_dmabuf::test::check_failed(                                 \
-                __FILE__, __LINE__, #_a " == " #_b,                            \
-                testing::PrintToString(check_a) +                              \
-                    " != " + testing::PrintToString(check_b));                 \
-        }                                                                      \
-    } while (0)
 
 /** A suite's parameter: whether UCX's own CUDA hooks are installed, too. */
 #define WITH_AND_WITHOUT_UCX(_suite)                                           \
@@ -54,22 +34,32 @@ struct SeenEvent {
     size_t size;
     long context; /**< the observer's result at that moment */
     ucs_memory_type_t type = UCS_MEMORY_TYPE_CUDA;
+
+    bool covers(uint64_t at) const { return at - address < size; }
 };
 
-/** Subscribes to UCM's memory type events and records them. */
+/** Subscribes to a UCM's memory type events and records them. Lacks no memory
+ *  where a test refuses allocations. */
 class Events {
 public:
-    /** @param observer  Called at each event, which records its result. */
-    explicit Events(std::function<long()> observer = nullptr);
+    /** @param observer  Called at each event, which records its result.
+     *  @param flags     Without NO_INSTALL, the UCM installs its hooks. */
+    explicit Events(std::function<long()> observer = nullptr,
+                    const ucm_functions &from      = *all_ucm().front(),
+                    int flags                      = UCM_EVENT_FLAG_NO_INSTALL);
     ~Events();
     Events(const Events &)            = delete;
     Events &operator=(const Events &) = delete;
+
+    /** Whether the UCM could install its hooks. */
+    bool subscribed() const { return status_ == UCS_OK; }
 
     /** Returns the events since the last call. */
     std::vector<SeenEvent> take();
 
     /** These look at the events since the last take(), and take them: how many
-     *  free events cover a byte, and whether everything was announced. */
+     *  free events cover a byte, among them those of everything, and whether
+     *  everything was announced. */
     size_t frees_of(uint64_t address);
     bool saw_everything();
 
@@ -79,6 +69,8 @@ private:
     static constexpr int events =
         UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
     const std::function<long()> observer_;
+    const ucm_functions &from_;
+    ucs_status_t status_;
     std::mutex lock_;
     std::vector<SeenEvent> seen_;
 };
@@ -104,10 +96,10 @@ std::string variable(const char *name);
 
 inline void install_all()
 {
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
-    CHECK_EQ(cuda_events_missing(), std::string());
-    CHECK(cuda_events_complete());
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
+    EXPECT_EQ(ucx_hooks_loaded(), variable("UCX_MODULES").empty());
+    EXPECT_EQ(cuda_events_missing(), std::string());
+    EXPECT_TRUE(cuda_events_complete());
 }
 
 } // namespace ucx_ib_dmabuf::test

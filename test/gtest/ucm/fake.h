@@ -130,18 +130,15 @@ inline void expect_release(const Fake &fake, const char *name, uint64_t address,
     Events events([&] { return fake.calls(name); });
     call();
     const auto seen = events.take();
-    CHECK_EQ(fake.calls(name), before + 1);
-    if (seen.size() != 1) {
-        check_failed(__FILE__, __LINE__, name,
-                     std::to_string(seen.size()) + " events");
-    }
-    CHECK(seen[0].free);
-    CHECK_EQ(seen[0].address, address);
-    CHECK_EQ(seen[0].size, size);
-    CHECK_EQ(seen[0].context, before);
-    CHECK_EQ(int(seen[0].type), std::string(name) == "cuMemFreeHost"
-                                    ? int(UCS_MEMORY_TYPE_HOST)
-                                    : int(UCS_MEMORY_TYPE_CUDA));
+    EXPECT_EQ(fake.calls(name), before + 1);
+    EXPECT_EQ(seen.size(), 1u) << name;
+    EXPECT_TRUE(seen[0].free);
+    EXPECT_EQ(seen[0].address, address);
+    EXPECT_EQ(seen[0].size, size);
+    EXPECT_EQ(seen[0].context, before);
+    EXPECT_EQ(int(seen[0].type), std::string(name) == "cuMemFreeHost"
+                                     ? int(UCS_MEMORY_TYPE_HOST)
+                                     : int(UCS_MEMORY_TYPE_CUDA));
 }
 
 /** The same of a call with these arguments. */
@@ -163,8 +160,7 @@ inline bool ends_as_memory(Events &events, uint64_t address, size_t *frees,
         if (managed != nullptr) {
             *managed = event.type == UCS_MEMORY_TYPE_CUDA_MANAGED;
         }
-        if ((address >= event.address) &&
-            (address - event.address < event.size)) {
+        if (event.covers(address)) {
             there = !event.free;
             *frees += event.free;
         }

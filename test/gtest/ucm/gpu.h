@@ -45,16 +45,16 @@ inline void expect_release(CUdeviceptr address, size_t size,
                            const std::function<int()> &release)
 {
     Events events([&] { return is_alive(address); });
-    CHECK(is_alive(address));
-    CHECK_EQ(release(), 0);
+    EXPECT_TRUE(is_alive(address));
+    EXPECT_EQ(release(), 0);
     bool announced = false;
     for (const SeenEvent &event : events.take()) {
         announced |= event.free && event.context &&
                      (event.address <= address) &&
                      (event.address + event.size >= address + size);
     }
-    CHECK(announced);
-    CHECK(!is_alive(address));
+    EXPECT_TRUE(announced);
+    EXPECT_FALSE(is_alive(address));
 }
 
 /** The environment of a test with UCX's own CUDA hooks, or without them. */

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
@@ -21,7 +22,7 @@ public:
     SecondUcx()
     {
         char name[] = "/tmp/second_ucx.XXXXXX";
-        CHECK(mkdtemp(name) != nullptr);
+        EXPECT_NE(mkdtemp(name), nullptr);
         folder_               = name;
         const std::string lib = variable("UCX_PREFIX") + "/lib/";
         copy(lib + "libucm.so.0", "libucm-second.so.0");
@@ -29,22 +30,6 @@ public:
         ucm     = open("libucm-second.so.0");
         modules = open("libucm_cuda-second.so.0");
         std::filesystem::remove_all(folder_);
-    }
-
-    /** Subscribes to its UCM, which installs its hooks unless `flags` forbid.
-     */
-    ucs_status_t subscribe(ucm_event_callback_t handler, void *arg,
-                           int flags = 0) const
-    {
-        return functions().set_event_handler(events | flags, 0, handler, arg);
-    }
-
-    /** Cancels that subscription. */
-    void unsubscribe(ucm_event_callback_t handler, void *arg) const
-    {
-        using unset = void(int, ucm_event_callback_t, void *);
-        function_of<unset>(ucm, "ucm_unset_event_handler")(events, handler,
-                                                           arg);
     }
 
     /** Returns its UCM as the hooks use it, valid for good. */
@@ -70,9 +55,6 @@ public:
     void *ucm, *modules;
 
 private:
-    static constexpr int events =
-        UCM_EVENT_MEM_TYPE_ALLOC | UCM_EVENT_MEM_TYPE_FREE;
-
     template <class Function>
     void find(const char *name, Function **found) const
     {
@@ -92,7 +74,7 @@ private:
     {
         std::ifstream in(from, std::ios::binary);
         std::string bytes{std::istreambuf_iterator<char>(in), {}};
-        CHECK(!bytes.empty());
+        EXPECT_FALSE(bytes.empty());
         rename(bytes, "libucm", "libXcm"); // also the names in a wheel
         std::ofstream(folder_ + "/" + to, std::ios::binary) << bytes;
     }
@@ -103,7 +85,7 @@ private:
         void *library = dlopen((folder_ + "/" + name).c_str(),
                                RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
         if (library == nullptr) {
-            check_failed(__FILE__, __LINE__, name, dlerror());
+            throw std::runtime_error(dlerror());
         }
         return library;
     }

@@ -20,9 +20,9 @@ using namespace test;
 
 FAKE_TEST(CudaEvents, no_driver)
 {
-    CHECK_EQ(int(cuda_events_install()), int(UCS_ERR_UNSUPPORTED));
-    CHECK(!cuda_events_complete());
-    CHECK(!cuda_events_missing().empty());
+    EXPECT_EQ(cuda_events_install(), UCS_ERR_UNSUPPORTED);
+    EXPECT_FALSE(cuda_events_complete());
+    EXPECT_FALSE(cuda_events_missing().empty());
     Fake fake; // loaded later
     install_all();
 }
@@ -47,29 +47,29 @@ FAKE_TEST(CudaEvents, every_pointer_and_range)
     }
     Events probes;
     install_all();
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK)); // again: no effect
-    CHECK(probes.take().empty());
+    EXPECT_EQ(cuda_events_install(), UCS_OK); // again: no effect
+    EXPECT_TRUE(probes.take().empty());
 
     for (const auto &each : all) {
         expect_release(fake, each.name, ADDRESS, each.size ? each.size : SIZE,
-                       [&] { CHECK_EQ(each.call(ADDRESS, each.size), 0); });
+                       [&] { EXPECT_EQ(each.call(ADDRESS, each.size), 0); });
     }
-    CHECK_EQ(probes.take().size(), std::size(all));
+    EXPECT_EQ(probes.take().size(), std::size(all));
     for (const auto &each : all) { // these free nothing
         each.call((each.size == 0) ? 0 : ADDRESS, 0);
     }
-    CHECK(probes.take().empty());
+    EXPECT_TRUE(probes.take().empty());
 }
 
 FAKE_TEST(CudaEvents, inner_entry_points)
 {
     Fake fake;
     void *inner = nullptr, *inner_async = nullptr;
-    CHECK_EQ(fake.call("cuGetProcAddress_v2", "cuMemFree", &inner, 12000, 1, 0),
-             0);
-    CHECK_EQ(fake.call("cuGetProcAddress_v2", "cuMemFreeAsync", &inner_async,
-                       12000, 2, 0),
-             0);
+    EXPECT_EQ(
+        fake.call("cuGetProcAddress_v2", "cuMemFree", &inner, 12000, 1, 0), 0);
+    EXPECT_EQ(fake.call("cuGetProcAddress_v2", "cuMemFreeAsync", &inner_async,
+                        12000, 2, 0),
+              0);
     install_all();
     expect_release(fake, "fake_inner_free", ADDRESS, SIZE, [&] {
         reinterpret_cast<int (*)(uint64_t)>(inner)(ADDRESS);
@@ -83,15 +83,15 @@ FAKE_TEST(CudaEvents, inner_entry_points)
 HOOKED_TEST(CudaEvents, sizes)
 {
     Events events;
-    CHECK_EQ(fake.allocate(), NEW);
+    EXPECT_EQ(fake.allocate(), NEW);
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(1));
-    CHECK(!seen[0].free && (seen[0].address == NEW));
-    CHECK_EQ(seen[0].size, NEW_SIZE);
+    EXPECT_EQ(seen.size(), 1u);
+    EXPECT_TRUE(!seen[0].free && (seen[0].address == NEW));
+    EXPECT_EQ(seen[0].size, NEW_SIZE);
 
     const long asked = fake.calls("cuPointerGetAttribute");
     expect_release_by(fake, "cuMemFree_v2", NEW, NEW_SIZE, NEW);
-    CHECK_EQ(fake.calls("cuPointerGetAttribute"), asked);
+    EXPECT_EQ(fake.calls("cuPointerGetAttribute"), asked);
     expect_release_by(fake, "cuMemFree_v2", ADDRESS, SIZE, ADDRESS);
     // An address inside an allocation releases all of it.
     expect_release_by(fake, "cuIpcCloseMemHandle", ADDRESS, SIZE,
@@ -106,29 +106,29 @@ HOOKED_TEST(CudaEvents, refused)
     fake.allocate();
     fake.setting("fake_result") = 1;
     Events events;
-    CHECK_EQ(fake.call("cuMemFree_v2", NEW), 1);
+    EXPECT_EQ(fake.call("cuMemFree_v2", NEW), 1);
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(2));
-    CHECK(seen[0].free && !seen[1].free);
-    CHECK(seen[1].address == NEW);
-    CHECK_EQ(seen[1].size, NEW_SIZE);
+    EXPECT_EQ(seen.size(), 2u);
+    EXPECT_TRUE(seen[0].free && !seen[1].free);
+    EXPECT_EQ(seen[1].address, NEW);
+    EXPECT_EQ(seen[1].size, NEW_SIZE);
     fake.call("cuMemAddressFree", ADDRESS, 0x1000);
-    CHECK_EQ(events.take().size(), size_t(2));
+    EXPECT_EQ(events.take().size(), 2u);
     fake.setting("fake_forgotten") = 1; // no CUDA memory at all
     fake.call("cuMemFree_v2", ADDRESS);
-    CHECK_EQ(events.take().size(), size_t(2));
+    EXPECT_EQ(events.take().size(), 2u);
     fake.allocate();
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
 }
 
 void use_without_hooks()
 {
     Fake fake;
-    CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-    CHECK(!cuda_events_complete());
-    CHECK(cuda_events_missing().find("HOOK_MODE") != std::string::npos);
-    CHECK(ucm::patched_target(symbol_of(fake.library, "cuMemFree_v2")) ==
-          nullptr);
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
+    EXPECT_FALSE(cuda_events_complete());
+    EXPECT_NE(cuda_events_missing().find("HOOK_MODE"), std::string::npos);
+    EXPECT_EQ(ucm::patched_target(symbol_of(fake.library, "cuMemFree_v2")),
+              nullptr);
 }
 
 TEST(CudaEvents, HooksOff)
@@ -145,13 +145,13 @@ FAKE_TEST(CudaEvents, function_that_cannot_be_patched)
 {
     Fake fake("fake_odd");
     for (int i = 0; i < 2; ++i) {
-        CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
-        CHECK(!cuda_events_complete());
-        CHECK_EQ(cuda_events_missing(),
-                 std::string("cuMemUnmap: its first instructions are not "
-                             "known here"));
+        EXPECT_EQ(cuda_events_install(), UCS_OK);
+        EXPECT_FALSE(cuda_events_complete());
+        EXPECT_EQ(cuda_events_missing(),
+                  "cuMemUnmap: its first instructions are not "
+                  "known here");
     }
-    CHECK_EQ(fake.call("cuMemUnmap", ADDRESS, SIZE), 0);
+    EXPECT_EQ(fake.call("cuMemUnmap", ADDRESS, SIZE), 0);
     expect_release_by(fake, "cuMemFree_v2", ADDRESS, SIZE, ADDRESS);
 }
 
@@ -186,7 +186,7 @@ HOOKED_TEST(CudaEvents, forked)
         UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
         [](ucm_event_type_t, ucm_event_t *, void *) { ++frees; }, nullptr);
     for (int i = 0; i < 100; ++i) {
-        CHECK(in_child([&] {
+        EXPECT_TRUE(in_child([&] {
             alarm(60); // ends a deadlock
             frees = 0;
             use_memory();
@@ -213,22 +213,22 @@ FAKE_TEST(CudaEventsInside, stream_captures)
 
     fake.setting("fake_global_capture") = 1;
     install_all();
-    CHECK_EQ(invalidated, 0);
+    EXPECT_EQ(invalidated, 0);
     // Each of these invalidates it once itself.
     expect_release_by(fake, "cuMemFreeAsync", ADDRESS, SIZE, ADDRESS, 5);
-    CHECK_EQ(invalidated, 1);
+    EXPECT_EQ(invalidated, 1);
     fake.call("cuCtxDestroy_v2", 0);
-    CHECK_EQ(invalidated, 2);
+    EXPECT_EQ(invalidated, 2);
     fake.setting("fake_last") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
-    CHECK_EQ(invalidated, 3);
+    EXPECT_EQ(invalidated, 3);
     fake.allocate();
-    CHECK_EQ(invalidated, 4);
+    EXPECT_EQ(invalidated, 4);
     fake.setting("fake_forgotten") = 1;
     fake.call("cuCtxDestroy_v2", 0);
-    CHECK_EQ(invalidated, 5);
+    EXPECT_EQ(invalidated, 5);
     fake.call("cuGreenCtxDestroy", 0);
-    CHECK_EQ(invalidated, 6);
+    EXPECT_EQ(invalidated, 6);
 }
 
 // The check of the hooks calls no function that has an effect or fails.
@@ -238,7 +238,7 @@ HOOKED_TEST(CudaEventsInside, nothing_is_tried)
          {"cuMemFree_v2", "cuMemFreeHost", "cuMemAddressFree",
           "cuIpcCloseMemHandle", "cuDevicePrimaryCtxRelease",
           "cuDevicePrimaryCtxReset", "cuCtxDestroy_v2"}) {
-        CHECK_EQ(fake.calls(name), 0L);
+        EXPECT_EQ(fake.calls(name), 0L);
     }
 }
 
@@ -292,16 +292,16 @@ HOOKED_TEST(CudaEventsInside, jumps_out_of_the_driver)
         for (int depth : {0, 1, 9, 0}) {
             events.take();
             at_depth(depth, release);
-            CHECK_EQ(events.frees_of(ADDRESS), size_t(1));
+            EXPECT_EQ(events.frees_of(ADDRESS), 1u);
             at_depth(depth, allocate);
-            CHECK_EQ(events.take().size(), size_t(1));
+            EXPECT_EQ(events.take().size(), 1u);
         }
     };
     const auto expect_harmless = [&](const std::function<void()> &call) {
         inside = jump_out;
         if (sigsetjmp(outside, 0) == 0) {
             at_depth(4, call);
-            CHECK(false);
+            ADD_FAILURE();
         }
         expect_seen();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -310,7 +310,7 @@ HOOKED_TEST(CudaEventsInside, jumps_out_of_the_driver)
         inside = throw_out;
         try {
             at_depth(4, call);
-            CHECK(false);
+            ADD_FAILURE();
         } catch (int) {
         }
         expect_seen();
@@ -336,8 +336,8 @@ HOOKED_TEST(CudaEventsInside, no_memory_left)
         const long before = fake.calls(name);
         asked             = 0;
         result            = FULL;
-        CHECK_EQ(allocate(name), answer);
-        CHECK_EQ(fake.calls(name), before + more_calls);
+        EXPECT_EQ(allocate(name), answer);
+        EXPECT_EQ(fake.calls(name), before + more_calls);
     };
     const char *names[] = {"cuMemAlloc_v2",        "cuMemAllocAsync",
                            "cuMemAllocAsync_ptsz", "cuMemAllocFromPoolAsync",
@@ -348,8 +348,8 @@ HOOKED_TEST(CudaEventsInside, no_memory_left)
     }
     cuda_events_on_out_of_memory(
         [](void *arg) {
-            CHECK(arg == &given);
-            CHECK(++asked == 1); // not for allocations in here
+            EXPECT_TRUE(arg == &given);
+            EXPECT_EQ(++asked, 1); // not for allocations in here
             used->allocate();
             used->setting("fake_result") = (given > 1) ? 0 : FULL;
             return given != 0;
@@ -364,11 +364,11 @@ HOOKED_TEST(CudaEventsInside, no_memory_left)
         given = 2;
         Events events;
         expect(name, 0, 2 + also);
-        CHECK_EQ(asked, 1);
+        EXPECT_EQ(asked, 1);
         const size_t announced = std::string(name).starts_with("cuMemAlloc");
-        CHECK_EQ(events.take().size(), announced);
-        CHECK_EQ(allocate(name), 0);
-        CHECK_EQ(asked, 1); // there is memory
+        EXPECT_EQ(events.take().size(), announced);
+        EXPECT_EQ(allocate(name), 0);
+        EXPECT_EQ(asked, 1); // there is memory
     }
 }
 

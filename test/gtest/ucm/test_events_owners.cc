@@ -30,12 +30,12 @@ HOOKED_TEST(CudaEventsOwners, everything)
             Events events([&] { return fake.calls(name); });
             fake.call(name, 0);
             const auto seen = events.take();
-            CHECK_EQ(seen.size(), size_t(3));
-            CHECK(seen[0].size == 0 && seen[0].context == before);
-            CHECK(seen[1].free && seen[1].context == before + 1);
-            CHECK(!seen[2].free && seen[2].type == any_type());
-            CHECK_EQ(seen[1].address, NEW);
-            CHECK_EQ(seen[1].size, NEW_SIZE);
+            EXPECT_EQ(seen.size(), 3u);
+            EXPECT_TRUE(seen[0].size == 0 && seen[0].context == before);
+            EXPECT_TRUE(seen[1].free && seen[1].context == before + 1);
+            EXPECT_TRUE(!seen[2].free && seen[2].type == any_type());
+            EXPECT_EQ(seen[1].address, NEW);
+            EXPECT_EQ(seen[1].size, NEW_SIZE);
         }
         fake.setting("fake_forgotten") = 0;
         fake.setting("fake_result")    = 0;
@@ -52,43 +52,43 @@ FAKE_TEST(CudaEventsOwners, primary_release)
     Events events;
     fake.setting("fake_active") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
-    CHECK(events.take().empty()); // the context is still in use
+    EXPECT_TRUE(events.take().empty()); // the context is still in use
     fake.setting("fake_last") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
-    CHECK(events.take().empty()); // this memory is another context's
+    EXPECT_TRUE(events.take().empty()); // this memory is another context's
     fake.setting("fake_active")    = 1;
     fake.setting("fake_forgotten") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
     const auto seen = events.take();
-    CHECK_EQ(seen.size(), size_t(2));
-    CHECK(seen[0].free && !seen[1].free);
-    CHECK_EQ(seen[0].address, NEW);
-    CHECK_EQ(seen[0].size, NEW_SIZE);
+    EXPECT_EQ(seen.size(), 2u);
+    EXPECT_TRUE(seen[0].free && !seen[1].free);
+    EXPECT_EQ(seen[0].address, NEW);
+    EXPECT_EQ(seen[0].size, NEW_SIZE);
 }
 
 HOOKED_TEST(CudaEventsOwners, release_of_an_older_primary_context)
 {
     Events events;
     fake.call("cuDevicePrimaryCtxRelease", 0);
-    CHECK(events.take().empty()); // the context is still in use
+    EXPECT_TRUE(events.take().empty()); // the context is still in use
     fake.setting("fake_last") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0);
-    CHECK(events.saw_everything());
+    EXPECT_TRUE(events.saw_everything());
     fake.setting("fake_active") = 1;
     fake.call("cuDevicePrimaryCtxRelease", 0); // of a newer context
-    CHECK(!events.saw_everything());
+    EXPECT_FALSE(events.saw_everything());
 }
 
 HOOKED_TEST(CudaEventsOwners, green_contexts)
 {
     Events events;
     fake.call("cuGreenCtxDestroy", 0);
-    CHECK(events.take().empty()); // the primary context is still in use
+    EXPECT_TRUE(events.take().empty()); // the primary context is still in use
     fake.setting("fake_last") = 1;
     fake.call("cuGreenCtxDestroy", 0);
-    CHECK(events.saw_everything());
+    EXPECT_TRUE(events.saw_everything());
     fake.call("cuGreenCtxDestroy", 0); // e.g. of another device
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
 }
 
 // After the last release a driver may report an error of the context instead of
@@ -109,8 +109,8 @@ FAKE_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
         fake.setting("fake_active") = fake.setting("fake_last") = 1;
         fake.set_query(query);
         fake.call("cuDevicePrimaryCtxRelease", 0);
-        CHECK(ends_as_memory(events, NEW + NEW_SIZE - 1, &frees));
-        CHECK_EQ(frees, size_t(1));
+        EXPECT_TRUE(ends_as_memory(events, NEW + NEW_SIZE - 1, &frees));
+        EXPECT_EQ(frees, 1u);
         fake.set_query(nullptr); // the size is queried
         expect_release_by(fake, "cuMemFree_v2", NEW, SIZE, NEW);
     }
@@ -151,10 +151,10 @@ void use_anew(const Fake &fake, uint64_t offset, int gone_says = 1)
     fake.set_query(reuse_while_asked);
     Events events;
     fake.call("cuCtxDestroy_v2", 0);
-    CHECK_EQ(reuse.fresh, reuse.gone + offset);
+    EXPECT_EQ(reuse.fresh, reuse.gone + offset);
     size_t frees;
-    CHECK(ends_as_memory(events, reuse.fresh, &frees));
-    CHECK_EQ(frees, size_t(1));
+    EXPECT_TRUE(ends_as_memory(events, reuse.fresh, &frees));
+    EXPECT_EQ(frees, 1u);
     fake.set_query(nullptr); // the size is still known
     expect_release_by(fake, "cuMemFree_v2", reuse.fresh, NEW_SIZE, reuse.fresh);
 }
@@ -180,7 +180,7 @@ HOOKED_TEST(CudaEventsOwners, pools_that_give_memory_out_again)
         const uint64_t address = give_out_again(offset);
         Events events;
         fake.call("cuMemPoolTrimTo", POOL, 0);
-        CHECK(events.take().empty());
+        EXPECT_TRUE(events.take().empty());
         fake.call("cuMemFreeAsync", address, 0);
         fake.call("cuMemPoolTrimTo", POOL, 0);
     }
@@ -189,6 +189,23 @@ HOOKED_TEST(CudaEventsOwners, pools_that_give_memory_out_again)
     fake.place(NEW, 0);
     fake.call("cuMemFreeAsync", fake.allocate_async(), 0);
     expect_release_by(fake, "cuMemPoolTrimTo", NEW, NEW_SIZE, POOL, 0);
+}
+
+// A pool keeps memory in use. Its end announces no other pool's memory, and no
+// ordinary memory.
+HOOKED_TEST(CudaEventsOwners, pools_that_end)
+{
+    fake.place(NEW, 0x10000);
+    for (const char *name : {"cuMemPoolTrimTo", "cuMemPoolDestroy"}) {
+        const uint64_t freed = fake.allocate_from(POOL);
+        const uint64_t used  = fake.allocate_from(POOL);
+        fake.call("cuMemFreeAsync_ptsz", freed, 0);
+        fake.call("cuMemFreeAsync", fake.allocate_from(POOL + 1), 0);
+        fake.call("cuMemFree_v2", fake.allocate());
+        expect_release_by(fake, name, freed, NEW_SIZE, POOL, 0);
+        fake.call("cuMemFreeAsync", used, 0);
+        expect_release_by(fake, name, used, NEW_SIZE, POOL, 0);
+    }
 }
 
 // If a program never reuses an address, the hooks' memory use stays bounded.
@@ -207,7 +224,7 @@ HOOKED_TEST(CudaEventsOwners, memory_that_its_pool_keeps_is_forgotten)
         allocate(&address, NEW_SIZE, POOL, 0);
         release(address, 0);
     }
-    CHECK(mallinfo2().uordblks < before + count / 2 * of_each);
+    EXPECT_LT(mallinfo2().uordblks, before + count / 2 * of_each);
     expect_release_by(fake, "cuMemFree_v2", kept, NEW_SIZE, kept);
 }
 
@@ -227,10 +244,10 @@ HOOKED_TEST(CudaEventsOwners, ipc_memory_opened_twice)
     for (const auto &each : cases) {
         fake.set_query(each.answer);
         fake.call("cuIpcCloseMemHandle", ADDRESS);
-        CHECK_EQ(ends_as_memory(events, ADDRESS + SIZE - 1, &frees, &managed),
-                 each.stays);
-        CHECK_EQ(frees, size_t(1));
-        CHECK_EQ(managed, each.stays); // as it is never exported
+        EXPECT_EQ(ends_as_memory(events, ADDRESS + SIZE - 1, &frees, &managed),
+                  each.stays);
+        EXPECT_EQ(frees, 1u);
+        EXPECT_EQ(managed, each.stays); // as it is never exported
     }
 }
 
@@ -244,14 +261,14 @@ HOOKED_TEST(CudaEventsOwners, modules)
 {
     Events events;
     fake.get_global(MODULE);
-    CHECK_EQ(events.take().size(), size_t(1));
+    EXPECT_EQ(events.take().size(), 1u);
     fake.get_global(MODULE); // nothing new
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
     // Memory of an unknown pool, which still holds it.
     fake.call("cuMemFreeAsync", fake.allocate_async(), 0);
     events.take();
     fake.call("cuModuleUnload", MODULE + 1);
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
     // A range that was released unseen seems to enclose the variable.
     fake.place(VARIABLE - 0x100, VARIABLE - 0x100 - NEW);
     fake.allocate();
@@ -264,14 +281,14 @@ HOOKED_TEST(CudaEventsOwners, variables_by_a_librarys_module)
     fake.get_global(module);
     Events events;
     fake.call("cuLibraryUnload", LIBRARY + 1);
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
     expect_variable_released(fake, "cuLibraryUnload", LIBRARY);
 
     // The driver reuses the handle, for a separate module.
     fake.get_global(module);
     events.take();
     fake.call("cuLibraryUnload", LIBRARY);
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
     expect_variable_released(fake, "cuModuleUnload", module);
 }
 
@@ -301,14 +318,15 @@ FAKE_TEST(CudaEventsOwners, modules_behind_ucx)
         [](int) { return UCS_OK; }, nullptr, {list->prev, list}};
     list->prev->next = &ucx.list;
     list->prev       = &ucx.list;
-    CHECK(ucm::patch_function(fake.get<void>("cuModuleGetGlobal_v2"),
-                              reinterpret_cast<void *>(ucx_get_global),
-                              driver_get_global) == nullptr);
+    EXPECT_EQ(ucm::patch_function(fake.get<void>("cuModuleGetGlobal_v2"),
+                                  reinterpret_cast<void *>(ucx_get_global),
+                                  driver_get_global),
+              nullptr);
     install_all();
     Events events;
     fake.get_global(MODULE);
     // UCX's event, and another one for managed memory.
-    CHECK_EQ(events.take().size(), size_t(2));
+    EXPECT_EQ(events.take().size(), 2u);
     expect_variable_released(fake, "cuModuleUnload", MODULE);
 }
 
@@ -333,10 +351,10 @@ HOOKED_TEST(CudaEventsOwners, modules_that_stay)
         fake.get_global(each.module);
         Events events;
         refuse();
-        CHECK(ends_as_memory(events, VARIABLE, &frees, &managed));
-        CHECK(managed);
+        EXPECT_TRUE(ends_as_memory(events, VARIABLE, &frees, &managed));
+        EXPECT_TRUE(managed);
         fake.get_global(each.module);
-        CHECK(events.take().empty()); // nothing new
+        EXPECT_TRUE(events.take().empty()); // nothing new
         expect_variable_released(fake, each.unload, each.handle);
     }
 }
@@ -358,14 +376,14 @@ HOOKED_TEST(CudaEventsOwners, graphs)
     Events events;
     fake.call("cuGraphExecDestroy", 1);
     fake.call("cuDeviceGraphMemTrim", 0);
-    CHECK(events.take().empty()); // no graph allocates memory
+    EXPECT_TRUE(events.take().empty()); // no graph allocates memory
 
     fake.setting("fake_capturing") = 1;
     const uint64_t address         = fake.allocate_async(5);
     events.take();
     fake.call("cuMemFreeAsync", address, 5); // becomes a node
     fake.call("cuMemFreeAsync_ptsz", address, 0);
-    CHECK(events.take().empty());
+    EXPECT_TRUE(events.take().empty());
     expect_release_by(fake, "cuGraphExecDestroy", 0, 0, 1);
     expect_release_by(fake, "cuDeviceGraphMemTrim", 0, 0, 0);
 }

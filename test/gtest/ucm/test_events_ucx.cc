@@ -6,6 +6,7 @@
 // release.
 #include "gpu.h"
 #include "second_ucx.h"
+#include <algorithm>
 #include <atomic>
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
@@ -29,38 +30,25 @@ class CudaEventsUcx : public testing::TestWithParam<bool> {};
 void expect_no_double_events()
 {
     gpu::use();
-    void *runtime   = open_library(variable("CUDART_PATH"));
-    const auto call = [&](const char *name, auto... args) {
-        CHECK_EQ(function_of<int(decltype(args)...)>(runtime, name)(args...),
-                 0);
-    };
-    void *const stream = nullptr;
-    CUdeviceptr address;
     install_all();
 
     Events events;
-    const auto expect_one_each = [&] {
+    const auto expect_one_each = [&](CUdeviceptr address) {
         size_t frees = 0, allocations = 0;
         for (const SeenEvent &event : events.take()) {
             ++(event.free ? frees : allocations);
-            CHECK_EQ(event.address, uint64_t(address));
+            EXPECT_EQ(event.address, uint64_t(address));
         }
-        CHECK_EQ(frees, size_t(1));
-        CHECK_EQ(allocations, size_t(1));
+        EXPECT_EQ(frees, 1u);
+        EXPECT_EQ(allocations, 1u);
     };
-    address = allocate(MIB);
+    CUdeviceptr address = allocate(MIB);
     GPU_CALL(cuMemFree, address);
-    expect_one_each();
-    CHECK(!cuda_events_saw_allocation(address)); // it is gone
+    expect_one_each(address);
+    EXPECT_FALSE(cuda_events_saw_allocation(address)); // it is gone
     GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
     GPU_CALL(cuMemFreeAsync, address, nullptr);
-    expect_one_each();
-    call("cudaMalloc", &address, MIB);
-    call("cudaFree", address);
-    expect_one_each();
-    call("cudaMallocAsync", &address, MIB, stream);
-    call("cudaFreeAsync", address, stream);
-    expect_one_each();
+    expect_one_each(address);
 }
 
 TEST(CudaEventsUcxOnly, no_double_events)
@@ -88,17 +76,17 @@ ucs_rcache_t *create_rcache()
     params.max_size            = SIZE_MAX;
     params.max_unreleased      = SIZE_MAX;
     ucs_rcache_t *created      = nullptr;
-    CHECK_EQ(int(ucs_rcache_create(&params, "test", nullptr, &created)), 0);
+    EXPECT_EQ(int(ucs_rcache_create(&params, "test", nullptr, &created)), 0);
     return created;
 }
 
 void look_up(ucs_rcache_t *rcache, CUdeviceptr address)
 {
     ucs_rcache_region_t *region;
-    CHECK_EQ(int(ucs_rcache_get(rcache, reinterpret_cast<void *>(address), 4096,
-                                UCS_PGT_ADDR_ALIGN, PROT_READ | PROT_WRITE,
-                                nullptr, &region)),
-             0);
+    EXPECT_EQ(int(ucs_rcache_get(rcache, reinterpret_cast<void *>(address),
+                                 4096, UCS_PGT_ADDR_ALIGN,
+                                 PROT_READ | PROT_WRITE, nullptr, &region)),
+              0);
     ucs_rcache_region_put(rcache, region);
 }
 
@@ -123,23 +111,24 @@ GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
     ucs_rcache_t *rcache   = create_rcache();
     look_up(rcache, gone);
     look_up(rcache, kept);
-    CHECK(is_known(gone) && is_known(kept));
+    EXPECT_TRUE(is_known(gone) && is_known(kept));
 
     GPU_CALL(cuCtxDestroy, other);
-    CHECK(is_known(gone)); // UCX asks the driver, as there may be new memory
-    CHECK(is_known(kept));
+    EXPECT_TRUE(
+        is_known(gone)); // UCX asks the driver, as there may be new memory
+    EXPECT_TRUE(is_known(kept));
     look_up(rcache, kept); // the cache deregisters at its next use
-    CHECK_EQ(deregistered.load(), 2);
+    EXPECT_EQ(deregistered.load(), 2);
 
     GPU_CALL(cuMemFree, kept);
-    CHECK(!is_known(kept));
+    EXPECT_FALSE(is_known(kept));
     look_up(rcache, 0x10000);
-    CHECK_EQ(deregistered.load(), 3);
+    EXPECT_EQ(deregistered.load(), 3);
 
     // A stream-ordered allocation is known, too; UCX alone may miss it.
     CUdeviceptr async;
     GPU_CALL(cuMemAllocAsync, &async, MIB, nullptr);
-    CHECK(is_known(async));
+    EXPECT_TRUE(is_known(async));
     ucs_rcache_destroy(rcache);
 }
 
@@ -153,17 +142,17 @@ GPU_TEST(CudaEventsUcx, threads)
 
     static thread_local CUdeviceptr expected;
     static std::atomic<long> right{0}, wrong{0};
-    CHECK(all_ucm().front()->set_event_handler(
-              UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
-              [](ucm_event_type_t, ucm_event_t *event, void *) {
-                  // Runs in the thread that frees.
-                  (event->mem_type.address ==
-                               reinterpret_cast<void *>(expected) &&
-                           event->mem_type.size == MIB
-                       ? right
-                       : wrong)++;
-              },
-              nullptr) == UCS_OK);
+    EXPECT_TRUE(all_ucm().front()->set_event_handler(
+                    UCM_EVENT_MEM_TYPE_FREE | UCM_EVENT_FLAG_NO_INSTALL, 0,
+                    [](ucm_event_type_t, ucm_event_t *event, void *) {
+                        // Runs in the thread that frees.
+                        (event->mem_type.address ==
+                                     reinterpret_cast<void *>(expected) &&
+                                 event->mem_type.size == MIB
+                             ? right
+                             : wrong)++;
+                    },
+                    nullptr) == UCS_OK);
     in_threads(THREADS, [&](unsigned i) {
         GPU_CALL(cuCtxSetCurrent, context);
         for (unsigned round = 0; round < ROUNDS; ++round) {
@@ -171,31 +160,23 @@ GPU_TEST(CudaEventsUcx, threads)
                 expected = allocate(MIB);
                 GPU_CALL(cuMemFree, expected);
             } else {
-                CHECK_EQ(int(alloc_async(&expected, MIB, nullptr)), 0);
-                CHECK_EQ(int(release_async(expected, nullptr)), 0);
+                EXPECT_EQ(int(alloc_async(&expected, MIB, nullptr)), 0);
+                EXPECT_EQ(int(release_async(expected, nullptr)), 0);
             }
-            CHECK_EQ(int(cuda_events_install()), int(UCS_OK));
+            EXPECT_EQ(cuda_events_install(), UCS_OK);
         }
     });
-    CHECK_EQ(right.load(), long(THREADS) * ROUNDS);
-    CHECK_EQ(wrong.load(), 0l);
+    EXPECT_EQ(right.load(), long(THREADS) * ROUNDS);
+    EXPECT_EQ(wrong.load(), 0l);
 }
 
-// Number of releases that the second instance has announced.
-long other_releases = 0;
-
-void count_release(ucm_event_type_t type, ucm_event_t *, void *)
+// `other` is the second instance's, which may have hooks of its own.
+void expect_releases(Events &other)
 {
-    other_releases += (type == UCM_EVENT_MEM_TYPE_FREE);
-}
-
-void expect_releases(bool by_other)
-{
-    const long before   = other_releases;
     CUdeviceptr address = allocate(2 * MIB);
     expect_release(address, 2 * MIB,
                    [&] { return GPU_TRY(cuMemFree, address); });
-    CHECK_EQ(other_releases, before + by_other);
+    EXPECT_EQ(other.frees_of(address), size_t(other.subscribed()));
 
     GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
     expect_release(address, MIB, [&] {
@@ -217,10 +198,11 @@ protected:
 GPU_TEST(CudaEventsCopies, other_first)
 {
     const SecondUcx other;
-    CHECK_EQ(int(other.subscribe(count_release, nullptr)), int(UCS_OK));
-    CHECK(other.has(patched_target(gpu::entry<void>("cuMemFree_v2"))));
+    Events by(nullptr, other.functions(), 0);
+    EXPECT_TRUE(by.subscribed());
+    EXPECT_TRUE(other.has(patched_target(gpu::entry<void>("cuMemFree_v2"))));
     install_all();
-    expect_releases(true);
+    expect_releases(by);
 }
 
 // UCM does not know our jump, and leaves it alone.
@@ -228,34 +210,10 @@ GPU_TEST(CudaEventsCopies, other_later)
 {
     install_all();
     const SecondUcx other;
-    const bool hooked = (other.subscribe(count_release, nullptr) == UCS_OK);
-    expect_releases(hooked);
+    Events by(nullptr, other.functions(), 0);
+    expect_releases(by);
     install_all(); // again: no effect
-    expect_releases(hooked);
-}
-
-// The events of this address that an instance of UCX gets.
-struct heard {
-    uint64_t address = 0;
-    int allocations = 0, releases = 0;
-};
-
-void note_event(ucm_event_type_t type, ucm_event_t *event, void *arg)
-{
-    auto *const by = static_cast<heard *>(arg);
-
-    if (event->mem_type.address == reinterpret_cast<void *>(by->address)) {
-        ++(type == UCM_EVENT_MEM_TYPE_FREE ? by->releases : by->allocations);
-    } else if ((type == UCM_EVENT_MEM_TYPE_ALLOC) && (by->address == 0)) {
-        by->address     = reinterpret_cast<uint64_t>(event->mem_type.address);
-        by->allocations = 1;
-    }
-}
-
-void listen(const SecondUcx &to, heard *by)
-{
-    CHECK_EQ(int(to.subscribe(note_event, by, UCM_EVENT_FLAG_NO_INSTALL)),
-             int(UCS_OK));
+    expect_releases(by);
 }
 
 // The second instance has no hooks. Hooks of the first instance's UCM, if any,
@@ -264,16 +222,15 @@ GPU_TEST(CudaEventsCopies, other_without_cuda)
 {
     install_all();
     const SecondUcx other;
-    heard by;
-    listen(other, &by);
-    CHECK(add_ucm(other.functions()));
+    Events by(nullptr, other.functions());
+    EXPECT_TRUE(add_ucm(other.functions()));
 
     CUdeviceptr address = allocate(2 * MIB);
-    CHECK_EQ(by.address, uint64_t(address));
-    CHECK(by.allocations >= 1);
-    CHECK_EQ(by.releases, 0);
+    const auto seen     = by.take();
+    EXPECT_FALSE(seen.empty());
+    EXPECT_TRUE(!seen[0].free && (seen[0].address == address));
     GPU_CALL(cuMemFree, address);
-    CHECK(by.releases >= 1);
+    EXPECT_GT(by.frees_of(address), 0);
 }
 
 // From 1.17 to 1.20 UCP notes each release, until it is called.
@@ -283,27 +240,29 @@ GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
     const SecondUcx other;
     static ucm_functions functions = other.functions();
     functions.has_cuda             = false;
-    CHECK(add_ucm(functions));
+    EXPECT_TRUE(add_ucm(functions));
 
     for (const bool kept : {false, true, false, true}) {
-        heard by{allocate(2 * MIB)};
-        const heard next{allocate(2 * MIB)};
+        const CUdeviceptr address = allocate(2 * MIB), next = allocate(2 * MIB);
         if (kept) {
-            note_registered(by.address);
-            note_registered(by.address + MIB / 2);
-            note_registered(next.address);
+            note_registered(address);
+            note_registered(address + MIB / 2);
+            note_registered(next);
         }
-        listen(other, &by);
-        GPU_CALL(cuMemFree, by.address);
-        CHECK_EQ(by.releases > 0, kept);
-        CHECK(by.releases + by.allocations > 0);
-        CHECK(!take_registered(by.address, 2 * MIB));
-        CHECK_EQ(take_registered(next.address, 2 * MIB), kept);
-        GPU_CALL(cuMemFree, next.address);
-        other.unsubscribe(note_event, &by);
+        Events by(nullptr, functions);
+        GPU_CALL(cuMemFree, address);
+        const auto seen = by.take();
+        EXPECT_FALSE(seen.empty());
+        EXPECT_EQ(
+            std::ranges::any_of(
+                seen, [&](auto &e) { return e.free && e.covers(address); }),
+            kept);
+        EXPECT_FALSE(take_registered(address, 2 * MIB));
+        EXPECT_EQ(take_registered(next, 2 * MIB), kept);
+        GPU_CALL(cuMemFree, next);
     }
     registers_unseen = true;
-    CHECK(take_registered(MIB, 1));
+    EXPECT_TRUE(take_registered(MIB, 1));
 }
 
 // A handler of the first instance may release other memory meanwhile.
@@ -313,14 +272,14 @@ GPU_TEST(CudaEventsCopies, a_handler_that_releases)
     Events events([&] { // called before ours
         return (inner == 0) ? 0 : GPU_TRY(cuMemFree, std::exchange(inner, 0));
     });
-    heard by{allocate(2 * MIB)};
+    const CUdeviceptr address = allocate(2 * MIB);
     install_all();
     const SecondUcx other;
-    listen(other, &by);
-    CHECK(add_ucm(other.functions()));
-    GPU_CALL(cuMemFree, by.address);
-    CHECK_EQ(inner, CUdeviceptr(0));
-    CHECK_EQ(by.releases, 1);
+    Events by(nullptr, other.functions());
+    EXPECT_TRUE(add_ucm(other.functions()));
+    GPU_CALL(cuMemFree, address);
+    EXPECT_EQ(inner, CUdeviceptr(0));
+    EXPECT_EQ(by.frees_of(address), 1u);
 }
 
 WITH_AND_WITHOUT_UCX(CudaEventsUcx);

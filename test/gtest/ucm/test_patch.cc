@@ -286,40 +286,33 @@ TEST(PatchMoves, JumpOutOfReach)
 
 // A function that another tool has patched, with a jump to patch_target. The
 // bytes behind the jump are pieces of instructions.
-class PatchOnTop : public testing::TestWithParam<std::string> {};
-
-TEST_P(PatchOnTop, ReachesWhatWasThere)
+TEST(PatchOnTop, ReachesWhatWasThere)
 {
     const auto *target = reinterpret_cast<void *>(patch_target);
-    std::string jump   = GetParam();
-    memcpy(&jump[jump.find("ADDRESS.")], &target, sizeof(target));
-    const code_page made(jump, 0x06); // not an instruction
-    ASSERT_EQ(32, call(made.code));
-    EXPECT_EQ(target, patched_target(made.code));
+    for (std::string jump :
+         {// mov $address, %rax; jmp *%rax
+          std::string("\x48\xb8"
+                      "ADDRESS.\xff\xe0"),
+          // mov $address, %r11; jmp *%r11
+          std::string("\x49\xbb"
+                      "ADDRESS.\x41\xff\xe3"),
+          // jmp over 3 bytes; jmp *4(%rip)
+          std::string("\xe9\x03\0\0\0...\xff\x25\x04\0\0\0....ADDRESS.", 26)}) {
+        memcpy(&jump[jump.find("ADDRESS.")], &target, sizeof(target));
+        const code_page made(jump, 0x06); // not an instruction
+        ASSERT_EQ(32, call(made.code));
+        EXPECT_EQ(target, patched_target(made.code));
 
-    ASSERT_STREQ(nullptr, patch(made.code));
-    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(made.code));
-    EXPECT_EQ(1032, call(made.code));
+        ASSERT_STREQ(nullptr, patch(made.code));
+        EXPECT_EQ(reinterpret_cast<const void *>(hook),
+                  patched_target(made.code));
+        EXPECT_EQ(1032, call(made.code));
+    }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Encodings, PatchOnTop,
-    testing::Values(
-        // mov $address, %rax; jmp *%rax
-        "\x48\xb8"
-        "ADDRESS.\xff\xe0",
-        // mov $address, %r11; jmp *%r11
-        "\x49\xbb"
-        "ADDRESS.\x41\xff\xe3",
-        // jmp over 3 bytes; jmp *4(%rip)
-        std::string("\xe9\x03\0\0\0...\xff\x25\x04\0\0\0....ADDRESS.", 26)),
-    [](const auto &test) { return "form_" + std::to_string(test.index); });
 
 // Another tool patches the same function later, with a longer jump, and calls
 // our hook. Our way back must not lead into the bytes that it wrote.
-class PatchBelow : public testing::TestWithParam<std::string> {};
-
-TEST_P(PatchBelow, AnotherToolPatchesOnTop)
+TEST(PatchBelow, AnotherToolPatchesOnTop)
 {
     // push %rax; mov $other, %rax; xchg %rax, (%rsp); ret
     uint8_t jump[] = {0x50, 0x48, 0xb8, 0,    0,    0,    0,    0,
@@ -328,30 +321,29 @@ TEST_P(PatchBelow, AnotherToolPatchesOnTop)
     int (*other)(int) = [](int argument) {
         return 7000 + call(below, argument);
     };
-    const code_page made(GetParam(), 0xcc);
-    uint8_t *const code = made.code;
-
-    ASSERT_STREQ(nullptr, patch(code));
-    EXPECT_EQ(1021, call(code));
-    ASSERT_EQ(0xe9, code[0]);
-    below = code + 5 + read_operand<int32_t>(code + 1);
-
-    ASSERT_EQ(0, mprotect(code, page, any_access));
     memcpy(jump + 3, &other, sizeof(other));
-    memcpy(code, jump, sizeof(jump));
-    EXPECT_EQ(8021, call(code));
-}
+    for (const std::string &function :
+         {// endbr64; push %rbp; mov %rsp, %rbp; lea 1(%rdi), %eax; pop %rbp;
+          // ret
+          std::string("\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x8d\x47\x01\x5d"
+                      "\xc3"),
+          // mov $1, %eax; add %edi, %eax; 6 nop; lea 0(%rax), %eax; ret
+          std::string("\xb8\x01\0\0\0\x01\xf8\x90\x90\x90\x90\x90\x90\x8d"
+                      "\x40\0\xc3",
+                      17)}) {
+        const code_page made(function, 0xcc);
+        uint8_t *const code = made.code;
 
-INSTANTIATE_TEST_SUITE_P(
-    Functions, PatchBelow,
-    testing::Values(
-        // endbr64; push %rbp; mov %rsp, %rbp; lea 1(%rdi), %eax; pop %rbp; ret
-        "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x8d\x47\x01\x5d\xc3",
-        // mov $1, %eax; add %edi, %eax; 6 nop; lea 0(%rax), %eax; ret
-        std::string(
-            "\xb8\x01\0\0\0\x01\xf8\x90\x90\x90\x90\x90\x90\x8d\x40\0\xc3",
-            17)),
-    [](const auto &test) { return "form_" + std::to_string(test.index); });
+        ASSERT_STREQ(nullptr, patch(code));
+        EXPECT_EQ(1021, call(code));
+        ASSERT_EQ(0xe9, code[0]);
+        below = code + 5 + read_operand<int32_t>(code + 1);
+
+        ASSERT_EQ(0, mprotect(code, page, any_access));
+        memcpy(code, jump, sizeof(jump));
+        EXPECT_EQ(8021, call(code));
+    }
+}
 
 // Hooks share a page: a search for a place reads all mappings of the process.
 TEST(Patch, MovedCodeLiesTogether)

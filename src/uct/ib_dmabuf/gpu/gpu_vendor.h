@@ -13,8 +13,8 @@ namespace ucx_ib_dmabuf {
 // managed memory: uct_ib registers that.
 //
 // Thread-safe; called with no lock held. Functions need no current context and
-// wait for no kernel. test/gtest/contract tests these promises for each vendor,
-// and with a second vendor beside CUDA's.
+// wait for no kernel. test/gtest/contract tests these promises for CUDA's, and
+// test/gtest/md/test_vendor.cc the domain with another vendor.
 class gpu_vendor : public exporter {
 public:
     // Notified of changes, in the thread that makes them. Must not call the
