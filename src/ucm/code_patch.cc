@@ -4,8 +4,10 @@
 #include "maps.h"
 #include <algorithm>
 #include <array>
+#include <linux/membarrier.h>
 #include <span>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -14,11 +16,11 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 namespace {
 
-constexpr size_t longest_patch = 16; // UCM's have 13 bytes, others' 14 or 16
+constexpr size_t longest_patch = 16; // UCM's have 13 or 16 bytes, as others'
 constexpr size_t moved_code    = 64;
 
 uintptr_t page_size()
@@ -36,7 +38,7 @@ uintptr_t distance(uintptr_t a, uintptr_t b)
 // gigabytes. The kernel maps small libraries between such reservations.
 uintptr_t nearest_free_page(uintptr_t code)
 {
-    constexpr uintptr_t end_of_space = uintptr_t(1) << 47;
+    constexpr uintptr_t end_of_space = uintptr_t(1) << 48;
     const uintptr_t page             = page_size();
     uintptr_t last = 1 << 20, best = 0; // nothing is mapped at 0
 
@@ -78,11 +80,10 @@ std::span<uint8_t> map_page(uintptr_t near)
 }
 
 // Returns executable memory near the code, so that near jumps reach it and
-// moved code reaches its operands; nullptr if there is none. A page holds 42
-// hooks.
+// moved code reaches its operands; nullptr if there is none. 4 KiB hold 42.
 uint8_t *allocate_near(const void *code)
 {
-    constexpr size_t size = far_jump_size + moved_code + far_jump_size;
+    constexpr size_t size = entry_size + moved_code + return_size;
     constexpr size_t step = (size + 15) / 16 * 16;
     static std::span<uint8_t> unused;
 
@@ -116,6 +117,20 @@ std::atomic<size_t> watched_count;
 
 } // namespace
 
+// Kernels before 4.16 cannot notify other cores; those seldom need it.
+void make_visible(uint8_t *code, size_t length)
+{
+    auto *const text = reinterpret_cast<char *>(code);
+
+    __builtin___clear_cache(text, text + length);
+    if (syscall(SYS_membarrier,
+                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0) == 0) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
+                0);
+    }
+}
+
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original)
 {
@@ -123,8 +138,8 @@ const char *patch_function(void *function, void *hook,
     if (stub == nullptr) {
         return "no executable memory near it";
     }
-    uint8_t *const moved = write_far_jump(stub, hook);
     auto *const code     = static_cast<uint8_t *>(function);
+    uint8_t *const moved = write_entry(stub, code, hook);
     uint8_t *const place = code + jump_offset(code);
     uint8_t before[near_jump_size];
     memcpy(before, place, sizeof(before));
@@ -136,15 +151,18 @@ const char *patch_function(void *function, void *hook,
     if (error != nullptr) {
         return error;
     }
-    write_far_jump(moved + copy.to_length, code + copy.from_length);
+    const uint8_t *const end =
+        write_return(moved + copy.to_length, code + copy.from_length);
+    make_visible(stub, size_t(end - stub));
     original.store(moved, std::memory_order_release);
 
-    if (!protect(place, PROT_READ | PROT_WRITE | PROT_EXEC)) {
+    const int execute = PROT_READ | PROT_EXEC | extra_protection(code);
+    if (!protect(place, execute | PROT_WRITE)) {
         return "its code cannot be written";
     }
     error = store_near_jump(place, before, stub);
     // If that fails the page stays writable, which is harmless.
-    protect(place, PROT_READ | PROT_EXEC);
+    protect(place, execute);
     return error;
 }
 

@@ -12,9 +12,20 @@ namespace ucx_ib_dmabuf::ucm {
 #if defined(__x86_64__)
 constexpr size_t near_jump_size = 5;  // e9 disp32
 constexpr size_t far_jump_size  = 14; // ff 25 00000000, address
+constexpr size_t entry_size     = far_jump_size;
+constexpr size_t return_size    = far_jump_size;
 // Near jumps and the operands of moved code reach this far.
 constexpr uintptr_t near_distance = uintptr_t(1) << 30;
+#elif defined(__aarch64__)
+constexpr size_t near_jump_size = 4;  // b
+constexpr size_t entry_size     = 20; // autiasp, ldr, br, address
+constexpr size_t return_size    = 4;  // b
+// A jump reaches 128 MiB: less the copy and what it jumps to.
+constexpr uintptr_t near_distance = uintptr_t(120) << 20;
 #endif
+
+// ThreadSanitizer has no shadow memory for code, as programs do not write it.
+#define WRITES_CODE __attribute__((no_sanitize("thread")))
 
 // Reads an operand, which need not be aligned.
 template <class Type>
@@ -33,6 +44,9 @@ size_t jump_offset(const uint8_t *code);
 // through memory counts only `behind` another one: functions may begin so.
 const void *jump_target(const uint8_t *code, bool behind);
 
+// Makes all threads run code that was written, not what they have fetched.
+void make_visible(uint8_t *code, size_t length);
+
 // Replaces the bytes `before` by a near jump while other threads run them.
 // These see old instructions or the jump, never a mixture. Returns nullptr, or
 // why there is no jump (a string constant): bytes behind the first two may have
@@ -40,8 +54,17 @@ const void *jump_target(const uint8_t *code, bool behind);
 const char *store_near_jump(uint8_t *code, const uint8_t *before,
                             const void *target);
 
-// Writes a jump to any target, and returns its end.
-uint8_t *write_far_jump(uint8_t *at, const void *target);
+// Writes the code that the near jump leads to: a jump to the hook of the
+// function that begins with `code`. Returns its end.
+uint8_t *write_entry(uint8_t *at, const uint8_t *code, const void *hook);
+
+// Writes the jump at the end of copied code, back into the function. Returns
+// its end.
+uint8_t *write_return(uint8_t *at, const void *target);
+
+// Flags of mprotect() that the code's page has beside those to read, write and
+// execute it.
+int extra_protection(const uint8_t *code);
 
 struct prologue_copy {
     size_t from_length; // bytes of the function that were copied

@@ -3,9 +3,6 @@
 
 #include "machine_code.h"
 #include <algorithm>
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace ucx_ib_dmabuf::ucm {
 namespace {
@@ -21,21 +18,6 @@ bool jumps_by_register(const uint8_t *p)
            ((p[0] == 0x49) && (p[1] == 0xbb) && (p[10] == 0x41) &&
             (p[11] == 0xff) && (p[12] == 0xe3));
 }
-
-// Makes all threads discard the code that they have fetched. Kernels before
-// 4.16 cannot; processors seldom need it.
-void synchronize_cores()
-{
-    if (syscall(SYS_membarrier,
-                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                0) == 0) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                0);
-    }
-}
-
-// ThreadSanitizer has no shadow memory for code, as programs do not write it.
-#define WRITES_CODE __attribute__((no_sanitize("thread")))
 
 // Replaces two bytes within one cache line if they equal `before`.
 WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
@@ -212,6 +194,15 @@ instruction decode(const uint8_t *code)
     return insn;
 }
 
+// A jump to any target. Returns its end.
+uint8_t *write_far_jump(uint8_t *at, const void *target)
+{
+    static const uint8_t opcode[6] = {0xff, 0x25};
+    memcpy(at, opcode, sizeof(opcode));
+    memcpy(at + sizeof(opcode), &target, sizeof(target));
+    return at + far_jump_size;
+}
+
 // The copy of a prologue. These return false if it is full.
 struct writer {
     bool bytes(const void *data, size_t added)
@@ -339,11 +330,11 @@ WRITES_CODE const char *store_near_jump(uint8_t *code, const uint8_t *before,
     }
     if ((memcmp(code, before, near_jump_size) == 0) &&
         replace_pair(code, before, jump_to_itself)) {
-        synchronize_cores();
+        make_visible(code, near_jump_size);
         for (size_t i = sizeof(jump_to_itself); i < near_jump_size; ++i) {
             const_cast<volatile uint8_t *>(code)[i] = jump[i];
         }
-        synchronize_cores();
+        make_visible(code, near_jump_size);
         if (replace_pair(code, jump_to_itself, jump)) {
             return nullptr;
         }
@@ -351,12 +342,19 @@ WRITES_CODE const char *store_near_jump(uint8_t *code, const uint8_t *before,
     return "something else changed it meanwhile";
 }
 
-uint8_t *write_far_jump(uint8_t *at, const void *target)
+uint8_t *write_entry(uint8_t *at, const uint8_t *, const void *hook)
 {
-    static const uint8_t opcode[6] = {0xff, 0x25};
-    memcpy(at, opcode, sizeof(opcode));
-    memcpy(at + sizeof(opcode), &target, sizeof(target));
-    return at + far_jump_size;
+    return write_far_jump(at, hook);
+}
+
+uint8_t *write_return(uint8_t *at, const void *target)
+{
+    return write_far_jump(at, target);
+}
+
+int extra_protection(const uint8_t *)
+{
+    return 0;
 }
 
 const char *copy_prologue(const uint8_t *from, size_t min_size,

@@ -30,7 +30,11 @@
         ".globl " #_name "\n"                                                  \
         ".type " #_name ", %function\n"                                        \
         ".p2align 5\n" #_name ":\n"                                            \
-        "nop\nnop\nnop\nnop\nnop\n"                                            \
+        "stp x29, x30, [sp, #-16]!\n"                                          \
+        "mov x29, sp\n"                                                        \
+        "mov w9, #0\n"                                                         \
+        "mov w9, #0\n"                                                         \
+        "ldp x29, x30, [sp], #16\n"                                            \
         "adrp x16, sim_ptr_" #_name "\n"                                       \
         "ldr x16, [x16, :lo12:sim_ptr_" #_name "]\n"                           \
         "br x16\n"                                                             \

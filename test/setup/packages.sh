@@ -25,6 +25,8 @@ packages=(
     # the lab's kernel, and Open MPI
     flex bison bc xz-utils libelf-dev libssl-dev debian-archive-keyring
     patch gawk cpio kmod rsync
+    # arm64
+    g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
     # run
     ibverbs-providers ibverbs-utils iproute2 libopenmpi-dev openmpi-bin
     python3-minimal procps strace

@@ -11,7 +11,7 @@ table=$SETUP_DIR/ucx_wheels
 
 # What the table says of VERSION; all that it says, without one.
 rows() {
-    awk -v version="${1:-}" '/^[0-9]/ && (version == "" || $1 == version)' \
+    awk -v version="${1:-}" '/^[0-9a]/ && (version == "" || $1 == version)' \
         "$table"
 }
 
@@ -20,6 +20,14 @@ wheels=$(rows "$version")
 [ -n "$version" ] && [ -n "$wheels" ] ||
     fail "usage: ucx_wheel.sh VERSION, one of" \
          "$(rows | awk '{ print $1 }' | uniq | paste -sd ' ')"
+
+# The compiler of the architecture, for which its libraries are found.
+machine=x86_64
+compile=(gcc)
+if [[ $version == aarch64-* ]]; then
+    machine=aarch64
+    compile=(aarch64-linux-gnu-gcc --sysroot="$("$SETUP_DIR/arm64_root.sh")")
+fi
 
 # The number: raise it when this script comes to lay it out in another way.
 id=$(key "3 $wheels" /dev/null)
@@ -52,7 +60,7 @@ make_link_libraries() {
                      printf ".data\n.balign 32\n.globl %s\n.type %s, @object\n" \
                             ".size %s, 0x%s\n%s: .space 0x%s\n.text\n",
                             $1, $1, $1, $4, $1, $4 }' >"$source"
-        gcc -shared -nostdlib -Wl,-z,noexecstack -Wl,-soname,"$name.so.0" -o "lib/$name.so" "$source"
+        "${compile[@]}" -shared -nostdlib -Wl,-z,noexecstack -Wl,-soname,"$name.so.0" -o "lib/$name.so" "$source"
     done
     rm "$source"
 }
@@ -65,7 +73,7 @@ link_verbs() {
     for file in "$1"/lib{ibverbs,mlx5}-*; do
         [ -e "$file" ] || continue
         name=$(basename "$file")
-        ln -s "$(realpath "$(gcc -print-file-name="${name%%-*}.so.1")")" \
+        ln -s "$(realpath "$("${compile[@]}" -print-file-name="${name%%-*}.so.1")")" \
             "lib/$name"
     done
 }
@@ -76,7 +84,7 @@ keep_nixl() {
     local package name
     for package in ../ucx/nixl_cu*; do
         name=$(basename "$package")
-        [ -e "$package/__init__.py" ] || continue
+        [ -e "$package/__init__.py" ] && [ "$version" = "${version#a}" ] || continue
         mkdir -p nixl
         cp -a "$package" "../ucx/.$name.mesonpy.libs" nixl/
         cp -an "../ucx/$name.libs/." lib/
@@ -94,10 +102,11 @@ lay_out() {
     link_verbs "$lib"
     keep_nixl
     for program in ../ucx_*; do
+        [ -d "$program" ] || continue
         cp -a "$program/libucx/bin/$(basename "$program")" bin/
+        chmod +x "bin/$(basename "$program")"
         cp -a "$program"/*.libs/libgomp-* lib/
     done
-    chmod +x bin/*
     if [ -d ../headers ]; then
         cp -a ../headers/libucx/include .
         make_link_libraries
@@ -108,7 +117,8 @@ lay_out() {
 build() {
     local part requirement sum wheel
     while read -r _ part requirement sum; do
-        get_wheel "$requirement" "$sum" "UCX $version" "$table" "$log"
+        [ "$part" = ucx ] || machine=x86_64
+        get_wheel "$requirement" "$sum" "UCX $version" "$table" "$log" "$machine"
         quietly "$log" python3 -m zipfile -e "$wheel" "$part"
     done <<<"$wheels"
     lay_out

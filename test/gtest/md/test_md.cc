@@ -4,7 +4,7 @@
 // lab, with the simulated GPU, on each UCX.
 #include "handle_params.h"
 #include <common/fds.h>
-#include <common/first_byte.h>
+#include <common/breakpoint.h>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstring>
@@ -345,8 +345,8 @@ TEST_F(test_md_late, a_hook_that_fails_switches_identity_checks_on)
     EXPECT_EQ(0u, questions_of_a_use());
     std::unique_ptr<gpu::buffer> other;
     {
-        using ucx_ib_dmabuf::test::first_byte;
-        const first_byte breakpoint(gpu::entry<void>("cuMemFree_v2"), 0xcc);
+        using ucx_ib_dmabuf::test::breakpoint;
+        const breakpoint uprobe(gpu::entry<void>("cuMemFree_v2"));
         other = std::make_unique<gpu::buffer>(mib);
         questions_of_a_use();
     }

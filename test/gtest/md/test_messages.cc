@@ -7,6 +7,7 @@
 #include <common/gpu.h>
 #include <cstdlib>
 #include <cuda_sim/cuda_sim.h>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
@@ -129,9 +130,12 @@ TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
 TEST(test_forks, a_child_of_a_start_is_left_alone)
 {
     if (getenv("CUDA_SIM_DELAY") == nullptr) {
-        EXPECT_EQ(
-            0, system("CUDA_SIM_DELAY=cuDeviceGetCount=1000000 /proc/$PPID/exe "
-                      "--gtest_brief=1 --gtest_filter=test_forks.*"));
+        const std::string program =
+            std::filesystem::read_symlink("/proc/self/exe");
+        EXPECT_EQ(0,
+                  system(("CUDA_SIM_DELAY=cuDeviceGetCount=1000000 " + program +
+                          " --gtest_brief=1 --gtest_filter=test_forks.*")
+                             .c_str()));
         return;
     }
     fake_ib::now = {};

@@ -132,13 +132,21 @@ FAKE(cuModuleUnload, (uint64_t module))
 FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 
 #if defined(__x86_64__)
+#define JUMP "jmp"
+/* It cannot be moved. */
+#define UNKNOWN_CODE "jrcxz 1f\n1: xor %eax, %eax\n nop\n ret\n"
+#elif defined(__aarch64__)
+#define JUMP "b"
+#define UNKNOWN_CODE "ldr s0, 1f\n mov w0, #0\n ret\n1: .word 0\n"
+#endif
+
+#ifdef JUMP
 /* The oldest version of a function only jumps to the next one. */
 asm(".globl cuMemFree\n"
-    ".type cuMemFree, @function\n"
+    ".type cuMemFree, %function\n"
     ".set fake_newer_free, cuMemFree_v2\n"
     ".p2align 4\n"
-    "cuMemFree:\n"
-    "jmp fake_newer_free\n"
+    "cuMemFree:\n" JUMP " fake_newer_free\n"
     ".p2align 4\n");
 #endif
 
@@ -223,15 +231,10 @@ FAKE(cuArray3DCreate_v2, (void *array, const void *description))
 FAKE(cuMipmappedArrayCreate,
      (void *array, const void *description, unsigned levels))
 
-#if defined(FAKE_ODD) && defined(__x86_64__)
-/* jrcxz cannot be moved. */
+#if defined(FAKE_ODD) && defined(UNKNOWN_CODE)
 #define FAKE_UNKNOWN_CODE(_name)                                               \
     asm(".globl " #_name "\n"                                                  \
-        ".type " #_name ", @function\n" #_name ":\n"                           \
-        "jrcxz 1f\n"                                                           \
-        "1: xor %eax, %eax\n"                                                  \
-        "nop\n"                                                                \
-        "ret\n")
+        ".type " #_name ", %function\n" #_name ":\n" UNKNOWN_CODE)
 FAKE_UNKNOWN_CODE(cuMemUnmap);
 FAKE_UNKNOWN_CODE(cuMemCreate);
 #else

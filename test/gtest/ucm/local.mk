@@ -9,13 +9,30 @@ UNIT_TESTS     += $(ucm_tests)
 
 ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_ucx.la $(GTEST_LIBS) -lucm -lucs -ldl
 
-test_gtest_ucm_test_patch_SOURCES = test/gtest/ucm/test_patch.cc
+# Of each architecture one has tests in it.
+test_gtest_ucm_test_patch_SOURCES = \
+    test/gtest/ucm/test_moves_aarch64.cc \
+    test/gtest/ucm/test_patch.cc \
+    test/gtest/ucm/test_patch_aarch64.cc
+test_gtest_ucm_test_patch_CPPFLAGS = $(AM_CPPFLAGS) \
+    -DGUARDED_LIBRARY='"$(abs_top_builddir)/test/gtest/ucm/guarded.so"'
 test_gtest_ucm_test_patch_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
+if HOST_AARCH64
+EXTRA_test_gtest_ucm_test_patch_DEPENDENCIES = test/gtest/ucm/guarded.so
+endif
+CLEANFILES += test/gtest/ucm/guarded.so
+
+# Without the start files of the C library, which may lack landing pads.
+test/gtest/ucm/guarded.so: test/gtest/ucm/guarded.c
+	$(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared -nostdlib \
+	    -mbranch-protection=standard -Wl,-z,force-bti -o $@ \
+	    $(srcdir)/test/gtest/ucm/guarded.c
 
 # Without UCX: under ThreadSanitizer its hook of madvise() crashes in threads
 # that end.
 test_gtest_ucm_test_patch_threads_SOURCES = \
+    src/ucm/aarch64.cc \
     src/ucm/code_patch.cc \
     src/ucm/x86_64.cc \
     test/gtest/ucm/test_patch_threads.cc

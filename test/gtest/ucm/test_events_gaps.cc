@@ -8,7 +8,7 @@
 #include "fake.h"
 #include <algorithm>
 #include <common/alloc_children.h>
-#include <common/first_byte.h>
+#include <common/breakpoint.h>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -189,7 +189,7 @@ HOOKED_TEST(CudaEventsGaps, a_hook_is_overwritten)
     Reported reported;
     fake.allocate();
     EXPECT_EQ(reported.times, 0);
-    const first_byte breakpoint(fake.get<void>("cuMemFree_v2"), 0xcc);
+    const breakpoint uprobe(fake.get<void>("cuMemFree_v2"));
     for (int i = 0; i < 2; ++i) {
         fake.allocate();
         EXPECT_EQ(reported.times, 1);

@@ -2,7 +2,7 @@
 //
 // Functions with many prologues are patched and called, and so are the
 // instructions that were moved away.
-#include <common/first_byte.h>
+#include <common/breakpoint.h>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -237,13 +237,13 @@ TEST(PatchUprobe, ComesAndGoes)
     watch_patch(code, "overwritten");
     EXPECT_EQ(1032, call(code));
     {
-        const test::first_byte uprobe(code, 0xcc);
+        const test::breakpoint uprobe(code);
         EXPECT_EQ(1032, call(probed));
         EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(code));
         EXPECT_STREQ(nullptr, overwritten_patch());
     }
     EXPECT_EQ(1032, call(code));
-    const test::first_byte breakpoint(static_cast<char *>(code) + 10, 0xcc);
+    const test::breakpoint other(static_cast<char *>(code) + 10);
     EXPECT_STREQ("overwritten", overwritten_patch());
 }
 

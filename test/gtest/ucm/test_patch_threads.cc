@@ -15,16 +15,39 @@
 
 #include <ucm/code_patch.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 namespace {
+
+#if defined(__x86_64__)
+constexpr uint8_t OTHER_JUMP[] = {0xe9, 0x10, 0, 0};
+constexpr size_t OFFSETS[]     = {0, 3, 4, 7, 58, 60, 62};
+
+// A function that returns a number, and all else in memory.
+void write_function(uint8_t *code, uint32_t value)
+{
+    code[0] = 0xb8; // mov $value, %eax; ret
+    memcpy(code + 1, &value, sizeof(value));
+    code[5] = 0xc3;
+}
+constexpr int FILLING = 0xcc;
+#else
+constexpr uint8_t OTHER_JUMP[] = {0x04, 0, 0, 0x14};
+constexpr size_t OFFSETS[]     = {0, 4, 56};
+
+void write_function(uint8_t *code, uint32_t value)
+{
+    const uint32_t text[] = {0x52800000 | (value << 5), 0xd65f03c0};
+    memcpy(code, text, sizeof(text)); // mov w0, #value; ret
+}
+constexpr int FILLING = 0; // udf
+#endif
 
 // mprotect() with this protection fails; 0: none does.
 std::atomic<int> refused_protection{0};
 
 // The function that another tool patches as soon as it is writable.
 std::atomic<void *> patched_meanwhile{nullptr};
-constexpr char OTHER_JUMP[] = "\xe9\x10\0\0";
 
 } // namespace
 
@@ -69,14 +92,12 @@ public:
               mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)))
     {
-        memset(memory_, 0xcc, size_);
+        memset(memory_, FILLING, size_);
         for (size_t i = 0; i < count; ++i) {
-            uint8_t *code   = start(i);
-            const int value = int(i);
-            code[0]         = 0xb8; // mov $value, %eax; ret
-            memcpy(code + 1, &value, sizeof(value));
-            code[5] = 0xc3;
+            write_function(start(i), uint32_t(i));
         }
+        auto *const text = reinterpret_cast<char *>(memory_);
+        __builtin___clear_cache(text, text + size_);
         pkey_mprotect(memory_, size_, EXECUTE, -1);
     }
     ~Functions() { munmap(memory_, size_); }
@@ -137,9 +158,9 @@ TEST_P(PatchThreads, CallersSeeTheFunctionOrTheHook)
     EXPECT_EQ(0, wrong.load());
 }
 
-INSTANTIATE_TEST_SUITE_P(Offsets, PatchThreads,
-                         testing::Values(0, 3, 4, 7, 58, 60, 62));
+INSTANTIATE_TEST_SUITE_P(Offsets, PatchThreads, testing::ValuesIn(OFFSETS));
 
+#if defined(__x86_64__)
 // No store across two cache lines is atomic for all processors.
 TEST(PatchWrite, BeginsAtTheEndOfALine)
 {
@@ -148,6 +169,7 @@ TEST(PatchWrite, BeginsAtTheEndOfALine)
                  functions.patch(0));
     EXPECT_EQ(0, functions.call(0));
 }
+#endif
 
 TEST(PatchWrite, MemoryThatCannotBeWritten)
 {

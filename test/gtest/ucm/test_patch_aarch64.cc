@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The same as test_patch.cc for aarch64: functions with many prologues.
+#if defined(__aarch64__)
+
+#include <cstring>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <ucm/code_patch.h>
+#include <ucm/machine_code.h>
+#include <unistd.h>
+#include <vector>
+
+// Each returns its argument plus a number of its own.
+#define FUNCTION(_name, _code)                                                 \
+    asm(".pushsection .text\n.globl " #_name "\n.p2align 4\n" #_name           \
+        ":\n" _code "\n"                                                       \
+        ".p2align 4\n.popsection\n");                                          \
+    extern "C" int _name(int)
+
+asm(".pushsection .data\n"
+    ".p2align 3\n"
+    "patch_four: .long 4\n"
+    ".popsection\n"
+    ".arch armv8.3-a\n");
+
+FUNCTION(begins_bti, "hint #34\n add w0, w0, #1\n ret");
+FUNCTION(begins_paciasp, "paciasp\n stp x29, x30, [sp, #-16]!\n"
+                         "mov x29, sp\n add w0, w0, #2\n"
+                         "ldp x29, x30, [sp], #16\n autiasp\n ret");
+FUNCTION(begins_pacibsp, "pacibsp\n stp x29, x30, [sp, #-16]!\n"
+                         "mov x29, sp\n add w0, w0, #2\n"
+                         "ldp x29, x30, [sp], #16\n autibsp\n ret");
+FUNCTION(begins_stp, "stp x29, x30, [sp, #-32]!\n mov x29, sp\n"
+                     "add w0, w0, #3\n ldp x29, x30, [sp], #32\n ret");
+FUNCTION(begins_sub, "sub sp, sp, #64\n str x0, [sp]\n ldr x0, [sp]\n"
+                     "add w0, w0, #4\n add sp, sp, #64\n ret");
+FUNCTION(begins_adrp, "adrp x1, patch_four\n ldr w1, [x1, #:lo12:patch_four]\n"
+                      "add w0, w0, w1\n ret");
+FUNCTION(begins_adr, "adr x1, 1f\n ldr w1, [x1]\n add w0, w0, w1\n ret\n"
+                     "1: .word 5");
+FUNCTION(begins_literal, "ldr w1, 1f\n add w0, w0, w1\n ret\n 1: .word 6");
+FUNCTION(second_vector, "nop\n ldr s0, 1f\n fmov w1, s0\n add w0, w0, w1\n"
+                        "ret\n 1: .word 7");
+FUNCTION(begins_prefetch, "prfm pldl1keep, 1f\n 1: add w0, w0, #8\n ret");
+FUNCTION(patch_target, "add w0, w0, #9\n ret");
+FUNCTION(begins_jump, "b patch_target");
+FUNCTION(begins_call, "mov x9, x30\n bl patch_target\n mov x30, x9\n ret");
+FUNCTION(begins_cbz, "cbz w0, 1f\n add w0, w0, #10\n ret\n"
+                     "1: mov w0, #-10\n ret");
+FUNCTION(begins_tbnz, "tbnz w0, #31, 1f\n add w0, w0, #11\n ret\n"
+                      "1: mov w0, #-11\n ret");
+FUNCTION(begins_cmp, "cmp w0, #0\n b.lt 1f\n add w0, w0, #12\n ret\n"
+                     "1: mov w0, #-12\n ret");
+FUNCTION(begins_leaf, "add w0, w0, #13\n ret");
+// The next function may well jump to it.
+FUNCTION(is_only_ret, "ret\n b is_only_ret");
+// As an entry of a procedure linkage table.
+FUNCTION(begins_as_plt, "adrp x16, 1f\n add x16, x16, #:lo12:1f\n"
+                        "ldr x17, [x16]\n br x17\n .p2align 3\n"
+                        "1: .xword patch_target");
+
+// These cannot be patched.
+FUNCTION(jumps_back, "cbnz w0, jumps_back\n ret");
+FUNCTION(jumps_behind_pad, "hint #34\n 1: cbnz w0, 1b\n ret");
+FUNCTION(is_unknown, ".word 0x1234\n ret");
+FUNCTION(is_compare_and_branch, ".word 0x74000000\n ret");
+FUNCTION(begins_vector, "ldr s0, 1f\n ret\n 1: .word 0");
+FUNCTION(is_stopped, "brk #5\n ret");
+
+namespace ucx_ib_dmabuf {
+namespace {
+
+using namespace ucm;
+
+struct Case {
+    int (*function)(int);
+    int number;
+    const char *name;
+    int other  = 0; // an argument with a result of its own
+    int result = 0;
+};
+
+void PrintTo(const Case &test, std::ostream *stream)
+{
+    *stream << test.name;
+}
+
+std::atomic<void *> original;
+
+// Calls code of which the compiler must not conclude anything.
+int call(const void *code, int argument = 20)
+{
+    void *volatile made = const_cast<void *>(code);
+    return reinterpret_cast<int (*)(int)>(made)(argument);
+}
+
+int hook(int argument)
+{
+    return 1000 + call(original.load(), argument);
+}
+
+const char *patch(void *function, std::atomic<void *> &to = original)
+{
+    return patch_function(function, reinterpret_cast<void *>(hook), to);
+}
+
+class PatchPrologue : public testing::TestWithParam<Case> {};
+
+TEST_P(PatchPrologue, HookAndOriginalWork)
+{
+    const Case test      = GetParam();
+    void *const function = reinterpret_cast<void *>(test.function);
+
+    ASSERT_EQ(test.number + 20, call(function));
+    ASSERT_STREQ(nullptr, patch(function));
+    EXPECT_EQ(test.number + 1020, call(function));
+    if (test.result != 0) {
+        EXPECT_EQ(test.result + 1000, call(function, test.other));
+    }
+    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(function));
+
+    // A second hook on top of the first, as another tool would set it.
+    int (*second)(int) = [](int argument) {
+        return 5000 + call(original.load(), argument);
+    };
+    std::atomic<void *> below{nullptr};
+    ASSERT_STREQ(
+        nullptr,
+        patch_function(function, reinterpret_cast<void *>(second), below));
+    EXPECT_EQ(test.number + 5020, call(function));
+    EXPECT_EQ(test.number + 1020, call(below.load()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Prologues, PatchPrologue,
+    testing::Values(
+        Case{begins_bti, 1, "bti"}, Case{begins_paciasp, 2, "paciasp"},
+        Case{begins_pacibsp, 2, "pacibsp"}, Case{begins_stp, 3, "stp"},
+        Case{begins_sub, 4, "sub"}, Case{begins_adrp, 4, "adrp"},
+        Case{begins_adr, 5, "adr"}, Case{begins_literal, 6, "literal"},
+        Case{second_vector, 7, "vector"}, Case{begins_prefetch, 8, "prefetch"},
+        Case{begins_jump, 9, "jump"}, Case{begins_call, 9, "call"},
+        Case{begins_cbz, 10, "cbz", 0, -10},
+        Case{begins_tbnz, 11, "tbnz", -20, -11},
+        Case{begins_cmp, 12, "cmp", -20, -12}, Case{begins_leaf, 13, "leaf"},
+        Case{is_only_ret, 0, "ret"}, Case{begins_as_plt, 9, "plt"}),
+    [](const auto &test) { return test.param.name; });
+
+void expect_refused(int (*refused)(int), const char *why)
+{
+    void *const function = reinterpret_cast<void *>(refused);
+    std::atomic<void *> untouched{nullptr};
+    uint8_t before[16];
+    memcpy(before, function, sizeof(before));
+
+    EXPECT_STREQ(why, patch(function, untouched));
+    EXPECT_EQ(nullptr, untouched.load());
+    EXPECT_EQ(0, memcmp(before, function, sizeof(before)));
+    EXPECT_EQ(nullptr, patched_target(function));
+}
+
+TEST(PatchRefused, WhatCannotBeMoved)
+{
+    expect_refused(jumps_back, "it jumps into its first instructions");
+    expect_refused(jumps_behind_pad, "it jumps into its first instructions");
+    expect_refused(is_unknown, "its first instructions are not known here");
+    expect_refused(is_compare_and_branch,
+                   "its first instructions are not known here");
+    expect_refused(begins_vector, "its first instructions are not known here");
+    expect_refused(is_stopped, "a breakpoint is set in its first instructions");
+}
+
+// Another tool patches the same function later, with a longer jump, and calls
+// our hook. Our way back must not lead into the bytes that it wrote.
+TEST(Patch, AnotherToolPatchesOnTop)
+{
+    constexpr uint32_t add_1 = 0x11000400, ret = 0xd65f03c0;
+    const uint32_t function[] = {add_1, add_1, add_1, add_1, add_1, ret};
+    constexpr size_t page     = 1 << 16;
+    auto *const code          = static_cast<uint32_t *>(
+        mmap(nullptr, page, PROT_READ | PROT_WRITE | PROT_EXEC,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    static const uint8_t *below;
+    int (*other)(int) = [](int argument) {
+        return 7000 + call(below, argument);
+    };
+
+    memcpy(code, function, sizeof(function));
+    __builtin___clear_cache(reinterpret_cast<char *>(code),
+                            reinterpret_cast<char *>(code + 6));
+    ASSERT_STREQ(nullptr, patch(code));
+    EXPECT_EQ(1025, call(code));
+    ASSERT_EQ(0x14000000u, code[0] & 0xfc000000);
+    below =
+        reinterpret_cast<uint8_t *>(code) + ((int64_t{code[0]} << 38) >> 36);
+
+    mprotect(code, page, PROT_READ | PROT_WRITE | PROT_EXEC);
+    code[0] = 0x5800004f; // ldr x15, 8 bytes behind; br x15
+    code[1] = 0xd61f01e0;
+    memcpy(code + 2, &other, sizeof(other));
+    __builtin___clear_cache(reinterpret_cast<char *>(code),
+                            reinterpret_cast<char *>(code + 4));
+    EXPECT_EQ(8025, call(code));
+    EXPECT_EQ(reinterpret_cast<const void *>(other), patched_target(code));
+
+    // UCX's patch stands there first.
+    std::atomic<void *> on_top{nullptr};
+    ASSERT_STREQ(nullptr, patch(code, on_top));
+    EXPECT_EQ(8025, call(on_top.load()));
+}
+
+// A library whose pages are guarded: calls by address must arrive at landing
+// pads, also after the patch.
+class PatchGuarded : public testing::TestWithParam<const char *> {
+protected:
+    void SetUp() override
+    {
+        library_ = dlopen(GUARDED_LIBRARY, RTLD_NOW);
+        ASSERT_NE(nullptr, library_) << dlerror();
+        constexpr unsigned long knows_landing_pads = 1ul << 17;
+        if ((getauxval(AT_HWCAP2) & knows_landing_pads) == 0) {
+            GTEST_SKIP() << "this processor has no landing pads";
+        }
+    }
+
+    void *library_ = nullptr;
+};
+
+TEST_P(PatchGuarded, StaysGuarded)
+{
+    auto *const function = static_cast<uint8_t *>(dlsym(library_, GetParam()));
+    ASSERT_NE(nullptr, function);
+    const auto call_behind = [&] { call(function + 8); };
+    EXPECT_EXIT(call_behind(), testing::KilledBySignal(SIGILL), "");
+
+    ASSERT_EQ(25, call(function));
+    ASSERT_STREQ(nullptr, patch(function));
+    EXPECT_EQ(1025, call(function));
+    EXPECT_EXIT(call_behind(), testing::KilledBySignal(SIGILL), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, PatchGuarded,
+                         testing::Values("guarded_leaf", "guarded_caller"),
+                         [](const auto &test) { return test.param; });
+
+} // namespace
+} // namespace ucx_ib_dmabuf
+
+#endif

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Unpack what a cross compiler and qemu need of this Debian for arm64: headers and
+# libraries. Prints the folder.
+# usage: arm64_root.sh
+# shellcheck source=test/setup/common.sh
+. "$(dirname "$0")/common.sh"
+
+packages=libibverbs-dev,librdmacm-dev,libnuma-dev,libgtest-dev,ibverbs-providers,libstdc++6
+suite=$(. /etc/os-release; echo "$VERSION_CODENAME")
+# The number: raise it when this script comes to make another one.
+dir=$CACHE_DIR/arm64-root/$(key "1 $suite $packages" /dev/null)
+log=$CACHE_DIR/log/arm64-root.log
+
+unpack() {
+    local sources=$dir/sources
+    mkdir "$sources"
+    [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
+    apt_for "$suite" deb "$sources"
+    say "a root of arm64 with $packages: unpacking it"
+    quietly "$log" mmdebstrap --variant=extract --arch=arm64 --include="$packages" \
+        --format=directory "$suite" "$dir/root" "$sources/sources.list"
+    ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
+}
+
+make_once arm64-root unpack
+echo "$dir/root"
