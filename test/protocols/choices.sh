@@ -4,7 +4,6 @@
 
 # shellcheck source=test/mpi/functions.sh
 . "$top_srcdir/test/mpi/functions.sh"
-unset UCX_RNDV_THRESH # UCX's own default
 
 # choices SPEED y|n device|host: with the plug-in (y) or without it, UCX's tables of
 # protocols, a line each: SPEED y|n | RANGE | DESCRIPTION | LANES |. A UCX without
