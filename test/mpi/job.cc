@@ -74,10 +74,11 @@ job job::for_thread(int thread)
 {
     job one;
 
-    one.rank    = rank;
-    one.size    = size;
-    one.tag     = tag + 1 + thread;
-    one.number_ = static_cast<uint64_t>(1 + thread) << 32;
+    one.rank     = rank;
+    one.size     = size;
+    one.blocking = blocking;
+    one.tag      = tag + 1 + thread;
+    one.number_  = static_cast<uint64_t>(1 + thread) << 32;
     one.random.seed(random());
     return one;
 }
@@ -91,7 +92,7 @@ void job::join(const job &thread)
 }
 
 job::copies::copies(job &counted_for, size_t length)
-    : job_(counted_for), large_(length >= rendezvous),
+    : job_(counted_for), large_(length >= counted_for.blocking),
       before_(gpu::copied_bytes())
 {
 }

@@ -11,9 +11,12 @@
 
 namespace ucx_ib_dmabuf::test {
 
-// UCX is set to use rendezvous from this size on (test/mpi/functions.sh). It
-// copies smaller messages, with the plug-in or without.
+// From this size on nothing is staged with the plug-in (docs/comparison.md).
+// UCX may copy smaller messages, with the plug-in or without.
 constexpr size_t rendezvous = 64 << 10;
+// By UCX's default (UCX_RNDV_SEND_NBR_THRESH) a blocking send from host memory
+// is eager below this. If the receiver has GPU memory, it copies the message.
+constexpr size_t rendezvous_of_host = 256 << 10;
 
 // A test case's MPI job. All ranks run the same case.
 class job {
@@ -21,6 +24,8 @@ public:
     int rank = 0;
     int size = 0;
     int tag  = 0; // of this job's messages
+    // From this size on, blocking sends of the case stage nothing.
+    size_t blocking = rendezvous;
     // Equal in all ranks, for choices on which they must agree.
     std::mt19937_64 random;
 
@@ -67,10 +72,10 @@ public:
     void join(const job &thread);
 
     // Adds the bytes that the GPU copies for UCX in this scope to `staged`,
-    // unless the messages are small: UCX may copy those.
+    // unless the messages are blocking and small: UCX may copy those.
     class copies {
     public:
-        explicit copies(job &counted_for, size_t length = rendezvous);
+        explicit copies(job &counted_for, size_t length = SIZE_MAX);
         ~copies();
         copies(const copies &)            = delete;
         copies &operator=(const copies &) = delete;

@@ -99,7 +99,10 @@ void run_case(job &in, const test_case &one, std::string_view allowed)
     uint64_t staged = 0;
 
     in.failure.clear();
-    in.staged = 0;
+    in.staged   = 0;
+    in.blocking = (one.first == memory::host || one.second == memory::host)
+                      ? rendezvous_of_host
+                      : rendezvous;
     MPI_Barrier(MPI_COMM_WORLD);
     one.run(in, one.first, one.second);
     in.expect(count_fds("/dmabuf:") == 0, "an fd of a dma-buf is left open");

@@ -4,8 +4,9 @@
 # one size.
 
 BEGIN {
-    split("EDR HDR NDR", speeds, " ")
+    split("EDR HDR NDR IPC", speeds, " ")
     name["EDR"] = "100 Gb/s"; name["HDR"] = "200 Gb/s"; name["NDR"] = "400 Gb/s"
+    name["IPC"] = "one machine, `rc,cuda`"
     split("blocking send,send,active message,put,get", operations, ",")
 }
 

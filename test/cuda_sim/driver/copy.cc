@@ -19,7 +19,8 @@ enum class Expect { device, host, any };
 struct Run {
     char *at;
     uint64_t size;
-    bool device; // device or managed memory
+    bool device;          // device or managed memory
+    bool foreign = false; // of another process
 };
 
 // Returns the contiguous bytes at the start of a range; nothing if the range is
@@ -46,7 +47,7 @@ Run run_at(CUdeviceptr address, uint64_t size, Expect expect, bool write,
     size                  = std::min(left, size);
     if (write)
         block->extent->populate(offset, size);
-    return {block->extent->data + offset, size, true};
+    return {block->extent->data + offset, size, true, block->extent->foreign};
 }
 
 // Acts on ranges of 'size' bytes, once all of them are known to be there.
@@ -99,7 +100,9 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
             memmove(target.at, source.at, part);
         }))
         return CUDA_ERROR_INVALID_VALUE;
-    count(target.device, source.device, size);
+    // A transfer by CUDA IPC is the message itself.
+    if (!target.foreign && !source.foreign)
+        count(target.device, source.device, size);
     return CUDA_SUCCESS;
 }
 

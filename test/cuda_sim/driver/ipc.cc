@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // CUDA IPC, and memory handles as descriptors. A process can make an IPC
-// handle, but not open another process's. UCX takes this for "peer not
-// reachable" and uses the network; if cuIpcGetMemHandle failed, it would report
+// handle, but opens another process's only with CUDA_SIM_IPC=all. UCX takes
+// this for "peer not reachable"; if cuIpcGetMemHandle failed, it would report
 // an error. Unlike with a real driver, a process can open its own.
 #include "calls.h"
 #include "context.h"
+#include "machine.h"
 
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,22 +21,48 @@ struct Content {
     uint64_t what; // an address, or a handle
 };
 
+struct IpcContent {
+    int process, device, file;
+    uint64_t address, size, begin; // of the allocation, which begins in ...
+    uint64_t offset, extent_size;  // ... this extent of the file
+};
+static_assert(sizeof(IpcContent) <= sizeof(CUipcMemHandle));
+
+// Returns null if the process, or its memory, cannot be reached.
+std::shared_ptr<Extent> extent_of(const IpcContent &from)
+{
+    if (from.process == getpid()) {
+        Allocation *found = memory().find(from.address);
+        return found ? found->block->extent : nullptr;
+    }
+    if (!settings().ipc_all || size_t(from.device) >= memory().devices.size())
+        return nullptr;
+    const std::string path = "/proc/" + std::to_string(from.process) + "/fd/" +
+                             std::to_string(from.file);
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return nullptr;
+    auto extent =
+        std::make_shared<Extent>(*memory().devices[size_t(from.device)], file,
+                                 from.offset, from.extent_size);
+    close(file);
+    return extent->data == MAP_FAILED ? nullptr : extent;
+}
+
 CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle &handle)
 {
-    Content from;
+    IpcContent from;
     memcpy(&from, &handle, sizeof(from));
     std::lock_guard guard(memory().lock);
-    Allocation *found = memory().find(from.what);
-    if (from.process != getpid() || !found)
+    std::shared_ptr<Extent> extent = extent_of(from);
+    if (!extent)
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    const Block &source = *found->block;
-    const uint64_t size = found->size, begin = found->base - source.base;
-    Block *block = memory().add_block(Kind::opened, source.device,
-                                      source.extent, current_context());
+    Block *block = memory().add_block(Kind::opened, from.device,
+                                      std::move(extent), current_context());
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = block->base + begin;
-    memory().enter(*block, *out, size);
+    *out = block->base + from.begin;
+    memory().enter(*block, *out, from.size);
     return CUDA_SUCCESS;
 }
 
@@ -49,7 +77,15 @@ SIM_ENTRY(driver, cuIpcGetMemHandle, CUipcMemHandle *out, CUdeviceptr address)
     Allocation *found = memory().find(address);
     if (!out || !found || found->kind != Kind::device)
         return CUDA_ERROR_INVALID_VALUE;
-    const Content content{getpid(), found->base};
+    const Block &block = *found->block;
+    const IpcContent content{getpid(),
+                             block.device,
+                             block.extent->owner.fd,
+                             found->base,
+                             found->size,
+                             found->base - block.base,
+                             block.extent->offset,
+                             block.extent->size};
     memset(out, 0, sizeof(*out));
     memcpy(out, &content, sizeof(content));
     return CUDA_SUCCESS;

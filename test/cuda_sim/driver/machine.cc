@@ -86,6 +86,7 @@ Settings read_settings()
     read_number("CUDA_SIM_GONE", 1, 999, 1, gone);
     s.gone = CUresult(gone);
     read_choice("CUDA_SIM_DMABUF", "auto", "none", s.dmabuf);
+    read_choice("CUDA_SIM_IPC", "all", "own", s.ipc_all);
     if (const char *file = value_of("CUDA_SIM_STATS"))
         s.stats_file = file;
     if (const char *file = value_of("CUDA_SIM_BAR1_LIST"))

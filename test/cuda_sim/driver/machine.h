@@ -23,6 +23,7 @@ struct Settings {
     bool strict_capture    = true; // queries are unsafe while a stream captures
     CUresult gone          = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     bool dmabuf            = true; // the driver supports dma-bufs
+    bool ipc_all = false;          // other processes' IPC handles can be opened
     std::string stats_file;
     // The kernel's list of all dma-bufs.
     std::string dmabuf_list = "/sys/kernel/debug/dma_buf/bufinfo";

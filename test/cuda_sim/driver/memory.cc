@@ -60,8 +60,20 @@ Extent::Extent(GpuMemory &its_owner, uint64_t its_size)
     owner.end += size;
 }
 
+Extent::Extent(GpuMemory &its_owner, int file, uint64_t its_offset,
+               uint64_t its_size)
+    : owner(its_owner), offset(its_offset), size(its_size),
+      data(map_file(file, its_offset, its_size)), foreign(true)
+{
+}
+
 Extent::~Extent()
 {
+    if (foreign) {
+        if (data != MAP_FAILED)
+            munmap(data, size);
+        return;
+    }
     owner.used -= size;
     munmap(data, size);
     // The pages leave the file. A dma-buf made of them keeps them.

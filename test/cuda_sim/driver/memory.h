@@ -45,6 +45,9 @@ struct GpuMemory {
 // part of the file is used twice.
 struct Extent {
     Extent(GpuMemory &its_owner, uint64_t its_size);
+    // Another process's memory, in its file.
+    Extent(GpuMemory &its_owner, int file, uint64_t its_offset,
+           uint64_t its_size);
     ~Extent();
     Extent(const Extent &)            = delete;
     Extent &operator=(const Extent &) = delete;
@@ -55,9 +58,10 @@ struct Extent {
     void populate(uint64_t at, uint64_t length);
 
     GpuMemory &owner;
-    const uint64_t offset; // in the memory file
-    const uint64_t size;   // a multiple of block_size
-    char *const data;      // the CPU's address
+    const uint64_t offset;      // in the memory file
+    const uint64_t size;        // a multiple of block_size
+    char *const data;           // the CPU's address
+    const bool foreign = false; // of another process
     // A stand-in for a dma-buf was made. It cannot keep pages alive, so the
     // file keeps them.
     std::atomic<bool> stand_in{false};
