@@ -17,16 +17,10 @@ extern "C" {
 #endif
 
 typedef struct {
-    /* Bytes moved by copies, by direction. Managed memory counts as device
-     * memory. */
-    uint64_t h2d_bytes;
-    uint64_t d2h_bytes;
-    uint64_t d2d_bytes;
-    uint64_t h2h_bytes;
+    /* Bytes copied from or to device memory, managed memory included. */
+    uint64_t copied_bytes;
     /* Exports of device memory that succeeded. */
     uint64_t exports;
-    /* Bytes of device memory behind the current allocations. */
-    uint64_t device_bytes;
 } cuda_sim_counters_t;
 
 /* Copy this process's counters to 'counters'. */

@@ -297,21 +297,14 @@ SIM_ENTRY(driver, cuCtxSetCurrent, CUcontext context)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(driver, cuCtxGetCurrent, CUcontext *out)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = current_context();
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(context, cuCtxGetDevice, CUdevice *out)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = current_context()->device;
-    return CUDA_SUCCESS;
-}
+SIM_ENTRY_IS(driver, cuCtxGetCurrent, give(out, current_context()),
+             CUcontext *out)
+SIM_ENTRY_IS(context, cuCtxGetDevice, give(out, current_context()->device),
+             CUdevice *out)
+SIM_ENTRY_IS(context, cuCtxGetFlags, give(out, current_context()->flags),
+             unsigned *out)
+SIM_ENTRY_IS(context, cuCtxSetFlags, give(&current_context()->flags, flags),
+             unsigned flags)
 
 SIM_ENTRY(driver, cuCtxGetId, CUcontext context, unsigned long long *out)
 {
@@ -321,17 +314,5 @@ SIM_ENTRY(driver, cuCtxGetId, CUcontext context, unsigned long long *out)
     if (CUresult error = context ? check_context(context) : need_context())
         return error;
     *out = (context ? context : current_context())->id;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(context, cuCtxGetFlags, unsigned *out)
-{
-    *out = current_context()->flags;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(context, cuCtxSetFlags, unsigned flags)
-{
-    current_context()->flags = flags;
     return CUDA_SUCCESS;
 }

@@ -43,6 +43,16 @@ bool valid_device(CUdevice device);
 // right.
 CUresult check(bool arguments, CUdevice device);
 
+// Stores the result of a query about a device.
+template <typename T>
+CUresult give(T *out, CUdevice device, std::type_identity_t<T> value)
+{
+    CUresult result = check(out, device);
+    if (result == CUDA_SUCCESS)
+        *out = value;
+    return result;
+}
+
 // In stream.cc: destroys a context's streams and events. Requires the lock.
 void destroy_streams(CUcontext context);
 

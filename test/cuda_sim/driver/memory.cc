@@ -276,7 +276,7 @@ Block *Memory::add_block(Kind kind, int device, std::shared_ptr<Extent> extent,
         return nullptr;
     const uint64_t size = extent->size;
     Block &block        = blocks[base];
-    block = {kind, device, base, size, std::move(extent), next_id(), context};
+    block = {kind, device, base, size, std::move(extent), context};
     std::erase_if(gone, [base, size](auto &one) {
         return one.first < base + size && base < one.first + one.second;
     });

@@ -113,7 +113,6 @@ struct Block {
     CUdeviceptr base;
     uint64_t size;
     std::shared_ptr<Extent> extent;
-    uint64_t id       = 0;                    // MEMORY_BLOCK_ID
     CUcontext context = nullptr;              // null for VMM and pool memory
     Heap *heap        = nullptr;              // if allocations share the block
     std::shared_ptr<PhysicalHandle> handle{}; // VMM

@@ -56,9 +56,8 @@ void map(CUdeviceptr address, uint64_t size,
          const std::shared_ptr<PhysicalHandle> &handle)
 {
     Block &block   = memory().blocks[address];
-    block          = {Kind::vmm,      handle->properties.location.id,
-                      address,        size,
-                      handle->extent, handle->number};
+    block          = {Kind::vmm, handle->properties.location.id, address, size,
+                      handle->extent};
     block.handle   = handle;
     block.readable = block.writable = 0;
     memory().enter(block, address, size);

@@ -150,14 +150,13 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
     return NVML_SUCCESS;
 }
 
-// The GPUs belong to no fabric that spans machines.
+// The GPUs belong to no fabric that spans machines: the state is 0.
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
                                                    nvmlGpuFabricInfo_t *info)
 {
     if (nvmlReturn_t error = check(device, info))
         return error;
-    *info       = {};
-    info->state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+    *info = {};
     return NVML_SUCCESS;
 }
 
@@ -168,8 +167,6 @@ nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *info)
         return error;
     if (info->version != nvmlGpuFabricInfo_v2)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    *info         = {};
-    info->version = nvmlGpuFabricInfo_v2;
-    info->state   = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+    *info = {nvmlGpuFabricInfo_v2, {}, NVML_SUCCESS, 0, 0, 0};
     return NVML_SUCCESS;
 }

@@ -17,10 +17,9 @@ enum nvmlReturn_t {
 
 using nvmlDevice_t = struct nvmlDevice_st *;
 
-inline constexpr unsigned NVML_NVLINK_MAX_LINKS               = 18;
-inline constexpr unsigned NVML_FI_DEV_NVLINK_LINK_COUNT       = 91;
-inline constexpr unsigned NVML_VALUE_TYPE_UNSIGNED_INT        = 1;
-inline constexpr unsigned NVML_GPU_FABRIC_STATE_NOT_SUPPORTED = 0;
+inline constexpr unsigned NVML_NVLINK_MAX_LINKS         = 18;
+inline constexpr unsigned NVML_FI_DEV_NVLINK_LINK_COUNT = 91;
+inline constexpr unsigned NVML_VALUE_TYPE_UNSIGNED_INT  = 1;
 
 struct nvmlPciInfo_t {
     char busIdLegacy[16];

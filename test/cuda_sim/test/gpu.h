@@ -63,6 +63,14 @@ protected:
             fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
     }
 
+    // Of the current context's GPU.
+    static size_t free_bytes()
+    {
+        size_t left = 0, total;
+        EXPECT_CUDA(cuMemGetInfo(&left, &total));
+        return left;
+    }
+
     static std::vector<char> download(CUdeviceptr address, size_t size)
     {
         std::vector<char> data(size);
