@@ -67,10 +67,6 @@ void end(CUcontext context)
     context->alive = false;
     destroy_streams(context);
     auto &blocks = memory().blocks;
-    for (auto &[base, block] : blocks) {
-        if (block.context == context)
-            memory().gone[base] = block.size;
-    }
     context->heap.clear();
     for (auto one = blocks.begin(); one != blocks.end();) {
         Block &block = one++->second;
@@ -180,14 +176,6 @@ CUresult need_context_of(int device, CUresult otherwise)
     if (CUresult error = need_context())
         return error;
     return current_context()->device == device ? CUDA_SUCCESS : otherwise;
-}
-
-CUresult unknown_address(CUdeviceptr address, CUresult otherwise)
-{
-    CUcontext context = current_context();
-    return memory().is_gone(address) || (context && !context->alive)
-               ? settings().gone
-               : otherwise;
 }
 
 bool valid_device(CUdevice device)

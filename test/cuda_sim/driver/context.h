@@ -33,10 +33,6 @@ CUcontext current_context();
 // Checks that a context of this device is current.
 CUresult need_context_of(int device, CUresult otherwise);
 
-// The result for an address without memory: CUDA_SIM_GONE's code if its context
-// or the current one was destroyed. Requires the lock.
-CUresult unknown_address(CUdeviceptr address, CUresult otherwise);
-
 bool valid_device(CUdevice device);
 
 // The result of a call for a device, given whether its other arguments are

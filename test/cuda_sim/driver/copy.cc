@@ -127,29 +127,11 @@ CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
                : copy(to, from, size, expect_to, expect_from);
 }
 
-// Each set of attributes applies from its first copy to that of the next set.
-bool valid_attributes(const CUmemcpyAttributes *attributes,
-                      const size_t *firsts, size_t sets, size_t copies)
-{
-    if (!attributes || !firsts || !sets || sets > copies || firsts[0])
-        return false;
-    for (size_t i = 0; i < sets; ++i) {
-        // 1 to 3: source access in stream order, during the call, any
-        if (int(attributes[i].srcAccessOrder) < 1 ||
-            int(attributes[i].srcAccessOrder) > 3 || firsts[i] >= copies ||
-            (i && firsts[i] <= firsts[i - 1]))
-            return false;
-    }
-    return true;
-}
-
 // Refuses the legacy stream.
 CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from,
-                    const size_t *sizes, size_t copies, bool valid,
-                    CUstream stream)
+                    const size_t *sizes, size_t copies, CUstream stream)
 {
-    if (!valid || !to || !from || !sizes || !stream ||
-        stream == CU_STREAM_LEGACY)
+    if (!to || !from || !sizes || !stream || stream == CU_STREAM_LEGACY)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < copies; ++i) {
         if (CUresult error = copy_async(to[i], from[i], sizes[i], stream))
@@ -243,11 +225,9 @@ SIM_ENTRY_BOTH(stream, cuMemcpyDtoDAsync_v2, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 SIM_ENTRY_BOTH(stream, cuMemcpyBatchAsync_v2, _ptsz,
-     copy_batch(to, from, sizes, copies,
-                valid_attributes(attributes, firsts, sets, copies), stream),
+     copy_batch(to, from, sizes, copies, stream),
      CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t copies,
-     CUmemcpyAttributes *attributes, size_t *firsts, size_t sets,
-     CUstream stream)
+     CUmemcpyAttributes *, size_t *, size_t, CUstream stream)
 SIM_ENTRY_BOTH(context, cuMemsetD8_v2, _ptds, fill(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
 // clang-format on

@@ -168,8 +168,6 @@ public:
     std::map<CUdeviceptr, Allocation> allocations; // host memory's, too
     std::map<CUdeviceptr, Block> blocks;
     std::map<CUdeviceptr, uint64_t> reservations;
-    // Ranges freed with their context and not reused yet.
-    std::map<CUdeviceptr, uint64_t> gone;
     std::map<uint64_t, std::shared_ptr<PhysicalHandle>> handles;
 
     Memory();
@@ -186,9 +184,6 @@ public:
 
     // Whether a range lies within one reservation of addresses.
     bool reserved(CUdeviceptr address, uint64_t size) const;
-
-    // Whether the address belonged to a destroyed context.
-    bool is_gone(CUdeviceptr address) const;
 
     // Addresses of device memory, without access rights for the CPU, as on a
     // GPU's. Returns a multiple of block_size; 0 if none are left.

@@ -3,7 +3,6 @@
 // Queries about an address. Attributes need no current context.
 #include "calls.h"
 #include "context.h"
-#include "machine.h"
 
 #include <utility>
 
@@ -36,7 +35,7 @@ CUdeviceptr mapping_of(CUdeviceptr address, const Allocation &found)
 std::pair<CUdeviceptr, uint64_t> range_of(CUdeviceptr address,
                                           const Allocation &found)
 {
-    if (found.kind == Kind::vmm && settings().range_reservation)
+    if (found.kind == Kind::vmm)
         return *memory().reservation(address);
     return {found.base, found.size};
 }
@@ -117,7 +116,7 @@ CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
                     ? std::optional<CUdeviceptr>(range->second)
                     : std::nullopt;
     else
-        return unknown_address(address, CUDA_ERROR_INVALID_VALUE);
+        return CUDA_ERROR_INVALID_VALUE;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     store(data, which, *value);
@@ -198,9 +197,9 @@ SIM_ENTRY(driver, cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
 {
     std::shared_lock guard(memory().lock);
     Allocation *found = memory().find(address);
-    if (CUresult error =
-            found ? need_context_of(found->device, CUDA_ERROR_NOT_FOUND)
-                  : unknown_address(address, CUDA_ERROR_NOT_FOUND))
+    if (!found)
+        return CUDA_ERROR_NOT_FOUND;
+    if (CUresult error = need_context_of(found->device, CUDA_ERROR_NOT_FOUND))
         return error;
     if (base)
         *base = found->base;

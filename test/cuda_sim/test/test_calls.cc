@@ -2,7 +2,6 @@
 //
 // Entry points, planned failures, settings, processes; the runtime and the
 // management library, which the test does not link with.
-#include "../management/nvml.h"
 #include "gpu.h"
 
 #include <cstdlib>
@@ -141,9 +140,9 @@ TEST(Runtimes, AreThereForEachVersion)
 using Library = testing::Test;
 TEST_ALONE(Library, OfNvmlWithoutGpu, "CUDA_SIM_DEVICES=0")
 {
-    auto *init = reinterpret_cast<decltype(&nvmlInit)>(
+    auto *init = reinterpret_cast<int (*)()>(
         dlsym(dlopen("libnvidia-ml.so.1", RTLD_NOW), "nvmlInit"));
-    EXPECT_EQ(NVML_ERROR_DRIVER_NOT_LOADED, init());
+    EXPECT_EQ(9, init()); // NVML_ERROR_DRIVER_NOT_LOADED
 }
 
 } // namespace

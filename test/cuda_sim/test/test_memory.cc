@@ -41,18 +41,6 @@ TEST_F(Memory, RefusesWrongFrees)
               cuMemFree(reinterpret_cast<CUdeviceptr>(&host)));
 }
 
-TEST_F(Memory, RunsOut)
-{
-    const size_t all    = free_bytes();
-    CUdeviceptr address = 0;
-    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&address, all + 1));
-    // No page of it exists, as nothing has been written.
-    ASSERT_CUDA(cuMemAlloc(&address, all));
-    EXPECT_EQ(0u, free_bytes());
-    ASSERT_CUDA(cuMemFree(address));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(&address, 0));
-}
-
 TEST_F(Memory, CopiesDoNotLeaveAnAllocation)
 {
     CUdeviceptr a = allocate(1024), b = allocate(1024);
