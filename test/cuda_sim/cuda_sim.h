@@ -37,12 +37,6 @@ uint64_t cuda_sim_calls(const char *name);
  * an error line) for a wrong setting, which changes nothing. */
 int cuda_sim_set_fail(const char *spec);
 
-/* Read and write device memory as a kernel would: no call and no byte is
- * counted, no context is needed. Returns 0, or -1 if [address, address +
- * length) is not all device memory. */
-int cuda_sim_peek(void *buffer, uint64_t address, size_t length);
-int cuda_sim_poke(uint64_t address, const void *buffer, size_t length);
-
 /* Start and stop a kernel in the legacy stream, such as one that waits for a
  * message. A call that waits for that stream, or for a stream that waits for
  * it, waits for the kernel. The last function counts such calls. */

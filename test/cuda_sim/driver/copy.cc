@@ -2,7 +2,6 @@
 //
 // Copies and memset. Asynchronous ones are complete when the call returns.
 #include "../compat.h"
-#include "../cuda_sim.h"
 #include "calls.h"
 #include "context.h"
 #include "stream.h"
@@ -61,7 +60,7 @@ bool each_part(uint64_t size, Find find, Act act)
             if (!part)
                 return false;
             if (found_all)
-                act(done, part);
+                act(part);
         }
     }
     return true;
@@ -88,9 +87,8 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
         source = run_at(from + done, left, expect_from, false, gpus);
         return std::min(target.size, source.size);
     };
-    if (!each_part(size, find, [&](uint64_t, uint64_t part) {
-            memmove(target.at, source.at, part);
-        }))
+    if (!each_part(size, find,
+                   [&](uint64_t part) { memmove(target.at, source.at, part); }))
         return CUDA_ERROR_INVALID_VALUE;
     if (target.device || source.device)
         copied_bytes += size;
@@ -151,9 +149,8 @@ CUresult fill(CUdeviceptr to, unsigned char value, uint64_t size)
         run = run_at(to + done, left, Expect::device, true, current_bit());
         return run.size;
     };
-    if (!each_part(size, find, [&](uint64_t, uint64_t part) {
-            memset(run.at, value, part);
-        }))
+    if (!each_part(size, find,
+                   [&](uint64_t part) { memset(run.at, value, part); }))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -163,42 +160,10 @@ CUdeviceptr as_device(const void *address)
     return reinterpret_cast<CUdeviceptr>(address);
 }
 
-// Reads or writes GPU memory, of which each part is found by itself.
-int touch(CUdeviceptr address, char *buffer, uint64_t size, bool write)
-{
-    if (state != State::ready)
-        return -1;
-    std::shared_lock guard(memory().lock);
-    Run run{};
-    const auto find = [&](uint64_t done, uint64_t left) {
-        const CUdeviceptr at = address + done;
-        run = run_at(at, left, Expect::device, write, ~uint64_t(0));
-        return memory().block_at(at) ? run.size : 0;
-    };
-    const auto act = [&](uint64_t done, uint64_t part) {
-        memcpy(write ? run.at : buffer + done, write ? buffer + done : run.at,
-               part);
-    };
-    return each_part(size, find, act) ? 0 : -1;
-}
-
 } // namespace
 } // namespace ucx_ib_dmabuf::sim
 
 using namespace ucx_ib_dmabuf::sim;
-
-extern "C" SIM_PUBLIC int cuda_sim_peek(void *buffer, uint64_t address,
-                                        size_t length)
-{
-    return touch(address, static_cast<char *>(buffer), length, false);
-}
-
-extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
-                                        size_t length)
-{
-    return touch(address, static_cast<char *>(const_cast<void *>(buffer)),
-                 length, true);
-}
 
 // Every entry point exists once more for the per-thread default stream.
 // clang-format off

@@ -60,7 +60,7 @@ protected:
     static std::vector<char> download(CUdeviceptr address, size_t size)
     {
         std::vector<char> data(size);
-        EXPECT_EQ(0, cuda_sim_peek(data.data(), address, size));
+        EXPECT_CUDA(cuMemcpyDtoH(data.data(), address, size));
         return data;
     }
 
