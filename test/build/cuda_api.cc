@@ -57,8 +57,8 @@ bool is_same_stream()
     return ours::stream_per_thread() == CU_STREAM_PER_THREAD;
 }
 
-// Passed in the same way; our own enumerations and structures need the same size
-// only.
+// Passed in the same way; our own enumerations and structures need the same
+// size only.
 template <class A, class B>
 constexpr bool passes_as()
 {
