@@ -3,7 +3,7 @@
 // The queues of fake_verbs.cc's device. A queue pair delivers to any other one
 // at once.
 #include <cerrno>
-#include <common/sim.h>
+#include <common/driver.h>
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <sys/eventfd.h>
-#include <vector>
 
 void set_queue_functions(ibv_context_ops *all);
 
@@ -77,20 +76,10 @@ bool deliver(const ibv_qp *from, uint32_t number, const ibv_send_wr &wr)
     return true;
 }
 
-// Either address may be memory of a GPU, simulated or real.
+// Either address may be memory of a GPU.
 void move(uint64_t to, uint64_t from, uint32_t length)
 {
-    if (!gpu::is_simulated()) {
-        GPU_CALL(cuMemcpy, to, from, length);
-        return;
-    }
-    std::vector<char> bytes(length);
-    if (SIM_CALL(cuda_sim_peek, bytes.data(), from, length) != 0) {
-        memcpy(bytes.data(), reinterpret_cast<void *>(from), length);
-    }
-    if (SIM_CALL(cuda_sim_poke, to, bytes.data(), length) != 0) {
-        memcpy(reinterpret_cast<void *>(to), bytes.data(), length);
-    }
+    GPU_CALL(cuMemcpy, to, from, length);
 }
 
 void access_remote(const ibv_send_wr &wr)

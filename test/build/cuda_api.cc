@@ -57,26 +57,29 @@ bool is_same_stream()
     return ours::stream_per_thread() == CU_STREAM_PER_THREAD;
 }
 
-// Passed in the same way; our own enumerations need the same size only.
+// Passed in the same way; our own enumerations and structures need the same
+// size only.
 template <class A, class B>
-constexpr bool passes_as = std::is_same_v<A, B>;
-template <class A, class B>
-requires(std::is_enum_v<A> &&std::is_enum_v<B>) constexpr bool passes_as<A, B> =
-    sizeof(A) == sizeof(B);
-template <class A, class B>
-requires(!std::is_same_v<A, B> && std::is_class_v<A> && std::is_class_v<B> &&
-         std::is_const_v<A> ==
-             std::is_const_v<B>) constexpr bool passes_as<A, B> = sizeof(A) ==
-                                                                  sizeof(B);
-template <class A, class B>
-constexpr bool passes_as<A *, B *> = passes_as<A, B>;
+constexpr bool passes_as()
+{
+    if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>) {
+        return passes_as<std::remove_pointer_t<A>, std::remove_pointer_t<B>>();
+    } else if constexpr (!std::is_same_v<A, B> &&
+                         ((std::is_enum_v<A> && std::is_enum_v<B>) ||
+                          (std::is_class_v<A> && std::is_class_v<B>))) {
+        return sizeof(A) == sizeof(B) &&
+               std::is_const_v<A> == std::is_const_v<B>;
+    } else {
+        return std::is_same_v<A, B>;
+    }
+}
 
 template <class A, class B>
 constexpr bool is_same_call = false;
 template <class A, class... As, class B, class... Bs>
 requires(sizeof...(As) ==
          sizeof...(Bs)) constexpr bool is_same_call<A(As...), B(Bs...)> =
-    (passes_as<A, B> && ... && passes_as<As, Bs>);
+    (passes_as<A, B>() && ... && passes_as<As, Bs>());
 
 // cuda.h declares its versions of a function by the name without the suffix.
 namespace ucx_ib_dmabuf {

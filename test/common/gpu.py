@@ -43,9 +43,9 @@ class Gpu:
 
     def staged(self):
         """Bytes that the simulated GPU has copied in this process, but not for it."""
-        counters = (ctypes.c_uint64 * 6)()  # cuda_sim_counters_t
+        counters = (ctypes.c_uint64 * 2)()  # cuda_sim_counters_t
         self.driver.cuda_sim_counters(ctypes.byref(counters))
-        return sum(counters[:4]) - self.copied
+        return counters[0] - self.copied
 
 
 class Array:

@@ -11,7 +11,7 @@ namespace gpu {
 // Calls a function that the simulated GPU adds to the Driver API.
 #define SIM_CALL(_name, ...) gpu::entry<decltype(_name)>(#_name)(__VA_ARGS__)
 
-// Returns the bytes copied in all directions in this process so far, by any
+// Returns the bytes of GPU memory copied in this process so far, by any
 // library; 0 without libcuda.
 inline uint64_t copied_bytes()
 {
@@ -20,8 +20,7 @@ inline uint64_t copied_bytes()
     if (library() != nullptr) {
         SIM_CALL(cuda_sim_counters, &counters);
     }
-    return counters.h2d_bytes + counters.d2h_bytes + counters.d2d_bytes +
-           counters.h2h_bytes;
+    return counters.copied_bytes;
 }
 
 // A kernel in the legacy stream that runs until the end of the scope.

@@ -10,11 +10,7 @@ struct CUctxCreateParams;
 #endif
 
 #if CUDA_VERSION < 12080
-struct CUmemcpyAttributes {
-    int srcAccessOrder;
-    CUmemLocation srcLocHint, dstLocHint;
-    unsigned flags;
-};
+struct CUmemcpyAttributes;
 #endif
 
 #if CUDA_VERSION < 13000

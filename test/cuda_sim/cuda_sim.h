@@ -17,16 +17,10 @@ extern "C" {
 #endif
 
 typedef struct {
-    /* Bytes moved by copies, by direction. Managed memory counts as device
-     * memory. */
-    uint64_t h2d_bytes;
-    uint64_t d2h_bytes;
-    uint64_t d2d_bytes;
-    uint64_t h2h_bytes;
+    /* Bytes copied from or to device memory, managed memory included. */
+    uint64_t copied_bytes;
     /* Exports of device memory that succeeded. */
     uint64_t exports;
-    /* Bytes of device memory behind the current allocations. */
-    uint64_t device_bytes;
 } cuda_sim_counters_t;
 
 /* Copy this process's counters to 'counters'. */
@@ -42,12 +36,6 @@ uint64_t cuda_sim_calls(const char *name);
  * Replaces all earlier settings; "" or NULL clears them. Returns 0, or -1 (and
  * an error line) for a wrong setting, which changes nothing. */
 int cuda_sim_set_fail(const char *spec);
-
-/* Read and write device memory as a kernel would: no call and no byte is
- * counted, no context is needed. Returns 0, or -1 if [address, address +
- * length) is not all device memory. */
-int cuda_sim_peek(void *buffer, uint64_t address, size_t length);
-int cuda_sim_poke(uint64_t address, const void *buffer, size_t length);
 
 /* Start and stop a kernel in the legacy stream, such as one that waits for a
  * message. A call that waits for that stream, or for a stream that waits for

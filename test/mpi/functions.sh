@@ -359,7 +359,7 @@ staged() {
     local own staged
     own=$(awk '/ copied / { sum += $NF + $(NF - 2) } END { print sum }' \
               "$mpi_work/server" "$mpi_work/client")
-    staged=$(($(counter gpu '(h2d|d2h|d2d)') - own))
+    staged=$(($(counter gpu copied) - own))
     test "$staged" "$1" "$2"
     verdict $? "staged $1 $2 ($staged)" "$mpi_work/gpu.json"
 }

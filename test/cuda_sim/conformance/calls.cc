@@ -47,7 +47,7 @@ const struct {
 
 void of_properties()
 {
-    CUmemAllocationProp properties{};
+    const CUmemAllocationProp properties{};
     size_t none = 0, size = gpu::physical::granularity(0);
     claim_result(CUDA_SUCCESS,
                  GPU_TRY(cuMemGetAllocationGranularity, &none, &properties,
@@ -56,17 +56,13 @@ void of_properties()
     claim(none != 0 && none % size == 0, "that is a multiple of GPU memory's",
           std::to_string(none));
 
-    properties                      = gpu::properties();
-    properties.requestedHandleTypes = descriptor;
     const gpu::reservation place(size);
-    CUmemGenericAllocationHandle handle;
-    GPU_CALL(cuMemCreate, &handle, size, &properties, 0);
-    GPU_CALL(cuMemMap, place.address(), size, 0, handle, 0);
+    const gpu::physical shareable(size, 0, true, true);
+    shareable.map(place.address());
     claim(number(CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, place.address()) ==
               descriptor,
           "ALLOWED_HANDLE_TYPES are those that memory was created with");
-    GPU_CALL(cuMemUnmap, place.address(), size);
-    GPU_CALL(cuMemRelease, handle);
+    shareable.unmap(place.address());
 }
 
 // The old form returns an error for a missing function.

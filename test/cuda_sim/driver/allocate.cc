@@ -141,18 +141,11 @@ SIM_ENTRY_IS(context, cuMemHostUnregister,
                          CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED), void *address)
 // clang-format on
 
-SIM_ENTRY(driver, cuMemHostGetDevicePointer_v2, CUdeviceptr *out, void *address,
-          unsigned flags)
-{
-    if (!out || flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    std::shared_lock guard(memory().lock);
-    Allocation *found = memory().find(as_device(address));
-    if (!found || found->block || found->kind == Kind::managed)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = as_device(address);
-    return CUDA_SUCCESS;
-}
+// UCX's modules for GPU-initiated transfers are linked with these.
+SIM_ENTRY_IS(driver, cuMemHostGetDevicePointer_v2, CUDA_ERROR_NOT_SUPPORTED,
+             CUdeviceptr *, void *, unsigned)
+SIM_ENTRY_IS(driver, cuFlushGPUDirectRDMAWrites, CUDA_ERROR_NOT_SUPPORTED,
+             CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope)
 
 // Entry points from before CUDA 3.2, with 32-bit addresses. The real library
 // has them, and tools hook them; today's programs do not call them.

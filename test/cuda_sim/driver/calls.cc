@@ -2,7 +2,6 @@
 #include "calls.h"
 #include "../cuda_sim.h"
 #include "machine.h"
-#include "memory.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +22,7 @@ extern ucx_ib_dmabuf::sim::Call *const __stop_sim_calls[] SIM_HIDDEN;
 namespace ucx_ib_dmabuf::sim {
 
 constinit std::atomic<State> state{State::unused};
-constinit Bytes bytes;
+constinit std::atomic<uint64_t> copied_bytes{0}, exports{0};
 
 namespace {
 
@@ -97,30 +96,17 @@ void set_delay(const char *spec)
     }
 }
 
-void append(std::string &line, const char *name, uint64_t value, bool &any)
-{
-    char text[160];
-    snprintf(text, sizeof(text), "%s\"%s\":%llu", any ? "," : "", name,
-             (unsigned long long)value);
-    line += text;
-    any = true;
-}
-
 std::string stats_line()
 {
-    std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"calls\":{";
-    bool any         = false;
+    std::string line = "{\"pid\":" + std::to_string(getpid()) +
+                       ",\"copied\":" + std::to_string(copied_bytes) +
+                       ",\"exports\":" + std::to_string(exports);
     for (Call *call : CallList()) {
         if (uint64_t count = call->count.load())
-            append(line, call->name, count, any);
+            line +=
+                std::string(",\"") + call->name + "\":" + std::to_string(count);
     }
-    line += "},\"bytes\":{";
-    any = false;
-    append(line, "h2d", bytes.h2d, any);
-    append(line, "d2h", bytes.d2h, any);
-    append(line, "d2d", bytes.d2d, any);
-    append(line, "h2h", bytes.h2h, any);
-    return line + "},\"exports\":" + std::to_string(bytes.exports) + "}\n";
+    return line + "}\n";
 }
 
 // Uses a single write, so that lines of several processes do not mix.
@@ -180,10 +166,7 @@ using namespace ucx_ib_dmabuf::sim;
 
 extern "C" SIM_PUBLIC void cuda_sim_counters(cuda_sim_counters_t *out)
 {
-    std::shared_lock guard(memory().lock);
-    *out = {bytes.h2d, bytes.d2h, bytes.d2d, bytes.h2h, bytes.exports, 0};
-    for (auto &device : memory().devices)
-        out->device_bytes += device->used;
+    *out = {copied_bytes, exports};
 }
 
 extern "C" SIM_PUBLIC uint64_t cuda_sim_calls(const char *name)

@@ -86,11 +86,18 @@ private:
     CUresult refused() const; // the error if not ready
 };
 
-// Bytes by direction; see cuda_sim_counters_t.
-struct Bytes {
-    std::atomic<uint64_t> h2d{0}, d2h{0}, d2d{0}, h2h{0}, exports{0};
-};
-extern Bytes bytes;
+// Stores the result of a query.
+template <typename T>
+CUresult give(T *out, std::type_identity_t<T> value)
+{
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = value;
+    return CUDA_SUCCESS;
+}
+
+// As in cuda_sim_counters_t.
+extern std::atomic<uint64_t> copied_bytes, exports;
 
 template <Call *call, auto body>
 struct Entry;

@@ -67,10 +67,6 @@ void end(CUcontext context)
     context->alive = false;
     destroy_streams(context);
     auto &blocks = memory().blocks;
-    for (auto &[base, block] : blocks) {
-        if (block.context == context)
-            memory().gone[base] = block.size;
-    }
     context->heap.clear();
     for (auto one = blocks.begin(); one != blocks.end();) {
         Block &block = one++->second;
@@ -182,14 +178,6 @@ CUresult need_context_of(int device, CUresult otherwise)
     return current_context()->device == device ? CUDA_SUCCESS : otherwise;
 }
 
-CUresult unknown_address(CUdeviceptr address, CUresult otherwise)
-{
-    CUcontext context = current_context();
-    return memory().is_gone(address) || (context && !context->alive)
-               ? settings().gone
-               : otherwise;
-}
-
 bool valid_device(CUdevice device)
 {
     return device >= 0 && uint64_t(device) < settings().devices;
@@ -297,21 +285,14 @@ SIM_ENTRY(driver, cuCtxSetCurrent, CUcontext context)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(driver, cuCtxGetCurrent, CUcontext *out)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = current_context();
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(context, cuCtxGetDevice, CUdevice *out)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = current_context()->device;
-    return CUDA_SUCCESS;
-}
+SIM_ENTRY_IS(driver, cuCtxGetCurrent, give(out, current_context()),
+             CUcontext *out)
+SIM_ENTRY_IS(context, cuCtxGetDevice, give(out, current_context()->device),
+             CUdevice *out)
+SIM_ENTRY_IS(context, cuCtxGetFlags, give(out, current_context()->flags),
+             unsigned *out)
+SIM_ENTRY_IS(context, cuCtxSetFlags, give(&current_context()->flags, flags),
+             unsigned flags)
 
 SIM_ENTRY(driver, cuCtxGetId, CUcontext context, unsigned long long *out)
 {
@@ -321,17 +302,5 @@ SIM_ENTRY(driver, cuCtxGetId, CUcontext context, unsigned long long *out)
     if (CUresult error = context ? check_context(context) : need_context())
         return error;
     *out = (context ? context : current_context())->id;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(context, cuCtxGetFlags, unsigned *out)
-{
-    *out = current_context()->flags;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(context, cuCtxSetFlags, unsigned flags)
-{
-    current_context()->flags = flags;
     return CUDA_SUCCESS;
 }

@@ -33,15 +33,21 @@ CUcontext current_context();
 // Checks that a context of this device is current.
 CUresult need_context_of(int device, CUresult otherwise);
 
-// The result for an address without memory: CUDA_SIM_GONE's code if its context
-// or the current one was destroyed. Requires the lock.
-CUresult unknown_address(CUdeviceptr address, CUresult otherwise);
-
 bool valid_device(CUdevice device);
 
 // The result of a call for a device, given whether its other arguments are
 // right.
 CUresult check(bool arguments, CUdevice device);
+
+// Stores the result of a query about a device.
+template <typename T>
+CUresult give(T *out, CUdevice device, std::type_identity_t<T> value)
+{
+    CUresult result = check(out, device);
+    if (result == CUDA_SUCCESS)
+        *out = value;
+    return result;
+}
 
 // In stream.cc: destroys a context's streams and events. Requires the lock.
 void destroy_streams(CUcontext context);

@@ -2,7 +2,6 @@
 //
 // Copies and memset. Asynchronous ones are complete when the call returns.
 #include "../compat.h"
-#include "../cuda_sim.h"
 #include "calls.h"
 #include "context.h"
 #include "stream.h"
@@ -62,7 +61,7 @@ bool each_part(uint64_t size, Find find, Act act)
             if (!part)
                 return false;
             if (found_all)
-                act(done, part);
+                act(part);
         }
     }
     return true;
@@ -71,13 +70,6 @@ bool each_part(uint64_t size, Find find, Act act)
 uint64_t current_bit()
 {
     return uint64_t(1) << current_context()->device;
-}
-
-void count(bool to_device, bool from_device, uint64_t size)
-{
-    auto &counter = to_device ? (from_device ? bytes.d2d : bytes.h2d)
-                              : (from_device ? bytes.d2h : bytes.h2h);
-    counter.fetch_add(size, std::memory_order_relaxed);
 }
 
 CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
@@ -96,13 +88,12 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, uint64_t size, Expect expect_to,
         source = run_at(from + done, left, expect_from, false, gpus);
         return std::min(target.size, source.size);
     };
-    if (!each_part(size, find, [&](uint64_t, uint64_t part) {
-            memmove(target.at, source.at, part);
-        }))
+    if (!each_part(size, find,
+                   [&](uint64_t part) { memmove(target.at, source.at, part); }))
         return CUDA_ERROR_INVALID_VALUE;
     // A transfer by CUDA IPC is the message itself.
-    if (!target.foreign && !source.foreign)
-        count(target.device, source.device, size);
+    if ((target.device || source.device) && !target.foreign && !source.foreign)
+        copied_bytes += size;
     return CUDA_SUCCESS;
 }
 
@@ -136,29 +127,11 @@ CUresult copy_async(CUdeviceptr to, CUdeviceptr from, uint64_t size,
                : copy(to, from, size, expect_to, expect_from);
 }
 
-// Each set of attributes applies from its first copy to that of the next set.
-bool valid_attributes(const CUmemcpyAttributes *attributes,
-                      const size_t *firsts, size_t sets, size_t copies)
-{
-    if (!attributes || !firsts || !sets || sets > copies || firsts[0])
-        return false;
-    for (size_t i = 0; i < sets; ++i) {
-        // 1 to 3: source access in stream order, during the call, any
-        if (int(attributes[i].srcAccessOrder) < 1 ||
-            int(attributes[i].srcAccessOrder) > 3 || firsts[i] >= copies ||
-            (i && firsts[i] <= firsts[i - 1]))
-            return false;
-    }
-    return true;
-}
-
 // Refuses the legacy stream.
 CUresult copy_batch(const CUdeviceptr *to, const CUdeviceptr *from,
-                    const size_t *sizes, size_t copies, bool valid,
-                    CUstream stream)
+                    const size_t *sizes, size_t copies, CUstream stream)
 {
-    if (!valid || !to || !from || !sizes || !stream ||
-        stream == CU_STREAM_LEGACY)
+    if (!to || !from || !sizes || !stream || stream == CU_STREAM_LEGACY)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < copies; ++i) {
         if (CUresult error = copy_async(to[i], from[i], sizes[i], stream))
@@ -178,9 +151,8 @@ CUresult fill(CUdeviceptr to, unsigned char value, uint64_t size)
         run = run_at(to + done, left, Expect::device, true, current_bit());
         return run.size;
     };
-    if (!each_part(size, find, [&](uint64_t, uint64_t part) {
-            memset(run.at, value, part);
-        }))
+    if (!each_part(size, find,
+                   [&](uint64_t part) { memset(run.at, value, part); }))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -190,42 +162,10 @@ CUdeviceptr as_device(const void *address)
     return reinterpret_cast<CUdeviceptr>(address);
 }
 
-// Reads or writes GPU memory, of which each part is found by itself.
-int touch(CUdeviceptr address, char *buffer, uint64_t size, bool write)
-{
-    if (state != State::ready)
-        return -1;
-    std::shared_lock guard(memory().lock);
-    Run run{};
-    const auto find = [&](uint64_t done, uint64_t left) {
-        const CUdeviceptr at = address + done;
-        run = run_at(at, left, Expect::device, write, ~uint64_t(0));
-        return memory().block_at(at) ? run.size : 0;
-    };
-    const auto act = [&](uint64_t done, uint64_t part) {
-        memcpy(write ? run.at : buffer + done, write ? buffer + done : run.at,
-               part);
-    };
-    return each_part(size, find, act) ? 0 : -1;
-}
-
 } // namespace
 } // namespace ucx_ib_dmabuf::sim
 
 using namespace ucx_ib_dmabuf::sim;
-
-extern "C" SIM_PUBLIC int cuda_sim_peek(void *buffer, uint64_t address,
-                                        size_t length)
-{
-    return touch(address, static_cast<char *>(buffer), length, false);
-}
-
-extern "C" SIM_PUBLIC int cuda_sim_poke(uint64_t address, const void *buffer,
-                                        size_t length)
-{
-    return touch(address, static_cast<char *>(const_cast<void *>(buffer)),
-                 length, true);
-}
 
 // Every entry point exists once more for the per-thread default stream.
 // clang-format off
@@ -252,11 +192,9 @@ SIM_ENTRY_BOTH(stream, cuMemcpyDtoDAsync_v2, _ptsz,
      copy_async(to, from, size, stream, Expect::device, Expect::device),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 SIM_ENTRY_BOTH(stream, cuMemcpyBatchAsync_v2, _ptsz,
-     copy_batch(to, from, sizes, copies,
-                valid_attributes(attributes, firsts, sets, copies), stream),
+     copy_batch(to, from, sizes, copies, stream),
      CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t copies,
-     CUmemcpyAttributes *attributes, size_t *firsts, size_t sets,
-     CUstream stream)
+     CUmemcpyAttributes *, size_t *, size_t, CUstream stream)
 SIM_ENTRY_BOTH(context, cuMemsetD8_v2, _ptds, fill(to, value, count),
      CUdeviceptr to, unsigned char value, size_t count)
 // clang-format on

@@ -14,34 +14,15 @@ namespace {
 int attribute(CUdevice_attribute which, CUdevice device)
 {
     switch (int(which)) {
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        return 1024;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-        return 32;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-        return 1410000;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        return 108;
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         return 1;
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
-        return CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
-        return CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return int(first_bus) + device;
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-        return 3;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         return 8;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
@@ -57,91 +38,56 @@ int attribute(CUdevice_attribute which, CUdevice device)
     }
 }
 
-CUresult get_uuid(CUuuid *uuid, CUdevice device)
+bool is_attribute(CUdevice_attribute which)
 {
-    if (CUresult error = check(uuid, device))
+    return which >= 1 && which < CU_DEVICE_ATTRIBUTE_MAX;
+}
+
+CUresult write(char *to, int length, CUdevice device, const std::string &text)
+{
+    if (CUresult error = check(to && length > int(text.size()), device))
         return error;
-    memset(uuid, 0, sizeof(*uuid));
-    snprintf(uuid->bytes, sizeof(uuid->bytes), "cuda_sim-gpu%d", int(device));
+    memset(to, 0, size_t(length));
+    memcpy(to, text.data(), text.size());
     return CUDA_SUCCESS;
+}
+
+std::string pci_address(CUdevice device)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "0000:%02x:00.0",
+             first_bus + unsigned(device));
+    return text;
 }
 
 } // namespace
 
-SIM_ENTRY(anytime, cuDriverGetVersion, int *version)
-{
-    if (!version)
-        return CUDA_ERROR_INVALID_VALUE;
-    *version = int(settings().driver_version);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(driver, cuDeviceGetCount, int *count)
-{
-    if (!count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *count = int(settings().devices);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(driver, cuDeviceGet, CUdevice *device, int ordinal)
-{
-    if (CUresult error = check(device, ordinal))
-        return error;
-    *device = ordinal;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(driver, cuDeviceGetAttribute, int *value, CUdevice_attribute which,
-          CUdevice device)
-{
-    if (CUresult error = check(
-            value && which >= 1 && which < CU_DEVICE_ATTRIBUTE_MAX, device))
-        return error;
-    *value = attribute(which, device);
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(driver, cuDeviceGetName, char *name, int length, CUdevice device)
-{
-    if (CUresult error = check(name && length > 0, device))
-        return error;
-    snprintf(name, size_t(length), "Simulated GPU");
-    return CUDA_SUCCESS;
-}
-
+// clang-format off
+SIM_ENTRY_IS(anytime, cuDriverGetVersion,
+             give(version, int(settings().driver_version)), int *version)
+SIM_ENTRY_IS(driver, cuDeviceGetCount, give(count, int(settings().devices)),
+             int *count)
+SIM_ENTRY_IS(driver, cuDeviceGet, give(device, ordinal, ordinal),
+             CUdevice *device, int ordinal)
+SIM_ENTRY_IS(driver, cuDeviceGetAttribute,
+             give(is_attribute(which) ? value : nullptr, device,
+                  attribute(which, device)),
+             int *value, CUdevice_attribute which, CUdevice device)
+SIM_ENTRY_IS(driver, cuDeviceTotalMem_v2,
+             give(size, device, settings().memory_bytes),
+             size_t *size, CUdevice device)
+SIM_ENTRY_IS(driver, cuDeviceCanAccessPeer,
+             give(can, valid_device(peer) ? device : peer, 0),
+             int *can, CUdevice device, CUdevice peer)
 #undef cuDeviceGetUuid
-SIM_ENTRY_BOTH(driver, cuDeviceGetUuid, _v2, get_uuid(uuid, device),
+SIM_ENTRY_BOTH(driver, cuDeviceGetUuid, _v2,
+               write(uuid->bytes, sizeof(uuid->bytes), device, gpu_name(device)),
                CUuuid *uuid, CUdevice device)
-
-SIM_ENTRY(driver, cuDeviceTotalMem_v2, size_t *size, CUdevice device)
-{
-    if (CUresult error = check(size, device))
-        return error;
-    *size = settings().memory_bytes;
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY(driver, cuDeviceGetPCIBusId, char *id, int length, CUdevice device)
-{
-    if (CUresult error = check(id && length >= 13, device))
-        return error;
-    snprintf(id, size_t(length), "0000:%02x:00.0",
-             first_bus + unsigned(device));
-    return CUDA_SUCCESS;
-}
-
-SIM_ENTRY_IS(driver, cuFlushGPUDirectRDMAWrites, CUDA_SUCCESS,
-             CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope)
-
-SIM_ENTRY(driver, cuDeviceCanAccessPeer, int *can, CUdevice device,
-          CUdevice peer)
-{
-    if (CUresult error = check(can, valid_device(peer) ? device : peer))
-        return error;
-    *can = 0;
-    return CUDA_SUCCESS;
-}
+SIM_ENTRY_IS(driver, cuDeviceGetName, write(name, length, device, "Simulated GPU"),
+             char *name, int length, CUdevice device)
+SIM_ENTRY_IS(driver, cuDeviceGetPCIBusId, write(id, length, device, pci_address(device)),
+             char *id, int length, CUdevice device)
+// clang-format on
 
 SIM_ENTRY(context, cuMemGetInfo_v2, size_t *free_bytes, size_t *total)
 {

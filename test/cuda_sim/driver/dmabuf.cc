@@ -142,7 +142,7 @@ CUresult export_pieces(int *out, int device, const std::vector<Piece> &pieces,
         if (!real)
             piece.extent->stand_in = true;
     }
-    bytes.exports += 1;
+    ++exports;
     *out = fd;
     return CUDA_SUCCESS;
 }

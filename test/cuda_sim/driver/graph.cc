@@ -15,13 +15,8 @@ CUgraph ucx_ib_dmabuf::sim::any_graph()
     return reinterpret_cast<CUgraph>(&graph);
 }
 
-SIM_ENTRY(driver, cuGraphCreate, CUgraph *out, unsigned flags)
-{
-    if (!out || flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = any_graph();
-    return CUDA_SUCCESS;
-}
+SIM_ENTRY_IS(driver, cuGraphCreate, give(flags ? nullptr : out, any_graph()),
+             CUgraph *out, unsigned flags)
 
 // A graph belongs to no context: an invalid one is refused before cuInit, too.
 SIM_ENTRY(anytime, cuGraphDestroy, CUgraph graph)

@@ -67,7 +67,6 @@ void read_choice(const char *name, const char *yes, const char *no, bool &value)
 Settings read_settings()
 {
     Settings s;
-    uint64_t gone    = uint64_t(s.gone);
     s.driver_version = CUDA_VERSION;
     read_number("CUDA_SIM_DEVICES", 0, 16, 1, s.devices);
     read_number("CUDA_SIM_MEMORY_MIB", 2, 1 << 22, 1 << 20, s.memory_bytes);
@@ -80,11 +79,6 @@ Settings read_settings()
         s.pool_export = all ? Settings::all : Settings::none;
     }
     read_choice("CUDA_SIM_COHERENT", "y", "n", s.coherent);
-    read_choice("CUDA_SIM_RANGE", "reservation", "segment",
-                s.range_reservation);
-    read_choice("CUDA_SIM_CAPTURE", "strict", "lenient", s.strict_capture);
-    read_number("CUDA_SIM_GONE", 1, 999, 1, gone);
-    s.gone = CUresult(gone);
     read_choice("CUDA_SIM_DMABUF", "auto", "none", s.dmabuf);
     read_choice("CUDA_SIM_IPC", "all", "own", s.ipc_all);
     if (const char *file = value_of("CUDA_SIM_STATS"))

@@ -18,12 +18,8 @@ struct Settings {
     // Exports of stream-ordered memory: from the start of a chunk, all, none.
     enum { chunk, all, none } pool_export = chunk;
     bool coherent = false; // a coherent link to the host
-    // If reports leave two behaviours open, the harder one is the default.
-    bool range_reservation = true; // RANGE_* of a mapping are its reservation's
-    bool strict_capture    = true; // queries are unsafe while a stream captures
-    CUresult gone          = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    bool dmabuf            = true; // the driver supports dma-bufs
-    bool ipc_all = false;          // other processes' IPC handles can be opened
+    bool dmabuf   = true;  // the driver supports dma-bufs
+    bool ipc_all  = false; // other processes' IPC handles can be opened
     std::string stats_file;
     // The kernel's list of all dma-bufs.
     std::string dmabuf_list = "/sys/kernel/debug/dma_buf/bufinfo";

@@ -229,11 +229,6 @@ bool Memory::reserved(CUdeviceptr address, uint64_t size) const
     return found && size <= found->second - (address - found->first);
 }
 
-bool Memory::is_gone(CUdeviceptr address) const
-{
-    return containing(gone, address) != nullptr;
-}
-
 CUdeviceptr Memory::reserve(uint64_t size, uint64_t alignment)
 {
     constexpr uint64_t chunk = 4ull << 30;
@@ -288,10 +283,7 @@ Block *Memory::add_block(Kind kind, int device, std::shared_ptr<Extent> extent,
         return nullptr;
     const uint64_t size = extent->size;
     Block &block        = blocks[base];
-    block = {kind, device, base, size, std::move(extent), next_id(), context};
-    std::erase_if(gone, [base, size](auto &one) {
-        return one.first < base + size && base < one.first + one.second;
-    });
+    block = {kind, device, base, size, std::move(extent), context};
     return &block;
 }
 

@@ -117,7 +117,6 @@ struct Block {
     CUdeviceptr base;
     uint64_t size;
     std::shared_ptr<Extent> extent;
-    uint64_t id       = 0;                    // MEMORY_BLOCK_ID
     CUcontext context = nullptr;              // null for VMM and pool memory
     Heap *heap        = nullptr;              // if allocations share the block
     std::shared_ptr<PhysicalHandle> handle{}; // VMM
@@ -173,8 +172,6 @@ public:
     std::map<CUdeviceptr, Allocation> allocations; // host memory's, too
     std::map<CUdeviceptr, Block> blocks;
     std::map<CUdeviceptr, uint64_t> reservations;
-    // Ranges freed with their context and not reused yet.
-    std::map<CUdeviceptr, uint64_t> gone;
     std::map<uint64_t, std::shared_ptr<PhysicalHandle>> handles;
 
     Memory();
@@ -191,9 +188,6 @@ public:
 
     // Whether a range lies within one reservation of addresses.
     bool reserved(CUdeviceptr address, uint64_t size) const;
-
-    // Whether the address belonged to a destroyed context.
-    bool is_gone(CUdeviceptr address) const;
 
     // Addresses of device memory, without access rights for the CPU, as on a
     // GPU's. Returns a multiple of block_size; 0 if none are left.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Variables of modules and libraries. An image is PTX, of which only
-// declarations of variables are read: "NAME[BYTES]".
+// Variables of modules. An image is PTX, of which only declarations of
+// variables are read: "NAME[BYTES]". No library can be loaded.
 #include "calls.h"
 #include "context.h"
 
@@ -12,7 +12,6 @@
 namespace ucx_ib_dmabuf::sim {
 namespace {
 
-// A library's variable belongs to the context that first asks for it.
 struct Image {
     std::string text;
     CUcontext context;
@@ -20,20 +19,20 @@ struct Image {
 };
 
 // Guarded by the lock of Memory.
-std::map<void *, Image> &images()
+std::map<CUmodule, Image> &images()
 {
-    static auto &all = *new std::map<void *, Image>;
+    static auto &all = *new std::map<CUmodule, Image>;
     return all;
 }
 
-CUresult load(void *out, const void *text, CUcontext context)
+CUresult load(CUmodule *out, const void *text)
 {
-    static char *last;
+    static uintptr_t last;
     std::lock_guard guard(memory().lock);
     if (!out || !text)
         return CUDA_ERROR_INVALID_VALUE;
-    images()[++last]           = {static_cast<const char *>(text), context, {}};
-    *static_cast<void **>(out) = last;
+    *out           = reinterpret_cast<CUmodule>(++last);
+    images()[*out] = {static_cast<const char *>(text), current_context(), {}};
     return CUDA_SUCCESS;
 }
 
@@ -43,7 +42,7 @@ Allocation *find(const std::pair<CUdeviceptr, uint64_t> &variable)
     return found && found->id == variable.second ? found : nullptr;
 }
 
-CUresult unload(void *handle)
+CUresult unload(CUmodule handle)
 {
     std::lock_guard guard(memory().lock);
     auto one = images().find(handle);
@@ -57,7 +56,7 @@ CUresult unload(void *handle)
     return CUDA_SUCCESS;
 }
 
-CUresult get_global(CUdeviceptr *out, size_t *size, void *handle,
+CUresult get_global(CUdeviceptr *out, size_t *size, CUmodule handle,
                     const char *name)
 {
     std::lock_guard guard(memory().lock);
@@ -65,7 +64,7 @@ CUresult get_global(CUdeviceptr *out, size_t *size, void *handle,
     if (one == images().end() || !name)
         return CUDA_ERROR_INVALID_HANDLE;
     Image &image      = one->second;
-    CUcontext context = image.context ? image.context : current_context();
+    CUcontext context = image.context;
     const size_t at   = image.text.find(std::string(" ") + name + "[");
     if (at == std::string::npos || !context->alive)
         return CUDA_ERROR_NOT_FOUND;
@@ -90,15 +89,11 @@ CUresult get_global(CUdeviceptr *out, size_t *size, void *handle,
 
 using namespace ucx_ib_dmabuf::sim;
 
-SIM_ENTRY_IS(context, cuModuleLoadData, load(out, text, current_context()),
-             CUmodule *out, const void *text)
+SIM_ENTRY_IS(context, cuModuleLoadData, load(out, text), CUmodule *out,
+             const void *text)
 SIM_ENTRY_IS(driver, cuModuleUnload, unload(module), CUmodule module)
 SIM_ENTRY_IS(context, cuModuleGetGlobal_v2, get_global(out, size, module, name),
              CUdeviceptr *out, size_t *size, CUmodule module, const char *name)
-SIM_ENTRY_IS(driver, cuLibraryLoadData, load(out, text, nullptr),
-             CUlibrary *out, const void *text, CUjit_option *, void **,
-             unsigned, CUlibraryOption *, void **, unsigned)
-SIM_ENTRY_IS(driver, cuLibraryUnload, unload(library), CUlibrary library)
-SIM_ENTRY_IS(context, cuLibraryGetGlobal, get_global(out, size, library, name),
-             CUdeviceptr *out, size_t *size, CUlibrary library,
-             const char *name)
+SIM_ENTRY_IS(driver, cuLibraryUnload, CUDA_ERROR_INVALID_HANDLE, CUlibrary)
+SIM_ENTRY_IS(context, cuLibraryGetGlobal, CUDA_ERROR_INVALID_HANDLE,
+             CUdeviceptr *, size_t *, CUlibrary, const char *)

@@ -3,7 +3,6 @@
 // Queries about an address. Attributes need no current context.
 #include "calls.h"
 #include "context.h"
-#include "machine.h"
 
 #include <utility>
 
@@ -22,16 +21,13 @@ bool rdma_capable(const Allocation &found)
     }
 }
 
-// Returns the start and the size of an address's mapping.
-std::pair<CUdeviceptr, uint64_t> mapping_of(CUdeviceptr address,
-                                            const Allocation &found)
+// Returns the start of an address's mapping.
+CUdeviceptr mapping_of(CUdeviceptr address, const Allocation &found)
 {
-    if (!found.block)
-        return {found.base, found.size};
-    if (found.kind == Kind::pool)
-        return {address - (address - found.block->base) % pool_chunk,
-                pool_chunk};
-    return {found.block->base, found.block->size};
+    return !found.block ? found.base
+           : found.kind == Kind::pool
+               ? address - (address - found.block->base) % pool_chunk
+               : found.block->base;
 }
 
 // NVIDIA's documentation: "not necessarily the mapped region, but the mappable
@@ -39,7 +35,7 @@ std::pair<CUdeviceptr, uint64_t> mapping_of(CUdeviceptr address,
 std::pair<CUdeviceptr, uint64_t> range_of(CUdeviceptr address,
                                           const Allocation &found)
 {
-    if (found.kind == Kind::vmm && settings().range_reservation)
+    if (found.kind == Kind::vmm)
         return *memory().reservation(address);
     return {found.base, found.size};
 }
@@ -61,10 +57,6 @@ std::optional<uint64_t> attribute(CUpointer_attribute which,
         return value_of(found.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return address;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        return found.block ? std::nullopt : std::make_optional(address);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         return found.sync_memops;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -79,30 +71,22 @@ std::optional<uint64_t> attribute(CUpointer_attribute which,
         return range_of(address, found).first;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         return range_of(address, found).second;
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        return 1;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return found.kind == Kind::vmm
                    ? found.block->handle->properties.requestedHandleTypes
                    : 0;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return rdma_capable(found);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return value_of(found.pool);
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        return mapping_of(address, found).second;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        return mapping_of(address, found).first;
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-        return found.block ? found.block->id : found.id;
+        return mapping_of(address, found);
     default:
         return std::nullopt;
     }
 }
 
-// Stores an attribute of 4 or 8 bytes. The driver leaves P2P_TOKENS untouched.
+// Stores an attribute of 4 or 8 bytes.
 void store(void *data, CUpointer_attribute which, uint64_t value)
 {
     switch (int(which)) {
@@ -111,12 +95,8 @@ void store(void *data, CUpointer_attribute which, uint64_t value)
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *static_cast<uint32_t *>(data) = uint32_t(value);
-        break;
-    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
         break;
     default:
         *static_cast<uint64_t *>(data) = value;
@@ -136,7 +116,7 @@ CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
                     ? std::optional<CUdeviceptr>(range->second)
                     : std::nullopt;
     else
-        return unknown_address(address, CUDA_ERROR_INVALID_VALUE);
+        return CUDA_ERROR_INVALID_VALUE;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     store(data, which, *value);
@@ -164,8 +144,6 @@ SIM_ENTRY(driver, cuPointerGetAttributes, unsigned count,
         return CUDA_ERROR_INVALID_VALUE;
     std::shared_lock guard(memory().lock);
     for (unsigned i = 0; i < count; ++i) {
-        if (which[i] < 1 || which[i] > 21)
-            return CUDA_ERROR_INVALID_VALUE;
         CUresult result = query(data[i], which[i], address);
         if (result == CUDA_ERROR_INVALID_VALUE)
             store(data[i], which[i],
@@ -219,9 +197,9 @@ SIM_ENTRY(driver, cuMemGetAddressRange_v2, CUdeviceptr *base, size_t *size,
 {
     std::shared_lock guard(memory().lock);
     Allocation *found = memory().find(address);
-    if (CUresult error =
-            found ? need_context_of(found->device, CUDA_ERROR_NOT_FOUND)
-                  : unknown_address(address, CUDA_ERROR_NOT_FOUND))
+    if (!found)
+        return CUDA_ERROR_NOT_FOUND;
+    if (CUresult error = need_context_of(found->device, CUDA_ERROR_NOT_FOUND))
         return error;
     if (base)
         *base = found->base;

@@ -7,7 +7,6 @@
 #include "../cuda_sim.h"
 #include "calls.h"
 #include "context.h"
-#include "machine.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -69,25 +68,26 @@ Kernel &kernel()
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-// Calls that reports name, and calls that may be unsafe as well.
-constexpr std::string_view known_unsafe[] = {
-    "cuCtxSynchronize", "cuMemAlloc", "cuMemFree", "cuMemHost",
-    "cuMemPoolTrim",    "cuMemcpy",   "cuMemset"};
-constexpr std::string_view perhaps_unsafe[] = {
-    "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtx",
-    "cuIpc",       "cuLibrary",    "cuMem",
-    "cuModule",    "cuPointer",    "cuStreamCreate"};
+// Beside the calls that reports name, those that may be unsafe on some driver,
+// queries among them.
+constexpr std::string_view unsafe[] = {"cuCtxCreate",
+                                       "cuCtxDestroy",
+                                       "cuCtxSynchronize",
+                                       "cuDevicePrimaryCtx",
+                                       "cuIpc",
+                                       "cuLibrary",
+                                       "cuMem",
+                                       "cuModule",
+                                       "cuPointer",
+                                       "cuStreamCreate"};
 
 bool is_unsafe(std::string_view name)
 {
-    const auto is_one_of = [name](const auto &all) {
-        return std::any_of(std::begin(all), std::end(all), [name](auto each) {
-            return name.starts_with(each);
-        });
-    };
     return name.find("Async") == name.npos &&
-           (is_one_of(known_unsafe) ||
-            (settings().strict_capture && is_one_of(perhaps_unsafe)));
+           std::any_of(std::begin(unsafe), std::end(unsafe),
+                       [name](std::string_view each) {
+                           return name.starts_with(each);
+                       });
 }
 
 // As documented for cuThreadExchangeStreamCaptureMode.

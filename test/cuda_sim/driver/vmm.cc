@@ -56,9 +56,8 @@ void map(CUdeviceptr address, uint64_t size,
          const std::shared_ptr<PhysicalHandle> &handle)
 {
     Block &block   = memory().blocks[address];
-    block          = {Kind::vmm,      handle->properties.location.id,
-                      address,        size,
-                      handle->extent, handle->number};
+    block          = {Kind::vmm, handle->properties.location.id, address, size,
+                      handle->extent};
     block.handle   = handle;
     block.readable = block.writable = 0;
     memory().enter(block, address, size);
@@ -181,16 +180,16 @@ SIM_ENTRY(driver, cuMemSetAccess, CUdeviceptr address, size_t size,
         if (!valid_device(access[i].location.id))
             return CUDA_ERROR_INVALID_DEVICE;
     }
+    const auto set = [](uint64_t &mask, uint64_t bit, bool on) {
+        mask = on ? mask | bit : mask & ~bit;
+    };
     for (Block *block : all) {
         for (size_t i = 0; i < count; ++i) {
-            uint64_t bit    = uint64_t(1) << access[i].location.id;
-            unsigned flags  = access[i].flags;
-            block->readable = flags & CU_MEM_ACCESS_FLAGS_PROT_READ
-                                  ? block->readable | bit
-                                  : block->readable & ~bit;
-            block->writable = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                  ? block->writable | bit
-                                  : block->writable & ~bit;
+            const uint64_t bit   = uint64_t(1) << access[i].location.id;
+            const unsigned flags = access[i].flags;
+            set(block->readable, bit, flags & CU_MEM_ACCESS_FLAGS_PROT_READ);
+            set(block->writable, bit,
+                flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
         }
     }
     return CUDA_SUCCESS;

@@ -1,10 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nvml.h"
+//
+// The part of NVIDIA's management library that UCX and the plug-in call, with
+// the layouts of the library's ABI (NVML API reference). NVIDIA's own header is
+// in no package of Debian main.
 #include "../driver/machine.h"
 
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+
+enum nvmlReturn_t {
+    NVML_SUCCESS                 = 0,
+    NVML_ERROR_UNINITIALIZED     = 1,
+    NVML_ERROR_INVALID_ARGUMENT  = 2,
+    NVML_ERROR_NOT_SUPPORTED     = 3,
+    NVML_ERROR_NOT_FOUND         = 6,
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+};
+
+using nvmlDevice_t = struct nvmlDevice_st *;
+
+struct nvmlBAR1Memory_t {
+    unsigned long long bar1Total, bar1Free, bar1Used; // bytes
+};
+
+struct nvmlFieldValue_t {
+    unsigned fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    unsigned valueType;
+    nvmlReturn_t nvmlReturn;
+    union {
+        double dVal;
+        unsigned uiVal;
+        unsigned long long ullVal;
+    } value;
+};
+
+struct nvmlGpuFabricInfo_t {
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned cliqueId;
+    unsigned char state;
+};
 
 struct nvmlDevice_st {
     int index;
@@ -29,14 +66,6 @@ nvmlReturn_t check(nvmlDevice_t device, bool arguments)
 {
     return check(arguments && device >= devices &&
                  device < devices + settings().devices);
-}
-
-void fill(nvmlPciInfo_t *pci, unsigned bus)
-{
-    memset(pci, 0, sizeof(*pci));
-    pci->bus = bus;
-    snprintf(pci->busId, sizeof(pci->busId), "00000000:%02X:00.0", bus);
-    snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "0000:%02X:00.0", bus);
 }
 
 } // namespace
@@ -72,14 +101,6 @@ NVML_ENTRY const char *nvmlErrorString(nvmlReturn_t result)
     return result == NVML_SUCCESS ? "Success" : "NVML error";
 }
 
-NVML_ENTRY nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
-{
-    if (nvmlReturn_t error = check(count))
-        return error;
-    *count = unsigned(settings().devices);
-    return NVML_SUCCESS;
-}
-
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index,
                                                       nvmlDevice_t *device)
 {
@@ -113,63 +134,34 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,
     return NVML_SUCCESS;
 }
 
+// Fields such as the number of NVLinks.
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
                                                  nvmlFieldValue_t *values)
 {
     if (nvmlReturn_t error = check(device, count >= 0 && values))
         return error;
-    for (int i = 0; i < count; ++i) {
-        if (values[i].fieldId == NVML_FI_DEV_NVLINK_LINK_COUNT) {
-            values[i].valueType   = NVML_VALUE_TYPE_UNSIGNED_INT;
-            values[i].value.uiVal = NVML_NVLINK_MAX_LINKS;
-            values[i].nvmlReturn  = NVML_SUCCESS;
-        } else {
-            values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
-        }
-    }
+    for (int i = 0; i < count; ++i)
+        values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
     return NVML_SUCCESS;
 }
 
-// Every link leads to a switch.
-NVML_ENTRY nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
-                                                            unsigned link,
-                                                            nvmlPciInfo_t *pci)
-{
-    if (nvmlReturn_t error = check(device, pci && link < NVML_NVLINK_MAX_LINKS))
-        return error;
-    fill(pci, 0xe0 + link);
-    return NVML_SUCCESS;
-}
-
-NVML_ENTRY nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device,
-                                                nvmlPciInfo_t *pci)
-{
-    if (nvmlReturn_t error = check(device, pci))
-        return error;
-    fill(pci, unsigned(first_bus + device->index));
-    return NVML_SUCCESS;
-}
-
-// The GPUs belong to no fabric that spans machines.
+// The GPUs belong to no fabric that spans machines: the state is 0.
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
                                                    nvmlGpuFabricInfo_t *info)
 {
     if (nvmlReturn_t error = check(device, info))
         return error;
-    *info       = {};
-    info->state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+    *info = {};
     return NVML_SUCCESS;
 }
 
-NVML_ENTRY nvmlReturn_t
-nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *info)
-{
-    if (nvmlReturn_t error = check(device, info))
-        return error;
-    if (info->version != nvmlGpuFabricInfo_v2)
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    *info         = {};
-    info->version = nvmlGpuFabricInfo_v2;
-    info->state   = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
-    return NVML_SUCCESS;
-}
+// UCX looks these up, but calls them only for NVLinks and for transfers that a
+// GPU initiates.
+#define NVML_UNUSED(_name)                                                     \
+    NVML_ENTRY nvmlReturn_t _name(void)                                        \
+    {                                                                          \
+        return NVML_ERROR_NOT_SUPPORTED;                                       \
+    }
+NVML_UNUSED(nvmlDeviceGetCount_v2)
+NVML_UNUSED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
+NVML_UNUSED(nvmlDeviceGetPciInfo_v3)

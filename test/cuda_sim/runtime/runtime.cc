@@ -43,6 +43,16 @@
                           : SIM_DRIVER_(#_call, _call, _arguments));           \
     }
 
+// The same for a call that frees: given nullptr, it only makes a context.
+#define SIM_RUNTIME_FREE(_name, _call, _arguments, ...)                        \
+    SIM_RUNTIME(cudaError_t, _name, __VA_ARGS__)                               \
+    {                                                                          \
+        const cudaError_t error = begin();                                     \
+        return finish(error != cudaSuccess || !address                         \
+                          ? error                                              \
+                          : SIM_DRIVER_(#_call, _call, _arguments));           \
+    }
+
 namespace {
 
 thread_local int chosen_device      = 0;
@@ -186,13 +196,6 @@ SIM_RUNTIME_FORWARD(begin, cudaStreamDestroy, cuStreamDestroy, (stream),
                     cudaStream_t stream)
 SIM_RUNTIME_FORWARD(begin, cudaStreamSynchronize, cuStreamSynchronize, (stream),
                     cudaStream_t stream)
-SIM_RUNTIME_FORWARD(begin, cudaEventCreateWithFlags, cuEventCreate, (out, flags),
-                    cudaEvent_t *out, unsigned flags)
-SIM_RUNTIME_FORWARD(begin, cudaEventDestroy, cuEventDestroy, (event),
-                    cudaEvent_t event)
-SIM_RUNTIME_FORWARD(begin, cudaEventQuery, cuEventQuery, (event), cudaEvent_t event)
-SIM_RUNTIME_FORWARD(begin, cudaEventRecord, cuEventRecord, (event, stream),
-                    cudaEvent_t event, cudaStream_t stream)
 
 SIM_RUNTIME_FORWARD(begin, cudaMalloc, cuMemAlloc, (dev(out), size),
                     void **out, size_t size)
@@ -208,9 +211,6 @@ SIM_RUNTIME_FORWARD(begin, cudaHostRegister, cuMemHostRegister, (address, size, 
                     void *address, size_t size, unsigned flags)
 SIM_RUNTIME_FORWARD(begin, cudaHostUnregister, cuMemHostUnregister, (address),
                     void *address)
-SIM_RUNTIME_FORWARD(begin, cudaHostGetDevicePointer, cuMemHostGetDevicePointer,
-                    (dev(out), address, flags),
-                    void **out, void *address, unsigned flags)
 SIM_RUNTIME_FORWARD(begin, cudaMallocAsync, cuMemAllocAsync, (dev(out), size, stream),
                     void **out, size_t size, cudaStream_t stream)
 SIM_RUNTIME_FORWARD(begin, cudaMallocFromPoolAsync, cuMemAllocFromPoolAsync,
@@ -222,29 +222,16 @@ SIM_RUNTIME_FORWARD(begin, cudaMemset, cuMemsetD8,
                     void *to, int value, size_t size)
 // clang-format on
 
-// Freeing nullptr only makes a context.
-SIM_RUNTIME(cudaError_t, cudaFree, void *address)
-{
-    cudaError_t error = begin();
-    if (error == cudaSuccess && address)
-        error = SIM_DRIVER(cuMemFree, (dev(address)));
-    return finish(error);
-}
+SIM_RUNTIME_FREE(cudaFree, cuMemFree, (dev(address)), void *address)
+SIM_RUNTIME_FREE(cudaFreeHost, cuMemFreeHost, (address), void *address)
+SIM_RUNTIME_FREE(cudaFreeAsync, cuMemFreeAsync, (dev(address), stream),
+                 void *address, cudaStream_t stream)
 
-SIM_RUNTIME(cudaError_t, cudaFreeHost, void *address)
+SIM_RUNTIME(cudaError_t, cudaHostGetDevicePointer, void **out, void *address,
+            unsigned)
 {
-    cudaError_t error = begin();
-    if (error == cudaSuccess && address)
-        error = SIM_DRIVER(cuMemFreeHost, (address));
-    return finish(error);
-}
-
-SIM_RUNTIME(cudaError_t, cudaFreeAsync, void *address, cudaStream_t stream)
-{
-    cudaError_t error = begin();
-    if (error == cudaSuccess && address)
-        error = SIM_DRIVER(cuMemFreeAsync, (dev(address), stream));
-    return finish(error);
+    *out = address;
+    return cudaSuccess;
 }
 
 SIM_RUNTIME(cudaError_t, cudaMemcpy, void *to, const void *from, size_t size,
@@ -281,8 +268,24 @@ cudaError_t no_image()
 
 } // namespace
 
-// These are declared in nvcc's own headers, which only its code includes.
-struct uint3;
+// They take arguments, which are ignored.
+#define SIM_RUNTIME_NVCC(_type, _name, _result)                                \
+    SIM_RUNTIME(_type, _name, void)                                            \
+    {                                                                          \
+        return _result;                                                        \
+    }
+
+SIM_RUNTIME_NVCC(void, __cudaRegisterFatBinaryEnd, void())
+SIM_RUNTIME_NVCC(void, __cudaUnregisterFatBinary, void())
+SIM_RUNTIME_NVCC(void, __cudaRegisterFunction, void())
+SIM_RUNTIME_NVCC(void, __cudaRegisterVar, void())
+// Called between <<<...>>> and the launch, which fails in any case.
+SIM_RUNTIME_NVCC(unsigned, __cudaPushCallConfiguration, 0)
+SIM_RUNTIME_NVCC(cudaError_t, __cudaPopCallConfiguration, cudaSuccess)
+SIM_RUNTIME_NVCC(cudaError_t, cudaLaunchKernel, no_image())
+SIM_RUNTIME_NVCC(cudaError_t, __cudaLaunchKernel, no_image())
+SIM_RUNTIME_NVCC(cudaError_t, cudaGetSymbolSize, no_image())
+SIM_RUNTIME_NVCC(cudaError_t, cudaGetSymbolAddress, no_image())
 
 SIM_RUNTIME(void **, __cudaRegisterFatBinary, void *)
 {
@@ -290,58 +293,9 @@ SIM_RUNTIME(void **, __cudaRegisterFatBinary, void *)
     return &program;
 }
 
-SIM_RUNTIME(void, __cudaRegisterFatBinaryEnd, void **) {}
-
-SIM_RUNTIME(void, __cudaUnregisterFatBinary, void **) {}
-
-SIM_RUNTIME(void, __cudaRegisterFunction, void **, const char *, char *,
-            const char *, int, uint3 *, uint3 *, dim3 *, dim3 *, int *)
-{
-}
-
-SIM_RUNTIME(void, __cudaRegisterVar, void **, char *, char *, const char *, int,
-            size_t, int, int)
-{
-}
-
-// Called between <<<...>>> and the launch, which fails in any case.
-SIM_RUNTIME(unsigned, __cudaPushCallConfiguration, dim3, dim3, size_t,
-            cudaStream_t)
-{
-    return 0;
-}
-
-SIM_RUNTIME(cudaError_t, __cudaPopCallConfiguration, dim3 *, dim3 *, size_t *,
-            void *)
-{
-    return cudaSuccess;
-}
-
-SIM_RUNTIME(cudaError_t, cudaLaunchKernel, const void *, dim3, dim3, void **,
-            size_t, cudaStream_t)
-{
-    return no_image();
-}
-
 // From 13 on, nvcc's code first asks for a handle. It is the kernel's address.
 SIM_RUNTIME(cudaError_t, __cudaGetKernel, const void **out, const void *kernel)
 {
     *out = kernel;
     return cudaSuccess;
-}
-
-SIM_RUNTIME(cudaError_t, __cudaLaunchKernel, const void *, dim3, dim3, void **,
-            size_t, cudaStream_t)
-{
-    return no_image();
-}
-
-SIM_RUNTIME(cudaError_t, cudaGetSymbolSize, size_t *, const void *)
-{
-    return no_image();
-}
-
-SIM_RUNTIME(cudaError_t, cudaGetSymbolAddress, void **, const void *)
-{
-    return no_image();
 }

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <string>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -21,19 +20,6 @@ inline constexpr size_t MiB = 1024 * KiB;
 
 #define ASSERT_CUDA(_call) ASSERT_EQ(CUDA_SUCCESS, _call)
 #define EXPECT_CUDA(_call) EXPECT_EQ(CUDA_SUCCESS, _call)
-
-// Returns which of two possible behaviours the simulated GPU plays.
-inline std::string played(const char *setting, const char *otherwise)
-{
-    const char *value = getenv(setting);
-    return value ? value : otherwise;
-}
-
-// The result of queries about memory of a destroyed context.
-inline CUresult gone_result()
-{
-    return CUresult(std::stoi(played("CUDA_SIM_GONE", "709")));
-}
 
 // A test with a current context of the first GPU.
 class Gpu : public testing::Test {
@@ -63,10 +49,18 @@ protected:
             fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
     }
 
+    // Of the current context's GPU.
+    static size_t free_bytes()
+    {
+        size_t left = 0, total;
+        EXPECT_CUDA(cuMemGetInfo(&left, &total));
+        return left;
+    }
+
     static std::vector<char> download(CUdeviceptr address, size_t size)
     {
         std::vector<char> data(size);
-        EXPECT_EQ(0, cuda_sim_peek(data.data(), address, size));
+        EXPECT_CUDA(cuMemcpyDtoH(data.data(), address, size));
         return data;
     }
 
@@ -85,29 +79,6 @@ protected:
     }
 
     CUcontext context = nullptr;
-};
-
-// An exported range as an importer sees it. A stand-in for a dma-buf is
-// positioned at the first byte.
-class Import {
-public:
-    Import(int fd, size_t size) : size_(size)
-    {
-        off_t offset = cuda_sim_dmabuf_is_real() ? 0 : lseek(fd, 0, SEEK_CUR);
-        data_ = static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                         MAP_SHARED, fd, offset));
-        EXPECT_NE(MAP_FAILED, static_cast<void *>(data_));
-        close(fd);
-    }
-    ~Import() { munmap(data_, size_); }
-    Import(const Import &)            = delete;
-    Import &operator=(const Import &) = delete;
-
-    char *data() const { return data_; }
-
-private:
-    size_t size_;
-    char *data_;
 };
 
 // Runs this program's test NAME, which has the prefix DISABLED_, in a process

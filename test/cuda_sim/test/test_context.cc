@@ -21,8 +21,10 @@ TEST_F(Context, MemoryGoesWithItsContext)
     ASSERT_CUDA(cuCtxDestroy(other));
     unsigned type;
     auto which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, small));
-    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, large));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which, small));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which, large));
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
               cuPointerGetAttribute(&type, which,
                                     reinterpret_cast<CUdeviceptr>(pinned)));
@@ -48,8 +50,8 @@ TEST_F(Context, ResetTakesThePrimaryContextsMemoryAndThePools)
     ASSERT_CUDA(cuDevicePrimaryCtxReset(0));
     unsigned type;
     auto which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, a));
-    EXPECT_EQ(gone_result(), cuPointerGetAttribute(&type, which, b));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, which, a));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&type, which, b));
     unsigned flags;
     int active;
     ASSERT_CUDA(cuDevicePrimaryCtxGetState(0, &flags, &active));
@@ -77,19 +79,16 @@ TEST_F(Context, AddressRangesNeedOneOfTheirGpu)
     }).join();
 }
 
-TEST_F(Context, OpenedMemoryIsTheSame)
+TEST_F(Context, OpensOnlyItsOwnProcesssMemory)
 {
     constexpr auto lazily = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
     CUdeviceptr address   = allocate(2 * MiB), other;
     CUipcMemHandle handle;
-    int fd;
     ASSERT_CUDA(cuIpcGetMemHandle(&handle, address));
     ASSERT_CUDA(cuIpcOpenMemHandle(&other, handle, lazily));
     ASSERT_CUDA(cuMemsetD8(address, 'o', 2 * MiB));
     EXPECT_EQ('o', download(other + MiB, 1)[0]);
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, other, 2 * MiB));
     ASSERT_CUDA(cuIpcCloseMemHandle(other));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(other));
     ++handle.reserved[0]; // as if from another process
     EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
               cuIpcOpenMemHandle(&other, handle, lazily));
@@ -183,30 +182,20 @@ TEST_F(Capture, CapturedWorkIsNotDone)
     EXPECT_EQ(CUDA_SUCCESS, end());
 }
 
-TEST_F(Capture, QueriesAreUnsafeWhereThatIsPlayed)
+TEST_F(Capture, QueriesAreUnsafe)
 {
-    const bool strict = played("CUDA_SIM_CAPTURE", "strict") == "strict";
     unsigned long long id;
     begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT_EQ(
-        strict ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS,
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
         cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address));
-    EXPECT_EQ(strict ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS,
-              end());
+    EXPECT_EQ(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end());
 }
 
-TEST_F(Capture, AKernelHoldsUpTheLegacyStreamOnly)
+TEST_F(Capture, AKernelHoldsUpTheLegacyStream)
 {
     std::atomic<bool> copied{false};
-    char byte;
     cuda_sim_kernel_start();
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
-    EXPECT_EQ(CUDA_SUCCESS, end());
-    EXPECT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    EXPECT_CUDA(cuMemcpyDtoHAsync(&byte, address, 1, stream));
-    EXPECT_CUDA(cuStreamSynchronize(stream));
-    EXPECT_CUDA(cuStreamDestroy(stream));
-
     std::thread waiting([&] {
         EXPECT_EQ(CUDA_SUCCESS, copy_elsewhere());
         copied = true;

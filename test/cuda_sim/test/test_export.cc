@@ -6,7 +6,6 @@
 
 #include <common/fds.h>
 #include <fcntl.h>
-#include <set>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -28,34 +27,6 @@ TEST_F(Export, IsARealDmabufOrSaysSo)
     close(fd);
 }
 
-// The hazard that registration caches must handle.
-TEST_F(Export, OldMemoryOutlivesItsAllocation)
-{
-    CUdeviceptr first = allocate(4 * MiB);
-    ASSERT_CUDA(cuMemsetD8(first, 'o', 4 * MiB));
-    int fd;
-    ASSERT_CUDA(export_range(&fd, first, 4 * MiB));
-    Import import(fd, 4 * MiB);
-    ASSERT_CUDA(cuMemFree(first));
-    CUdeviceptr second = allocate(4 * MiB);
-    ASSERT_EQ(first, second);
-    ASSERT_CUDA(cuMemsetD8(second, 'n', 4 * MiB));
-    EXPECT_EQ('o', import.data()[0]);
-    EXPECT_EQ('o', import.data()[4 * MiB - 1]);
-    memset(import.data(), 'x', 4 * MiB);
-    EXPECT_EQ(std::vector<char>(4 * MiB, 'n'), download(second, 4 * MiB));
-}
-
-TEST_ALONE(Export, WithoutSupport, "CUDA_SIM_DMABUF=none")
-{
-    CUdeviceptr address = allocate(2 * MiB);
-    int fd, supported = 1;
-    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, export_range(&fd, address, 4096));
-    EXPECT_CUDA(cuDeviceGetAttribute(&supported,
-                                     CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
-    EXPECT_EQ(0, supported);
-}
-
 TEST_ALONE(Export, PcieMapping,
            "CUDA_SIM_COHERENT=y CUDA_SIM_BAR1_MIB=16 "
            "CUDA_SIM_BAR1_LIST=/nonexistent")
@@ -70,43 +41,6 @@ TEST_ALONE(Export, PcieMapping,
     // This mapping uses the link.
     ASSERT_CUDA(export_range(&fd, address, 17 * MiB));
     close(fd);
-}
-
-// The list has dma-bufs of 8 MiB on this GPU; others do not count.
-TEST_F(Export, DISABLED_PartOfBar1IsTaken)
-{
-    CUdeviceptr address = allocate(64 * MiB);
-    int fd;
-    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, export_range(&fd, address, 9 * MiB));
-    ASSERT_CUDA(export_range(&fd, address, 8 * MiB));
-    close(fd);
-}
-
-TEST(ExportSettings, PartOfBar1IsTaken)
-{
-    char name[] = "/tmp/cuda_sim-list.XXXXXX";
-    FILE *list  = fdopen(mkstemp(name), "w");
-    ASSERT_NE(nullptr, list);
-    fputs("\nDma-buf Objects:\n"
-          "size    \tflags   \tmode    \tcount   \texp_name\tino     \tname\n"
-          "06291456\t00000002\t00080007\t00000002\tudmabuf\t00000041\t"
-          "cuda_sim-gpu0\n"
-          "\tAttached Devices:\n\trxe0\nTotal 1 devices attached\n\n"
-          "02097152\t00000002\t00080007\t00000001\tudmabuf\t00000042\t"
-          "cuda_sim-gpu0\n"
-          "\tAttached Devices:\nTotal 0 devices attached\n\n"
-          "16777216\t00000002\t00080007\t00000001\tudmabuf\t00000043\t"
-          "cuda_sim-gpu1\n"
-          "16777216\t00000002\t00080007\t00000001\tsystem\t00000044\t<none>\n"
-          "\nTotal 4 objects, 41943040 bytes\n",
-          list);
-    fclose(list);
-    EXPECT_EQ(
-        0, run_alone(
-               "CUDA_SIM_COHERENT=n CUDA_SIM_BAR1_MIB=16 CUDA_SIM_BAR1_LIST=" +
-                   std::string(name),
-               "Export.DISABLED_PartOfBar1IsTaken"));
-    unlink(name);
 }
 
 constexpr size_t unit = 2 * MiB;
@@ -135,26 +69,6 @@ protected:
     }
 };
 
-TEST_F(Vmm, MapsAndUnmaps)
-{
-    CUdeviceptr base = reserve(4 * unit);
-    for (CUdeviceptr at : {base, base + unit}) {
-        auto handle = create(unit);
-        ASSERT_CUDA(cuMemMap(at, unit, 0, handle, 0));
-        ASSERT_CUDA(cuMemRelease(handle));
-    }
-    ASSERT_CUDA(allow(base, 2 * unit));
-    ASSERT_CUDA(cuMemsetD8(base, 'v', 2 * unit));
-    EXPECT_EQ('v', download(base + 2 * unit - 1, 1)[0]);
-    EXPECT_NE(CUDA_SUCCESS, cuMemsetD8(base, 'v', 2 * unit + 1));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, unit / 2));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, 3 * unit));
-    ASSERT_CUDA(cuMemUnmap(base, 2 * unit));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, 2 * unit));
-    ASSERT_CUDA(cuMemAddressFree(base, 4 * unit));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(base, 4 * unit));
-}
-
 TEST_F(Vmm, NeedsAccess)
 {
     CUdeviceptr base = reserve(unit);
@@ -171,42 +85,46 @@ TEST_F(Vmm, NeedsAccess)
 
 TEST_F(Vmm, RefusesWrongMappings)
 {
-    CUdeviceptr base = reserve(2 * unit);
-    auto handle      = create(unit);
-    auto bad         = CUDA_ERROR_INVALID_VALUE;
+    constexpr auto bad = CUDA_ERROR_INVALID_VALUE;
+    CUdeviceptr base   = reserve(4 * unit);
+    auto handle = create(unit), larger = create(2 * unit);
     EXPECT_EQ(bad, cuMemMap(base, 2 * unit, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit / 2, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base + 4096, unit, 0, handle, 0));
-    EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle + 1000, 0));
-    // Beyond the end, where another reservation may begin.
-    auto larger = create(2 * unit);
-    EXPECT_EQ(bad, cuMemMap(base + unit, 2 * unit, 0, larger, 0));
+    EXPECT_EQ(bad, cuMemMap(base, unit, 0, larger + 1000, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit, unit, larger, 0)); // an offset
-    ASSERT_CUDA(cuMemRelease(larger));
-    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    // Beyond the end, where another reservation may begin.
+    EXPECT_EQ(bad, cuMemMap(base + 3 * unit, 2 * unit, 0, larger, 0));
+    for (CUdeviceptr at : {base, base + unit})
+        ASSERT_CUDA(cuMemMap(at, unit, 0, handle, 0));
     EXPECT_EQ(bad, cuMemMap(base, unit, 0, handle, 0));
-    CUmemGenericAllocationHandle none;
-    CUmemAllocationProp p = gpu::properties();
-    EXPECT_EQ(bad, cuMemCreate(&none, unit + 4096, &p, 0));
+    ASSERT_CUDA(allow(base, 2 * unit));
+    EXPECT_CUDA(cuMemsetD8(base, 'v', 2 * unit));
+    EXPECT_EQ(bad, cuMemsetD8(base, 'v', 2 * unit + 1));
     EXPECT_EQ(bad, cuMemFree(base));
-    ASSERT_CUDA(cuMemUnmap(base, unit));
-    ASSERT_CUDA(cuMemRelease(handle));
-    EXPECT_EQ(bad, cuMemRelease(handle));
+    EXPECT_EQ(bad, cuMemUnmap(base, unit / 2));
+    EXPECT_EQ(bad, cuMemUnmap(base, 3 * unit));
+    ASSERT_CUDA(cuMemUnmap(base, 2 * unit));
+    EXPECT_EQ(bad, cuMemUnmap(base, 2 * unit));
+    for (auto each : {handle, larger}) {
+        ASSERT_CUDA(cuMemRelease(each));
+        EXPECT_EQ(bad, cuMemRelease(each));
+    }
+    ASSERT_CUDA(cuMemAddressFree(base, 4 * unit));
+    EXPECT_EQ(bad, cuMemAddressFree(base, 4 * unit));
 }
 
 TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
 {
-    cuda_sim_counters_t start, now;
-    cuda_sim_counters(&start);
-    CUdeviceptr base = reserve(unit);
-    auto handle      = create(unit);
+    const size_t before = free_bytes();
+    CUdeviceptr base    = reserve(unit);
+    auto handle         = create(unit);
     ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
     ASSERT_CUDA(allow(base, unit));
     ASSERT_CUDA(cuMemsetD8(base, 'k', unit));
     ASSERT_CUDA(cuMemRelease(handle));
     EXPECT_EQ('k', download(base, 1)[0]);
-    cuda_sim_counters(&now);
-    EXPECT_EQ(unit, now.device_bytes - start.device_bytes);
+    EXPECT_EQ(unit, before - free_bytes());
     // Makes another reference, through the address.
     CUmemGenericAllocationHandle again;
     ASSERT_CUDA(cuMemRetainAllocationHandle(
@@ -217,8 +135,7 @@ TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
     EXPECT_EQ('k', download(base, 1)[0]);
     ASSERT_CUDA(cuMemUnmap(base, unit));
     ASSERT_CUDA(cuMemRelease(again));
-    cuda_sim_counters(&now);
-    EXPECT_EQ(start.device_bytes, now.device_bytes);
+    EXPECT_EQ(before, free_bytes());
 }
 
 TEST_F(Vmm, ReservedAddressesAnswerLittle)
@@ -227,24 +144,10 @@ TEST_F(Vmm, ReservedAddressesAnswerLittle)
     EXPECT_EQ(base, pointer_attribute<CUdeviceptr>(
                         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + unit));
     unsigned value;
-    for (auto which :
-         {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MAPPED})
-        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
-                  cuPointerGetAttribute(&value, which, base));
+    EXPECT_EQ(
+        CUDA_ERROR_INVALID_VALUE,
+        cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base));
     ASSERT_CUDA(cuMemAddressFree(base, 2 * unit));
-}
-
-TEST_F(Vmm, RangeAttributesAreTheReservationsOrTheMappings)
-{
-    const bool whole = played("CUDA_SIM_RANGE", "reservation") == "reservation";
-    const gpu::segments mapping(4, 0, true, 2);
-    const CUdeviceptr base = mapping.address();
-    EXPECT_EQ(whole ? base : base + unit,
-              pointer_attribute<CUdeviceptr>(
-                  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + unit));
-    EXPECT_EQ(whole ? 4 * unit : unit,
-              pointer_attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                        base + unit));
 }
 
 TEST_F(Vmm, ExportWantsAlikeMemoryOfOneDevice)
@@ -264,27 +167,20 @@ TEST_F(Vmm, ExportWantsAlikeMemoryOfOneDevice)
 
 TEST_F(Vmm, ExportStaysInOneReservation)
 {
-    // Among many reservations some are adjacent.
-    std::set<CUdeviceptr> all;
-    CUdeviceptr low = 0;
-    for (int i = 0; i < 64 && !low; ++i) {
-        CUdeviceptr one = *all.insert(reserve(unit)).first;
-        if (all.count(one - unit))
-            low = one - unit;
+    std::map<CUdeviceptr, std::unique_ptr<gpu::segments>> all;
+    int fd, neighbours = 0;
+    for (int i = 0; i < 8; ++i) {
+        auto made            = std::make_unique<gpu::segments>(1);
+        all[made->address()] = std::move(made);
     }
-    ASSERT_NE(0u, low);
-    for (CUdeviceptr at : {low, low + unit}) {
-        auto handle = create(unit);
-        ASSERT_CUDA(cuMemMap(at, unit, 0, handle, 0));
-        ASSERT_CUDA(cuMemRelease(handle));
+    for (auto &[address, memory] : all) {
+        ASSERT_CUDA(export_range(&fd, address, unit));
+        close(fd);
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+                  export_range(&fd, address, 2 * unit));
+        neighbours += int(all.count(address + unit));
     }
-    int fd;
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, export_range(&fd, low, 2 * unit));
-    ASSERT_CUDA(export_range(&fd, low, unit));
-    close(fd);
-    ASSERT_CUDA(cuMemUnmap(low, 2 * unit));
-    for (CUdeviceptr at : all)
-        ASSERT_CUDA(cuMemAddressFree(at, unit));
+    EXPECT_GT(neighbours, 0);
 }
 
 } // namespace

@@ -3,8 +3,6 @@
 // Ordinary and stream-ordered memory, and copies.
 #include "gpu.h"
 
-#include <random>
-
 namespace ucx_ib_dmabuf::test {
 namespace {
 
@@ -17,40 +15,19 @@ TEST_F(Memory, CpuCannotReachDeviceMemory)
     EXPECT_DEATH((void)*reinterpret_cast<volatile char *>(address), "");
 }
 
-TEST_F(Memory, CopiesThereAndBack)
-{
-    // Larger than one mapping of the memory file.
-    size_t size         = (1ull << 30) + 4 * MiB;
-    CUdeviceptr address = allocate(size);
-    std::vector<char> out(8 * MiB), back(8 * MiB);
-    std::mt19937 random(7);
-    for (char &byte : out)
-        byte = char(random());
-    CUdeviceptr at = address + size - 8 * MiB;
-    ASSERT_CUDA(cuMemcpyHtoD(at, out.data(), out.size()));
-    ASSERT_CUDA(cuMemcpyDtoD(address, at, out.size()));
-    ASSERT_CUDA(cuMemcpyDtoH(back.data(), address, back.size()));
-    EXPECT_EQ(out, back);
-}
-
-TEST_F(Memory, CountsCopiedBytesByDirection)
+TEST_F(Memory, CountsBytesThatAreCopied)
 {
     CUdeviceptr a = allocate(4096), b = allocate(4096);
-    char host[4096] = {};
-    cuda_sim_counters_t before, after;
-    cuda_sim_counters(&before);
+    char host[4096]       = {};
+    const auto at         = reinterpret_cast<CUdeviceptr>(host);
+    const uint64_t before = gpu::copied_bytes();
     ASSERT_CUDA(cuMemcpyHtoD(a, host, 100));
     ASSERT_CUDA(cuMemcpyDtoH(host, a, 30));
     ASSERT_CUDA(cuMemcpyDtoD(b, a, 7));
-    ASSERT_CUDA(cuMemcpyAsync(b, reinterpret_cast<CUdeviceptr>(host), 11, 0));
-    ASSERT_CUDA(cuMemcpy(reinterpret_cast<CUdeviceptr>(host),
-                         reinterpret_cast<CUdeviceptr>(host + 8), 5));
+    ASSERT_CUDA(cuMemcpyAsync(b, at, 11, 0));
+    ASSERT_CUDA(cuMemcpy(at, at + 8, 5)); // no device memory
     EXPECT_NE(CUDA_SUCCESS, cuMemcpyHtoD(a, host, 8192));
-    cuda_sim_counters(&after);
-    EXPECT_EQ(111u, after.h2d_bytes - before.h2d_bytes);
-    EXPECT_EQ(30u, after.d2h_bytes - before.d2h_bytes);
-    EXPECT_EQ(7u, after.d2d_bytes - before.d2d_bytes);
-    EXPECT_EQ(5u, after.h2h_bytes - before.h2h_bytes);
+    EXPECT_EQ(148u, gpu::copied_bytes() - before);
 }
 
 TEST_F(Memory, RefusesWrongFrees)
@@ -62,21 +39,6 @@ TEST_F(Memory, RefusesWrongFrees)
     char host;
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
               cuMemFree(reinterpret_cast<CUdeviceptr>(&host)));
-}
-
-TEST_F(Memory, RunsOut)
-{
-    size_t free_bytes, total;
-    ASSERT_CUDA(cuMemGetInfo(&free_bytes, &total));
-    CUdeviceptr address = 0;
-    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc(&address, free_bytes + 1));
-    // No page of it exists, as nothing has been written.
-    ASSERT_CUDA(cuMemAlloc(&address, free_bytes));
-    size_t left;
-    ASSERT_CUDA(cuMemGetInfo(&left, &total));
-    EXPECT_EQ(0u, left);
-    ASSERT_CUDA(cuMemFree(address));
-    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemAlloc(&address, 0));
 }
 
 TEST_F(Memory, CopiesDoNotLeaveAnAllocation)
@@ -119,13 +81,6 @@ protected:
         return pool;
     }
 
-    static uint64_t device_bytes()
-    {
-        cuda_sim_counters_t now;
-        cuda_sim_counters(&now);
-        return now.device_bytes;
-    }
-
     CUmemoryPool standard = nullptr;
 };
 
@@ -133,16 +88,16 @@ TEST_F(Pool, FreedMemoryStaysUntilAProgramWaitsOrTrims)
 {
     CUmemoryPool pool = create();
     ASSERT_CUDA(cuStreamSynchronize(nullptr));
-    const uint64_t before = device_bytes();
+    const size_t before = free_bytes();
     for (bool trims : {false, true}) {
         CUdeviceptr a;
         ASSERT_CUDA(cuMemAllocFromPoolAsync(&a, 4 * MiB, pool, nullptr));
         ASSERT_CUDA(cuMemFreeAsync(a, nullptr));
         EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(a, nullptr));
-        EXPECT_LT(before, device_bytes());
+        EXPECT_GT(before, free_bytes());
         ASSERT_CUDA(trims ? cuMemPoolTrimTo(pool, 0)
                           : cuStreamSynchronize(nullptr));
-        EXPECT_EQ(before, device_bytes());
+        EXPECT_EQ(before, free_bytes());
     }
     ASSERT_CUDA(cuMemPoolDestroy(pool));
 }
@@ -184,8 +139,6 @@ TEST_F(Pool, IsExportedFromWhereAChunkBegins)
     for (CUdeviceptr at : {first, a, a + 32 * MiB}) {
         const auto chunk = pointer_attribute<CUdeviceptr>(
             CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
-        EXPECT_EQ(32 * MiB, pointer_attribute<size_t>(
-                                CU_POINTER_ATTRIBUTE_MAPPING_SIZE, at));
         ASSERT_LE(chunk, at);
         ASSERT_CUDA(export_range(&fd, chunk, at + 4096 - chunk));
         close(fd);

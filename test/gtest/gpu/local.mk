@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 check_PROGRAMS += test/gtest/gpu/test_cuda
 UNIT_TESTS     += test/gtest/gpu/test_cuda
-LAB_TESTS      += $(test_gtest_gpu_lab)
 TAP_TESTS      += $(test_gtest_gpu_tap)
 test_gtest_gpu_test_cuda_SOURCES = $(test_gtest_gpu_sources)
 # UCX's sources come first, as for the plug-in.

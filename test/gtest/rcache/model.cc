@@ -8,13 +8,6 @@
 
 using ucx_ib_dmabuf::region;
 
-namespace {
-
-constexpr size_t KiB = 1024, MiB = 1024 * KiB;
-constexpr size_t page = 4 * KiB;
-
-} // namespace
-
 model::model(source &choices) : choices_(choices), open_fds_(count_fds())
 {
     for (size_t i = 0; i < 16; ++i) {

@@ -90,6 +90,9 @@ private:
         }
     }
 
+    static constexpr size_t KiB = 1024, MiB = 1024 * KiB;
+    static constexpr size_t page = 4 * KiB;
+
     // Bases of small allocations (several to a granule), large ones, adjacent
     // VMM segments, and memory above 47 bits.
     static constexpr uintptr_t small_base = uintptr_t{1} << 40;

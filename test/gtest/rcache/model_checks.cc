@@ -7,13 +7,6 @@
 
 using ucx_ib_dmabuf::region;
 
-namespace {
-
-constexpr size_t KiB = 1024, MiB = 1024 * KiB;
-constexpr size_t page = 4 * KiB;
-
-} // namespace
-
 // Returns whether the cache may report a lack of room: even the exact range
 // does not fit beside the regions in use.
 bool model::no_room(unsigned nic, uintptr_t address, size_t length) const

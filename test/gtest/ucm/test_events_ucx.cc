@@ -100,7 +100,7 @@ bool is_known(CUdeviceptr address)
 // UCX's caches handle the events as intended. A registration cache drops the
 // announced ranges, and all ranges at "everything"; the memory type cache keeps
 // live memory. It asks the driver about memory that went with a context.
-GPU_TEST(CudaEventsUcx, ucx_caches, "CUDA_SIM_GONE=1")
+GPU_TEST(CudaEventsUcx, ucx_caches)
 {
     CUcontext other = gpu::create_context(0);
     install_all();
