@@ -10,28 +10,39 @@
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// The number of bridges that two devices are both behind, host bridges
-// included.
-size_t shared(const pci_place &one, const pci_place &other)
+// The bridges in front of a device: "pci0000:00", "0000:00:01.0", ...
+using route = std::vector<std::string>;
+
+route route_to(const json &device)
 {
-    const auto ends = std::ranges::mismatch(one.route, other.route);
-    return static_cast<size_t>(ends.in1 - one.route.begin());
+    return split(device.value("place", "/devices").substr(8), "/");
 }
 
-const char *distance(const pci_place &gpu, const pci_place &nic)
+// The number of bridges that two devices are both behind, host bridges
+// included.
+size_t shared(const route &one, const route &other)
 {
-    const size_t longest = std::max(gpu.route.size(), nic.route.size());
+    const auto ends = std::ranges::mismatch(one, other);
+    return static_cast<size_t>(ends.in1 - one.begin());
+}
 
-    if (gpu.route.empty() || nic.route.empty()) {
+const char *distance(const json &gpu, const json &nic)
+{
+    const route to_gpu = route_to(gpu), to_nic = route_to(nic);
+
+    if (to_gpu.empty() || to_nic.empty()) {
         return "?";
     }
-    switch (const size_t bridges = shared(gpu, nic)) {
+    switch (const size_t bridges = shared(to_gpu, to_nic)) {
     case 0:
-        return ((gpu.numa >= 0) && (gpu.numa == nic.numa)) ? "NODE" : "SYS";
+        return ((gpu.at("numa") >= 0) && (gpu.at("numa") == nic.at("numa")))
+                   ? "NODE"
+                   : "SYS";
     case 1:
         return "PHB";
     default:
-        return (longest - bridges <= 2) ? "PIX" : "PXB";
+        return (std::max(to_gpu.size(), to_nic.size()) - bridges <= 2) ? "PIX"
+                                                                       : "PXB";
     }
 }
 
@@ -69,22 +80,21 @@ std::optional<bool> redirects(const std::string &config)
 }
 
 // Checks the bridges between the two.
-void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
-               part *out)
+void check_acs(const route &gpu, const route &nic, json *out)
 {
     // Each is read once: root gets 4 KiB, word by word from the device.
     static std::map<std::string, std::optional<bool>> known;
     bool readable = true;
     std::string redirecting;
 
-    for (const auto *route : {&gpu.route, &nic.route}) {
+    for (const auto *to : {&gpu, &nic}) {
         for (size_t i = std::max<size_t>(shared(gpu, nic), 1);
-             i + 1 < route->size(); ++i) {
-            const std::string &bridge  = (*route)[i];
+             i + 1 < to->size(); ++i) {
+            const std::string &bridge  = (*to)[i];
             const auto [found, is_new] = known.try_emplace(bridge);
             if (is_new) {
                 found->second = redirects(
-                    files.read("/sys/bus/pci/devices/" + bridge + "/config"));
+                    file(root + "/sys/bus/pci/devices/" + bridge + "/config"));
             }
             readable &= found->second.has_value();
             if (found->second.value_or(false)) {
@@ -92,8 +102,8 @@ void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
             }
         }
     }
-    out->diagnose(
-        "ACS", readable ? "off" : "unknown: only root reads it",
+    diagnose(
+        out, "ACS", readable ? "off" : "unknown: only root reads it",
         {{!redirecting.empty(), warning,
           "the bridges redirect traffic between the two up to the host "
           "bridge, which is slow or loses data",
@@ -102,41 +112,43 @@ void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
           "on, at " + redirecting}});
 }
 
-void check_distance(const std::string &found, part *out)
+void check_distance(const std::string &found, json *out)
 {
     constexpr char remedy[] =
         "use a NIC that is nearer to the GPU (UCX_NET_DEVICES), or test the "
         "path (--prove)";
 
-    out->diagnose("distance",
-                  (found != "?") ? found
-                                 : "unknown: a NIC in software, or a GPU that "
-                                   "/sys does not show",
-                  {{found == "SYS", warning,
-                    "messages cross the link between CPUs", remedy},
-                   {found == "NODE", warning, "messages cross two host bridges",
-                    remedy}});
+    diagnose(out, "distance",
+             (found != "?") ? found
+                            : "unknown: a NIC in software, or a GPU that "
+                              "/sys does not show",
+             {{found == "SYS", warning, "messages cross the link between CPUs",
+               remedy},
+              {found == "NODE", warning, "messages cross two host bridges",
+               remedy}});
 }
 
 } // namespace
 
-void check_pairs(const tree &files, report *out)
+void check_pairs(json *report)
 {
-    for (size_t g = 0; g < out->gpus.size(); ++g) {
-        for (size_t n = 0; n < out->nics.size(); ++n) {
-            const part &gpu = out->gpus[g];
-            const part &nic = out->nics[n];
-            pair made{g, n, distance(gpu.place, nic.place),
-                      part{gpu.name + ", " + nic.name}, ok};
+    for (const json &gpu : (*report)["gpus"]) {
+        for (const json &nic : (*report)["nics"]) {
+            json pair{{"gpu", gpu.at("name")},
+                      {"nic", nic.at("name")},
+                      {"state", "ok"},
+                      {"distance", distance(gpu, nic)},
+                      {"checks", json::array()}};
 
-            check_distance(made.distance, &made.about);
-            if (made.distance != "?") {
-                check_acs(files, gpu.place, nic.place, &made.about);
+            check_distance(pair.at("distance"), &pair);
+            if (pair.at("distance") != "?") {
+                check_acs(route_to(gpu), route_to(nic), &pair);
             }
-            made.how =
-                std::max({gpu.worst(), nic.worst(), out->machine.worst()});
-            made.how = (made.how == fails) ? fails : made.about.worst();
-            out->pairs.push_back(made);
+            if (std::ranges::max({state_of(gpu), state_of(nic),
+                                  state_of((*report)["machine"])}) == fails) {
+                raise_state(&pair, fails);
+            }
+            (*report)["pairs"].push_back(pair);
         }
     }
 }

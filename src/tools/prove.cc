@@ -6,7 +6,6 @@
 #include "report.h"
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
@@ -18,19 +17,9 @@ namespace {
 // Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
 
-template <class Call>
-double seconds_of(const Call &call)
+std::string in_us(double nanoseconds)
 {
-    using std::chrono::steady_clock;
-    const auto begin = steady_clock::now();
-
-    call();
-    return std::chrono::duration<double>(steady_clock::now() - begin).count();
-}
-
-std::string in_us(double seconds)
-{
-    return format("%.1f us", seconds * 1e6).c_str();
+    return format("%.1f us", nanoseconds / 1e3).c_str();
 }
 
 // The plug-in's last warning.
@@ -44,70 +33,14 @@ void keep_warning(const char *message, const char *remedy)
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
-// A buffer of GPU memory that a NIC has registered.
-struct gpu_registration {
-    explicit gpu_registration(open_device *nic)
-        : methods(nic->domain(), true, *nic, table)
-    {
-    }
-    ~gpu_registration()
-    {
-        if (made != nullptr) {
-            methods.dereg(made);
-        }
-    }
-    gpu_registration(const gpu_registration &)            = delete;
-    gpu_registration &operator=(const gpu_registration &) = delete;
-
-    std::unique_ptr<gpu_vendor::probe_buffer> buffer;
-    path_table table;
-    reg_methods methods;
-    registration *made = nullptr;
-    double export_time = 0, reg_time = 0; // seconds
-};
-
-// Fills `to` and returns true, or adds the cause.
-bool register_buffer(const driver &cuda, gpu_vendor *gpus, int gpu,
-                     gpu_registration *to, part *out)
+// The plug-in's sum of these times in this process, in nanoseconds.
+uint64_t sum_of(process_metric times)
 {
-    CUdevice device   = 0;
-    CUcontext context = nullptr;
-    int fd            = -1;
-
-    // The GPU stays in use until this process ends.
-    CUresult result = cuda.device_get(&device, gpu);
-    if (result == CUDA_SUCCESS) {
-        result = cuda.primary_ctx_retain(&context, device);
-    }
-    to->buffer = gpus->allocate_probe_buffer(gpu);
-    if (!to->buffer || (to->buffer->length < write_size)) {
-        out->add(warning, "proof", "could not be made",
-                 (result == CUDA_SUCCESS) ? "no memory of the GPU can be had"
-                                          : cuda.error(result).c_str(),
-                 "see nvidia-smi for what uses the GPU's memory, and its "
-                 "compute mode");
-        return false;
-    }
-    keep_warning("the GPU's memory is not exported, or the NIC does not take "
-                 "it",
-                 nullptr);
-    const gpu_vendor::probe_buffer &buffer = *to->buffer;
-    dmabuf_exports memory(*gpus, buffer.address, buffer.length);
-    to->export_time =
-        seconds_of([&] { memory.get(to->methods.first(gpu), &fd); });
-    to->reg_time = seconds_of([&] {
-        to->methods.reg({memory, gpu, buffer.address, buffer.length},
-                        &to->made);
-    });
-    if (to->made == nullptr) {
-        out->add(fails, "registration", "no", last_warning.message,
-                 last_warning.remedy);
-    }
-    return to->made != nullptr;
+    return process_counters.get(times, metric_info::buckets);
 }
 
 struct figures {
-    double bandwidth = 0, latency = 0; // bytes a second, seconds; 0: not known
+    double bandwidth = 0, latency = 0; // bytes a ns, ns; 0: not known
 };
 
 // Measures RDMA writes.
@@ -120,99 +53,137 @@ figures measure(loopback *nic, const registered_buffer &from,
     bool went_well = !nic->run({&one, 1}); // the first one is slower
 
     many.fill({verb::write, from, to, write_size});
-    const double short_time = seconds_of([&] {
-        for (unsigned i = 0; went_well && (i < rounds); ++i) {
-            went_well = !nic->run({&one, 1});
-        }
-    });
-    const double long_time =
-        seconds_of([&] { went_well = went_well && !nic->run(many); });
+    const uint64_t begin = nanoseconds_now();
+    for (unsigned i = 0; went_well && (i < rounds); ++i) {
+        went_well = !nic->run({&one, 1});
+    }
+    const uint64_t middle = nanoseconds_now();
+    went_well             = went_well && !nic->run(many);
     if (!went_well) {
         return {};
     }
-    return {static_cast<double>(write_size) * many.size() / long_time,
-            short_time / rounds};
+    return {static_cast<double>(write_size) * many.size() /
+                static_cast<double>(nanoseconds_now() - middle),
+            static_cast<double>(middle - begin) / rounds};
 }
 
-void add_figures(const protection_domain &pd, const gpu_registration &gpu,
-                 part *out)
+void add_figures(const protection_domain &pd, const registered_buffer &gpu,
+                 json *out)
 {
     const host_pages host(pd, 2 * size_t{write_size});
     loopback to(pd);
 
-    out->add(ok, "export", in_us(gpu.export_time));
-    out->add(ok, "registration", in_us(gpu.reg_time));
     if (!host.registered() || (to.problem() != nullptr)) {
         return;
     }
     const figures beside = measure(&to, host.at(), host.at() + write_size);
-    const figures found  = measure(&to, host.at(), *gpu.made);
+    const figures found  = measure(&to, host.at(), gpu);
     if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
-        out->add(warning, "bandwidth", "could not be measured",
-                 "the NIC gave up what takes longer than a proof",
-                 "see dmesg, and whether the machine is busy");
+        add(out, warning, "bandwidth", "could not be measured",
+            "the NIC gave up what takes longer than a proof",
+            "see dmesg, and whether the machine is busy");
         return;
     }
-    out->diagnose(
-        "bandwidth",
-        format("%.2f GB/s (host memory %.2f GB/s)", found.bandwidth / 1e9,
-               beside.bandwidth / 1e9)
+    diagnose(
+        out, "bandwidth",
+        format("%.2f GB/s (host memory %.2f GB/s)", found.bandwidth,
+               beside.bandwidth)
             .c_str(),
         {{found.bandwidth < beside.bandwidth / 4, warning,
           "the way from the NIC to the GPU is much slower than to host memory",
           "see the distance of the two, and ACS"}});
-    out->add(ok, "latency",
-             in_us(found.latency) + " (host memory " + in_us(beside.latency) +
-                 ")");
+    add(out, ok, "latency",
+        in_us(found.latency) + " (host memory " + in_us(beside.latency) + ")");
 }
 
-void prove_pair(open_device *nic, const driver &cuda, int gpu, part *out)
+void prove_pair(open_device *nic, const driver &cuda, int gpu, json *out)
 {
     const protection_domain pd = nic->domain();
+    const uint64_t exporting   = sum_of("export_time"),
+                   registering = sum_of("registration_time");
+    CUdevice device            = 0;
+    CUcontext context          = nullptr;
+    registration *made         = nullptr;
+    check_result found{path_state::untested, ""};
+    int host_error = 0;
     cuda_vendor gpus(cuda);
-    gpu_registration memory(nic);
+    path_table table;
+    reg_methods methods(
+        pd, true, *nic, table,
+        [&](int, reg_method, const registered_buffer *probe) {
+            errno = 0;
+            const host_pages host(pd, check_host_size);
+            host_error = host.registered() ? 0 : errno;
+            found      = host.registered()
+                             ? check_buffers(pd, gpus, *probe, host.at())
+                             : check_result{path_state::untested,
+                                       format("host memory cannot be "
+                                                        "registered: %s",
+                                                   strerror(host_error))};
+            return found;
+        });
 
-    if (!register_buffer(cuda, &gpus, gpu, &memory, out)) {
+    // The GPU stays in use until this process ends.
+    CUresult result = cuda.device_get(&device, gpu);
+    if (result == CUDA_SUCCESS) {
+        result = cuda.primary_ctx_retain(&context, device);
+    }
+    const auto buffer = gpus.allocate_probe_buffer(gpu);
+    if (!buffer || (buffer->length < write_size)) {
+        add(out, warning, "proof", "could not be made",
+            (result == CUDA_SUCCESS) ? "no memory of the GPU can be had"
+                                     : cuda.error(result).c_str(),
+            "see nvidia-smi for what uses the GPU's memory, and its compute "
+            "mode");
         return;
     }
-    errno = 0;
-    const host_pages host(pd, check_host_size);
-    if (!host.registered()) {
-        const int error = errno;
-        out->add(fails, "proof", "could not be made",
-                 std::string("host memory cannot be registered: ") +
-                     strerror(error),
-                 (error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg");
+    keep_warning("the GPU's memory is not exported, or the NIC does not take "
+                 "it",
+                 nullptr);
+    dmabuf_exports memory(gpus, buffer->address, buffer->length);
+    methods.reg({memory, gpu, buffer->address, buffer->length, true}, &made);
+    if ((made == nullptr) && (found.state != path_state::broken)) {
+        add(out, fails, "registration", "no", last_warning.message,
+            last_warning.remedy);
         return;
     }
-    const check_result found = check_buffers(pd, gpus, *memory.made, host.at());
-
-    out->diagnose(
-        "proof", "every byte arrives",
+    diagnose(
+        out, "proof", "every byte arrives",
         {{found.state == path_state::broken, fails, found.why.c_str(),
           "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
           "the GPU (docs/troubleshooting.md)",
           "bytes do not arrive"},
+         {host_error != 0, fails, found.why.c_str(),
+          (host_error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg",
+          "could not be made"},
          {found.state != path_state::proven, warning, found.why.c_str(),
           "see that a port is active and that the device reaches itself",
           "could not be made"}});
     if (found.state == path_state::proven) {
-        add_figures(pd, memory, out);
+        add(out, ok, "export",
+            in_us(static_cast<double>(sum_of("export_time") - exporting)));
+        add(out, ok, "registration",
+            in_us(static_cast<double>(sum_of("registration_time") -
+                                      registering)));
+        add_figures(pd, *made, out);
+    }
+    if (made != nullptr) {
+        methods.dereg(made);
     }
 }
 
 } // namespace
 
-void prove_pairs(std::deque<open_device> &nics, report *out)
+void prove_pairs(std::deque<open_device> &nics, json *report)
 {
     const driver *cuda = driver::get(true);
+    json &pairs        = (*report)["pairs"];
 
     tell_warnings_to(keep_warning);
-    for (pair &each : out->pairs) {
-        if (each.how != fails) { // else the cause was reported
-            prove_pair(&nics[each.nic], *cuda, static_cast<int>(each.gpu),
-                       &each.about);
-            each.how = each.about.worst();
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        if (state_of(pairs[i]) != fails) { // else the cause was reported
+            prove_pair(&nics[i % nics.size()], *cuda,
+                       static_cast<int>(i / nics.size()), &pairs[i]);
         }
     }
 }

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <common/gpu.h>
-#include <common/live.h>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -21,6 +20,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -164,17 +164,15 @@ TEST_F(test_stats, what_was_chosen_for_a_pair_is_told_once)
 TEST_F(test_stats, what_is_now_can_be_asked_for)
 {
     run("", [] {
-        const auto md   = std::make_unique<fake_domain>();
-        const auto page = ucx_ib_dmabuf::live_reader::open(getpid());
-        ASSERT_NE(nullptr, page);
+        const auto md = std::make_unique<fake_domain>();
         const gpu::buffer memory(1 << 20);
         EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
-        for (const char *hits : {"1", "2"}) {
-            const std::string line = ask(*page);
-            EXPECT_NE(std::string::npos, line.find(std::string("\"hits\": ") +
-                                                   hits + ", \"misses\": 2, "))
-                << line;
-            EXPECT_NE(std::string::npos, line.find("\"hooks_complete\": 1,"));
+        for (const uint64_t hits : {1, 2}) {
+            const auto now = ucx_ib_dmabuf::read_live(getpid());
+            ASSERT_NE(nullptr, now);
+            EXPECT_EQ(hits, now->get("hits"));
+            EXPECT_EQ(2u, now->get("misses"));
+            EXPECT_EQ(1u, now->get("hooks_complete"));
             EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
         }
     });
@@ -231,7 +229,7 @@ TEST_F(test_stats, a_child_of_fork_counts_from_zero)
             });
         };
         const auto has_page = [] {
-            return ucx_ib_dmabuf::live_reader::open(getpid()) != nullptr;
+            return ucx_ib_dmabuf::read_live(getpid()) != nullptr;
         };
         EXPECT_TRUE(has_descriptor());
         EXPECT_TRUE(has_page());

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The page with a process's current counters, read by another process.
+// A process's current counters, read by another process.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <common/live.h>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -15,7 +14,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <uct/ib_dmabuf/stats/counters.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
+#include <uct/ib_dmabuf/stats/stats_file.h>
 #include <unistd.h>
 #include <utility>
 
@@ -32,9 +32,15 @@ std::atomic<uint64_t> *counter()
     return static_cast<std::atomic<uint64_t> *>(memory);
 }
 
-void before(bool)
+bool show()
 {
-    process_counters.set("hits", counter()->load());
+    const auto make_room = []() noexcept {
+        process_counters.set("hits", ++*counter());
+    };
+    process_counters.add("misses");
+    const bool shown = show_live(make_room) && show_live(make_room);
+    process_counters.of("mlx5_0", 1).add_region(0, 4096);
+    return shown;
 }
 
 // A child that runs the call, and then waits to be killed.
@@ -94,38 +100,28 @@ int descriptor(const std::string &folder = "/proc/self/fd/")
     return -1;
 }
 
-bool show()
-{
-    return show_live(before) && show_live(before);
-}
-
 TEST(test_live, another_process_sees_what_is_now)
 {
-    *counter() = 1;
+    *counter() = 6;
     process shown(show);
-    const auto page = live_reader::open(shown.pid());
+    const auto before = read_live(shown.pid());
 
-    ASSERT_NE(nullptr, page);
-    for (uint64_t value : {2, 3, 4}) {
-        *counter()             = value;
-        const std::string line = ask(*page);
-        EXPECT_NE(std::string::npos,
-                  line.find("\"hits\": " + std::to_string(value) + ", "))
-            << line;
-    }
+    ASSERT_NE(nullptr, before);
+    EXPECT_EQ(0u, before->get("hits"));
+    EXPECT_EQ(1u, before->get("misses")) << "counted before it was shown";
+    EXPECT_EQ(1u, before->pairs[0].get("registrations"));
+    EXPECT_TRUE(ask_others_for_room());
+    EXPECT_EQ(7u, read_live(shown.pid())->get("hits"));
 }
 
 TEST(test_live, it_goes_with_the_process)
 {
     process shown(show);
     const pid_t pid = shown.pid();
-    const auto page = live_reader::open(pid);
 
-    ASSERT_NE(nullptr, page);
-    EXPECT_NE("", ask(*page));
+    EXPECT_NE(nullptr, read_live(pid));
     shown.end();
-    EXPECT_EQ("", ask(*page, 10));
-    EXPECT_EQ(nullptr, live_reader::open(pid));
+    EXPECT_EQ(nullptr, read_live(pid));
     EXPECT_EQ(ENOENT, errno);
 }
 
@@ -140,16 +136,16 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
     });
 
     for (const process *each : {&silent, &reader}) {
-        EXPECT_EQ(nullptr, live_reader::open(each->pid()));
+        EXPECT_EQ(nullptr, read_live(each->pid()));
         EXPECT_EQ(ENODATA, errno);
     }
 }
 
-// The child inherits the descriptor, but neither the page nor its thread.
-TEST(test_live, the_child_of_a_fork_makes_its_own)
+// The child inherits neither the file nor the thread, but its parent's rows.
+TEST(test_live, the_child_of_a_fork_has_its_own)
 {
     pthread_atfork(nullptr, nullptr, forget_live);
-    for (bool makes : {false, true}) {
+    for (bool shows : {false, true}) {
         int grandchild[2];
         pid_t child = 0;
         ASSERT_EQ(0, pipe(grandchild));
@@ -157,7 +153,10 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
             const bool made = show();
             const pid_t pid = fork();
             if (pid == 0) {
-                const pid_t self = (!makes || show()) ? getpid() : 0;
+                const bool well  = (descriptor() < 0) && (!shows || show());
+                const pid_t self = well ? getpid() : 0;
+                process_counters.add("misses", 10);
+                process_counters.of("mlx5_0", 1).add_region(0, 1);
                 if (write(grandchild[1], &self, sizeof(self)) > 0) {
                     pause();
                 }
@@ -167,14 +166,13 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
         });
         ASSERT_EQ(ssize_t{sizeof(child)},
                   read(grandchild[0], &child, sizeof(child)));
-        const auto page = live_reader::open(child);
-        EXPECT_EQ(makes, page != nullptr);
-        EXPECT_TRUE(makes || (errno == ENODATA)) << strerror(errno);
-        if (makes && page) {
-            EXPECT_NE("", ask(*page));
-        }
-        const auto parents = live_reader::open(shown.pid());
-        EXPECT_TRUE(parents && !ask(*parents).empty());
+        const auto its = read_live(child);
+        EXPECT_EQ(shows, its != nullptr);
+        EXPECT_TRUE(shows || (errno == ENODATA)) << strerror(errno);
+        EXPECT_TRUE(!its || (its->pairs[0].get("registrations") == 3));
+        const auto parents = read_live(shown.pid());
+        EXPECT_TRUE(parents && (parents->get("misses") == 1) &&
+                    (parents->pairs[0].get("registrations") == 1));
         kill(child, SIGKILL);
         close(grandchild[0]);
         close(grandchild[1]);
@@ -185,7 +183,7 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
 TEST(test_live, a_process_that_may_write_no_such_file_has_none)
 {
     process limited([] {
-        const rlimit most{sizeof(live_page) - 1, sizeof(live_page)};
+        const rlimit most{sizeof(counters) - 1, sizeof(counters)};
         return (setrlimit(RLIMIT_FSIZE, &most) == 0) && !show() &&
                (errno == EFBIG);
     });
@@ -196,17 +194,15 @@ TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
 {
     constexpr auto each = std::chrono::milliseconds(10);
     *counter()          = 0;
-    process shown([] { return show_live([](bool) { ++*counter(); }); });
-    const auto page = live_reader::open(shown.pid());
+    process shown(show);
 
-    ASSERT_NE(nullptr, page);
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < 20'000; ++i) {
-        page->request();
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(ask_others_for_room());
     }
-    EXPECT_NE("", ask(*page));
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_LE(*counter(), static_cast<uint64_t>(took / each) + 3);
+    EXPECT_GE(*counter(), 3u);
 }
 
 // A reader of a truncated page would die of SIGBUS.
@@ -217,26 +213,19 @@ TEST(test_live, nobody_cuts_it_off)
     });
 }
 
-// Shows a forged page, as any process can. It counts as answered at once.
+// Shows a forged file, as any process can.
 template <typename Call>
-bool show_forged(const Call &forge, int seals)
+bool show_forged(int seals, const Call &forge)
 {
     const int fd =
         memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if ((ftruncate(fd, sizeof(live_page)) != 0) ||
-        (fcntl(fd, F_ADD_SEALS, seals) != 0)) {
-        return false;
-    }
-    void *const made = mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
-                            MAP_SHARED, fd, 0);
-    auto *page       = static_cast<live_page *>(made);
-    page->magic      = live_page::right_magic;
-    page->version    = live_page::right_version;
-    page->pid        = static_cast<uint64_t>(getpid());
-    page->answered   = INT32_MAX;
-    page->length     = 1;
-    forge(*page);
-    return true;
+    auto all = std::make_unique<counters>();
+    memset(static_cast<void *>(all.get()), 0xff, sizeof(*all));
+    all->layout = counters::right_layout;
+    all->pid    = static_cast<uint64_t>(getpid());
+    forge(*all);
+    return (write(fd, all.get(), sizeof(*all)) == ssize_t{sizeof(*all)}) &&
+           (fcntl(fd, F_ADD_SEALS, seals) == 0);
 }
 
 constexpr int all_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -246,39 +235,33 @@ TEST(test_live, what_its_process_can_cut_off_is_not_read)
 {
     for (const int seals : {0, F_SEAL_GROW | F_SEAL_SEAL, all_seals}) {
         process shown(
-            [seals] { return show_forged([](live_page &) {}, seals); });
-        const auto page = live_reader::open(shown.pid());
-        EXPECT_EQ(seals == all_seals, page != nullptr) << seals;
-        EXPECT_TRUE(page || (errno == EPROTO)) << strerror(errno);
+            [seals] { return show_forged(seals, [](counters &) {}); });
+        const auto found = read_live(shown.pid());
+        EXPECT_EQ(seals == all_seals, found != nullptr) << seals;
+        EXPECT_TRUE(found || (errno == EPROTO)) << strerror(errno);
     }
 }
 
-TEST(test_live, a_torn_page_or_one_that_lies_ends_nobody)
+TEST(test_live, one_of_another_version_is_not_read)
 {
-    using forgery                          = void (*)(live_page &);
-    const std::pair<forgery, size_t> all[] = {
-        {[](live_page &) {}, 1},
-        {[](live_page &page) { page.sequence = 1; }, 0},
-        {[](live_page &page) { page.answered = 0; }, 0},
-        {[](live_page &page) { page.length = json_max; }, json_max},
-        {[](live_page &page) { page.length = json_max + 1; }, 0},
-        {[](live_page &page) { page.length = UINT64_MAX; }, 0}};
+    process shown([] {
+        return show_forged(all_seals, [](counters &all) { ++all.layout; });
+    });
+    EXPECT_EQ(nullptr, read_live(shown.pid()));
+    EXPECT_EQ(EPROTO, errno);
+}
 
-    for (const auto &[forge, length] : all) {
-        process shown(
-            [forge = forge] { return show_forged(forge, all_seals); });
-        const auto page = live_reader::open(shown.pid());
-        ASSERT_NE(nullptr, page);
-        EXPECT_EQ(length, ask(*page, 0).size());
-    }
-    for (auto member : {&live_page::magic, &live_page::version}) {
-        process shown([member] {
-            return show_forged([member](live_page &page) { ++(page.*member); },
-                               all_seals);
-        });
-        EXPECT_EQ(nullptr, live_reader::open(shown.pid()));
-        EXPECT_EQ(EPROTO, errno);
-    }
+// No text in it ends.
+TEST(test_live, one_that_lies_ends_nobody)
+{
+    static std::array<char, json_max> memory;
+    process shown([] { return show_forged(all_seals, [](counters &) {}); });
+    const auto found = read_live(shown.pid());
+
+    ASSERT_NE(nullptr, found);
+    const std::string_view line = render_json(*found, 1, memory);
+    EXPECT_NE(line.npos, line.find("{\"nic\": \"" + std::string(64, '?')));
+    EXPECT_NE(line.npos, line.find(": \"" + std::string(256, '?') + "\""));
 }
 
 TEST(test_live, a_process_in_a_container_is_seen_from_outside)
@@ -304,48 +287,21 @@ TEST(test_live, a_process_in_a_container_is_seen_from_outside)
     if (!(children >> inside)) {
         GTEST_SKIP() << "no process may be in another namespace here";
     }
-    const auto page = live_reader::open(inside);
-    EXPECT_TRUE(page && !ask(*page).empty()) << strerror(errno);
+    EXPECT_NE(nullptr, read_live(inside)) << strerror(errno);
     kill(inside, SIGKILL);
 }
 
 TEST(test_live, other_processes_are_asked_for_room)
 {
+    EXPECT_FALSE(ask_others_for_room());
     *counter() = 0;
-    process idle([] {
-        return show_live([](bool room) { *counter() += room ? 1 : 0; });
-    });
-    process without(show);
-    const auto page = live_reader::open(idle.pid());
+    process idle(show);
+    process silent([] { return true; });
 
     EXPECT_TRUE(ask_others_for_room());
     EXPECT_EQ(1u, *counter());
-    EXPECT_NE("", ask(*page));
+    EXPECT_NE(nullptr, read_live(idle.pid()));
     EXPECT_EQ(1u, *counter()) << "that wants no room";
-    page->request(true);
-    EXPECT_NE("", ask(*page));
-    EXPECT_EQ(2u, *counter());
-}
-
-// Other programs rely on the layout.
-TEST(test_live, the_layout_is_the_documented_one)
-{
-    const auto at = [](auto member) {
-        static live_page page;
-        return reinterpret_cast<char *>(&(page.*member)) -
-               reinterpret_cast<char *>(&page);
-    };
-
-    EXPECT_EQ(0, at(&live_page::magic));
-    EXPECT_EQ(8, at(&live_page::version));
-    EXPECT_EQ(16, at(&live_page::pid));
-    EXPECT_EQ(24, at(&live_page::sequence));
-    EXPECT_EQ(28, at(&live_page::asked));
-    EXPECT_EQ(32, at(&live_page::answered));
-    EXPECT_EQ(36, at(&live_page::wants_room));
-    EXPECT_EQ(40, at(&live_page::length));
-    EXPECT_EQ(48, at(&live_page::text));
-    EXPECT_EQ(0, memcmp(&live_page::right_magic, "ucx-dmab", 8));
 }
 
 } // namespace

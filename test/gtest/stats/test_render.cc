@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The counters as JSON and as Prometheus' text, and their documentation.
-#include "fixture.h"
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -13,7 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <uct/ib_dmabuf/stats/render.h>
+#include <uct/ib_dmabuf/stats/stats_file.h>
 #include <unistd.h>
 #include <vector>
 
@@ -68,12 +67,16 @@ std::vector<sample> parse(const std::string &text)
 
 class test_render : public testing::Test {
 protected:
-    ~test_render() override { reset(&process_counters); }
+    ~test_render() override { process_counters = {}; }
 
-    static std::string json() { return std::string(render_json(memory_)); }
+    static std::string json()
+    {
+        return std::string(render_json(process_counters, getpid(), memory_));
+    }
     static std::string prometheus(const char *program = "a")
     {
-        return std::string(render_prometheus(program, memory_));
+        return std::string(
+            render_prometheus(process_counters, getpid(), program, memory_));
     }
     // Sets the counters to 1000, 1001 and so on.
     static void number()
@@ -213,15 +216,15 @@ TEST_F(test_render, pairs_are_told_in_json)
     const std::string line = json();
     EXPECT_TRUE(line.ends_with(
         ", \"pairs\": ["
+        "{\"nic\": \"mlx5_0\", \"gpu\": 1, \"registrations\": 2, "
+        "\"deregistrations\": 1, \"invalidations\": 0, \"evictions\": 0, "
+        "\"failures\": 0, \"regions\": 1, \"registered_bytes\": 4096, "
+        "\"path_bytes\": {\"standard\": 12288}, \"fallback_causes\": {}}, "
         "{\"nic\": \"mlx5_1\", \"gpu\": -1, \"registrations\": 0, "
         "\"deregistrations\": 0, \"invalidations\": 0, \"evictions\": 0, "
         "\"failures\": 0, \"regions\": 0, \"registered_bytes\": 0, "
         "\"path_bytes\": {\"ucp\": 100}, "
-        "\"fallback_causes\": {\"no_room\": 1}}, "
-        "{\"nic\": \"mlx5_0\", \"gpu\": 1, \"registrations\": 2, "
-        "\"deregistrations\": 1, \"invalidations\": 0, \"evictions\": 0, "
-        "\"failures\": 0, \"regions\": 1, \"registered_bytes\": 4096, "
-        "\"path_bytes\": {\"standard\": 12288}, \"fallback_causes\": {}}]}\n"))
+        "\"fallback_causes\": {\"no_room\": 1}}]}\n"))
         << line;
 }
 
@@ -247,8 +250,8 @@ TEST_F(test_render, pairs_are_labels_for_prometheus)
 TEST_F(test_render, what_hooks_lack_is_a_string)
 {
     EXPECT_EQ(std::string::npos, json().find("hooks_missing"));
-    process_counters.set_hooks_missing("\"a\" \\b\n\033[2J");
-    process_counters.set_hooks_missing("the second one");
+    process_counters.hooks_missing.set("\"a\" \\b\n\033[2J");
+    process_counters.hooks_missing.set("the second one");
     EXPECT_NE(std::string::npos,
               json().find("\"hooks_missing\": \"\\\"a\\\" \\\\b??[2J\""))
         << json();
@@ -284,7 +287,7 @@ TEST_F(test_render, any_program_is_a_label)
     const auto found = parse(prometheus("a \"b\" \\c\nd\t\xff"));
 
     EXPECT_TRUE(
-        found[0].labels.ends_with(",program=\"a \\\"b\\\" \\\\c\\nd??\"}"))
+        found[0].labels.ends_with(",program=\"a \\\"b\\\" \\\\c?d??\"}"))
         << found[0].labels;
 }
 
@@ -298,11 +301,12 @@ TEST_F(test_render, the_largest_fits)
         process_counters.numbers[i] = adds_up ? UINT64_MAX / 24 : UINT64_MAX;
     }
     for (int i = 0; i <= int{counters::max_pairs}; ++i) {
-        std::ranges::fill(process_counters.of(nic.c_str(), INT_MIN + i).numbers,
+        std::ranges::fill(process_counters.of(nic, INT_MIN + i).numbers,
                           UINT64_MAX);
     }
-    process_counters.set_hooks_missing(why.c_str());
-    EXPECT_NE("", render_json(std::span(memory_).first<json_max>()));
+    process_counters.hooks_missing.set(why);
+    EXPECT_NE("", render_json(process_counters, INT_MIN,
+                              std::span(memory_).first<json_max>()));
     const std::string program(4096, '"');
     const std::string text   = prometheus(program.c_str());
     const std::string labels = parse(text)[0].labels;
@@ -316,9 +320,11 @@ TEST_F(test_render, there_is_no_half_text)
     std::vector<char> memory(all.size() + 1);
 
     for (size_t size = 0; size <= all.size(); ++size) {
-        EXPECT_TRUE(render_prometheus("a", {memory.data(), size}).empty());
+        EXPECT_TRUE(render_prometheus(process_counters, getpid(), "a",
+                                      {memory.data(), size})
+                        .empty());
     }
-    EXPECT_EQ(all, render_prometheus("a", memory));
+    EXPECT_EQ(all, render_prometheus(process_counters, getpid(), "a", memory));
 }
 
 // Returns the metric's row in docs/info.md, without the unit.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The file of UCX_IB_DMABUF_STATS: its name, and how it is written.
-#include "fixture.h"
 #include <cerrno>
 #include <common/elsewhere.h>
 #include <cstdlib>

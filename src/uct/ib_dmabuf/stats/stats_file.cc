@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stats_file.h"
-#include "render.h"
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
-#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
-
-using path_name = std::array<char, PATH_MAX>;
 
 bool is_prometheus(std::string_view path)
 {
@@ -166,8 +160,10 @@ int write_metrics(const char *path) noexcept
     return is_prometheus(path)
                ? put_in_place_of(
                      path,
-                     render_prometheus(program_invocation_short_name, memory))
-               : append_to(path, render_json(memory));
+                     render_prometheus(process_counters, getpid(),
+                                       program_invocation_short_name, memory))
+               : append_to(path,
+                           render_json(process_counters, getpid(), memory));
 }
 
 } // namespace ucx_ib_dmabuf
