@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
 #include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <loader/enable.h>
@@ -48,57 +49,49 @@ void check_module(json *out)
             "loaded; not needed");
 }
 
-// Returns the soft limit, in bytes or as a count; UINT64_MAX: unlimited.
-uint64_t limit(std::string_view name)
+// Returns the number at the beginning of a line of /proc/self/FILE; UINT64_MAX
+// if there is none, as for "unlimited".
+uint64_t number(const char *file, std::string_view line, int base = 10)
 {
-    unsigned long long found = UINT64_MAX;
-
-    sscanf(line_of(root + "/proc/self/limits", name).c_str(), "%llu", &found);
-    return found;
-}
-
-// CAP_IPC_LOCK: the limit does not apply to the process.
-bool may_lock_all()
-{
-    constexpr unsigned ipc_lock = 14;
-    unsigned long long rights   = 0;
-
-    sscanf(line_of(root + "/proc/self/status", "CapEff:").c_str(), "%llx",
-           &rights);
-    return (rights >> ipc_lock & 1) != 0;
+    const std::string text = line_of(root + "/proc/self/" + file, line);
+    char *end              = nullptr;
+    const uint64_t found   = strtoull(text.c_str(), &end, base);
+    return (end == text.c_str()) ? UINT64_MAX : found;
 }
 
 // Registered host memory and the rings of NICs are locked.
-void check_locked_memory(json *out)
+void check_limits(json *out)
 {
-    constexpr uint64_t enough = 64 << 20;
-    const uint64_t found      = limit("Max locked memory");
-    const bool unlimited      = found == UINT64_MAX;
-    const bool exempt         = may_lock_all();
+    constexpr uint64_t enough_locked = 64 << 20, least = 64, usual = 1024;
+    constexpr unsigned ipc_lock = 14; // CAP_IPC_LOCK: no limit
+    const uint64_t locked       = number("limits", "Max locked memory"),
+                   open         = number("limits", "Max open files"),
+                   rights       = number("status", "CapEff:", 16);
+    const bool exempt =
+        (rights != UINT64_MAX) && ((rights >> ipc_lock & 1) != 0);
 
+    if (!exists(root + "/proc/self/limits")) {
+        add(out, warning, "limits", "unknown", "there is no /proc/self/limits",
+            "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
+        return;
+    }
     diagnose(
         out, "locked memory",
-        unlimited ? "unlimited"
-        : exempt  ? size_text(found) + ", which does not hold for this "
-                                       "user (CAP_IPC_LOCK)"
-                  : size_text(found),
-        {{!unlimited && !exempt, found < enough ? fails : warning,
+        (locked == UINT64_MAX) ? "unlimited"
+        : exempt               ? size_text(locked) +
+                       ", which does not hold for this user (CAP_IPC_LOCK)"
+                 : size_text(locked),
+        {{(locked != UINT64_MAX) && !exempt,
+          locked < enough_locked ? fails : warning,
           "NICs lock the host memory that they reach, messages that are staged "
           "and their own queues, and registrations fail beyond that",
           "raise it: 'ulimit -l unlimited', 'memlock' in "
           "/etc/security/limits.conf, LimitMEMLOCK= of the service that starts "
           "jobs, or --ulimit memlock=-1 of the container"}});
-}
-
-void check_open_files(json *out)
-{
-    constexpr uint64_t least = 64, usual = 1024;
-    const uint64_t found = limit("Max open files");
-
     diagnose(
         out, "open files",
-        (found == UINT64_MAX) ? "unlimited" : std::to_string(found),
-        {{found < usual, found < least ? fails : warning,
+        (open == UINT64_MAX) ? "unlimited" : std::to_string(open),
+        {{open < usual, open < least ? fails : warning,
           "each NIC and each connection needs some, and each export of a "
           "dma-buf one for a moment: an export fails where there is none left",
           "raise it: 'ulimit -n 65536', 'nofile' in /etc/security/limits.conf, "
@@ -148,25 +141,26 @@ void check_plugin(json *out)
         ways.emplace_back("UCX_IB_DMABUF_MODULE: " + module, module);
     }
     for (const std::string &word : split(variable("UCX_PLUGIN_PATH"), ":")) {
-        const std::string file = word + "/libuct_ib_dmabuf.so";
-        if (exists(file)) {
-            ways.emplace_back("UCX_PLUGIN_PATH: " + word, file);
+        if (exists(word + "/libuct_ib_dmabuf.so")) {
+            ways.emplace_back("UCX_PLUGIN_PATH: " + word,
+                              word + "/libuct_ib_dmabuf.so");
         }
     }
-    for (const auto &[way, file] : ways) {
-        if (dlopen(file.c_str(), RTLD_LAZY) == nullptr) {
-            add(out, fails, "plug-in", way,
-                std::string(dlerror()) +
-                    ": the dynamic linker and UCX go on without it",
-                "set the path where it is installed, or start programs "
-                "with ucx-dmabuf-run");
-            return;
-        }
-    }
-    add(out, ok, "plug-in",
-        !ways.empty() ? ways.front().first
-                      : "not loaded in this shell; 'ucx-dmabuf-run "
-                        "COMMAND' starts a program with it");
+    const auto wrong = std::ranges::find_if(ways, [](const auto &each) {
+        return dlopen(each.second.c_str(), RTLD_LAZY) == nullptr;
+    });
+    const bool loads = wrong == ways.end();
+    diagnose(out, "plug-in",
+             !loads          ? wrong->first
+             : !ways.empty() ? ways.front().first
+                             : "not loaded in this shell; 'ucx-dmabuf-run "
+                               "COMMAND' starts a program with it",
+             {{!loads, fails,
+               loads ? ""
+                     : std::string(dlerror()) +
+                           ": the dynamic linker and UCX go on without it",
+               "set the path where it is installed, or start programs with "
+               "ucx-dmabuf-run"}});
 }
 
 // Whether UCX enables one of these names by its list. UCX strips no blanks
@@ -241,13 +235,7 @@ void check_machine(json *out)
 {
     check_kernel(out);
     check_module(out);
-    if (exists(root + "/proc/self/limits")) {
-        check_locked_memory(out);
-        check_open_files(out);
-    } else {
-        add(out, warning, "limits", "unknown", "there is no /proc/self/limits",
-            "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
-    }
+    check_limits(out);
     check_iommu(out);
 }
 

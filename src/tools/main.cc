@@ -69,7 +69,7 @@ int report_machine(const std::vector<std::string> &words, bool proves,
                    bool as_json)
 {
     json report{{"schema", 1},
-                {"version", std::string(version)},
+                {"version", INFO_VERSION},
                 {"status", 0},
                 {"machine", make_part("machine")},
                 {"environment", make_part("environment")},
@@ -134,7 +134,7 @@ int run(int argc, char **argv)
             root = optarg;
             break;
         case 'v':
-            printf("ucx_dmabuf_info %s\n", version);
+            puts("ucx_dmabuf_info " INFO_VERSION);
             return 0;
         case '?':
             fputs(usage, stderr);

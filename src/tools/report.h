@@ -60,7 +60,7 @@ class open_device;
 std::deque<open_device> check_nics(json *report);
 // pairs.cc: the distances between GPUs and NICs. After all others.
 void check_pairs(json *report);
-// prove.cc: whether pairs work, by RDMA. After check_pairs().
+// Whether pairs work, by RDMA. After check_pairs().
 void prove_pairs(std::deque<open_device> &nics, json *report);
 // instances.cc: the UCX that a program would load, or that a folder contains.
 void check_instances(const std::string &path, json *copies);
@@ -92,7 +92,5 @@ std::vector<std::string> list(const std::string &folder);
 // Adds a device's "place" in /sys and its "numa" node; takes its folder, which
 // may be a link. Adds nothing for a NIC in software.
 void add_place(const std::string &device, json *part);
-
-extern const char version[]; // the package's
 
 } // namespace ucx_ib_dmabuf::info

@@ -72,8 +72,8 @@ using path_name = std::array<char, PATH_MAX>;
 const char *expand_pattern(const char *pattern, path_name *path,
                            const char *folder = nullptr) noexcept;
 
-// Whether write_metrics() can write there, as far as that can be checked
-// without writing. Returns 0 or the errno.
+// Whether write_metrics() can write there: creates a file for a moment, unless
+// that file exists. Returns 0 or the errno.
 int check_writable(const char *path) noexcept;
 
 // Writes the process's counters. If the name ends in ".prom", replaces the file
