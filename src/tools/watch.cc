@@ -69,11 +69,8 @@ std::string columns(const Row &now, const Row &before, uint64_t bytes,
         .c_str();
 }
 
-std::string pair_line(const pair_row &now, const counters &all_before)
+std::string pair_line(const pair_row &now, const pair_row &before)
 {
-    static const pair_row none{};
-    const auto before =
-        std::ranges::find(all_before.pairs, now.key, &pair_row::key);
     const summary paths(now, "path_bytes", by_path.count());
     const summary causes(now, "fallback_operations", by_cause.count());
     std::string most(paths.sum == 0 ? "" : by_path.values[paths.most]);
@@ -85,8 +82,8 @@ std::string pair_line(const pair_row &now, const counters &all_before)
     const std::string gpu = (now.gpu < 0) ? "?" : std::to_string(now.gpu);
     const std::string who = printable(now.nic).substr(0, 14) + " GPU " + gpu;
     return format("    %-21.21s  %10s  %8s", who.c_str(), "-", "-").c_str() +
-           columns(now, before == std::end(all_before.pairs) ? none : *before,
-                   now.get("registered_bytes"), causes.sum, "", most);
+           columns(now, before, now.get("registered_bytes"), causes.sum, "",
+                   most);
 }
 
 // A running program, and its last two answers.
@@ -132,7 +129,8 @@ void add_lines(const program &one, std::vector<std::string> *to)
         return row->get("registered_bytes");
     });
     for (const pair_row *row : pairs) {
-        to->push_back(pair_line(*row, *one.before));
+        // A pair has the same row for as long as the program lives.
+        to->push_back(pair_line(*row, one.before->pairs[row - now.pairs]));
     }
 }
 

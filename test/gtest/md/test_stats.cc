@@ -161,23 +161,6 @@ TEST_F(test_stats, what_was_chosen_for_a_pair_is_told_once)
     EXPECT_EQ(0, said("INFO")) << content("out");
 }
 
-TEST_F(test_stats, what_is_now_can_be_asked_for)
-{
-    run("", [] {
-        const auto md = std::make_unique<fake_domain>();
-        const gpu::buffer memory(1 << 20);
-        EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
-        for (const uint64_t hits : {1, 2}) {
-            const auto now = ucx_ib_dmabuf::read_live(getpid());
-            ASSERT_NE(nullptr, now);
-            EXPECT_EQ(hits, now->get("hits"));
-            EXPECT_EQ(2u, now->get("misses"));
-            EXPECT_EQ(1u, now->get("hooks_complete"));
-            EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
-        }
-    });
-}
-
 // Processes share the GPU and the NIC, so they make room for each other.
 TEST_F(test_stats, what_another_process_has_idle_makes_room)
 {

@@ -27,7 +27,7 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 std::atomic<bool> is_shown;
-int own_fd;
+int own_fd = -1;
 struct stat own_file;
 
 void *childs; // memory for the counters of a forked child, as yet untouched
@@ -107,29 +107,22 @@ int start_giving_room(void (*make_room)() noexcept)
     return error;
 }
 
-// The size is sealed: a reader beyond the end would die.
-int create_file()
+// The size is sealed: a reader beyond the end would die. Sets errno on failure.
+bool make_file()
 {
     rlimit most{};
 
     // A larger file would raise a signal that ends the process.
-    if ((getrlimit(RLIMIT_FSIZE, &most) == 0) &&
-        (most.rlim_cur < sizeof(counters))) {
-        errno = EFBIG;
-        return -1;
-    }
-    const int fd =
-        memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if ((fd >= 0) &&
-        ((ftruncate(fd, sizeof(counters)) != 0) ||
-         (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
-          0))) {
-        const int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
+    errno = EFBIG;
+    own_fd =
+        ((getrlimit(RLIMIT_FSIZE, &most) == 0) &&
+         (most.rlim_cur < sizeof(counters)))
+            ? -1
+            : memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return (own_fd >= 0) && (ftruncate(own_fd, sizeof(counters)) == 0) &&
+           (fcntl(own_fd, F_ADD_SEALS,
+                  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) &&
+           (fstat(own_fd, &own_file) == 0);
 }
 
 // The number by which a process knows itself: the last one of "NSpid", of the
@@ -214,17 +207,14 @@ bool show_live(void (*make_room)() noexcept) noexcept
     }
     process_counters.layout = counters::right_layout;
     process_counters.pid    = static_cast<uint64_t>(getpid());
-    own_fd                  = create_file();
     if (childs == nullptr) {
         childs = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
     }
     void *made =
-        ((own_fd < 0) || (childs == nullptr) || (fstat(own_fd, &own_file) != 0))
-            ? nullptr
-            : map(MAP_SHARED, own_fd);
+        (childs != nullptr) && make_file() ? map(MAP_SHARED, own_fd) : nullptr;
     if ((made == nullptr) || !move_counters(made)) {
         const int error = errno;
-        close(own_fd);
+        close(std::exchange(own_fd, -1));
         errno = error;
         return false;
     }
@@ -246,6 +236,7 @@ void forget_live() noexcept
         (now.st_ino == own_file.st_ino)) {
         close(own_fd);
     }
+    own_fd = -1;
 }
 
 std::unique_ptr<counters> read_live(pid_t pid)
