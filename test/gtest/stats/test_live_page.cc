@@ -99,11 +99,10 @@ TEST(test_live, another_process_sees_what_is_now)
     const auto before = read_live(shown.pid());
 
     ASSERT_NE(nullptr, before);
-    EXPECT_EQ(0u, before->get("hits"));
     EXPECT_EQ(1u, before->get("misses")) << "counted before it was shown";
     EXPECT_EQ(1u, before->pairs[0].get("registrations"));
     EXPECT_TRUE(ask_others_for_room());
-    EXPECT_EQ(1u, read_live(shown.pid())->get("hits"));
+    EXPECT_GE(read_live(shown.pid())->get("hits"), 1u); // others may ask, too
     const pid_t pid = shown.pid();
     shown.end();
     EXPECT_EQ(nullptr, read_live(pid));
@@ -252,15 +251,10 @@ TEST(test_live, a_process_in_a_container_is_seen_from_outside)
 }
 
 // Each answer costs the process time.
-TEST(test_live, other_processes_are_asked_for_room)
+TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
 {
-    EXPECT_FALSE(ask_others_for_room());
     process idle(show);
-    process silent([] { return true; });
 
-    EXPECT_TRUE(ask_others_for_room());
-    EXPECT_EQ(1u, read_live(idle.pid())->get("hits"));
-    EXPECT_EQ(1u, read_live(idle.pid())->get("hits")) << "asked by a reader";
     const std::string its  = "/proc/" + std::to_string(idle.pid()) + "/fd/";
     const std::string page = its + std::to_string(descriptor(its));
     auto *word             = static_cast<counters *>(
