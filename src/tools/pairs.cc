@@ -152,8 +152,8 @@ void check_pairs(json *report)
             if (pair.at("distance") != "?") {
                 check_acs(route_to(gpu), route_to(nic), &pair);
             }
-            if (std::ranges::max({state_of(gpu), state_of(nic),
-                                  state_of((*report)["machine"])}) == fails) {
+            if (std::max({state_of(gpu), state_of(nic),
+                          state_of((*report)["machine"])}) == fails) {
                 raise_state(&pair, fails);
             }
             (*report)["pairs"].push_back(pair);
