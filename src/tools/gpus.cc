@@ -3,12 +3,14 @@
 #include <cctype>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <sstream>
+#include <filesystem>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/ucx/library.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
+
+using std::filesystem::exists;
 
 constexpr char libcuda[] = "libcuda.so.1";
 constexpr char no_driver[] =
@@ -27,11 +29,10 @@ std::string version_of(const library &cuda)
 }
 
 // Why driver::get() failed; the last one applies to any other result of cuInit.
-std::vector<fault> init_faults(const tree &files, bool is_nvidias,
-                               CUresult result)
+std::vector<fault> init_faults(bool is_nvidias, CUresult result)
 {
-    const bool no_nodes = files.has("/proc/driver/nvidia/version") &&
-                          !files.has("/dev/nvidiactl");
+    const bool no_nodes = exists(root + "/proc/driver/nvidia/version") &&
+                          !exists(root + "/dev/nvidiactl");
 
     return {
         {!is_nvidias, fails, "it has no cuInit", no_driver,
@@ -73,7 +74,7 @@ std::vector<fault> init_faults(const tree &files, bool is_nvidias,
 }
 
 // Explains why driver::get() failed, which needs the functions of CUDA 11.
-void explain(const tree &files, const library &cuda, part *out)
+void explain(const library &cuda, json *out)
 {
     const auto init = cuda.symbol<CUresult(unsigned)>("cuInit");
     const auto error_name =
@@ -85,48 +86,32 @@ void explain(const tree &files, const library &cuda, part *out)
     if (is_nvidias) {
         error_name(result, &name); // nullptr if it has none
     }
-    out->diagnose("CUDA driver",
-                  format("cuInit failed: %s (%d), %s",
-                         (name == nullptr) ? "error" : name, result,
-                         version_of(cuda).c_str())
-                      .c_str(),
-                  init_faults(files, is_nvidias, result));
+    diagnose(out, "CUDA driver",
+             format("cuInit failed: %s (%d), %s",
+                    (name == nullptr) ? "error" : name, result,
+                    version_of(cuda).c_str())
+                 .c_str(),
+             init_faults(is_nvidias, result));
 }
 
-void check_export(const driver &cuda, CUdevice device, part *out)
+void check_export(const driver &cuda, CUdevice device, json *out)
 {
     const bool can_ask = cuda.get_handle_for_address_range != nullptr;
     const bool supported =
         cuda.attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) != 0;
-    out->diagnose(
-        "dma-buf export", "yes",
-        {{!can_ask, fails,
-          "this NVIDIA driver has no cuMemGetHandleForAddressRange",
-          "update it to one for CUDA 11.7 or later", "no"},
-         {!supported, fails,
-          "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0: the closed kernel "
-          "module, or a GPU before Turing",
-          "install NVIDIA's open kernel modules, on Linux 5.12 or later",
-          "no"}});
+    diagnose(out, "dma-buf export", "yes",
+             {{!can_ask, fails,
+               "this NVIDIA driver has no cuMemGetHandleForAddressRange",
+               "update it to one for CUDA 11.7 or later", "no"},
+              {!supported, fails,
+               "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0: the closed kernel "
+               "module, or a GPU before Turing",
+               "install NVIDIA's open kernel modules, on Linux 5.12 or later",
+               "no"}});
 }
 
-// Returns the size of the device's largest region, for BAR1 without NVML.
-uint64_t largest_region(const tree &files, const std::string &bus_id)
-{
-    std::istringstream lines(
-        files.read("/sys/bus/pci/devices/" + bus_id + "/resource"));
-    uint64_t begin = 0, end = 0, flags = 0, largest = 0;
-
-    while (lines >> std::hex >> begin >> end >> flags) {
-        if (end > begin) {
-            largest = std::max(largest, end - begin + 1);
-        }
-    }
-    return largest;
-}
-
-void check_bar1(const tree &files, const driver &cuda, CUdevice device,
-                const std::string &bus_id, part *out)
+void check_bar1(const driver &cuda, CUdevice device, const char *bus_id,
+                json *out)
 {
     constexpr unsigned long long least = 2 << 20; // a GPU's page
     constexpr char less[] =
@@ -136,20 +121,16 @@ void check_bar1(const tree &files, const driver &cuda, CUdevice device,
     size_t all = 0;
 
     if (cuda.is_coherent(device)) {
-        out->add(ok, "BAR1",
-                 "not needed: the GPU has a coherent link to the host");
+        add(out, ok, "BAR1",
+            "not needed: the GPU has a coherent link to the host");
         return;
     }
     cuda.device_total_mem(&all, device);
-    const bool known = read_bar1(bus_id.c_str(), &memory);
-    if (!known) {
-        memory.total = memory.free = largest_region(files, bus_id);
-    }
-    out->diagnose(
-        "BAR1",
-        (known ? size_text(memory.used) : "an unknown part") + " of " +
-            size_text(memory.total) + " used",
-        {{memory.total == 0, warning, "neither NVML nor /sys has its size",
+    const bool known = read_bar1(bus_id, &memory);
+    diagnose(
+        out, "BAR1",
+        size_text(memory.used) + " of " + size_text(memory.total) + " used",
+        {{!known || (memory.total == 0), warning, "NVML does not report it",
           "install libnvidia-ml, which comes with the driver", "unknown"},
          {memory.free < least, fails,
           "BAR1 is full: nothing more of the GPU can be registered", less},
@@ -162,48 +143,49 @@ void check_bar1(const tree &files, const driver &cuda, CUdevice device,
           "with NVIDIA's displaymodeselector"}});
 }
 
-part check_gpu(const tree &files, const driver &cuda, int index)
+json check_gpu(const driver &cuda, int index)
 {
-    part gpu{"GPU " + std::to_string(index)};
+    json gpu        = make_part("GPU " + std::to_string(index));
     CUdevice device = 0;
     char bus_id[32] = "";
 
     if ((cuda.device_get(&device, index) != CUDA_SUCCESS) ||
         !cuda.read_pci_address(index, bus_id)) {
-        gpu.add(fails, "PCI address", "unknown",
-                "the driver does not report it", "see nvidia-smi and dmesg");
+        add(&gpu, fails, "PCI address", "unknown",
+            "the driver does not report it", "see nvidia-smi and dmesg");
         return gpu;
     }
     for (char &digit : bus_id) { // as /sys writes it
         digit = static_cast<char>(tolower(digit));
     }
-    gpu.place = files.place(std::string("/sys/bus/pci/devices/") + bus_id);
-    gpu.add(ok, "PCI address", bus_id);
+    add_place(root + "/sys/bus/pci/devices/" + bus_id, &gpu);
+    add(&gpu, ok, "PCI address", bus_id);
     check_export(cuda, device, &gpu);
-    check_bar1(files, cuda, device, bus_id, &gpu);
+    check_bar1(cuda, device, bus_id, &gpu);
     return gpu;
 }
 
 } // namespace
 
-void check_gpus(const tree &files, report *out)
+void check_gpus(json *report)
 {
-    int count = 0;
+    json *machine = &(*report)["machine"];
+    int count     = 0;
 
     if (dlopen(libcuda, RTLD_LAZY | RTLD_LOCAL) == nullptr) {
-        out->machine.add(fails, "CUDA driver", "no libcuda.so.1", dlerror(),
-                         no_driver);
+        add(machine, fails, "CUDA driver", "no libcuda.so.1", dlerror(),
+            no_driver);
         return;
     }
     const driver *cuda = driver::get(true);
     if (cuda == nullptr) {
-        explain(files, library(libcuda), &out->machine);
+        explain(library(libcuda), machine);
         return;
     }
-    out->machine.add(ok, "CUDA driver", version_of(library(libcuda)));
+    add(machine, ok, "CUDA driver", version_of(library(libcuda)));
     cuda->device_get_count(&count);
     for (int i = 0; i < count; ++i) {
-        out->gpus.push_back(check_gpu(files, *cuda, i));
+        (*report)["gpus"].push_back(check_gpu(*cuda, i));
     }
 }
 

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
 #include <cstdio>
+#include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <loader/enable.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
+using std::filesystem::exists;
+
 // Linux 5.12 introduced dma-buf registration (UVERBS_METHOD_REG_DMABUF_MR).
-void check_kernel(const tree &files, part *out)
+void check_kernel(json *out)
 {
-    const std::string release = files.line("/proc/sys/kernel/osrelease");
+    const std::string release = line_of(root + "/proc/sys/kernel/osrelease");
     unsigned major = 0, minor = 0;
     const bool known = sscanf(release.c_str(), "%u.%u", &major, &minor) == 2;
 
-    out->diagnose(
-        "kernel", known ? release : "unknown",
+    diagnose(
+        out, "kernel", known ? release : "unknown",
         {{!known, warning, "/proc/sys/kernel/osrelease cannot be read",
           "mount /proc, and see that it is Linux 5.12 or later"},
          {major * 1000 + minor < 5012, warning,
@@ -24,13 +28,13 @@ void check_kernel(const tree &files, part *out)
           "update the kernel if 'dma-buf import' of a NIC fails"}});
 }
 
-void check_module(const tree &files, part *out)
+void check_module(json *out)
 {
-    const std::string version = files.line("/proc/driver/nvidia/version");
-    const bool peer_memory    = files.has("/sys/module/nvidia_peermem");
+    const std::string version = line_of(root + "/proc/driver/nvidia/version");
+    const bool peer_memory    = exists(root + "/sys/module/nvidia_peermem");
 
-    out->diagnose(
-        "NVIDIA module", version,
+    diagnose(
+        out, "NVIDIA module", version,
         {{version.empty(), warning,
           "there is no /proc/driver/nvidia/version: no NVIDIA GPU, the kernel "
           "module nvidia is not loaded, or this container does not show it",
@@ -40,61 +44,54 @@ void check_module(const tree &files, part *out)
          {version.find("Open") == std::string::npos, warning,
           "it is the closed kernel module, which exports no dma-bufs",
           "install NVIDIA's open kernel modules"}});
-    out->add(ok, "peer memory",
-             std::string("nvidia_peermem is ") + (peer_memory ? "" : "not ") +
-                 "loaded; not needed");
+    add(out, ok, "peer memory",
+        std::string("nvidia_peermem is ") + (peer_memory ? "" : "not ") +
+            "loaded; not needed");
 }
 
-// Returns the soft limit, in bytes or as a count; UINT64_MAX: unlimited.
-uint64_t limit(const tree &files, std::string_view name)
+// Returns the number at the beginning of a line of /proc/self/FILE; UINT64_MAX
+// if there is none, as for "unlimited".
+uint64_t number(const char *file, std::string_view line, int base = 10)
 {
-    unsigned long long found = UINT64_MAX;
-
-    sscanf(files.line("/proc/self/limits", name).c_str(), "%llu", &found);
-    return found;
-}
-
-// CAP_IPC_LOCK: the limit does not apply to the process.
-bool may_lock_all(const tree &files)
-{
-    constexpr unsigned ipc_lock = 14;
-    unsigned long long rights   = 0;
-
-    sscanf(files.line("/proc/self/status", "CapEff:").c_str(), "%llx", &rights);
-    return (rights >> ipc_lock & 1) != 0;
+    const std::string text = line_of(root + "/proc/self/" + file, line);
+    char *end              = nullptr;
+    const uint64_t found   = strtoull(text.c_str(), &end, base);
+    return (end == text.c_str()) ? UINT64_MAX : found;
 }
 
 // Registered host memory and the rings of NICs are locked.
-void check_locked_memory(const tree &files, part *out)
+void check_limits(json *out)
 {
-    constexpr uint64_t enough = 64 << 20;
-    const uint64_t found      = limit(files, "Max locked memory");
-    const bool unlimited      = found == UINT64_MAX;
-    const bool exempt         = may_lock_all(files);
+    constexpr uint64_t enough_locked = 64 << 20, least = 64, usual = 1024;
+    constexpr unsigned ipc_lock = 14; // CAP_IPC_LOCK: no limit
+    const uint64_t locked       = number("limits", "Max locked memory"),
+                   open         = number("limits", "Max open files"),
+                   rights       = number("status", "CapEff:", 16);
+    const bool exempt =
+        (rights != UINT64_MAX) && ((rights >> ipc_lock & 1) != 0);
 
-    out->diagnose(
-        "locked memory",
-        unlimited ? "unlimited"
-        : exempt  ? size_text(found) + ", which does not hold for this "
-                                       "user (CAP_IPC_LOCK)"
-                  : size_text(found),
-        {{!unlimited && !exempt, found < enough ? fails : warning,
+    if (!exists(root + "/proc/self/limits")) {
+        add(out, warning, "limits", "unknown", "there is no /proc/self/limits",
+            "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
+        return;
+    }
+    diagnose(
+        out, "locked memory",
+        (locked == UINT64_MAX) ? "unlimited"
+        : exempt               ? size_text(locked) +
+                       ", which does not hold for this user (CAP_IPC_LOCK)"
+                 : size_text(locked),
+        {{(locked != UINT64_MAX) && !exempt,
+          locked < enough_locked ? fails : warning,
           "NICs lock the host memory that they reach, messages that are staged "
           "and their own queues, and registrations fail beyond that",
           "raise it: 'ulimit -l unlimited', 'memlock' in "
           "/etc/security/limits.conf, LimitMEMLOCK= of the service that starts "
           "jobs, or --ulimit memlock=-1 of the container"}});
-}
-
-void check_open_files(const tree &files, part *out)
-{
-    constexpr uint64_t least = 64, usual = 1024;
-    const uint64_t found = limit(files, "Max open files");
-
-    out->diagnose(
-        "open files",
-        (found == UINT64_MAX) ? "unlimited" : std::to_string(found),
-        {{found < usual, found < least ? fails : warning,
+    diagnose(
+        out, "open files",
+        (open == UINT64_MAX) ? "unlimited" : std::to_string(open),
+        {{open < usual, open < least ? fails : warning,
           "each NIC and each connection needs some, and each export of a "
           "dma-buf one for a moment: an export fails where there is none left",
           "raise it: 'ulimit -n 65536', 'nofile' in /etc/security/limits.conf, "
@@ -102,25 +99,25 @@ void check_open_files(const tree &files, part *out)
 }
 
 // Devices other than GPUs and NICs do not matter.
-void check_iommu(const tree &files, part *out)
+void check_iommu(json *out)
 {
     const auto is_translated = [&](const std::string &device) {
-        const std::string at   = "/sys/bus/pci/devices/" + device;
-        const std::string kind = files.line(at + "/class").substr(0, 4);
+        const std::string at   = root + "/sys/bus/pci/devices/" + device;
+        const std::string kind = line_of(at + "/class").substr(0, 4);
         return ((kind == "0x02") || (kind == "0x03")) &&
-               (files.line(at + "/iommu_group/type") != "identity");
+               (line_of(at + "/iommu_group/type") != "identity");
     };
-    const auto devices = files.list("/sys/bus/pci/devices");
-    const bool in_use  = !files.list("/sys/class/iommu").empty();
+    const auto devices = list(root + "/sys/bus/pci/devices");
+    const bool in_use  = !list(root + "/sys/class/iommu").empty();
 
-    if (!files.has("/sys/class")) {
-        out->add(warning, "/sys", "not there",
-                 "these are not known: IOMMU, ACS, distances of GPUs and NICs",
-                 "mount it in the container, read only will do");
+    if (!exists(root + "/sys/class")) {
+        add(out, warning, "/sys", "not there",
+            "these are not known: IOMMU, ACS, distances of GPUs and NICs",
+            "mount it in the container, read only will do");
         return;
     }
-    out->diagnose(
-        "IOMMU",
+    diagnose(
+        out, "IOMMU",
         in_use ? "in use, GPUs and NICs pass through" : "none is in use",
         {{in_use && std::ranges::any_of(devices, is_translated), warning,
           "a NIC's accesses to a GPU's memory may be translated or refused",
@@ -130,7 +127,7 @@ void check_iommu(const tree &files, part *out)
 }
 
 // The preloaded library loads the module, if one is named.
-void check_plugin(part *out)
+void check_plugin(json *out)
 {
     const std::string module = variable("UCX_IB_DMABUF_MODULE");
     std::vector<std::pair<std::string, std::string>> ways; // and their files
@@ -144,25 +141,26 @@ void check_plugin(part *out)
         ways.emplace_back("UCX_IB_DMABUF_MODULE: " + module, module);
     }
     for (const std::string &word : split(variable("UCX_PLUGIN_PATH"), ":")) {
-        const std::string file = word + "/libuct_ib_dmabuf.so";
-        if (tree().has(file)) {
-            ways.emplace_back("UCX_PLUGIN_PATH: " + word, file);
+        if (exists(word + "/libuct_ib_dmabuf.so")) {
+            ways.emplace_back("UCX_PLUGIN_PATH: " + word,
+                              word + "/libuct_ib_dmabuf.so");
         }
     }
-    for (const auto &[way, file] : ways) {
-        if (dlopen(file.c_str(), RTLD_LAZY) == nullptr) {
-            out->add(fails, "plug-in", way,
-                     std::string(dlerror()) +
-                         ": the dynamic linker and UCX go on without it",
-                     "set the path where it is installed, or start programs "
-                     "with ucx-dmabuf-run");
-            return;
-        }
-    }
-    out->add(ok, "plug-in",
-             !ways.empty() ? ways.front().first
-                           : "not loaded in this shell; 'ucx-dmabuf-run "
-                             "COMMAND' starts a program with it");
+    const auto wrong = std::ranges::find_if(ways, [](const auto &each) {
+        return dlopen(each.second.c_str(), RTLD_LAZY) == nullptr;
+    });
+    const bool loads = wrong == ways.end();
+    diagnose(out, "plug-in",
+             !loads          ? wrong->first
+             : !ways.empty() ? ways.front().first
+                             : "not loaded in this shell; 'ucx-dmabuf-run "
+                               "COMMAND' starts a program with it",
+             {{!loads, fails,
+               loads ? ""
+                     : std::string(dlerror()) +
+                           ": the dynamic linker and UCX go on without it",
+               "set the path where it is installed, or start programs with "
+               "ucx-dmabuf-run"}});
 }
 
 // Whether UCX enables one of these names by its list. UCX strips no blanks
@@ -181,35 +179,35 @@ bool is_enabled(const std::string &list, const std::string &names)
            (negated != std::ranges::any_of(words, means_it));
 }
 
-void check_switches(part *out)
+void check_switches(json *out)
 {
     const int enabled         = read_enable();
     const std::string modules = variable("UCX_MODULES");
     const std::string hooks   = variable("UCX_MEM_CUDA_HOOK_MODE");
 
     if (enabled != 1) {
-        out->add(fails, "UCX_IB_DMABUF_ENABLE",
-                 variable("UCX_IB_DMABUF_ENABLE"),
-                 (enabled == 0) ? "it switches the plug-in off"
-                                : "UCX knows y, yes, on, 1, n, no, off and 0; "
-                                  "a wrong value switches the plug-in off",
-                 "unset it");
+        add(out, fails, "UCX_IB_DMABUF_ENABLE",
+            variable("UCX_IB_DMABUF_ENABLE"),
+            (enabled == 0) ? "it switches the plug-in off"
+                           : "UCX knows y, yes, on, 1, n, no, off and 0; "
+                             "a wrong value switches the plug-in off",
+            "unset it");
     }
     if (!variable("UCX_PLUGIN_PATH").empty() &&
         !is_enabled(modules, "dmabuf")) {
-        out->add(fails, "UCX_MODULES", modules,
-                 "UCX loads no other modules than these",
-                 "have dmabuf in it, or unset it");
+        add(out, fails, "UCX_MODULES", modules,
+            "UCX loads no other modules than these",
+            "have dmabuf in it, or unset it");
     }
     if ((hooks == "none") || (hooks == "reloc")) {
-        out->add(warning, "UCX_MEM_CUDA_HOOK_MODE", hooks,
-                 "not all releases of CUDA memory are seen, so that the driver "
-                 "is asked at each use, which is slower",
-                 "unset it");
+        add(out, warning, "UCX_MEM_CUDA_HOOK_MODE", hooks,
+            "not all releases of CUDA memory are seen, so that the driver "
+            "is asked at each use, which is slower",
+            "unset it");
     }
 }
 
-void check_transports(part *out)
+void check_transports(json *out)
 {
     // Each transport with all of its names, its own first.
     constexpr const char *by_nic[] = {
@@ -221,33 +219,27 @@ void check_transports(part *out)
     };
 
     if (std::ranges::none_of(by_nic, is_on)) {
-        out->add(fails, "UCX_TLS", tls,
-                 "none of these transports uses a NIC's RDMA",
-                 "have rc and cuda in it, or unset it");
+        add(out, fails, "UCX_TLS", tls,
+            "none of these transports uses a NIC's RDMA",
+            "have rc and cuda in it, or unset it");
     } else if (!is_on("cuda_copy,cuda")) {
-        out->add(fails, "UCX_TLS", tls,
-                 "without cuda UCX takes GPU memory for the host's",
-                 "have cuda in it, or unset it");
+        add(out, fails, "UCX_TLS", tls,
+            "without cuda UCX takes GPU memory for the host's",
+            "have cuda in it, or unset it");
     }
 }
 
 } // namespace
 
-void check_machine(const tree &files, part *out)
+void check_machine(json *out)
 {
-    check_kernel(files, out);
-    check_module(files, out);
-    if (files.has("/proc/self/limits")) {
-        check_locked_memory(files, out);
-        check_open_files(files, out);
-    } else {
-        out->add(warning, "limits", "unknown", "there is no /proc/self/limits",
-                 "mount /proc, and see 'ulimit -l' and 'ulimit -n'");
-    }
-    check_iommu(files, out);
+    check_kernel(out);
+    check_module(out);
+    check_limits(out);
+    check_iommu(out);
 }
 
-void check_environment(part *out)
+void check_environment(json *out)
 {
     check_plugin(out);
     check_switches(out);

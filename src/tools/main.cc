@@ -35,13 +35,6 @@ cannot, or there was no program to watch; 2 wrong usage, or the output cannot be
 written; 3 there is no GPU or no NIC. NO_COLOR switches colours off.
 )";
 
-struct options {
-    int json = 0, prove = 0, watch = 0; // 1: given
-    unsigned rounds = 0;                // of --watch; 0: without end
-    std::vector<std::string> of{};      // programs, folders or PIDs
-    std::string root{};                 // for tests: the root of /proc and /sys
-};
-
 template <class Number>
 bool is_positive(std::string_view word, Number *out)
 {
@@ -57,23 +50,78 @@ int refuse(const std::string &rule)
     return wrong_usage;
 }
 
-// Returns the exit status, or -1 to go on.
-int parse(int argc, char **argv, options *out)
+// These return the exit status.
+int watch_programs(const std::vector<std::string> &words, unsigned rounds,
+                   bool as_json)
 {
+    std::vector<int> pids;
+
+    for (const std::string &word : words) {
+        if (!is_positive(word, &pids.emplace_back())) {
+            return refuse("--watch takes numbers of processes, not '" + word +
+                          "'");
+        }
+    }
+    return watch(pids, rounds, as_json);
+}
+
+int report_machine(const std::vector<std::string> &words, bool proves,
+                   bool as_json)
+{
+    json report{{"schema", 1},
+                {"version", INFO_VERSION},
+                {"status", 0},
+                {"machine", make_part("machine")},
+                {"environment", make_part("environment")},
+                {"gpus", json::array()},
+                {"nics", json::array()},
+                {"copies", json::array()},
+                {"pairs", json::array()}};
+
+    check_machine(&report["machine"]);
+    check_environment(&report["environment"]);
+    check_gpus(&report);
+    {
+        auto nics = check_nics(&report);
+        check_pairs(&report);
+        if (proves) {
+            prove_pairs(nics, &report);
+        }
+    }
+    for (const std::string &each : words) {
+        check_instances(each, &report["copies"]);
+    }
+    const int status = status_of(report);
+    report["status"] = status;
+    if (as_json) {
+        puts(text_of(report, 1).c_str());
+    } else {
+        print_text(report);
+        if (!proves && (status == 0)) {
+            puts("\nNothing was sent yet: ucx_dmabuf_info --prove does that.");
+        }
+    }
+    return status;
+}
+
+int run(int argc, char **argv)
+{
+    int as_json = 0, proves = 0, watches = 0;
+    unsigned rounds      = 0; // without end
     const option known[] = {{"count", required_argument, nullptr, 'c'},
                             {"help", no_argument, nullptr, 'h'},
-                            {"json", no_argument, &out->json, 1},
-                            {"prove", no_argument, &out->prove, 1},
+                            {"json", no_argument, &as_json, 1},
+                            {"prove", no_argument, &proves, 1},
                             {"root", required_argument, nullptr, 'r'},
                             {"version", no_argument, nullptr, 'v'},
-                            {"watch", no_argument, &out->watch, 1},
+                            {"watch", no_argument, &watches, 1},
                             {}};
 
     for (int found = 0; found != -1;) {
         found = getopt_long(argc, argv, "h", known, nullptr);
         switch (found) {
         case 'c':
-            if (!is_positive(optarg, &out->rounds)) {
+            if (!is_positive(optarg, &rounds)) {
                 return refuse("--count takes a number from 1 to 4294967295, "
                               "not '" +
                               std::string(optarg) + "'");
@@ -83,67 +131,25 @@ int parse(int argc, char **argv, options *out)
             fputs(usage, stdout);
             return 0;
         case 'r':
-            out->root = optarg;
+            root = optarg;
             break;
         case 'v':
-            printf("ucx_dmabuf_info %s\n", version);
+            puts("ucx_dmabuf_info " INFO_VERSION);
             return 0;
         case '?':
             fputs(usage, stderr);
             return wrong_usage;
         }
     }
-    out->of.assign(argv + optind, argv + argc);
-    if ((out->rounds != 0) && (out->watch == 0)) {
+    const std::vector<std::string> words(argv + optind, argv + argc);
+    if ((rounds != 0) && (watches == 0)) {
         return refuse("--count needs --watch");
     }
-    return ((out->prove != 0) && (out->watch != 0))
-               ? refuse("--prove and --watch exclude each other")
-               : -1;
-}
-
-// Returns the exit status.
-int watch_programs(const options &wanted)
-{
-    std::vector<int> pids;
-
-    for (const std::string &word : wanted.of) {
-        if (!is_positive(word, &pids.emplace_back())) {
-            return refuse("--watch takes numbers of processes, not '" + word +
-                          "'");
-        }
+    if ((proves != 0) && (watches != 0)) {
+        return refuse("--prove and --watch exclude each other");
     }
-    return watch(pids, wanted.rounds, wanted.json != 0);
-}
-
-// Returns the exit status.
-int report_machine(const options &wanted)
-{
-    const tree files(wanted.root);
-    report found;
-
-    check_machine(files, &found.machine);
-    check_environment(&found.environment);
-    check_gpus(files, &found);
-    {
-        auto nics = check_nics(files, &found);
-        check_pairs(files, &found);
-        if (wanted.prove != 0) {
-            prove_pairs(nics, &found);
-        }
-    }
-    for (const std::string &each : wanted.of) {
-        check_instances(each, &found);
-    }
-    if (wanted.json != 0) {
-        print_json(found);
-    } else {
-        print_text(found);
-        if ((wanted.prove == 0) && (found.status() == 0)) {
-            puts("\nNothing was sent yet: ucx_dmabuf_info --prove does that.");
-        }
-    }
-    return found.status();
+    return (watches != 0) ? watch_programs(words, rounds, as_json != 0)
+                          : report_machine(words, proves != 0, as_json != 0);
 }
 
 // Opens closed standard descriptors: else a device would get the output.
@@ -161,17 +167,11 @@ void keep_standard_numbers()
 
 int main(int argc, char **argv)
 try {
-    options wanted;
-
     keep_standard_numbers();
-    int status = parse(argc, argv, &wanted);
-    if (status < 0) {
-        status = (wanted.watch != 0) ? watch_programs(wanted)
-                                     : report_machine(wanted);
-    }
+    const int status = run(argc, argv);
     if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
         perror("ucx_dmabuf_info: standard output");
-        status = wrong_usage;
+        return wrong_usage;
     }
     return status;
 } catch (const std::exception &error) {

@@ -72,7 +72,7 @@ void *open_device::reg(int fd, size_t offset, uintptr_t address, size_t length)
 
 namespace {
 
-void check_ports(ibv_context *context, part *out)
+void check_ports(ibv_context *context, json *out)
 {
     const connection_functions &verbs = libibverbs::get().plug_in.connection;
     ibv_device_attr device{};
@@ -88,16 +88,16 @@ void check_ports(ibv_context *context, part *out)
         }
         if (port.state == IBV_PORT_ACTIVE) {
             const bool is_roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
-            out->add(ok, "port",
-                     std::to_string(i) + " is active, " +
-                         (is_roce ? "RoCE" : "InfiniBand"));
+            add(out, ok, "port",
+                std::to_string(i) + " is active, " +
+                    (is_roce ? "RoCE" : "InfiniBand"));
             return;
         }
         is_initialised |=
             (port.state == IBV_PORT_INIT) || (port.state == IBV_PORT_ARMED);
     }
-    out->diagnose(
-        "port",
+    diagnose(
+        out, "port",
         std::string(is_initialised ? "INIT" : "DOWN") + ", none is active",
         {{is_initialised, fails,
           "it has a link, but no subnet manager has set it up",
@@ -107,15 +107,15 @@ void check_ports(ibv_context *context, part *out)
           "network interface ('ip link set ... up')"}});
 }
 
-void explain_closed(const open_device &device, part *out)
+void explain_closed(const open_device &device, json *out)
 {
     const char *cause =
         (device.context() == nullptr)
             ? "ibv_open_device failed"
             : "ibv_alloc_pd failed, mostly for want of locked memory";
 
-    out->diagnose(
-        "open", strerror(device.error()),
+    diagnose(
+        out, "open", strerror(device.error()),
         {{device.error() == ENOMEM, fails, cause, "raise 'ulimit -l'"},
          {device.error() == EMFILE, fails, cause, "raise 'ulimit -n'"},
          {true, fails, cause,
@@ -138,18 +138,18 @@ int refusal_of(open_device *device)
     return ((errno == EOPNOTSUPP) || (errno == EPROTONOSUPPORT)) ? errno : 0;
 }
 
-void check_import(open_device *device, part *out)
+void check_import(open_device *device, json *out)
 {
     const int refused = refusal_of(device);
 
-    out->diagnose(
-        "dma-buf import",
+    diagnose(
+        out, "dma-buf import",
         has_data_direct(device->domain()) ? "yes, with Data Direct" : "yes",
         {{libibverbs::get().reg_dmabuf == nullptr, fails,
           "this libibverbs has no ibv_reg_dmabuf_mr",
           "update rdma-core to 34 or later", "no"},
          {refused != 0, fails,
-          out->name + " registers no dma-bufs (" + strerror(refused) +
+          device->name() + " registers no dma-bufs (" + strerror(refused) +
               "): its driver needs Linux 5.12 and rdma-core 34 or later, and "
               "must support them",
           "update kernel and rdma-core, see that the kernel has "
@@ -158,17 +158,17 @@ void check_import(open_device *device, part *out)
           "no"}});
 }
 
-part check_nic(const tree &files, open_device *device)
+json check_nic(open_device *device)
 {
-    part nic{device->name()};
-    const std::string folder = "/sys/class/infiniband/" + nic.name;
-    const std::string driver = files.line(folder + "/device/uevent", "DRIVER=");
-    const std::string firmware = files.line(folder + "/fw_ver");
+    json nic                 = make_part(device->name());
+    const std::string folder = root + "/sys/class/infiniband/" + device->name();
+    const std::string driver = line_of(folder + "/device/uevent", "DRIVER=");
+    const std::string firmware = line_of(folder + "/fw_ver");
 
-    nic.place = files.place(folder + "/device");
-    nic.add(ok, "driver",
-            (driver.empty() ? "unknown" : driver) +
-                (firmware.empty() ? "" : ", firmware " + firmware));
+    add_place(folder + "/device", &nic);
+    add(&nic, ok, "driver",
+        (driver.empty() ? "unknown" : driver) +
+            (firmware.empty() ? "" : ", firmware " + firmware));
     if (device->pd() == nullptr) {
         explain_closed(*device, &nic);
     } else {
@@ -178,11 +178,11 @@ part check_nic(const tree &files, open_device *device)
     return nic;
 }
 
-void explain_none(const tree &files, part *out)
+void explain_none(json *out)
 {
-    out->diagnose(
-        "RDMA devices", "none",
-        {{files.list("/sys/class/infiniband").empty(), fails,
+    diagnose(
+        out, "RDMA devices", "none",
+        {{list(root + "/sys/class/infiniband").empty(), fails,
           "there is none in /sys/class/infiniband",
           "see 'lspci' for an RDMA NIC, and load its RDMA driver, as mlx5_ib"},
          {true, fails, "the kernel has some, but libibverbs takes none",
@@ -193,12 +193,14 @@ void explain_none(const tree &files, part *out)
 
 } // namespace
 
-std::deque<open_device> check_nics(const tree &files, report *out)
+std::deque<open_device> check_nics(json *report)
 {
     const libibverbs &verbs = libibverbs::get();
+    json *machine           = &(*report)["machine"];
 
-    out->machine.diagnose(
-        "libibverbs", verbs.loaded ? verbs.loaded.path() : "no libibverbs.so.1",
+    diagnose(
+        machine, "libibverbs",
+        verbs.loaded ? verbs.loaded.path() : "no libibverbs.so.1",
         {{!verbs.problem.empty(), fails, verbs.problem,
           "install or update rdma-core (libibverbs1, ibverbs-providers)"}});
     if (!verbs.problem.empty()) {
@@ -209,13 +211,13 @@ std::deque<open_device> check_nics(const tree &files, report *out)
     ibv_device **all = VERB(ibv_get_device_list)(&count);
     for (int i = 0; i < count; ++i) {
         errno = 0; // for open_device::error()
-        out->nics.push_back(check_nic(files, &opened.emplace_back(all[i])));
+        (*report)["nics"].push_back(check_nic(&opened.emplace_back(all[i])));
     }
     if (all != nullptr) {
         VERB(ibv_free_device_list)(all);
     }
     if (opened.empty()) {
-        explain_none(files, &out->machine);
+        explain_none(machine);
     }
     return opened;
 }

@@ -1,37 +1,56 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The distance between a GPU and a NIC in the PCI tree, in terms of
-// nvidia-smi's topology.
+// nvidia-smi's topology. Tests each pair with the plug-in's own export,
+// registration methods and path check, and measures RDMA between the NIC and
+// itself.
+#include "nics.h"
 #include "report.h"
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
+#include <uct/ib_dmabuf/gpu/gpu_memory.h>
+#include <uct/ib_dmabuf/path/path_check.h>
 
 namespace ucx_ib_dmabuf::info {
 namespace {
 
-// The number of bridges that two devices are both behind, host bridges
-// included.
-size_t shared(const pci_place &one, const pci_place &other)
+// The bridges in front of a device: "pci0000:00", "0000:00:01.0", ...
+using route = std::vector<std::string>;
+
+route route_to(const json &device)
 {
-    const auto ends = std::ranges::mismatch(one.route, other.route);
-    return static_cast<size_t>(ends.in1 - one.route.begin());
+    return split(device.value("place", "/devices").substr(8), "/");
 }
 
-const char *distance(const pci_place &gpu, const pci_place &nic)
+// The number of bridges that two devices are both behind, host bridges
+// included.
+size_t shared(const route &one, const route &other)
 {
-    const size_t longest = std::max(gpu.route.size(), nic.route.size());
+    const auto ends = std::ranges::mismatch(one, other);
+    return static_cast<size_t>(ends.in1 - one.begin());
+}
 
-    if (gpu.route.empty() || nic.route.empty()) {
+const char *distance(const json &gpu, const json &nic)
+{
+    const route to_gpu = route_to(gpu), to_nic = route_to(nic);
+
+    if (to_gpu.empty() || to_nic.empty()) {
         return "?";
     }
-    switch (const size_t bridges = shared(gpu, nic)) {
+    switch (const size_t bridges = shared(to_gpu, to_nic)) {
     case 0:
-        return ((gpu.numa >= 0) && (gpu.numa == nic.numa)) ? "NODE" : "SYS";
+        return ((gpu.at("numa") >= 0) && (gpu.at("numa") == nic.at("numa")))
+                   ? "NODE"
+                   : "SYS";
     case 1:
         return "PHB";
     default:
-        return (longest - bridges <= 2) ? "PIX" : "PXB";
+        return (std::max(to_gpu.size(), to_nic.size()) - bridges <= 2) ? "PIX"
+                                                                       : "PXB";
     }
 }
 
@@ -69,22 +88,21 @@ std::optional<bool> redirects(const std::string &config)
 }
 
 // Checks the bridges between the two.
-void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
-               part *out)
+void check_acs(const route &gpu, const route &nic, json *out)
 {
     // Each is read once: root gets 4 KiB, word by word from the device.
     static std::map<std::string, std::optional<bool>> known;
     bool readable = true;
     std::string redirecting;
 
-    for (const auto *route : {&gpu.route, &nic.route}) {
+    for (const auto *to : {&gpu, &nic}) {
         for (size_t i = std::max<size_t>(shared(gpu, nic), 1);
-             i + 1 < route->size(); ++i) {
-            const std::string &bridge  = (*route)[i];
+             i + 1 < to->size(); ++i) {
+            const std::string &bridge  = (*to)[i];
             const auto [found, is_new] = known.try_emplace(bridge);
             if (is_new) {
                 found->second = redirects(
-                    files.read("/sys/bus/pci/devices/" + bridge + "/config"));
+                    file(root + "/sys/bus/pci/devices/" + bridge + "/config"));
             }
             readable &= found->second.has_value();
             if (found->second.value_or(false)) {
@@ -92,8 +110,8 @@ void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
             }
         }
     }
-    out->diagnose(
-        "ACS", readable ? "off" : "unknown: only root reads it",
+    diagnose(
+        out, "ACS", readable ? "off" : "unknown: only root reads it",
         {{!redirecting.empty(), warning,
           "the bridges redirect traffic between the two up to the host "
           "bridge, which is slow or loses data",
@@ -102,41 +120,219 @@ void check_acs(const tree &files, const pci_place &gpu, const pci_place &nic,
           "on, at " + redirecting}});
 }
 
-void check_distance(const std::string &found, part *out)
+void check_distance(const std::string &found, json *out)
 {
     constexpr char remedy[] =
         "use a NIC that is nearer to the GPU (UCX_NET_DEVICES), or test the "
         "path (--prove)";
 
-    out->diagnose("distance",
-                  (found != "?") ? found
-                                 : "unknown: a NIC in software, or a GPU that "
-                                   "/sys does not show",
-                  {{found == "SYS", warning,
-                    "messages cross the link between CPUs", remedy},
-                   {found == "NODE", warning, "messages cross two host bridges",
-                    remedy}});
+    diagnose(out, "distance",
+             (found != "?") ? found
+                            : "unknown: a NIC in software, or a GPU that "
+                              "/sys does not show",
+             {{found == "SYS", warning, "messages cross the link between CPUs",
+               remedy},
+              {found == "NODE", warning, "messages cross two host bridges",
+               remedy}});
 }
 
 } // namespace
 
-void check_pairs(const tree &files, report *out)
+void check_pairs(json *report)
 {
-    for (size_t g = 0; g < out->gpus.size(); ++g) {
-        for (size_t n = 0; n < out->nics.size(); ++n) {
-            const part &gpu = out->gpus[g];
-            const part &nic = out->nics[n];
-            pair made{g, n, distance(gpu.place, nic.place),
-                      part{gpu.name + ", " + nic.name}, ok};
+    for (const json &gpu : (*report)["gpus"]) {
+        for (const json &nic : (*report)["nics"]) {
+            json pair{{"gpu", gpu.at("name")},
+                      {"nic", nic.at("name")},
+                      {"state", "ok"},
+                      {"distance", distance(gpu, nic)},
+                      {"checks", json::array()}};
 
-            check_distance(made.distance, &made.about);
-            if (made.distance != "?") {
-                check_acs(files, gpu.place, nic.place, &made.about);
+            check_distance(pair.at("distance"), &pair);
+            if (pair.at("distance") != "?") {
+                check_acs(route_to(gpu), route_to(nic), &pair);
             }
-            made.how =
-                std::max({gpu.worst(), nic.worst(), out->machine.worst()});
-            made.how = (made.how == fails) ? fails : made.about.worst();
-            out->pairs.push_back(made);
+            if (std::max({state_of(gpu), state_of(nic),
+                          state_of((*report)["machine"])}) == fails) {
+                raise_state(&pair, fails);
+            }
+            (*report)["pairs"].push_back(pair);
+        }
+    }
+}
+
+namespace {
+
+// Size of the writes that measure bandwidth; a GPU's buffer is larger.
+constexpr uint32_t write_size = 256 << 10;
+
+std::string in_us(double nanoseconds)
+{
+    return format("%.1f us", nanoseconds / 1e3).c_str();
+}
+
+// The plug-in's last warning.
+struct {
+    std::string message, remedy;
+} last_warning;
+
+void keep_warning(const char *message, const char *remedy)
+{
+    last_warning = {
+        message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
+}
+
+// The plug-in's sum of these times in this process, in nanoseconds.
+uint64_t sum_of(process_metric times)
+{
+    return process_counters.get(times, metric_info::buckets);
+}
+
+struct figures {
+    double bandwidth = 0, latency = 0; // bytes a ns, ns; 0: not known
+};
+
+// Measures RDMA writes.
+figures measure(loopback *nic, const registered_buffer &from,
+                const registered_buffer &to)
+{
+    constexpr unsigned rounds = 20;
+    std::array<transfer, loopback::max_transfers> many;
+    const transfer one{verb::write, from, to, 8};
+    bool went_well = !nic->run({&one, 1}); // the first one is slower
+
+    many.fill({verb::write, from, to, write_size});
+    const uint64_t begin = nanoseconds_now();
+    for (unsigned i = 0; went_well && (i < rounds); ++i) {
+        went_well = !nic->run({&one, 1});
+    }
+    const uint64_t middle = nanoseconds_now();
+    went_well             = went_well && !nic->run(many);
+    if (!went_well) {
+        return {};
+    }
+    return {static_cast<double>(write_size) * many.size() /
+                static_cast<double>(nanoseconds_now() - middle),
+            static_cast<double>(middle - begin) / rounds};
+}
+
+void add_figures(const protection_domain &pd, const registered_buffer &gpu,
+                 json *out)
+{
+    const host_pages host(pd, 2 * size_t{write_size});
+    loopback to(pd);
+
+    if (!host.registered() || (to.problem() != nullptr)) {
+        return;
+    }
+    const figures beside = measure(&to, host.at(), host.at() + write_size);
+    const figures found  = measure(&to, host.at(), gpu);
+    if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
+        add(out, warning, "bandwidth", "could not be measured",
+            "the NIC gave up what takes longer than a proof",
+            "see dmesg, and whether the machine is busy");
+        return;
+    }
+    diagnose(
+        out, "bandwidth",
+        format("%.2f GB/s (host memory %.2f GB/s)", found.bandwidth,
+               beside.bandwidth)
+            .c_str(),
+        {{found.bandwidth < beside.bandwidth / 4, warning,
+          "the way from the NIC to the GPU is much slower than to host memory",
+          "see the distance of the two, and ACS"}});
+    add(out, ok, "latency",
+        in_us(found.latency) + " (host memory " + in_us(beside.latency) + ")");
+}
+
+void prove_pair(open_device *nic, const driver &cuda, int gpu, json *out)
+{
+    const protection_domain pd = nic->domain();
+    const uint64_t exporting   = sum_of("export_time"),
+                   registering = sum_of("registration_time");
+    CUdevice device            = 0;
+    CUcontext context          = nullptr;
+    registration *made         = nullptr;
+    check_result found{path_state::untested, ""};
+    int host_error = 0;
+    cuda_vendor gpus(cuda);
+    path_table table;
+    reg_methods methods(
+        pd, true, *nic, table,
+        [&](int, reg_method, const registered_buffer *probe) {
+            errno = 0;
+            const host_pages host(pd, check_host_size);
+            host_error = host.registered() ? 0 : errno;
+            found      = host.registered()
+                             ? check_buffers(pd, gpus, *probe, host.at())
+                             : check_result{path_state::untested,
+                                       format("host memory cannot be "
+                                                        "registered: %s",
+                                                   strerror(host_error))};
+            return found;
+        });
+
+    // The GPU stays in use until this process ends.
+    CUresult result = cuda.device_get(&device, gpu);
+    if (result == CUDA_SUCCESS) {
+        result = cuda.primary_ctx_retain(&context, device);
+    }
+    const auto buffer = gpus.allocate_probe_buffer(gpu);
+    if (!buffer || (buffer->length < write_size)) {
+        add(out, warning, "proof", "could not be made",
+            (result == CUDA_SUCCESS) ? "no memory of the GPU can be had"
+                                     : cuda.error(result).c_str(),
+            "see nvidia-smi for what uses the GPU's memory, and its compute "
+            "mode");
+        return;
+    }
+    keep_warning("the GPU's memory is not exported, or the NIC does not take "
+                 "it",
+                 nullptr);
+    dmabuf_exports memory(gpus, buffer->address, buffer->length);
+    methods.reg({memory, gpu, buffer->address, buffer->length, true}, &made);
+    if ((made == nullptr) && (found.state != path_state::broken)) {
+        add(out, fails, "registration", "no", last_warning.message,
+            last_warning.remedy);
+        return;
+    }
+    diagnose(
+        out, "proof", "every byte arrives",
+        {{found.state == path_state::broken, fails, found.why.c_str(),
+          "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
+          "the GPU (docs/troubleshooting.md)",
+          "bytes do not arrive"},
+         {host_error != 0, fails, found.why.c_str(),
+          (host_error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg",
+          "could not be made"},
+         {found.state != path_state::proven, warning, found.why.c_str(),
+          "see that a port is active and that the device reaches itself",
+          "could not be made"}});
+    if (found.state == path_state::proven) {
+        add(out, ok, "export",
+            in_us(static_cast<double>(sum_of("export_time") - exporting)));
+        add(out, ok, "registration",
+            in_us(static_cast<double>(sum_of("registration_time") -
+                                      registering)));
+        add_figures(pd, *made, out);
+    }
+    if (made != nullptr) {
+        methods.dereg(made);
+    }
+}
+
+} // namespace
+
+void prove_pairs(std::deque<open_device> &nics, json *report)
+{
+    const driver *cuda = driver::get(true);
+    json &pairs        = (*report)["pairs"];
+
+    tell_warnings_to(keep_warning);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        if (state_of(pairs[i]) != fails) { // else the cause was reported
+            prove_pair(&nics[i % nics.size()], *cuda,
+                       static_cast<int>(i / nics.size()), &pairs[i]);
         }
     }
 }

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints the counters of running programs, from the page that each one
-// publishes (stats/live_page.h): a line for each program, and below it a line
-// for each of its pairs of NIC and GPU.
-#include "answer.h"
+// Prints the counters of running programs (stats/live_page.h): a line for each
+// program, and below it a line for each of its pairs of NIC and GPU.
 #include "report.h"
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
-#include <functional>
 #include <map>
 #include <set>
 #include <sys/ioctl.h>
 #include <thread>
-#include <uct/ib_dmabuf/report.h>
 #include <uct/ib_dmabuf/stats/live_page.h>
+#include <uct/ib_dmabuf/stats/stats_file.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::info {
@@ -23,122 +19,118 @@ namespace {
 
 using number = unsigned long long;
 
-constexpr unsigned patience = 200; // milliseconds for all answers
 // Examining each process of a machine takes a good part of a second.
 constexpr unsigned rounds_of_all = 10;
 
-// A running program.
-// NOLINTNEXTLINE(bugprone-exception-escape): of json's move, which throws not
-struct program {
-    int pid = 0;
-    std::string name{}; // any bytes
-    std::unique_ptr<live_reader> page{};
-    std::string answer{}; // to the last request; empty if there is none
-    json now{}, before{}; // the last two answers
-    bool answers = false;
-
-    void take_answer()
-    {
-        json next = parse(answer);
-
-        // A page has at most 129 pairs; a forged one would take long.
-        answers = next.is_object() && (member(next, "pairs").size() <= 256);
-        if (answers) {
-            next["pid"] = pid; // in a container it has another one
-            before      = now.is_null() ? next : std::move(now);
-            now         = std::move(next);
-        }
-    }
-    uint64_t lookups() const // between the two
-    {
-        return increase(now, before, "hits") + increase(now, before, "misses");
-    }
-};
+// Increase since the last round. A smaller count began anew, or is wrong.
+template <class Row>
+uint64_t increase(const Row &now, const Row &before, typename Row::metric which)
+{
+    const uint64_t value = now.get(which), old = before.get(which);
+    return (value >= old) ? value - old : value;
+}
 
 double in_mib(uint64_t bytes)
 {
     return static_cast<double>(bytes) / (1 << 20);
 }
 
-// The columns of a program or a pair. Only programs have `hooks`, and count
-// lookups.
-std::string columns(const json &now, const json &before, const char *bytes,
-                    const summary &fallbacks, const char *hooks = nullptr)
-{
-    const std::string path = sum_of(member(now, "path_bytes")).most;
-    const bool both        = !path.empty() && !fallbacks.most.empty();
-    const uint64_t misses  = increase(now, before, "misses");
-    const uint64_t lookups = increase(now, before, "hits") + misses;
-    const auto of_program  = [&](uint64_t value) {
-        return (hooks == nullptr) ? "-" : std::to_string(value);
-    };
+// The sum of numbers that follow each other, and the index of the largest.
+struct summary {
+    uint64_t sum = 0;
+    size_t most  = 0;
 
-    return format("  %10.10s  %8.8s  %8llu  %8llu  %7llu  %10.1f  %9llu  %-5s  "
-                  "%.60s",
-                  of_program(lookups).c_str(), of_program(misses).c_str(),
+    template <class Row>
+    summary(const Row &row, typename Row::metric which, size_t count)
+    {
+        for (size_t i = 0; i < count; ++i) {
+            sum += row.get(which, i);
+            most = (row.get(which, i) > row.get(which, most)) ? i : most;
+        }
+    }
+};
+
+summary fallbacks_of(const counters &all)
+{
+    return {all, "fallback_operations", by_way.count() * by_cause.count()};
+}
+
+// The columns that a program and a pair have.
+template <class Row>
+std::string columns(const Row &now, const Row &before, uint64_t bytes,
+                    uint64_t fallbacks, const char *hooks,
+                    const std::string &most)
+{
+    return format("  %8llu  %8llu  %7llu  %10.1f  %9llu  %-5s  %s",
                   number{increase(now, before, "registrations")},
                   number{increase(now, before, "evictions")},
-                  number{number_of(now, "regions")},
-                  in_mib(number_of(now, bytes)), number{fallbacks.sum},
-                  (hooks == nullptr) ? "" : hooks,
-                  (path + (both ? "; " : "") + fallbacks.most).c_str())
+                  number{now.get("regions")}, in_mib(bytes), number{fallbacks},
+                  hooks, most.c_str())
         .c_str();
 }
 
-std::string pair_line(const program &one, const json &row)
+std::string pair_line(const pair_row &now, const pair_row &before)
 {
-    const json &index     = member(row, "gpu");
-    const std::string gpu = index.is_number_unsigned() ? index.dump() : "?";
-    const std::string who = text_of(row, "nic").substr(0, 14) + " GPU " + gpu;
-    json before; // stays null if the pair is new
+    const summary paths(now, "path_bytes", by_path.count());
+    const summary causes(now, "fallback_operations", by_cause.count());
+    std::string most(paths.sum == 0 ? "" : by_path.values[paths.most]);
 
-    for (const json &each : member(one.before, "pairs")) {
-        if ((member(each, "nic") == member(row, "nic")) &&
-            (member(each, "gpu") == index)) {
-            before = each;
-        }
+    if (causes.sum != 0) {
+        most += (most.empty() ? "" : "; ") +
+                std::string(by_cause.values[causes.most]);
     }
-    return format("    %-21.21s", who.c_str()).c_str() +
-           columns(row, before, "registered_bytes",
-                   sum_of(member(row, "fallback_causes")));
+    const std::string gpu = (now.gpu < 0) ? "?" : std::to_string(now.gpu);
+    const std::string who = printable(now.nic).substr(0, 14) + " GPU " + gpu;
+    return format("    %-21.21s  %10s  %8s", who.c_str(), "-", "-").c_str() +
+           columns(now, before, now.get("registered_bytes"), causes.sum, "",
+                   most);
 }
 
-std::string program_line(const program &one)
-{
-    const json &complete = member(one.now, "hooks_complete");
-    const char *hooks    = complete.is_null() ? "?"
-                           : (complete == 0)  ? "gaps"
-                                              : "all";
+// A running program, and its last two answers.
+struct program {
+    int pid;
+    std::string name;
+    std::unique_ptr<counters> now, before;
 
-    return format("%8d  %-15.15s", one.pid, printable(one.name).c_str())
-               .c_str() +
-           (one.answers ? columns(one.now, one.before, "mapped_bytes",
-                                  fallbacks_of(one.now), hooks)
-                        : "  does not answer");
-}
+    uint64_t lookups() const
+    {
+        return increase(*now, *before, "hits") +
+               increase(*now, *before, "misses");
+    }
+};
 
 // Adds the lines of a program: its own, the first gap of its hooks, and its
 // pairs, those with most bytes first.
 void add_lines(const program &one, std::vector<std::string> *to)
 {
-    const std::string gap = text_of(one.now, "hooks_missing");
-    std::vector<const json *> pairs;
+    const counters &now     = *one.now;
+    const summary fallbacks = fallbacks_of(now);
+    const size_t causes     = by_cause.count();
+    const std::string gap   = printable(now.hooks_missing);
+    std::vector<const pair_row *> pairs;
+    std::string most;
 
-    to->push_back(program_line(one));
-    if (!one.answers) {
-        return;
+    if (fallbacks.sum != 0) {
+        most = std::string(by_way.values[fallbacks.most / causes]) + ": " +
+               std::string(by_cause.values[fallbacks.most % causes]);
     }
+    to->push_back(
+        format("%8d  %-15.15s  %10llu  %8llu", one.pid, one.name.c_str(),
+               number{one.lookups()},
+               number{increase(now, *one.before, "misses")})
+            .c_str() +
+        columns(now, *one.before, now.get("mapped_bytes"), fallbacks.sum,
+                now.get("hooks_complete") == 0 ? "gaps" : "all", most));
     if (!gap.empty()) {
         to->push_back("    hooks: " + gap);
     }
-    for (const json &each : member(one.now, "pairs")) {
-        pairs.push_back(&each);
-    }
-    std::ranges::stable_sort(pairs, std::greater(), [](const json *row) {
-        return number_of(*row, "registered_bytes");
+    now.each_pair([&](const pair_row &each) { pairs.push_back(&each); });
+    std::ranges::stable_sort(pairs, std::greater(), [](const pair_row *row) {
+        return row->get("registered_bytes");
     });
-    for (const json *row : pairs) {
-        to->push_back(pair_line(one, *row));
+    for (const pair_row *row : pairs) {
+        // A pair has the same row for as long as the program lives.
+        to->push_back(pair_line(*row, one.before->pairs[row - now.pairs]));
     }
 }
 
@@ -151,8 +143,8 @@ std::string title(const std::vector<const program *> &rows)
 
     for (const program *each : rows) {
         lookups += each->lookups();
-        bytes += number_of(each->now, "mapped_bytes");
-        fallbacks += fallbacks_of(each->now).sum;
+        bytes += each->now->get("mapped_bytes");
+        fallbacks += fallbacks_of(*each->now).sum;
     }
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
     return format("%s  programs: %zu, by lookups in the last second; all: %llu "
@@ -171,28 +163,25 @@ void print_table(std::vector<const program *> rows)
         title(rows),
         "     PID  PROGRAM           LOOKUPS/s  MISSES/s  REGIST/s   EVICT/s  "
         "REGIONS  PINNED MiB  FALLBACKS  HOOKS  MOST BY"};
+    const bool on_terminal = has_escapes();
     winsize size{};
 
     for (const program *each : rows) {
         add_lines(*each, &lines);
     }
-    if (!has_escapes()) {
-        for (const std::string &each : lines) {
-            puts(each.c_str());
-        }
-        return;
-    }
-    if ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) && (size.ws_row > 1)) {
+    if (on_terminal && (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) &&
+        (size.ws_row > 1)) {
         // The last line is the cursor's.
         lines.resize(std::min<size_t>(lines.size(), size.ws_row - 1));
     }
-    printf("\033[H");
+    printf("%s", on_terminal ? "\033[H" : "");
     for (const std::string &each : lines) {
         printf(
-            "%s\033[K\n",
-            each.substr(0, size.ws_col > 0 ? size.ws_col : each.npos).c_str());
+            "%s%s\n",
+            each.substr(0, size.ws_col > 0 ? size.ws_col : each.npos).c_str(),
+            on_terminal ? "\033[K" : "");
     }
-    printf("\033[J");
+    printf("%s", on_terminal ? "\033[J" : "");
 }
 
 std::string folder_of(int pid)
@@ -204,14 +193,13 @@ std::string folder_of(int pid)
 // processes if none is named.
 std::set<int> family(const std::vector<int> &pids)
 {
-    const tree files;
     std::map<int, int> parents;
     std::set<int> found(pids.begin(), pids.end());
 
-    for (const std::string &name : files.list("/proc")) {
+    for (const std::string &name : list("/proc")) {
         if (const int pid = atoi(name.c_str()); pid > 0) {
             parents[pid] =
-                atoi(files.line(folder_of(pid) + "/status", "PPid:").c_str());
+                atoi(line_of(folder_of(pid) + "/status", "PPid:").c_str());
         }
     }
     for (size_t before = SIZE_MAX; before != found.size();) {
@@ -225,127 +213,82 @@ std::set<int> family(const std::vector<int> &pids)
     return found;
 }
 
-class watcher {
-public:
-    explicit watcher(const std::vector<int> &pids) : pids_(pids) {}
+using programs = std::map<int, program>;
 
-    void find_new()
-    {
-        for (const int pid : family(pids_)) {
-            if (!all_.contains(pid)) {
-                open_page(pid);
-            }
+// Explains why a named process shows nothing, unless a descendant does.
+void say_why_not(const std::vector<int> &pids, const programs &all)
+{
+    for (const int pid : pids) {
+        const auto shows = [&](int each) { return all.contains(each); };
+        if (std::ranges::none_of(family({pid}), shows) && !read_live(pid)) {
+            fprintf(stderr, "ucx_dmabuf_info: %d: %s\n", pid,
+                    (errno == ENODATA)
+                        ? "no plug-in is loaded there, or it saw no GPU"
+                    : (errno == EPROTO) ? "its plug-in is of another version"
+                    : (errno == ENOENT) ? "there is no such process"
+                                        : strerror(errno));
         }
     }
+}
 
-    // Explains why a named process has no page, unless a descendant has one.
-    void say_why_not() const
-    {
-        for (const int pid : pids_) {
-            const auto shows = [&](int each) { return all_.contains(each); };
-            if (std::ranges::none_of(family({pid}), shows) &&
-                !live_reader::open(pid)) {
-                fprintf(stderr, "ucx_dmabuf_info: %d: %s\n", pid,
-                        (errno == ENODATA)
-                            ? "no plug-in is loaded there, or it saw no GPU"
-                        : (errno == EPROTO)
-                            ? "its plug-in is of another version"
-                        : (errno == ENOENT) ? "there is no such process"
-                                            : strerror(errno));
-            }
-        }
+// Reads the counters of these, and forgets those that show none.
+void read_all(std::set<int> pids, programs *all)
+{
+    for (const auto &[pid, one] : *all) {
+        pids.insert(pid);
     }
-
-    // Sends all requests before it waits for the first answer.
-    void ask()
-    {
-        for (auto &[pid, one] : all_) {
-            one.answer.clear();
-            one.page->request();
+    for (const int pid : pids) {
+        auto now = read_live(pid);
+        if (!now) {
+            all->erase(pid);
+            continue;
         }
-        for (unsigned waited = 0; !have_answered() && (waited < patience);
-             ++waited) {
-            usleep(1000);
-        }
-        for (auto &[pid, one] : all_) {
-            one.take_answer();
-        }
-        // Not answered: it is stopped or gone, or now runs another program.
-        std::erase_if(all_, [&](auto &each) {
-            return !each.second.answers && !open_page(each.first);
-        });
-    }
-
-    // Returns whether the output could be written.
-    bool print(bool as_json) const
-    {
-        std::vector<const program *> rows;
-
-        for (const auto &[pid, one] : all_) {
-            if (as_json && one.answers) {
-                puts(one.now.dump(-1, ' ', true).c_str());
-            }
-            rows.push_back(&one);
-        }
-        if (!as_json) {
-            print_table(rows);
-        }
-        return fflush(stdout) == 0;
-    }
-
-    bool empty() const { return all_.empty(); }
-
-private:
-    bool open_page(int pid)
-    {
-        auto page = live_reader::open(pid);
-        if (!page) {
-            return false;
-        }
-        program &one = all_[pid];
+        program &one = (*all)[pid];
         one.pid      = pid;
-        one.name     = tree().line(folder_of(pid) + "/comm");
-        one.page     = std::move(page);
-        return true;
+        one.name     = printable(line_of(folder_of(pid) + "/comm"));
+        one.before =
+            one.now ? std::move(one.now) : std::make_unique<counters>(*now);
+        one.now = std::move(now);
     }
+}
 
-    bool have_answered()
-    {
-        bool all = true;
+// Returns whether the output could be written.
+bool print(const programs &all, bool as_json)
+{
+    std::vector<const program *> rows;
+    std::vector<char> line(json_max);
 
-        for (auto &[pid, one] : all_) {
-            if (one.answer.empty()) {
-                one.answer = one.page->answer();
-            }
-            all &= !one.answer.empty();
+    for (const auto &[pid, one] : all) {
+        if (as_json) {
+            // In a container it has another number.
+            fputs(render_json(*one.now, pid, line).data(), stdout);
         }
-        return all;
+        rows.push_back(&one);
     }
-
-    const std::vector<int> &pids_;
-    std::map<int, program> all_;
-};
+    if (!as_json) {
+        print_table(rows);
+    }
+    return fflush(stdout) == 0;
+}
 
 } // namespace
 
 int watch(const std::vector<int> &pids, unsigned rounds, bool as_json)
 {
-    auto next = std::chrono::steady_clock::now();
-    watcher all(pids);
+    auto next    = std::chrono::steady_clock::now();
     bool was_any = false;
+    programs all;
 
     for (unsigned round = 0; (rounds == 0) || (round < rounds); ++round) {
         std::this_thread::sleep_until(next);
         next = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-        if (!pids.empty() || (round % rounds_of_all == 0)) {
-            all.find_new();
-        }
+        const bool looks = !pids.empty() || (round % rounds_of_all == 0);
+        read_all(looks ? family(pids) : std::set<int>(), &all);
         if (round == 0) {
-            all.say_why_not();
+            say_why_not(pids, all);
         }
-        all.ask();
         was_any |= !all.empty();
-        if ((all.empty() && !pids.empty()) || !all.print(as_json)) {
+        if ((all.empty() && !pids.empty()) || !print(all, as_json)) {
             break; // the programs have ended, or the reader
         }
     }

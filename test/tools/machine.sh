@@ -92,3 +92,13 @@ finds() {
     expect "$name: the remedy" "^ +remedy: .*$6" "$output"
     check "$name: status $1" test "$status" = "$1"
 }
+
+# on [VARIABLE=VALUE]... -- ARGUMENT...: what `finds` expects on a machine with these.
+on() {
+    machine
+    while [ "$1" != -- ]; do
+        environment+=("$1")
+        shift
+    done
+    finds "${@:2}"
+}

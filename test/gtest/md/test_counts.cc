@@ -117,7 +117,7 @@ bool child_counts_nothing(const domains &all, uct_mem_h parents)
         _exit(nothing ? 0 : 1);
     }
     EXPECT_EQ(child, waitpid(child, &status, WUNTRACED));
-    const bool no_page = WIFSTOPPED(status) && !live_reader::open(child);
+    const bool no_page = WIFSTOPPED(status) && !read_live(child);
     kill(child, SIGCONT);
     EXPECT_EQ(child, waitpid(child, &status, 0));
     return no_page && (status == 0);
@@ -129,7 +129,7 @@ void expect_what_devices_saw()
     uint64_t evictions = 0, invalidations = 0, failures = 0;
 
     process_counters.each_pair([&](const pair_row &row) {
-        fake_ib::dmabufs &sum = counted[row.nic];
+        fake_ib::dmabufs &sum = counted[std::string(row.nic)];
         sum.made += row.get("registrations");
         sum.ended += row.get("deregistrations");
         sum.bytes += row.get("path_bytes"); // "standard"

@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The page with a process's current counters, read by another process.
-#include <atomic>
+// A process's current counters, read by another process.
 #include <cerrno>
 #include <chrono>
-#include <common/live.h>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <uct/ib_dmabuf/stats/counters.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
+#include <uct/ib_dmabuf/stats/stats_file.h>
 #include <unistd.h>
 #include <utility>
 
 using namespace ucx_ib_dmabuf;
+using namespace std::chrono_literals;
 
 namespace {
 
-// Returns a counter in memory that the test shares with its children.
-std::atomic<uint64_t> *counter()
+// Counts its answers to requests for room as hits.
+bool show()
 {
-    static void *const memory =
-        mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return static_cast<std::atomic<uint64_t> *>(memory);
-}
+    const auto give = []() noexcept { process_counters.add("hits"); };
 
-void before(bool)
-{
-    process_counters.set("hits", counter()->load());
+    process_counters.add("misses");
+    const bool shown = show_live(give) && show_live(give);
+    process_counters.of("mlx5_0", 1).add_region(0, 4096);
+    return shown;
 }
 
 // A child that runs the call, and then waits to be killed.
@@ -94,38 +93,19 @@ int descriptor(const std::string &folder = "/proc/self/fd/")
     return -1;
 }
 
-bool show()
-{
-    return show_live(before) && show_live(before);
-}
-
 TEST(test_live, another_process_sees_what_is_now)
 {
-    *counter() = 1;
     process shown(show);
-    const auto page = live_reader::open(shown.pid());
+    const auto before = read_live(shown.pid());
 
-    ASSERT_NE(nullptr, page);
-    for (uint64_t value : {2, 3, 4}) {
-        *counter()             = value;
-        const std::string line = ask(*page);
-        EXPECT_NE(std::string::npos,
-                  line.find("\"hits\": " + std::to_string(value) + ", "))
-            << line;
-    }
-}
-
-TEST(test_live, it_goes_with_the_process)
-{
-    process shown(show);
+    ASSERT_NE(nullptr, before);
+    EXPECT_EQ(1u, before->get("misses")) << "counted before it was shown";
+    EXPECT_EQ(1u, before->pairs[0].get("registrations"));
+    EXPECT_TRUE(ask_others_for_room());
+    EXPECT_GE(read_live(shown.pid())->get("hits"), 1u); // others may ask, too
     const pid_t pid = shown.pid();
-    const auto page = live_reader::open(pid);
-
-    ASSERT_NE(nullptr, page);
-    EXPECT_NE("", ask(*page));
     shown.end();
-    EXPECT_EQ("", ask(*page, 10));
-    EXPECT_EQ(nullptr, live_reader::open(pid));
+    EXPECT_EQ(nullptr, read_live(pid));
     EXPECT_EQ(ENOENT, errno);
 }
 
@@ -140,25 +120,30 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
     });
 
     for (const process *each : {&silent, &reader}) {
-        EXPECT_EQ(nullptr, live_reader::open(each->pid()));
+        EXPECT_EQ(nullptr, read_live(each->pid()));
         EXPECT_EQ(ENODATA, errno);
     }
 }
 
-// The child inherits the descriptor, but neither the page nor its thread.
-TEST(test_live, the_child_of_a_fork_makes_its_own)
+// The child inherits neither the file nor the thread, but its parent's rows.
+TEST(test_live, the_child_of_a_fork_has_its_own)
 {
     pthread_atfork(nullptr, nullptr, forget_live);
-    for (bool makes : {false, true}) {
+    for (bool shows : {false, true}) {
         int grandchild[2];
-        pid_t child = 0;
+        struct {
+            pid_t pid;
+            bool is_well;
+        } child;
         ASSERT_EQ(0, pipe(grandchild));
         process shown([&] {
             const bool made = show();
             const pid_t pid = fork();
             if (pid == 0) {
-                const pid_t self = (!makes || show()) ? getpid() : 0;
-                if (write(grandchild[1], &self, sizeof(self)) > 0) {
+                child = {getpid(), (descriptor() < 0) && (!shows || show())};
+                process_counters.add("misses", 10);
+                process_counters.of("mlx5_0", 1).add_region(0, 1);
+                if (write(grandchild[1], &child, sizeof(child)) > 0) {
                     pause();
                 }
                 _exit(0);
@@ -167,15 +152,15 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
         });
         ASSERT_EQ(ssize_t{sizeof(child)},
                   read(grandchild[0], &child, sizeof(child)));
-        const auto page = live_reader::open(child);
-        EXPECT_EQ(makes, page != nullptr);
-        EXPECT_TRUE(makes || (errno == ENODATA)) << strerror(errno);
-        if (makes && page) {
-            EXPECT_NE("", ask(*page));
-        }
-        const auto parents = live_reader::open(shown.pid());
-        EXPECT_TRUE(parents && !ask(*parents).empty());
-        kill(child, SIGKILL);
+        EXPECT_TRUE(child.is_well);
+        const auto its = read_live(child.pid);
+        EXPECT_EQ(shows, its != nullptr);
+        EXPECT_TRUE(shows || (errno == ENODATA)) << strerror(errno);
+        EXPECT_TRUE(!its || (its->pairs[0].get("registrations") == 3));
+        const auto parents = read_live(shown.pid());
+        EXPECT_TRUE(parents && (parents->get("misses") == 1) &&
+                    (parents->pairs[0].get("registrations") == 1));
+        kill(child.pid, SIGKILL);
         close(grandchild[0]);
         close(grandchild[1]);
     }
@@ -185,28 +170,10 @@ TEST(test_live, the_child_of_a_fork_makes_its_own)
 TEST(test_live, a_process_that_may_write_no_such_file_has_none)
 {
     process limited([] {
-        const rlimit most{sizeof(live_page) - 1, sizeof(live_page)};
+        const rlimit most{sizeof(counters) - 1, sizeof(counters)};
         return (setrlimit(RLIMIT_FSIZE, &most) == 0) && !show() &&
                (errno == EFBIG);
     });
-}
-
-// Each answer costs the process time.
-TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
-{
-    constexpr auto each = std::chrono::milliseconds(10);
-    *counter()          = 0;
-    process shown([] { return show_live([](bool) { ++*counter(); }); });
-    const auto page = live_reader::open(shown.pid());
-
-    ASSERT_NE(nullptr, page);
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < 20'000; ++i) {
-        page->request();
-    }
-    EXPECT_NE("", ask(*page));
-    const auto took = std::chrono::steady_clock::now() - begin;
-    EXPECT_LE(*counter(), static_cast<uint64_t>(took / each) + 3);
 }
 
 // A reader of a truncated page would die of SIGBUS.
@@ -217,67 +184,42 @@ TEST(test_live, nobody_cuts_it_off)
     });
 }
 
-// Shows a forged page, as any process can. It counts as answered at once.
-template <typename Call>
-bool show_forged(const Call &forge, int seals)
+// Shows a forged file, as any process can: no text in it ends.
+bool show_forged(int seals, uint64_t layout)
 {
     const int fd =
         memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if ((ftruncate(fd, sizeof(live_page)) != 0) ||
-        (fcntl(fd, F_ADD_SEALS, seals) != 0)) {
-        return false;
-    }
-    void *const made = mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
-                            MAP_SHARED, fd, 0);
-    auto *page       = static_cast<live_page *>(made);
-    page->magic      = live_page::right_magic;
-    page->version    = live_page::right_version;
-    page->pid        = static_cast<uint64_t>(getpid());
-    page->answered   = INT32_MAX;
-    page->length     = 1;
-    forge(*page);
-    return true;
+    auto all = std::make_unique<counters>();
+    memset(static_cast<void *>(all.get()), 0xff, sizeof(*all));
+    all->layout = layout;
+    all->pid    = static_cast<uint64_t>(getpid());
+    return (write(fd, all.get(), sizeof(*all)) == ssize_t{sizeof(*all)}) &&
+           (fcntl(fd, F_ADD_SEALS, seals) == 0);
 }
 
-constexpr int all_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-// Its truncation would kill the reader, which may run as root.
-TEST(test_live, what_its_process_can_cut_off_is_not_read)
+// The truncation of a file would kill its reader, which may run as root.
+TEST(test_live, a_forged_file_ends_nobody)
 {
-    for (const int seals : {0, F_SEAL_GROW | F_SEAL_SEAL, all_seals}) {
-        process shown(
-            [seals] { return show_forged([](live_page &) {}, seals); });
-        const auto page = live_reader::open(shown.pid());
-        EXPECT_EQ(seals == all_seals, page != nullptr) << seals;
-        EXPECT_TRUE(page || (errno == EPROTO)) << strerror(errno);
-    }
-}
+    constexpr int seals  = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    constexpr auto right = counters::right_layout;
+    static std::array<char, json_max> memory;
 
-TEST(test_live, a_torn_page_or_one_that_lies_ends_nobody)
-{
-    using forgery                          = void (*)(live_page &);
-    const std::pair<forgery, size_t> all[] = {
-        {[](live_page &) {}, 1},
-        {[](live_page &page) { page.sequence = 1; }, 0},
-        {[](live_page &page) { page.answered = 0; }, 0},
-        {[](live_page &page) { page.length = json_max; }, json_max},
-        {[](live_page &page) { page.length = json_max + 1; }, 0},
-        {[](live_page &page) { page.length = UINT64_MAX; }, 0}};
-
-    for (const auto &[forge, length] : all) {
-        process shown(
-            [forge = forge] { return show_forged(forge, all_seals); });
-        const auto page = live_reader::open(shown.pid());
-        ASSERT_NE(nullptr, page);
-        EXPECT_EQ(length, ask(*page, 0).size());
-    }
-    for (auto member : {&live_page::magic, &live_page::version}) {
-        process shown([member] {
-            return show_forged([member](live_page &page) { ++(page.*member); },
-                               all_seals);
+    for (const auto &[sealed, layout] : {std::pair{0, right},
+                                         {F_SEAL_GROW | F_SEAL_SEAL, right},
+                                         {seals, right + 1},
+                                         {seals, right}}) {
+        process shown([sealed = sealed, layout = layout] {
+            return show_forged(sealed, layout);
         });
-        EXPECT_EQ(nullptr, live_reader::open(shown.pid()));
-        EXPECT_EQ(EPROTO, errno);
+        const auto found = read_live(shown.pid());
+        ASSERT_EQ((sealed == seals) && (layout == right), found != nullptr);
+        if (!found) {
+            EXPECT_EQ(EPROTO, errno) << "another version, or not sealed";
+            continue;
+        }
+        const std::string_view line = render_json(*found, 1, memory);
+        EXPECT_NE(line.npos, line.find("{\"nic\": \"" + std::string(64, '?')));
+        EXPECT_NE(line.npos, line.find(": \"" + std::string(256, '?') + "\""));
     }
 }
 
@@ -304,48 +246,32 @@ TEST(test_live, a_process_in_a_container_is_seen_from_outside)
     if (!(children >> inside)) {
         GTEST_SKIP() << "no process may be in another namespace here";
     }
-    const auto page = live_reader::open(inside);
-    EXPECT_TRUE(page && !ask(*page).empty()) << strerror(errno);
+    EXPECT_NE(nullptr, read_live(inside)) << strerror(errno);
     kill(inside, SIGKILL);
 }
 
-TEST(test_live, other_processes_are_asked_for_room)
+// Each answer costs the process time.
+TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
 {
-    *counter() = 0;
-    process idle([] {
-        return show_live([](bool room) { *counter() += room ? 1 : 0; });
-    });
-    process without(show);
-    const auto page = live_reader::open(idle.pid());
+    process idle(show);
 
+    const std::string its  = "/proc/" + std::to_string(idle.pid()) + "/fd/";
+    const std::string page = its + std::to_string(descriptor(its));
+    auto *word             = static_cast<counters *>(
+        mmap(nullptr, sizeof(counters), PROT_READ | PROT_WRITE, MAP_SHARED,
+                         open(page.c_str(), O_RDWR | O_CLOEXEC), 0));
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 2000; ++i) {
+        __atomic_add_fetch(&word->wants_room, 1, __ATOMIC_RELEASE);
+        syscall(SYS_futex, &word->wants_room, FUTEX_WAKE, 1, nullptr, nullptr,
+                0);
+        usleep(50);
+    }
     EXPECT_TRUE(ask_others_for_room());
-    EXPECT_EQ(1u, *counter());
-    EXPECT_NE("", ask(*page));
-    EXPECT_EQ(1u, *counter()) << "that wants no room";
-    page->request(true);
-    EXPECT_NE("", ask(*page));
-    EXPECT_EQ(2u, *counter());
-}
-
-// Other programs rely on the layout.
-TEST(test_live, the_layout_is_the_documented_one)
-{
-    const auto at = [](auto member) {
-        static live_page page;
-        return reinterpret_cast<char *>(&(page.*member)) -
-               reinterpret_cast<char *>(&page);
-    };
-
-    EXPECT_EQ(0, at(&live_page::magic));
-    EXPECT_EQ(8, at(&live_page::version));
-    EXPECT_EQ(16, at(&live_page::pid));
-    EXPECT_EQ(24, at(&live_page::sequence));
-    EXPECT_EQ(28, at(&live_page::asked));
-    EXPECT_EQ(32, at(&live_page::answered));
-    EXPECT_EQ(36, at(&live_page::wants_room));
-    EXPECT_EQ(40, at(&live_page::length));
-    EXPECT_EQ(48, at(&live_page::text));
-    EXPECT_EQ(0, memcmp(&live_page::right_magic, "ucx-dmab", 8));
+    const auto took        = std::chrono::steady_clock::now() - begin;
+    const uint64_t answers = read_live(idle.pid())->get("hits");
+    EXPECT_LE(answers, static_cast<uint64_t>(took / 10ms) + 3);
+    EXPECT_GE(answers, 3u);
 }
 
 } // namespace

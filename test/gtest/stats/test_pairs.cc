@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fixture.h"
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -9,10 +8,7 @@ using namespace ucx_ib_dmabuf;
 
 namespace {
 
-class test_pairs : public testing::Test {
-protected:
-    ~test_pairs() override { reset(&all); }
-
+struct test_pairs : testing::Test {
     counters all{};
 };
 
@@ -35,7 +31,7 @@ TEST_F(test_pairs, those_beyond_the_table_share_a_row)
     for (int gpu = 0; gpu < int{counters::max_pairs}; ++gpu) {
         EXPECT_EQ(gpu, all.of("a", gpu).gpu);
     }
-    EXPECT_STREQ("others", all.of("b", 0).nic);
+    EXPECT_EQ("others", std::string_view(all.of("b", 0).nic));
     EXPECT_EQ(&all.of("b", 0), &all.of("c", 7));
     all.of("b", 0).add_region(0, 1);
     EXPECT_EQ(-1, all.of("b", 0).gpu);
@@ -68,8 +64,8 @@ TEST_F(test_pairs, a_long_name_is_cut_off)
 {
     const std::string name(100, 'x');
 
-    EXPECT_EQ(name.substr(0, 63), all.of(name.c_str(), 0).nic);
-    EXPECT_EQ(&all.of(name.c_str(), 0), &all.of(name.c_str(), 0));
+    EXPECT_EQ(name.substr(0, 63), std::string_view(all.of(name, 0).nic));
+    EXPECT_EQ(&all.of(name, 0), &all.of(name, 0));
 }
 
 // No row is lost or duplicated, whichever thread comes first.

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The counters as JSON and as Prometheus' text, and their documentation.
-#include "fixture.h"
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
-#include <uct/ib_dmabuf/stats/render.h>
-#include <unistd.h>
+#include <uct/ib_dmabuf/stats/stats_file.h>
 #include <vector>
 
 using namespace ucx_ib_dmabuf;
@@ -68,18 +67,20 @@ std::vector<sample> parse(const std::string &text)
 
 class test_render : public testing::Test {
 protected:
-    ~test_render() override { reset(&process_counters); }
+    ~test_render() override { process_counters = {}; }
 
-    static std::string json() { return std::string(render_json(memory_)); }
-    static std::string prometheus(const char *program = "a")
+    static std::string line()
     {
-        return std::string(render_prometheus(program, memory_));
+        return std::string(render_json(process_counters, 7, memory_));
     }
-    // Sets the counters to 1000, 1001 and so on.
-    static void number()
+    static nlohmann::ordered_json json()
     {
-        std::iota(std::begin(process_counters.numbers),
-                  std::end(process_counters.numbers), 1000);
+        return nlohmann::ordered_json::parse(line());
+    }
+    static std::string prometheus(std::string_view program = "a")
+    {
+        return std::string(
+            render_prometheus(process_counters, 7, program, memory_));
     }
     // Returns the values of a Prometheus metric's samples, in order.
     static std::vector<double> values_of(const std::string &name)
@@ -92,50 +93,44 @@ protected:
         }
         return values;
     }
+    static void expect_in_prometheus(const std::vector<std::string> &all)
+    {
+        const std::string text = prometheus();
+        for (const std::string &each : all) {
+            EXPECT_NE(std::string::npos, text.find(each)) << each;
+        }
+    }
 
-    const std::string pid_ = std::to_string(getpid());
     static inline std::array<char, prometheus_max> memory_;
 };
 
 constexpr size_t scalars = 17; // the leading metrics
 
-TEST_F(test_render, json_has_each_metric_by_its_name)
+TEST_F(test_render, each_metric_has_its_name)
 {
-    number();
-    const std::string line = json();
+    std::iota(std::begin(process_counters.numbers),
+              std::end(process_counters.numbers), 1000);
+    const auto all         = json();
+    const auto found       = parse(prometheus());
+    const std::string text = line();
 
-    EXPECT_TRUE(line.starts_with("{\"pid\": " + pid_ + ", \"hits\": 1000, "))
-        << line;
-    EXPECT_TRUE(line.ends_with("}\n")) << line;
-    EXPECT_EQ(line.size() - 1, line.find('\n'));
-    for (size_t i = 0; i < scalars; ++i) {
-        const std::string wanted = std::string(", \"") + process_infos[i].name +
-                                   "\": " + std::to_string(1000 + i);
-        EXPECT_NE(std::string::npos, line.find(wanted)) << wanted;
-    }
-}
-
-TEST_F(test_render, prometheus_has_each_metric_once)
-{
-    number();
-    const std::string text = prometheus();
-    const auto found       = parse(text);
-
+    EXPECT_EQ(7, all["pid"]);
+    EXPECT_EQ(text.size() - 1, text.find('\n'));
     for (size_t i = 0; i < scalars; ++i) {
         const metric_info &info = process_infos[i];
         const bool counts       = info.kind == metric_kind::counter;
         const std::string name  = std::string("ucx_ib_dmabuf_") + info.name +
                                  (counts ? "_total" : "");
+        EXPECT_EQ(1000 + i, all[info.name]) << info.name;
         EXPECT_EQ(name, found[i].name);
         EXPECT_EQ(1000.0 + static_cast<double>(i), found[i].value);
-        EXPECT_EQ("{pid=\"" + pid_ + "\",program=\"a\"}", found[i].labels);
-        EXPECT_NE(std::string::npos,
-                  text.find("# HELP " + name + " " + info.help + ".\n# TYPE " +
-                            name + (counts ? " counter\n" : " gauge\n")));
+        EXPECT_EQ("{pid=\"7\",program=\"a\"}", found[i].labels);
+        expect_in_prometheus({"# HELP " + name + " " + info.help +
+                              ".\n# TYPE " + name +
+                              (counts ? " counter\n" : " gauge\n")});
     }
     for (const metric_info &each : process_infos) {
-        EXPECT_NE(std::string::npos,
-                  text.find(std::string("ucx_ib_dmabuf_") + each.name));
+        expect_in_prometheus({std::string("ucx_ib_dmabuf_") + each.name});
     }
 }
 
@@ -153,26 +148,21 @@ TEST_F(test_render, times_are_histograms)
     process_counters.add("registration_time", 8, 1);
     const std::vector<double> buckets = values_of("export_time_seconds_bucket");
     ASSERT_EQ(metric_info::buckets, buckets.size());
-    EXPECT_EQ(1, buckets[1]);
-    EXPECT_EQ(3, buckets[2]);
+    EXPECT_EQ((std::vector<double>{1, 1, 3}),
+              std::vector<double>(buckets.begin(), buckets.begin() + 3));
     EXPECT_EQ(3, buckets[last - 1]);
     EXPECT_EQ(7, buckets[last]);
     EXPECT_TRUE(std::ranges::is_sorted(buckets));
     EXPECT_EQ(7, values_of("export_time_seconds_count")[0]);
-    for (const char *bound : {"0.000001024\"} 1\n", "0.000002048\"} 1\n",
-                              "4.294967296\"} 3\n", "+Inf\"} 7\n"}) {
-        EXPECT_NE(std::string::npos,
-                  prometheus().find(std::string("le=\"") + bound))
-            << bound;
-    }
+    expect_in_prometheus({"le=\"0.000001024\"} 1\n", "le=\"0.000002048\"} 1\n",
+                          "le=\"4.294967296\"} 3\n", "le=\"+Inf\"} 7\n"});
     EXPECT_EQ(12.345678901, values_of("export_time_seconds_sum")[0]);
     EXPECT_EQ(8, values_of("registration_time_seconds_count")[0]);
-    const std::string line = json();
-    EXPECT_NE(std::string::npos,
-              line.find("\"export_time\": {\"sum_ns\": 12345678901, "
-                        "\"buckets\": [1, 0, 2, 0, "))
-        << line;
-    EXPECT_NE(std::string::npos, line.find("0, 4]}")) << line;
+    const auto all = json()["export_time"];
+    EXPECT_EQ(12'345'678'901u, all["sum_ns"]);
+    EXPECT_EQ(metric_info::buckets, all["buckets"].size());
+    EXPECT_EQ(2, all["buckets"][2]);
+    EXPECT_EQ(4, all["buckets"][last]);
 }
 
 TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
@@ -181,144 +171,104 @@ TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
     process_counters.add("fallback_bytes", 4096, 5);
     process_counters.add("fallback_operations", 1, 11); // error, other
 
-    const std::string line = json(), text = prometheus();
-    EXPECT_NE(
-        std::string::npos,
-        line.find("\"fallbacks\": [{\"way\": \"ucp\", \"cause\": \"no_room\", "
-                  "\"operations\": 3, \"bytes\": 4096}, {\"way\": \"error\", "
-                  "\"cause\": \"other\", \"operations\": 1, \"bytes\": 0}], "))
-        << line;
-    EXPECT_NE(std::string::npos,
-              text.find("way=\"ucp\",cause=\"no_room\"} 3\n"));
-    EXPECT_NE(std::string::npos,
-              text.find("way=\"ucp\",cause=\"no_room\"} 4096\n"));
+    EXPECT_EQ(R"([{"way":"ucp","cause":"no_room","operations":3,"bytes":4096},)"
+              R"({"way":"error","cause":"other","operations":1,"bytes":0}])",
+              json()["fallbacks"].dump());
+    expect_in_prometheus({"way=\"ucp\",cause=\"no_room\"} 3\n",
+                          "way=\"ucp\",cause=\"no_room\"} 4096\n"});
     EXPECT_EQ(12u, values_of("fallback_bytes_total").size());
 }
 
-// Counts for two pairs of the table.
-void count_two_pairs()
+TEST_F(test_render, pairs_are_told)
 {
     auto &all = process_counters;
+
+    EXPECT_EQ(std::string::npos, prometheus().find("_pair_"));
     all.of("mlx5_0", 1).add_region(0, 4096);
     all.of("mlx5_0", 1).add_region(0, 8192);
     all.of("mlx5_0", 1).end_region(8192);
     all.add_fallback(fallback_way::ucp, fallback_cause::no_room, "mlx5_1", -1,
                      100);
     all.of("mlx5_2", 0); // stays at zero
-}
-
-TEST_F(test_render, pairs_are_told_in_json)
-{
-    count_two_pairs();
-    const std::string line = json();
-    EXPECT_TRUE(line.ends_with(
-        ", \"pairs\": ["
-        "{\"nic\": \"mlx5_1\", \"gpu\": -1, \"registrations\": 0, "
-        "\"deregistrations\": 0, \"invalidations\": 0, \"evictions\": 0, "
-        "\"failures\": 0, \"regions\": 0, \"registered_bytes\": 0, "
-        "\"path_bytes\": {\"ucp\": 100}, "
-        "\"fallback_causes\": {\"no_room\": 1}}, "
-        "{\"nic\": \"mlx5_0\", \"gpu\": 1, \"registrations\": 2, "
-        "\"deregistrations\": 1, \"invalidations\": 0, \"evictions\": 0, "
-        "\"failures\": 0, \"regions\": 1, \"registered_bytes\": 4096, "
-        "\"path_bytes\": {\"standard\": 12288}, \"fallback_causes\": {}}]}\n"))
-        << line;
-}
-
-TEST_F(test_render, pairs_are_labels_for_prometheus)
-{
-    EXPECT_EQ(std::string::npos, prometheus().find("_pair_"));
-    count_two_pairs();
+    EXPECT_EQ(
+        R"([{"nic":"mlx5_0","gpu":1,"registrations":2,"deregistrations":1,)"
+        R"("invalidations":0,"evictions":0,"failures":0,"regions":1,)"
+        R"("registered_bytes":4096,"path_bytes":{"standard":12288},)"
+        R"("fallback_causes":{}},{"nic":"mlx5_1","gpu":-1,"registrations":0,)"
+        R"("deregistrations":0,"invalidations":0,"evictions":0,"failures":0,)"
+        R"("regions":0,"registered_bytes":0,"path_bytes":{"ucp":100},)"
+        R"("fallback_causes":{"no_room":1}}])",
+        json()["pairs"].dump());
     for (const metric_info &each : pair_infos) {
         const bool counts = each.kind == metric_kind::counter;
         EXPECT_EQ(2 * each.size(), values_of(std::string("pair_") + each.name +
                                              (counts ? "_total" : ""))
                                        .size());
     }
-    const std::string text = prometheus();
-    for (const char *wanted :
-         {",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
-          "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
-          "nic=\"mlx5_1\",gpu=\"-1\",cause=\"no_room\"} 1\n"}) {
-        EXPECT_NE(std::string::npos, text.find(wanted)) << text;
-    }
+    expect_in_prometheus({",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
+                          "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
+                          "nic=\"mlx5_1\",gpu=\"-1\",cause=\"no_room\"} 1\n"});
 }
 
-TEST_F(test_render, what_hooks_lack_is_a_string)
+TEST_F(test_render, names_are_printable)
 {
-    EXPECT_EQ(std::string::npos, json().find("hooks_missing"));
-    process_counters.set_hooks_missing("\"a\" \\b\n\033[2J");
-    process_counters.set_hooks_missing("the second one");
-    EXPECT_NE(std::string::npos,
-              json().find("\"hooks_missing\": \"\\\"a\\\" \\\\b??[2J\""))
-        << json();
+    EXPECT_FALSE(json().contains("hooks_missing"));
+    process_counters.hooks_missing.set("\"a\" \\b\n\033[2J");
+    process_counters.hooks_missing.set("the second one");
+    EXPECT_EQ("\"a\" \\b??[2J", json()["hooks_missing"]);
+    EXPECT_EQ("{pid=\"7\",program=\"a \\\"b\\\" \\\\c?d??\"}",
+              parse(prometheus("a \"b\" \\c\nd\t\xff"))[0].labels);
 }
 
 TEST_F(test_render, buckets_have_bounds)
 {
-    constexpr size_t last = metric_info::buckets - 1;
-    const struct {
-        uint64_t value;
-        size_t bucket;
-    } all[] = {{0, 0},
-               {1, 0},
-               {1024, 0},
-               {1025, 1},
-               {2048, 1},
-               {2049, 2},
-               {uint64_t{1} << 32, last - 1},
-               {(uint64_t{1} << 32) + 1, last},
-               {UINT64_MAX, last}};
+    constexpr size_t last                   = metric_info::buckets - 1;
+    const std::pair<uint64_t, size_t> all[] = {{0, 0},
+                                               {1024, 0},
+                                               {1025, 1},
+                                               {2048, 1},
+                                               {2049, 2},
+                                               {uint64_t{1} << 32, last - 1},
+                                               {(uint64_t{1} << 32) + 1, last},
+                                               {UINT64_MAX, last}};
 
-    for (const auto &each : all) {
+    for (const auto &[value, bucket] : all) {
         process_counters.clear();
-        process_counters.add_time("export_time", each.value);
-        EXPECT_EQ(1u, process_counters.get("export_time", each.bucket))
-            << each.value;
-        EXPECT_EQ(each.value, process_counters.get("export_time", last + 1));
+        process_counters.add_time("export_time", value);
+        EXPECT_EQ(1u, process_counters.get("export_time", bucket)) << value;
+        EXPECT_EQ(value, process_counters.get("export_time", last + 1));
     }
-}
-
-TEST_F(test_render, any_program_is_a_label)
-{
-    const auto found = parse(prometheus("a \"b\" \\c\nd\t\xff"));
-
-    EXPECT_TRUE(
-        found[0].labels.ends_with(",program=\"a \\\"b\\\" \\\\c\\nd??\"}"))
-        << found[0].labels;
 }
 
 // The maximum of rows, with the largest numbers and the longest names.
 TEST_F(test_render, the_largest_fits)
 {
-    const std::string nic(63, '"'), why(255, '"');
+    const std::string nic(63, '"'), program(4096, '"');
 
     for (size_t i = 0; i < std::size(process_counters.numbers); ++i) {
         const bool adds_up          = (i >= scalars) && (i < scalars + 50);
         process_counters.numbers[i] = adds_up ? UINT64_MAX / 24 : UINT64_MAX;
     }
     for (int i = 0; i <= int{counters::max_pairs}; ++i) {
-        std::ranges::fill(process_counters.of(nic.c_str(), INT_MIN + i).numbers,
+        std::ranges::fill(process_counters.of(nic, INT_MIN + i).numbers,
                           UINT64_MAX);
     }
-    process_counters.set_hooks_missing(why.c_str());
-    EXPECT_NE("", render_json(std::span(memory_).first<json_max>()));
-    const std::string program(4096, '"');
-    const std::string text   = prometheus(program.c_str());
-    const std::string labels = parse(text)[0].labels;
+    process_counters.hooks_missing.set(std::string(255, '"'));
+    EXPECT_NE("", render_json(process_counters, INT_MIN,
+                              std::span(memory_).first<json_max>()));
+    const std::string labels = parse(prometheus(program))[0].labels;
     EXPECT_EQ(63u, (labels.size() - labels.find("m=\"") - 5) / 2) << labels;
 }
 
 TEST_F(test_render, there_is_no_half_text)
 {
-    number();
-    const std::string all = prometheus();
+    const std::string all = line();
     std::vector<char> memory(all.size() + 1);
 
     for (size_t size = 0; size <= all.size(); ++size) {
-        EXPECT_TRUE(render_prometheus("a", {memory.data(), size}).empty());
+        EXPECT_EQ("", render_json(process_counters, 7, {memory.data(), size}));
     }
-    EXPECT_EQ(all, render_prometheus("a", memory));
+    EXPECT_EQ(all, render_json(process_counters, 7, memory));
 }
 
 // Returns the metric's row in docs/info.md, without the unit.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The file of UCX_IB_DMABUF_STATS: its name, and how it is written.
-#include "fixture.h"
 #include <cerrno>
 #include <common/elsewhere.h>
 #include <cstdlib>
@@ -91,6 +90,7 @@ TEST_F(test_file, json_is_a_line_behind_the_others)
         process_counters.set("hits", hits);
         EXPECT_EQ(0, check_writable(path.c_str()));
         EXPECT_EQ(0, write_metrics(path.c_str()));
+        EXPECT_EQ(1, files());
     }
     const std::string all = content(path);
     const size_t second   = all.find('\n') + 1;

@@ -96,11 +96,11 @@ __attribute__((destructor)) void write_stats() noexcept
 // In a forked child, which has none of its parent's registrations.
 void forget_parent() noexcept
 {
+    forget_live(); // else its parent would count what follows
     if (process_state *parents = instance.load()) {
         parents->registrations().forget_parent();
     }
     process_counters.clear();
-    forget_live();
 }
 
 } // namespace
@@ -160,13 +160,11 @@ try {
         warn_of_stats();
     }
     process_state *shared = instance.load();
-    // A forked child makes its own page when it opens its first domain.
-    if (!show_live([](bool room) {
-            if (room) {
-                instance.load()->registrations().evict_all_idle();
-            }
+    // A forked child shows its own when it opens its first domain.
+    if (!show_live([]() noexcept {
+            instance.load()->registrations().evict_all_idle();
         })) {
-        log_debug("ib_dmabuf: no page for live counters: %m");
+        log_debug("ib_dmabuf: counters cannot be watched: %m");
     }
     return shared;
 } catch (const std::bad_alloc &) {
@@ -200,7 +198,7 @@ void process_state::on_release(uintptr_t address, size_t length) noexcept
 void process_state::on_events_missed(const char *why) noexcept
 {
     process_counters.set("hooks_complete", 0);
-    process_counters.set_hooks_missing(why);
+    process_counters.hooks_missing.set(why);
     if (config.check_identity == on_off_auto::off) {
         return;
     }

@@ -1,48 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "counters.h"
-#include <cstdlib>
-#include <memory>
-#include <new>
 
 namespace ucx_ib_dmabuf {
 
-pair_row &counters::of(const char *nic, int gpu) noexcept
+// Takes no lock, which a fork would have to wait for. Threads that need the
+// same new row at once store the same.
+pair_row &counters::of(std::string_view nic, int gpu) noexcept
 {
-    pair_row *first = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
-    std::unique_ptr<pair_row> made;
+    const uint64_t wanted = std::max<uint64_t>(
+        hash_of(right_layout, nic) ^ static_cast<unsigned>(gpu), 1);
+    pair_row *found = &pairs[max_pairs];
 
-    for (;;) {
-        size_t count = 0;
-        for (pair_row *row = first; row != nullptr; row = row->next, ++count) {
-            if ((row->gpu == gpu) &&
-                (strncmp(row->nic, nic, sizeof(row->nic) - 1) == 0)) {
-                return *row; // perhaps made by another thread meanwhile
-            }
+    for (pair_row &row : std::span(pairs).first<max_pairs>()) {
+        uint64_t key = __atomic_load_n(&row.key, __ATOMIC_RELAXED);
+        if (key == 0) {
+            __atomic_compare_exchange_n(&row.key, &key, wanted, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         }
-        if ((count < max_pairs) && !made) {
-            made.reset(new (std::nothrow) pair_row{});
-        }
-        if ((count >= max_pairs) || !made) {
-            return others;
-        }
-        made->gpu  = gpu;
-        made->next = first;
-        memccpy(made->nic, nic, '\0', sizeof(made->nic) - 1);
-        if (__atomic_compare_exchange_n(&newest, &first, made.get(), false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            return *made.release();
+        if ((key == 0) || (key == wanted)) {
+            found = &row;
+            break;
         }
     }
-}
-
-void counters::set_hooks_missing(const char *why) noexcept
-{
-    char *copy = strdup(why), *none = nullptr;
-
-    if (!__atomic_compare_exchange_n(&hooks_missing, &none, copy, false,
-                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-        free(copy);
-    }
+    const bool is_rest = found == &pairs[max_pairs];
+    __atomic_store_n(&found->gpu, is_rest ? -1 : gpu, __ATOMIC_RELAXED);
+    found->nic.set(is_rest ? "others" : nic);
+    return *found;
 }
 
 void counters::add_fallback(fallback_way way, fallback_cause why,

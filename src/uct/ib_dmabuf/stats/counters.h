@@ -220,11 +220,40 @@ struct number_table {
     }
 };
 
+// FNV-1a.
+constexpr uint64_t hash_of(uint64_t before, std::string_view text)
+{
+    for (const char each : text) {
+        before = (before ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+    }
+    return before;
+}
+
+// Text in memory that other processes may read, or have forged.
+template <size_t size>
+struct shared_text {
+    char bytes[size];
+
+    // Sets it, unless it is set. Stores the first byte last.
+    void set(std::string_view text) noexcept
+    {
+        if (__atomic_load_n(bytes, __ATOMIC_ACQUIRE) == '\0') {
+            for (size_t i = std::min(text.size(), size - 1); i-- > 0;) {
+                __atomic_store_n(&bytes[i], text[i], __ATOMIC_RELEASE);
+            }
+        }
+    }
+    operator std::string_view() const noexcept
+    {
+        return {bytes, strnlen(bytes, size)};
+    }
+};
+
 // The counters of a NIC and a GPU.
 struct pair_row : number_table<pair_infos> {
-    char nic[64]; // IBV_SYSFS_NAME_MAX
-    int gpu;      // the driver's ordinal; -1: not known
-    pair_row *next;
+    uint64_t key;        // a hash of NIC and GPU; 0: the row is free
+    shared_text<64> nic; // IBV_SYSFS_NAME_MAX
+    int gpu;             // the driver's ordinal; -1: not known
 
     void add_region(size_t step, uint64_t length) noexcept
     {
@@ -241,22 +270,41 @@ struct pair_row : number_table<pair_infos> {
     }
 };
 
-// The counters of a process.
-struct counters : number_table<process_infos> {
-    // For eight GPUs with sixteen NICs; further pairs share a row.
+// The largest page size of a kernel.
+#ifdef __aarch64__
+constexpr size_t max_page_size = 64 << 10;
+#else
+constexpr size_t max_page_size = 4 << 10;
+#endif
+
+// The counters of a process: whole pages without pointers, which other
+// processes can map (live_page.h).
+struct alignas(max_page_size) counters : number_table<process_infos> {
+    static constexpr uint64_t right_layout = [] {
+        uint64_t hash   = hash_of(0xcbf29ce484222325, "ucx-ib-dmabuf");
+        const auto each = [&](const auto &infos) {
+            for (const metric_info &info : infos) {
+                hash = hash_of(hash + info.size(), info.name);
+            }
+        };
+        const auto process = process_infos; // see metric_name
+        const auto pair    = pair_infos;
+        each(process);
+        each(pair);
+        return hash;
+    }();
+    // For eight GPUs with sixteen NICs; further pairs share the last row.
     static constexpr size_t max_pairs = 128;
 
-    char *hooks_missing; // the first reason, or nullptr
-    // A list without a lock, which a fork would have to wait for.
-    pair_row *newest;
-    // Counts for further pairs, or if memory is short.
-    pair_row others{{}, "others", -1, nullptr};
+    uint64_t layout, pid; // of live_page.h, also the next ones
+    uint32_t wants_room, gave_room;
+    shared_text<256> hooks_missing; // the first reason
+    pair_row pairs[max_pairs + 1];
 
     // The row is valid for as long as the process lives.
-    pair_row &of(const char *nic, int gpu) noexcept;
+    pair_row &of(std::string_view nic, int gpu) noexcept;
     void add_fallback(fallback_way way, fallback_cause why, const char *nic,
                       int gpu, uint64_t length) noexcept;
-    void set_hooks_missing(const char *why) noexcept;
     // For a forked child, which has its parent's hooks.
     void clear() noexcept
     {
@@ -264,24 +312,18 @@ struct counters : number_table<process_infos> {
 
         number_table::clear();
         set("hooks_complete", complete);
-        others.clear();
-        for (pair_row *row       = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
-             row != nullptr; row = row->next) {
-            row->clear();
+        for (pair_row &row : pairs) {
+            row.clear();
         }
     }
     // Calls `call` with each row that has counted anything.
     template <typename Call>
     void each_pair(const Call &call) const
     {
-        for (const pair_row *row = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
-             row != nullptr; row = row->next) {
-            if (!row->is_zero()) {
-                call(*row);
+        for (const pair_row &row : pairs) {
+            if (!row.is_zero()) {
+                call(row);
             }
-        }
-        if (!others.is_zero()) {
-            call(others);
         }
     }
 };

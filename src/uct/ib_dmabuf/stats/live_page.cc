@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "live_page.h"
-#include "counters.h"
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <linux/futex.h>
 #include <linux/magic.h>
 #include <pthread.h>
+#include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,30 +26,26 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// This process's page. Other processes may map it, but change only their
-// requests.
-std::atomic<live_page *> own_page;
-int own_fd;
+std::atomic<bool> is_shown;
+int own_fd = -1;
 struct stat own_file;
-// Called before each answer. Written before the thread starts.
-void (*before_answer)(bool room);
 
-// Readers retry while the sequence is odd. They may write to the page, too, so
-// the text is rendered elsewhere.
-void publish(live_page *page, uint32_t asked)
+void *childs; // memory for the counters of a forked child, as yet untouched
+
+void *map(int flags, int fd)
 {
-    static std::array<char, json_max> memory; // instead of a large stack
-    const std::string_view line = render_json(memory);
-    const uint32_t before = page->sequence.load(std::memory_order_relaxed);
+    void *made =
+        mmap(nullptr, sizeof(counters), PROT_READ | PROT_WRITE, flags, fd, 0);
+    return (made == MAP_FAILED) ? nullptr : made;
+}
 
-    page->sequence.store(before + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    for (size_t i = 0; i < line.size(); ++i) {
-        page->text[i].store(line[i], std::memory_order_relaxed);
-    }
-    page->length.store(line.size(), std::memory_order_relaxed);
-    page->answered.store(asked, std::memory_order_relaxed);
-    page->sequence.store(before + 2, std::memory_order_release);
+// Moves the counters to this memory, which moves to their address.
+bool move_counters(void *to)
+{
+    memcpy(to, &process_counters, sizeof(counters));
+    return mremap(to, sizeof(counters), sizeof(counters),
+                  MREMAP_MAYMOVE | MREMAP_FIXED,
+                  &process_counters) != MAP_FAILED;
 }
 
 // glibc's size of its data on each thread's stack: a copy of all thread_local
@@ -64,21 +62,24 @@ size_t stack_size(const pthread_attr_t *how)
     return ours + ((taken_of_stack != nullptr) ? taken_of_stack(how) : 0);
 }
 
-void *answer(void *mine)
+long futex(uint32_t *word, int what, uint32_t value)
 {
-    auto *page     = static_cast<live_page *>(mine);
-    uint32_t given = 0;
+    return syscall(SYS_futex, word, what, value, nullptr, nullptr, 0);
+}
+
+void *give_room(void *make_room)
+{
+    counters &own = process_counters;
 
     for (;;) {
-        const uint32_t asked  = page->asked.load();
-        const uint32_t wanted = page->wants_room.load();
-        if (before_answer != nullptr) {
-            before_answer(wanted != std::exchange(given, wanted));
+        const uint32_t wanted =
+            __atomic_load_n(&own.wants_room, __ATOMIC_ACQUIRE);
+        if (wanted != __atomic_load_n(&own.gave_room, __ATOMIC_RELAXED)) {
+            reinterpret_cast<void (*)() noexcept>(make_room)();
+            __atomic_store_n(&own.gave_room, wanted, __ATOMIC_RELEASE);
+            usleep(10'000); // so that steady requests do not cost a core
         }
-        publish(page, asked);
-        usleep(10'000); // so that steady requests do not cost a core
-        if ((syscall(SYS_futex, &page->asked, FUTEX_WAIT, asked, nullptr,
-                     nullptr, 0) != 0) &&
+        if ((futex(&own.wants_room, FUTEX_WAIT, wanted) != 0) &&
             (errno != EAGAIN) && (errno != EINTR)) {
             return nullptr; // rather than spin
         }
@@ -86,7 +87,7 @@ void *answer(void *mine)
 }
 
 // Starts a detached thread that handles no signal.
-int start_answering(live_page *page)
+int start_giving_room(void (*make_room)() noexcept)
 {
     pthread_attr_t how;
     sigset_t all, before;
@@ -99,35 +100,29 @@ int start_answering(live_page *page)
     pthread_attr_setstacksize(&how, stack_size(&how));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&id, &how, answer, page);
+    const int error = pthread_create(&id, &how, give_room,
+                                     reinterpret_cast<void *>(make_room));
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&how);
     return error;
 }
 
-// The size is sealed: a reader beyond the end would die.
-int create_file()
+// The size is sealed: a reader beyond the end would die. Sets errno on failure.
+bool make_file()
 {
     rlimit most{};
 
     // A larger file would raise a signal that ends the process.
-    if ((getrlimit(RLIMIT_FSIZE, &most) == 0) &&
-        (most.rlim_cur < sizeof(live_page))) {
-        errno = EFBIG;
-        return -1;
-    }
-    const int fd =
-        memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if ((fd >= 0) &&
-        ((ftruncate(fd, sizeof(live_page)) != 0) ||
-         (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
-          0))) {
-        const int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
+    errno = EFBIG;
+    own_fd =
+        ((getrlimit(RLIMIT_FSIZE, &most) == 0) &&
+         (most.rlim_cur < sizeof(counters)))
+            ? -1
+            : memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return (own_fd >= 0) && (ftruncate(own_fd, sizeof(counters)) == 0) &&
+           (fcntl(own_fd, F_ADD_SEALS,
+                  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) &&
+           (fstat(own_fd, &own_file) == 0);
 }
 
 // The number by which a process knows itself: the last one of "NSpid", of the
@@ -154,157 +149,127 @@ bool is_safe(int fd)
 
     return (seals >= 0) && ((seals & F_SEAL_SHRINK) != 0) &&
            (fstatfs(fd, &where) == 0) && (where.f_type == TMPFS_MAGIC) &&
-           (lseek(fd, 0, SEEK_END) >= off_t{sizeof(live_page)});
+           (lseek(fd, 0, SEEK_END) >= off_t{sizeof(counters)});
 }
 
-// Returns the mapping, or nullptr and sets errno; ENODATA: the page is another
-// process's, which this process reads or has inherited.
-live_page *map_page(int fd, uint64_t whose)
+using mapping = std::unique_ptr<counters, void (*)(counters *)>;
+
+// ENODATA: the file is another process's, which this process reads or has
+// inherited.
+mapping map_file(int fd, uint64_t whose)
 {
-    void *const found = is_safe(fd)
-                            ? mmap(nullptr, sizeof(live_page),
-                                   PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                            : MAP_FAILED;
-    if (found == MAP_FAILED) {
-        errno = EPROTO;
-        return nullptr;
+    mapping made(
+        static_cast<counters *>(is_safe(fd) ? map(MAP_SHARED, fd) : nullptr),
+        [](counters *ended) { munmap(ended, sizeof(counters)); });
+    const bool right = made && (made->layout == counters::right_layout);
+
+    if (!right || (made->pid != whose)) {
+        made.reset();
+        errno = right ? ENODATA : EPROTO;
     }
-    auto *page       = static_cast<live_page *>(found);
-    const bool right = (page->magic == live_page::right_magic) &&
-                       (page->version == live_page::right_version);
-    if (right && (page->pid == whose)) {
-        return page;
+    return made;
+}
+
+// Maps the counters of a process; see read_live().
+mapping map_live(pid_t pid)
+{
+    const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+    const std::string wanted = std::string("/memfd:") + live_page_name;
+    const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir(folder.c_str()),
+                                                   closedir);
+    int error = all ? ENODATA : errno;
+    mapping found(nullptr, nullptr);
+
+    while (const dirent *each = all ? readdir(all.get()) : nullptr) {
+        const std::string path = folder + "/" + each->d_name;
+        std::array<char, PATH_MAX> link{};
+        if (!found &&
+            (readlink(path.c_str(), link.data(), link.size() - 1) > 0) &&
+            std::string_view(link.data()).starts_with(wanted)) {
+            const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+            if (fd >= 0) {
+                found = map_file(fd, own_number(pid));
+            }
+            error = errno;
+            close(fd);
+        }
     }
-    munmap(found, sizeof(live_page));
-    errno = right ? ENODATA : EPROTO;
-    return nullptr;
+    errno = error;
+    return found;
 }
 
 } // namespace
 
-bool show_live(void (*before)(bool room)) noexcept
+bool show_live(void (*make_room)() noexcept) noexcept
 {
-    if (own_page.load() != nullptr) {
+    if (is_shown) {
         return true;
     }
-    const int fd = create_file();
-    if (fd < 0) {
-        return false;
+    process_counters.layout = counters::right_layout;
+    process_counters.pid    = static_cast<uint64_t>(getpid());
+    if (childs == nullptr) {
+        childs = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
     }
-    void *const made = mmap(nullptr, sizeof(live_page), PROT_READ | PROT_WRITE,
-                            MAP_SHARED, fd, 0);
-    if (made == MAP_FAILED) {
-        close(fd);
-        return false;
-    }
-    // A child must not write its parent's page.
-    madvise(made, sizeof(live_page), MADV_DONTFORK);
-    auto *page    = static_cast<live_page *>(made);
-    page->version = live_page::right_version;
-    page->pid     = static_cast<uint64_t>(getpid());
-    page->magic   = live_page::right_magic;
-    fstat(fd, &own_file);
-    own_fd        = fd;
-    before_answer = before;
-    if (const int error = start_answering(page); error != 0) {
-        munmap(made, sizeof(live_page));
-        close(fd);
+    void *made =
+        (childs != nullptr) && make_file() ? map(MAP_SHARED, own_fd) : nullptr;
+    if ((made == nullptr) || !move_counters(made)) {
+        const int error = errno;
+        close(std::exchange(own_fd, -1));
         errno = error;
         return false;
     }
-    own_page = page;
-    return true;
+    is_shown = true;
+    errno    = start_giving_room(make_room);
+    return errno == 0;
 }
 
 void forget_live() noexcept
 {
     struct stat now {};
 
+    if (!is_shown.exchange(false)) {
+        return;
+    }
+    move_counters(std::exchange(childs, nullptr));
     // The program may have closed the descriptor, and opened another file.
-    if ((own_page.exchange(nullptr) != nullptr) && (fstat(own_fd, &now) == 0) &&
-        (now.st_dev == own_file.st_dev) && (now.st_ino == own_file.st_ino)) {
+    if ((fstat(own_fd, &now) == 0) && (now.st_dev == own_file.st_dev) &&
+        (now.st_ino == own_file.st_ino)) {
         close(own_fd);
     }
+    own_fd = -1;
 }
 
-std::unique_ptr<live_reader> live_reader::open(pid_t pid)
+std::unique_ptr<counters> read_live(pid_t pid)
 {
-    const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
-    const std::string wanted = std::string("/memfd:") + live_page_name;
-    const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir(folder.c_str()),
-                                                   closedir);
-    int error = ENODATA;
-
-    while (const dirent *each = all ? readdir(all.get()) : nullptr) {
-        const std::string path = folder + "/" + each->d_name;
-        std::array<char, PATH_MAX> link{};
-        if ((readlink(path.c_str(), link.data(), link.size() - 1) <= 0) ||
-            !std::string_view(link.data()).starts_with(wanted)) {
-            continue;
-        }
-        const int fd    = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-        live_page *page = (fd < 0) ? nullptr : map_page(fd, own_number(pid));
-        error           = errno;
-        close(fd);
-        if (page != nullptr) {
-            return std::unique_ptr<live_reader>(new live_reader(page));
-        }
-    }
-    errno = all ? error : errno;
-    return nullptr;
-}
-
-live_reader::~live_reader()
-{
-    munmap(page_, sizeof(live_page));
-}
-
-void live_reader::request(bool room)
-{
-    page_->wants_room += room ? 1 : 0;
-    mine_ = page_->asked.fetch_add(1) + 1;
-    syscall(SYS_futex, &page_->asked, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-std::string live_reader::answer() const
-{
-    const uint32_t first = page_->sequence.load(std::memory_order_acquire);
-    const uint32_t after = page_->answered - mine_; // modulo 2^32
-    const size_t length  = page_->length;
-    std::string line;
-
-    if (((first & 1) != 0) || (after > INT32_MAX) || (length > json_max)) {
-        return line;
-    }
-    line.resize(length);
-    for (size_t i = 0; i < length; ++i) {
-        line[i] = page_->text[i].load(std::memory_order_relaxed);
-    }
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return (page_->sequence.load(std::memory_order_relaxed) == first) ? line
-                                                                      : "";
+    const mapping shown = map_live(pid);
+    return shown ? std::make_unique<counters>(*shown) : nullptr;
 }
 
 bool ask_others_for_room() noexcept
 try {
     const std::unique_ptr<DIR, int (*)(DIR *)> all(opendir("/proc"), closedir);
-    std::vector<std::unique_ptr<live_reader>> asked;
+    std::vector<std::pair<mapping, uint32_t>> asked; // and their requests
 
     while (const dirent *each = all ? readdir(all.get()) : nullptr) {
         const pid_t pid = atoi(each->d_name);
-        if ((pid > 0) && (pid != getpid())) {
-            if (auto page = live_reader::open(pid)) {
-                page->request(true);
-                asked.push_back(std::move(page));
-            }
+        if (mapping page = (pid > 0) && (pid != getpid())
+                               ? map_live(pid)
+                               : mapping(nullptr, nullptr)) {
+            const uint32_t mine =
+                __atomic_add_fetch(&page->wants_room, 1, __ATOMIC_RELEASE);
+            futex(&page->wants_room, FUTEX_WAKE, INT_MAX);
+            asked.emplace_back(std::move(page), mine);
         }
     }
     const size_t count = asked.size();
     const uint64_t end = nanoseconds_now() + 500'000'000;
     while (!asked.empty() && (nanoseconds_now() < end)) {
         usleep(1000);
-        std::erase_if(asked,
-                      [](const auto &page) { return !page->answer().empty(); });
+        std::erase_if(asked, [](const auto &each) {
+            const uint32_t gave =
+                __atomic_load_n(&each.first->gave_room, __ATOMIC_ACQUIRE);
+            return gave - each.second <= INT32_MAX; // modulo 2^32
+        });
     }
     return asked.size() < count;
 } catch (const std::bad_alloc &) {

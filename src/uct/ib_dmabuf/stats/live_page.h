@@ -1,72 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "render.h"
-#include <atomic>
-#include <cstdint>
+#include "counters.h"
 #include <memory>
-#include <string>
 #include <sys/types.h>
 
 namespace ucx_ib_dmabuf {
 
-// The counters of a running process, as a line of JSON: a memfd of this name,
-// found through /proc/PID/fd. Other programs rely on the layout.
+// The counters of a running process are a memfd of this name, which other
+// processes of the same user, and root's, find through /proc/PID/fd. They
+// only read it, except for requests for room.
 constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 
-struct live_page {
-    static constexpr uint64_t right_magic   = 0x62616d642d786375; // "ucx-dmab"
-    static constexpr uint64_t right_version = 4;
+// Moves this process's counters into such a file, unless they are there, and
+// starts a thread that calls `make_room` when another process lacks registered
+// room. Returns false on failure (errno). Not thread-safe; no other thread may
+// count meanwhile, or its counts may be lost.
+bool show_live(void (*make_room)() noexcept) noexcept;
 
-    uint64_t magic, version, pid;
-    // Odd while the text is being written; changed afterwards.
-    std::atomic<uint32_t> sequence;
-    // A reader increments it and wakes the waiter (futex). Other processes
-    // write only this word and wants_room.
-    std::atomic<uint32_t> asked;
-    std::atomic<uint32_t> answered; // `asked` before the text was rendered
-    // Processes that lack registered room increment it before they ask.
-    std::atomic<uint32_t> wants_room;
-    std::atomic<uint64_t> length; // of the text
-    std::atomic<char> text[json_max];
-};
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
-
-// Creates the page of this process unless it exists, and a thread that renders
-// the counters to it when another process asks. Returns false on failure
-// (errno). Not thread-safe. The thread
-// calls `before` before it answers, with whether room is wanted.
-bool show_live(void (*before)(bool room) = nullptr) noexcept;
-
-// For a forked child, which has no page until it creates one. Closes the
-// descriptor of its parent's page.
+// For a forked child, which shares no counters with its parent, and no file
+// until it calls show_live(). Keeps their values.
 void forget_live() noexcept;
 
-// Reads the page of another process, also of one in a container. A forged page
-// cannot crash the reader.
-class live_reader {
-public:
-    // `pid` as in /proc. Returns nullptr and sets errno if there is no such
-    // process, if it may not be accessed, or if its page is of another version;
-    // ENODATA if it has no page.
-    static std::unique_ptr<live_reader> open(pid_t pid);
-    ~live_reader();
-    live_reader(const live_reader &)            = delete;
-    live_reader &operator=(const live_reader &) = delete;
-
-    // Requests an update, without waiting. With `room`, the process deregisters
-    // all idle memory before it answers.
-    void request(bool room = false);
-    // Returns the answer, or an empty text if there is none yet. It may be
-    // forged: any bytes.
-    std::string answer() const;
-
-private:
-    explicit live_reader(live_page *page) : page_(page) {}
-
-    live_page *const page_;
-    uint32_t mine_ = 0; // number of the request
-};
+// Copies the counters of a process, also of one in a container. `pid` as in
+// /proc. They may be forged: any bytes. Returns nullptr and sets errno if there
+// is no such process, or if it may not be accessed; ENODATA if it shows none,
+// EPROTO if its plug-in is of another version.
+std::unique_ptr<counters> read_live(pid_t pid);
 
 // Asks all accessible processes for room, and waits for at most half a second.
 // Returns whether any answered.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "render.h"
-#include "counters.h"
-#include <unistd.h>
+#include "stats_file.h"
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -13,18 +11,13 @@ public:
     using text_writer::text_writer;
 
     // In quotes, as UTF-8: only printable ASCII is copied.
-    void add_quoted(const char *before, std::string_view value,
-                    const char *newline = "?") noexcept
+    void add_quoted(const char *before, std::string_view value) noexcept
     {
         add("%s\"", before);
         for (const char each : value) {
-            if ((each == '\\') || (each == '"')) {
-                add("\\%c", each);
-            } else if (each == '\n') {
-                add("%s", newline);
-            } else {
-                add("%c", ((each < ' ') || (each > '~')) ? '?' : each);
-            }
+            const bool is_escaped = (each == '\\') || (each == '"');
+            add("%s%c", is_escaped ? "\\" : "",
+                ((each < ' ') || (each > '~')) ? '?' : each);
         }
         add("\"");
     }
@@ -48,8 +41,8 @@ void add_value(writer *to, const metric_info &of, const auto &from)
         to->add("{");
         for (size_t i = 0; i < of.size(); ++i) {
             if (get(i) != 0) {
-                to->add_quoted(comma, of.label.values[i]);
-                to->add(": %llu", get(i));
+                to->add("%s\"%s\": %llu", comma, of.label.values[i].data(),
+                        get(i));
                 comma = ", ";
             }
         }
@@ -70,10 +63,9 @@ void add_metrics(writer *to, const auto &infos, const auto &from)
 
 // The metrics with two labels: a list of objects, for each way and cause with
 // an operation.
-void add_fallbacks(writer *to)
+void add_fallbacks(writer *to, const counters &all)
 {
-    const counters &all = process_counters;
-    const char *comma   = "";
+    const char *comma = "";
 
     to->add(", \"fallbacks\": [");
     for (size_t i = 0; i < by_way.count() * by_cause.count(); ++i) {
@@ -92,61 +84,47 @@ void add_fallbacks(writer *to)
 // Prometheus' text of one process.
 class exposition : public writer {
 public:
-    exposition(std::span<char> out, const char *program)
-        : writer(out), program_(program)
+    exposition(std::span<char> out, int pid, std::string_view program)
+        : writer(out), pid_(pid), program_(program.substr(0, 63))
     {
-        // The name may be as long as all arguments of the program.
-        program_ = program_.substr(0, 63);
     }
 
-    void add_process()
+    // `each_row` calls its argument with each row of numbers.
+    void add_metrics(const char *prefix, const auto &infos,
+                     const auto &each_row)
     {
-        for (const metric_info &each : process_infos) {
-            begin_metric("", each);
-            add_numbers(each, process_counters, nullptr);
-        }
-    }
-    void add_pairs()
-    {
-        bool any = false;
+        for (const metric_info &of : infos) {
+            const bool is_time = of.kind == metric_kind::histogram;
+            const bool counts  = of.kind == metric_kind::counter;
 
-        process_counters.each_pair([&](const pair_row &) { any = true; });
-        if (!any) {
-            return;
-        }
-        for (const metric_info &each : pair_infos) {
-            begin_metric("pair_", each);
-            process_counters.each_pair(
-                [&](const pair_row &row) { add_numbers(each, row, &row); });
+            snprintf(name_, sizeof(name_), "ucx_ib_dmabuf_%s%s%s", prefix,
+                     of.name,
+                     is_time  ? "_seconds"
+                     : counts ? "_total"
+                              : "");
+            add("# HELP %s %s.\n# TYPE %s %s\n", name_, of.help, name_,
+                is_time  ? "histogram"
+                : counts ? "counter"
+                         : "gauge");
+            each_row([&](const auto &row) {
+                is_time ? add_times(of, row) : add_numbers(of, row);
+            });
         }
     }
 
 private:
     static constexpr uint64_t billion = 1'000'000'000;
 
-    void begin_metric(const char *prefix, const metric_info &of)
+    void begin_sample(const auto &, const char *part = "")
     {
-        const bool is_time = of.kind == metric_kind::histogram;
-        const bool counts  = of.kind == metric_kind::counter;
-
-        snprintf(name_, sizeof(name_), "ucx_ib_dmabuf_%s%s%s", prefix, of.name,
-                 is_time  ? "_seconds"
-                 : counts ? "_total"
-                          : "");
-        add("# HELP %s %s.\n", name_, of.help);
-        add("# TYPE %s %s\n", name_,
-            is_time  ? "histogram"
-            : counts ? "counter"
-                     : "gauge");
+        add("%s%s{pid=\"%d\"", name_, part, pid_);
+        add_quoted(",program=", program_);
     }
-    void begin_sample(const pair_row *row, const char *part = "")
+    void begin_sample(const pair_row &row)
     {
-        add("%s%s{pid=\"%d\"", name_, part, getpid());
-        add_quoted(",program=", program_, "\\n");
-        if (row != nullptr) {
-            add_quoted(",nic=", row->nic, "\\n");
-            add(",gpu=\"%d\"", row->gpu);
-        }
+        begin_sample(row, "");
+        add_quoted(",nic=", row.nic);
+        add(",gpu=\"%d\"", row.gpu);
     }
     void add_label(const metric_label &of, size_t value)
     {
@@ -154,17 +132,12 @@ private:
             add(",%s=\"%s\"", of.name, of.values[value].data());
         }
     }
-    void add_numbers(const metric_info &of, const auto &from,
-                     const pair_row *row)
+    void add_numbers(const metric_info &of, const auto &from)
     {
         const size_t inner = of.inner.count();
 
-        if (of.kind == metric_kind::histogram) {
-            add_times(of, from);
-            return;
-        }
         for (size_t i = 0; i < of.size(); ++i) {
-            begin_sample(row);
+            begin_sample(from);
             add_label(of.label, i / inner);
             add_label(of.inner, i % inner);
             add("} %llu\n", number{from.get_at(of.at + i)});
@@ -179,39 +152,39 @@ private:
         for (size_t i = 0; i < of.buckets; ++i) {
             const uint64_t bound = uint64_t{1} << (of.first_log + i);
             so_far += from.get_at(of.at + i);
-            begin_sample(nullptr, "_bucket");
+            begin_sample(from, "_bucket");
             if (i + 1 < of.buckets) {
-                add(",le=\"%llu.%09llu\"", number{bound / billion},
-                    number{bound % billion});
+                add(",le=\"%llu.%09llu\"} %llu\n", number{bound / billion},
+                    number{bound % billion}, number{so_far});
             } else {
-                add(",le=\"+Inf\"");
+                add(",le=\"+Inf\"} %llu\n", number{so_far});
             }
-            add("} %llu\n", number{so_far});
         }
-        begin_sample(nullptr, "_sum");
+        begin_sample(from, "_sum");
         add("} %llu.%09llu\n", number{sum / billion}, number{sum % billion});
-        begin_sample(nullptr, "_count");
+        begin_sample(from, "_count");
         add("} %llu\n", number{so_far});
     }
 
-    std::string_view program_;
+    const int pid_;
+    const std::string_view program_;
     char name_[96] = "";
 };
 
 } // namespace
 
-std::string_view render_json(std::span<char> out) noexcept
+std::string_view render_json(const counters &all, int pid,
+                             std::span<char> out) noexcept
 {
-    const counters &all = process_counters;
-    const char *comma   = "";
+    const char *comma          = "";
+    const std::string_view gap = all.hooks_missing;
     writer to(out);
 
-    to.add("{\"pid\": %d", getpid());
+    to.add("{\"pid\": %d", pid);
     add_metrics(&to, process_infos, all);
-    add_fallbacks(&to);
-    if (const char *why =
-            __atomic_load_n(&all.hooks_missing, __ATOMIC_ACQUIRE)) {
-        to.add_quoted(", \"hooks_missing\": ", why);
+    add_fallbacks(&to, all);
+    if (!gap.empty()) {
+        to.add_quoted(", \"hooks_missing\": ", gap);
     }
     to.add(", \"pairs\": [");
     all.each_pair([&](const pair_row &row) {
@@ -226,13 +199,20 @@ std::string_view render_json(std::span<char> out) noexcept
     return to.result();
 }
 
-std::string_view render_prometheus(const char *program,
+std::string_view render_prometheus(const counters &all, int pid,
+                                   std::string_view program,
                                    std::span<char> out) noexcept
 {
-    exposition to(out, program);
+    const auto process = [&](const auto &call) { call(all); };
+    const auto pairs   = [&](const auto &call) { all.each_pair(call); };
+    bool any           = false;
+    exposition to(out, pid, program);
 
-    to.add_process();
-    to.add_pairs();
+    to.add_metrics("", process_infos, process);
+    pairs([&](const pair_row &) { any = true; });
+    if (any) {
+        to.add_metrics("pair_", pair_infos, pairs);
+    }
     return to.result();
 }
 

@@ -1,61 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stats_file.h"
-#include "render.h"
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
-#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-using path_name = std::array<char, PATH_MAX>;
-
 bool is_prometheus(std::string_view path)
 {
     return path.ends_with(".prom");
 }
 
-// Blocks the signals that a write may raise: a reader that closes its pipe, or
-// a limit of file sizes, must not change how the process ends.
-class signals_held {
-public:
-    signals_held()
-    {
-        sigemptyset(&held_);
-        sigaddset(&held_, SIGPIPE);
-        sigaddset(&held_, SIGXFSZ);
-        pthread_sigmask(SIG_BLOCK, &held_, &before_);
-    }
-    ~signals_held()
-    {
-        constexpr timespec at_once{};
-        while (sigtimedwait(&held_, nullptr, &at_once) > 0) {
-        }
-        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-    signals_held(const signals_held &)            = delete;
-    signals_held &operator=(const signals_held &) = delete;
-
-private:
-    sigset_t held_{}, before_{};
-};
-
 // Returns 0 or an errno. Closes the file even after an error.
 int write_and_close(int fd, std::string_view all)
 {
-    const signals_held while_it_writes;
+    struct sigaction ignored {
+    }, pipe{}, size{};
 
     if (fd < 0) {
         return errno;
     }
+    // A reader that closes its pipe, or a limit of file sizes, must not change
+    // how the process ends.
+    ignored.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignored, &pipe);
+    sigaction(SIGXFSZ, &ignored, &size);
     // A single write, so that the lines of several processes do not mix.
     const ssize_t written = write(fd, all.data(), all.size());
     int error             = (written < 0) ? errno : 0;
+    sigaction(SIGPIPE, &pipe, nullptr);
+    sigaction(SIGXFSZ, &size, nullptr);
     if ((error == 0) && (static_cast<size_t>(written) != all.size())) {
         error = ENOSPC;
     }
@@ -77,27 +54,31 @@ int append_to(const char *path, std::string_view all)
     return write_and_close(fd, all);
 }
 
-// The node exporter ignores names that do not end in ".prom".
+// Creates a file beside `path`. The node exporter ignores names that do not end
+// in ".prom". Returns -1 and sets errno on failure.
+int open_new(const char *path, path_name *made)
+{
+    text_writer to(*made);
+
+    to.add("%s.%d.new", path, getpid());
+    if (to.result().empty()) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    unlink(made->data()); // left by a dead process with this id
+    return open(made->data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
 int put_in_place_of(const char *path, std::string_view all)
 {
     path_name made;
-    const int length = snprintf(made.data(), made.size(), "%s.%lld.new", path,
-                                static_cast<long long>(getpid()));
+    const int fd = open_new(path, &made);
+    int error    = write_and_close(fd, all);
 
-    if (static_cast<size_t>(length) >= made.size()) {
-        return ENAMETOOLONG;
-    }
-    unlink(made.data()); // left by a dead process with this id
-    const int fd =
-        open(made.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        return errno;
-    }
-    int error = write_and_close(fd, all);
     if ((error == 0) && (rename(made.data(), path) != 0)) {
         error = errno;
     }
-    if (error != 0) {
+    if ((error != 0) && (fd >= 0)) {
         unlink(made.data());
     }
     return error;
@@ -119,19 +100,13 @@ const char *expand_pattern(const char *pattern, path_name *path,
     for (; *pattern != '\0'; ++pattern) {
         if (*pattern != '%') {
             to.add("%c", *pattern);
-            continue;
-        }
-        switch (*++pattern) {
-        case 'p':
+        } else if (*++pattern == 'p') {
             to.add("%d", getpid());
-            break;
-        case 'h':
+        } else if (*pattern == 'h') {
             to.add("%s", host.data());
-            break;
-        case '%':
+        } else if (*pattern == '%') {
             to.add("%%");
-            break;
-        default:
+        } else {
             return "what follows \"%\" is none of \"p\" (the process's "
                    "number), \"h\" (the host's name) and \"%\"";
         }
@@ -141,21 +116,22 @@ const char *expand_pattern(const char *pattern, path_name *path,
 
 int check_writable(const char *path) noexcept
 {
-    const char *end = strrchr(path, '/');
+    path_name made;
     struct stat file {};
-    path_name folder{"./"};
+    const bool exists = stat(path, &file) == 0;
 
-    if ((stat(path, &file) == 0) && S_ISDIR(file.st_mode)) {
+    if (exists && S_ISDIR(file.st_mode)) {
         return EISDIR;
     }
-    if (!is_prometheus(path) && (access(path, F_OK) == 0)) {
+    if (exists && !is_prometheus(path)) {
         return (access(path, W_OK) == 0) ? 0 : errno;
     }
-    if (end != nullptr) { // with the slash, as it has to be a folder
-        text_writer to(folder);
-        to.add("%.*s", static_cast<int>(end - path) + 1, path);
+    const int fd    = open_new(path, &made);
+    const int error = write_and_close(fd, "");
+    if (fd >= 0) {
+        unlink(made.data());
     }
-    return (access(folder.data(), W_OK | X_OK) == 0) ? 0 : errno;
+    return error;
 }
 
 int write_metrics(const char *path) noexcept
@@ -166,8 +142,10 @@ int write_metrics(const char *path) noexcept
     return is_prometheus(path)
                ? put_in_place_of(
                      path,
-                     render_prometheus(program_invocation_short_name, memory))
-               : append_to(path, render_json(memory));
+                     render_prometheus(process_counters, getpid(),
+                                       program_invocation_short_name, memory))
+               : append_to(path,
+                           render_json(process_counters, getpid(), memory));
 }
 
 } // namespace ucx_ib_dmabuf
