@@ -27,7 +27,11 @@ ucp_worker::~ucp_worker()
     ucp_cleanup(context_);
 }
 
-initiator::initiator(bool handles_errors, uint64_t features)
+// For puts, gets and atomics.
+constexpr uint64_t features =
+    UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
+
+initiator::initiator(bool handles_errors)
     : handles_errors_(handles_errors), target_(features), worker_(features)
 {
     connect();

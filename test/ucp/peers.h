@@ -63,11 +63,8 @@ private:
 // GPU.
 class initiator {
 public:
-    // With `handles_errors` UCX reports the endpoint's failure and goes on. The
-    // default features are puts, gets and atomics.
-    explicit initiator(bool handles_errors = false,
-                       uint64_t features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 |
-                                           UCP_FEATURE_AMO64);
+    // With `handles_errors` UCX reports the endpoint's failure and goes on.
+    explicit initiator(bool handles_errors = false);
     ~initiator();
     initiator(const initiator &)            = delete;
     initiator &operator=(const initiator &) = delete;
@@ -75,7 +72,6 @@ public:
     ucp_ep_h ep() const { return ep_; }
     ucp_worker_h worker() const { return worker_.get(); }
     ucp_context_h target() const { return target_.context(); }
-    ucp_worker_h target_worker() const { return target_.get(); }
 
     // Replaces a failed endpoint by a new one.
     void connect_anew();
