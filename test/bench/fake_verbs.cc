@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// libibverbs with the devices fake0, fake1 and so on, as many as FAKE_NICS says,
-// or one. All of their ports are connected. They register any memory at once,
-// and execute the work of their queue pairs. A program with these functions
-// exports them, so that UCX's uct_ib calls them in place of the library's.
+// libibverbs with the devices fake0, fake1 and so on, as many as FAKE_NICS
+// says, or one. All of their ports are connected. They register any memory at
+// once, and execute the work of their queue pairs. A program with these
+// functions exports them, so that UCX's uct_ib calls them in place of the
+// library's.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>

@@ -115,7 +115,8 @@ void read_memory(figures *out)
         } else if (strcmp(key, "Anonymous") == 0) {
             out->private_kib += kib;
         } else if (strcmp(key, "Rss") == 0) {
-            out->page_kib += (file.find("ucx-ib-dmabuf-metrics") != file.npos) ? kib : 0;
+            out->page_kib +=
+                (file.find("ucx-ib-dmabuf-metrics") != file.npos) ? kib : 0;
             out->files_kib += (file.find("ib_dmabuf") != file.npos) ? kib : 0;
         }
     }
@@ -144,7 +145,7 @@ uint64_t processor_us()
     const uint64_t begin = processor_us();
     start_and_send();
     mine.time_us = processor_us() - begin;
-    mine.calls  = SIM_CALL(cuda_sim_calls, nullptr) - calls;
+    mine.calls   = SIM_CALL(cuda_sim_calls, nullptr) - calls;
     wait_for_all();
     mine.threads     = entries("/proc/self/task");
     mine.descriptors = entries("/proc/self/fd");

@@ -116,7 +116,7 @@ private:
             if (rest[3] == 'x') {
                 const size_t path = line.find_first_of("/[");
                 parts_[begin]     = {
-                    end, part_of(path == line.npos ? "" : line.substr(path))};
+                        end, part_of(path == line.npos ? "" : line.substr(path))};
             }
         }
     }
