@@ -161,6 +161,7 @@ uint64_t processor_us()
 // usage: node PROCESSES
 int main(int argc, char **argv)
 {
+    alarm(600); // a process may have failed
     if (argc == 3) {
         run_rank(atoi(argv[2]));
     }
