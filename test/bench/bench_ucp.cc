@@ -7,6 +7,7 @@
 //   map/first                a first use, in a new allocation
 //   host/again, host/first   the same for host memory
 //   free                     cuMemFree() of memory that was never registered
+//   free/mapped              cuMemFree() of memory that was mapped
 // "send" is ucp_tag_send_nbx() by rendezvous, up to the post; "map" and "host"
 // are ucp_mem_map() and ucp_mem_unmap(). Each prints medians:
 // NAME/instructions, and the plug-in's part, which is NAME/own (instructions),
@@ -75,6 +76,10 @@ public:
     }
     void map(uintptr_t address)
     {
+        check(ucp_mem_unmap(context_, hold(address)), "ucp_mem_unmap");
+    }
+    ucp_mem_h hold(uintptr_t address)
+    {
         ucp_mem_map_params_t what{};
         what.field_mask =
             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
@@ -82,7 +87,7 @@ public:
         what.length      = length;
         ucp_mem_h mapped = nullptr;
         check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
-        check(ucp_mem_unmap(context_, mapped), "ucp_mem_unmap");
+        return mapped;
     }
     void free(uintptr_t address) { GPU_CALL(cuMemFree, address); }
     // Runs until all posted operations have completed.
@@ -175,6 +180,16 @@ addresses unused(ucp &, size_t count)
     return all;
 }
 
+// UCP's cache has their handles.
+addresses mapped(ucp &with, size_t count)
+{
+    addresses all = unused<gpu_memory>(with, count);
+    for (const uintptr_t each : all) {
+        with.map(each);
+    }
+    return all;
+}
+
 const operation operations[] = {
     {"send/again", used<&ucp::send, gpu_memory>, &ucp::send},
     {"send/inside", inside<&ucp::send>, &ucp::send},
@@ -184,6 +199,7 @@ const operation operations[] = {
     {"host/again", used<&ucp::map, host_memory>, &ucp::map},
     {"host/first", unused<host_memory>, &ucp::map},
     {"free", unused<gpu_memory>, &ucp::free},
+    {"free/mapped", mapped, &ucp::free},
 };
 
 void measure(const operation &what, ucp &with)
@@ -219,10 +235,12 @@ void print(const char *name, std::span<const steps> all, const steps &nothing)
 
 } // namespace
 
-// usage: bench_ucp [NAME]...
+// usage: bench_ucp [HELD [NAME]...]
+// HELD: so many other allocations are mapped all the time.
 int main(int argc, char **argv)
 {
-    const std::vector<std::string> names(argv + 1, argv + argc);
+    const size_t held = (argc > 1) ? std::stoul(argv[1]) : 0;
+    const std::vector<std::string> names(argv + std::min(argc, 2), argv + argc);
     std::vector<operation> wanted;
     for (const operation &each : operations) {
         if (names.empty() ||
@@ -235,6 +253,9 @@ int main(int argc, char **argv)
         load_libraries();
         gpu::use();
         ucp with;
+        for (const uintptr_t each : unused<gpu_memory>(with, held)) {
+            with.hold(each);
+        }
         count_begin();
         count_end();
         for (const operation &each : wanted) {

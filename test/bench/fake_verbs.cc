@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// libibverbs with one device; its only port is connected to itself. It
-// registers any memory at once, and executes the work of its queue pairs. A
-// program with these functions exports them, so that UCX's uct_ib calls them in
-// place of the library's.
+// libibverbs with the devices fake0, fake1 and so on, as many as FAKE_NICS
+// says, or one. All of their ports are connected. They register any memory at
+// once, and execute the work of their queue pairs. A program with these
+// functions exports them, so that UCX's uct_ib calls them in place of the
+// library's.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <endian.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <initializer_list>
+#include <string_view>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,10 +30,14 @@ namespace {
 
 constexpr int max = 1 << 16;
 
-ibv_device device;
-ibv_context context;
-ibv_pd domain;
+ibv_device devices[16];
 std::atomic<uint32_t> last_key{1000};
+
+int device_count()
+{
+    const char *count = getenv("FAKE_NICS");
+    return (count == nullptr) ? 1 : std::clamp(atoi(count), 1, 16);
+}
 
 ibv_mr *make_region(ibv_pd *pd, uint64_t address, size_t length)
 {
@@ -44,7 +53,9 @@ ibv_mr *make_region(ibv_pd *pd, uint64_t address, size_t length)
 
 const char *file_of(const char *path)
 {
-    return (strcmp(path, "/dev/infiniband/fake0") == 0) ? "/dev/null" : path;
+    return std::string_view(path).starts_with("/dev/infiniband/fake")
+               ? "/dev/null"
+               : path;
 }
 
 } // namespace
@@ -69,12 +80,17 @@ int access(const char *path, int mode)
 
 ibv_device **ibv_get_device_list(int *count)
 {
-    *count = 1;
-    strcpy(device.name, "fake0");
-    strcpy(device.dev_name, "fake0");
-    device.node_type      = IBV_NODE_CA;
-    device.transport_type = IBV_TRANSPORT_IB;
-    return new ibv_device *[2] { &device, nullptr };
+    *count      = device_count();
+    auto **list = new ibv_device *[size_t(*count) + 1] {};
+    for (int i = 0; i < *count; ++i) {
+        ibv_device &one = devices[i];
+        snprintf(one.name, sizeof(one.name), "fake%d", i);
+        strcpy(one.dev_name, one.name);
+        one.node_type      = IBV_NODE_CA;
+        one.transport_type = IBV_TRANSPORT_IB;
+        list[i]            = &one;
+    }
+    return list;
 }
 
 void ibv_free_device_list(ibv_device **list)
@@ -82,9 +98,9 @@ void ibv_free_device_list(ibv_device **list)
     delete[] list;
 }
 
-const char *ibv_get_device_name(ibv_device *)
+const char *ibv_get_device_name(ibv_device *of)
 {
-    return "fake0";
+    return of->name;
 }
 
 // Unknown: UCX would ask the kernel about a device with an index.
@@ -112,11 +128,12 @@ int efadv_query_device(ibv_context *, void *, uint32_t)
 // functions below.
 ibv_context *ibv_open_device(ibv_device *opened)
 {
-    context.device           = opened;
-    context.async_fd         = eventfd(0, EFD_CLOEXEC);
-    context.num_comp_vectors = 1;
-    set_queue_functions(&context.ops);
-    return &context;
+    auto *context             = new ibv_context{};
+    context->device           = opened;
+    context->async_fd         = eventfd(0, EFD_CLOEXEC);
+    context->num_comp_vectors = 1;
+    set_queue_functions(&context->ops);
+    return context;
 }
 
 int ibv_query_device(ibv_context *, ibv_device_attr *attr)
@@ -167,8 +184,7 @@ int ibv_query_pkey(ibv_context *, uint8_t, int, uint16_t *pkey)
 
 ibv_pd *ibv_alloc_pd(ibv_context *of)
 {
-    domain.context = of;
-    return &domain;
+    return new ibv_pd{of, 0};
 }
 
 ibv_mr *ibv_reg_mr(ibv_pd *pd, void *address, size_t length, int)
@@ -199,11 +215,22 @@ int ibv_dereg_mr(ibv_mr *mr)
     return 0;
 }
 
+int ibv_dealloc_pd(ibv_pd *domain)
+{
+    delete domain;
+    return 0;
+}
+
+int ibv_close_device(ibv_context *context)
+{
+    close(context->async_fd);
+    delete context;
+    return 0;
+}
+
 // Calls with nothing to do.
 // clang-format off
 int ibv_fork_init() { return 0; }
-int ibv_close_device(ibv_context *) { return 0; }
-int ibv_dealloc_pd(ibv_pd *) { return 0; }
 int ibv_destroy_comp_channel(ibv_comp_channel *) { return 0; }
 // clang-format on
 

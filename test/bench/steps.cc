@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <sched.h>
 #include <set>
 #include <stdexcept>
@@ -79,7 +81,7 @@ private:
         return registers.pc;
 #endif
     }
-    place look_at(uintptr_t at) const
+    place look_at(uintptr_t at)
     {
         const auto word =
             static_cast<uint64_t>(ptrace(PTRACE_PEEKTEXT, child_, at, nullptr));
@@ -88,24 +90,44 @@ private:
 #else
         const bool calls_system = (word & 0xffffffff) == 0xd4000001; // svc
 #endif
-        return {part_of(file_at(at)), calls_system, loader_.contains(at)};
+        return {part_at(at), calls_system, loader_.contains(at)};
     }
-    std::string file_at(uintptr_t at) const
+    part part_at(uintptr_t at)
+    {
+        for (bool is_fresh : {false, true}) {
+            const auto after = parts_.upper_bound(at);
+            if (after != parts_.begin() && at < std::prev(after)->second.end) {
+                return std::prev(after)->second.in;
+            }
+            if (!is_fresh) {
+                read_parts();
+            }
+        }
+        return part::support; // made code
+    }
+    // Executable mappings, which stay.
+    void read_parts()
     {
         std::ifstream maps("/proc/" + std::to_string(child_) + "/maps");
         for (std::string line; std::getline(maps, line);) {
             char *rest            = nullptr;
             const uintptr_t begin = strtoull(line.c_str(), &rest, 16);
-            if (at >= begin && at < strtoull(rest + 1, nullptr, 16)) {
+            const uintptr_t end   = strtoull(rest + 1, &rest, 16);
+            if (rest[3] == 'x') {
                 const size_t path = line.find_first_of("/[");
-                return (path == line.npos) ? "" : line.substr(path);
+                parts_[begin]     = {
+                        end, part_of(path == line.npos ? "" : line.substr(path))};
             }
         }
-        return "";
     }
 
+    struct mapping {
+        uintptr_t end;
+        part in;
+    };
     const pid_t child_;
     std::set<uintptr_t> loader_;
+    std::map<uintptr_t, mapping> parts_; // by their first address
     std::unordered_map<uintptr_t, place> known_;
 };
 

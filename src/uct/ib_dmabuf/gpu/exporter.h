@@ -9,7 +9,7 @@
 namespace ucx_ib_dmabuf {
 
 // More GPUs than any machine has; further ones share the last place of tables.
-constexpr int max_gpus = 256;
+constexpr int max_gpus = 64;
 // The place of an allocation::device in a table.
 constexpr int gpu_index(int device)
 {

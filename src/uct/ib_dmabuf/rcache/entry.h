@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <iterator>
 #include <list>
 #include <map>
@@ -42,17 +45,32 @@ enum class stage : uint8_t {
     deregistered, // but in use
 };
 
-// One export. The GPU maps it once for all of its entries.
+struct entry;
+using entry_list = std::list<entry>;
+using entry_map  = std::multimap<uintptr_t, entry *>;
+
+// One export. The GPU maps it once for all of its entries. Under the cache's
+// lock.
 struct export_group {
+    using list = std::list<export_group *>;
+
+    export_group(int its_device, size_t its_bytes)
+        : device(its_device), bytes(its_bytes), node{this}, place(node.begin())
+    {
+    }
+    export_group(const export_group &)            = delete;
+    export_group &operator=(const export_group &) = delete;
+
     const int device; // slot in the budget
     const size_t bytes;
     uint32_t entries = 0; // counted in the budget
     uint32_t users   = 0; // of all entries
+    size_t busy      = 0; // entries in the index that have users
+    entry_list cached;    // entries in the index
+    list node;            // itself, while it is in no list of the cache
+    list *in = &node;
+    const list::iterator place; // in that list
 };
-
-struct entry;
-using entry_list = std::list<entry>;
-using entry_map  = std::map<uintptr_t, entry *>;
 
 // A region with the cache's data, under the cache's lock. The addresses and
 // identities of its memory never change.
@@ -64,9 +82,10 @@ struct entry : region {
     uint32_t generation = 0; // of the cache, when it was made
 
     entry_list::iterator place; // in its current list
-    entry_map::node_type node;  // of the index, while it is not in there
+    entry_map::node_type node;  // while it is in no map
     entry *next = nullptr;      // in an entry_chain
 
+    size_t parts_left  = 0; // of its memory: not lost
     uint32_t users     = 0;
     uint64_t departure = 0;    // number of the departure
     bool prefetched    = true; // registered on another NIC's request
@@ -128,6 +147,54 @@ public:
 
 private:
     entry_map entries_;
+};
+
+// Entries that may lie within another one. A map for each size, doubled from
+// one to the next, limits how far ahead of a range an entry may begin. Under
+// the cache's lock.
+class overlap_index {
+public:
+    // As entry_index::each(), but in no order.
+    template <typename Call>
+    void each(address_range range, Call call)
+    {
+        for (uint64_t left = sizes_; left != 0; left &= left - 1) {
+            const auto log          = size_t(std::countr_zero(left));
+            const uintptr_t longest = UINTPTR_MAX >> (63 - log);
+            auto at                 = by_size_[log].lower_bound(range.lo -
+                                                                std::min(range.lo, longest));
+            while (at != by_size_[log].end() && at->first < range.hi) {
+                entry *e = (at++)->second;
+                if (e->bytes.hi > range.lo) {
+                    call(e);
+                }
+            }
+        }
+    }
+    void insert(entry *e)
+    {
+        sizes_ |= uint64_t{1} << size_of(*e);
+        by_size_[size_of(*e)].insert(std::move(e->node));
+    }
+    void erase(entry *e)
+    {
+        entry_map &all = by_size_[size_of(*e)];
+        auto at        = all.lower_bound(e->bytes.lo);
+        while (at->second != e) {
+            ++at;
+        }
+        e->node = all.extract(at);
+        sizes_ &= ~(uint64_t{all.empty()} << size_of(*e));
+    }
+
+private:
+    static size_t size_of(const entry &e)
+    {
+        return size_t(std::bit_width(e.bytes.size())) - 1;
+    }
+
+    std::array<entry_map, 64> by_size_;
+    uint64_t sizes_ = 0; // a bit for each map that is not empty
 };
 
 } // namespace ucx_ib_dmabuf

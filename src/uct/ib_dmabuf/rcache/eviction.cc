@@ -11,31 +11,34 @@ static void take_off(size_t *from, size_t bytes)
 }
 
 // Chooses idle entries that free the lacking room, or as much as possible;
-// `lacking` is the rest. Only a whole group frees mapped bytes.
+// `lacking` is the rest. Only a group without users frees mapped bytes.
 entry_chain rcache::choose(guard &, shortage *lacking)
 {
     entry_chain victims;
-    const export_group *whole = nullptr; // a group that leaves
-    for (entry &e : lru_) {
-        const export_group *group = e.group.get();
-        if (group != whole && lacking->nothing()) {
+    const auto choose_from = [&](export_group &group, bool whole) {
+        take_off(&lacking->mapped, whole ? group.bytes : 0);
+        for (entry &e : group.cached) {
+            const bool is_of_nic = e.nic == lacking->nic;
+            if (e.users == 0 && (whole || lacking->entries > 0 ||
+                                 (lacking->registered > 0 && is_of_nic))) {
+                take_off(&lacking->entries, 1);
+                take_off(&lacking->registered, is_of_nic ? e.length : 0);
+                victims.push(&e);
+            }
+        }
+    };
+    for (export_group *group : lru_) {
+        if (lacking->nothing()) {
             break;
         }
-        if (e.users > 0) {
-            continue;
+        choose_from(*group,
+                    lacking->mapped > 0 && group->device == lacking->device);
+    }
+    for (export_group *group : partly_used_) {
+        if (lacking->entries == 0 && lacking->registered == 0) {
+            break;
         }
-        if (group != whole && lacking->mapped > 0 &&
-            group->device == lacking->device && group->users == 0) {
-            whole = group;
-            take_off(&lacking->mapped, group->bytes);
-        }
-        const bool is_of_nic = e.nic == lacking->nic;
-        if (group == whole || lacking->entries > 0 ||
-            (lacking->registered > 0 && is_of_nic)) {
-            take_off(&lacking->entries, 1);
-            take_off(&lacking->registered, is_of_nic ? e.length : 0);
-            victims.push(&e);
-        }
+        choose_from(*group, false);
     }
     return victims;
 }
@@ -83,7 +86,7 @@ ucs_status_t rcache::make_room(guard &locked, const entry &wanted)
         each_entry(locked, wanted.bytes, [&](entry *e) {
             if (lacking.mapped > 0 && e->group->users == 0 &&
                 (e->nic == wanted.nic || wanted.bytes.covers(e->bytes))) {
-                move_group(locked, *e, lru_.begin());
+                lru_.splice(lru_.begin(), lru_, e->group->place);
             }
         });
         entry_chain victims = choose(locked, &lacking);

@@ -60,9 +60,13 @@ void rcache::forget_parent()
     begin_anew(&changed_);
     begin_anew(&deferred_changed_);
     begin_anew(&deferred_);
-    for (entry_list *each : {&lru_, &unlinked_, &leaving_, &deregistered_}) {
+    for (auto *each : {&lru_, &partly_used_, &in_use_}) {
         begin_anew(each);
     }
+    for (entry_list *each : {&unlinked_, &leaving_, &deregistered_}) {
+        begin_anew(each);
+    }
+    begin_anew(&unlinked_index_);
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);
@@ -100,7 +104,8 @@ void rcache::detach(nic_id nic)
         slot.index.each(everything, [&](entry *e) {
             unlink(locked, e, cause::detached, &all);
         });
-        revoke_if(locked, &all, [nic](entry *e) { return e->nic == nic; });
+        revoke_if(locked, everything, &all,
+                  [nic](entry *e) { return e->nic == nic; });
         locked.unlock();
         deregister(&all);
         locked.lock();
@@ -119,37 +124,41 @@ void rcache::check_identity()
     need_each_use();
 }
 
-static void add_users(const entry &e, address_range request, uint32_t change)
+// Called when users or entries of a group have changed.
+void rcache::put_in_list(guard &, export_group *group)
 {
-    all_segments(e.memory, request, [change](const segment &each, uintptr_t) {
-        each.users += change;
-        return true;
-    });
-    if (e.at < stage::leaving) {
-        e.group->users += change;
+    export_group::list *to = group->cached.empty() ? &group->node
+                             : group->users == 0   ? &lru_
+                             : group->busy < group->cached.size()
+                                 ? &partly_used_
+                                 : &in_use_;
+    if (group->in != to) {
+        to->splice(to->end(), *group->in, group->place);
+        group->in = to;
     }
 }
 
-// Moves the entries of its group, which are next to each other in the LRU list.
-void rcache::move_group(guard &, const entry &e, entry_list::iterator to)
+void rcache::add_users(guard &locked, entry *e, address_range request,
+                       uint32_t change)
 {
-    auto first = e.place, last = std::next(first);
-    while (first != lru_.begin() && std::prev(first)->group == e.group) {
-        --first;
-    }
-    while (last != lru_.end() && last->group == e.group) {
-        ++last;
-    }
-    if (to != first) {
-        lru_.splice(to, lru_, first, last);
+    const bool was_busy = e->users > 0;
+    e->users += change;
+    all_segments(e->memory, request, [change](const segment &each, uintptr_t) {
+        each.users += change;
+        return true;
+    });
+    if (e->at < stage::leaving) {
+        e->group->users += change;
+        if (e->at == stage::cached) {
+            e->group->busy += (e->users > 0) - was_busy;
+        }
+        put_in_list(locked, e->group.get());
     }
 }
 
 void rcache::acquire(guard &locked, entry *e, address_range request)
 {
-    ++e->users;
-    add_users(*e, request, 1);
-    move_group(locked, *e, lru_.end());
+    add_users(locked, e, request, 1);
     if (std::exchange(e->prefetched, false)) {
         ++nics_[e->nic].used[e->group->device];
     }
@@ -212,8 +221,8 @@ void rcache::put(const region *used, uintptr_t address, size_t length) noexcept
         if (e->generation != generation_) {
             return;
         }
-        add_users(*e, make_range(address, length), UINT32_MAX);
-        if (--e->users > 0) {
+        add_users(locked, e, make_range(address, length), UINT32_MAX);
+        if (e->users > 0) {
             return;
         }
         if (e->at == stage::unlinked) {
@@ -328,7 +337,9 @@ entry *rcache::publish(guard &locked, new_registration *work,
         });
         e->generation = generation_;
         index.insert(e);
-        lru_.splice(lru_.end(), work->new_entries, e->place);
+        entry_list &cached = e->group->cached;
+        cached.splice(cached.end(), work->new_entries, e->place);
+        put_in_list(locked, e->group.get());
         if (e->nic == work->nic) {
             wanted = e;
         }

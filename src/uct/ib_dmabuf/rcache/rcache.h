@@ -222,7 +222,8 @@ private:
 
     // rcache.cc
     void acquire(guard &, entry *e, address_range request);
-    void move_group(guard &, const entry &e, entry_list::iterator to);
+    void add_users(guard &, entry *e, address_range request, uint32_t change);
+    void put_in_list(guard &, export_group *group);
     bool is_current(const entry &e, address_range request);
     ucs_status_t finish(new_registration *work, ucs_status_t status,
                         entry **out);
@@ -286,16 +287,20 @@ private:
             nics_[nic].index.each(range, call);
         }
     }
-    // Takes unlinked entries, although in use, for which `goes` returns true.
+    // Takes unlinked entries in the range, although in use, for which `goes`
+    // returns true.
     template <typename Call>
-    void revoke_if(guard &locked, entry_chain *out, Call goes)
+    void revoke_if(guard &locked, address_range range, entry_chain *out,
+                   Call goes)
     {
-        for (auto each = unlinked_.begin(); each != unlinked_.end();) {
-            entry *e = &*each++; // it may leave the list
+        if (unlinked_.empty()) {
+            return;
+        }
+        unlinked_index_.each(range, [&](entry *e) {
             if (goes(e)) {
                 take_for_dereg(locked, e, &unlinked_, out);
             }
-        }
+        });
     }
 
     exporter &memory_;
@@ -309,8 +314,12 @@ private:
     nic_slot nics_[max_nics];
     nic_id nic_end_ = 0; // above all attached NICs
     budget budget_;
-    entry_list lru_; // least recently used first; groups stay together
+    // Groups with entries in an index.
+    export_group::list lru_;         // without users, least recently used first
+    export_group::list partly_used_; // some of these entries have users
+    export_group::list in_use_;      // all have
     entry_list unlinked_;
+    overlap_index unlinked_index_;
     entry_list leaving_;
     entry_list deregistered_;
     new_registration *in_progress_ = nullptr;

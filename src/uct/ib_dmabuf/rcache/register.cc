@@ -218,14 +218,14 @@ try {
     e->nic     = nic;
     e->place   = made.begin();
     e->group   = work->new_entries.empty()
-                     ? std::make_shared<export_group>(
-                         export_group{.device = budget::slot(memory.device),
-                                        .bytes  = before + range.size()})
+                     ? std::make_shared<export_group>(budget::slot(memory.device),
+                                                    before + range.size())
                      : work->new_entries.front().group;
     all_segments(memory.all, e->bytes, [e](const segment &each, uintptr_t) {
         e->memory.push_back(each);
         return true;
     });
+    e->parts_left = e->memory.size();
     node.emplace(e->bytes.lo, e);
     e->node = node.extract(node.begin());
     work->new_entries.splice(work->new_entries.end(), made);

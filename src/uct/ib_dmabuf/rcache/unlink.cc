@@ -12,21 +12,29 @@ constinit thread_local bool rcache::deregistering_ = false;
 
 void rcache::unlink(guard &locked, entry *e, cause why, entry_chain *unused)
 {
+    export_group &group = *e->group;
     nics_[e->nic].index.erase(e);
     e->why = why;
     if (e->users == 0) {
-        take_for_dereg(locked, e, &lru_, unused);
+        take_for_dereg(locked, e, &group.cached, unused);
     } else {
         e->at = stage::unlinked;
-        unlinked_.splice(unlinked_.end(), lru_, e->place);
+        --group.busy;
+        unlinked_.splice(unlinked_.end(), group.cached, e->place);
+        unlinked_index_.insert(e);
     }
+    put_in_list(locked, &group);
 }
 
-void rcache::take_for_dereg(guard &, entry *e, entry_list *from,
+void rcache::take_for_dereg(guard &locked, entry *e, entry_list *from,
                             entry_chain *out)
 {
+    if (e->at == stage::unlinked) {
+        unlinked_index_.erase(e);
+        e->group->users -= e->users; // if it is revoked
+        put_in_list(locked, e->group.get());
+    }
     leaving_.splice(leaving_.end(), *from, e->place);
-    e->group->users -= e->users; // if it is revoked
     e->at        = stage::leaving;
     e->departure = ++departures_;
     ++nics_[e->nic].busy;
@@ -99,19 +107,24 @@ static bool is_replaced(const entry &e, address_range happened)
            });
 }
 
-// Marks the released parts, too. If all parts are lost, users only cache the
-// region; operations may be under way on a part that is left.
-static bool all_is_lost(const entry &e, address_range released)
+// Marks the released parts. Returns whether all are lost: then users only cache
+// the region. Operations may be under way on a part that is left.
+static bool lose(entry *e, address_range released)
 {
-    bool all = true;
-    for (auto each = e.memory.begin(); each != e.memory.end(); ++each) {
-        const bool is_last       = each + 1 == e.memory.end();
-        const address_range part = intersection(
-            e.bytes, {each->base, is_last ? UINTPTR_MAX : each[1].base});
-        each->lost |= released.covers(part);
-        all &= each->lost || part.empty();
-    }
-    return all;
+    const segment *const end = e->memory.data() + e->memory.size();
+    all_segments(e->memory, intersection(e->bytes, released),
+                 [&](const segment &each, uintptr_t) {
+                     const segment *next      = &each + 1;
+                     const address_range part = intersection(
+                         e->bytes,
+                         {each.base, next == end ? UINTPTR_MAX : next->base});
+                     if (!each.lost && released.covers(part)) {
+                         each.lost = true;
+                         --e->parts_left;
+                     }
+                     return true;
+                 });
+    return e->parts_left == 0;
 }
 
 // For events, and for those that were missed.
@@ -133,11 +146,12 @@ void rcache::withdraw(address_range range, cause why, bool is_released)
             expel(locked, e, why, &gone);
             process_counters.add("invalidations");
         });
-        revoke_if(locked, &gone.unused, [&](entry *e) {
-            return why == cause::released &&
-                   (is_replaced(*e, range) ||
-                    all_is_lost(*e, is_released ? range : address_range()));
-        });
+        if (why == cause::released) {
+            revoke_if(locked, range, &gone.unused, [&](entry *e) {
+                return is_replaced(*e, range) ||
+                       (is_released && lose(e, range));
+            });
+        }
     }
     depart(&gone);
 }
@@ -208,8 +222,12 @@ void rcache::need_each_use()
     departing cached;
     {
         guard locked(lock_);
-        for (const entry &e : lru_) {
-            note(locked, e, &cached);
+        for (const auto *groups : {&lru_, &partly_used_, &in_use_}) {
+            for (const export_group *group : *groups) {
+                for (const entry &e : group->cached) {
+                    note(locked, e, &cached);
+                }
+            }
         }
     }
     depart(&cached);
