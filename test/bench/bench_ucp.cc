@@ -10,7 +10,8 @@
 // "send" is ucp_tag_send_nbx() by rendezvous, up to the post; "map" and "host"
 // are ucp_mem_map() and ucp_mem_unmap(). Each prints medians:
 // NAME/instructions, and the plug-in's part, which is NAME/own (instructions),
-// NAME/system_calls and NAME/loader_calls.
+// NAME/system_calls and NAME/loader_calls. NAME/driver_calls and NAME/exports
+// are all that the driver was asked for.
 //
 // UCX is real, and so is the plug-in if it is loaded. libcuda (test/cuda_sim)
 // and libibverbs (fake_verbs.cc) are simulated; their calls cost next to
@@ -186,10 +187,26 @@ const operation operations[] = {
     {"free", unused<gpu_memory>, &ucp::free},
 };
 
+// What the driver was asked so far.
+struct asked {
+    uint64_t calls = 0, exports = 0;
+
+    static asked now()
+    {
+        cuda_sim_counters_t counters{};
+        SIM_CALL(cuda_sim_counters, &counters);
+        return {SIM_CALL(cuda_sim_calls, nullptr), counters.exports};
+    }
+};
+
 void measure(const operation &what, ucp &with)
 {
     const addresses all = what.prepare(with, warm_up + counts);
+    asked before;
     for (size_t i = 0; i < warm_up + counts; ++i) {
+        if (i == warm_up) {
+            before = asked::now();
+        }
         if (i >= warm_up) {
             count_begin();
         }
@@ -199,6 +216,10 @@ void measure(const operation &what, ucp &with)
         }
         with.progress();
     }
+    const asked after = asked::now();
+    printf("%s/driver_calls %lu\n%s/exports %lu\n", what.name,
+           (after.calls - before.calls) / counts, what.name,
+           (after.exports - before.exports) / counts);
 }
 
 void print(const char *name, std::span<const steps> all, const steps &nothing)

@@ -288,10 +288,10 @@ try {
     // UCP and the CUDA module may be loaded by now.
     for (const known_instance &each : known_instances()) {
         if (each.served != nullptr) {
-            each.served->change_defaults();
             if (with.offer_cuda_copy != nullptr) {
                 with.offer_cuda_copy(*each.served);
             }
+            each.served->change_defaults();
         }
     }
 } catch (const std::bad_alloc &) {
