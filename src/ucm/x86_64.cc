@@ -23,14 +23,15 @@ bool jumps_by_register(const uint8_t *p)
 }
 
 // Makes all threads discard the code that they have fetched. Kernels before
-// 4.16 cannot; processors seldom need it.
+// 4.16 cannot; processors seldom need it. A process registers for it once.
 void synchronize_cores()
 {
-    if (syscall(SYS_membarrier,
-                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                0) == 0) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                0);
+    constexpr auto membarrier = [](int command) {
+        return syscall(SYS_membarrier, command, 0, 0) == 0;
+    };
+    if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE) &&
+        membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)) {
+        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
     }
 }
 

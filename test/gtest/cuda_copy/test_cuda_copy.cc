@@ -180,30 +180,6 @@ TEST_F(test_copier, nothing_lasts_where_releases_go_unseen)
         testing::ExitedWithCode(0), "");
 }
 
-// After a brief lack of room UCX would stage the memory for its whole lifetime.
-TEST_F(test_copier, what_cannot_be_exported_just_now_is_asked_for_again)
-{
-    const gpu::buffer pooled(mib, memory::pool);
-    const gpu::segments mapped(1);
-
-    copier_->begin();
-    for (const uintptr_t address : {pooled.address(), mapped.address()}) {
-        for (const char *error : {"2", "201", "999"}) {
-            gpu::scoped_fail fail(
-                std::string("cuMemGetHandleForAddressRange=") + error);
-            expect_type(managed, address);
-            EXPECT_FALSE(found_.lasts) << error;
-        }
-        {
-            const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-            expect_type(managed, address);
-            EXPECT_TRUE(found_.lasts);
-        }
-        expect_type(cuda, address);
-        EXPECT_TRUE(found_.lasts);
-    }
-}
-
 TEST_F(test_copier, what_was_released_is_the_hosts)
 {
     gpu::buffer some(mib);
@@ -217,35 +193,16 @@ TEST_F(test_copier, what_was_released_is_the_hosts)
 // If it were registered, UCX's first operation would fail.
 TEST_F(test_copier, what_is_never_exported_is_copied)
 {
-    const gpu::buffer ordinary(mib);
+    const gpu::buffer incapable(mib, memory::incapable);
 
     for (const memory kind : {memory::variable, memory::opened}) {
         const gpu::buffer some(mib, kind);
         expect_type(managed, some.address());
+        EXPECT_FALSE(copier_->is_exportable(some.address()));
     }
     const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-    expect_type(managed, ordinary.address());
-}
-
-TEST_F(test_copier, an_allocation_is_exported_once)
-{
-    const gpu::buffer some(mib);
-    constexpr char call[] = "cuMemGetHandleForAddressRange";
-    const uint64_t before = SIM_CALL(cuda_sim_calls, call);
-
-    for (const uintptr_t at : {some.address(), some.address() + mib / 2}) {
-        expect_type(cuda, at, 8);
-    }
-    EXPECT_EQ(before + 1, SIM_CALL(cuda_sim_calls, call));
-}
-
-TEST_F(test_copier, ordinary_memory_that_finds_no_room_is_registered)
-{
-    const gpu::buffer some(mib);
-    const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=2");
-
-    expect_type(cuda, some.address());
-    EXPECT_FALSE(found_.lasts);
+    expect_type(managed, incapable.address());
+    EXPECT_FALSE(copier_->is_exportable(incapable.address()));
 }
 
 TEST_F(test_copier, every_kind_to_every_kind)

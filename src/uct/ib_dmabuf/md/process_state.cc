@@ -93,16 +93,6 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
-// In a forked child, which has none of its parent's registrations.
-void forget_parent() noexcept
-{
-    if (process_state *parents = instance.load()) {
-        parents->registrations().forget_parent();
-    }
-    process_counters.clear();
-    forget_live();
-}
-
 } // namespace
 
 void warn_no_memory() noexcept
@@ -159,19 +149,37 @@ try {
         created->gpu().watch(*created);
         warn_of_stats();
     }
-    process_state *shared = instance.load();
-    // A forked child makes its own page when it opens its first domain.
-    if (!show_live([](bool room) {
+    return instance.load();
+} catch (const std::bad_alloc &) {
+    warn_no_memory();
+    return nullptr;
+}
+
+void process_state::start_showing() noexcept
+{
+    static start_lock mutex;
+
+    if (!mutex.acquire()) {
+        return;
+    }
+    const std::lock_guard guard(mutex, std::adopt_lock);
+    if (!shown_.exchange(true) && !show_live([](bool room) {
             if (room) {
                 instance.load()->registrations().evict_all_idle();
             }
         })) {
         log_debug("ib_dmabuf: no page for live counters: %m");
     }
-    return shared;
-} catch (const std::bad_alloc &) {
-    warn_no_memory();
-    return nullptr;
+}
+
+void process_state::forget_parent() noexcept
+{
+    if (process_state *parents = instance.load()) {
+        parents->registrations().forget_parent();
+    }
+    process_counters.clear();
+    forget_live();
+    shown_ = false;
 }
 
 process_state *process_state::existing() noexcept
