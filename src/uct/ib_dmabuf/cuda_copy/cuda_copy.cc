@@ -71,7 +71,7 @@ public:
         }
         // cuMemAlloc()'s memory can be exported as soon as there is room.
         const bool ordinary         = !around.joins && !around.in_chunks;
-        const ucs_status_t exported = try_export(gpus, address, around);
+        const ucs_status_t exported = try_export(gpus, address, around, true);
         if ((exported == UCS_OK) || (ordinary && !is_of_the_memory(exported))) {
             out->type = UCS_MEMORY_TYPE_CUDA;
         }
@@ -94,7 +94,8 @@ public:
         if (gpus.describe(address, &around) != UCS_OK) {
             return true; // no matter of exports
         }
-        const ucs_status_t status = try_export(gpus, address, around);
+        // UCX may have other ways than NICs: no warning.
+        const ucs_status_t status = try_export(gpus, address, around, false);
         // A lack of room may pass. Without dma-bufs there may be peer memory.
         return (status == UCS_OK) || !is_of_the_memory(status) ||
                !gpus.can_export();
@@ -130,7 +131,7 @@ private:
     // this takes longer than all else here (34 us): once for each GPU and kind
     // of memory, and for each allocation of which the kind does not tell.
     ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address,
-                            const allocation &around)
+                            const allocation &around, bool reports)
     {
         const uint64_t identity = around.identity;
         std::atomic<uint64_t> &known =
@@ -146,14 +147,18 @@ private:
             (of_kind.load() && is_as_its_kind(address, around))) {
             return UCS_OK;
         }
-        if (!gpus.can_export()) {
+        if (reports && !gpus.can_export()) {
             return UCS_ERR_UNSUPPORTED;
         }
-        const uintptr_t begin = gpus.export_begin(wanted);
-        const ucs_status_t status =
-            gpus.export_range(begin, wanted + page - begin, &fd);
+        const uintptr_t begin     = gpus.export_begin(wanted);
+        const size_t length       = wanted + page - begin;
+        const ucs_status_t status = reports
+                                        ? gpus.export_range(begin, length, &fd)
+                                        : gpus.try_export(begin, length);
         if (status == UCS_OK) {
-            close(fd);
+            if (fd >= 0) {
+                close(fd);
+            }
             known.store(identity);
             if (is_as_its_kind(address, around)) {
                 of_kind.store(true);
