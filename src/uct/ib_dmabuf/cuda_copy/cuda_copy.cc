@@ -172,14 +172,15 @@ private:
     // allocation.
     bool is_as_its_kind(uintptr_t address, const allocation &around) const
     {
-        unsigned capable = 0;
+        const driver &cuda = *cuda_.load();
+        unsigned capable   = 0;
 
         if (!around.joins) {
             return cuda_events_complete() && cuda_events_saw_own_allocation(
                                                  around.base, around.in_chunks);
         }
-        const relaxed_capture relaxed(*cuda_.load());
-        return (cuda_.load()->pointer_get_attribute(
+        const relaxed_capture relaxed(cuda);
+        return (cuda.pointer_get_attribute(
                     &capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
                     address) == CUDA_SUCCESS) &&
                (capable != 0);
