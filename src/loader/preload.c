@@ -7,6 +7,7 @@
  * nothing: it has no constructor, and depends on libc only.
  */
 #define _GNU_SOURCE
+#include "defines.h"
 #include "enable.h"
 
 #include <dlfcn.h>
@@ -65,8 +66,9 @@ static const char *path_of(const void *address)
     return dladdr(address, &info) ? info.dli_fname : "an unknown library";
 }
 
-/* The paths of all libraries. */
+/* The paths of the libraries that define a symbol. */
 typedef struct {
+    const char *symbol;
     char **paths;
     size_t count;
 } libraries_t;
@@ -78,7 +80,8 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg)
 
     (void)size;
     /* The program has no name here, and the kernel's object no path. */
-    if ((info->dlpi_name == NULL) || (strchr(info->dlpi_name, '/') == NULL)) {
+    if ((info->dlpi_name == NULL) || (strchr(info->dlpi_name, '/') == NULL) ||
+        !object_defines(info, all->symbol)) {
         return 0;
     }
     paths = realloc(all->paths, (all->count + 1) * sizeof(*paths));
@@ -92,13 +95,13 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /*
- * Returns a symbol as found by a library that finds 'other' in the library that
- * 'inside' lies in.
+ * Returns a symbol of a library that finds 'other' in the library that 'inside'
+ * lies in.
  */
 static void *find_beside(const char *symbol, const char *other,
                          const void *inside)
 {
-    libraries_t all = {NULL, 0};
+    libraries_t all = {symbol, NULL, 0};
     void *found     = NULL;
 
     /* Not during the iteration, which holds a lock of the dynamic loader. */

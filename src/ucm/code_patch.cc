@@ -10,10 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 // a hint for kernels before 4.17
-#endif
-
 namespace ucx_ib_dmabuf::ucm {
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -34,8 +30,8 @@ uintptr_t distance(uintptr_t a, uintptr_t b)
 }
 
 // Returns the unmapped page that is nearest to the code; 0 if none is near. It
-// searches all mappings, as guesses fail: CUDA and similar libraries reserve
-// gigabytes. The kernel maps small libraries between such reservations.
+// searches all mappings, as guesses may fail: CUDA and similar libraries
+// reserve gigabytes. The kernel maps small libraries between such reservations.
 uintptr_t nearest_free_page(uintptr_t code)
 {
     constexpr uintptr_t end_of_space = uintptr_t(1) << 48;
@@ -54,29 +50,35 @@ uintptr_t nearest_free_page(uintptr_t code)
     return (distance(best, code) < near_distance) ? best : 0;
 }
 
-// Returns a page of executable memory; empty if none can be mapped. It is never
-// unmapped, as threads may run its code until the process ends.
-std::span<uint8_t> map_page(uintptr_t near)
+// Returns executable memory; empty if none can be mapped near the code. It is
+// never unmapped, as threads may run its code until the process ends. The
+// kernel's own choice is mostly near, and takes no time, however many mappings
+// there are. Else a gap is searched; the kernel takes it if it is still free.
+std::span<uint8_t> map_near(uintptr_t code)
 {
-    constexpr int attempts = 3; // another thread may map there first
+    constexpr int attempts = 4; // another thread may map in the gap first
     const size_t page      = page_size();
+    size_t size            = 4 * page;
+    uintptr_t gap          = 0;
 
     for (int i = 0; i < attempts; ++i) {
-        auto *const gap = reinterpret_cast<uint8_t *>(nearest_free_page(near));
-        if (gap == nullptr) {
+        void *const memory = mmap(reinterpret_cast<void *>(gap), size,
+                                  PROT_READ | PROT_WRITE | PROT_EXEC,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) {
+            break; // executable memory is forbidden
+        }
+        if (distance(uintptr_t(memory), code) < near_distance) {
+            return {static_cast<uint8_t *>(memory), size};
+        }
+        munmap(memory, size);
+        size = page;
+        gap  = nearest_free_page(code);
+        if (gap == 0) {
             break;
         }
-        void *const memory =
-            mmap(gap, page, PROT_READ | PROT_WRITE | PROT_EXEC,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-        if (memory == gap) {
-            return {gap, page};
-        }
-        if (memory != MAP_FAILED) {
-            munmap(memory, page);
-        }
     }
-    return {}; // or executable memory is forbidden
+    return {};
 }
 
 // Returns executable memory near the code, so that near jumps reach it and
@@ -90,7 +92,7 @@ uint8_t *allocate_near(const void *code)
     if ((unused.size() < step) ||
         (distance(uintptr_t(unused.data()), uintptr_t(code)) >=
          near_distance)) {
-        unused = map_page(uintptr_t(code));
+        unused = map_near(uintptr_t(code));
     }
     if (unused.empty()) {
         return nullptr;
@@ -117,17 +119,19 @@ std::atomic<size_t> watched_count;
 
 } // namespace
 
-// Kernels before 4.16 cannot notify other cores; those seldom need it.
+// Kernels before 4.16 cannot notify other cores; those seldom need it. A
+// process registers for it once.
 void make_visible(uint8_t *code, size_t length)
 {
+    constexpr auto membarrier = [](int command) {
+        return syscall(SYS_membarrier, command, 0, 0) == 0;
+    };
     auto *const text = reinterpret_cast<char *>(code);
 
     __builtin___clear_cache(text, text + length);
-    if (syscall(SYS_membarrier,
-                MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                0) == 0) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-                0);
+    if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE) &&
+        membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)) {
+        membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
     }
 }
 

@@ -94,6 +94,13 @@ bool cuda_events_saw_allocation(uintptr_t base) noexcept
     return ucm::ranges().look_up(base).serial != 0;
 }
 
+bool cuda_events_saw_own_allocation(uintptr_t base, bool of_pool) noexcept
+{
+    const ucm::memory_range range = ucm::ranges().look_up(base);
+    return (range.serial != 0) && (range.is != ucm::state::owned) &&
+           (of_pool || (range.owner == 0));
+}
+
 bool cuda_event_is_of_old_memory() noexcept
 {
     return ucm::this_thread.existing;

@@ -72,6 +72,10 @@ void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
 // hooks and mappings (cuMemMap) are not known.
 bool cuda_events_saw_allocation(uintptr_t base) noexcept;
 
+// The same, for memory of cuMemAlloc() or of a pool of this process: neither
+// another process's or API's, nor a module's variable.
+bool cuda_events_saw_own_allocation(uintptr_t base, bool of_pool) noexcept;
+
 // Whether the event being dispatched in this thread is for memory older than
 // the hooks (cuda_events_announce_existing): nothing has changed.
 bool cuda_event_is_of_old_memory() noexcept;

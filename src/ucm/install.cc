@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/ucx/library.h>
 
@@ -61,14 +62,15 @@ public:
     // for the CUDA that introduced it and for this driver's CUDA (`newest`).
     // Omits `newest` if that CUDA is newer than all known variants. Addresses
     // that do not exist are nullptr; some may be equal.
-    std::array<void *, 3> find(const hooked_function &function,
-                               void **newest) const;
+    std::array<void *, 3> find(const hooked_function &function, void **newest);
 
 private:
-    void *ask(const char *entry, int version, uint64_t flags) const;
+    void *ask(const std::string &entry, int version, uint64_t flags);
 
     void *handle_;
     int version_ = INT_MAX; // CUDA's, from cuDriverGetVersion
+    // Variants of a function have the same newest one.
+    std::map<std::tuple<std::string, int, uint64_t>, void *> answers_;
 };
 
 driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
@@ -89,24 +91,31 @@ void *driver_library::symbol(const char *name) const
 
 // Returns nullptr if the driver lacks the function: cuGetProcAddress_v2 then
 // succeeds with a null pointer, the old form fails.
-void *driver_library::ask(const char *entry, int version, uint64_t flags) const
+void *driver_library::ask(const std::string &entry, int version, uint64_t flags)
 {
     using first   = int(const char *, void **, int, uint64_t);
     using second  = int(const char *, void **, int, uint64_t, int *);
     void *address = nullptr;
     int result    = CUDA_ERROR_NOT_FOUND, found;
 
-    if (void *v2 = symbol("cuGetProcAddress_v2")) {
-        result = reinterpret_cast<second *>(v2)(entry, &address, version, flags,
-                                                &found);
-    } else if (void *v1 = symbol("cuGetProcAddress")) {
-        result = reinterpret_cast<first *>(v1)(entry, &address, version, flags);
+    const auto [known, is_new] =
+        answers_.try_emplace({entry, version, flags}, nullptr);
+    if (!is_new) {
+        return known->second;
     }
-    return (result == CUDA_SUCCESS) ? address : nullptr;
+    if (void *v2 = symbol("cuGetProcAddress_v2")) {
+        result = reinterpret_cast<second *>(v2)(entry.c_str(), &address,
+                                                version, flags, &found);
+    } else if (void *v1 = symbol("cuGetProcAddress")) {
+        result = reinterpret_cast<first *>(v1)(entry.c_str(), &address, version,
+                                               flags);
+    }
+    known->second = (result == CUDA_SUCCESS) ? address : nullptr;
+    return known->second;
 }
 
 std::array<void *, 3> driver_library::find(const hooked_function &function,
-                                           void **newest) const
+                                           void **newest)
 {
     // The name without suffixes: no function's own name has a '_'.
     const std::string symbol_name = function.symbol;
@@ -119,9 +128,9 @@ std::array<void *, 3> driver_library::find(const hooked_function &function,
     void *introduced  = nullptr;
     *newest           = nullptr;
     if (function.since <= version_) {
-        *newest = ask(entry.c_str(), version_, flags);
+        *newest = ask(entry, version_, flags);
         if (*newest != named) { // an older variant, or at another address
-            introduced = ask(entry.c_str(), function.since, flags);
+            introduced = ask(entry, function.since, flags);
         }
     }
     return {named, introduced,
@@ -179,7 +188,7 @@ public:
     ucs_status_t install();
 
 private:
-    void hook_driver(const driver_library &library);
+    void hook_driver(driver_library &library);
     void hook(const hooked_function &function, void *address);
     const char *all_unhooked();
 
@@ -204,7 +213,7 @@ void installer::hook(const hooked_function &function, void *address)
     }
 }
 
-void installer::hook_driver(const driver_library &library)
+void installer::hook_driver(driver_library &library)
 {
     for (const hooked_function &function : hooked_functions()) {
         void *newest;
@@ -241,7 +250,7 @@ ucs_status_t installer::install()
         return UCS_ERR_UNSUPPORTED;
     }
     std::unique_lock guard(lock_, std::adopt_lock);
-    const driver_library library;
+    driver_library library;
     if (!library.found() || all_ucm().empty()) {
         return UCS_ERR_UNSUPPORTED;
     }

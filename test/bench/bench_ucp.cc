@@ -11,38 +11,34 @@
 // "send" is ucp_tag_send_nbx() by rendezvous, up to the post; "map" and "host"
 // are ucp_mem_map() and ucp_mem_unmap(). Each prints medians:
 // NAME/instructions, and the plug-in's part, which is NAME/own (instructions),
-// NAME/system_calls and NAME/loader_calls.
+// NAME/system_calls and NAME/loader_calls. NAME/driver_calls and NAME/exports
+// are all that the driver was asked for.
 //
 // UCX is real, and so is the plug-in if it is loaded. libcuda (test/cuda_sim)
 // and libibverbs (fake_verbs.cc) are simulated; their calls cost next to
 // nothing.
+#include "libraries.h"
 #include "steps.h"
 #include <algorithm>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
-#include <filesystem>
-#include <link.h>
 #include <malloc.h>
 #include <span>
 #include <string>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 #include <vector>
 
 namespace {
 
-constexpr size_t length    = 64 << 10; // of each message or mapping
-constexpr size_t warm_up   = 100;      // runs before the first counted one
-constexpr size_t counts    = 3;        // counted runs
-constexpr size_t libraries = 150;      // a large program's
+constexpr size_t length  = 64 << 10; // of each message or mapping
+constexpr size_t warm_up = 100;      // runs before the first counted one
+constexpr size_t counts  = 3;        // counted runs
 
 void check(ucs_status_t status, const char *what)
 {
     if (status != UCS_OK) {
-        fprintf(stderr, "bench_ucp: %s: %s\n", what, ucs_status_string(status));
-        _exit(2);
+        fail((std::string(what) + ": " + ucs_status_string(status)).c_str());
     }
 }
 
@@ -102,28 +98,6 @@ private:
     ucp_worker_h worker_   = nullptr;
     ucp_ep_h ep_           = nullptr;
 };
-
-// Loads copies of a small library.
-void load_libraries()
-{
-    namespace fs = std::filesystem;
-    std::string folder =
-        (fs::temp_directory_path() / "bench_ucp.XXXXXX").string();
-    void *small    = dlopen("libdl.so.2", RTLD_NOW);
-    link_map *file = nullptr;
-    if (mkdtemp(folder.data()) == nullptr || small == nullptr ||
-        dlinfo(small, RTLD_DI_LINKMAP, &file) != 0) {
-        check(UCS_ERR_NO_RESOURCE, "libraries");
-    }
-    for (size_t i = 0; i < libraries; ++i) {
-        const std::string copy = folder + "/" + std::to_string(i) + ".so";
-        fs::copy_file(file->l_name, copy);
-        if (dlopen(copy.c_str(), RTLD_NOW) == nullptr) {
-            check(UCS_ERR_NO_RESOURCE, dlerror());
-        }
-    }
-    fs::remove_all(folder);
-}
 
 using addresses = std::vector<uintptr_t>;
 
@@ -202,10 +176,26 @@ const operation operations[] = {
     {"free/mapped", mapped, &ucp::free},
 };
 
+// What the driver was asked so far.
+struct asked {
+    uint64_t calls = 0, exports = 0;
+
+    static asked now()
+    {
+        cuda_sim_counters_t counters{};
+        SIM_CALL(cuda_sim_counters, &counters);
+        return {SIM_CALL(cuda_sim_calls, nullptr), counters.exports};
+    }
+};
+
 void measure(const operation &what, ucp &with)
 {
     const addresses all = what.prepare(with, warm_up + counts);
+    asked before;
     for (size_t i = 0; i < warm_up + counts; ++i) {
+        if (i == warm_up) {
+            before = asked::now();
+        }
         if (i >= warm_up) {
             count_begin();
         }
@@ -215,6 +205,10 @@ void measure(const operation &what, ucp &with)
         }
         with.progress();
     }
+    const asked after = asked::now();
+    printf("%s/driver_calls %lu\n%s/exports %lu\n", what.name,
+           (after.calls - before.calls) / counts, what.name,
+           (after.exports - before.exports) / counts);
 }
 
 void print(const char *name, std::span<const steps> all, const steps &nothing)
@@ -250,7 +244,7 @@ int main(int argc, char **argv)
     }
     const std::vector<steps> counted = count_steps([&] {
         mallopt(M_TOP_PAD, 64 << 20); // so that malloc() makes no system calls
-        load_libraries();
+        load_libraries(150);          // a large program's
         gpu::use();
         ucp with;
         for (const uintptr_t each : unused<gpu_memory>(with, held)) {

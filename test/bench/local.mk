@@ -8,6 +8,7 @@ test_bench_bench_ucp_SOURCES = \
     test/bench/bench_ucp.cc \
     test/bench/fake_queues.cc \
     test/bench/fake_verbs.cc \
+    test/bench/libraries.cc \
     test/bench/steps.cc
 test_bench_bench_ucp_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_bench_bench_ucp_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
@@ -19,3 +20,13 @@ test_bench_node_SOURCES = \
 test_bench_node_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_bench_node_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
 test_bench_node_LDADD    = -lucp -lucs -ldl
+
+check_PROGRAMS += test/bench/bench_start
+test_bench_bench_start_SOURCES = \
+    test/bench/bench_start.cc \
+    test/bench/fake_queues.cc \
+    test/bench/fake_verbs.cc \
+    test/bench/libraries.cc
+test_bench_bench_start_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
+test_bench_bench_start_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
+test_bench_bench_start_LDADD    = -lucp -lucs -ldl

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     const auto hits = (argc > 1) ? std::strtoull(argv[1], nullptr, 10) : 0;
 
     count(how);
-    if (!show_live([]() noexcept {})) {
+    if (!show_live()) {
         perror("show_live");
         return 1;
     }

@@ -44,6 +44,7 @@ public:
                 on_gpu};
         return ours::UCS_OK;
     }
+    bool is_exportable(uintptr_t) noexcept override { return true; }
     bool place(int which, pci_address *out) noexcept override
     {
         ++placed;

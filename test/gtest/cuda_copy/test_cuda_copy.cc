@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Detection and copies for a UCX without CUDA.
-#include <common/elsewhere.h>
 #include <common/fds.h>
 #include <common/gpu.h>
 #include <common/linked_ucx.h>
@@ -13,7 +12,6 @@
 #include <thread>
 #include <ucm/cuda_events.h>
 #include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
-#include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/ucx/ucm.h>
 #include <vector>
 
@@ -182,52 +180,19 @@ TEST_F(test_copier, nothing_lasts_where_releases_go_unseen)
         testing::ExitedWithCode(0), "");
 }
 
-// After a brief lack of room UCX would stage the memory for its whole lifetime.
-// Ordinary memory is registered all the same.
-TEST_F(test_copier, what_cannot_be_exported_just_now_is_asked_for_again)
-{
-    copier_->begin();
-    const gpu::buffer ordinary(mib), pooled(mib, memory::pool);
-    const gpu::segments mapped(1);
-
-    for (const uintptr_t address :
-         {ordinary.address(), pooled.address(), mapped.address()}) {
-        for (const char *error : {"2", "201", "999"}) {
-            gpu::scoped_fail fail(
-                std::string("cuMemGetHandleForAddressRange=") + error);
-            expect_type((address == ordinary.address()) ? cuda : managed,
-                        address);
-            EXPECT_FALSE(found_.lasts) << error;
-        }
-        {
-            const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
-            expect_type(managed, address);
-            EXPECT_TRUE(found_.lasts);
-        }
-        expect_type(cuda, address);
-        EXPECT_TRUE(found_.lasts);
-    }
-}
-
 // If it were registered, UCX's first operation would fail.
 TEST_F(test_copier, what_is_never_exported_is_copied)
 {
+    const gpu::buffer incapable(mib, memory::incapable);
+
     for (const memory kind : {memory::variable, memory::opened}) {
         const gpu::buffer some(mib, kind);
         expect_type(managed, some.address());
+        EXPECT_FALSE(copier_->is_exportable(some.address()));
     }
-}
-
-TEST_F(test_copier, an_allocation_is_exported_once)
-{
-    const gpu::buffer some(mib);
-    constexpr char call[] = "cuMemGetHandleForAddressRange";
-    const uint64_t before = SIM_CALL(cuda_sim_calls, call);
-
-    for (const uintptr_t at : {some.address(), some.address() + mib / 2}) {
-        expect_type(cuda, at, 8);
-    }
-    EXPECT_EQ(before + 1, SIM_CALL(cuda_sim_calls, call));
+    const gpu::scoped_fail fail("cuMemGetHandleForAddressRange=801");
+    expect_type(managed, incapable.address());
+    EXPECT_FALSE(copier_->is_exportable(incapable.address()));
 }
 
 TEST_F(test_copier, every_kind_to_every_kind)
@@ -372,29 +337,6 @@ TEST_F(test_copier, memory_older_than_the_hooks_is_asked_for)
     copier_->begin();
     EXPECT_TRUE(here.told);
     EXPECT_FALSE(host.told);
-}
-
-// CUDA fails in a child that is forked after CUDA's initialization.
-TEST(test_copier_start, cuda_is_initialized_by_the_program_only)
-{
-    GTEST_FLAG_SET(death_test_style, "threadsafe"); // a process of its own
-    EXPECT_EXIT(
-        {
-            auto *copier = ours::find_cuda_copy_ops();
-            ours::cuda_copy_ops::found found{};
-            const auto here = reinterpret_cast<uintptr_t>(&found);
-            const bool good = copier->has_gpu() && copier->begin() &&
-                              ours::find_cuda() &&
-                              (copier->detect(here, 1, &found) != ours::UCS_OK);
-            exit(!good || !in_child([&] {
-                gpu::use();
-                const gpu::buffer some(mib);
-                return (copier->detect(some.address(), mib, &found) ==
-                        ours::UCS_OK) &&
-                       (found.type == cuda) && found.lasts;
-            }));
-        },
-        testing::ExitedWithCode(0), "");
 }
 
 } // namespace

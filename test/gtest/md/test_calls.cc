@@ -9,7 +9,11 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
+#include <pthread.h>
+#include <sys/wait.h>
 #include <thread>
+#include <uct/ib_dmabuf/ucx/ucm.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -172,6 +176,33 @@ TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
     EXPECT_EQ(0u, fake_ib::now.asked) << "uct_ib takes it for the host's";
     EXPECT_EQ(1u, fake_ib::now.regions.size());
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
+}
+
+// Other libraries' handlers of a fork may release memory before and after ours.
+bool releases_in_fork = false;
+void release_in_fork()
+{
+    if (releases_in_fork) {
+        ucx_ib_dmabuf::take_registered(0x1000, 1);
+    }
+}
+const int handles_fork =
+    pthread_atfork(release_in_fork, release_in_fork, release_in_fork);
+
+TEST_F(test_calls, a_fork_holds_no_lock_that_a_release_takes)
+{
+    EXPECT_EQ(0, handles_fork);
+    ucx_ib_dmabuf::note_registered(0x1000);
+    releases_in_fork  = true;
+    const pid_t child = fork();
+    releases_in_fork  = false;
+    if (child == 0) {
+        ucx_ib_dmabuf::note_registered(0x1000);
+        _exit(ucx_ib_dmabuf::take_registered(0x1000, 1) ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(0, status);
 }
 
 // UCP would register with the domain, and each operation would fail.

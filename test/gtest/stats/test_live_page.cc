@@ -31,7 +31,7 @@ bool show()
     const auto give = []() noexcept { process_counters.add("hits"); };
 
     process_counters.add("misses");
-    const bool shown = show_live(give) && show_live(give);
+    const bool shown = show_live() && show_live() && give_room_to_others(give);
     process_counters.of("mlx5_0", 1).add_region(0, 4096);
     return shown;
 }

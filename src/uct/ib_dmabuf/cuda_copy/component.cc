@@ -190,31 +190,31 @@ ucs_status_t query_devices(uct_md_h md, void **devices,
         count);
 }
 
-bool has_component(const library &uct_ib)
+} // namespace
+
+uct_component_t *find_component(const library &uct_ib, std::string_view name)
 {
     symbols in(uct_ib);
     const ucs_list_link_t *head = nullptr;
     ucs_list_link_t link;
-    char name[16];
+    char found[16];
 
     in.find_variable("uct_components_list", &head);
     if ((head == nullptr) || !read_memory(head, &link)) {
-        return false;
+        return nullptr;
     }
     while (link.next != head) {
-        const char *component = reinterpret_cast<const char *>(link.next) -
-                                offsetof(uct_component_t, list);
-        if (!read_memory(link.next, &link) || !read_memory(component, &name)) {
-            return false;
+        char *component = reinterpret_cast<char *>(link.next) -
+                          offsetof(uct_component_t, list);
+        if (!read_memory(link.next, &link) || !read_memory(component, &found)) {
+            return nullptr;
         }
-        if (strncmp(name, "cuda_", 5) == 0) {
-            return true;
+        if (strncmp(found, name.data(), name.size()) == 0) {
+            return reinterpret_cast<uct_component_t *>(component);
         }
     }
-    return false;
+    return nullptr;
 }
-
-} // namespace
 
 // A module with missing dependencies does not load, so dlopen() decides. If UCX
 // loads the module later, it gets the same one. UCX_MODULES may exclude the
@@ -227,7 +227,7 @@ bool has_cuda_module(const library &uct_ib)
     char modules[8]               = "";
     ucs_status_t (*get)(const char *name, char *value, size_t max);
 
-    if (has_component(uct_ib)) {
+    if (find_component(uct_ib, "cuda_") != nullptr) {
         return true;
     }
     if ((at == std::string::npos) ||

@@ -70,9 +70,8 @@ public:
             return UCS_OK; // it cannot be registered either
         }
         // cuMemAlloc()'s memory can be exported as soon as there is room.
-        const bool ordinary = !around.joins && !around.in_chunks;
-        const ucs_status_t exported =
-            try_export(gpus, address, around.identity);
+        const bool ordinary         = !around.joins && !around.in_chunks;
+        const ucs_status_t exported = try_export(gpus, address, around, true);
         if ((exported == UCS_OK) || (ordinary && !is_of_the_memory(exported))) {
             out->type = UCS_MEMORY_TYPE_CUDA;
         }
@@ -82,6 +81,24 @@ public:
         out->lasts  = is_of_the_memory(exported) && cuda_events_complete() &&
                      (around.joins || cuda_events_saw_allocation(around.base));
         return UCS_OK;
+    }
+
+    bool is_exportable(uintptr_t address) noexcept override
+    {
+        allocation around;
+
+        if (!has_gpu()) {
+            return true;
+        }
+        cuda_vendor gpus(*cuda_.load());
+        if (gpus.describe(address, &around) != UCS_OK) {
+            return true; // no matter of exports
+        }
+        // UCX may have other ways than NICs: no warning.
+        const ucs_status_t status = try_export(gpus, address, around, false);
+        // A lack of room may pass. Without dma-bufs there may be peer memory.
+        return (status == UCS_OK) || !is_of_the_memory(status) ||
+               !gpus.can_export();
     }
 
     bool place(int gpu, pci_address *out) noexcept override
@@ -110,32 +127,63 @@ public:
 private:
     // Tests an export: UCX has no fallback once it has chosen to register.
     // Memory of other processes, variables of modules, and all memory of some
-    // GPUs cannot be exported. Exports a page, from its chunk's beginning, and
-    // once for each allocation, as this takes longer than all else here (34
-    // us).
+    // GPUs cannot be exported. Exports a page, from its chunk's beginning, as
+    // this takes longer than all else here (34 us): once for each GPU and kind
+    // of memory, and for each allocation of which the kind does not tell.
     ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address,
-                            uint64_t identity)
+                            const allocation &around, bool reports)
     {
+        const uint64_t identity = around.identity;
         std::atomic<uint64_t> &known =
             exported_[identity % std::size(exported_)];
+        std::atomic<bool> &of_kind =
+            exported_kinds_[around.device % max_gpus]
+                           [around.joins ? 0 : 1 + around.in_chunks];
         const size_t page      = gpus.granularity();
         const uintptr_t wanted = address & ~(page - 1);
         int fd                 = -1;
 
-        if ((identity != 0) && (known.load() == identity)) {
+        if (((identity != 0) && (known.load() == identity)) ||
+            (of_kind.load() && is_as_its_kind(address, around))) {
             return UCS_OK;
         }
-        if (!gpus.can_export()) {
+        if (reports && !gpus.can_export()) {
             return UCS_ERR_UNSUPPORTED;
         }
-        const uintptr_t begin = gpus.export_begin(wanted);
-        const ucs_status_t status =
-            gpus.export_range(begin, wanted + page - begin, &fd);
+        const uintptr_t begin     = gpus.export_begin(wanted);
+        const size_t length       = wanted + page - begin;
+        const ucs_status_t status = reports
+                                        ? gpus.export_range(begin, length, &fd)
+                                        : gpus.try_export(begin, length);
         if (status == UCS_OK) {
-            close(fd);
+            if (fd >= 0) {
+                close(fd);
+            }
             known.store(identity);
+            if (is_as_its_kind(address, around)) {
+                of_kind.store(true);
+            }
         }
         return status;
+    }
+
+    // Whether the driver exports it if it exports other memory of its kind. Of
+    // mapped memory the driver says so (not of a graph's), of other memory its
+    // allocation.
+    bool is_as_its_kind(uintptr_t address, const allocation &around) const
+    {
+        const driver &cuda = *cuda_.load();
+        unsigned capable   = 0;
+
+        if (!around.joins) {
+            return cuda_events_complete() && cuda_events_saw_own_allocation(
+                                                 around.base, around.in_chunks);
+        }
+        const relaxed_capture relaxed(cuda);
+        return (cuda.pointer_get_attribute(
+                    &capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+                    address) == CUDA_SUCCESS) &&
+               (capable != 0);
     }
 
     // Makes cudaMemcpy() and cudaMemset() complete before they return, as UCX's
@@ -153,6 +201,8 @@ private:
     std::atomic<const driver *> cuda_{nullptr};
     // Identities of exported allocations, indexed by their remainder.
     std::atomic<uint64_t> exported_[256]{};
+    // By GPU: mapped, ordinary and stream-ordered memory.
+    std::atomic<bool> exported_kinds_[max_gpus][3]{};
 };
 
 } // namespace
@@ -176,6 +226,11 @@ void offer_cuda_copy(ucx_instance &to)
     }
     cuda_copy_ops *const ops = find_cuda_copy_ops();
     if (ops == nullptr) {
+        return;
+    }
+    if (to.ucm().tries_exports && to.ucm().has_cuda) {
+        to.knows_exports.store(correct_cuda_copy(to.uct_ib(), *ops));
+        to.cuda_copy_decided.store(true);
         return;
     }
     auto *const made = cuda_copy_component::make(to.uct_ib(), *ops, &why);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <uct/ib_dmabuf/ucx/types.h>
 
 // Detection and copies of CUDA memory for a UCX that is built without its CUDA
@@ -11,6 +12,7 @@ namespace ucx_ib_dmabuf {
 
 class library;
 class ucx_instance;
+struct uct_component_t;
 
 // Supplies the functions that a UCX without CUDA lacks for GPU memory: memory
 // type detection and copies. Never destroyed. Thread-safe. Called with no lock
@@ -41,6 +43,8 @@ public:
     // Returns UCS_ERR_INVALID_ADDR if the range is not GPU memory.
     virtual ucs_status_t detect(uintptr_t address, size_t length,
                                 found *out) noexcept = 0;
+    // Whether the GPU memory at an address can be registered.
+    virtual bool is_exportable(uintptr_t address) noexcept = 0;
     // Looks up the PCI address of a GPU. Returns false if it is not known.
     virtual bool place(int gpu, pci_address *out) noexcept = 0;
     // Returns when the bytes are copied. Either address may be host memory;
@@ -56,12 +60,21 @@ protected:
 // libuct_ib that loads, or one that UCX_MODULES may exclude.
 bool has_cuda_module(const library &uct_ib);
 
+// Returns UCX's component of that name, or nullptr.
+uct_component_t *find_component(const library &uct_ib, std::string_view name);
+
+// Lets `user` say which memory can be registered, in place of the exports that
+// this UCX's own cuda_copy tries. Returns false if it has none that can be
+// changed. Thread-safe.
+bool correct_cuda_copy(const library &uct_ib, cuda_copy_ops &user);
+
 // Returns nullptr without libcuda, which may be loaded later. Whether a GPU
 // exists is queried later.
 cuda_copy_ops *find_cuda_copy_ops();
 
 // Registers a cuda_copy component with a UCX without CUDA as soon as libcuda
-// can be opened. Does nothing the next time. Thread-safe.
+// can be opened, or corrects UCX's own. Does nothing the next time.
+// Thread-safe.
 void offer_cuda_copy(ucx_instance &to);
 
 } // namespace ucx_ib_dmabuf

@@ -74,6 +74,7 @@ void *uct_ib_importer::reg(int fd, size_t offset, uintptr_t address,
         .mem_type      = type_};
     uct_mem_h made = nullptr;
 
+    process_state::give_room();
     if (uct_ib_.reg({reinterpret_cast<void *>(address), length, &params},
                     &made) == UCS_OK) {
         return made;

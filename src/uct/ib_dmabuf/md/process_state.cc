@@ -93,16 +93,6 @@ __attribute__((destructor)) void write_stats() noexcept
     }
 }
 
-// In a forked child, which has none of its parent's registrations.
-void forget_parent() noexcept
-{
-    forget_live(); // else its parent would count what follows
-    if (process_state *parents = instance.load()) {
-        parents->registrations().forget_parent();
-    }
-    process_counters.clear();
-}
-
 } // namespace
 
 void warn_no_memory() noexcept
@@ -159,17 +149,39 @@ try {
         created->gpu().watch(*created);
         warn_of_stats();
     }
-    process_state *shared = instance.load();
     // A forked child shows its own when it opens its first domain.
-    if (!show_live([]() noexcept {
-            instance.load()->registrations().evict_all_idle();
-        })) {
+    if (!show_live()) {
         log_debug("ib_dmabuf: counters cannot be watched: %m");
     }
-    return shared;
+    return instance.load();
 } catch (const std::bad_alloc &) {
     warn_no_memory();
     return nullptr;
+}
+
+void process_state::start_giving_room() noexcept
+{
+    static start_lock mutex;
+
+    if (!mutex.acquire()) {
+        return;
+    }
+    const std::lock_guard guard(mutex, std::adopt_lock);
+    if (!gives_room_.exchange(true) && !give_room_to_others([]() noexcept {
+            instance.load()->registrations().evict_all_idle();
+        })) {
+        log_debug("ib_dmabuf: no thread gives other processes room: %m");
+    }
+}
+
+void process_state::forget_parent() noexcept
+{
+    forget_live(); // else its parent would count what follows
+    if (process_state *parents = instance.load()) {
+        parents->registrations().forget_parent();
+    }
+    process_counters.clear();
+    gives_room_ = false;
 }
 
 process_state *process_state::existing() noexcept

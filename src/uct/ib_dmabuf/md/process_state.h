@@ -2,6 +2,7 @@
 #pragma once
 
 #include "settings.h"
+#include <atomic>
 #include <memory>
 #include <uct/ib_dmabuf/gpu/gpu_vendor.h>
 #include <uct/ib_dmabuf/path/path_table.h>
@@ -31,6 +32,15 @@ public:
     // The same, or nullptr if get() has not created it.
     static process_state *existing() noexcept;
 
+    // Called when GPU memory is registered: from then on a thread gives other
+    // processes room that they ask for. Thread-safe.
+    static void give_room() noexcept
+    {
+        if (!gives_room_.load(std::memory_order_relaxed)) {
+            start_giving_room();
+        }
+    }
+
     gpu_vendor &gpu() const { return *gpu_; }
     // False if a limit is zero.
     static bool may_register() noexcept;
@@ -48,10 +58,14 @@ private:
     void on_release(uintptr_t address, size_t length) noexcept override;
     void on_events_missed(const char *why) noexcept override;
     bool on_out_of_memory() noexcept override { return cache_.flush(); }
+    static void start_giving_room() noexcept;
+    // In a forked child, which has none of its parent's registrations.
+    static void forget_parent() noexcept;
 
     const std::unique_ptr<gpu_vendor> gpu_;
     rcache cache_;
     path_table paths_;
+    static inline std::atomic<bool> gives_room_{false};
 };
 
 // In atomics.cc:

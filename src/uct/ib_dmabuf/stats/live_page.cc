@@ -49,7 +49,7 @@ bool move_counters(void *to)
 }
 
 // glibc's size of its data on each thread's stack: a copy of all thread_local
-// variables. Looked up on loading, as show_live() is called with a lock held.
+// variables. Looked up on loading, as the thread is started with a lock held.
 auto *const taken_of_stack =
     reinterpret_cast<size_t (*)(const pthread_attr_t *)>(
         dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
@@ -200,7 +200,7 @@ mapping map_live(pid_t pid)
 
 } // namespace
 
-bool show_live(void (*make_room)() noexcept) noexcept
+bool show_live() noexcept
 {
     if (is_shown) {
         return true;
@@ -219,7 +219,12 @@ bool show_live(void (*make_room)() noexcept) noexcept
         return false;
     }
     is_shown = true;
-    errno    = start_giving_room(make_room);
+    return true;
+}
+
+bool give_room_to_others(void (*make_room)() noexcept) noexcept
+{
+    errno = is_shown ? start_giving_room(make_room) : 0;
     return errno == 0;
 }
 

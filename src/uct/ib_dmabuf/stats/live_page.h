@@ -12,11 +12,15 @@ namespace ucx_ib_dmabuf {
 // only read it, except for requests for room.
 constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 
-// Moves this process's counters into such a file, unless they are there, and
-// starts a thread that calls `make_room` when another process lacks registered
-// room. Returns false on failure (errno). Not thread-safe; no other thread may
-// count meanwhile, or its counts may be lost.
-bool show_live(void (*make_room)() noexcept) noexcept;
+// Moves this process's counters into such a file, unless they are there.
+// Returns false on failure (errno). Not thread-safe; no other thread may count
+// meanwhile, or its counts may be lost.
+bool show_live() noexcept;
+
+// Starts a thread that calls `make_room` when another process lacks registered
+// room, if the counters are shown. Returns false on failure (errno). Called
+// once, in a forked child once more.
+bool give_room_to_others(void (*make_room)() noexcept) noexcept;
 
 // For a forked child, which shares no counters with its parent, and no file
 // until it calls show_live(). Keeps their values.

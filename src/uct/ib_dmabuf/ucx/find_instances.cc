@@ -16,6 +16,8 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
+constexpr char symbol_of_ucp[] = "ucp_get_version_string";
+
 // The prepared UCX instances. Entries are only added; their libraries stay
 // open, so no other library can occupy their addresses.
 struct known_instance {
@@ -215,7 +217,7 @@ std::string find_version(const library &uct_ib,
     constexpr char probe[] = "uct_query_components";
 
     for (const library &each : loaded) {
-        if ((each.own_symbol("ucp_get_version_string") != nullptr) &&
+        if ((each.own_symbol(symbol_of_ucp) != nullptr) &&
             (each.symbol(probe) == uct_ib.symbol(probe))) {
             return version_of(each);
         }
@@ -247,7 +249,8 @@ void look_at(const library &each, const std::vector<library> &loaded,
 // The libraries are opened once, and stay loaded meanwhile.
 void look_at_all(const services &with)
 {
-    const std::vector<library> loaded = library::all();
+    const std::vector<library> loaded =
+        library::defining(std::array{symbol_of_uct_ib, symbol_of_ucp});
 
     for (const library &each : loaded) {
         look_at(each, loaded, with);
@@ -285,10 +288,10 @@ try {
     // UCP and the CUDA module may be loaded by now.
     for (const known_instance &each : known_instances()) {
         if (each.served != nullptr) {
-            each.served->change_defaults();
             if (with.offer_cuda_copy != nullptr) {
                 with.offer_cuda_copy(*each.served);
             }
+            each.served->change_defaults();
         }
     }
 } catch (const std::bad_alloc &) {

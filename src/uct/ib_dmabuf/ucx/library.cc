@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "library.h"
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/futex.h>
+#include <loader/defines.h>
 #include <new>
 #include <string>
 #include <sys/syscall.h>
@@ -53,24 +58,32 @@ library library::around(const void *address)
 }
 
 // The loader must not be called while it iterates.
-std::vector<library> library::all()
+std::vector<library> library::defining(std::span<const char *const> symbols)
 {
-    std::vector<std::string> paths;
+    struct {
+        std::span<const char *const> symbols;
+        std::vector<std::string> paths;
+    } found{symbols, {}};
     std::vector<library> opened;
     const auto add = [](dl_phdr_info *info, size_t, void *arg) {
+        auto &to           = *static_cast<decltype(found) *>(arg);
+        const auto defines = [&](const char *symbol) {
+            return object_defines(info, symbol) != 0;
+        };
         try {
-            static_cast<std::vector<std::string> *>(arg)->emplace_back(
-                info->dlpi_name);
+            if (std::ranges::any_of(to.symbols, defines)) {
+                to.paths.emplace_back(info->dlpi_name);
+            }
             return 0;
         } catch (const std::bad_alloc &) {
             return 1;
         }
     };
-    if (dl_iterate_phdr(add, &paths) != 0) {
+    if (dl_iterate_phdr(add, &found) != 0) {
         throw std::bad_alloc();
     }
-    opened.reserve(paths.size());
-    for (const std::string &path : paths) {
+    opened.reserve(found.paths.size());
+    for (const std::string &path : found.paths) {
         opened.emplace_back(path.c_str());
     }
     return opened;
@@ -113,27 +126,50 @@ const char *library::path() const
                                       : map->l_name;
 }
 
-// write(2) checks that the pages exist, and process_vm_readv(2) is forbidden in
-// some containers. A plain system call, as the address sanitizer intercepts
-// write().
-bool read_memory(const void *from, void *to, size_t length)
+// Lets the kernel read the word around an address: it compares the word, and
+// waits for no time if it is equal. process_vm_readv(2) is forbidden in some
+// containers.
+static bool is_readable(uintptr_t at)
 {
-    const auto size = static_cast<ssize_t>(length);
+    constexpr unsigned unlikely = 0x9e3779b9;
+    constexpr timespec no_time{};
+
+    return (syscall(SYS_futex, at & ~uintptr_t{3}, FUTEX_WAIT_PRIVATE, unlikely,
+                    &no_time, nullptr, 0) == 0) ||
+           ((errno != EFAULT) && (errno != EACCES));
+}
+
+// Copies by itself, as sanitizers know only a part of what may be there.
+__attribute__((no_sanitize("address", "thread"))) bool
+read_memory(const void *from, void *to, size_t length)
+{
+    const auto begin = reinterpret_cast<uintptr_t>(from);
+    const auto *at   = static_cast<const volatile char *>(from);
+
+    if (!is_readable(begin) || !is_readable(begin + length - 1)) {
+        return false;
+    }
+    for (size_t i = 0; i < length; ++i) {
+        static_cast<char *>(to)[i] = at[i];
+    }
+    return true;
+}
+
+// Has the kernel write the same bytes. A plain system call, as the address
+// sanitizer intercepts write().
+bool is_writable(void *word)
+{
+    constexpr ssize_t size = sizeof(void *);
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         return false;
     }
-    const bool good = (syscall(SYS_write, ends[1], from, length) == size) &&
-                      (syscall(SYS_read, ends[0], to, length) == size);
+    const bool good = (syscall(SYS_write, ends[1], word, size) == size) &&
+                      (syscall(SYS_read, ends[0], word, size) == size);
     close(ends[0]);
     close(ends[1]);
     return good;
-}
-
-bool is_writable(void *word)
-{
-    return read_memory(word, word, sizeof(void *)); // rewrites the same bytes
 }
 
 } // namespace ucx_ib_dmabuf

@@ -21,8 +21,9 @@ public:
     static library around(const void *address);
     // The program and all global libraries.
     static library everything() { return library(""); }
-    // All libraries that are loaded, and the program. May throw std::bad_alloc.
-    static std::vector<library> all();
+    // The loaded libraries, and the program, that define one of the symbols
+    // themselves. May throw std::bad_alloc.
+    static std::vector<library> defining(std::span<const char *const> symbols);
     // Grows with each library that is loaded.
     static uint64_t count_loaded();
 

@@ -15,9 +15,20 @@ namespace {
 
 // Releases take no lock while this is false, as it stays if every UCX has CUDA.
 std::atomic<bool> any_registered{false};
-std::mutex registered_mutex;
 // The start of each. Never destroyed: memory is released until exit.
-auto &registered = *new std::set<uintptr_t>;
+struct registered_memory {
+    std::mutex mutex;
+    std::set<uintptr_t> starts;
+};
+auto &registered = *new registered_memory;
+
+// In a child of a fork, which has registered nothing. Another thread of the
+// parent may have held the lock: the child leaks what it protects.
+void forget_registered() noexcept
+{
+    any_registered.store(false);
+    new (&registered) registered_memory;
+}
 
 ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
 {
@@ -115,7 +126,7 @@ md_table *md_table::find(uct_md_h md)
 bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                       bool tries_data_direct, make_md_ops make)
 {
-    at_fork<&registered_mutex>();
+    at_fork<nullptr, forget_registered>();
     std::unique_ptr<md_table> made(
         new md_table{{}, {of, md, pd, tries_data_direct}, nullptr});
 
@@ -145,8 +156,8 @@ void note_registered(uintptr_t address) noexcept
 try {
     std::set<uintptr_t> added{address};
     any_registered.store(true);
-    const std::lock_guard<std::mutex> guard(registered_mutex);
-    registered.merge(added);
+    const std::lock_guard<std::mutex> guard(registered.mutex);
+    registered.starts.merge(added);
 } catch (const std::bad_alloc &) {
     registers_unseen = true;
 }
@@ -157,11 +168,12 @@ bool take_registered(uintptr_t address, size_t length) noexcept
         return registers_unseen;
     }
     std::set<uintptr_t> gone;
-    const std::lock_guard<std::mutex> guard(registered_mutex);
-    auto each = registered.lower_bound(address);
+    const std::lock_guard<std::mutex> guard(registered.mutex);
+    auto &all = registered.starts;
+    auto each = all.lower_bound(address);
 
-    while ((each != registered.end()) && (*each - address < length)) {
-        gone.insert(registered.extract(each++));
+    while ((each != all.end()) && (*each - address < length)) {
+        gone.insert(all.extract(each++));
     }
     return !gone.empty() || registers_unseen;
 }

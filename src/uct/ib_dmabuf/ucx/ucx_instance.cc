@@ -165,6 +165,10 @@ void ucx_instance::change_defaults() const noexcept
     if (ucm_.tries_exports) {
         change_default("Cuda-copy memory domain", "ASYNC_MEM_TYPE", "cuda");
     }
+    // cuda_copy exports each allocation only to learn whether that is possible.
+    if (knows_exports.load()) {
+        change_default("Cuda-copy memory domain", "DMABUF", "n");
+    }
 }
 
 } // namespace ucx_ib_dmabuf

@@ -56,6 +56,8 @@ public:
     void set_has_cuda(bool yes) { ucm_.has_cuda = yes; }
     // Set by cuda_copy/ once this UCX has its cuda_copy, or can have none.
     std::atomic<bool> cuda_copy_decided{false};
+    // Set by cuda_copy/ once UCX's own need not try exports.
+    std::atomic<bool> knows_exports{false};
 
 private:
     ucx_instance(library &&uct_ib, uct_component_t *component)

@@ -54,6 +54,8 @@ public:
         return export_mapped(mapping_type::pcie, address, length, fd);
     }
     size_t granularity() const override { return page_size_; }
+    // Exports, and closes the dma-buf. Logs nothing.
+    ucs_status_t try_export(uintptr_t address, size_t length);
 
     const char *name() const noexcept override { return "CUDA"; }
     ucs_memory_type_t memory_type() const noexcept override

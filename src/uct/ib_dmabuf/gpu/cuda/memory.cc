@@ -213,6 +213,27 @@ uintptr_t cuda_vendor::export_begin(uintptr_t address)
     return std::min<uintptr_t>(address, mapping);
 }
 
+ucs_status_t cuda_vendor::try_export(uintptr_t address, size_t length)
+{
+    unsigned unused = 0;
+    int fd          = -1;
+
+    if (cuda_.get_handle_for_address_range == nullptr) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    relaxed_capture relaxed(cuda_);
+    scoped_context context(cuda_, first_known(cuda_, address, length, &unused));
+    CUresult result = context.result();
+    if (result == CUDA_SUCCESS) {
+        result = cuda_.get_handle_for_address_range(
+            &fd, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    }
+    if (result == CUDA_SUCCESS) {
+        close(fd);
+    }
+    return to_status(result);
+}
+
 // Without a coherent link the driver maps through BAR1 anyway and refuses the
 // flag (NV2080_CTRL_CMD_DMABUF_EXPORT_OBJECTS_TO_FD), as it does with MIG.
 // Drivers before CUDA 12.8 do not know the flag.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Counts what the start of UCP takes in a large program: calls of the driver
+// and of the loader, readings of /proc/self/maps, threads. test/bench/run runs
+// it with UCX alone and with the plug-in.
+#include "libraries.h"
+#include <atomic>
+#include <common/gpu.h>
+#include <common/sim.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <sys/mman.h>
+#include <ucp/api/ucp.h>
+
+namespace {
+
+std::atomic<uint64_t> opened, maps_read;
+
+template <class Function>
+Function *next(Function *, const char *name)
+{
+    return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
+}
+
+} // namespace
+
+// In place of libc's, for the libraries.
+extern "C" void *dlopen(const char *path, int mode)
+{
+    ++opened;
+    return next(&dlopen, "dlopen")(path, mode);
+}
+extern "C" FILE *fopen(const char *path, const char *mode)
+{
+    maps_read += strcmp(path, "/proc/self/maps") == 0;
+    return next(&fopen, "fopen")(path, mode);
+}
+
+namespace {
+
+// Neighbours with different rights stay separate mappings.
+void map(size_t count)
+{
+    constexpr size_t page = 4096;
+    auto *all             = static_cast<char *>(
+        mmap(nullptr, count * page, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    for (size_t i = 0; i < count; i += 2) {
+        if (mprotect(all + i * page, page, PROT_READ) != 0) {
+            fail("mprotect");
+        }
+    }
+}
+
+void start_ucp()
+{
+    ucp_context_h context = nullptr;
+    ucp_worker_h worker   = nullptr;
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+    const ucp_worker_params_t usual{};
+    if ((ucp_init(&params, nullptr, &context) != UCS_OK) ||
+        (ucp_worker_create(context, &usual, &worker) != UCS_OK)) {
+        fail("UCP does not start");
+    }
+}
+
+size_t threads()
+{
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                         std::filesystem::directory_iterator());
+}
+
+} // namespace
+
+// usage: bench_start NAME [gpu]: with a GPU in use, or none
+int main(int argc, char **argv)
+{
+    const std::string name = (argc > 1) ? argv[1] : "start";
+    load_libraries(150);
+    map(2000);
+    if (argc > 2) {
+        gpu::use();
+    }
+    const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
+    opened               = 0;
+    start_ucp();
+    printf("%s/driver_calls %lu\n", name.c_str(),
+           SIM_CALL(cuda_sim_calls, nullptr) - calls);
+    printf("%s/dlopen_calls %lu\n", name.c_str(), opened.load());
+    printf("%s/maps_read %lu\n", name.c_str(), maps_read.load());
+    printf("%s/threads %zu\n", name.c_str(), threads());
+    return 0;
+}
