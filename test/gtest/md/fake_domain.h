@@ -92,11 +92,13 @@ public:
         return pack(memh, packing(flags), rkey);
     }
     ucs_status_t pack(uct_mem_h memh, const uct_md_mkey_pack_params_t &params,
-                      uint32_t *rkey)
+                      uint32_t *rkey, uintptr_t address = 0,
+                      size_t length = SIZE_MAX)
     {
         uint64_t packed           = 0;
         const ucs_status_t status = op<md_mkey_pack_function>(
-            md_, op_mkey_pack)(md_, memh, nullptr, SIZE_MAX, &params, &packed);
+            md_, op_mkey_pack)(md_, memh, reinterpret_cast<void *>(address),
+                               length, &params, &packed);
         *rkey = static_cast<uint32_t>(packed);
         return status;
     }

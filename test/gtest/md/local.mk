@@ -4,6 +4,7 @@ md_test_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 md_tests = \
     test/gtest/md/test_counts \
     test/gtest/md/test_domain \
+    test/gtest/md/test_extents \
     test/gtest/md/test_pressure \
     test/gtest/md/test_stats \
     test/gtest/md/test_vendor
@@ -46,6 +47,12 @@ test_gtest_md_test_domain_SOURCES = \
 test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
+
+# In a process of its own, as others lack room.
+test_gtest_md_test_extents_SOURCES  = $(fake_ib_sources) test/gtest/md/test_extents.cc
+test_gtest_md_test_extents_CPPFLAGS = $(md_test_cppflags)
+test_gtest_md_test_extents_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_extents_LDADD    = $(fake_ib_ldadd)
 
 test_gtest_md_test_stats_SOURCES  = $(fake_ib_sources) test/gtest/md/test_stats.cc
 test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)

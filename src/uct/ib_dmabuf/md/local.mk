@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libib_dmabuf_md.la
 libib_dmabuf_md_la_SOURCES = \
     src/uct/ib_dmabuf/md/atomics.cc \
+    src/uct/ib_dmabuf/md/extents.cc \
     src/uct/ib_dmabuf/md/memory_domain.cc \
     src/uct/ib_dmabuf/md/process_state.cc \
     src/uct/ib_dmabuf/md/remote_keys.cc \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "extents.h"
 #include "process_state.h"
 #include <atomic>
 #include <mutex>
@@ -24,8 +25,8 @@ public:
     size_t length      = 0;
     const region *used = nullptr;
 
-    // A registration of this range alone. Set once a remote key was packed that
-    // may be invalidated while others use the region.
+    // Registrations of parts of the range alone, the latest first. Their remote
+    // keys may be invalidated while other handles use the region.
     std::atomic<registration *> own{nullptr};
 };
 
@@ -99,7 +100,11 @@ class memory_domain final : public md_ops {
 public:
     memory_domain(const saved_md_ops &original, process_state &shared,
                   bool peer_memory);
-    ~memory_domain() override { cache_.detach(id_); }
+    ~memory_domain() override
+    {
+        forget_asked(id_);
+        cache_.detach(id_);
+    }
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 
@@ -123,8 +128,8 @@ private:
                             uct_mem_h *handle);
     ucs_status_t reg_otherwise(const reg_request &request, int gpu,
                                ucs_status_t failure, uct_mem_h *handle);
-    bool ensure_own_registration(memh *handle);
-    registration *reg_alone(const memh &handle);
+    registration *own_registration(memh *handle, address_range bytes);
+    registration *reg_alone(const region &around, address_range bytes);
     bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {

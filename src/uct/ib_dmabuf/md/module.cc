@@ -21,7 +21,7 @@ ucs_module_global_init() noexcept
              instance.set_has_cuda(has_cuda_module(instance.uct_ib()));
              return process_state::enable(instance.parser(), find_vendor);
          },
-         override_md, do_gpu_atomic, offer_cuda_copy});
+         override_md, do_gpu_atomic, get_gpu_memh, offer_cuda_copy});
     return UCS_OK;
 }
 

@@ -13,37 +13,38 @@ void memory_domain::dereg(handle_keys *keys) noexcept
 {
     memh *handle = static_cast<memh *>(keys);
 
-    // In a forked child the registration is the parent's, and stays.
-    registration *own = handle->own;
-    if ((own != nullptr) && (own->process == getpid())) {
-        nic_.dereg(own);
+    // In a forked child the registrations are the parent's, and stay.
+    for (registration *own = handle->own; own != nullptr;) {
+        registration *const next = own->next;
+        if (own->process == getpid()) {
+            nic_.dereg(own);
+        }
+        own = next;
     }
     cache_.put(handle->used, handle->address, handle->length);
     delete handle;
 }
 
-// Registers only the pages of the handle's range, for that handle alone, until
-// dereg(). Evicts idle regions. Returns nullptr on failure (logged).
-registration *memory_domain::reg_alone(const memh &handle)
+// Registers only the pages of these bytes, for one handle alone, until dereg().
+// Evicts idle regions. Returns nullptr on failure (logged).
+registration *memory_domain::reg_alone(const region &around,
+                                       address_range bytes)
 {
-    gpu_vendor &gpu      = shared_.gpu();
-    const uintptr_t mask = gpu.granularity() - 1;
-    const region &around = *handle.used;
-    const uintptr_t low  = std::max(handle.address & ~mask, around.address);
-    const uintptr_t high =
-        std::min((handle.address + handle.length + mask) & ~mask,
-                 around.address + around.length);
+    gpu_vendor &gpu = shared_.gpu();
+    const address_range pages =
+        intersection(aligned(bytes, gpu.granularity()),
+                     make_range(around.address, around.length));
     registration *own = nullptr;
     allocation found;
 
-    if (gpu.describe(handle.address, &found) != UCS_OK) {
+    if (gpu.describe(bytes.lo, &found) != UCS_OK) {
         return nullptr;
     }
-    dmabuf_exports memory(gpu, low, high - low,
-                          gpu.before(low, found.in_chunks));
+    dmabuf_exports memory(gpu, pages.lo, pages.size(),
+                          gpu.before(pages.lo, found.in_chunks));
     const auto attempt = [&] {
-        return nic_.methods().reg({memory, found.device, low, high - low},
-                                  &own);
+        return nic_.methods().reg(
+            {memory, found.device, pages.lo, pages.size()}, &own);
     };
     ucs_status_t status = attempt();
     for (auto make_room :
@@ -60,36 +61,48 @@ registration *memory_domain::reg_alone(const memh &handle)
 
 // For a user that may invalidate its remote key: the region's key would stay
 // valid while others use the region.
-bool memory_domain::ensure_own_registration(memh *handle)
+registration *memory_domain::own_registration(memh *handle, address_range bytes)
 {
-    registration *own = handle->own;
-
-    if (own != nullptr) {
-        return true;
-    }
-    registration *made = reg_alone(*handle);
-    if (made == nullptr) {
-        return false;
-    }
-    if (!handle->own.compare_exchange_strong(own, made)) {
-        nic_.dereg(made); // another thread was faster
-        return true;
-    }
+    registration *first = handle->own, *made = nullptr;
+    do {
+        for (registration *own = first; own != nullptr; own = own->next) {
+            if (make_range(own->address, own->length).covers(bytes)) {
+                if (made != nullptr) { // another thread was faster
+                    nic_.dereg(made);
+                }
+                return own;
+            }
+        }
+        made = (made == nullptr) ? reg_alone(*handle->used, bytes) : made;
+        if (made == nullptr) {
+            return nullptr;
+        }
+        made->next = first;
+    } while (!handle->own.compare_exchange_weak(first, made));
     log_trace("ib_dmabuf: %s: %zu bytes at 0x%zx have a registration of their "
               "own, 0x%x, to be invalidated",
-              nic_.name(), handle->length, handle->address, made->rkey);
-    return true;
+              nic_.name(), bytes.size(), bytes.lo, made->rkey);
+    return made;
 }
 
 // uct_ib's packed keys contain more than the handle's keys.
 ucs_status_t memory_domain::pack(const pack_request &request,
                                  void *buffer) noexcept
 {
-    memh *handle     = static_cast<memh *>(request.handle);
-    const bool alone = request.to_be_invalidated();
+    memh *handle         = static_cast<memh *>(request.handle);
+    const bool alone     = request.to_be_invalidated();
+    registration *packed = nullptr;
 
-    if (alone && !ensure_own_registration(handle)) {
-        return UCS_ERR_NO_RESOURCE;
+    if (alone) {
+        // UCT may pass a larger range than the handle's.
+        packed = own_registration(
+            handle, intersection(
+                        make_range(handle->address, handle->length),
+                        make_range(reinterpret_cast<uintptr_t>(request.address),
+                                   request.length)));
+        if (packed == nullptr) {
+            return UCS_ERR_NO_RESOURCE;
+        }
     }
     const std::lock_guard<std::mutex> guard(nic_.packing());
     if (cache_.is_revoked(handle->used)) {
@@ -98,8 +111,9 @@ ucs_status_t memory_domain::pack(const pack_request &request,
                   nic_.name(), handle->address);
         return UCS_ERR_NO_ELEM;
     }
-    const registration *packed =
-        alone ? handle->own.load() : md_registrar::behind(*handle->used);
+    if (!alone) {
+        packed = md_registrar::behind(*handle->used);
+    }
     return original_.pack(request, packed->handle, buffer);
 }
 

@@ -32,7 +32,9 @@ struct registration : registered_buffer {
     size_t length = 0;       // in bytes
     void *handle  = nullptr; // the importer's
     pair_row *pair{};        // counters of the NIC and the GPU
-    pid_t process = 0;       // for the owner's use
+    // For the owner's use.
+    pid_t process      = 0;
+    registration *next = nullptr;
 };
 
 // The registrations of GPU memory by one NIC: chooses the method, and has the

@@ -91,6 +91,13 @@ public:
     void put(const region *used, uintptr_t address = 0,
              size_t length = 0) noexcept;
 
+    // The range around the request for which a cache above this one may have
+    // one entry: the bytes that are released together, if no other region of
+    // the NIC serves any of them. Else it is the request. `splits` is set if
+    // such an entry may exist for a part of it.
+    address_range extent(const region *used, address_range request,
+                         bool *splits);
+
     // The memory in the range is about to be freed: its regions are out of the
     // index when this returns. They are deregistered now, by a thread of the
     // cache at once, or by their last user. [0, SIZE_MAX] means everything.

@@ -256,13 +256,22 @@ void look_at_all(const services &with)
         look_at(each, loaded, with);
     }
     for (const library &each : loaded) {
-        const char *why =
-            ((with.atomics != nullptr) && is_of_served_instance(each))
-                ? divert_atomics(each, with.atomics)
-                : nullptr;
+        if (!is_of_served_instance(each)) {
+            continue;
+        }
+        const char *why = (with.atomics != nullptr)
+                              ? divert_atomics(each, with.atomics)
+                              : nullptr;
         if (why != nullptr) {
             log_debug("ib_dmabuf: %s: the CPU does atomic operations of "
                       "messages also in GPU memory: %s",
+                      each.path(), why);
+        }
+        why = (with.memhs != nullptr) ? divert_memh_get(each, with.memhs)
+                                      : nullptr;
+        if (why != nullptr) {
+            log_debug("ib_dmabuf: %s: UCP's cache has an entry for each buffer "
+                      "of GPU memory: %s",
                       each.path(), why);
         }
     }

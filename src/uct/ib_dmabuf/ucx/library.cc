@@ -2,6 +2,7 @@
 #include "library.h"
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -110,6 +111,32 @@ bool library::has(const void *address) const
 {
     const link_map *map = map_of(handle_.get());
     return (map != nullptr) && (map == map_around(address));
+}
+
+void **library::import_slot(const char *name) const
+{
+    const link_map *map = map_of(handle_.get());
+    if (map == nullptr) {
+        return nullptr;
+    }
+    const auto entry = [map](ElfW(Sxword) tag) -> uintptr_t {
+        const ElfW(Dyn) *each = map->l_ld;
+        while ((each->d_tag != tag) && (each->d_tag != DT_NULL)) {
+            ++each;
+        }
+        return (each->d_tag == tag) ? each->d_un.d_ptr : 0;
+    };
+    const auto *symbols = reinterpret_cast<const ElfW(Sym) *>(entry(DT_SYMTAB));
+    const auto *names   = reinterpret_cast<const char *>(entry(DT_STRTAB));
+    const std::span all(reinterpret_cast<const ElfW(Rela) *>(entry(DT_JMPREL)),
+                        entry(DT_PLTRELSZ) / sizeof(ElfW(Rela)));
+    for (const ElfW(Rela) & each : all) {
+        if (strcmp(names + symbols[ELF64_R_SYM(each.r_info)].st_name, name) ==
+            0) {
+            return reinterpret_cast<void **>(map->l_addr + each.r_offset);
+        }
+    }
+    return nullptr;
 }
 
 bool library::is_program() const

@@ -51,6 +51,9 @@ public:
         void *found = symbol(name);
         return has(found) ? found : nullptr;
     }
+    // Returns the slot of a function in the table by which the library calls it
+    // (DT_JMPREL); nullptr if it has none.
+    void **import_slot(const char *name) const;
     bool is_program() const;
     // For messages.
     const char *path() const;

@@ -4,6 +4,7 @@
 #include "abi.h"
 #include "library.h"
 #include "md_override.h"
+#include "memh_get.h"
 #include "settings.h"
 #include "ucm.h"
 #include "ucp.h"
@@ -91,6 +92,9 @@ struct services {
     // Performs atomic operations that UCP leaves to the CPU, whatever the
     // memory. If null, UCP performs them.
     do_atomic atomics = nullptr;
+    // Called in misses of UCP's cache of memory handles. If null, UCP makes an
+    // entry for each buffer.
+    get_memh memhs = nullptr;
     // Offers copies of GPU memory to a served instance. Called for each
     // instance whenever a UCX may have been loaded. If null, instances without
     // CUDA get none.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <uct/ib_dmabuf/rcache/rcache.h>
+#include <uct/ib_dmabuf/ucx/memh_get.h>
+
+// The ranges of the entries in UCP's cache of memory handles.
+namespace ucx_ib_dmabuf {
+
+// NICs that UCP registers with together.
+class nic_list {
+public:
+    // The list is empty if there are too many.
+    void add(rcache::nic_id nic)
+    {
+        if (!has(nic)) {
+            all_[count_++ % all_.size()] = nic;
+        }
+    }
+    bool has(rcache::nic_id nic) const
+    {
+        return std::find(begin(), end(), nic) != end();
+    }
+    const rcache::nic_id *begin() const { return all_.data(); }
+    const rcache::nic_id *end() const
+    {
+        return begin() + ((count_ <= max) ? count_ : 0);
+    }
+    size_t size() const { return end() - begin(); }
+
+    static constexpr size_t max = 16;
+
+private:
+    std::array<rcache::nic_id, max> all_{};
+    size_t count_ = 0;
+};
+
+// A miss of UCP's cache, which this thread handles.
+struct ucp_miss {
+    nic_list nics;
+    address_range range; // of the entry that UCP is told to make
+    // UCP's cache may have larger entries at a part of the range, and would
+    // replace them by one around all. If that cannot be registered, UCP makes
+    // an entry for the range.
+    bool splits = false;
+
+    // UCP asks a NIC to register. Returns false if it must ask for less. UCP
+    // rounds ranges to at most 64 bytes (UCS_PGT_ADDR_ALIGN).
+    static bool may_ask(rcache::nic_id nic, address_range range)
+    {
+        if (current == nullptr) {
+            return true;
+        }
+        current->nics.add(nic);
+        return !current->splits || aligned(current->range, 64).covers(range);
+    }
+
+    static constinit inline thread_local ucp_miss *current = nullptr;
+};
+
+// Has UCP make one entry of its cache for the bytes that are released together,
+// if they are registered: all that lies inside is a hit then.
+ucs_status_t get_gpu_memh(const memh_request &request) noexcept;
+// Before the NIC is detached.
+void forget_asked(rcache::nic_id nic) noexcept;
+
+} // namespace ucx_ib_dmabuf
