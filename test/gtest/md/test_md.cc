@@ -3,8 +3,8 @@
 // The overridden memory domain through UCT's interface, as UCP uses it: in the
 // lab, with the simulated GPU, on each UCX.
 #include "handle_params.h"
-#include <common/fds.h>
 #include <common/breakpoint.h>
+#include <common/fds.h>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstring>

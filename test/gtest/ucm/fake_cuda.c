@@ -136,7 +136,7 @@ FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 /* It cannot be moved. */
 #define UNKNOWN_CODE "jrcxz 1f\n1: xor %eax, %eax\n nop\n ret\n"
 #elif defined(__aarch64__)
-#define JUMP "b"
+#define JUMP         "b"
 #define UNKNOWN_CODE "ldr s0, 1f\n mov w0, #0\n ret\n1: .word 0\n"
 #endif
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A library for test_patch_aarch64.cc, compiled with landing pads. Each function
-// returns its argument plus 5.
+// A library for test_patch_aarch64.cc, compiled with landing pads. Each
+// function returns its argument plus 5.
 int guarded_leaf(int value);
 int guarded_caller(int value);
 

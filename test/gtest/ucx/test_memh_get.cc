@@ -89,6 +89,21 @@ extern "C" ucs_status_t ucp_memh_get_slow()
     return UCS_OK;
 }
 
+const char *version = "1.23.0";
+
+extern "C" const char *ucp_get_version_string()
+{
+    return version;
+}
+
+TEST(test_memh_get, a_libucp_of_an_unknown_version_is_left_alone)
+{
+    version = "1.24.0";
+    EXPECT_STREQ("its arguments may differ in so new a version",
+                 divert_memh_get(library::everything(), see));
+    version = "1.23.0";
+}
+
 TEST(test_memh_get, a_libucp_that_calls_directly_is_left_alone)
 {
     EXPECT_STREQ("it calls its own function directly",

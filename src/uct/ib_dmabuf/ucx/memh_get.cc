@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memh_get.h"
+#include "versions.h"
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -73,6 +74,9 @@ const char *divert_memh_get(const library &ucp, get_memh by)
 
     if (original == nullptr) {
         return nullptr;
+    }
+    if (is_newer_than_known(version_of(ucp))) {
+        return "its arguments may differ in so new a version";
     }
     void **const slot = ucp.import_slot(name);
     if (slot == nullptr) {
