@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+/* NOLINTBEGIN(modernize-use-nullptr): C has none */
+
 /*
  * Returns whether a loaded object, as dl_iterate_phdr() passes it, defines a
  * dynamic symbol. Reads the object's hash table: to open each of many libraries
@@ -58,3 +60,5 @@ static inline int object_defines(const struct dl_phdr_info *object,
     }
     return 0;
 }
+
+/* NOLINTEND(modernize-use-nullptr) */

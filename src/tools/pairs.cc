@@ -102,11 +102,14 @@ void check_acs(const route &gpu, const route &nic, json *out)
             const auto [found, is_new] = known.try_emplace(bridge);
             if (is_new) {
                 found->second = redirects(
-                    file(root + "/sys/bus/pci/devices/" + bridge + "/config"));
+                    file(root + format("/sys/bus/pci/devices/%s/config",
+                                       bridge.c_str())
+                                    .c_str()));
             }
             readable &= found->second.has_value();
             if (found->second.value_or(false)) {
-                redirecting += (redirecting.empty() ? "" : ", ") + bridge;
+                redirecting.append(redirecting.empty() ? "" : ", ")
+                    .append(bridge);
             }
         }
     }

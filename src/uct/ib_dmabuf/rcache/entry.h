@@ -58,6 +58,7 @@ struct export_group {
         : device(its_device), bytes(its_bytes), node{this}, place(node.begin())
     {
     }
+    ~export_group()                               = default;
     export_group(const export_group &)            = delete;
     export_group &operator=(const export_group &) = delete;
 
@@ -190,7 +191,7 @@ public:
 private:
     static size_t size_of(const entry &e)
     {
-        return size_t(std::bit_width(e.bytes.size())) - 1;
+        return (size_t(std::bit_width(e.bytes.size())) - 1) % 64;
     }
 
     std::array<entry_map, 64> by_size_;

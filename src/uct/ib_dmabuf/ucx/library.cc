@@ -131,8 +131,9 @@ void **library::import_slot(const char *name) const
     const std::span all(reinterpret_cast<const ElfW(Rela) *>(entry(DT_JMPREL)),
                         entry(DT_PLTRELSZ) / sizeof(ElfW(Rela)));
     for (const ElfW(Rela) & each : all) {
-        if (strcmp(names + symbols[ELF64_R_SYM(each.r_info)].st_name, name) ==
-            0) {
+        if ((symbols != nullptr) && (names != nullptr) &&
+            (strcmp(names + symbols[ELF64_R_SYM(each.r_info)].st_name, name) ==
+             0)) {
             return reinterpret_cast<void **>(map->l_addr + each.r_offset);
         }
     }
