@@ -21,9 +21,14 @@ ucs_status_t get(void *context, void *address, size_t length,
                  ucs_memory_type_t mem_type, uint64_t md_map, unsigned flags,
                  const char *name, void **memh)
 {
-    return done_by.load()({originals[index], context,
-                           reinterpret_cast<uintptr_t>(address), length,
-                           mem_type, md_map, flags, name, memh});
+    ucp_memh_get_function *const ucp = originals[index];
+
+    if (mem_type == UCS_MEMORY_TYPE_HOST) {
+        return ucp(context, address, length, mem_type, md_map, flags, name,
+                   memh);
+    }
+    return done_by.load()({ucp, context, reinterpret_cast<uintptr_t>(address),
+                           length, mem_type, md_map, flags, name, memh});
 }
 
 template <size_t... indices>
