@@ -16,7 +16,9 @@ namespace ucx_ib_dmabuf::ucm {
 
 namespace {
 
-constexpr size_t longest_patch = 16; // UCM's have 13 or 16 bytes, as others'
+// UCM's patches have 13 or 16 bytes, as others'. (On aarch64, a moved load
+// still reads its literal there.)
+constexpr size_t longest_patch = 16;
 constexpr size_t moved_code    = 64;
 
 uintptr_t page_size()

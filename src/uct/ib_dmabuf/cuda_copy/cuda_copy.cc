@@ -137,7 +137,7 @@ private:
         std::atomic<uint64_t> &known =
             exported_[identity % std::size(exported_)];
         std::atomic<bool> &of_kind =
-            exported_kinds_[around.device % max_gpus]
+            exported_kinds_[gpu_index(around.device)]
                            [around.joins ? 0 : 1 + around.in_chunks];
         const size_t page      = gpus.granularity();
         const uintptr_t wanted = address & ~(page - 1);

@@ -90,6 +90,7 @@ private:
 
 void forget_asked(rcache::nic_id nic) noexcept
 {
+    at_fork<&mutex>();
     const std::lock_guard<std::mutex> guard(mutex);
     for (asked_nics &each : known) {
         if (each.nics.has(nic)) {

@@ -69,7 +69,8 @@ struct export_group {
     size_t busy      = 0; // entries in the index that have users
     entry_list cached;    // entries in the index
     list node;            // itself, while it is in no list of the cache
-    list *in = &node;
+    list *in          = &node;
+    uint64_t last_use = 0;      // orders the groups in each list
     const list::iterator place; // in that list
 };
 

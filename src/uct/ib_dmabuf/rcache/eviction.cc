@@ -27,18 +27,19 @@ entry_chain rcache::choose(guard &, shortage *lacking)
             }
         }
     };
-    for (export_group *group : lru_) {
-        if (lacking->nothing()) {
+    auto idle = lru_.begin(), partly = partly_used_.begin();
+    while (!lacking->nothing()) {
+        const bool helps = lacking->entries > 0 || lacking->registered > 0;
+        if (helps && partly != partly_used_.end() &&
+            (idle == lru_.end() || (*partly)->last_use < (*idle)->last_use)) {
+            choose_from(**partly++, false);
+        } else if (idle != lru_.end()) {
+            export_group &group = **idle++;
+            choose_from(group,
+                        lacking->mapped > 0 && group.device == lacking->device);
+        } else {
             break;
         }
-        choose_from(*group,
-                    lacking->mapped > 0 && group->device == lacking->device);
-    }
-    for (export_group *group : partly_used_) {
-        if (lacking->entries == 0 && lacking->registered == 0) {
-            break;
-        }
-        choose_from(*group, false);
     }
     return victims;
 }
@@ -87,6 +88,7 @@ ucs_status_t rcache::make_room(guard &locked, const entry &wanted)
             if (lacking.mapped > 0 && e->group->users == 0 &&
                 (e->nic == wanted.nic || wanted.bytes.covers(e->bytes))) {
                 lru_.splice(lru_.begin(), lru_, e->group->place);
+                e->group->last_use = 0;
             }
         });
         entry_chain victims = choose(locked, &lacking);

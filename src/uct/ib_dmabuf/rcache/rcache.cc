@@ -132,9 +132,10 @@ void rcache::put_in_list(guard &, export_group *group)
                              : group->busy < group->cached.size()
                                  ? &partly_used_
                                  : &in_use_;
-    if (group->in != to) {
+    if ((group->in != to) || (to == &partly_used_)) {
         to->splice(to->end(), *group->in, group->place);
-        group->in = to;
+        group->in       = to;
+        group->last_use = ++uses_;
     }
 }
 
@@ -247,9 +248,9 @@ address_range rcache::extent(const region *used, address_range request,
         {at->base, at + 1 == e.memory.end() ? UINTPTR_MAX : at[1].base});
     const guard locked(lock_);
     const entry_index &index = nics_[e.nic].index;
-    size_t around            = 0;
-    index.each(together, [&](entry *) { ++around; });
-    if (around == 1 && together.covers(request) &&
+    bool alone               = true;
+    index.each(together, [&](entry *each) { alone &= each == &e; });
+    if (alone && e.at == stage::cached && together.covers(request) &&
         at->in_ucp != segment::requests) {
         at->in_ucp = segment::all;
         return together;

@@ -323,8 +323,9 @@ private:
     budget budget_;
     // Groups with entries in an index.
     export_group::list lru_;         // without users, least recently used first
-    export_group::list partly_used_; // some of these entries have users
+    export_group::list partly_used_; // some entries have users; the same order
     export_group::list in_use_;      // all have
+    uint64_t uses_ = 0;
     entry_list unlinked_;
     overlap_index unlinked_index_;
     entry_list leaving_;
