@@ -183,6 +183,7 @@ OP(uct_md_ops_t, close, ours::op_close);
 OP(uct_md_ops_t, query, ours::op_query);
 OP(uct_md_ops_t, mem_reg, ours::op_mem_reg);
 OP(uct_md_ops_t, mem_dereg, ours::op_mem_dereg);
+OP(uct_md_ops_t, mem_alloc, ours::op_mem_alloc);
 OP(uct_md_ops_t, mem_query, ours::op_mem_query);
 OP(uct_md_ops_t, mkey_pack, ours::op_mkey_pack);
 OP(uct_md_ops_t, detect_memory_type, ours::op_detect);

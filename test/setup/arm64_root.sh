@@ -7,7 +7,7 @@
 . "$(dirname "$0")/common.sh"
 
 packages=libibverbs-dev,librdmacm-dev,libnuma-dev,libgtest-dev,ibverbs-providers,libstdc++6
-suite=$(. /etc/os-release; echo "$VERSION_CODENAME")
+suite=$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)
 # The number: raise it when this script comes to make another one.
 dir=$CACHE_DIR/arm64-root/$(key "1 $suite $packages" /dev/null)
 log=$CACHE_DIR/log/arm64-root.log

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Stream-ordered memory. Allocations and frees are complete when the call
-// returns. A pool keeps freed memory until it is trimmed, or a program waits
-// for work.
+// returns. A pool keeps freed memory up to its release threshold, which is zero
+// at first, until it is trimmed. It keeps the rest until a program waits for
+// work.
 #include "../compat.h"
 #include "calls.h"
 #include "context.h"
@@ -19,6 +20,7 @@ struct CUmemPoolHandle_st {
     }
 
     const int device;
+    uint64_t threshold = 0;
     ucx_ib_dmabuf::sim::Heap heap;
 };
 
@@ -77,6 +79,23 @@ CUresult free_async(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
+// Returns the release threshold, which is the only attribute, or null. Requires
+// the lock.
+uint64_t *attribute(CUmemoryPool pool, CUmemPool_attribute which)
+{
+    return is_pool(pool) && which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+               ? &pool->threshold
+               : nullptr;
+}
+
+CUresult default_pool(CUmemoryPool *out, CUdevice device)
+{
+    if (CUresult error = check(out, device))
+        return error;
+    *out = pools().standard[size_t(device)];
+    return CUDA_SUCCESS;
+}
+
 } // namespace
 
 void clear_pools(int device)
@@ -91,7 +110,7 @@ void synchronized()
 {
     std::lock_guard guard(memory().lock);
     for (CUmemoryPool pool : pools().all)
-        pool->heap.trim(0);
+        pool->heap.trim(pool->threshold);
 }
 
 } // namespace ucx_ib_dmabuf::sim
@@ -146,11 +165,37 @@ SIM_ENTRY(driver, cuMemPoolTrimTo, CUmemoryPool pool, size_t keep)
     return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(driver, cuDeviceGetDefaultMemPool, CUmemoryPool *out, CUdevice device)
+SIM_ENTRY_IS(driver, cuDeviceGetDefaultMemPool, default_pool(out, device),
+             CUmemoryPool *out, CUdevice device)
+
+SIM_ENTRY(driver, cuMemGetDefaultMemPool, CUmemoryPool *out,
+          CUmemLocation *location, CUmemAllocationType type)
 {
-    if (CUresult error = check(out, device))
-        return error;
-    *out = pools().standard[size_t(device)];
+    if (!location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    return default_pool(out, location->id);
+}
+
+SIM_ENTRY(driver, cuMemPoolGetAttribute, CUmemoryPool pool,
+          CUmemPool_attribute which, void *value)
+{
+    std::shared_lock guard(memory().lock);
+    const uint64_t *found = attribute(pool, which);
+    if (!found)
+        return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<uint64_t *>(value) = *found;
+    return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(driver, cuMemPoolSetAttribute, CUmemoryPool pool,
+          CUmemPool_attribute which, void *value)
+{
+    std::lock_guard guard(memory().lock);
+    uint64_t *found = attribute(pool, which);
+    if (!found)
+        return CUDA_ERROR_INVALID_VALUE;
+    *found = *static_cast<uint64_t *>(value);
     return CUDA_SUCCESS;
 }
 

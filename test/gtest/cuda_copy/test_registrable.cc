@@ -63,6 +63,18 @@ ours::ucs_status_t mem_query(ours::uct_md_h, const void *address, size_t,
     return ours::UCS_OK;
 }
 
+// Memory that the component allocates.
+memory allocated;
+
+ours::ucs_status_t mem_alloc(ours::uct_md_h, size_t *length, void **address,
+                             ours::ucs_memory_type_t, uint8_t, unsigned,
+                             const char *, ours::uct_mem_h *) noexcept
+{
+    *length  = sizeof(allocated);
+    *address = &allocated;
+    return ours::UCS_OK;
+}
+
 void *ops[ours::max_md_ops];
 ours::uct_component_t component{};
 ours::uct_md_t md{};
@@ -90,6 +102,20 @@ uint8_t flags_of(memory &at)
     return attr.mem_flags;
 }
 
+void allocate()
+{
+    size_t length         = 1;
+    void *address         = nullptr;
+    ours::uct_md_h opened = nullptr;
+
+    component.md_open(&component, "", nullptr, &opened);
+    EXPECT_EQ(ours::UCS_OK,
+              reinterpret_cast<decltype(mem_alloc) *>(
+                  opened->ops[ours::op_mem_alloc])(opened, &length, &address,
+                                                   cuda, 0, 0, "", nullptr));
+    EXPECT_EQ(&allocated, address);
+}
+
 void correct_and_ask()
 {
     const auto uct = ours::library::around(
@@ -102,6 +128,7 @@ void correct_and_ask()
     EXPECT_FALSE(ours::correct_cuda_copy(uct, knows));
     strcpy(component.name, "cuda_cpy");
     component.md_open       = md_open;
+    ops[ours::op_mem_alloc] = reinterpret_cast<void *>(&mem_alloc);
     ops[ours::op_mem_query] = reinterpret_cast<void *>(&mem_query);
     uct_component_register(&component);
     EXPECT_TRUE(ours::correct_cuda_copy(uct, knows));
@@ -112,6 +139,8 @@ void correct_and_ask()
     EXPECT_EQ(0, flags_of(managed));
     EXPECT_EQ(ours::UCS_MEM_FLAG_REGISTRABLE, flags_of(host));
     EXPECT_EQ(2, knows.asked);
+    allocate(); // corrected, too, as UCX asks no more
+    EXPECT_EQ(3, knows.asked);
 }
 
 // A component stays registered, so this runs in a process of its own.

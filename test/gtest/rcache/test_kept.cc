@@ -274,109 +274,53 @@ TEST_F(kept_test, all_that_a_nic_drops_is_asked_back)
 // The ranges for which UCP's cache has entries.
 class extent_test : public cache_test {
 protected:
-    struct answer {
-        ucx_ib_dmabuf::address_range range;
-        bool splits;
-        bool operator==(const answer &) const = default;
-    };
-    static constexpr size_t step = 2 * MiB;
-
-    static uintptr_t at(int i) { return A + i * step; }
-    answer extent(uintptr_t address, size_t length)
+    ucx_ib_dmabuf::address_range extent(uintptr_t address, size_t length)
     {
         const region *used = hold(address, length);
-        answer result{{}, false};
-        result.range = cache->extent(
-            used, ucx_ib_dmabuf::make_range(address, length), &result.splits);
+        const auto result  = ucx_ib_dmabuf::rcache::extent(
+             used, ucx_ib_dmabuf::make_range(address, length));
         cache->put(used, address, length);
         return result;
     }
-    void map_many(int from, int to)
+    void expect_as_requested(uintptr_t address, size_t length)
     {
-        for (; from < to; ++from) {
-            map(at(from), step);
-        }
+        EXPECT_EQ(extent(address, length),
+                  (ucx_ib_dmabuf::make_range(address, length)));
     }
 };
 
 TEST_F(extent_test, an_allocation_is_one)
 {
     gpu.alloc(A, 3 * MiB + 100);
-    const answer all{{A, A + 3 * MiB + 100}, false};
+    const ucx_ib_dmabuf::address_range all{A, A + 3 * MiB + 100};
     EXPECT_EQ(extent(A + MiB, 1), all);
     EXPECT_EQ(extent(A, 3 * MiB + 100), all);
     EXPECT_EQ(nic.registered, 1u);
 }
 
-TEST_F(extent_test, what_is_released_alone_is_one)
+// It may grow, and parts may be released. Messages may cross any border.
+TEST_F(extent_test, a_request_in_vmm_memory_is_one)
 {
-    map_many(0, 4);
-    for (int i = 0; i < 4; ++i) {
-        EXPECT_EQ(extent(at(i) + MiB, MiB),
-                  (answer{{at(i), at(i + 1)}, false}));
-    }
-    EXPECT_EQ(nic.registered, 1u);
+    map(A, 2 * MiB);
+    expect_as_requested(A, MiB);
+    map(A + 2 * MiB, 2 * MiB);
+    expect_as_requested(A + MiB, 2 * MiB);
+    expect_as_requested(A, MiB);
 }
 
-// A request of two segments has its own range, and so have all later requests
-// in these segments. The first one says that there may be larger ones.
-TEST_F(extent_test, a_request_of_several_segments_splits)
-{
-    map_many(0, 4);
-    extent(at(1), MiB);
-    const uintptr_t over = at(2) - KiB;
-    EXPECT_EQ(extent(over, 2 * KiB), (answer{{over, over + 2 * KiB}, true}));
-    EXPECT_EQ(extent(over, 2 * KiB), (answer{{over, over + 2 * KiB}, false}));
-    EXPECT_EQ(extent(at(1), MiB), (answer{{at(1), at(1) + MiB}, false}));
-    EXPECT_EQ(extent(at(2), MiB), (answer{{at(2), at(2) + MiB}, false}));
-    EXPECT_EQ(extent(at(3), MiB), (answer{{at(3), at(4)}, false}));
-    EXPECT_EQ(nic.registered, 1u);
-}
-
-TEST_F(extent_test, the_border_of_regions_splits)
-{
-    map_many(0, 2);
-    EXPECT_EQ(extent(at(1), MiB), (answer{{at(1), at(2)}, false}));
-    map_many(2, 4);
-    EXPECT_EQ(extent(at(2), MiB), (answer{{at(2), at(3)}, false}));
-    EXPECT_EQ(nic.registered, 2u);
-    EXPECT_EQ(extent(at(1) + MiB, 2 * MiB),
-              (answer{{at(1) + MiB, at(2) + MiB}, true}));
-    EXPECT_EQ(nic.registered, 3u);
-    EXPECT_EQ(extent(at(1), MiB), (answer{{at(1), at(1) + MiB}, false}));
-    EXPECT_EQ(extent(at(0), MiB), (answer{{at(0), at(1)}, false}));
-    EXPECT_EQ(nic.registered, 3u);
-}
-
-TEST_F(extent_test, chunks_that_overlap_split)
+TEST_F(extent_test, a_request_in_a_chunk_is_one)
 {
     settings.chunk_size = 4 * MiB;
     restart();
     gpu.alloc(A, 16 * MiB);
-    EXPECT_EQ(extent(A + MiB, MiB), (answer{{A, A + 4 * MiB}, false}));
-    EXPECT_EQ(extent(A + 3 * MiB, 2 * MiB),
-              (answer{{A + 3 * MiB, A + 5 * MiB}, true}));
-    EXPECT_EQ(extent(A, MiB), (answer{{A, A + MiB}, false}));
-    EXPECT_EQ(extent(A + 12 * MiB, 1),
-              (answer{{A + 12 * MiB, A + 16 * MiB}, false}));
+    expect_as_requested(A + MiB, MiB);
+    expect_as_requested(A + 3 * MiB, 2 * MiB);
 }
 
 // The NIC refuses the allocation as a whole.
-TEST_F(extent_test, pages_of_a_request_are_one)
+TEST_F(extent_test, a_request_in_registered_pages_is_one)
 {
     gpu.alloc(A, 4 * MiB);
     nic.reg_faults.fail_call(1);
-    EXPECT_EQ(extent(A + MiB + 10, 10),
-              (answer{{A + MiB, A + MiB + 4 * KiB}, false}));
-}
-
-TEST_F(extent_test, released_memory_has_none)
-{
-    gpu.alloc(A, MiB);
-    const region *used = hold(A, 1);
-    release(A);
-    bool splits = false;
-    EXPECT_EQ(cache->extent(used, {A, A + 1}, &splits),
-              (ucx_ib_dmabuf::address_range{A, A + 1}));
-    cache->put(used, A, 1);
+    expect_as_requested(A + MiB + 10, 10);
 }

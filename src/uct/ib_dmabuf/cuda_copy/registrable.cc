@@ -14,6 +14,10 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
+using mem_alloc_function = // from 1.20 on
+    ucs_status_t(uct_md_h md, size_t *length, void **address,
+                 ucs_memory_type_t type, uint8_t sys_dev, unsigned flags,
+                 const char *name, uct_mem_h *memh);
 using mem_query_function = ucs_status_t(uct_md_h md, const void *address,
                                         size_t length, uct_md_mem_attr_t *attr);
 
@@ -27,6 +31,7 @@ struct corrected_component {
                                  uint8_t flags);
     // Of all its domains, set when the first one opens.
     std::once_flag once;
+    mem_alloc_function *mem_alloc;
     mem_query_function *mem_query;
     std::array<void *, max_md_ops> ops;
 };
@@ -69,6 +74,21 @@ ucs_status_t mem_query(uct_md_h md, const void *address, size_t length,
     return status;
 }
 
+// The original calls its own query, which is not corrected.
+ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address,
+                       ucs_memory_type_t type, uint8_t sys_dev, unsigned flags,
+                       const char *name, uct_mem_h *memh) noexcept
+{
+    const ucs_status_t status =
+        find(md->component)
+            .mem_alloc(md, length, address, type, sys_dev, flags, name, memh);
+    if (status == UCS_OK) {
+        uct_md_mem_attr_t attr{};
+        mem_query(md, *address, *length, &attr);
+    }
+    return status;
+}
+
 ucs_status_t detect(uct_md_h md, const void *address, size_t length,
                     ucs_memory_type_t *type) noexcept
 {
@@ -95,8 +115,11 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
                     break;
                 }
             }
+            self.mem_alloc =
+                reinterpret_cast<mem_alloc_function *>(self.ops[op_mem_alloc]);
             self.mem_query =
                 reinterpret_cast<mem_query_function *>(self.ops[op_mem_query]);
+            self.ops[op_mem_alloc] = reinterpret_cast<void *>(&mem_alloc);
             self.ops[op_mem_query] = reinterpret_cast<void *>(&mem_query);
             self.ops[op_detect]    = reinterpret_cast<void *>(&detect);
         });

@@ -61,9 +61,6 @@ struct segment {
     // In a region, under the cache's lock:
     mutable uint32_t users = 0;     // that requested some of it
     mutable bool lost      = false; // it was released
-    // The ranges for which UCP's cache has entries.
-    enum : uint8_t { none, all, requests };
-    mutable uint8_t in_ucp = none;
 };
 
 // Memory in the order of addresses: one allocation, or VMM segments that touch.

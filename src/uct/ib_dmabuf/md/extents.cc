@@ -62,7 +62,7 @@ public:
     regions &operator=(const regions &) = delete;
 
     // Registers with all NICs. Returns the range for UCP.
-    address_range acquire(const nic_list &nics, bool *splits)
+    address_range acquire(const nic_list &nics)
     {
         const address_range request =
             make_range(request_.address, request_.length);
@@ -73,8 +73,8 @@ public:
                            &all_[count_]) != UCS_OK) {
                 return request;
             }
-            result = intersection(
-                result, cache_.extent(all_[count_++], request, splits));
+            result =
+                intersection(result, rcache::extent(all_[count_++], request));
         }
         return result;
     }
@@ -109,16 +109,19 @@ ucs_status_t get_gpu_memh(const memh_request &request) noexcept
         return request.pass_on();
     }
     const nic_list before = recall(request);
-    ucp_miss made{before, {}};
+    nic_list asked        = before;
     regions held(shared->registrations(), request);
+    const address_range range = held.acquire(before);
 
-    made.range        = held.acquire(before, &made.splits);
-    ucp_miss::current = &made;
-    const ucs_status_t status =
-        request.pass_on(made.range.lo, made.range.size());
-    ucp_miss::current = nullptr;
-    if (made.nics.size() != before.size()) {
-        remember(request, made.nics);
+    asked_in_miss       = &asked;
+    ucs_status_t status = request.pass_on(range.lo, range.size());
+    if ((status != UCS_OK) &&
+        !(range == make_range(request.address, request.length))) {
+        status = request.pass_on(); // another domain may not take all
+    }
+    asked_in_miss = nullptr;
+    if (asked.size() != before.size()) {
+        remember(request, asked);
     }
     return status;
 }

@@ -37,31 +37,12 @@ private:
     size_t count_ = 0;
 };
 
-// A miss of UCP's cache, which this thread handles.
-struct ucp_miss {
-    nic_list nics;
-    address_range range; // of the entry that UCP is told to make
-    // UCP's cache may have larger entries at a part of the range, and would
-    // replace them by one around all. If that cannot be registered, UCP makes
-    // an entry for the range.
-    bool splits = false;
+// The NICs that UCP asks in the miss of its cache that this thread handles;
+// nullptr if it handles none.
+constinit inline thread_local nic_list *asked_in_miss = nullptr;
 
-    // UCP asks a NIC to register. Returns false if it must ask for less. UCP
-    // rounds ranges to at most 64 bytes (UCS_PGT_ADDR_ALIGN).
-    static bool may_ask(rcache::nic_id nic, address_range range)
-    {
-        if (current == nullptr) {
-            return true;
-        }
-        current->nics.add(nic);
-        return !current->splits || aligned(current->range, 64).covers(range);
-    }
-
-    static constinit inline thread_local ucp_miss *current = nullptr;
-};
-
-// Has UCP make one entry of its cache for the bytes that are released together,
-// if they are registered: all that lies inside is a hit then.
+// Has UCP make one entry of its cache for a whole allocation, if that is
+// registered: all that lies inside is a hit then.
 ucs_status_t get_gpu_memh(const memh_request &request) noexcept;
 // Before the NIC is detached.
 void forget_asked(rcache::nic_id nic) noexcept;

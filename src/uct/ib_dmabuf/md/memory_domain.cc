@@ -290,10 +290,8 @@ ucs_status_t memory_domain::reg(const reg_request &request,
     const uintptr_t start = request.start();
     const size_t exact    = without_rounding(request);
 
-    // UCP hides errors if it has replaced entries of its cache by a larger one.
-    if (!ucp_miss::may_ask(id_, make_range(start, exact)) &&
-        ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0)) {
-        return UCS_ERR_BUSY;
+    if (asked_in_miss != nullptr) {
+        asked_in_miss->add(id_);
     }
     const region *hit = cache_.find(id_, start, exact);
     const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)

@@ -176,11 +176,13 @@ void process_state::start_giving_room() noexcept
 
 void process_state::forget_parent() noexcept
 {
-    forget_live(); // else its parent would count what follows
+    const bool own = forget_live(); // else its parent counts what follows
     if (process_state *parents = instance.load()) {
         parents->registrations().forget_parent();
     }
-    process_counters.clear();
+    if (own) {
+        process_counters.clear();
+    }
     gives_room_ = false;
 }
 

@@ -63,15 +63,23 @@ registration *memory_domain::reg_alone(const region &around,
 // valid while others use the region.
 registration *memory_domain::own_registration(memh *handle, address_range bytes)
 {
+    constexpr size_t max_parts = 8; // then one for the whole handle
     registration *first = handle->own, *made = nullptr;
     do {
+        size_t parts = 0;
         for (registration *own = first; own != nullptr; own = own->next) {
+            ++parts;
             if (make_range(own->address, own->length).covers(bytes)) {
                 if (made != nullptr) { // another thread was faster
                     nic_.dereg(made);
                 }
                 return own;
             }
+        }
+        // Ranges that overlap may be many.
+        if ((made == nullptr) && (parts >= max_parts)) {
+            made = reg_alone(*handle->used,
+                             make_range(handle->address, handle->length));
         }
         made = (made == nullptr) ? reg_alone(*handle->used, bytes) : made;
         if (made == nullptr) {

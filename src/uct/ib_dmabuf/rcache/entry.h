@@ -89,8 +89,9 @@ struct entry : region {
 
     size_t parts_left  = 0; // of its memory: not lost
     uint32_t users     = 0;
-    uint64_t departure = 0;    // number of the departure
-    bool prefetched    = true; // registered on another NIC's request
+    uint64_t departure = 0;     // number of the departure
+    bool prefetched    = true;  // registered on another NIC's request
+    bool is_allocation = false; // all of an allocation, which never grows
     stage at           = stage::cached;
     cause why          = cause::not_published;
 };

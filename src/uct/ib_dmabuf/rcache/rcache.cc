@@ -235,36 +235,6 @@ void rcache::put(const region *used, uintptr_t address, size_t length) noexcept
     deregister(&last);
 }
 
-// A cache above has no entries that overlap: it would replace them by one for
-// all of their bytes. So a request of several segments, or at the border of two
-// regions, gets an entry of its own, and so do later requests there.
-address_range rcache::extent(const region *used, address_range request,
-                             bool *splits)
-{
-    const entry &e               = *static_cast<const entry *>(used);
-    const auto at                = segment_at(e.memory, request.lo);
-    const address_range together = intersection(
-        e.bytes,
-        {at->base, at + 1 == e.memory.end() ? UINTPTR_MAX : at[1].base});
-    const guard locked(lock_);
-    const entry_index &index = nics_[e.nic].index;
-    bool alone               = true;
-    index.each(together, [&](entry *each) { alone &= each == &e; });
-    if (alone && e.at == stage::cached && together.covers(request) &&
-        at->in_ucp != segment::requests) {
-        at->in_ucp = segment::all;
-        return together;
-    }
-    index.each(request, [&](entry *each) {
-        all_segments(each->memory, request, [&](const segment &one, uintptr_t) {
-            *splits |=
-                std::exchange(one.in_ucp, segment::requests) == segment::all;
-            return true;
-        });
-    });
-    return request;
-}
-
 ucs_status_t rcache::get(nic_id nic, uintptr_t address, size_t length,
                          const region **out, effort how)
 {

@@ -92,11 +92,14 @@ public:
              size_t length = 0) noexcept;
 
     // The range around the request for which a cache above this one may have
-    // one entry: the bytes that are released together, if no other region of
-    // the NIC serves any of them. Else it is the request. `splits` is set if
-    // such an entry may exist for a part of it.
-    address_range extent(const region *used, address_range request,
-                         bool *splits);
+    // one entry: the whole allocation, if it is registered. VMM memory and
+    // pools are released in parts, and messages may cross the border of any
+    // two.
+    static address_range extent(const region *used, address_range request)
+    {
+        const entry &e = *static_cast<const entry *>(used);
+        return e.is_allocation ? e.bytes : request;
+    }
 
     // The memory in the range is about to be freed: its regions are out of the
     // index when this returns. They are deregistered now, by a thread of the

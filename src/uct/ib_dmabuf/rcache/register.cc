@@ -226,6 +226,8 @@ try {
         return true;
     });
     e->parts_left = e->memory.size();
+    e->is_allocation =
+        !memory.joins && !memory.in_chunks && (e->bytes == memory.range);
     node.emplace(e->bytes.lo, e);
     e->node = node.extract(node.begin());
     work->new_entries.splice(work->new_entries.end(), made);

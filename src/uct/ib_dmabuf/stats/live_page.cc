@@ -43,9 +43,10 @@ void *map(int flags, int fd)
 bool move_counters(void *to)
 {
     memcpy(to, &process_counters, sizeof(counters));
-    return mremap(to, sizeof(counters), sizeof(counters),
-                  MREMAP_MAYMOVE | MREMAP_FIXED,
-                  &process_counters) != MAP_FAILED;
+    // UCX patches mremap(): its handlers take locks, which another thread of a
+    // forked child's parent may have held.
+    return syscall(SYS_mremap, to, sizeof(counters), sizeof(counters),
+                   MREMAP_MAYMOVE | MREMAP_FIXED, &process_counters) != -1;
 }
 
 // glibc's size of its data on each thread's stack: a copy of all thread_local
@@ -107,7 +108,8 @@ int start_giving_room(void (*make_room)() noexcept)
     return error;
 }
 
-// The size is sealed: a reader beyond the end would die. Sets errno on failure.
+// The size is sealed: a reader beyond the end would die. So would a writer for
+// lack of memory, which is taken at once. Sets errno on failure.
 bool make_file()
 {
     rlimit most{};
@@ -119,7 +121,7 @@ bool make_file()
          (most.rlim_cur < sizeof(counters)))
             ? -1
             : memfd_create(live_page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return (own_fd >= 0) && (ftruncate(own_fd, sizeof(counters)) == 0) &&
+    return (own_fd >= 0) && (fallocate(own_fd, 0, 0, sizeof(counters)) == 0) &&
            (fcntl(own_fd, F_ADD_SEALS,
                   F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) &&
            (fstat(own_fd, &own_file) == 0);
@@ -212,13 +214,14 @@ bool show_live() noexcept
     }
     void *made =
         (childs != nullptr) && make_file() ? map(MAP_SHARED, own_fd) : nullptr;
+    is_shown = true; // before a fork by another thread
     if ((made == nullptr) || !move_counters(made)) {
         const int error = errno;
+        is_shown        = false;
         close(std::exchange(own_fd, -1));
         errno = error;
         return false;
     }
-    is_shown = true;
     return true;
 }
 
@@ -228,20 +231,21 @@ bool give_room_to_others(void (*make_room)() noexcept) noexcept
     return errno == 0;
 }
 
-void forget_live() noexcept
+bool forget_live() noexcept
 {
     struct stat now {};
 
     if (!is_shown.exchange(false)) {
-        return;
+        return true;
     }
-    move_counters(std::exchange(childs, nullptr));
+    const bool moved = move_counters(std::exchange(childs, nullptr));
     // The program may have closed the descriptor, and opened another file.
     if ((fstat(own_fd, &now) == 0) && (now.st_dev == own_file.st_dev) &&
         (now.st_ino == own_file.st_ino)) {
         close(own_fd);
     }
     own_fd = -1;
+    return moved;
 }
 
 std::unique_ptr<counters> read_live(pid_t pid)
@@ -257,9 +261,11 @@ try {
 
     while (const dirent *each = all ? readdir(all.get()) : nullptr) {
         const pid_t pid = atoi(each->d_name);
+        // A process that has registered nothing has no thread that answers.
         if (mapping page = (pid > 0) && (pid != getpid())
                                ? map_live(pid)
-                               : mapping(nullptr, nullptr)) {
+                               : mapping(nullptr, nullptr);
+            page && (page->get("mapped_bytes") != 0)) {
             const uint32_t mine =
                 __atomic_add_fetch(&page->wants_room, 1, __ATOMIC_RELEASE);
             futex(&page->wants_room, FUTEX_WAKE, INT_MAX);

@@ -23,8 +23,9 @@ bool show_live() noexcept;
 bool give_room_to_others(void (*make_room)() noexcept) noexcept;
 
 // For a forked child, which shares no counters with its parent, and no file
-// until it calls show_live(). Keeps their values.
-void forget_live() noexcept;
+// until it calls show_live(). Keeps their values. Returns false if the counters
+// are still the parent's.
+bool forget_live() noexcept;
 
 // Copies the counters of a process, also of one in a container. `pid` as in
 // /proc. They may be forged: any bytes. Returns nullptr and sets errno if there

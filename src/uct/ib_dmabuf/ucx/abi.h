@@ -17,6 +17,7 @@ namespace ucx_ib_dmabuf {
 enum md_op {
     op_close     = 0,
     op_query     = 1,
+    op_mem_alloc = 2,
     op_mem_reg   = 5,
     op_mem_dereg = 6,
     op_mem_query = 7,

@@ -37,8 +37,9 @@ struct memh_request {
     ucs_status_t pass_on() const { return pass_on(address, length); }
 };
 
-// Calls memh_request::pass_on() once, and returns its result. Called by any
-// thread that uses UCP, with none of UCP's locks.
+// Returns the result of memh_request::pass_on(), which may be called again
+// after an error. Called by any thread that uses UCP, without its locks of
+// memory.
 using get_memh = ucs_status_t (*)(const memh_request &request) noexcept;
 
 // If the library is a libucp, it calls `by` in each miss from now on, the same
