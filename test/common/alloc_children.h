@@ -32,6 +32,14 @@ unsigned each_in_a_child(Run &&run)
 
     return each([&](plan &what) {
         int status = 0;
+#ifdef __SANITIZE_ADDRESS__
+        // A fork takes a third of a second there: of many allocations each
+        // fifth fails.
+        if ((what.nth > 100) && (what.nth % 5 != 0)) {
+            what.failed = true;
+            return;
+        }
+#endif
         fflush(nullptr);
         const pid_t child = fork();
         if (child == 0) {
