@@ -6,10 +6,11 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <ucm/code_patch.h>
 #include <ucm/machine_code.h>
 
 #if defined(__x86_64__)
+
+#include "patched.h"
 
 // Each returns its argument plus a number of its own.
 #define FUNCTION(_name, _code)                                                 \
@@ -66,37 +67,6 @@ namespace {
 
 using namespace ucm;
 
-struct Case {
-    int (*function)(int);
-    int number;
-    const char *name;
-    int negative = 0; // result for a negative argument, if special
-};
-
-void PrintTo(const Case &test, std::ostream *stream)
-{
-    *stream << test.name;
-}
-
-std::atomic<void *> original;
-
-// Calls code of which the compiler must not conclude anything.
-int call(const void *code, int argument = 20)
-{
-    void *volatile made = const_cast<void *>(code);
-    return reinterpret_cast<int (*)(int)>(made)(argument);
-}
-
-int hook(int argument)
-{
-    return 1000 + call(original.load(), argument);
-}
-
-const char *patch(void *function, std::atomic<void *> &to = original)
-{
-    return patch_function(function, reinterpret_cast<void *>(hook), to);
-}
-
 constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
 constexpr int any_access = PROT_READ | PROT_WRITE | PROT_EXEC;
 
@@ -151,58 +121,20 @@ TEST_F(PatchFar, ASmallGapIsBetterThanNone)
     EXPECT_EQ(1021, call(function_));
 }
 
-class PatchPrologue : public testing::TestWithParam<Case> {};
-
-TEST_P(PatchPrologue, HookAndOriginalWork)
-{
-    const Case test      = GetParam();
-    void *const function = reinterpret_cast<void *>(test.function);
-
-    ASSERT_EQ(test.number + 20, call(function));
-    ASSERT_STREQ(nullptr, patch(function));
-    EXPECT_EQ(test.number + 1020, call(function));
-    if (test.negative != 0) {
-        EXPECT_EQ(test.negative + 1000, call(function, -20));
-    }
-    EXPECT_EQ(reinterpret_cast<const void *>(hook), patched_target(function));
-
-    // A second hook on top of the first, as another tool would set it.
-    int (*second)(int) = [](int argument) {
-        return 5000 + call(original.load(), argument);
-    };
-    std::atomic<void *> below{nullptr};
-    ASSERT_STREQ(
-        nullptr,
-        patch_function(function, reinterpret_cast<void *>(second), below));
-    EXPECT_EQ(test.number + 5020, call(function));
-    EXPECT_EQ(test.number + 1020, call(below.load()));
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Prologues, PatchPrologue,
-    testing::Values(
-        Case{begins_endbr, 1, "endbr"}, Case{begins_sub8, 2, "sub8"},
-        Case{begins_mov, 3, "mov"}, Case{begins_lea, 4, "lea"},
-        Case{begins_cmp, 5, "cmp"}, Case{begins_call, 6, "call"},
-        Case{begins_branch, 7, "branch", -7}, Case{begins_jump, 12, "jump"},
-        Case{begins_far_branch, 8, "far_branch", -8},
-        Case{begins_canary, 9, "canary"}, Case{begins_stores, 10, "stores"},
-        Case{begins_imm64, 11, "imm64"}, Case{is_short, 0, "short"},
-        Case{begins_comparing, 12, "comparing"}),
+    testing::Values(Case{begins_endbr, 1, "endbr"},
+                    Case{begins_sub8, 2, "sub8"}, Case{begins_mov, 3, "mov"},
+                    Case{begins_lea, 4, "lea"}, Case{begins_cmp, 5, "cmp"},
+                    Case{begins_call, 6, "call"},
+                    Case{begins_branch, 7, "branch", -20, -7},
+                    Case{begins_jump, 12, "jump"},
+                    Case{begins_far_branch, 8, "far_branch", -20, -8},
+                    Case{begins_canary, 9, "canary"},
+                    Case{begins_stores, 10, "stores"},
+                    Case{begins_imm64, 11, "imm64"}, Case{is_short, 0, "short"},
+                    Case{begins_comparing, 12, "comparing"}),
     [](const auto &test) { return test.param.name; });
-
-void expect_refused(int (*refused)(int), const char *why)
-{
-    void *const function = reinterpret_cast<void *>(refused);
-    std::atomic<void *> untouched{nullptr};
-    uint8_t before[16];
-    memcpy(before, function, sizeof(before));
-
-    EXPECT_STREQ(why, patch(function, untouched));
-    EXPECT_EQ(nullptr, untouched.load());
-    EXPECT_EQ(0, memcmp(before, function, sizeof(before)));
-    EXPECT_EQ(nullptr, patched_target(function));
-}
 
 TEST(PatchRefused, WhatCannotBeMoved)
 {

@@ -110,11 +110,7 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
     if (status == UCS_OK) {
         std::call_once(self.once, [&] {
             // The number of operations differs between versions.
-            for (size_t i = 0; i < max_md_ops; ++i) {
-                if (!read_memory(&(*md)->ops[i], &self.ops[i])) {
-                    break;
-                }
-            }
+            read_table((*md)->ops, self.ops);
             self.mem_alloc =
                 reinterpret_cast<mem_alloc_function *>(self.ops[op_mem_alloc]);
             self.mem_query =

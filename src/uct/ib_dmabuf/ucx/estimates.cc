@@ -45,12 +45,7 @@ estimates estimates::of(const ucx_instance &instance, uct_iface_h iface)
     if (!read_memory(iface, &known)) {
         return {};
     }
-    for (size_t i = 0; i < result.ops_.size(); ++i) {
-        if (!read_memory(static_cast<void **>(known.internal_ops) + i,
-                         &result.ops_[i])) {
-            break;
-        }
-    }
+    read_table(static_cast<void **>(known.internal_ops), result.ops_);
     void *&op = result.ops_[is_second ? 1 : 0];
     if (!instance.owns(op)) {
         return {};

@@ -121,4 +121,12 @@ bool read_memory(const void *from, Type *to)
     return read_memory(from, to, std::span(to, 1).size_bytes());
 }
 
+// Reads a table of functions up to its unknown end: as many words as there are
+// in readable memory, and as have room.
+inline void read_table(void *const *from, std::span<void *> to)
+{
+    for (size_t i = 0; (i < to.size()) && read_memory(from + i, &to[i]); ++i) {
+    }
+}
+
 } // namespace ucx_ib_dmabuf

@@ -135,11 +135,7 @@ bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
         return false;
     }
     // The number of operations differs between versions.
-    for (size_t i = 0; i < max_md_ops; ++i) {
-        if (!read_memory(&md->ops[i], &made->ops[i])) {
-            break;
-        }
-    }
+    read_table(md->ops, made->ops);
     made->ops[op_close]     = reinterpret_cast<void *>(&md_close);
     made->ops[op_query]     = reinterpret_cast<void *>(&md_query);
     made->ops[op_mem_reg]   = reinterpret_cast<void *>(&md_mem_reg);
