@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The distance between a GPU and a NIC in the PCI tree, in terms of
-// nvidia-smi's topology. Tests each pair with the plug-in's own export,
-// registration methods and path check, and measures RDMA between the NIC and
-// itself.
 #include "nics.h"
 #include "report.h"
 #include <array>
@@ -26,14 +21,14 @@ route route_to(const json &device)
     return split(device.value("place", "/devices").substr(8), "/");
 }
 
-// The number of bridges that two devices are both behind, host bridges
-// included.
+// The number of bridges, host bridges included, that both devices are behind.
 size_t shared(const route &one, const route &other)
 {
     const auto ends = std::ranges::mismatch(one, other);
     return static_cast<size_t>(ends.in1 - one.begin());
 }
 
+// In terms of nvidia-smi's topology.
 const char *distance(const json &gpu, const json &nic)
 {
     const route to_gpu = route_to(gpu), to_nic = route_to(nic);
@@ -64,8 +59,7 @@ uint32_t number_at(const std::string &bytes, size_t at)
 
 // Whether a bridge redirects traffic between two devices behind it to the host
 // bridge (PCI Express, "ACS Extended Capability": P2P Request Redirect,
-// Completion Redirect, Egress Control). Without root only 64 bytes are read,
-// and nothing is known.
+// Completion Redirect, Egress Control). Only root reads more than 64 bytes.
 std::optional<bool> redirects(const std::string &config)
 {
     constexpr uint32_t redirecting = 0x04 | 0x08 | 0x20;
@@ -87,7 +81,6 @@ std::optional<bool> redirects(const std::string &config)
     return false;
 }
 
-// Checks the bridges between the two.
 void check_acs(const route &gpu, const route &nic, json *out)
 {
     // Each is read once: root gets 4 KiB, word by word from the device.
@@ -169,11 +162,6 @@ namespace {
 // Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
 
-std::string in_us(double nanoseconds)
-{
-    return format("%.1f us", nanoseconds / 1e3).c_str();
-}
-
 // The plug-in's last warning.
 struct {
     std::string message, remedy;
@@ -185,42 +173,24 @@ void keep_warning(const char *message, const char *remedy)
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
-// The plug-in's sum of these times in this process, in nanoseconds.
-uint64_t sum_of(process_metric times)
+// Returns the bandwidth of RDMA writes in bytes a nanosecond; 0 if one fails.
+double measure(loopback *nic, const registered_buffer &from,
+               const registered_buffer &to)
 {
-    return process_counters.get(times, metric_info::buckets);
-}
-
-struct figures {
-    double bandwidth = 0, latency = 0; // bytes a ns, ns; 0: not known
-};
-
-// Measures RDMA writes.
-figures measure(loopback *nic, const registered_buffer &from,
-                const registered_buffer &to)
-{
-    constexpr unsigned rounds = 20;
     std::array<transfer, loopback::max_transfers> many;
-    const transfer one{verb::write, from, to, 8};
-    bool went_well = !nic->run({&one, 1}); // the first one is slower
+    const transfer first{verb::write, from, to, 8}; // is slower
+    const bool is_warm = !nic->run({&first, 1});
 
     many.fill({verb::write, from, to, write_size});
     const uint64_t begin = nanoseconds_now();
-    for (unsigned i = 0; went_well && (i < rounds); ++i) {
-        went_well = !nic->run({&one, 1});
-    }
-    const uint64_t middle = nanoseconds_now();
-    went_well             = went_well && !nic->run(many);
-    if (!went_well) {
-        return {};
-    }
-    return {static_cast<double>(write_size) * many.size() /
-                static_cast<double>(nanoseconds_now() - middle),
-            static_cast<double>(middle - begin) / rounds};
+    return (is_warm && !nic->run(many))
+               ? static_cast<double>(write_size) * many.size() /
+                     static_cast<double>(nanoseconds_now() - begin)
+               : 0;
 }
 
-void add_figures(const protection_domain &pd, const registered_buffer &gpu,
-                 json *out)
+void add_bandwidth(const protection_domain &pd, const registered_buffer &gpu,
+                   json *out)
 {
     const host_pages host(pd, 2 * size_t{write_size});
     loopback to(pd);
@@ -228,9 +198,9 @@ void add_figures(const protection_domain &pd, const registered_buffer &gpu,
     if (!host.registered() || (to.problem() != nullptr)) {
         return;
     }
-    const figures beside = measure(&to, host.at(), host.at() + write_size);
-    const figures found  = measure(&to, host.at(), gpu);
-    if ((beside.bandwidth == 0) || (found.bandwidth == 0)) {
+    const double beside = measure(&to, host.at(), host.at() + write_size);
+    const double found  = measure(&to, host.at(), gpu);
+    if ((beside == 0) || (found == 0)) {
         add(out, warning, "bandwidth", "could not be measured",
             "the NIC gave up what takes longer than a proof",
             "see dmesg, and whether the machine is busy");
@@ -238,41 +208,25 @@ void add_figures(const protection_domain &pd, const registered_buffer &gpu,
     }
     diagnose(
         out, "bandwidth",
-        format("%.2f GB/s (host memory %.2f GB/s)", found.bandwidth,
-               beside.bandwidth)
-            .c_str(),
-        {{found.bandwidth < beside.bandwidth / 4, warning,
+        format("%.2f GB/s (host memory %.2f GB/s)", found, beside).c_str(),
+        {{found < beside / 4, warning,
           "the way from the NIC to the GPU is much slower than to host memory",
           "see the distance of the two, and ACS"}});
-    add(out, ok, "latency",
-        in_us(found.latency) + " (host memory " + in_us(beside.latency) + ")");
 }
 
 void prove_pair(open_device *nic, const driver &cuda, int gpu, json *out)
 {
     const protection_domain pd = nic->domain();
-    const uint64_t exporting   = sum_of("export_time"),
-                   registering = sum_of("registration_time");
     CUdevice device            = 0;
     CUcontext context          = nullptr;
     registration *made         = nullptr;
     check_result found{path_state::untested, ""};
-    int host_error = 0;
     cuda_vendor gpus(cuda);
     path_table table;
     reg_methods methods(
         pd, true, *nic, table,
-        [&](int, reg_method, const registered_buffer *probe) {
-            errno = 0;
-            const host_pages host(pd, check_host_size);
-            host_error = host.registered() ? 0 : errno;
-            found      = host.registered()
-                             ? check_buffers(pd, gpus, *probe, host.at())
-                             : check_result{path_state::untested,
-                                       format("host memory cannot be "
-                                                        "registered: %s",
-                                                   strerror(host_error))};
-            return found;
+        [&](int, reg_method method, const registered_buffer *probe) {
+            return found = check_path(pd, gpus, gpu, method, *nic, probe);
         });
 
     // The GPU stays in use until this process ends.
@@ -305,19 +259,12 @@ void prove_pair(open_device *nic, const driver &cuda, int gpu, json *out)
           "switch ACS off, boot with iommu=pt, or use a NIC that is nearer to "
           "the GPU (docs/troubleshooting.md)",
           "bytes do not arrive"},
-         {host_error != 0, fails, found.why.c_str(),
-          (host_error == ENOMEM) ? "raise 'ulimit -l'" : "see dmesg",
-          "could not be made"},
          {found.state != path_state::proven, warning, found.why.c_str(),
-          "see that a port is active and that the device reaches itself",
+          "see that a port is active, that the device reaches itself, and that "
+          "'ulimit -l' is high",
           "could not be made"}});
     if (found.state == path_state::proven) {
-        add(out, ok, "export",
-            in_us(static_cast<double>(sum_of("export_time") - exporting)));
-        add(out, ok, "registration",
-            in_us(static_cast<double>(sum_of("registration_time") -
-                                      registering)));
-        add_figures(pd, *made, out);
+        add_bandwidth(pd, *made, out);
     }
     if (made != nullptr) {
         methods.dereg(made);

@@ -180,6 +180,7 @@ FAKE_UNUSED(int, ibv_destroy_cq, ibv_cq *)
 FAKE_UNUSED(ibv_qp *, ibv_create_qp, ibv_pd *, ibv_qp_init_attr *)
 FAKE_UNUSED(int, ibv_modify_qp, ibv_qp *, ibv_qp_attr *, int)
 FAKE_UNUSED(int, ibv_destroy_qp, ibv_qp *)
+FAKE_UNUSED(const char *, ibv_wc_status_str, ibv_wc_status)
 
 FAKE bool mlx5dv_is_supported(ibv_device *device)
 {

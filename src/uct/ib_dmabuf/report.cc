@@ -3,37 +3,25 @@
 #include <array>
 #include <atomic>
 #include <cstdarg>
-#include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <loader/enable.h>
+#include <string_view>
 #include <uct/ib_dmabuf/ucx/log.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
-// FNV-1a; never 0. The causes are few and ours, so a collision would be a
-// mistake of ours.
-uint64_t hash(const char *cause)
+// Takes no lock, which a fork, or a fork's handler, could find taken. Once the
+// table is full, no cause is new any more.
+bool is_new(const char *cause)
 {
-    uint64_t result = 0xcbf29ce484222325ull;
+    static std::array<std::atomic<size_t>, 256> seen;
+    // Not 0. The causes are few: a collision is unlikely.
+    const size_t mine = std::hash<std::string_view>()(cause) | 1;
 
-    for (; *cause != '\0'; ++cause) {
-        result =
-            (result ^ static_cast<unsigned char>(*cause)) * 0x100000001b3ull;
-    }
-    return result | 1;
-}
-
-// A table without locks, which a fork, or a fork's handler, could find taken.
-// Once it is full, no cause is new any more.
-using table = std::array<std::atomic<uint64_t>, 256>;
-
-bool is_new(const char *cause, table &seen)
-{
-    const uint64_t mine = hash(cause);
-
-    for (std::atomic<uint64_t> &place : seen) {
-        uint64_t found = 0;
+    for (std::atomic<size_t> &place : seen) {
+        size_t found = 0;
         if (place.compare_exchange_strong(found, mine)) {
             return true;
         }
@@ -66,11 +54,9 @@ text format(const char *pattern, ...) noexcept
 
 void warn_once(const text &cause, const text &message) noexcept
 {
-    static table seen;
-
     if (const auto reader = current_reader.load()) {
         reader(message.c_str(), nullptr);
-    } else if (is_new(cause.c_str(), seen)) {
+    } else if (is_new(cause.c_str())) {
         log_warn("ib_dmabuf: %s", message.c_str());
     } else {
         log_debug("ib_dmabuf: %s", message.c_str());
@@ -103,16 +89,6 @@ void report_refusal(const text &cause, const text &what, const char *remedy,
 void tell_warnings_to(warnings_reader *reader) noexcept
 {
     current_reader = reader;
-}
-
-// A table of its own, to leave room for warnings.
-void inform_once(const text &message) noexcept
-{
-    static table seen;
-
-    if (is_new(message.c_str(), seen)) {
-        log_info("ib_dmabuf: %s", message.c_str());
-    }
 }
 
 } // namespace ucx_ib_dmabuf

@@ -3,8 +3,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// A line for the log. Its size is fixed, and the rest is cut off: a report that
-// memory ran out must not need memory.
+// A line for the log, cut off after its fixed size: a report that memory ran
+// out must not need memory.
 class text {
 public:
     text(const char *plain = "") noexcept;
@@ -25,8 +25,8 @@ constexpr char staged_otherwise[] =
     "Messages in memory that is not registered are staged through host memory "
     "where UCX can";
 
-// Logs a UCX warning when a cause first occurs in this process, and a debug
-// message after that. `cause` names the call and its error, not the buffer.
+// Warns when a cause first occurs in this process, and logs a debug message
+// after that. `cause` names the call and its error, not the buffer.
 // Thread-safe.
 void warn_once(const text &cause, const text &message) noexcept;
 // The same in a child that was forked while another thread of its parent
@@ -40,8 +40,5 @@ void report_refusal(const text &cause, const text &what, const char *remedy,
 // nullptr if the message contains it.
 using warnings_reader = void(const char *message, const char *remedy);
 void tell_warnings_to(warnings_reader *reader) noexcept;
-// Logs an expected state at level info, the first time. The message is also its
-// cause. Call it only if that level is on.
-void inform_once(const text &message) noexcept;
 
 } // namespace ucx_ib_dmabuf

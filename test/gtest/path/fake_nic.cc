@@ -130,6 +130,11 @@ struct fake_verbs {
         return current->addresses.at(index).connects ? 0 : ENETUNREACH;
     }
 
+    static const char *wc_status_str(ibv_wc_status status)
+    {
+        return (status == IBV_WC_REM_ACCESS_ERR) ? "remote access error"
+                                                 : "another error";
+    }
     static int destroy_qp(ibv_qp *qp)
     {
         --current->queue_pairs;
@@ -208,7 +213,7 @@ fake_nic::fake_nic()
                                fake_verbs::query_gid, fake_verbs::query_pkey,
                                fake_verbs::create_cq, fake_verbs::destroy_cq,
                                fake_verbs::create_qp, fake_verbs::modify_qp,
-                               fake_verbs::destroy_qp}};
+                               fake_verbs::wc_status_str, fake_verbs::destroy_qp}};
 }
 
 fake_nic::~fake_nic()

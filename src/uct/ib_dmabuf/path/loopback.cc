@@ -17,29 +17,6 @@ using clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{2};
 constexpr int most_addresses = 4; // to try
 
-constexpr struct {
-    ibv_wc_status status;
-    const char *name;
-} status_names[] = {
-    {IBV_WC_LOC_PROT_ERR, "local protection error"},
-    {IBV_WC_LOC_QP_OP_ERR, "local operation error"},
-    {IBV_WC_LOC_ACCESS_ERR, "local access error"},
-    {IBV_WC_REM_ACCESS_ERR, "remote access error"},
-    {IBV_WC_REM_INV_REQ_ERR, "remote invalid request"},
-    {IBV_WC_REM_OP_ERR, "remote operation error"},
-    {IBV_WC_RETRY_EXC_ERR, "retries exceeded"},
-};
-
-const char *name_of(ibv_wc_status status)
-{
-    for (const auto &each : status_names) {
-        if (each.status == status) {
-            return each.name;
-        }
-    }
-    return "completion with an error";
-}
-
 bool is_zero(const ibv_gid &gid)
 {
     constexpr ibv_gid none{};
@@ -136,7 +113,7 @@ bool loopback::find_port()
 }
 
 // Chooses a full member's key, as UCX does: two limited members of a partition
-// cannot communicate. Without one, the first key, which may be a limited one.
+// cannot communicate. Without one, the first key.
 void loopback::find_partition(int count)
 {
     constexpr uint16_t full = 0x8000;
@@ -304,7 +281,8 @@ std::optional<text> loopback::run(std::span<const transfer> all)
         } else if (done.status != IBV_WC_SUCCESS) {
             silent_ = done.status == IBV_WC_RETRY_EXC_ERR;
             return format("%u bytes: %s (status %d)", all[done.wr_id].length,
-                          name_of(done.status), static_cast<int>(done.status));
+                          verbs_.wc_status_str(done.status),
+                          static_cast<int>(done.status));
         } else {
             ++over;
         }

@@ -27,8 +27,7 @@ struct registered_buffer {
 constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-// Host memory that a NIC reaches, for the life of the object. The NIC's own
-// verbs register it, as they do for UCX.
+// Host memory that a NIC reaches, for the life of the object.
 class host_pages {
 public:
     // `length` in bytes. May fail, see registered().
@@ -92,10 +91,9 @@ public:
     // The reason if it did not connect, else nullptr. It is of no use then.
     const char *problem() const { return problem_; }
     bool has_atomics() const { return atomics_; }
-    // Runs the transfers in order. Returns when all are complete: nullopt if
-    // they succeeded, else the error, after which the connection is of no use.
-    // UCX waits for seconds before it fails a message; this waits less, so the
-    // caller repeats the transfers after a timeout, over another connection.
+    // Runs the transfers in order. Returns nullopt when all have succeeded,
+    // else the error, after which the connection is of no use. UCX waits for
+    // seconds; this waits less, so the caller repeats them after a timeout.
     std::optional<text> run(std::span<const transfer> all);
     // Whether the error is a timeout: a busy NIC may answer later.
     bool is_silent() const { return silent_; }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "path_check.h"
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
@@ -47,7 +49,7 @@ std::span<const uint8_t> bytes_of(const image &all, const part &which)
     return {all.data() + which.offset, which.length};
 }
 
-// Describes how a part differs from the bytes that were sent, if it does.
+// Describes how a part differs, if it does.
 std::optional<text> compare(const part &which, const image &got,
                             const image &sent, const image &before)
 {
@@ -276,18 +278,17 @@ std::optional<text> transfers::atomic()
     return named("an atomic addition to GPU memory", wrong);
 }
 
-check_result untested(const char *why)
+check_result untested(const text &why)
 {
     return {path_state::untested, why};
 }
 
 // Checks the GPU's memory over a new connection, which an error ends. So the
-// GPU's atomic operation comes last. Sets `silent` after a timeout.
-check_result check_gpu(const protection_domain &pd, gpu_vendor &gpus,
+// GPU's atomic operation comes last.
+check_result check_gpu(loopback &nic, gpu_vendor &gpus,
                        const registered_buffer &gpu,
-                       const registered_buffer &host, bool *silent)
+                       const registered_buffer &host)
 {
-    loopback nic(pd);
     if (nic.problem() != nullptr) {
         return untested(nic.problem());
     }
@@ -297,7 +298,6 @@ check_result check_gpu(const protection_domain &pd, gpu_vendor &gpus,
         !transfers(nic, host).atomic()) {
         wrong = real.atomic();
     }
-    *silent = nic.is_silent();
     if (real.is_lost()) {
         return untested("the driver does not copy");
     }
@@ -305,29 +305,26 @@ check_result check_gpu(const protection_domain &pd, gpu_vendor &gpus,
                  : check_result{path_state::proven, ""};
 }
 
-} // namespace
-
 // Repeats the check once after a timeout: the machine may have been busy. A
 // failed transfer is a fault of the path only if host memory in the GPU's place
 // works.
-check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
+check_result check_buffers(const protection_domain &pd,
+                           std::optional<loopback> &nic, gpu_vendor &gpus,
                            const registered_buffer &gpu,
                            const registered_buffer &host)
 {
-    bool silent        = false;
-    check_result found = check_gpu(pd, gpus, gpu, host, &silent);
+    check_result found = check_gpu(*nic, gpus, gpu, host);
 
-    if ((found.state == path_state::broken) && silent) {
-        found = check_gpu(pd, gpus, gpu, host, &silent);
+    if ((found.state == path_state::broken) && nic->is_silent()) {
+        found = check_gpu(nic.emplace(pd), gpus, gpu, host);
     }
     if (found.state != path_state::broken) {
         return found;
     }
-    loopback nic(pd);
-    if (nic.problem() != nullptr) {
-        return untested(nic.problem());
+    if (nic.emplace(pd).problem() != nullptr) {
+        return untested(nic->problem());
     }
-    const std::optional<text> wrong = transfers(nic, host).all_ways();
+    const std::optional<text> wrong = transfers(*nic, host).all_ways();
     if (!wrong) {
         return found;
     }
@@ -338,20 +335,24 @@ check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
             true};
 }
 
+} // namespace
+
 check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
                         reg_method method, importer &by,
                         const registered_buffer *probe)
 {
-    const host_pages host(pd, check_host_size);
+    // The GPU's bytes twice, and a word for reads that flush writes.
+    const host_pages host(pd, 2 * check_size + 8);
     if (!host.registered()) {
-        return untested("host memory cannot be registered");
+        return untested(
+            format("host memory cannot be registered: %s", strerror(errno)));
+    }
+    std::optional<loopback> nic(std::in_place, pd);
+    if (nic->problem() != nullptr) {
+        return untested(nic->problem());
     }
     if (probe != nullptr) {
-        return check_buffers(pd, gpus, *probe, host.at());
-    }
-    // Before it costs GPU memory.
-    if (const loopback first(pd); first.problem() != nullptr) {
-        return untested(first.problem());
+        return check_buffers(pd, nic, gpus, *probe, host.at());
     }
     const auto buffer = gpus.allocate_probe_buffer(gpu);
     if (!buffer || (buffer->length < check_size)) {
@@ -370,7 +371,7 @@ check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
     }
     const auto end = [&](void *made) { by.dereg(made); };
     const std::unique_ptr<void, decltype(end)> ends(handle, end);
-    return check_buffers(pd, gpus, by.buffer_of(handle, buffer->address),
+    return check_buffers(pd, nic, gpus, by.buffer_of(handle, buffer->address),
                          host.at());
 }
 

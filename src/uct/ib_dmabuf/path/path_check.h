@@ -7,8 +7,6 @@ namespace ucx_ib_dmabuf {
 
 // Bytes that a check needs of GPU memory, from a multiple of 8 on.
 constexpr size_t check_size = 53248;
-// Host memory: twice that, and a word for reads that flush writes.
-constexpr size_t check_host_size = 2 * check_size + 8;
 
 // Checks that the NIC reads and writes the GPU's memory correctly, if a method
 // registers it: in the probe, or else in memory that is allocated for the
@@ -16,10 +14,5 @@ constexpr size_t check_host_size = 2 * check_size + 8;
 check_result check_path(const protection_domain &pd, gpu_vendor &gpus, int gpu,
                         reg_method method, importer &by,
                         const registered_buffer *probe);
-
-// The same in registered memory of GPU and host, by both keys. Overwrites both.
-check_result check_buffers(const protection_domain &pd, gpu_vendor &gpus,
-                           const registered_buffer &gpu,
-                           const registered_buffer &host);
 
 } // namespace ucx_ib_dmabuf

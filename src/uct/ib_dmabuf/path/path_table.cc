@@ -35,10 +35,10 @@ nic_paths::nic_paths(std::string name, const call_with_name &when_broken)
     }
 }
 
-// Polls while another thread checks the path: that thread holds none of our
-// locks, and does not exist in a forked child. The wait is limited, as that
-// thread may wait in the GPU's driver for this one: an untested path is used.
-// If it is found broken later, the cache drops its registrations.
+// Polls while another thread checks the path, which a forked child has not. The
+// wait is limited, as that thread may wait in the GPU's driver for this one: an
+// untested path is used. If it is found broken later, the cache drops its
+// registrations.
 std::optional<path_state> nic_paths::known_or_begin(path *which)
 {
     const auto end = std::chrono::steady_clock::now() + patience;

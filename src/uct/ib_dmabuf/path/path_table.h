@@ -15,10 +15,9 @@
 namespace ucx_ib_dmabuf {
 
 // A NIC registers a GPU's memory by one of the mappings of a dma-buf. The PCIe
-// mapping comes first if uct_ib registers over Data Direct, which does not
-// reach the standard mapping of a coherent GPU. Otherwise it is the fallback if
-// the standard mapping is ENOTSUPP or its path is broken. The next fallbacks
-// are peer memory, by uct_ib, and staging, by UCP.
+// mapping comes first over Data Direct, which does not reach the standard
+// mapping of a coherent GPU. Otherwise it is the fallback. The next ones are
+// peer memory, by uct_ib, and staging, by UCP.
 using reg_method = mapping_type;
 
 enum class path_state : uint8_t {
@@ -45,7 +44,7 @@ struct path {
     pid_t checker    = 0; // process that checks it, or 0
 };
 
-// The method that is tried first for a pair of a NIC and a GPU.
+// The method that is tried first.
 struct first_method {
     static constexpr uint8_t works = UINT8_MAX;
 
@@ -64,8 +63,8 @@ struct nic_gpu_pair {
     path &of(reg_method method) { return paths[static_cast<size_t>(method)]; }
 };
 
-// All that this process knows about the paths of a NIC. Domains of one device
-// share it. Thread-safe; holds no lock over a call, and allocates nothing.
+// The paths of a NIC, which domains of one device share. Thread-safe; holds no
+// lock over a call, and allocates nothing.
 class nic_paths {
 public:
     using call_with_name = std::function<void(const char *nic)>;
@@ -85,15 +84,14 @@ public:
     // is untested to them. `gpu` and `method` are for messages.
     path_state check(path *which, int gpu, reg_method method,
                      const std::function<check_result()> &run);
-    // Whether any path of the NIC is broken, also one of another UCX instance.
+    // Whether any path is broken, also one of another UCX instance.
     bool has_broken() const { return broken_; }
 
 private:
     friend class path_table;
 
-    // A failed check may succeed later: the GPU comes into use, a port becomes
-    // active. Limits the attempts after each recheck, and the rounds of a
-    // check() with rechecks meanwhile.
+    // A failed check may succeed later, as a GPU comes into use. Limits the
+    // attempts after each recheck, and the rounds of a check().
     static constexpr int max_attempts = 3;
 
     std::optional<path_state> known_or_begin(path *which);
@@ -118,15 +116,15 @@ private:
 // The NICs of this process. Thread-safe.
 class path_table {
 public:
-    // `when_broken` is called, without a lock, when a path of a NIC is found
-    // broken: it may be in use, if it could not be checked before.
+    // `when_broken` is called, without a lock, when a path is found broken: it
+    // may be in use, if it could not be checked before.
     explicit path_table(nic_paths::call_with_name when_broken = {});
 
     // Returns the NIC's record, which lives as long as the table. May throw
     // std::bad_alloc.
     nic_paths &of(const char *nic);
-    // Called after an operation of the NIC has failed, maybe because a path
-    // broke: its paths are checked again. Broken paths stay broken.
+    // After an error of the NIC its paths are checked again. Broken paths stay
+    // broken.
     void recheck(const char *nic) noexcept;
 
 private:

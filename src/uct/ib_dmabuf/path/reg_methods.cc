@@ -84,7 +84,6 @@ void reg_methods::dereg(registration *made)
     ended->pair->end_region(ended->length);
 }
 
-// Registers by the first method, or by the other one.
 reg_methods::outcome reg_methods::choose(const request &what)
 {
     nic_gpu_pair &pair        = paths_.pair(what.gpu, preferred_);
@@ -109,7 +108,7 @@ reg_methods::outcome reg_methods::choose(const request &what)
         return failed;
     }
     remember(&pair, before, first);
-    if (!before.has_worked() || (first.status != UCS_OK)) {
+    if (!before.has_worked()) {
         report_chosen(what.gpu, first, now);
     }
     if (first.status != UCS_OK) {
@@ -118,9 +117,8 @@ reg_methods::outcome reg_methods::choose(const request &what)
     return now;
 }
 
-// Whether the other method may succeed. Data Direct registers only nearby
-// memory. A method that has worked and lacks room has to get room, as Data
-// Direct transfers nothing in the standard mapping.
+// Data Direct registers only nearby memory. A method that has worked and lacks
+// room has to get room: Data Direct transfers nothing in the standard mapping.
 bool reg_methods::may_fall_back(first_method before,
                                 const outcome &failed) const
 {
@@ -131,9 +129,8 @@ bool reg_methods::may_fall_back(first_method before,
            (failed.error == kernel_enotsupp);
 }
 
-// A method that works stays first, whatever single registrations fail later:
-// for one, only Data Direct needs room in a coherent GPU's BAR1. A method that
-// never worked is given up after the other one had to replace it this often.
+// A method that works stays first, whatever registrations fail later. A method
+// that never worked is given up after the other one replaced it this often.
 void reg_methods::remember(nic_gpu_pair *pair, first_method before,
                            const outcome &first)
 {
@@ -198,10 +195,10 @@ reg_methods::outcome reg_methods::attempt_checked(nic_gpu_pair *pair,
     }
 }
 
-// `has_worked`: the method has worked for this NIC and GPU. Otherwise no other
-// NIC shares its dma-buf in PCIe mapping. The NVIDIA drivers 570 and 575 leave
-// a dma-buf locked if a NIC of another IOMMU group maps it, and later maps and
-// unmaps of it hang (nv_dma_buf_map).
+// Until the method has worked for this NIC and GPU, no other NIC shares its
+// dma-buf in PCIe mapping. The NVIDIA drivers 570 and 575 leave a dma-buf
+// locked if a NIC of another IOMMU group maps it: its next user hangs
+// (nv_dma_buf_map).
 reg_methods::outcome reg_methods::attempt(reg_method method,
                                           const request &what, bool has_worked)
 {
@@ -241,9 +238,6 @@ void reg_methods::report_chosen(int gpu, const outcome &first,
 {
     text why;
 
-    if (!log_is_on(log_level::info)) {
-        return;
-    }
     if (first.is_broken()) {
         why = ", as what it tried before does not carry what is sent";
     } else if (first.status != UCS_OK) {
@@ -251,12 +245,11 @@ void reg_methods::report_chosen(int gpu, const outcome &first,
                      (first.error == 0) ? ucs_status_string(first.status)
                                         : describe_error(first.error).c_str());
     }
-    inform_once(format("%s and GPU %d: registered in %s%s; %s", name(), gpu,
-                       name_of(chosen.method), why.c_str(),
-                       chosen.path == path_state::proven
-                           ? "bytes were seen to arrive"
-                       : checker_ ? "not known whether bytes arrive"
-                                  : "trusted that bytes arrive"));
+    log_info("ib_dmabuf: %s and GPU %d: registered in %s%s; %s", name(), gpu,
+             name_of(chosen.method), why.c_str(),
+             chosen.path == path_state::proven ? "bytes were seen to arrive"
+             : checker_ ? "not known whether bytes arrive"
+                        : "trusted that bytes arrive");
 }
 
 // Logs a failed attempt: of all methods, or `is_replaced` by the other method.

@@ -113,11 +113,10 @@ private:
 };
 
 // Registers a probe of each GPU's memory, unless the path is known to work, and
-// has the path checked in it. If a
-// failed registration has no fallback, UCX has to know this before it chooses a
+// has the path checked in it, as UCX has to know failures before it chooses a
 // protocol. Returns false if the NIC cannot register the memory of any GPU that
-// can be probed (logged). A GPU that is not in use cannot be probed; returns
-// true if none can. `make_room`: returns whether there may be more room.
+// can be probed (logged); a GPU that is not in use cannot. `make_room`: returns
+// whether there may be more room.
 bool registers_gpu_memory(gpu_vendor &gpus, reg_methods &nic,
                           bool (*make_room)());
 

@@ -47,6 +47,7 @@ const char *look_up_verbs(const library &uct_ib, verbs_functions *out)
         find_bound(uct_ib, "ibv_destroy_cq", &to.destroy_cq) &&
         find_bound(uct_ib, "ibv_create_qp", &to.create_qp) &&
         find_bound(uct_ib, "ibv_modify_qp", &to.modify_qp) &&
+        find_bound(uct_ib, "ibv_wc_status_str", &to.wc_status_str) &&
         find_bound(uct_ib, "ibv_destroy_qp", &to.destroy_qp));
     return !find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova)
                ? "ibv_reg_mr_iova"

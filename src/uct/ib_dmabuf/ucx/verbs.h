@@ -21,6 +21,7 @@ struct connection_functions {
     int (*destroy_cq)(ibv_cq *cq);
     ibv_qp *(*create_qp)(ibv_pd *pd, ibv_qp_init_attr *attr);
     int (*modify_qp)(ibv_qp *qp, ibv_qp_attr *attr, int mask);
+    const char *(*wc_status_str)(ibv_wc_status status);
     int (*destroy_qp)(ibv_qp *qp); // is looked up last, if there are the others
 
     bool complete() const { return destroy_qp != nullptr; }
@@ -35,12 +36,11 @@ struct verbs_functions {
     connection_functions connection{};
 };
 
-// Functions of the libmlx5 that drives a device; null if missing. Other drivers
-// have none, libmlx5 has the second since rdma-core 54.
+// Functions of the libmlx5 that drives a device; null if missing.
 struct mlx5_functions {
     bool (*is_supported)(ibv_device *device);
     int (*get_data_direct_sysfs_path)(ibv_context *context, char *path,
-                                      size_t size);
+                                      size_t size); // from rdma-core 54
 };
 
 // A protection domain, and the functions to call with it.
@@ -55,11 +55,9 @@ struct protection_domain {
 // Returns the function that calls of the library are bound to: in a preloaded
 // library or in the libibverbs that it uses. Returns nullptr if there is none.
 void *bound_verb(const library &uct_ib, const char *name);
-// Looks up the verbs that this uct_ib's calls are bound to. Returns nullptr, or
-// the name of a missing function.
+// Returns nullptr, or the name of a missing function.
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out);
-// Finds libmlx5 by the functions of the open device, whatever its file name and
-// whichever library has loaded it.
+// Finds libmlx5 by the functions of the open device.
 mlx5_functions look_up_mlx5(const ibv_context &context);
 
 } // namespace ucx_ib_dmabuf
