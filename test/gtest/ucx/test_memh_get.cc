@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <string>
-#include <uct/ib_dmabuf/ucx/memh_get.h>
+#include <uct/ib_dmabuf/ucx/ucp.h>
 
 using namespace ucx_ib_dmabuf;
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <uct/ib_dmabuf/rcache/rcache.h>
-#include <uct/ib_dmabuf/ucx/memh_get.h>
+#include <uct/ib_dmabuf/ucx/ucp.h>
 
 // The ranges of the entries in UCP's cache of memory handles.
 namespace ucx_ib_dmabuf {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// UCX's structures and tables that only ucx/ and cuda_copy/ know: all that is
-// the same in UCX 1.16 and later (test/build/abi.tap). versions.h has the rest.
+// UCX's structures and tables that only ucx/ and cuda_copy/ know, the same in
+// UCX 1.16 and later (test/build/abi.tap). versions.h has the differences.
 namespace ucx_ib_dmabuf {
 
 // Memory domains.
@@ -163,8 +163,7 @@ struct uct_ep_t {
 };
 using uct_ep_h = uct_ep_t *;
 
-// Called when an endpoint of an interface fails. A result other than UCS_OK
-// ends the program.
+// A result other than UCS_OK ends the program.
 using uct_error_handler_t = ucs_status_t(void *arg, uct_ep_h ep,
                                          ucs_status_t status);
 

@@ -57,16 +57,15 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
     return find(component)->served->open(name, config, md);
 }
 
-// Why an instance is declined, and the consequence. No reason: it is not.
+// Why an instance is declined, if it is, and the consequence.
 struct refusal {
     std::string reason;
     std::string outcome = WITHOUT_PLUGIN;
 };
 
-// Warns once for each reason, although a declined instance is checked again
-// whenever a library is loaded. It is not remembered, as it may be unloaded and
-// another library occupy its addresses. No warning if another thread has served
-// it meanwhile: then its md_open looked like another library's.
+// Warns once for each reason. The instance is not remembered, as another
+// library may occupy its addresses later. No warning if another thread has
+// served it meanwhile: then its md_open looked like another library's.
 void decline(const void *defined, const std::string &path,
              const std::string &version, const refusal &why)
 {
@@ -90,7 +89,6 @@ void decline(const void *defined, const std::string &path,
              why.outcome.c_str());
 }
 
-// Returns nullptr if it cannot be read.
 const void *md_open_of(const uct_component_t *component)
 {
     const void *function = nullptr;
@@ -119,7 +117,6 @@ refusal check_before_look_up(const library &uct_ib, const std::string &version,
     return {};
 }
 
-// Checks a complete UCX instance.
 refusal check(const ucx_instance &found)
 {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -246,7 +243,6 @@ void look_at(const library &each, const std::vector<library> &loaded,
     }
 }
 
-// The libraries are opened once, and stay loaded meanwhile.
 void look_at_all(const services &with)
 {
     const std::vector<library> loaded =
@@ -259,17 +255,15 @@ void look_at_all(const services &with)
         if (!is_of_served_instance(each)) {
             continue;
         }
-        const char *why = (with.atomics != nullptr)
-                              ? divert_atomics(each, with.atomics)
-                              : nullptr;
-        if (why != nullptr) {
+        const char *why = nullptr;
+        if ((with.atomics != nullptr) &&
+            ((why = divert_atomics(each, with.atomics)) != nullptr)) {
             log_debug("ib_dmabuf: %s: the CPU does atomic operations of "
                       "messages also in GPU memory: %s",
                       each.path(), why);
         }
-        why = (with.memhs != nullptr) ? divert_memh_get(each, with.memhs)
-                                      : nullptr;
-        if (why != nullptr) {
+        if ((with.memhs != nullptr) &&
+            ((why = divert_memh_get(each, with.memhs)) != nullptr)) {
             log_debug("ib_dmabuf: %s: UCP's cache has an entry for each buffer "
                       "of GPU memory: %s",
                       each.path(), why);

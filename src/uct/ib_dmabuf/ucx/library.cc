@@ -17,7 +17,6 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// The loader's record of a library.
 const link_map *map_of(void *handle)
 {
     link_map *map = nullptr;
@@ -154,9 +153,8 @@ const char *library::path() const
                                       : map->l_name;
 }
 
-// Lets the kernel read the word around an address: it compares the word, and
-// waits for no time if it is equal. process_vm_readv(2) is forbidden in some
-// containers.
+// Lets the kernel read the word around an address. Some containers forbid
+// process_vm_readv(2).
 static bool is_readable(uintptr_t at)
 {
     constexpr unsigned unlikely = 0x9e3779b9;
@@ -183,8 +181,8 @@ read_memory(const void *from, void *to, size_t length)
     return true;
 }
 
-// Has the kernel write the same bytes. A plain system call, as the address
-// sanitizer intercepts write().
+// Has the kernel write the same bytes. The address sanitizer intercepts
+// write().
 bool is_writable(void *word)
 {
     constexpr ssize_t size = sizeof(void *);

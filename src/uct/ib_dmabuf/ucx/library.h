@@ -28,24 +28,22 @@ public:
     static uint64_t count_loaded();
 
     explicit operator bool() const { return handle_ != nullptr; }
-    // Looks up a symbol in the library and its dependencies, regardless of the
-    // process's global symbols.
+    // Looks in the library and its dependencies only.
     void *symbol(const char *name) const;
     template <class Function>
     Function *symbol(const char *name) const
     {
         return reinterpret_cast<Function *>(symbol(name));
     }
-    // The same. Returns whether the symbol exists.
+    // Returns whether the symbol exists.
     template <class Pointer>
     bool find(const char *name, Pointer *out) const
     {
         *out = reinterpret_cast<Pointer>(symbol(name));
         return *out != nullptr;
     }
-    // Whether the address is in the library itself.
     bool has(const void *address) const;
-    // Looks up a symbol that the library itself defines.
+    // Looks in the library only.
     void *own_symbol(const char *name) const
     {
         void *found = symbol(name);
@@ -55,8 +53,7 @@ public:
     // (DT_JMPREL); nullptr if it has none.
     void **import_slot(const char *name) const;
     bool is_program() const;
-    // For messages.
-    const char *path() const;
+    const char *path() const; // for messages
 
 private:
     struct closer {
@@ -65,8 +62,7 @@ private:
     std::unique_ptr<void, closer> handle_;
 };
 
-// Symbols by which a UCX instance is recognized: each libucs and each libuct_ib
-// has one of its own.
+// Each libucs and each libuct_ib has one of its own.
 constexpr char symbol_of_ucs[]    = "ucs_log_dispatch";
 constexpr char symbol_of_uct_ib[] = "uct_ib_component";
 
@@ -84,8 +80,8 @@ public:
     {
         found(name, ucx_.symbol(name), out);
     }
-    // Looks up a variable. If the program is linked with this UCX, the variable
-    // may be in the program (a copy relocation).
+    // A program that is linked with this UCX may contain the variable (a copy
+    // relocation).
     template <class Pointer>
     void find_variable(const char *name, Pointer *out)
     {
@@ -121,8 +117,7 @@ bool read_memory(const void *from, Type *to)
     return read_memory(from, to, std::span(to, 1).size_bytes());
 }
 
-// Reads a table of functions up to its unknown end: as many words as there are
-// in readable memory, and as have room.
+// Reads a table of functions up to its unknown end.
 inline void read_table(void *const *from, std::span<void *> to)
 {
     for (size_t i = 0; (i < to.size()) && read_memory(from + i, &to[i]); ++i) {

@@ -5,9 +5,8 @@
 
 namespace ucx_ib_dmabuf {
 
-// UCX's log, levels and format, of the first UCX instance found. Before one is
-// found, warnings and errors are printed to stderr, other messages dropped.
-// Thread-safe; a call with a level that is off costs a comparison.
+// The log of the first UCX instance found. Before one is found, warnings and
+// errors go to stderr. Thread-safe; a level that is off costs a comparison.
 
 enum class log_level : int {
     error = 1,
@@ -32,7 +31,6 @@ void log_debug(const char *format, ...) noexcept
 void log_trace(const char *format, ...) noexcept
     __attribute__((format(printf, 1, 2)));
 
-// UCX's text for a status.
 const char *ucs_status_string(ucs_status_t status) noexcept;
 
 } // namespace ucx_ib_dmabuf

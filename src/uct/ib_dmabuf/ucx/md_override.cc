@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The functions that replace those of a memory domain of uct_ib.
 #include "md_override.h"
 #include "md_table.h"
 #include "ucx_instance.h"
@@ -13,7 +11,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-// Releases take no lock while this is false, as it stays if every UCX has CUDA.
+// False while every UCX has CUDA: then releases take no lock.
 std::atomic<bool> any_registered{false};
 // The start of each. Never destroyed: memory is released until exit.
 struct registered_memory {
@@ -22,8 +20,8 @@ struct registered_memory {
 };
 auto &registered = *new registered_memory;
 
-// In a child of a fork, which has registered nothing. Another thread of the
-// parent may have held the lock: the child leaks what it protects.
+// For a forked child. Another thread of the parent may have held the lock: the
+// child leaks what it protects.
 void forget_registered() noexcept
 {
     any_registered.store(false);

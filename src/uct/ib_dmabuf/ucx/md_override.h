@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <memory>
 
-// A memory domain of uct_ib: saved_md_ops calls uct_ib's operations, md_ops
-// replaces them.
 namespace ucx_ib_dmabuf {
 
 class ucx_instance;
@@ -16,8 +14,8 @@ class ucx_instance;
 // transports read.
 class handle_keys {
 public:
-    // Sets none of uct_ib's flags: transports read none, and operations that do
-    // get uct_ib's own handle, except mem_advise(), which does nothing then.
+    // Sets none of uct_ib's flags: transports read none, and mem_advise() does
+    // nothing then. Other operations get uct_ib's own handle.
     handle_keys(uint32_t lkey, uint32_t rkey)
         : lkey_(lkey), rkey_(rkey), flags_(mark)
     {
@@ -109,7 +107,6 @@ public:
     ucs_status_t pack(const pack_request &request, uct_mem_h memh,
                       void *buffer) const;
 
-    // For the functions that replace uct_ib's operations.
     void **ops() const { return ops_; }
     template <class Function>
     Function *op(unsigned which) const
@@ -148,9 +145,9 @@ public:
 // Called for each opened domain. Returns nullptr to leave it unchanged.
 using make_md_ops = std::unique_ptr<md_ops> (*)(const saved_md_ops &original);
 
-// Replaces the domain's operations by ones that call what `make` returns. Also
-// makes the transports of the component report failures to their domain.
-// Returns false if the domain stays unchanged.
+// Replaces the domain's operations by what `make` returns. Also makes the
+// component's transports report failures to their domain. Returns false if the
+// domain stays unchanged.
 bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                       bool tries_data_direct, make_md_ops make);
 

@@ -9,7 +9,7 @@
 
 namespace ucx_ib_dmabuf {
 
-// UCP's handler of endpoint failures. The domain is notified before it.
+// UCP's handler of endpoint failures.
 struct failure_handler {
     uct_error_handler_t *handler;
     void *arg;
@@ -35,9 +35,8 @@ struct md_table {
     static md_table *find(uct_md_h md);
 };
 
-// Replaces iface_open of this UCX's transports, which uct_ib's later libraries
-// add to: interfaces then report failed endpoints to their domain, and have a
-// corrected estimate. Thread-safe.
+// Replaces iface_open of this UCX's transports: interfaces then report failed
+// endpoints to their domain, and have a corrected estimate. Thread-safe.
 void override_transports(const ucx_instance &of);
 
 } // namespace ucx_ib_dmabuf

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <span>
 
-// Settings in UCX's format: UCX's own parser reads them from the environment
-// and ucx.conf, and "ucx_info -c" lists them.
+// Settings that UCX's own parser reads, and "ucx_info -c" lists.
 namespace ucx_ib_dmabuf {
 
 class library;

@@ -1,21 +1,77 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The function that replaces iface_open of uct_ib's transports. A memory domain
-// sees no completions: a transport reports a failed endpoint to the handler
-// that UCP passes when it opens an interface. The plug-in's handler precedes
-// that one.
-#include "estimates.h"
+// A memory domain sees no completions: a transport reports a failed endpoint to
+// the handler that UCP passes to iface_open. The plug-in's handler precedes it.
 #include "md_table.h"
 #include "ucx_instance.h"
+#include "versions.h"
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <uct/ib_dmabuf/fork.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
 namespace {
+
+// The internal operations of a transport's interfaces, with the estimate
+// corrected by which UCP chooses a protocol. Interfaces point to it.
+struct estimates {
+    std::array<void *, 32> ops{}; // must be first; the number differs
+    void *original                   = nullptr; // null: not where expected
+    estimate_perf_function *estimate = nullptr;
+};
+
+// For a blocking send, UCP counts the time until the buffer is free again. So
+// it neglects that the receiver of an eager message copies it into GPU memory,
+// and prefers eager messages of some megabytes. The rate of that copy is UCX's
+// own (UCX_CUDA_COPY_BW, host to device).
+ucs_status_t estimate_perf(uct_iface_h iface, uct_perf_attr_t *attr) noexcept
+{
+    constexpr double copies   = 8300.0 * (1 << 20); // bytes a second
+    constexpr uint64_t needed = uct_perf_attr_t::field_operation |
+                                uct_perf_attr_t::field_local_memory_type |
+                                uct_perf_attr_t::field_bandwidth;
+    const auto *self = static_cast<const estimates *>(iface->internal_ops);
+    const ucs_status_t status = self->estimate(iface, attr);
+
+    if ((status == UCS_OK) && ((attr->field_mask & needed) == needed) &&
+        (attr->operation == UCT_EP_OP_AM_ZCOPY) &&
+        (attr->local_memory_type == UCS_MEMORY_TYPE_CUDA)) {
+        attr->bandwidth.dedicated = std::min(attr->bandwidth.dedicated, copies);
+        attr->bandwidth.shared    = std::min(attr->bandwidth.shared, copies);
+        if ((attr->field_mask & attr->field_path_bandwidth) != 0) {
+            attr->path_bandwidth.shared =
+                std::min(attr->path_bandwidth.shared, copies);
+        }
+    }
+    return status;
+}
+
+// Reads the interface's operations. Calls the loader.
+estimates estimates_of(const ucx_instance &instance, uct_iface_h iface)
+{
+    const bool is_second =
+        instance.uct_ib().symbol(sign_of_iface_query_v2) != nullptr;
+    estimates result;
+    uct_iface_t known{};
+
+    if (!read_memory(iface, &known)) {
+        return {};
+    }
+    read_table(static_cast<void **>(known.internal_ops), result.ops);
+    void *&op = result.ops[is_second ? 1 : 0];
+    if (!instance.owns(op)) {
+        return {};
+    }
+    result.original = known.internal_ops;
+    result.estimate = reinterpret_cast<estimate_perf_function *>(
+        std::exchange(op, reinterpret_cast<void *>(estimate_perf)));
+    return result;
+}
 
 // A transport with iface_open replaced. UCX unloads none.
 struct watched_transport {
@@ -65,8 +121,7 @@ watched_transport *transport_of(const uct_component_t *component,
     return nullptr;
 }
 
-// Returns one handler per worker and domain, nullptr if out of memory. The list
-// stays short, as workers reuse few addresses.
+// Returns one handler per worker and domain, nullptr if out of memory.
 failure_handler *remember(md_table &of, const failure_handler &wanted) noexcept
 try {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -120,16 +175,18 @@ ucs_status_t iface_open(uct_md_h md, void *worker, const void *params,
     const md_table *table     = md_table::find(md);
     if ((status == UCS_OK) && (table != nullptr)) {
         std::unique_lock<std::mutex> guard(mutex);
-        if (!of->corrected) {
+        if (of->corrected.original == nullptr) {
             guard.unlock();
-            const auto found =
-                estimates::of(table->original.instance(), *iface);
+            const auto found = estimates_of(table->original.instance(), *iface);
             guard.lock();
-            if (!of->corrected) { // nor by another thread
+            if (of->corrected.original == nullptr) { // nor by another thread
                 of->corrected = found;
             }
         }
-        of->corrected.use_in(*iface);
+        if ((of->corrected.original != nullptr) &&
+            ((*iface)->internal_ops == of->corrected.original)) {
+            (*iface)->internal_ops = &of->corrected;
+        }
     }
     return status;
 }
@@ -151,8 +208,7 @@ void replace_open(const uct_component_t *component, uct_tl_t *tl)
 } // namespace
 
 // Called after each opened domain, as libraries that UCX loads later add
-// transports. Reads the list with read_memory(), as another version may have
-// anything there.
+// transports. Another version may have anything in the list.
 void override_transports(const ucx_instance &of)
 {
     at_fork<&mutex>();

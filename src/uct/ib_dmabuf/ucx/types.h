@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Types that are the same in every UCX, under UCX's own names. They are in our
-// namespace, so that a test can include UCX's headers as well. UCX's macros
-// have other names here. test/build/abi.tap compares all with UCX's headers.
+// Types that are the same in every UCX, under UCX's own names, in our
+// namespace. test/build/abi.tap compares them with UCX's headers.
 namespace ucx_ib_dmabuf {
 
 enum ucs_status_t : int8_t {

@@ -12,8 +12,7 @@ namespace {
 std::array<const ucm_functions *, 16> known;
 std::atomic<size_t> known_count;
 
-// Finds a field of UCM's options; returns nullptr in a UCX without that
-// setting.
+// Returns nullptr in a UCX without that setting.
 template <class Field>
 const Field *find_option(const char *options, const config_parser &ucs,
                          const char *name)

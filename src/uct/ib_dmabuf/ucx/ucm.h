@@ -33,7 +33,6 @@ union ucm_event_t {
         uint8_t sys_dev;   // from 1.22
         uint8_t mem_flags; // from 1.22
     } mem_type;
-    // UCM's other events are smaller; the plug-in uses none of them.
     uint64_t words[8];
 };
 
@@ -80,10 +79,9 @@ bool add_ucm(const ucm_functions &added) noexcept;
 // events of the first one. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
 
-// In md_override.cc, which sees the registrations.
-// Notes a registration by a UCX without CUDA. UCP may cache it until the
-// release of its allocation is announced. If registers_unseen is set, UCP may
-// cache registrations in any allocation.
+// In md_override.cc. Notes a registration by a UCX without CUDA, which UCP may
+// cache until the release of its allocation is announced. If registers_unseen
+// is set, UCP may cache registrations in any allocation.
 void note_registered(uintptr_t address) noexcept;
 inline std::atomic<bool> registers_unseen{false};
 // Whether UCP may cache a registration in the released allocation; removes its

@@ -19,7 +19,6 @@ std::unique_ptr<ucx_instance> ucx_instance::look_up(library &&uct_ib,
     return (*why == nullptr) ? std::move(made) : nullptr;
 }
 
-// Returns nullptr, or what is missing or unexpected.
 const char *ucx_instance::find_all()
 {
     const char *missing = nullptr;
@@ -54,8 +53,8 @@ bool ucx_instance::is_with(const library &other) const
     return other.symbol(symbol_of_ucs) == uct_ib_.symbol(symbol_of_ucs);
 }
 
-// Returns nullptr, or what the plug-in relies on and the open domain lacks.
-// Uses read_memory(), as another version may have anything there.
+// Returns nullptr, or what the open domain lacks. Another version may have
+// anything there.
 const char *ucx_instance::check(uct_md_h md, const char *name,
                                 ibv_pd **pd) const
 {
@@ -96,7 +95,6 @@ std::optional<int> ucx_instance::setting_of(const void *config,
     return value;
 }
 
-// Returns false if the domain stays unchanged.
 bool ucx_instance::override_md(uct_md_h md, const char *name,
                                const void *config) const
 {

@@ -4,7 +4,6 @@
 #include "abi.h"
 #include "library.h"
 #include "md_override.h"
-#include "memh_get.h"
 #include "settings.h"
 #include "ucm.h"
 #include "ucp.h"
@@ -16,14 +15,12 @@
 
 namespace ucx_ib_dmabuf {
 
-// A loaded UCX instance, identified by its libuct_ib. Its symbols are looked up
-// in that library's own scope. A process may have several instances, under any
-// file names; their functions are never mixed. Never destroyed.
+// A loaded UCX instance, identified by its libuct_ib, in whose scope its
+// symbols are looked up. A process may have several. Never destroyed.
 class ucx_instance {
 public:
-    // Looks up all symbols in a library that defines uct_ib_component, and
-    // checks its data; changes nothing. Returns nullptr and sets `why` to what
-    // is missing if a check fails. `component` is the one in use.
+    // Changes nothing. Returns nullptr and sets `why` to what is missing if a
+    // check fails. `component` is the one in use.
     static std::unique_ptr<ucx_instance>
     look_up(library &&uct_ib, uct_component_t *component, const char **why);
 
@@ -35,7 +32,6 @@ public:
     config_parser &parser() { return parser_; }
     uct_component_t *component() const { return component_; }
 
-    // Whether the library uses the same libucs.
     bool is_with(const library &other) const;
     // Whether the address is in this uct_ib. Since 1.18, parts of uct_ib are in
     // modules of their own.
@@ -45,8 +41,7 @@ public:
     bool can_be_served() const { return is_writable(&component_->md_open); }
     // From now on, `make` is called for each domain that this uct_ib opens.
     void serve(make_md_ops make);
-    // Replaces defaults of UCX for which the plug-in has better ones, in the
-    // UCX libraries loaded so far.
+    // Replaces defaults in the UCX libraries loaded so far.
     void change_defaults() const noexcept;
 
     // Replaces uct_ib's md_open, and calls it.
@@ -83,30 +78,25 @@ private:
     make_md_ops make_          = nullptr;
 };
 
-// The callbacks for each UCX instance that is found.
+// The callbacks for UCX instances. Callbacks with a default may be null.
 struct services {
     // Whether the instance is wanted. Called with no lock held; two threads may
     // call it at once for the same instance.
     bool (*prepare)(ucx_instance &instance);
     make_md_ops make;
-    // Performs atomic operations that UCP leaves to the CPU, whatever the
-    // memory. If null, UCP performs them.
+    // Performs atomic operations that UCP leaves to the CPU.
     do_atomic atomics = nullptr;
-    // Called in misses of UCP's cache of memory handles. If null, UCP makes an
-    // entry for each buffer.
+    // Called in misses of UCP's cache of memory handles.
     get_memh memhs = nullptr;
-    // Offers copies of GPU memory to a served instance. Called for each
-    // instance whenever a UCX may have been loaded. If null, instances without
-    // CUDA get none.
+    // Offers copies of GPU memory. Called for each served instance whenever a
+    // UCX may have been loaded.
     void (*offer_cuda_copy)(ucx_instance &to) = nullptr;
 };
 
-// Looks for UCX instances loaded since the last call, and serves the wanted
-// ones. The process uses the log, memory types and events of the first
-// instance. An instance that fails a check is declined with one warning per
-// reason, and checked again only after another library is loaded. Call it
-// whenever a UCX may have been loaded. Thread-safe; cheap if no library was
-// loaded.
+// Serves the wanted instances among those loaded since the last call. The
+// process uses the log, memory types and events of the first one. An instance
+// that fails a check is declined with a warning, and checked again after
+// another library is loaded. Thread-safe; cheap if no library was loaded.
 void serve_new_instances(const services &with) noexcept;
 
 } // namespace ucx_ib_dmabuf

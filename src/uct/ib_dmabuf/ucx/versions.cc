@@ -56,8 +56,7 @@ bool claims_1_16(const std::string &version)
     return number(version.c_str()) >= 1016;
 }
 
-// Tests how uct_md_mkey_pack() calls a domain: uct_rkey_compare() came months
-// before mkey_pack's range. UCX from 1.19 on needs no test.
+// Tests how uct_md_mkey_pack() calls a domain. UCX from 1.19 on needs no test.
 bool is_too_old(const library &uct_ib)
 {
     const auto pack = uct_ib.symbol<pack_function>("uct_md_mkey_pack");

