@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks each UCX that a program would load, or that a folder contains: the
-// system's, an MPI's, a wheel's. A UCX is a libucp with its modules beside it.
-// Loads it in a child process, as that has side effects, and checks it with the
-// plug-in's own code.
+// A UCX is a libucp with its modules beside it. The plug-in's own code checks
+// it, in a child process, as loading it has side effects.
 #include "report.h"
 #include <csignal>
 #include <cstdio>
@@ -46,10 +44,9 @@ constexpr int child_patience = 20; // seconds
     _exit(0);
 }
 
-// Calls `what` in a child process, which may crash or hang, and returns the
-// text that it writes to the descriptor. The child has no other input and
-// output. Ends it and its own children. Returns nullopt if it writes nothing
-// for too long, as some file systems are slow.
+// Returns the text that `what` writes to the descriptor, in a child process,
+// which may crash or hang. Ends it and its own children. Returns nullopt if it
+// writes nothing for too long, as some file systems are slow.
 std::optional<std::string> ask_child(const std::function<void(int to)> &what)
 {
     int pipe[2]{-1, -1};
@@ -100,7 +97,6 @@ void add(const fs::path &found, paths *to)
     }
 }
 
-// Finds files of that name below a folder.
 void find_below(const fs::path &folder, std::string_view name, paths *to)
 {
     using iterator = fs::recursive_directory_iterator;
@@ -130,8 +126,8 @@ std::string find_module(const fs::path &libucp, std::string_view name)
     return found.empty() ? "" : found.front();
 }
 
-// Finds libraries of that name among those of a program or library, as the
-// dynamic linker lists them, which runs none of their code.
+// Finds libraries of that name as the dynamic linker lists them, which runs no
+// code of the program or library.
 void find_linked(const fs::path &file, std::string_view name, paths *to)
 {
     Dl_info linker;
@@ -177,7 +173,6 @@ paths find_for_program(const fs::path &program)
     return found;
 }
 
-// Searches PATH, as a shell does for a word without a folder.
 std::string in_path(const std::string &word)
 {
     for (const fs::path each : split(variable("PATH"), ":")) {
@@ -239,7 +234,6 @@ const ucx_instance *check_service(const std::string &version, library &&uct_ib,
     return found;
 }
 
-// `error`: why its CUDA module does not load.
 void check_cuda(const ucx_instance *found, const std::string &module,
                 const std::string &error, json *out)
 {
@@ -260,8 +254,7 @@ void check_cuda(const ucx_instance *found, const std::string &module,
           "does not load: the plug-in copies for it"}});
 }
 
-// The hooks in a process with this UCX, and with libcuda if there is one. The
-// UCX is never freed.
+// The hooks in a process with this UCX, and with libcuda if there is one.
 void check_hooks(const ucx_instance &found, json *out)
 {
     add_ucm(found.ucm());

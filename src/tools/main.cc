@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Reports whether NICs can reach the memory of GPUs here. Changes nothing.
 #include "nics.h"
 #include "report.h"
 #include <charconv>
 #include <cstdio>
 #include <exception>
-#include <fcntl.h>
 #include <getopt.h>
-#include <unistd.h>
 
 using namespace ucx_ib_dmabuf::info;
 
@@ -152,22 +148,10 @@ int run(int argc, char **argv)
                           : report_machine(words, proves != 0, as_json != 0);
 }
 
-// Opens closed standard descriptors: else a device would get the output.
-void keep_standard_numbers()
-{
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-        if (fcntl(fd, F_GETFD) < 0) {
-            // Opened the wrong way round: using it remains an error.
-            (void)open("/dev/null", (fd == STDIN_FILENO) ? O_WRONLY : O_RDONLY);
-        }
-    }
-}
-
 } // namespace
 
 int main(int argc, char **argv)
 try {
-    keep_standard_numbers();
     const int status = run(argc, argv);
     if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
         perror("ucx_dmabuf_info: standard output");

@@ -107,8 +107,7 @@ std::string name_of(const json &pair)
     return std::string(pair.at("gpu")) + ", " + std::string(pair.at("nic"));
 }
 
-// Prints equal checks of several pairs once: on a machine with 8 GPUs and 8
-// NICs most pairs are far apart. The matrix shows which.
+// Prints equal checks of several pairs once; the matrix shows which.
 void print_pairs(const json &pairs)
 {
     std::vector<json> printed;

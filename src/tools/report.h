@@ -20,10 +20,8 @@ enum state : uint8_t { ok, warning, fails };
 state state_of(const json &part);
 void raise_state(json *part, state least);
 
-// The subject of checks: the machine, a GPU, a NIC, a UCX. Its state is the
-// worst of its checks.
+// The machine, a GPU, a NIC or a UCX. Its state is the worst of its checks.
 json make_part(const std::string &name);
-// Adds the result for a single property.
 void add(json *part, state how, const char *what, const std::string &found,
          const std::string &cause = {}, const std::string &remedy = {});
 
@@ -65,17 +63,15 @@ void prove_pairs(std::deque<open_device> &nics, json *report);
 // instances.cc: the UCX that a program would load, or that a folder contains.
 void check_instances(const std::string &path, json *copies);
 
-// Prints the plug-in's counters of running programs once a second, the busiest
-// programs first: these processes and their descendants. Without any it prints
-// all accessible ones. 0 rounds last until a signal, or until no named one is
-// left. With `as_json` it prints a line of JSON for each process. Returns the
-// exit status: 0, or 1 if there was no program.
+// Prints the counters of these processes and their descendants, or else of all
+// accessible ones, once a second. 0 rounds last until a signal, or until no
+// named one is left. Returns the exit status.
 int watch(const std::vector<int> &pids, unsigned rounds, bool as_json);
 
 std::string variable(const char *name); // of the environment, or ""
 // "12.5 GiB"
 std::string size_text(uint64_t bytes);
-// Returns a list's parts between any of these characters, without empty ones.
+// The parts between any of these characters, without empty ones.
 std::vector<std::string> split(std::string list, const char *between);
 // Replaces the characters that a terminal interprets, and others than ASCII.
 std::string printable(std::string_view text);

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Prints the counters of running programs (stats/live_page.h): a line for each
-// program, and below it a line for each of its pairs of NIC and GPU.
 #include "report.h"
 #include <cerrno>
 #include <chrono>
@@ -30,11 +27,6 @@ uint64_t increase(const Row &now, const Row &before, typename Row::metric which)
     return (value >= old) ? value - old : value;
 }
 
-double in_mib(uint64_t bytes)
-{
-    return static_cast<double>(bytes) / (1 << 20);
-}
-
 // The sum of numbers that follow each other, and the index of the largest.
 struct summary {
     uint64_t sum = 0;
@@ -50,11 +42,6 @@ struct summary {
     }
 };
 
-summary fallbacks_of(const counters &all)
-{
-    return {all, "fallback_operations", by_way.count() * by_cause.count()};
-}
-
 // The columns that a program and a pair have.
 template <class Row>
 std::string columns(const Row &now, const Row &before, uint64_t bytes,
@@ -64,7 +51,8 @@ std::string columns(const Row &now, const Row &before, uint64_t bytes,
     return format("  %8llu  %8llu  %7llu  %10.1f  %9llu  %-5s  %s",
                   number{increase(now, before, "registrations")},
                   number{increase(now, before, "evictions")},
-                  number{now.get("regions")}, in_mib(bytes), number{fallbacks},
+                  number{now.get("regions")},
+                  static_cast<double>(bytes) / (1 << 20), number{fallbacks},
                   hooks, most.c_str())
         .c_str();
 }
@@ -99,14 +87,15 @@ struct program {
     }
 };
 
-// Adds the lines of a program: its own, the first gap of its hooks, and its
-// pairs, those with most bytes first.
+// A program's own line, the first gap of its hooks, and its pairs, those with
+// most bytes first.
 void add_lines(const program &one, std::vector<std::string> *to)
 {
-    const counters &now     = *one.now;
-    const summary fallbacks = fallbacks_of(now);
-    const size_t causes     = by_cause.count();
-    const std::string gap   = printable(now.hooks_missing);
+    const counters &now = *one.now;
+    const size_t causes = by_cause.count();
+    const summary fallbacks(now, "fallback_operations",
+                            by_way.count() * causes);
+    const std::string gap = printable(now.hooks_missing);
     std::vector<const pair_row *> pairs;
     std::string most;
 
@@ -134,33 +123,24 @@ void add_lines(const program &one, std::vector<std::string> *to)
     }
 }
 
-std::string title(const std::vector<const program *> &rows)
+std::string title(size_t programs)
 {
     const time_t now = time(nullptr);
     tm local{};
-    char clock[16]   = "";
-    uint64_t lookups = 0, bytes = 0, fallbacks = 0;
+    char clock[16] = "";
 
-    for (const program *each : rows) {
-        lookups += each->lookups();
-        bytes += each->now->get("mapped_bytes");
-        fallbacks += fallbacks_of(*each->now).sum;
-    }
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
-    return format("%s  programs: %zu, by lookups in the last second; all: %llu "
-                  "lookups/s, %.1f MiB pinned, %llu fallbacks",
-                  clock, rows.size(), number{lookups}, in_mib(bytes),
-                  number{fallbacks})
+    return format("%s  programs: %zu, by lookups in the last second", clock,
+                  programs)
         .c_str();
 }
 
-// Prints a round. On a terminal it overwrites the last round, and is cut off at
-// the margins.
+// On a terminal a round overwrites the last one, and is cut off at the margins.
 void print_table(std::vector<const program *> rows)
 {
     std::ranges::stable_sort(rows, std::greater(), &program::lookups);
     std::vector<std::string> lines{
-        title(rows),
+        title(rows.size()),
         "     PID  PROGRAM           LOOKUPS/s  MISSES/s  REGIST/s   EVICT/s  "
         "REGIONS  PINNED MiB  FALLBACKS  HOOKS  MOST BY"};
     const bool on_terminal = has_escapes();
@@ -189,8 +169,7 @@ std::string folder_of(int pid)
     return "/proc/" + std::to_string(pid);
 }
 
-// Returns these processes and all their descendants, as those of mpirun, or all
-// processes if none is named.
+// These processes and all their descendants; all processes if none is named.
 std::set<int> family(const std::vector<int> &pids)
 {
     std::map<int, int> parents;
