@@ -23,7 +23,6 @@ constexpr uint64_t all_types =
 // An empty table of settings.
 constexpr void *no_settings[16] = {};
 
-// Replace operations that are not offered or have nothing to do.
 ucs_status_t unsupported() noexcept
 {
     return UCS_ERR_UNSUPPORTED;
@@ -53,8 +52,8 @@ uint8_t flags_of(const cuda_copy_ops::found &found)
     return (found.type == UCS_MEMORY_TYPE_CUDA) ? UCS_MEM_FLAG_REGISTRABLE : 0;
 }
 
-// Replaces uct_md_base_md_query(), which exists since 1.17. The libuct of 1.16
-// clears all attributes first, and 0 is right for the others.
+// Replaces uct_md_base_md_query(). The libuct of 1.16 clears all attributes
+// first, and 0 is right for the others.
 void base_md_query_1_16(void *attributes) noexcept
 {
     char *const at = static_cast<char *>(attributes);
@@ -175,7 +174,6 @@ ucs_status_t detect(uct_md_h md, const void *address, size_t length,
 
     attr.field_mask           = UCT_MD_MEM_ATTR_FIELD_MEM_TYPE;
     const ucs_status_t status = mem_query(md, address, length, &attr);
-
     if (status == UCS_OK) {
         *type = attr.mem_type;
     }
@@ -216,9 +214,8 @@ uct_component_t *find_component(const library &uct_ib, std::string_view name)
     return nullptr;
 }
 
-// A module with missing dependencies does not load, so dlopen() decides. If UCX
-// loads the module later, it gets the same one. UCX_MODULES may exclude the
-// module: then it is not loaded, and its file decides.
+// A module with missing dependencies does not load, so dlopen() decides. If
+// UCX_MODULES may exclude the module, its file decides.
 bool has_cuda_module(const library &uct_ib)
 {
     constexpr std::string_view ib = "_ib.so";
@@ -263,7 +260,6 @@ const char *cuda_copy_component::missing(const library &uct_ib)
     return cuda_copy_component().look_up(uct_ib);
 }
 
-// Returns nullptr, or what is missing.
 const char *cuda_copy_component::look_up(const library &uct_ib)
 {
     symbols in(uct_ib);

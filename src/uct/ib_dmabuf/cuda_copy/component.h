@@ -9,10 +9,8 @@
 namespace ucx_ib_dmabuf {
 
 // A UCT component "cuda_cpy" with the transport "cuda_copy", for a UCX instance
-// that is built without CUDA. Its interfaces are those of UCX's transport
-// "self" with some operations replaced, so UCX itself handles differences
-// between its versions. UCX stores pointers to it: it is never moved or
-// destroyed.
+// without CUDA. Its interfaces are those of UCX's transport "self" with some
+// operations replaced. UCX stores pointers to it: it is never destroyed.
 struct cuda_copy_component {
     // For the UCX instance of this libuct_ib. Returns nullptr and sets `why` if
     // that has CUDA itself or is not as expected.
@@ -20,7 +18,7 @@ struct cuda_copy_component {
                                      const char **why);
     // Returns nullptr, or what a UCX instance without CUDA lacks.
     static const char *missing(const library &uct_ib);
-    // Registers the component and its transport with UCX.
+    // Registers it with UCX.
     void show();
 
     cuda_copy_component(const cuda_copy_component &)            = delete;
@@ -62,8 +60,7 @@ struct cuda_copy_component {
     // UCX reads the flags since 1.22; earlier versions ignore them.
     void (*memtype_cache_update)(const void *address, size_t length,
                                  ucs_memory_type_t type, uint8_t sys_device,
-                                 uint8_t flags) = nullptr;
-    // Sets an option of UCX itself; the name is without "UCX_".
+                                 uint8_t flags)          = nullptr;
     ucs_status_t (*set_global_option)(const char *name,
                                       const char *value) = nullptr;
     // Null if this UCX cannot look up devices by PCI address.

@@ -36,8 +36,7 @@ public:
     bool begin() noexcept override
     {
         cuda_events_install();
-        const driver *cuda =
-            cuda_.load(); // nullptr if UCX has not asked for GPUs
+        const driver *cuda = cuda_.load(); // null if UCX asked for no GPUs
         if ((cuda != nullptr) && cuda->is_initialized()) {
             cuda_events_announce_existing();
         }
@@ -127,9 +126,9 @@ public:
 private:
     // Tests an export: UCX has no fallback once it has chosen to register.
     // Memory of other processes, variables of modules, and all memory of some
-    // GPUs cannot be exported. Exports a page, from its chunk's beginning, as
-    // this takes longer than all else here (34 us): once for each GPU and kind
-    // of memory, and for each allocation of which the kind does not tell.
+    // GPUs cannot be exported. An export takes longer than all else here (34
+    // us): a page, once for each GPU and kind of memory, and for each
+    // allocation of which the kind does not tell.
     ucs_status_t try_export(cuda_vendor &gpus, uintptr_t address,
                             const allocation &around, bool reports)
     {
@@ -167,9 +166,7 @@ private:
         return status;
     }
 
-    // Whether the driver exports it if it exports other memory of its kind. Of
-    // mapped memory the driver says so (not of a graph's), of other memory its
-    // allocation.
+    // Whether the driver exports it if it exports other memory of its kind.
     bool is_as_its_kind(uintptr_t address, const allocation &around) const
     {
         const driver &cuda = *cuda_.load();
@@ -187,8 +184,8 @@ private:
     }
 
     // Makes cudaMemcpy() and cudaMemset() complete before they return, as UCX's
-    // CUDA module does: neither a NIC nor our stream waits for them. If the
-    // driver refuses for some memory, it keeps its default.
+    // CUDA module does: neither a NIC nor our stream waits for them. The driver
+    // may refuse.
     void sync_copies(uintptr_t address) const
     {
         const unsigned on = 1;
@@ -249,10 +246,11 @@ void offer_cuda_copy(ucx_instance &to)
         log_debug("ib_dmabuf: no copies of GPU memory for the UCX of %s, which "
                   "has no %s",
                   to.path(), why);
-        return;
+    } else {
+        log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given "
+                  "cuda_copy",
+                  to.path());
     }
-    log_debug("ib_dmabuf: the UCX of %s, which has no CUDA, is given cuda_copy",
-              to.path());
 }
 
 } // namespace ucx_ib_dmabuf

@@ -6,17 +6,15 @@
 #include <string_view>
 #include <uct/ib_dmabuf/ucx/types.h>
 
-// Detection and copies of CUDA memory for a UCX that is built without its CUDA
-// module.
 namespace ucx_ib_dmabuf {
 
 class library;
 class ucx_instance;
 struct uct_component_t;
 
-// Supplies the functions that a UCX without CUDA lacks for GPU memory: memory
-// type detection and copies. Never destroyed. Thread-safe. Called with no lock
-// held, except that UCX may hold its own during begin().
+// Detects and copies GPU memory for a UCX without CUDA. Never destroyed.
+// Thread-safe. Called with no lock held, except that UCX may hold its own
+// during begin().
 class cuda_copy_ops {
 public:
     struct found {
@@ -45,7 +43,7 @@ public:
                                 found *out) noexcept = 0;
     // Whether the GPU memory at an address can be registered.
     virtual bool is_exportable(uintptr_t address) noexcept = 0;
-    // Looks up the PCI address of a GPU. Returns false if it is not known.
+    // Returns false if the PCI address is not known.
     virtual bool place(int gpu, pci_address *out) noexcept = 0;
     // Returns when the bytes are copied. Either address may be host memory;
     // `gpu` is the one more likely to be GPU memory. Logs failures.
@@ -60,7 +58,7 @@ protected:
 // libuct_ib that loads, or one that UCX_MODULES may exclude.
 bool has_cuda_module(const library &uct_ib);
 
-// Returns UCX's component of that name, or nullptr.
+// Returns nullptr if UCX has none.
 uct_component_t *find_component(const library &uct_ib, std::string_view name);
 
 // Lets `user` say which memory can be registered, in place of the exports that
@@ -68,8 +66,7 @@ uct_component_t *find_component(const library &uct_ib, std::string_view name);
 // changed. Thread-safe.
 bool correct_cuda_copy(const library &uct_ib, cuda_copy_ops &user);
 
-// Returns nullptr without libcuda, which may be loaded later. Whether a GPU
-// exists is queried later.
+// Returns nullptr without libcuda, which may be loaded later.
 cuda_copy_ops *find_cuda_copy_ops();
 
 // Registers a cuda_copy component with a UCX without CUDA as soon as libcuda

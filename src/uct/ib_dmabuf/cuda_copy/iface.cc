@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The component's interfaces: self's, with some operations replaced.
 #include "component.h"
 #include <climits>
 #include <cstring>
@@ -15,9 +13,9 @@ constexpr double bandwidth = 10000.0 * (1 << 20); // bytes a second
 
 constexpr uct_iface_attr_t::rma any_length{UINT_MAX, 0, 0, SIZE_MAX, 1, 1, 1};
 
-const void *at(uint64_t address)
+void *at(uint64_t address)
 {
-    return reinterpret_cast<const void *>(address);
+    return reinterpret_cast<void *>(address);
 }
 
 // Refuses host to host as UCX's own cuda_copy does. Otherwise UCP would choose
@@ -59,8 +57,8 @@ ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t *attr) noexcept
 ucs_status_t put_short(uct_ep_h ep, const void *buffer, unsigned length,
                        uint64_t remote, uct_rkey_t) noexcept
 {
-    return cuda_copy_component::of(ep).user->copy(
-        const_cast<void *>(at(remote)), buffer, length, at(remote));
+    return cuda_copy_component::of(ep).user->copy(at(remote), buffer, length,
+                                                  at(remote));
 }
 
 ucs_status_t get_short(uct_ep_h ep, void *buffer, unsigned length,
@@ -76,8 +74,7 @@ ucs_status_t put_zcopy(uct_ep_h ep, const uct_iov_t *iov, size_t count,
 {
     return (count == 0) ? UCS_OK
                         : cuda_copy_component::of(ep).user->copy(
-                              const_cast<void *>(at(remote)), iov->buffer,
-                              iov->length, at(remote));
+                              at(remote), iov->buffer, iov->length, at(remote));
 }
 
 ucs_status_t get_zcopy(uct_ep_h ep, const uct_iov_t *iov, size_t count,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// From 1.22 on, UCX's own cuda_copy exports each new allocation and closes the
-// dma-buf, only to learn whether the memory can be registered. A change of its
-// default (UCX_CUDA_COPY_DMABUF) stops that; all memory is registrable to it
-// then. Here the plug-in corrects the answers.
+// From 1.22 on, UCX's own cuda_copy exports each new allocation only to learn
+// whether it can be registered. Without that (UCX_CUDA_COPY_DMABUF=n) all
+// memory is registrable to it. Here the plug-in corrects the answers.
 #include "cuda_copy.h"
 #include <array>
 #include <atomic>

@@ -66,8 +66,8 @@ consteval auto metrics(std::array<metric_info, count> infos)
     return infos;
 }
 
-// Values of labels, in the order of the enums. A dma-buf's mapping
-// (gpu/exporter.h) is the path of that number; the ways follow the mappings.
+// Values of labels, in the order of the enums. A mapping (gpu/exporter.h) is
+// the path of that number; the ways follow the mappings.
 enum class fallback_way : uint8_t { peer_memory, ucp, error };
 enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
 constexpr size_t mapping_paths = 2;
@@ -140,9 +140,8 @@ inline constexpr auto pair_infos = [] {
     }));
 }();
 
-// A metric by its name, which the compiler looks up. It looks into a copy of
-// the table: gcc's undefined behaviour sanitizer takes the address of an inline
-// variable for one that may be null.
+// A metric by its name, which the compiler looks up in a copy of the table: to
+// gcc's UBSan the address of an inline variable may be null.
 template <const auto &infos>
 struct metric_name {
     size_t at;

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fstream>
 #include <linux/futex.h>
@@ -49,20 +48,6 @@ bool move_counters(void *to)
                    MREMAP_MAYMOVE | MREMAP_FIXED, &process_counters) != -1;
 }
 
-// glibc's size of its data on each thread's stack: a copy of all thread_local
-// variables. Looked up on loading, as the thread is started with a lock held.
-auto *const taken_of_stack =
-    reinterpret_cast<size_t (*)(const pthread_attr_t *)>(
-        dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
-
-// Instead of megabytes, which mlockall() would populate.
-size_t stack_size(const pthread_attr_t *how)
-{
-    constexpr size_t ours = 256 << 10;
-
-    return ours + ((taken_of_stack != nullptr) ? taken_of_stack(how) : 0);
-}
-
 long futex(uint32_t *word, int what, uint32_t value)
 {
     return syscall(SYS_futex, word, what, value, nullptr, nullptr, 0);
@@ -98,7 +83,6 @@ int start_giving_room(void (*make_room)() noexcept)
         return error;
     }
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&how, stack_size(&how));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&id, &how, give_room,

@@ -22,15 +22,13 @@ bool show_live() noexcept;
 // once, in a forked child once more.
 bool give_room_to_others(void (*make_room)() noexcept) noexcept;
 
-// For a forked child, which shares no counters with its parent, and no file
-// until it calls show_live(). Keeps their values. Returns false if the counters
-// are still the parent's.
+// For a forked child, which shares no counters with its parent. Keeps their
+// values. Returns false if the counters are still the parent's.
 bool forget_live() noexcept;
 
-// Copies the counters of a process, also of one in a container. `pid` as in
-// /proc. They may be forged: any bytes. Returns nullptr and sets errno if there
-// is no such process, or if it may not be accessed; ENODATA if it shows none,
-// EPROTO if its plug-in is of another version.
+// Copies the counters of a process, also of one in a container. They may be
+// forged: any bytes. Returns nullptr and sets errno on failure: ENODATA if it
+// shows none, EPROTO if its plug-in is of another version.
 std::unique_ptr<counters> read_live(pid_t pid);
 
 // Asks all accessible processes for room, and waits for at most half a second.

@@ -61,8 +61,7 @@ void add_metrics(writer *to, const auto &infos, const auto &from)
     }
 }
 
-// The metrics with two labels: a list of objects, for each way and cause with
-// an operation.
+// The metrics with two labels: an object for each way and cause in use.
 void add_fallbacks(writer *to, const counters &all)
 {
     const char *comma = "";

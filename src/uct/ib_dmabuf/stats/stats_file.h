@@ -55,8 +55,7 @@ constexpr size_t json_max = 128 << 10;
 std::string_view render_json(const counters &all, int pid,
                              std::span<char> out) noexcept;
 
-// Prometheus' text format, version 0.0.4. Names begin with "ucx_ib_dmabuf_",
-// and those of counters end in "_total". Each sample has the labels "pid" and
+// Prometheus' text format, version 0.0.4. Each sample has the labels "pid" and
 // "program" (its first 63 bytes), so that the files of several processes can
 // lie in one folder of a node exporter.
 constexpr size_t prometheus_max = 1 << 20;
@@ -66,9 +65,8 @@ std::string_view render_prometheus(const counters &all, int pid,
 
 using path_name = std::array<char, PATH_MAX>;
 
-// Expands a file name: "%p" is the process id, "%h" the host name, "%%" a "%".
-// A relative name is relative to `folder`. Returns nullptr, or the error in the
-// pattern.
+// "%p" is the process id, "%h" the host name, "%%" a "%". A relative name is
+// relative to `folder`. Returns nullptr, or the error in the pattern.
 const char *expand_pattern(const char *pattern, path_name *path,
                            const char *folder = nullptr) noexcept;
 
