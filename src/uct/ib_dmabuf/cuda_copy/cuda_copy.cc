@@ -217,11 +217,9 @@ void offer_cuda_copy(ucx_instance &to)
 {
     static std::mutex mutex;
     const char *why = nullptr;
+    cuda_copy_ops *const ops =
+        to.cuda_copy_decided.load() ? nullptr : find_cuda_copy_ops();
 
-    if (to.cuda_copy_decided.load()) {
-        return;
-    }
-    cuda_copy_ops *const ops = find_cuda_copy_ops();
     if (ops == nullptr) {
         return;
     }

@@ -28,7 +28,7 @@ struct corrected_component {
     void (*memtype_cache_update)(const void *address, size_t length,
                                  ucs_memory_type_t type, uint8_t sys_device,
                                  uint8_t flags);
-    // Of all its domains, set when the first one opens.
+    // Functions of all its domains, set when the first one opens.
     std::once_flag once;
     mem_alloc_function *mem_alloc;
     mem_query_function *mem_query;

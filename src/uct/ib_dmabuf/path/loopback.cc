@@ -17,13 +17,6 @@ using clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{2};
 constexpr int most_addresses = 4; // to try
 
-bool is_zero(const ibv_gid &gid)
-{
-    constexpr ibv_gid none{};
-
-    return memcmp(&gid, &none, sizeof(gid)) == 0;
-}
-
 } // namespace
 
 loopback::loopback(const protection_domain &pd)
@@ -142,7 +135,8 @@ bool loopback::find_gid()
         if (tried_[static_cast<size_t>(i)] ||
             (verbs_.query_gid(pd_->context, port_, static_cast<uint32_t>(i),
                               &entry, 0, sizeof(entry)) != 0) ||
-            is_zero(entry.gid)) {
+            ((entry.gid.global.subnet_prefix == 0) &&
+             (entry.gid.global.interface_id == 0))) {
             continue;
         }
         const bool v2   = entry.gid_type == IBV_GID_TYPE_ROCE_V2;

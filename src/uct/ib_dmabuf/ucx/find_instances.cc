@@ -199,14 +199,6 @@ uct_component_t *in_use(const library &uct_ib, uct_component_t *defined)
                : defined;
 }
 
-bool is_of_served_instance(const library &ucp)
-{
-    return std::ranges::any_of(
-        known_instances(), [&](const known_instance &each) {
-            return (each.served != nullptr) && each.served->is_with(ucp);
-        });
-}
-
 // Empty if no libucp is loaded for this libuct_ib.
 std::string find_version(const library &uct_ib,
                          const std::vector<library> &loaded)
@@ -252,7 +244,10 @@ void look_at_all(const services &with)
         look_at(each, loaded, with);
     }
     for (const library &each : loaded) {
-        if (!is_of_served_instance(each)) {
+        const auto serves = [&](const known_instance &one) {
+            return (one.served != nullptr) && one.served->is_with(each);
+        };
+        if (std::ranges::none_of(known_instances(), serves)) {
             continue;
         }
         const char *why = nullptr;

@@ -88,16 +88,11 @@ size_t transport_count;
 // Local protection errors are UCS_ERR_IO_ERROR. Requests flushed after an error
 // or a peer's failed access are UCS_ERR_CANCELED. The peer or network causes
 // other errors (uct_ib_wc_to_ucs_status(), uct_ib_mlx5_completion_with_err()).
-bool may_be_a_registration(ucs_status_t status)
-{
-    return (status == UCS_ERR_IO_ERROR) || (status == UCS_ERR_CANCELED);
-}
-
 ucs_status_t on_failure(void *arg, uct_ep_h ep, ucs_status_t status) noexcept
 {
     const auto &to = *static_cast<failure_handler *>(arg);
 
-    if (may_be_a_registration(status)) {
+    if ((status == UCS_ERR_IO_ERROR) || (status == UCS_ERR_CANCELED)) {
         to.of->failed(status);
     }
     return to.handler(to.arg, ep, status);

@@ -24,17 +24,6 @@ const Field *find_option(const char *options, const config_parser &ucs,
                : nullptr;
 }
 
-// The last name is the unknown type's; a null follows.
-ucs_memory_type_t unknown_type(const char *const *names)
-{
-    uint32_t type = 0;
-
-    while (names[type + 1] != nullptr) {
-        ++type;
-    }
-    return static_cast<ucs_memory_type_t>(type);
-}
-
 } // namespace
 
 const char *look_up_ucm(const library &ucx, const config_parser &ucs,
@@ -69,7 +58,12 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
     }
     out->hook_by_bistro =
         ((events == nullptr) || (*events != 0)) && ((*modes & (1u << 2)) != 0);
-    out->unknown_type = unknown_type(names);
+    // The last name is the unknown type's; a null follows.
+    uint32_t last = 0;
+    while (names[last + 1] != nullptr) {
+        ++last;
+    }
+    out->unknown_type = static_cast<ucs_memory_type_t>(last);
     return nullptr;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "verbs.h"
 #include "library.h"
+#include <type_traits>
 
 namespace ucx_ib_dmabuf {
 namespace {
@@ -16,13 +17,6 @@ bool is_interposed(const void *seen)
     return around.is_program() || (list == nullptr) || !around.has(list);
 }
 
-template <class Function>
-bool find_bound(const library &uct_ib, const char *name, Function *out)
-{
-    *out = reinterpret_cast<Function>(bound_verb(uct_ib, name));
-    return *out != nullptr;
-}
-
 } // namespace
 
 void *bound_verb(const library &uct_ib, const char *name)
@@ -36,23 +30,26 @@ void *bound_verb(const library &uct_ib, const char *name)
 const char *look_up_verbs(const library &uct_ib, verbs_functions *out)
 {
     connection_functions &to = out->connection;
+    const auto find          = [&](const char *name, auto *function) {
+        *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(
+            bound_verb(uct_ib, name));
+        return *function != nullptr;
+    };
 
     // Stops at the first one that is missing: then there is no destroy_qp.
-    static_cast<void>(
-        find_bound(uct_ib, "ibv_query_device", &to.query_device) &&
-        find_bound(uct_ib, "ibv_query_port", &to.query_port) &&
-        find_bound(uct_ib, "_ibv_query_gid_ex", &to.query_gid) &&
-        find_bound(uct_ib, "ibv_query_pkey", &to.query_pkey) &&
-        find_bound(uct_ib, "ibv_create_cq", &to.create_cq) &&
-        find_bound(uct_ib, "ibv_destroy_cq", &to.destroy_cq) &&
-        find_bound(uct_ib, "ibv_create_qp", &to.create_qp) &&
-        find_bound(uct_ib, "ibv_modify_qp", &to.modify_qp) &&
-        find_bound(uct_ib, "ibv_wc_status_str", &to.wc_status_str) &&
-        find_bound(uct_ib, "ibv_destroy_qp", &to.destroy_qp));
-    return !find_bound(uct_ib, "ibv_reg_mr_iova", &out->reg_iova)
-               ? "ibv_reg_mr_iova"
-           : !find_bound(uct_ib, "ibv_dereg_mr", &out->dereg) ? "ibv_dereg_mr"
-                                                              : nullptr;
+    static_cast<void>(find("ibv_query_device", &to.query_device) &&
+                      find("ibv_query_port", &to.query_port) &&
+                      find("_ibv_query_gid_ex", &to.query_gid) &&
+                      find("ibv_query_pkey", &to.query_pkey) &&
+                      find("ibv_create_cq", &to.create_cq) &&
+                      find("ibv_destroy_cq", &to.destroy_cq) &&
+                      find("ibv_create_qp", &to.create_qp) &&
+                      find("ibv_modify_qp", &to.modify_qp) &&
+                      find("ibv_wc_status_str", &to.wc_status_str) &&
+                      find("ibv_destroy_qp", &to.destroy_qp));
+    return !find("ibv_reg_mr_iova", &out->reg_iova) ? "ibv_reg_mr_iova"
+           : !find("ibv_dereg_mr", &out->dereg)     ? "ibv_dereg_mr"
+                                                    : nullptr;
 }
 
 mlx5_functions look_up_mlx5(const ibv_context &context)
