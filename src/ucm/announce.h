@@ -109,10 +109,9 @@ enum class listing {
 void announce_allocation(uint64_t address, size_t size, uint64_t owner = 0,
                          listing how = listing::until_freed);
 
-// A release, from before the driver call until after it: announces it before
-// the call, and takes that back if the driver refuses. A nested release
-// announces its memory again. No hook can tell that it is nested, as a thread
-// may jump out of a call (siglongjmp, an exception).
+// Announces a release before the driver call, and takes that back if the driver
+// refuses. A nested release announces its memory again: no hook can tell that
+// it is nested, as a thread may jump out of a call (siglongjmp, an exception).
 class release {
 public:
     release()                           = default;

@@ -5,22 +5,17 @@
 #include <string>
 #include <uct/ib_dmabuf/ucx/ucm.h>
 
-// CUDA release events for UCM.
+// Announces the releases of CUDA memory that UCX's own CUDA module misses to
+// each loaded UCX, before the driver call proceeds (docs/events.md).
 //
-// Announces the releases of CUDA memory that UCX's own CUDA module misses,
-// through ucm_event_dispatch(), before the driver call proceeds. docs/events.md
-// lists the hooked functions. Each loaded UCX gets these events. If several
-// install hooks of their own, only the first one's are relied on.
+// Subscribe after cuda_events_install(), by the first UCM's
+// ucm_set_event_handler() for MEM_TYPE_ALLOC and MEM_TYPE_FREE, with
+// UCM_EVENT_FLAG_NO_INSTALL: otherwise the subscription fails if UCX's hooks
+// cannot be installed.
 //
-// Subscribe after cuda_events_install(), which makes UCX install its own hooks.
-// Call the first UCM's ucm_set_event_handler() with UCM_EVENT_MEM_TYPE_ALLOC,
-// UCM_EVENT_MEM_TYPE_FREE and UCM_EVENT_FLAG_NO_INSTALL. Without NO_INSTALL the
-// subscription fails if UCX's hooks cannot be installed.
-//
-// Handlers run in the thread that releases the memory, before it enters the
-// driver, perhaps in several threads at once. They also get memory that was
-// never registered, and may get one release repeatedly. A handler must not
-// subscribe or unsubscribe.
+// Handlers run in the thread that releases the memory, perhaps in several
+// threads at once. They also get memory that was never registered, and may get
+// one release repeatedly. A handler must not subscribe or unsubscribe.
 namespace ucx_ib_dmabuf {
 
 // Installs the hooks, once per process. Idempotent and thread-safe; a call that
@@ -33,8 +28,7 @@ namespace ucx_ib_dmabuf {
 ucs_status_t cuda_events_install() noexcept;
 
 // Announces the addresses that may be CUDA memory older than the hooks, with an
-// unknown type, which makes UCX query the type. Needed for a UCX without a CUDA
-// module. Thread-safe.
+// unknown type, for a UCX without a CUDA module. Thread-safe.
 void cuda_events_announce_existing() noexcept;
 
 // Whether every known way to release CUDA memory is hooked and verified. False
@@ -42,8 +36,7 @@ void cuda_events_announce_existing() noexcept;
 // become false at any time, and then stays false. Thread-safe and cheap.
 bool cuda_events_complete() noexcept;
 
-// Returns why the events are incomplete, as text for one warning; empty if they
-// are complete. Thread-safe; may allocate memory.
+// Why the events are incomplete; empty if they are complete. Thread-safe.
 std::string cuda_events_missing() noexcept;
 
 using incomplete_handler = void (*)(const char *why, void *arg);
@@ -84,10 +77,9 @@ bool cuda_event_is_of_old_memory() noexcept;
 // context, a device or graph memory is being destroyed then, and not all ranges
 // are known. HANDLERS MUST drop every registration.
 //
-// Such an event has address 0 and size 0, which stands for 2^64 in a size_t.
-// UCX's ucs_rcache, too, treats it as the whole address space. UCX's memory
-// type cache has to ignore it: if it forgot the types of memory that stays
-// allocated (another context's), UCX would treat that as host memory.
+// Such an event has address 0 and size 0. UCX's ucs_rcache, too, treats it as
+// the whole address space. UCX's memory type cache has to ignore it, as some
+// memory may stay allocated (another context's).
 inline bool cuda_event_is_everything(const ucm_event_t &event)
 {
     return (event.mem_type.address == nullptr) && (event.mem_type.size == 0);

@@ -7,10 +7,9 @@
 
 namespace ucx_ib_dmabuf {
 
-// A vendor's GPUs in this machine: all that md/ knows of them. The cache uses
-// the exporter. Its describe() finds all device memory, even if export_range()
-// then refuses it. It returns UCS_ERR_NO_ELEM for any other memory, also
-// managed memory: uct_ib registers that.
+// A vendor's GPUs in this machine. describe() finds all device memory, even if
+// export_range() then refuses it. It returns UCS_ERR_NO_ELEM for any other
+// memory, also managed memory: uct_ib registers that.
 //
 // Thread-safe; called with no lock held. Functions need no current context and
 // wait for no kernel. test/gtest/contract tests these promises for CUDA's, and

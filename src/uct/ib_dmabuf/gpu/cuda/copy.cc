@@ -100,9 +100,8 @@ CUresult copy_and_wait(const driver &cuda, CUdeviceptr to, CUdeviceptr from,
     return result;
 }
 
-// Copies host memory to host memory, for a message of a process to itself.
-// There may be no context, and this creates none. The kernel copies: if the
-// memory is a GPU's after all, a CPU access would crash.
+// Copies host memory, for a message of a process to itself. The kernel copies:
+// if the memory is a GPU's after all, a CPU access would crash.
 CUresult copy_without_context(void *to, const void *from, size_t length,
                               bool is_host)
 {
