@@ -2,7 +2,6 @@
 #include "nics.h"
 #include "report.h"
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <optional>

@@ -9,9 +9,8 @@
 // each loaded UCX, before the driver call proceeds (docs/events.md).
 //
 // Subscribe after cuda_events_install(), by the first UCM's
-// ucm_set_event_handler() for MEM_TYPE_ALLOC and MEM_TYPE_FREE, with
-// UCM_EVENT_FLAG_NO_INSTALL: otherwise the subscription fails if UCX's hooks
-// cannot be installed.
+// ucm_set_event_handler() with UCM_EVENT_FLAG_NO_INSTALL. Without that flag the
+// subscription fails if UCX's hooks cannot be installed.
 //
 // Handlers run in the thread that releases the memory, perhaps in several
 // threads at once. They also get memory that was never registered, and may get
