@@ -21,7 +21,6 @@ struct libibverbs {
     static const libibverbs &get();
 };
 
-// Opens a device and allocates a PD.
 class open_device final : public importer {
 public:
     explicit open_device(ibv_device *device);

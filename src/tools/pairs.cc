@@ -161,7 +161,6 @@ namespace {
 // Size of the writes that measure bandwidth; a GPU's buffer is larger.
 constexpr uint32_t write_size = 256 << 10;
 
-// The plug-in's last warning.
 struct {
     std::string message, remedy;
 } last_warning;

@@ -71,7 +71,6 @@ std::string text_of(const json &made, int indent)
 
 namespace {
 
-// Pads a state, in its colour.
 std::string coloured(const json &part, const std::string &before, int width)
 {
     constexpr const char *colours[] = {"\033[32m", "\033[33m", "\033[31m"};
@@ -132,7 +131,6 @@ void print_pairs(const json &pairs)
     }
 }
 
-// Each cell has distance and state.
 void print_matrix(const json &report)
 {
     size_t width = sizeof("SYS warning");

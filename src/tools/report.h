@@ -25,7 +25,6 @@ json make_part(const std::string &name);
 void add(json *part, state how, const char *what, const std::string &found,
          const std::string &cause = {}, const std::string &remedy = {});
 
-// A fault that a property may have.
 struct fault {
     bool applies;
     state how;
@@ -83,7 +82,6 @@ inline std::string root;
 std::string file(const std::string &path); // its bytes, or ""
 // The first line that has this beginning, without it and the newline, or "".
 std::string line_of(const std::string &path, std::string_view begin = "");
-// Names in a folder.
 std::vector<std::string> list(const std::string &folder);
 // Adds a device's "place" in /sys and its "numa" node; takes its folder, which
 // may be a link. Adds nothing for a NIC in software.

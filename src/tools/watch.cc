@@ -42,7 +42,6 @@ struct summary {
     }
 };
 
-// The columns that a program and a pair have.
 template <class Row>
 std::string columns(const Row &now, const Row &before, uint64_t bytes,
                     uint64_t fallbacks, const char *hooks,
@@ -74,7 +73,6 @@ std::string pair_line(const pair_row &now, const pair_row &before)
                    most);
 }
 
-// A running program, and its last two answers.
 struct program {
     int pid;
     std::string name;

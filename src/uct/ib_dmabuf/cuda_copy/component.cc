@@ -20,7 +20,6 @@ constexpr uint64_t gpu_types = (uint64_t{1} << UCS_MEMORY_TYPE_CUDA) |
 constexpr uint64_t all_types =
     gpu_types | (uint64_t{1} << UCS_MEMORY_TYPE_HOST);
 
-// An empty table of settings.
 constexpr void *no_settings[16] = {};
 
 ucs_status_t unsupported() noexcept

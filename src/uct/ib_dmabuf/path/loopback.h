@@ -12,7 +12,6 @@
 
 namespace ucx_ib_dmabuf {
 
-// Memory that a NIC reaches.
 struct registered_buffer {
     uint64_t address = 0;
     uint32_t lkey = 0, rkey = 0;

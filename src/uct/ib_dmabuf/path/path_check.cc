@@ -49,7 +49,6 @@ std::span<const uint8_t> bytes_of(const image &all, const part &which)
     return {all.data() + which.offset, which.length};
 }
 
-// Describes how a part differs, if it does.
 std::optional<text> compare(const part &which, const image &got,
                             const image &sent, const image &before)
 {

@@ -44,7 +44,6 @@ struct path {
     pid_t checker    = 0; // process that checks it, or 0
 };
 
-// The method that is tried first.
 struct first_method {
     static constexpr uint8_t works = UINT8_MAX;
 
@@ -55,7 +54,6 @@ struct first_method {
     bool operator==(const first_method &) const = default;
 };
 
-// A pair of a NIC and a GPU.
 struct nic_gpu_pair {
     std::atomic<first_method> first;
     std::array<path, 2> paths; // by method

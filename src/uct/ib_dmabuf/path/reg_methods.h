@@ -61,7 +61,6 @@ public:
 
     const char *name() const { return paths_.name(); }
     bool has_broken() const { return paths_.has_broken(); }
-    // The method that is tried first.
     reg_method first(int gpu) const
     {
         return paths_.pair(gpu, preferred_).first.load().method;

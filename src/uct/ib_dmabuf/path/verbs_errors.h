@@ -12,7 +12,6 @@ namespace ucx_ib_dmabuf {
 // The kernel's ENOTSUPP, which no user-space header defines.
 constexpr int kernel_enotsupp = 524;
 
-// The scope of a registration's error.
 enum class error_scope {
     pair,    // this NIC and GPU, in this way: lasts
     memory,  // this range or dma-buf

@@ -248,7 +248,6 @@ struct shared_text {
     }
 };
 
-// The counters of a NIC and a GPU.
 struct pair_row : number_table<pair_infos> {
     uint64_t key;        // a hash of NIC and GPU; 0: the row is free
     shared_text<64> nic; // IBV_SYSFS_NAME_MAX

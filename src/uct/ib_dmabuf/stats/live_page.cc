@@ -156,7 +156,6 @@ mapping map_file(int fd, uint64_t whose)
     return made;
 }
 
-// Maps the counters of a process; see read_live().
 mapping map_live(pid_t pid)
 {
     const std::string folder = "/proc/" + std::to_string(pid) + "/fd";

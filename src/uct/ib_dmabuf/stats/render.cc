@@ -80,7 +80,6 @@ void add_fallbacks(writer *to, const counters &all)
     to->add("]");
 }
 
-// Prometheus' text of one process.
 class exposition : public writer {
 public:
     exposition(std::span<char> out, int pid, std::string_view program)

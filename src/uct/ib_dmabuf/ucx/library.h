@@ -17,7 +17,6 @@ public:
     // `path` is a file's path, or a soname; the program's is "". Never loads a
     // library.
     explicit library(const char *path);
-    // The library that contains the address.
     static library around(const void *address);
     // The program and all global libraries.
     static library everything() { return library(""); }

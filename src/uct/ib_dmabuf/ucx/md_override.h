@@ -42,7 +42,6 @@ private:
     uint32_t flags_;
 };
 
-// A registration that UCX requests.
 struct reg_request {
     void *address;
     size_t length;

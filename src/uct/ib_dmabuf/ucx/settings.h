@@ -40,7 +40,6 @@ struct settings_table {
     size_t size;
 };
 
-// The parser of one UCX instance, and its list of tables.
 class config_parser {
 public:
     // Returns nullptr, or the name of a missing symbol.

@@ -33,7 +33,6 @@ enum ucs_memory_type_t : uint32_t {
     UCS_MEMORY_TYPE_ROCM         = 3,
 };
 
-// Flags of a registration.
 enum : uint64_t {
     UCT_MD_MEM_FLAG_HIDE_ERRORS     = 1u << 3,
     UCT_MD_MEM_ACCESS_REMOTE_PUT    = 1u << 5,
@@ -47,7 +46,6 @@ enum : uint64_t {
         UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE,
 };
 
-// Flags of a memory domain.
 enum : uint64_t {
     UCT_MD_FLAG_REG        = 1u << 1,
     UCT_MD_FLAG_REG_DMABUF = 1u << 10,

@@ -50,7 +50,6 @@ struct ucm_event_installer_t {
     ucs_list_link_t list;
 };
 
-// The UCM of one UCX instance.
 struct ucm_functions {
     void (*event_dispatch)(ucm_event_type_t type, ucm_event_t *event);
     void (*event_enter)();

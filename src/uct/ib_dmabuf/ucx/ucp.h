@@ -52,7 +52,6 @@ using ucp_memh_get_function =
                  ucs_memory_type_t mem_type, uint64_t reg_md_map,
                  unsigned uct_flags, const char *alloc_name, void **memh_p);
 
-// A call of UCP's function, with UCP's arguments.
 struct memh_request {
     ucp_memh_get_function *ucp;
     void *context;

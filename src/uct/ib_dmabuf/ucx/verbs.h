@@ -43,7 +43,6 @@ struct mlx5_functions {
                                       size_t size); // from rdma-core 54
 };
 
-// A protection domain, and the functions to call with it.
 struct protection_domain {
     ibv_pd *verbs_pd;
     const verbs_functions *verbs; // outlives all users of the domain
