@@ -50,6 +50,9 @@ rendezvous_on_older() {
     esac
 }
 
+# Whether this UCX was built with CUDA.
+has_cuda() { [ -e "$UCX_PREFIX/lib/ucx/libuct_cuda.so.0" ]; }
+
 # What this UCX does where a registration fails after it has chosen a protocol
 # (docs/ucx-generations.md): it "ends" the operation with an error, but "asks"
 # cuda_copy before whether memory can be exported, from 1.22 on. The folder has the
