@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory pressure: each allocation of the cache fails in turn. A get succeeds
-// or returns UCS_ERR_NO_MEMORY, leaks nothing and works the next time. Calls that
-// need no memory are tested in gtest/md. The fakes are the world around the
-// cache, so nothing fails in them.
+// or returns UCS_ERR_NO_MEMORY, leaks nothing and works the next time. Calls
+// that need no memory are tested in gtest/md. The fakes are the world around
+// the cache, so nothing fails in them.
 #include "fixture.h"
 #include <common/alloc_children.h>
 
