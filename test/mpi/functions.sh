@@ -50,6 +50,9 @@ rendezvous_on_older() {
     esac
 }
 
+# Whether this UCX was built with CUDA.
+has_cuda() { [ -e "$UCX_PREFIX/lib/ucx/libuct_cuda.so.0" ]; }
+
 # What this UCX does where a registration fails after it has chosen a protocol
 # (docs/ucx-generations.md): it "ends" the operation with an error, but "asks"
 # cuda_copy before whether memory can be exported, from 1.22 on. The folder has the
@@ -291,21 +294,6 @@ expect_end() {
         [ "$others" -ge 1 ] && [ "$others" -le "$ranks" ] &&
         ! grep -q '^not ok' "$mpi_output"
     verdict $? "the job ends (status $status), with the cause" "$mpi_output" "$mpi_errors"
-}
-
-# ends_by_itself RANKS GROUP: a group of mpi_tests. Without the plug-in the job ends, as
-# the CPU touches a GPU's memory. With the plug-in it ends as well, without wrong bytes.
-ends_by_itself() {
-    local with status
-    local -x OMPI_MCA_odls_base_sigkill_timeout=0 # the other ranks need no second to end
-    for with in n y; do
-        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$1" "$mpi_tests" any 1 "$2"
-        status=$?
-        [ $status -ne 0 ] && ! grep -q '^not ok' "$mpi_output" &&
-            grep -aqE 'Segmentation fault|signal 11' "$mpi_output" "$mpi_errors"
-        verdict $? "$2 ends the job (status $status), plug-in: $with" \
-            "$mpi_output" "$mpi_errors"
-    done
 }
 
 # The system's: one that is not at fixed addresses has libraries below it in the lab,

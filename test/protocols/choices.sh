@@ -25,11 +25,3 @@ choices() {
     }
     sed -n "s/^[^|]*|/$1 $2 |/p" "$mpi_output"
 }
-
-has_cuda() {
-    local module
-    for module in "$UCX_PREFIX"/lib/ucx/libuct_cuda.so*; do
-        [ ! -e "$module" ] || return 0
-    done
-    return 1
-}

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Run the tests of a build folder in two lanes beside each other: those of the lab,
 # of which a machine has one, and the rest. All is built before, and what else
-# tests are told is in the environment. The last line is
+# tests are told is in the environment. The last lines count each reason of a skip, and
 # "N passed, N failed, N skipped".
 # usage: tests.sh BUILD "VERSION..." [TEST]...
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
+
+failure='^(FAIL|XPASS|ERROR): '
 
 # tests_for VERSION: those that test/setup/ucx_tests has; all, on the tests' base.
 tests_for() {
@@ -25,15 +27,10 @@ of_lane() {
     awk -v lane="$lane" '(lane == "lab") == /\.lab$/' | paste -sd ' '
 }
 
-# The results that make prints when all tests have ended.
-total() { awk -v name="# $1:" 'index($0, name) == 1 { sum += $3 }
-                               END { print sum + 0 }' "$results"; }
-
 # A failed test's own words: around what failed, or the end.
 show_failures() {
     local test
-    grep -E '^(FAIL|XPASS|ERROR): ' "$results" |
-        awk '{ print $2 }' | sort -u |
+    grep -E "$failure" "$now" | awk '{ print $2 }' | sort -u |
         while read -r test; do
             test=$build/${test%.tap}
             printf '\n---- %s\n' "${test#"$build"/}"
@@ -42,7 +39,7 @@ show_failures() {
             tail -n 20 "${test%.lab}.log" || :
         done
     printf '\nFailed on UCX %s:\n' "$version"
-    grep -E '^(FAIL|XPASS|ERROR): ' "$results"
+    grep -E "$failure" "$now"
 }
 
 # run_make TESTS: a log of the suite for each lane, as both run in one folder.
@@ -50,14 +47,13 @@ run_make() {
     make --no-print-directory -C "$build" -j"$jobs" check "TESTS=$1" \
         TEST_SUITE_LOG="test-suite-$lane.log" \
         ${only_programs:+"check_PROGRAMS=$only_programs"} 2>&1 |
-        tee "$results" |
-        grep --line-buffered -E '^(PASS|FAIL|XFAIL|XPASS|SKIP|ERROR): '
+        tee "$now" |
+        grep --line-buffered -E "^(PASS|XFAIL|SKIP): |$failure"
 }
 
-# check_on VERSION TESTS: a line for the counts. What is to be said of failures
-# waits for the end, so that no other lane's lines are in it.
+# check_on VERSION TESTS. Failures are shown at the end, without another lane's lines.
 check_on() {
-    local version=$1 status=0 good bad omitted
+    local version=$1 status=0 now=$results.now
     UCX_IB_DMABUF_UCX=
     [ "$version" = "$BASE_UCX" ] ||
         UCX_IB_DMABUF_UCX=$("$SETUP_DIR/ucx_wheel.sh" "$version") || exit
@@ -66,28 +62,14 @@ check_on() {
     # A trap waits for what is not in the background.
     run_make "$2" &
     wait $! || status=$?
-
-    good=$(($(total PASS) + $(total XFAIL)))
-    bad=$(($(total FAIL) + $(total XPASS) + $(total ERROR)))
-    omitted=$(total SKIP)
-    if ((bad > 0)); then
-        show_failures >>"$failures" 2>&1
-    elif ((status != 0 || good + omitted == 0)); then
-        {
-            tail -n 30 "$results"
-            echo "ERROR: UCX $version: the tests of the lane '$lane' did not run to their end"
-        } >>"$failures"
-        bad=1
-    elif ((good == 0)); then
-        say "UCX $version: all tests of the lane '$lane' were skipped"
+    if grep -qE "$failure" "$now"; then
+        show_failures >>"$results.failures" 2>&1
+    elif ((status != 0)); then
+        tail -n 30 "$now" >>"$results.failures"
+        echo "ERROR: UCX $version: the tests of the lane '$lane' did not run to their end" |
+            tee -a "$now" >>"$results.failures"
     fi
-    say "UCX $version, $lane: $good passed, $bad failed, $omitted skipped"
-    echo "$good $bad $omitted" >>"$counts"
-}
-
-name_files() {
-    results=$build/results-$lane counts=$build/counts-$lane
-    failures=$build/failures-$lane
+    cat "$now" >>"$results"
 }
 
 # run_lane [TEST]...: what it starts ends with it, as all of it is in one group.
@@ -102,19 +84,16 @@ run_lane() {
         fi
         [ -z "$tests" ] || check_on "$version" "$tests"
     done
-    echo end >>"$counts"
 }
 
 # start_lane LANE JOBS [TEST]...
 start_lane() {
-    lane=$1
-    name_files
-    rm -f "$results" "$counts" "$failures"
+    rm -f "$build/results-$1"*
     set -m
-    setpriv --pdeathsig TERM "$0" --lane "$lane" "$2" "$build" "$versions" \
+    setpriv --pdeathsig TERM "$0" --lane "$1" "$2" "$build" "$versions" \
         "${@:3}" </dev/null 8>&- &
     set +m
-    lanes[$!]=$lane
+    lanes[$!]=$1
 }
 
 # shellcheck disable=SC2317 # called by the traps
@@ -126,26 +105,13 @@ end_lanes() {
     wait
 }
 
-# finish_lane LANE: adds to passed, failed and skipped.
-finish_lane() {
-    local good bad omitted
-    lane=$1
-    name_files
-    [ ! -e "$failures" ] || cat "$failures"
-    [ -e "$counts" ] && grep -qx end "$counts" || {
-        echo "ERROR: the lane '$lane' of tests died"
-        failed=$((failed + 1))
-    }
-    while read -r good bad omitted; do
-        [ "$good" != end ] || continue
-        passed=$((passed + good)) failed=$((failed + bad))
-        skipped=$((skipped + omitted))
-    done < <(cat "$counts" 2>/dev/null)
-}
+# Of both lanes.
+results() { cat "$build"/results-{lab,rest} 2>/dev/null || :; }
+count() { results | grep -cE "$1" || :; }
 
 # run_lanes [TEST]...: the lab has two processors' work by itself, at times.
 run_lanes() {
-    local passed=0 failed=0 skipped=0 leader
+    local leader lane failed
     declare -A lanes
     trap end_lanes EXIT
     trap 'exit 129' HUP
@@ -154,17 +120,21 @@ run_lanes() {
     start_lane lab 1 "$@"
     start_lane rest "$((($(nproc) + 1) / 2))" "$@"
     for leader in "${!lanes[@]}"; do
-        wait "$leader" || :
+        lane=$build/results-${lanes[$leader]}
+        wait "$leader" || echo "ERROR: the lane '${lanes[$leader]}' of tests died" |
+            tee -a "$lane" >>"$lane.failures"
     done
     lanes=()
-    finish_lane lab
-    finish_lane rest
-    ((passed + failed + skipped > 0)) || {
+    cat "$build"/results-*.failures 2>/dev/null || :
+    failed=$(count "$failure")
+    [ "$failed$(count '^[A-Z]+: ')" != 00 ] || {
         echo "ERROR: there was no test to run"
         failed=1
     }
     same_plugin
-    echo "$passed passed, $failed failed, $skipped skipped"
+    results | sed -nE 's/^SKIP: [^ ]+ ([0-9]+ - .*# SKIP|-)? */skipped: /p' |
+        sort | uniq -c
+    echo "$(count '^(PASS|XFAIL): ') passed, $failed failed, $(count '^SKIP: ') skipped"
     ((failed == 0))
 }
 
@@ -177,8 +147,7 @@ same_plugin() {
 }
 
 if [ "$1" = --lane ]; then
-    lane=$2 jobs=$3 build=$4 versions=$5
-    name_files
+    lane=$2 jobs=$3 build=$4 versions=$5 results=$4/results-$2
     run_lane "${@:6}"
 else
     build=$1 versions=$2

@@ -46,20 +46,6 @@ TEST_F(Calls, WrongPlansAreRefused)
     EXPECT_CUDA(cuMemFree(allocate(512)));
 }
 
-TEST_F(Calls, AreCountedByName)
-{
-    const uint64_t all         = cuda_sim_calls(nullptr);
-    const uint64_t allocations = cuda_sim_calls("cuMemAlloc_v2");
-    const uint64_t releases    = cuda_sim_calls("cuMemFree_v2");
-    CUdeviceptr address        = allocate(512);
-    EXPECT_CUDA(cuMemFree(address));
-    EXPECT_NE(CUDA_SUCCESS, cuMemFree(address));
-    EXPECT_EQ(allocations + 1, cuda_sim_calls("cuMemAlloc_v2"));
-    EXPECT_EQ(releases + 2, cuda_sim_calls("cuMemFree_v2"));
-    EXPECT_EQ(0u, cuda_sim_calls("cuNoSuchCall"));
-    EXPECT_EQ(all + 3, cuda_sim_calls(nullptr));
-}
-
 TEST_ALONE(Calls, GetProcAddressFindsVersions, "CUDA_SIM_DRIVER_VERSION=13040")
 {
     void *found, *self = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory pressure: each allocation of the cache fails in turn. A get succeeds
-// or returns UCS_ERR_NO_MEMORY, leaks nothing and works the next time. put(),
-// invalidate() and detach() cannot fail, so they need no memory.
-// The fakes are the world around the cache, so nothing fails in them.
+// or returns UCS_ERR_NO_MEMORY, leaks nothing and works the next time. Calls
+// that need no memory are tested in gtest/md. The fakes are the world around
+// the cache, so nothing fails in them.
 #include "fixture.h"
 #include <common/alloc_children.h>
 
@@ -70,7 +70,6 @@ public:
 
     using cache_test::cache;
     using cache_test::gpu;
-    using cache_test::nics;
 };
 
 class test_pressure : public alloc_faults::forking_test {};
@@ -113,48 +112,6 @@ TEST_F(test_pressure, an_allocator_calls_the_cache)
     }
     here->cache->invalidate(0, SIZE_MAX);
     alarm(0);
-}
-
-TEST_F(test_pressure, what_cannot_fail_needs_no_memory)
-{
-    auto attach = [](plan &what) {
-        world here;
-        armed now(what);
-        here.cache->detach(here.cache->attach(here.nics[2]));
-    };
-    auto invalidate = [](plan &what) {
-        world here;
-        EXPECT_EQ(0u, here.use_all());
-        armed now(what);
-        here.cache->invalidate(A + 3 * 64 * KiB, 64 * KiB);
-        here.cache->invalidate(high, MiB);
-        here.cache->invalidate(0, SIZE_MAX);
-        EXPECT_EQ(0u, here.nics[0].live() + here.nics[1].live());
-    };
-    auto put = [](plan &what) {
-        world here;
-        const region *held = nullptr, *gone = nullptr;
-        EXPECT_EQ(UCS_OK, here.cache->get(0, A, KiB, &held));
-        EXPECT_EQ(UCS_OK, here.cache->get(0, high, KiB, &gone));
-        here.cache->invalidate(high, KiB);
-        armed now(what);
-        here.cache->put(held);
-        here.cache->put(gone);
-    };
-    auto detach = [](plan &what) {
-        world here;
-        EXPECT_EQ(0u, here.use_all());
-        armed now(what);
-        here.cache->check_identity();
-        here.cache->detach(0);
-        here.cache->detach(1);
-        EXPECT_EQ(0u, here.nics[0].live() + here.nics[1].live());
-    };
-
-    EXPECT_EQ(0u, each_in_a_child(attach));
-    EXPECT_EQ(0u, each_in_a_child(invalidate));
-    EXPECT_EQ(0u, each_in_a_child(put));
-    EXPECT_EQ(0u, each_in_a_child(detach));
 }
 
 } // namespace

@@ -124,6 +124,25 @@ TEST_F(reentry_test, a_child_of_the_registering_thread_closes_nothing_else)
     expect_good_child(child, fcntl(file, F_GETFD) >= 0);
 }
 
+// Another thread has the cache's lock at most of these forks.
+TEST_F(reentry_test, a_child_waits_for_no_lock_of_its_parent)
+{
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        while (!stop) {
+            cache->find(0, B, 1);
+        }
+    });
+    for (int i = 0; i < 100 && !HasFailure(); ++i) {
+        EXPECT_TRUE(in_child([this] {
+            alarm(60); // ends a deadlock
+            return cache->find(0, A, 1) == nullptr;
+        }));
+    }
+    stop = true;
+    other.join();
+}
+
 // Runs in the middle of a fork, while other threads run. The kernel copies the
 // descriptors before the memory.
 std::function<void()> during_fork;
