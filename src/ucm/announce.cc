@@ -127,9 +127,12 @@ memory_range range_from_driver(uint64_t address)
 // or to the caller's.
 cuda_result ask(uint64_t address)
 {
-    int type = 0;
-    return driver.pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        address);
+    int type                 = 0;
+    const cuda_result result = driver.pointer_get_attribute(
+        &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+    // A coherent GPU reads all host memory, and a driver may answer for it.
+    return ((result == CUDA_SUCCESS) && (type == 0)) ? CUDA_ERROR_INVALID_VALUE
+                                                     : result;
 }
 
 void announce_release(uint64_t address, size_t size, ucs_memory_type_t type,

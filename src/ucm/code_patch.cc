@@ -159,8 +159,10 @@ const char *patch_function(void *function, void *hook,
     }
     const uint8_t *const end =
         write_return(moved + copy.to_length, code + copy.from_length);
-    make_visible(stub, size_t(end - stub));
+    // Before the barrier: a thread that runs the hook may not read this
+    // earlier.
     original.store(moved, std::memory_order_release);
+    make_visible(stub, size_t(end - stub));
 
     const int execute = PROT_READ | PROT_EXEC | extra_protection(code);
     if (!protect(place, execute | PROT_WRITE)) {

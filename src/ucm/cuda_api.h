@@ -60,7 +60,10 @@ enum CUpointer_attribute : int {
     CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR          = 19, // CUDA 11.6
 };
 
-enum CUmemorytype : int { CU_MEMORYTYPE_DEVICE = 2 };
+enum CUmemorytype : int {
+    CU_MEMORYTYPE_HOST   = 1,
+    CU_MEMORYTYPE_DEVICE = 2,
+};
 
 enum CUmemRangeHandleType : int { // CUDA 11.7
     CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
@@ -174,6 +177,8 @@ struct CUgraphNodeParams { // CUDA 12.2
     _(mem_create, cuMemCreate, CUmemGenericAllocationHandle *, size_t,         \
       const CUmemAllocationProp *, unsigned long long)                         \
     _(mem_release, cuMemRelease, CUmemGenericAllocationHandle)                 \
+    _(mem_retain_allocation_handle, cuMemRetainAllocationHandle,               \
+      CUmemGenericAllocationHandle *, void *)                                  \
     _(mem_map, cuMemMap, CUdeviceptr, size_t, size_t,                          \
       CUmemGenericAllocationHandle, unsigned long long)                        \
     _(mem_unmap, cuMemUnmap, CUdeviceptr, size_t)                              \

@@ -49,20 +49,12 @@ public:
         const driver &cuda = *cuda_.load();
         cuda_vendor gpus(cuda);
         allocation around;
-        unsigned managed = 0;
 
         *out = {UCS_MEMORY_TYPE_CUDA_MANAGED, address, length};
         const ucs_status_t status = gpus.describe(address, &around);
         if (status == UCS_ERR_NO_ELEM) {
-            const relaxed_capture relaxed(cuda);
-            const CUresult result = cuda.pointer_get_attribute(
-                &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
-            // After an error of the program the driver rejects queries. UCX
-            // would let the CPU access the memory; a copy returns that error.
-            const bool unclear = (result != CUDA_SUCCESS) &&
-                                 (result != CUDA_ERROR_INVALID_VALUE) &&
-                                 may_be_allocated(address, length);
-            return ((managed != 0) || unclear) ? UCS_OK : UCS_ERR_INVALID_ADDR;
+            return is_only_copied(cuda, address, length) ? UCS_OK
+                                                         : UCS_ERR_INVALID_ADDR;
         }
         sync_copies(address);
         if (status != UCS_OK) {
@@ -124,6 +116,40 @@ public:
     }
 
 private:
+    // Whether only the driver may access memory that is not a GPU's: managed
+    // memory, and mapped host memory (CU_MEM_LOCATION_TYPE_HOST_NUMA), to which
+    // the CPU perhaps has no access.
+    static bool is_only_copied(const driver &cuda, uintptr_t address,
+                               size_t length)
+    {
+        const relaxed_capture relaxed(cuda);
+        CUmemGenericAllocationHandle handle = 0;
+        unsigned managed                    = 0;
+        auto type                           = CUmemorytype{};
+        CUpointer_attribute names[]         = {CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                               CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+        void *values[]                      = {&managed, &type};
+
+        const CUresult result =
+            cuda.pointer_get_attributes(2, names, values, address);
+        if (result != CUDA_SUCCESS) {
+            // After an error of the program the driver rejects queries. UCX
+            // would let the CPU access the memory; a copy returns that error.
+            return (result != CUDA_ERROR_INVALID_VALUE) &&
+                   may_be_allocated(address, length);
+        }
+        if ((type != CU_MEMORYTYPE_HOST) || (managed != 0)) {
+            return managed != 0;
+        }
+        const bool is_mapped =
+            cuda.mem_retain_allocation_handle(
+                &handle, reinterpret_cast<void *>(address)) == CUDA_SUCCESS;
+        if (is_mapped) {
+            cuda.mem_release(handle);
+        }
+        return is_mapped;
+    }
+
     // Tests an export: UCX has no fallback once it has chosen to register.
     // Memory of other processes, variables of modules, and all memory of some
     // GPUs cannot be exported. An export takes longer than all else here (34

@@ -7,20 +7,21 @@ namespace ucx_ib_dmabuf {
 
 // Makes a context current that can access the memory at an address: its
 // owner's. Pool and VMM memory has no owner: uses the thread's own context if
-// it belongs to that GPU, else the GPU's primary one. The destructor restores
-// the current context, if any, and whether the primary context is active.
+// it belongs to that GPU, else the GPU's primary one. For mapped host memory
+// any GPU will do. The destructor restores the current context, if any, and
+// whether the primary context is active.
 class scoped_context {
 public:
     scoped_context(const driver &cuda, CUdeviceptr address) : cuda_(cuda)
     {
         CUcontext owner             = nullptr;
-        int gpu                     = -1;
+        int gpu                     = no_gpu;
         CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT,
                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
         void *values[]              = {&owner, &gpu};
 
         result_ = cuda.pointer_get_attributes(2, names, values, address);
-        if ((result_ == CUDA_SUCCESS) && (gpu < 0)) {
+        if ((result_ == CUDA_SUCCESS) && (gpu == no_gpu)) {
             result_ = CUDA_ERROR_INVALID_VALUE;
         }
         is_unknown_ = (result_ != CUDA_SUCCESS);
@@ -49,14 +50,17 @@ public:
     bool is_unknown() const { return is_unknown_; }
 
 private:
+    static constexpr int no_gpu = -2; // CU_DEVICE_INVALID
+
     CUresult enter(CUcontext owner, int gpu)
     {
+        const bool any   = gpu < 0; // CU_DEVICE_CPU
         CUdevice current = 0;
-        CUresult result  = cuda_.device_get(&device_, gpu);
+        CUresult result  = cuda_.device_get(&device_, any ? 0 : gpu);
 
         if ((result == CUDA_SUCCESS) && (owner == nullptr)) {
             if ((cuda_.ctx_get_device(&current) == CUDA_SUCCESS) &&
-                (current == device_)) {
+                (any || (current == device_))) {
                 return CUDA_SUCCESS;
             }
             // Creates a context only if none is active; it then ends with this

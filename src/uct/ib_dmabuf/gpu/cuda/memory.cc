@@ -144,21 +144,27 @@ const char *remedy(CUresult result)
 uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
                       unsigned *rdma_capable)
 {
-    constexpr size_t alignment = 256;
-    constexpr size_t page_max  = 65536;
+    constexpr size_t alignment  = 256;
+    constexpr size_t page_max   = 65536;
+    unsigned long long identity = 0;
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_BUFFER_ID,
+        CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE};
+    void *values[] = {&identity, rdma_capable};
 
     for (size_t done = 0; done < std::min(length, page_max);
          done += alignment) {
         for (uintptr_t at :
              {address + done, address + length - alignment - done}) {
-            if (cuda.pointer_get_attribute(
-                    rdma_capable,
-                    CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
-                    at) == CUDA_SUCCESS) {
+            // Without memory the answers are 0.
+            if ((cuda.pointer_get_attributes(2, names, values, at) ==
+                 CUDA_SUCCESS) &&
+                (identity != 0)) {
                 return at;
             }
         }
     }
+    *rdma_capable = 1; // not known
     return address;
 }
 
