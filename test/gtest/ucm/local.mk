@@ -22,10 +22,10 @@ test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
 EXTRA_test_gtest_ucm_test_patch_DEPENDENCIES = test/gtest/ucm/compiled/stamp
 CLEANFILES += test/gtest/ucm/compiled/*
 
-# CLANG is another compiler, if there is one. Without the start files of the C
-# library, which may lack landing pads.
+# CLANG is another compiler, if there is one. Code of the C library and of the
+# compiler's may lack landing pads: its start files, its atomics.
 if HOST_AARCH64
-LANDING_PADS = -mbranch-protection=standard -Wl,-z,force-bti
+LANDING_PADS = -mbranch-protection=standard -Wl,-z,force-bti -mno-outline-atomics
 else
 LANDING_PADS = -fcf-protection
 endif
