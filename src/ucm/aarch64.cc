@@ -244,12 +244,12 @@ const void *jump_target(const uint8_t *code, bool behind)
     if ((first & 0xfc000000) == b) {
         return operand_of(first, code);
     }
+    // ldr by 8 bytes; br. Behind other instructions memory may end.
     const uint32_t reg = first & 31, br = 0xd61f0000 | (reg << 5);
-    const auto second = read_operand<uint32_t>(code + 4);
-    if ((first == (0x58000040 | reg)) && (second == br)) {
-        return read_operand<const void *>(code + 8); // ldr by 8 bytes; br
-    }
-    return nullptr;
+    return ((first == (0x58000040 | reg)) &&
+            (read_operand<uint32_t>(code + 4) == br))
+               ? read_operand<const void *>(code + 8)
+               : nullptr;
 }
 
 // One store: other threads see the old instruction or the jump. The manual

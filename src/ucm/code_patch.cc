@@ -4,6 +4,7 @@
 #include "maps.h"
 #include <algorithm>
 #include <array>
+#include <ib_dmabuf_config.h>
 #include <linux/membarrier.h>
 #include <span>
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 
 namespace ucx_ib_dmabuf::ucm {
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#ifdef CAN_PATCH
 
 namespace {
 

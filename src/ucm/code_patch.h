@@ -12,8 +12,8 @@ namespace ucx_ib_dmabuf::ucm {
 // why it is impossible (a string constant); the function is unchanged then.
 //
 // Callers serialise. Other threads may run the function meanwhile, with the
-// same small risk that UCM takes. A thread that stands between two instructions
-// inside the first 5 bytes at that moment runs garbage.
+// same small risk on x86-64 that UCM takes. A thread that stands between two
+// instructions inside the first 5 bytes at that moment runs garbage.
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
 

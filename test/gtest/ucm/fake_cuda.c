@@ -136,7 +136,11 @@ FAKE_ALLOC(cuMemAlloc_v2, (uint64_t * address, size_t size))
 /* It cannot be moved. */
 #define UNKNOWN_CODE "jrcxz 1f\n1: xor %eax, %eax\n nop\n ret\n"
 #elif defined(__aarch64__)
-#define JUMP         "b"
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+#define JUMP "hint #34\n b" /* behind a landing pad */
+#else
+#define JUMP "b"
+#endif
 #define UNKNOWN_CODE "ldr s0, 1f\n mov w0, #0\n ret\n1: .word 0\n"
 #endif
 

@@ -13,21 +13,31 @@ ucm_test_libs = libib_dmabuf_ucm.la libib_dmabuf_ucx.la $(GTEST_LIBS) -lucm -luc
 test_gtest_ucm_test_patch_SOURCES = \
     test/gtest/ucm/test_moves_aarch64.cc \
     test/gtest/ucm/test_patch.cc \
-    test/gtest/ucm/test_patch_aarch64.cc
+    test/gtest/ucm/test_patch_aarch64.cc \
+    test/gtest/ucm/test_patch_compiled.cc
 test_gtest_ucm_test_patch_CPPFLAGS = $(AM_CPPFLAGS) \
-    -DGUARDED_LIBRARY='"$(abs_top_builddir)/test/gtest/ucm/guarded.so"'
+    -DCOMPILED_LIBRARIES='"$(abs_top_builddir)/test/gtest/ucm/compiled/"'
 test_gtest_ucm_test_patch_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_ucm_test_patch_LDADD   = $(ucm_test_libs) -lgtest_main
-if HOST_AARCH64
-EXTRA_test_gtest_ucm_test_patch_DEPENDENCIES = test/gtest/ucm/guarded.so
-endif
-CLEANFILES += test/gtest/ucm/guarded.so
+EXTRA_test_gtest_ucm_test_patch_DEPENDENCIES = test/gtest/ucm/compiled/stamp
+CLEANFILES += test/gtest/ucm/compiled/*
 
-# Without the start files of the C library, which may lack landing pads.
-test/gtest/ucm/guarded.so: test/gtest/ucm/guarded.c
-	$(AM_V_CC)$(MKDIR_P) $(@D) && $(CC) $(CFLAGS) -fPIC -shared -nostdlib \
-	    -mbranch-protection=standard -Wl,-z,force-bti -o $@ \
-	    $(srcdir)/test/gtest/ucm/guarded.c
+# CLANG is another compiler, if there is one. Code of the C library and of the
+# compiler's may lack landing pads: its start files, its atomics.
+if HOST_AARCH64
+LANDING_PADS = -mbranch-protection=standard -Wl,-z,force-bti -mno-outline-atomics
+else
+LANDING_PADS = -fcf-protection
+endif
+ucm_compile = for level in 0 2; do for pads in "" "$(LANDING_PADS)"; do \
+    $(2) -g1 -O$$level $$pads -fPIC -shared -nostartfiles -falign-functions=16 \
+        $(srcdir)/test/gtest/ucm/compiled.c $(srcdir)/test/gtest/ucm/fake_cuda.c \
+        -o $(@D)/$(1)_$$level$${pads:+_pads}.so || exit; done; done
+
+test/gtest/ucm/compiled/stamp: test/gtest/ucm/compiled.c \
+                               test/gtest/ucm/fake_cuda.c
+	$(AM_V_CC)$(MKDIR_P) $(@D) && $(call ucm_compile,cc,$(CC)) && \
+	$(if $(CLANG),$(call ucm_compile,clang,$(CLANG)) &&) touch $@
 
 # Without UCX: under ThreadSanitizer its hook of madvise() crashes in threads
 # that end.
@@ -36,6 +46,8 @@ test_gtest_ucm_test_patch_threads_SOURCES = \
     src/ucm/code_patch.cc \
     src/ucm/x86_64.cc \
     test/gtest/ucm/test_patch_threads.cc
+test_gtest_ucm_test_patch_threads_LDFLAGS = $(AM_LDFLAGS) \
+    -Wl,--wrap=syscall,--wrap=__clear_cache
 test_gtest_ucm_test_patch_threads_LDADD = $(GTEST_LIBS) -lgtest_main
 
 test_gtest_ucm_test_events_SOURCES = \

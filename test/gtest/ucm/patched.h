@@ -6,12 +6,17 @@
 #include <atomic>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <ucm/code_patch.h>
+#include <ucm/machine_code.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace ucm;
+
+constexpr int any_access  = PROT_READ | PROT_WRITE | PROT_EXEC;
+constexpr size_t far_page = 1 << 16; // or several
 
 struct Case {
     int (*function)(int);
@@ -83,6 +88,43 @@ void expect_refused(int (*refused)(int), const char *why)
     EXPECT_EQ(nullptr, untouched.load());
     EXPECT_EQ(0, memcmp(before, function, sizeof(before)));
     EXPECT_EQ(nullptr, patched_target(function));
+}
+
+// A reservation as CUDA makes it: out of a jump's reach around the function,
+// without a gap.
+class PatchFar : public testing::Test {
+protected:
+    void SetUp() override
+    {
+        ASSERT_EQ(0, mprotect(function_, far_page, any_access));
+        memcpy(function_, plain_function, sizeof(plain_function));
+        __builtin___clear_cache(reinterpret_cast<char *>(function_),
+                                reinterpret_cast<char *>(function_ + 16));
+        ASSERT_STREQ("no executable memory near it", patch(function_));
+        ASSERT_EQ(21, call(function_));
+    }
+
+    // Never unmapped: the moved code stays in its gap.
+    void *const reserved_ =
+        mmap(nullptr, 3 * near_distance, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *function_ =
+        static_cast<uint8_t *>(reserved_) + near_distance / 2 * 3;
+};
+
+TEST_F(PatchFar, TheOnlyGapIsFound)
+{
+    ASSERT_EQ(0, munmap(function_ + near_distance / 4 * 3, 3 << 20));
+    ASSERT_STREQ(nullptr, patch(function_));
+    EXPECT_EQ(1021, call(function_));
+}
+
+// Such a gap remains if the kernel put a small library between reservations.
+TEST_F(PatchFar, ASmallGapIsBetterThanNone)
+{
+    ASSERT_EQ(0, munmap(function_ - 7 * far_page, far_page));
+    ASSERT_STREQ(nullptr, patch(function_));
+    EXPECT_EQ(1021, call(function_));
 }
 
 } // namespace

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <ib_dmabuf_config.h>
 #include <iterator>
 #include <regex>
 #include <set>
@@ -207,6 +208,21 @@ FAKE_TEST(CudaEventsGaps, late_subscriber)
     EXPECT_EQ(reported.times, 1);
     EXPECT_NE(reported.why.find("cuMemUnmap: "), std::string::npos);
 }
+
+#ifndef CAN_PATCH
+FAKE_TEST(CudaEventsGaps, nothing_can_be_patched)
+{
+    const Fake fake;
+    const Reported reported;
+    EXPECT_EQ(cuda_events_install(), UCS_OK);
+    EXPECT_EQ(reported.times, 1);
+    EXPECT_NE(reported.why.find("cuMemFree_v2, "), std::string::npos);
+    EXPECT_TRUE(reported.why.ends_with(
+        ": functions cannot be patched on this processor"));
+    EXPECT_FALSE(cuda_events_complete());
+    EXPECT_EQ(fake.call("cuMemFree_v2", fake.allocate()), 0);
+}
+#endif
 
 // Expects that a call reaches the driver, and that it releases an address, or
 // the hooks are incomplete.

@@ -10,6 +10,9 @@
 
 #if defined(__x86_64__)
 
+// Returns 1 more than its argument.
+constexpr unsigned char plain_function[] = {0x55, 0x48, 0x89, 0xe5, 0x8d,
+                                            0x47, 0x01, 0x5d, 0xc3};
 #include "patched.h"
 
 // Each returns its argument plus a number of its own.
@@ -67,8 +70,7 @@ namespace {
 
 using namespace ucm;
 
-constexpr size_t gib = 1 << 30, mib = 1 << 20, page = 4096;
-constexpr int any_access = PROT_READ | PROT_WRITE | PROT_EXEC;
+constexpr size_t page = 4096;
 
 // A page of code that begins with a function, and then has only this byte.
 struct code_page {
@@ -85,41 +87,6 @@ struct code_page {
 
     uint8_t *const code;
 };
-
-// A reservation as CUDA makes it: 3 GiB around the function, without a gap.
-class PatchFar : public testing::Test {
-protected:
-    void SetUp() override
-    {
-        constexpr uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x8d,
-                                    0x47, 0x01, 0x5d, 0xc3}; // returns 1 more
-        ASSERT_EQ(0, mprotect(function_, page, any_access));
-        memcpy(function_, code, sizeof(code));
-        ASSERT_STREQ("no executable memory near it", patch(function_));
-        ASSERT_EQ(21, call(function_));
-    }
-
-    // Never unmapped: the moved code stays in its gap.
-    void *const reserved_ =
-        mmap(nullptr, 3 * gib, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    uint8_t *function_ = static_cast<uint8_t *>(reserved_) + gib + gib / 2;
-};
-
-TEST_F(PatchFar, TheOnlyGapIsFound)
-{
-    ASSERT_EQ(0, munmap(function_ + 700 * mib, 3 * mib));
-    ASSERT_STREQ(nullptr, patch(function_));
-    EXPECT_EQ(1021, call(function_));
-}
-
-// Such a gap remains if the kernel put a small library between reservations.
-TEST_F(PatchFar, ASmallGapIsBetterThanNone)
-{
-    ASSERT_EQ(0, munmap(function_ - 7 * page, page));
-    ASSERT_STREQ(nullptr, patch(function_));
-    EXPECT_EQ(1021, call(function_));
-}
 
 INSTANTIATE_TEST_SUITE_P(
     Prologues, PatchPrologue,

@@ -3,6 +3,9 @@
 // The same as test_patch.cc for aarch64: functions with many prologues.
 #if defined(__aarch64__)
 
+// Returns 1 more than its argument.
+constexpr unsigned char plain_function[] = {0x00, 0x04, 0x00, 0x11,
+                                            0xc0, 0x03, 0x5f, 0xd6};
 #include "patched.h"
 #include <cstring>
 #include <dlfcn.h>
@@ -107,10 +110,8 @@ TEST(Patch, AnotherToolPatchesOnTop)
 {
     constexpr uint32_t add_1 = 0x11000400, ret = 0xd65f03c0;
     const uint32_t function[] = {add_1, add_1, add_1, add_1, add_1, ret};
-    constexpr size_t page     = 1 << 16;
-    auto *const code          = static_cast<uint32_t *>(
-        mmap(nullptr, page, PROT_READ | PROT_WRITE | PROT_EXEC,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto *const code          = static_cast<uint32_t *>(mmap(
+                 nullptr, far_page, any_access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     static const uint8_t *below;
     int (*other)(int) = [](int argument) {
         return 7000 + call(below, argument);
@@ -125,7 +126,7 @@ TEST(Patch, AnotherToolPatchesOnTop)
     below =
         reinterpret_cast<uint8_t *>(code) + ((int64_t{code[0]} << 38) >> 36);
 
-    mprotect(code, page, PROT_READ | PROT_WRITE | PROT_EXEC);
+    mprotect(code, far_page, any_access);
     code[0] = 0x5800004f; // ldr x15, 8 bytes behind; br x15
     code[1] = 0xd61f01e0;
     memcpy(code + 2, &other, sizeof(other));
@@ -140,13 +141,32 @@ TEST(Patch, AnotherToolPatchesOnTop)
     EXPECT_EQ(8025, call(on_top.load()));
 }
 
+// Behind a function there may be no memory, and UCX writes a jump to itself
+// while it patches.
+TEST(Patch, AtTheEndOfMemory)
+{
+    auto *const memory = static_cast<uint8_t *>(mmap(
+        nullptr, 2 * far_page, any_access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(0, munmap(memory + far_page, far_page));
+    for (const uint32_t first : {0xd65f03c0u, 0x14000000u}) { // ret, b
+        uint8_t *const code = memory + far_page - sizeof(first);
+        memcpy(code, &first, sizeof(first));
+        EXPECT_EQ((first >> 24 == 0x14) ? code : nullptr, patched_target(code));
+        EXPECT_STREQ((first >> 24 == 0x14)
+                         ? "it jumps into its first instructions"
+                         : nullptr,
+                     patch(code));
+        mprotect(memory, far_page, any_access);
+    }
+}
+
 // A library whose pages are guarded: calls by address must arrive at landing
 // pads, also after the patch.
 class PatchGuarded : public testing::TestWithParam<const char *> {
 protected:
     void SetUp() override
     {
-        library_ = dlopen(GUARDED_LIBRARY, RTLD_NOW);
+        library_ = dlopen(COMPILED_LIBRARIES "cc_2_pads.so", RTLD_NOW);
         ASSERT_NE(nullptr, library_) << dlerror();
         constexpr unsigned long knows_landing_pads = 1ul << 17;
         if ((getauxval(AT_HWCAP2) & knows_landing_pads) == 0) {
@@ -171,7 +191,7 @@ TEST_P(PatchGuarded, StaysGuarded)
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, PatchGuarded,
-                         testing::Values("guarded_leaf", "guarded_caller"),
+                         testing::Values("shape_leaf", "shape_caller"),
                          [](const auto &test) { return test.param; });
 
 } // namespace

@@ -9,8 +9,12 @@
 #include <cstdint>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <linux/membarrier.h>
+#include <string>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <thread>
+#include <ucm/machine_code.h>
 #include <vector>
 
 #include <ucm/code_patch.h>
@@ -70,6 +74,46 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 using namespace ucm;
+
+// What made other threads see new code, and the bytes of a function then.
+const uint8_t *watched_function = nullptr;
+std::vector<std::string> steps;
+
+std::string bytes_at(const uint8_t *code)
+{
+    return std::string(reinterpret_cast<const char *>(code), near_jump_size);
+}
+
+void note(const char *step)
+{
+    if (watched_function == nullptr) {
+        return;
+    }
+    const std::string text = step + bytes_at(watched_function);
+    if (steps.empty() || (steps.back() != text)) {
+        steps.push_back(text);
+    }
+}
+
+// Replaces libc's syscall() and the compiler's __clear_cache(), which is no
+// function on x86-64 (local.mk).
+extern "C" long __real_syscall(long number, long command, long, long);
+extern "C" long __wrap_syscall(long number, long command, long a, long b)
+{
+    if ((number == SYS_membarrier) &&
+        (command == MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE)) {
+        note("cores ");
+    }
+    return __real_syscall(number, command, a, b);
+}
+extern "C" void __real___clear_cache(void *begin, void *end);
+extern "C" void __wrap___clear_cache(void *begin, void *end)
+{
+    const bool elsewhere =
+        (begin > watched_function) || (end < watched_function + near_jump_size);
+    note(elsewhere ? "other cache " : "cache ");
+    __real___clear_cache(begin, end);
+}
 
 constexpr size_t LINE    = 64;
 constexpr int HOOKED     = -1;
@@ -170,6 +214,29 @@ TEST(PatchWrite, BeginsAtTheEndOfALine)
     EXPECT_EQ(0, functions.call(0));
 }
 #endif
+
+// No processor here shows a missing barrier for certain.
+TEST(PatchWrite, EachStepIsMadeVisible)
+{
+    const Functions functions(1, 0);
+    const std::string before = bytes_at(functions.start(0));
+    steps.clear();
+    watched_function = functions.start(0);
+    EXPECT_STREQ(nullptr, functions.patch(0));
+    watched_function        = nullptr;
+    const std::string after = bytes_at(functions.start(0));
+#if defined(__x86_64__)
+    const std::string loop = "\xeb\xfe";
+    const std::vector<std::string> wanted{"cores " + before,
+                                          "cores " + loop + before.substr(2),
+                                          "cores " + loop + after.substr(2)};
+#else
+    const std::vector<std::string> wanted{"other cache " + before,
+                                          "cores " + before, "cache " + after,
+                                          "cores " + after};
+#endif
+    EXPECT_EQ(wanted, steps);
+}
 
 TEST(PatchWrite, MemoryThatCannotBeWritten)
 {
