@@ -14,7 +14,7 @@ am__tar = LC_ALL=C $${TAR-tar} $(alike) -chf - "$$tardir"
 stage = $(AM_V_GEN)rm -rf $(1) && $(MKDIR_P) $(1) && \
     { $(MAKE) install-strip DESTDIR='$(abs_builddir)/$(1)' prefix=$(2) >$(1).log 2>&1 || \
       { cat $(1).log >&2; exit 1; }; } && \
-    { $(1)$(2)/bin/ucx-dmabuf-run --print >$(1).log || \
+    { $(1)$(2)/bin/ucx-dmabuf-run --print >$(1).log 2>&1 || \
       { echo 'configure without --libdir and --bindir for $(3)' >&2; exit 1; }; } && \
     rm $(1).log && find $(1) -name '*.la' -exec rm {} + && \
     $(MKDIR_P) $(1)$(2)/docs/figures && \

@@ -8,8 +8,9 @@ AC_DEFUN([IBD_GLIBC],
    AS_CASE([$with_glibc],
      [no], [],
      [2.2[[89]]|2.[[3-9]][[0-9]]],
-       [AS_IF([test "$host_cpu" != x86_64 || test $cxx_runtime != yes],
-          [AC_MSG_ERROR([--with-glibc is for x86_64, with libstdc++ as an archive])])],
+       [AS_CASE([$host_cpu-$cxx_runtime],
+          [x86_64-yes | aarch64-yes], [],
+          [AC_MSG_ERROR([--with-glibc is for x86_64 and aarch64, with libstdc++ as an archive])])],
      [AC_MSG_ERROR([--with-glibc=$with_glibc: give a version from 2.28 on, as 2.28])])
    # Libraries of their own in that one, which the process may not have yet.
    AS_IF([test "$with_glibc" = no], [OLD_GLIBC_DL= OLD_GLIBC_LIBS=],

@@ -11,8 +11,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HIDDEN   __attribute__((visibility("hidden")))
-#define STAT_VER 1 /* glibc's number for x86_64's struct stat */
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* glibc's number for the kernel's struct stat: that of each newer architecture. */
+#if defined(__x86_64__)
+#define STAT_VER 1
+#else
+#define STAT_VER 0
+#endif
 
 int __fxstat(int version, int fd, struct stat *buf);
 int __fxstat64(int version, int fd, struct stat64 *buf);

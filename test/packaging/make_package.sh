@@ -2,33 +2,49 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Debian's package, or the RPM, of what "make dist" packs; prints the folder. Two tests want
 # each: what was built of the same sources is not built again. The environment is that of the
-# tests.
-# usage: make_package.sh deb|rpm
+# tests. "all" are these, a tarball and a wheel, for users: ./quickstart package. A cross
+# compiler builds those for arm64.
+# usage: make_package.sh deb|rpm|all [arm64]
 # shellcheck disable=SC2154
 set -euo pipefail
 
-# The same optimisation, or none, makes no difference to what is asked of it.
+# The same optimisation, or none, makes no difference to what tests ask of it.
+noopt=noopt flags=(CFLAGS=-O0 CXXFLAGS=-O0)
 build_deb() {
-    (cd "$name" && DEB_BUILD_OPTIONS="noopt nocheck noddebs parallel=$(nproc)" \
-        dpkg-buildpackage --build=full --no-sign)
+    (cd "$name" && DEB_BUILD_OPTIONS="$noopt nocheck noddebs parallel=$(nproc)" \
+        dpkg-buildpackage --build=full --no-sign ${arch:+-d --host-arch "$arch"})
     mv ucx-ib-dmabuf_* made
 }
 
 # What it builds with is Debian's here, of which rpm knows nothing.
 build_rpm() {
+    local cross=()
     tar -cJf "$name.tar.xz" "$name"
-    CFLAGS=-O0 CXXFLAGS=-O0 HOME=$scratch rpmbuild -ta --nodeps \
+    [ -z "$arch" ] || cross=(--target aarch64 --define '_host aarch64-linux-gnu'
+        --define '__strip aarch64-linux-gnu-strip')
+    env "${flags[@]}" HOME="$scratch" rpmbuild -ta --nodeps "${cross[@]}" \
         --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' "$name.tar.xz"
     mv rpm/RPMS/*/*.rpm rpm/SRPMS/*.rpm made
 }
 
-kind=$1
+build_all() {
+    local noopt='' flags=()
+    build_deb
+    build_rpm
+    mkdir build
+    (cd build &&
+        "../$name/configure" --quiet --without-cuda --without-ucx --with-glibc=2.28 \
+            ${arch:+--host=aarch64-linux-gnu} &&
+        make -s "-j$(nproc)" tarball && make -s wheel && mv ./*.tar.xz ./*.whl ../made)
+}
+
+kind=$1 arch=${2:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES LD_PRELOAD LD_LIBRARY_PATH
 export CCACHE_BASEDIR=$scratch
 name=ucx-ib-dmabuf-$PACKAGE_VERSION
-all=$top_builddir/test/packaging/$kind
+all=$top_builddir/test/packaging/$kind/${arch:-native}
 mkdir -p "$all"
 exec 9>"$all/lock"
 flock 9

@@ -73,4 +73,13 @@ need_lab() {
     export UCX_IB_DMABUF_KERNEL
 }
 
+# need_arm64: sets "on", which runs the program behind it as one for arm64; skips all where
+# there is no UCX for it.
+need_arm64() {
+    [ -n "${UCX_IB_DMABUF_ARM64_UCX:-}" ] ||
+        skip_all "there is no UCX for arm64: ./quickstart check gets it, as root"
+    export QEMU_LD_PREFIX=$UCX_IB_DMABUF_ARM64_ROOT
+    on=("$top_srcdir/test/arm64/emulate")
+}
+
 done_testing() { echo "1..$tap_count"; exit "$tap_failed"; }
