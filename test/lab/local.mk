@@ -7,4 +7,11 @@ test_lab_librxe_dmabuf_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
                                     -shared -rpath /nowhere
 test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl
 
+if HAVE_GTEST
+check_PROGRAMS += test/lab/test_verbs_dmabuf
+test_lab_test_verbs_dmabuf_SOURCES = test/lab/soft_roce.cc test/lab/test_verbs_dmabuf.cc
+test_lab_test_verbs_dmabuf_LDADD = -lgtest_main $(GTEST_LIBS) $(VERBS_LIBS)
+LAB_TESTS += $(test_lab_lab)
+endif
+
 LAB_TAP_TESTS += $(test_lab_tap)

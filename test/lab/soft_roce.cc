@@ -2,7 +2,11 @@
 #include "soft_roce.h"
 
 #include <cerrno>
-#include <system_error>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {
 
@@ -16,6 +20,12 @@ void check_zero(int error, const char *what)
     }
 }
 
+int check_fd(int fd, const char *what)
+{
+    check_zero(fd < 0 ? errno : 0, what);
+    return fd;
+}
+
 template <typename T>
 T *check_pointer(T *pointer, const char *what)
 {
@@ -25,9 +35,66 @@ T *check_pointer(T *pointer, const char *what)
 
 } // namespace
 
-nic::nic(ibv_pd *pd) : pd_(pd)
+int export_memory(int memory_fd, size_t size)
+{
+    int device =
+        check_fd(open("/dev/udmabuf", O_RDWR | O_CLOEXEC), "/dev/udmabuf");
+    udmabuf_create create = {};
+    create.memfd          = memory_fd;
+    create.flags          = UDMABUF_FLAGS_CLOEXEC;
+    create.size           = size;
+    int fd                = ioctl(device, UDMABUF_CREATE, &create);
+    close(device);
+    return check_fd(fd, "UDMABUF_CREATE");
+}
+
+dma_buf::dma_buf(size_t size) : size_(size)
+{
+    memory_fd_ =
+        check_fd(memfd_create("dma_buf", MFD_ALLOW_SEALING), "memfd_create");
+    check_zero(ftruncate(memory_fd_, size), "ftruncate");
+    check_zero(fcntl(memory_fd_, F_ADD_SEALS, F_SEAL_SHRINK), "F_ADD_SEALS");
+    void *bytes =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd_, 0);
+    check_zero(bytes == MAP_FAILED ? errno : 0, "mmap");
+    bytes_ = static_cast<uint8_t *>(bytes);
+
+    fd_ = export_memory(memory_fd_, size);
+}
+
+void dma_buf::release()
+{
+    if (bytes_ != nullptr) {
+        munmap(bytes_, size_);
+        close(fd_);
+        close(memory_fd_);
+        bytes_ = nullptr;
+    }
+}
+
+nic::nic()
+{
+    int count         = 0;
+    ibv_device **list = ibv_get_device_list(&count);
+    context_          = (count > 0) ? ibv_open_device(list[0]) : nullptr;
+    ibv_free_device_list(list);
+    check_pointer(context_, "ibv_open_device");
+    pd_ = check_pointer(ibv_alloc_pd(context_), "ibv_alloc_pd");
+    connect();
+}
+
+nic::nic(ibv_pd *pd) : is_owner_(false), context_(pd->context), pd_(pd)
 {
     connect();
+}
+
+nic::~nic()
+{
+    disconnect();
+    if (is_owner_) {
+        ibv_dealloc_pd(pd_);
+        ibv_close_device(context_);
+    }
 }
 
 void nic::disconnect()
@@ -44,9 +111,8 @@ void nic::connect()
     constexpr int GID_INDEX = 1; // RoCE v2, IPv4
     union ibv_gid gid;
 
-    check_zero(ibv_query_gid(pd_->context, 1, GID_INDEX, &gid),
-               "ibv_query_gid");
-    cq_ = check_pointer(ibv_create_cq(pd_->context, 16, nullptr, nullptr, 0),
+    check_zero(ibv_query_gid(context_, 1, GID_INDEX, &gid), "ibv_query_gid");
+    cq_ = check_pointer(ibv_create_cq(context_, 16, nullptr, nullptr, 0),
                         "ibv_create_cq");
     for (ibv_qp *&qp : qps_) {
         ibv_qp_init_attr init = {};
@@ -102,6 +168,14 @@ region nic::reg(std::vector<uint8_t> &memory)
     return region(
         check_pointer(ibv_reg_mr(pd_, memory.data(), memory.size(), ALL_ACCESS),
                       "ibv_reg_mr"));
+}
+
+region nic::reg(int fd, uint64_t offset, size_t length, uint64_t iova,
+                int access)
+{
+    return region(
+        check_pointer(ibv_reg_dmabuf_mr(pd_, offset, length, iova, fd, access),
+                      "ibv_reg_dmabuf_mr"));
 }
 
 ibv_wc_status nic::transfer(ibv_wr_opcode opcode, const void *local,
