@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives of an MPI that is built with CUDA: every one in both forms, with
-// each rank's own part; reductions also with that in place (MPI_IN_PLACE).
+// Collectives. An MPI that is built with CUDA runs every one, in both forms,
+// with each rank's own part. One without CUDA copies the own part and computes
+// with the CPU: it runs those that compute nothing, with the own part in place
+// (MPI_IN_PLACE) or empty.
 #include "job.h"
 
 namespace ucx_ib_dmabuf::test {
@@ -145,11 +147,13 @@ void make(const collective &one, form as, call with)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+enum class own_part { anywhere, in_place, none };
+
 struct variant {
     form as = blocking;
     // Small counts use other algorithms in Open MPI, and in UCX.
     std::vector<int> counts = {5, 1000, 40009};
-    bool in_place           = false;
+    own_part own            = own_part::anywhere;
     MPI_Op op               = MPI_SUM;
 };
 
@@ -158,21 +162,24 @@ void run_one(job &in, const collective &one, const variant &with,
              two_buffers kinds, int count)
 {
     parts p(in.size, count, one.equal ? 0 : 1001);
+    int &mine     = p.counts[static_cast<size_t>(in.rank)];
     size_t copies = 0;
 
     kinds.sent = kinds.received = static_cast<size_t>(p.total) * element;
-    if (!with.in_place) {
+    if (with.own == own_part::anywhere) {
         // Except in blocking calls, Open MPI packs and unpacks the own part,
         // through host memory.
-        copies = static_cast<size_t>(p.counts[static_cast<size_t>(in.rank)]) *
-                 element * static_cast<size_t>(one.own) *
-                 ((with.as == blocking) ? 1 : 2);
+        copies = static_cast<size_t>(mine) * element *
+                 static_cast<size_t>(one.own) * ((with.as == blocking) ? 1 : 2);
+    } else if (with.own == own_part::none) {
+        mine = 0;
     }
     for (int root = 0; root < (one.rooted ? in.size : 1); ++root) {
         const auto run = [&](uint8_t *send, uint8_t *receive) {
             const call plain = {p, root, in.rank, with.op, send, receive};
             make(one, with.as,
-                 with.in_place ? put_in_place(one, plain) : plain);
+                 (with.own == own_part::in_place) ? put_in_place(one, plain)
+                                                  : plain);
         };
         compare_with_host(in, kinds, run,
                           static_cast<size_t>(count) * element >= in.blocking,
@@ -184,6 +191,10 @@ void run_each(job &in, std::span<const collective> all, const variant &with,
               const two_buffers &kinds)
 {
     for (const collective &one : all) {
+        if ((with.own == own_part::in_place) &&
+            (one.in_place == place::nowhere) && (one.own != 0)) {
+            continue;
+        }
         in.run_part(one.names[with.as], [&] {
             for (int count : with.counts) {
                 run_one(in, one, with, kinds, count);
@@ -197,6 +208,16 @@ void run_moving(job &in, const variant &with, const two_buffers &kinds)
 {
     run_each(in, gathers, with, kinds);
     run_each(in, exchanges, with, kinds);
+}
+
+void run_without_own(job &in, memory first, memory second)
+{
+    const memory mine       = in.mine_of(first, second);
+    const two_buffers kinds = {mine, mine};
+
+    run_each(in, gathers, {blocking, {37501}, own_part::in_place}, kinds);
+    run_each(in, {&exchanges[1], 1}, // MPI_Alltoallv
+             {blocking, {37501}, own_part::none}, kinds);
 }
 
 // Each rank sends from its own GPU and receives on another.
@@ -215,9 +236,10 @@ case_function apart(const std::vector<int> &counts)
 void run_reductions(job &in, const two_buffers &kinds)
 {
     for (MPI_Op op : {MPI_SUM, MPI_BXOR}) {
-        run_each(in, reductions, {blocking, {1, 1000, 40009}, false, op},
+        run_each(in, reductions,
+                 {blocking, {1, 1000, 40009}, own_part::anywhere, op}, kinds);
+        run_each(in, reductions, {blocking, {40009}, own_part::in_place, op},
                  kinds);
-        run_each(in, reductions, {blocking, {40009}, true, op}, kinds);
     }
 }
 
@@ -262,6 +284,13 @@ void add_collectives(case_list &cases)
     const std::pair<memory, memory> pairs[] = {
         {device, device}, {host, device}, {device, host}};
 
+    cases.add("collectives", "collectives", run_without_own);
+    // With four ranks on a node UCX sends host memory eagerly up to 1.2 MiB,
+    // and the receiver copies it into GPU memory.
+    cases.add("collectives", "collectives", run_without_own, host, device,
+              staging::any);
+    cases.add("collectives", "collectives", run_without_own, host,
+              staging::never);
     for (const auto &[first, second] : pairs) {
         add_both(cases, "all_collectives", "collectives", first, second,
                  [](job &in, const two_buffers &kinds) {
@@ -283,6 +312,10 @@ void add_collectives(case_list &cases)
               apart({40009}));
     cases.add("small_apart", "collectives from GPU to GPU, small",
               apart({5, 1000}), device, staging::any);
+    // Open MPI 4.1 computes it with the CPU, in the memory of the data.
+    cases.add("MPI_Iallreduce", "MPI_Iallreduce",
+              single(reductions[1], nonblocking, 40009), device, staging::any);
+
     // Memory of every allocator, in all pairs.
     for (memory first : allocators) {
         for (memory second : allocators) {

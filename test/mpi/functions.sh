@@ -296,6 +296,21 @@ expect_end() {
     verdict $? "the job ends (status $status), with the cause" "$mpi_output" "$mpi_errors"
 }
 
+# ends_by_itself RANKS GROUP: a group of mpi_tests. Without the plug-in the job ends, as
+# the CPU touches a GPU's memory. With the plug-in it ends as well, without wrong bytes.
+ends_by_itself() {
+    local with status
+    local -x OMPI_MCA_odls_base_sigkill_timeout=0 # the other ranks need no second to end
+    for with in n y; do
+        UCX_IB_DMABUF_PLUGIN=$with with_mpi "$1" "$mpi_tests" any 1 "$2"
+        status=$?
+        [ $status -ne 0 ] && ! grep -q '^not ok' "$mpi_output" &&
+            grep -aqE 'Segmentation fault|signal 11' "$mpi_output" "$mpi_errors"
+        verdict $? "$2 ends the job (status $status), plug-in: $with" \
+            "$mpi_output" "$mpi_errors"
+    done
+}
+
 # The system's: one that is not at fixed addresses has libraries below it in the lab,
 # which OpenSHMEM takes for the program's own data.
 mpi_python=/usr/bin/python3.11

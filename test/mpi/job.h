@@ -199,6 +199,8 @@ void add_lifetime(case_list &cases);
 void add_reuse(case_list &cases);
 void add_storm(case_list &cases);
 void add_collectives(case_list &cases);
+void add_datatypes(case_list &cases);
+void add_windows(case_list &cases);
 void add_demo(case_list &cases);
 
 } // namespace ucx_ib_dmabuf::test

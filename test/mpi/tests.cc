@@ -24,6 +24,8 @@ case_list::case_list()
     add_reuse(*this);
     add_storm(*this);
     add_collectives(*this);
+    add_datatypes(*this);
+    add_windows(*this);
     add_demo(*this);
 }
 
