@@ -7,7 +7,7 @@
 . "$(dirname "$0")/common.sh"
 
 packages=libibverbs-dev,librdmacm-dev,libnuma-dev,libgtest-dev,ibverbs-providers,libstdc++6
-packages+=,bash,coreutils,dash,diffutils,findutils,grep,hostname,mawk,mount,perl-base,procps
+packages+=,bash,coreutils,dash,diffutils,findutils,grep,hostname,libc-bin,mawk,mount,perl-base,procps
 packages+=,sed,util-linux,ibverbs-utils,iproute2,libopenmpi-dev,openmpi-bin
 suite=$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)
 # The number: raise it when this script comes to make another one.
@@ -20,10 +20,12 @@ unpack() {
     [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
     apt_for "$suite" deb "$sources"
     say "a root of arm64 with $packages: unpacking it"
-    quietly "$log" mmdebstrap --variant=extract --arch=arm64 --include="$packages" \
+    quietly "$log" mmdebstrap --variant=extract --arch=arm64 \
+        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$packages" \
         --format=directory "$suite" "$dir/root" "$sources/sources.list"
     ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
     # Nothing is configured there, so it lacks the alternatives.
+    mkdir -p "$dir/root/mnt"
     ln -s mawk "$dir/root/usr/bin/awk"
     ln -s mpirun.openmpi "$dir/root/usr/bin/mpirun"
 }
