@@ -8,14 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
 
-constexpr size_t PAGE = 4096;
-constexpr size_t SIZE = 256 * PAGE;
+const auto PAGE   = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+const size_t SIZE = 16 * PAGE;
 
 class test_verbs_dmabuf : public testing::Test {
 protected:
@@ -43,9 +44,9 @@ protected:
 
 TEST_F(test_verbs_dmabuf, honours_offset_length_and_iova)
 {
-    constexpr size_t OFFSET     = 3 * PAGE + 512;
-    constexpr size_t LENGTH     = 2 * PAGE + 100;
-    constexpr uint64_t IOVA     = 77 * PAGE + 512;
+    const size_t OFFSET         = 3 * PAGE + 512;
+    const size_t LENGTH         = 2 * PAGE + 100;
+    const uint64_t IOVA         = 77 * PAGE + 512;
     region mr                   = nic_.reg(buffer_.fd(), OFFSET, LENGTH, IOVA);
     std::vector<uint8_t> wanted = contents();
 
@@ -70,9 +71,9 @@ struct mistake {
     int error;
 };
 
-constexpr int DMA_BUF        = -100;
-constexpr int MEMORY         = -101;
-constexpr mistake MISTAKES[] = {
+constexpr int DMA_BUF    = -100;
+constexpr int MEMORY     = -101;
+const mistake MISTAKES[] = {
     {"none", DMA_BUF, 0, SIZE, 0, ALL_ACCESS, 0},
     {"relaxed_ordering", DMA_BUF, 0, SIZE, 0,
      ALL_ACCESS | IBV_ACCESS_RELAXED_ORDERING, 0},

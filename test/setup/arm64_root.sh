@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Unpack what a cross compiler and qemu need of this Debian for arm64: headers and
-# libraries. Prints the folder.
+# Unpack what a cross compiler and qemu need of this Debian for arm64: headers, libraries,
+# and the programs that tests in the lab call. Prints the folder.
 # usage: arm64_root.sh
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
 packages=libibverbs-dev,librdmacm-dev,libnuma-dev,libgtest-dev,ibverbs-providers,libstdc++6
+packages+=,bash,coreutils,dash,diffutils,findutils,grep,hostname,libc-bin,mawk,mount,perl-base,procps
+packages+=,sed,util-linux,ibverbs-utils,iproute2,libopenmpi-dev,openmpi-bin
 suite=$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)
 # The number: raise it when this script comes to make another one.
 dir=$CACHE_DIR/arm64-root/$(key "1 $suite $packages" /dev/null)
@@ -18,9 +20,14 @@ unpack() {
     [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
     apt_for "$suite" deb "$sources"
     say "a root of arm64 with $packages: unpacking it"
-    quietly "$log" mmdebstrap --variant=extract --arch=arm64 --include="$packages" \
+    quietly "$log" mmdebstrap --variant=extract --arch=arm64 \
+        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$packages" \
         --format=directory "$suite" "$dir/root" "$sources/sources.list"
     ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
+    # Nothing is configured there, so it lacks the alternatives.
+    mkdir -p "$dir/root/mnt"
+    ln -s mawk "$dir/root/usr/bin/awk"
+    ln -s mpirun.openmpi "$dir/root/usr/bin/mpirun"
 }
 
 make_once arm64-root unpack

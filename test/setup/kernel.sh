@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Get Debian's newest kernel source that our patches apply to and build it in
-# user mode, once. Prints the path of the kernel. With --built it builds none, and fails
-# where there is none.
+# Get Debian's newest kernel source that our patches apply to and build it once: in user
+# mode, or with --arm64 for that architecture, with pages of 64 KiB. Prints the path of
+# the kernel. With --built it builds none, and fails where there is none.
+# usage: kernel.sh [--built | --arm64]
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
 lab=$TOP_DIR/test/lab/kernel
+kernels=$CACHE_DIR/kernel image=linux
+config=("$lab/config.fragment")
+architecture=(ARCH=um)
+if [ "${1:-}" = --arm64 ]; then
+    kernels=$CACHE_DIR/kernel-arm64 image=Image
+    config+=("$lab/arm64.fragment")
+    architecture=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+fi
 # The number: raise it when this script comes to make another kernel.
-id=$(key "1 $(gcc -dumpfullversion)" "$lab/config.fragment" \
-         "$lab"/patches/*.patch)
-dir=$CACHE_DIR/kernel/$id
+id=$(key "1 $(gcc -dumpfullversion)" "${config[@]}" "$lab"/patches/*.patch)
+dir=$kernels/$id
 downloads=$CACHE_DIR/kernel/download
 log=$CACHE_DIR/log/kernel-$id.log
 
@@ -68,22 +76,28 @@ get_source() {
 }
 
 build() {
-    [ ! -e "$dir/linux" ] || return 0 # while we waited for the lock
+    [ ! -e "$dir/$image" ] || return 0 # while we waited for the lock
     mkdir -p "$dir"
     cd "$dir"
     get_source
-    say "kernel: building $(cat version), about 4 minutes on two cores"
+    say "kernel: building $(cat version), $image, about 4 minutes on two cores"
     rm -rf build
-    local make=(make -C source ARCH=um "O=$dir/build")
-    quietly "$log" env KCONFIG_ALLCONFIG="$lab/config.fragment" \
+    local make=(make -C source "${architecture[@]}" "O=$dir/build")
+    cat "${config[@]}" >config
+    quietly "$log" env KCONFIG_ALLCONFIG="$dir/config" \
         "${make[@]}" allnoconfig
-    quietly "$log" "${make[@]}" -j"$(nproc)"
-    strip -o linux.partial build/linux
-    mv linux.partial linux
+    if [ $image = linux ]; then
+        quietly "$log" "${make[@]}" -j"$(nproc)"
+        strip -o partial build/linux
+    else
+        quietly "$log" "${make[@]}" -j"$(nproc)" $image
+        mv build/arch/arm64/boot/$image partial
+    fi
+    mv partial $image
     rm -rf source build
 }
 
-[ -e "$dir/linux" ] || [ "${1:-}" != --built ] || exit 1
-[ -e "$dir/linux" ] || with_lock kernel build
+[ -e "$dir/$image" ] || [ "${1:-}" != --built ] || exit 1
+[ -e "$dir/$image" ] || with_lock kernel build
 forget_others '*'
-echo "$dir/linux"
+echo "$dir/$image"

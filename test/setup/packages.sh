@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Install the Debian packages that build and test the project. Without root,
 # say which are missing.
+# usage: packages.sh [--arm64]
 # shellcheck source=test/setup/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -40,6 +41,7 @@ packages=(
     python3-sphinx python3-myst-parser furo
 )
 
+[ "${1:-}" != --arm64 ] || packages+=(qemu-system-arm) # whole machines
 [ "$(id -u)" != 0 ] || packages+=(mmdebstrap) # a clean root, which only root makes
 
 missing=()
