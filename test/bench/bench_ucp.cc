@@ -5,6 +5,7 @@
 //   send/again, map/again    memory that was sent or mapped before
 //   send/inside, map/inside  a first use, in an allocation that was used
 //   map/first                a first use, in a new allocation
+//   map/ahead                the same some time later, after others of its kind
 //   host/again, host/first   the same for host memory
 //   free                     cuMemFree() of memory that was never registered
 //   free/mapped              cuMemFree() of memory that was mapped
@@ -20,6 +21,7 @@
 #include "libraries.h"
 #include "steps.h"
 #include <algorithm>
+#include <atomic>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +30,8 @@
 #include <string>
 #include <ucp/api/ucp.h>
 #include <vector>
+
+extern std::atomic<size_t> fake_registrations; // fake_verbs.cc
 
 namespace {
 
@@ -144,6 +148,31 @@ addresses inside(ucp &with, size_t count)
     return all;
 }
 
+// Used memory for the runs that do not count, then new memory, which the
+// plug-in has had the time to register. No other memory has this size.
+addresses ahead(ucp &with, size_t count)
+{
+    constexpr size_t size = 2 << 20;
+    addresses all;
+    for (size_t i = 0; i < warm_up; ++i) {
+        const uintptr_t one = gpu_memory(size);
+        with.map(one);
+        with.free(one);
+    }
+    all.resize(warm_up, gpu_memory(size));
+    with.map(all.front());
+    const size_t before = fake_registrations;
+    while (all.size() < count) {
+        all.push_back(gpu_memory(size));
+    }
+    for (int i = 0; i < 10000 && registers_ahead &&
+                    fake_registrations < before + count - warm_up;
+         ++i) {
+        usleep(1000);
+    }
+    return all;
+}
+
 template <uintptr_t (*allocate)(size_t)>
 addresses unused(ucp &, size_t count)
 {
@@ -170,6 +199,7 @@ const operation operations[] = {
     {"map/again", used<&ucp::map, gpu_memory>, &ucp::map},
     {"map/inside", inside<&ucp::map>, &ucp::map},
     {"map/first", unused<gpu_memory>, &ucp::map},
+    {"map/ahead", ahead, &ucp::map},
     {"host/again", used<&ucp::map, host_memory>, &ucp::map},
     {"host/first", unused<host_memory>, &ucp::map},
     {"free", unused<gpu_memory>, &ucp::free},

@@ -67,6 +67,7 @@ struct export_group {
     uint32_t entries = 0; // counted in the budget
     uint32_t users   = 0; // of all entries
     size_t busy      = 0; // entries in the index that have users
+    bool ahead = false; // registered before any use, and not used
     entry_list cached;    // entries in the index
     list node;            // itself, while it is in no list of the cache
     list *in          = &node;
@@ -90,7 +91,7 @@ struct entry : region {
     size_t parts_left  = 0; // of its memory: not lost
     uint32_t users     = 0;
     uint64_t departure = 0;     // number of the departure
-    bool prefetched    = true;  // registered on another NIC's request
+    bool prefetched    = true;  // registered without a request to its NIC
     bool is_allocation = false; // all of an allocation, which never grows
     stage at           = stage::cached;
     cause why          = cause::not_published;

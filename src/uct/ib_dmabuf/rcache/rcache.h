@@ -3,11 +3,11 @@
 
 #include "budget.h"
 #include "failures.h"
+#include "prefetch.h"
 #include "registrar.h"
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bitset>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -41,6 +41,8 @@ struct rcache_settings {
     size_t deferred_size = size_t{2} << 20;
     // Every hit is checked by identity: some events are missing.
     bool check_identity = false;
+    // New memory is registered before it is used, where that is expected.
+    bool prefetch = true;
     // Reports why something was declined, for the log: the same text for each
     // cause, every time that it occurs. Called without any lock held, as is
     // ask_others.
@@ -48,6 +50,8 @@ struct rcache_settings {
     // Asks other processes to evict their idle regions, as the GPU or a NIC
     // lacks room although nothing is idle here. Returns whether any did.
     std::function<bool()> ask_others = [] { return false; };
+    // Called first in the cache's thread.
+    std::function<void()> begin_thread = [] {};
     std::function<void(const rcache_event &event)> trace =
         [](const rcache_event &) {};
 };
@@ -60,8 +64,9 @@ public:
     using nic_id = ucx_ib_dmabuf::nic_id;
     // The effort for a registration that fails. `persistent` ignores earlier
     // failures and retries a few times, with pauses of milliseconds and all
-    // idle entries evicted.
-    enum class effort : uint8_t { normal, persistent };
+    // idle entries evicted. `ahead`, for the cache itself, registers memory
+    // that may never be used, and tries once.
+    enum class effort : uint8_t { normal, persistent, ahead };
 
     rcache(exporter &memory, const rcache_settings &settings);
     ~rcache(); // all NICs are detached, and no thread uses it
@@ -118,6 +123,12 @@ public:
     {
         withdraw(make_range(address, length), cause::released, true);
     }
+    // As invalidate(), for memory that is new there. A thread of the cache
+    // registers it if that is expected to be of use; then returns true.
+    bool allocate(uintptr_t address, size_t length);
+    // Registers nothing ahead from now on, and waits until the cache's thread
+    // has left the exporter.
+    void stop_prefetching();
     // The registrations of a device's NICs may have become invalid, although
     // their memory is the same. These regions leave the index, are deregistered
     // as by invalidate(), and registered anew on the next request.
@@ -158,7 +169,7 @@ private:
     // UCS_ERR_CANCELED: memory was released meanwhile. UCS_INPROGRESS: the
     // state has changed, and the caller describes the memory again.
     using guard   = std::unique_lock<std::mutex>;
-    using nic_set = std::bitset<max_nics>;
+    using nic_set = predictor::nic_set;
 
     struct nic_slot {
         entry_index index;
@@ -175,6 +186,7 @@ private:
         const nic_id nic;
         const address_range request;
         const bool persistent;
+        const bool ahead;
 
         // Other threads see these, under the lock.
         address_range range;   // threads that want it wait
@@ -285,9 +297,18 @@ private:
     void deregister(entry_chain *taken);
     void call_dereg(const entry &e);
     void deregister_soon(entry_chain *taken);
+    bool has_thread(guard &locked) // releases the lock
+    {
+        return deferred_.thread.joinable() || start_thread(locked);
+    }
     bool defer(entry_chain *taken);
     bool start_thread(guard &); // releases the lock
     void run_deferred();
+
+    // prefetch.cc
+    void prefetch(guard &); // releases the lock
+    bool is_worthwhile(guard &, const new_registration &work) const;
+    void wait_for_prefetch(guard &); // releases the lock
 
     // Calls `call` with each entry, of any NIC, that serves part of the range.
     template <typename Call>
@@ -318,6 +339,7 @@ private:
     const size_t granularity_;
     std::atomic<bool> check_identity_;
     std::atomic<bool> each_use_;
+    std::atomic<bool> prefetches_;
 
     mutable std::mutex lock_;
     std::condition_variable changed_; // in_progress_ or a `busy` has shrunk
@@ -334,14 +356,17 @@ private:
     entry_list leaving_;
     entry_list deregistered_;
     new_registration *in_progress_ = nullptr;
-    failures failures_;       // of memory
-    failures refusals_;       // for lack of room, by GPU
+    failures failures_; // of memory
+    failures refusals_; // for lack of room, by GPU
+    predictor predictor_;
+    uint64_t prefetch_   = 0; // beginnings and ends of prefetch() so far
     uint64_t ask_again_  = 0; // earliest next time (nanoseconds_now())
     uint64_t departures_ = 0; // total so far, as the next
     uint64_t room_freed_ = 0;
     uint32_t generation_ = 0; // number of forks so far
 
-    // Deregistrations that would delay a release. Under the lock.
+    // Deregistrations that would delay a release, and the thread for them and
+    // for prefetch(). Under the lock.
     struct {
         entry_chain waiting;
         std::thread thread;
@@ -349,8 +374,8 @@ private:
     } deferred_;
     std::condition_variable deferred_changed_;
 
-    // This thread is in a registrar's dereg(). Calls from there must not wait
-    // for a deregistration by this thread, or by one that waits for it.
+    // This thread is in a registrar's dereg(), or is the cache's. Calls from
+    // there must not wait for this thread, or for one that waits for it.
     static constinit thread_local bool deregistering_;
 };
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "budget.h"
+#include "entry.h"
+#include <bitset>
+
+namespace ucx_ib_dmabuf {
+
+// Predicts the use of new allocations by their size, rounded up to a power of
+// two. An allocation is expected to be used if two of its size were, and at
+// most 1 in 20 of the latest 64 was released unused. Each allocation counts,
+// registered or not, so a size that was given up comes back by itself. Needs no
+// memory. Under the cache's lock.
+class predictor {
+public:
+    using nic_set = std::bitset<max_nics>;
+
+    // New memory. Returns whether it is to be registered, after take().
+    bool note_allocation(address_range memory)
+    {
+        const kind &its = kind_of(memory);
+        if (its.used == 0) {
+            return false;
+        }
+        // Allocations in excess of the used ones wait in vain, perhaps.
+        const auto unused =
+            std::ranges::count_if(fresh_, [&](const fresh &each) {
+                return !each.memory.empty() && &kind_of(each.memory) == &its;
+            });
+        fresh_[next_] = {memory, its.is_expected() && unused < its.used};
+        return fresh_[std::exchange(next_, (next_ + 1) % fresh_.size())].waits;
+    }
+    // The first use of an allocation with this NIC.
+    void note_use(nic_id nic, address_range memory)
+    {
+        kind &its = kind_of(memory);
+        its.nics.set(nic);
+        its.count(&its.used);
+        if (fresh *found = find(memory)) {
+            *found = {};
+        }
+    }
+    // Memory was released, or is not worth a registration.
+    void note_release(address_range memory)
+    {
+        if (memory == everything) {
+            fresh_ = {};
+        } else if (fresh *found = find(memory)) {
+            kind &its = kind_of(found->memory);
+            its.count(&its.unused);
+            *found = {};
+        }
+    }
+    void forget(nic_id nic)
+    {
+        for (kind &each : kinds_) {
+            each.nics.reset(nic);
+        }
+    }
+
+    bool has_next() const { return std::ranges::any_of(fresh_, &fresh::waits); }
+    // The next allocation to be registered, which exists.
+    address_range take()
+    {
+        fresh &next = *std::ranges::find_if(fresh_, &fresh::waits);
+        next.waits  = false;
+        return next.memory;
+    }
+    // The NICs that used such memory.
+    nic_set nics(address_range memory) { return kind_of(memory).nics; }
+
+private:
+    struct kind {
+        nic_set nics;
+        int used = 0, unused = 0; // allocations
+
+        bool is_expected() const
+        {
+            return used >= 2 && unused * 20 <= used + unused;
+        }
+        void count(int *which)
+        {
+            ++*which;
+            if (used + unused > 64) {
+                used /= 2;
+                unused = (unused + 1) / 2;
+            }
+        }
+    };
+    // A recent allocation that was neither used nor released.
+    struct fresh {
+        address_range memory;
+        bool waits = false; // to be registered
+    };
+
+    kind &kind_of(address_range memory)
+    {
+        return kinds_[size_t(std::bit_width(memory.size() - 1))];
+    }
+    fresh *find(address_range memory)
+    {
+        const auto found = std::ranges::find_if(fresh_, [&](const fresh &each) {
+            return each.memory.lo == memory.lo && !each.memory.empty();
+        });
+        return found == fresh_.end() ? nullptr : &*found;
+    }
+
+    std::array<kind, 65> kinds_;
+    std::array<fresh, 64> fresh_;
+    size_t next_ = 0; // the oldest
+};
+
+} // namespace ucx_ib_dmabuf
