@@ -5,7 +5,8 @@
 //   send/again, map/again    memory that was sent or mapped before
 //   send/inside, map/inside  a first use, in an allocation that was used
 //   map/first                a first use, in a new allocation
-//   map/ahead                the same some time later, after others of its kind
+//   map/ahead                the same some time later, after others of its size
+//   alloc                    cuMemAlloc() of a size that is not used
 //   host/again, host/first   the same for host memory
 //   free                     cuMemFree() of memory that was never registered
 //   free/mapped              cuMemFree() of memory that was mapped
@@ -28,6 +29,7 @@
 #include <malloc.h>
 #include <span>
 #include <string>
+#include <thread>
 #include <ucp/api/ucp.h>
 #include <vector>
 
@@ -44,6 +46,13 @@ void check(ucs_status_t status, const char *what)
     if (status != UCS_OK) {
         fail((std::string(what) + ": " + ucs_status_string(status)).c_str());
     }
+}
+
+uintptr_t gpu_memory(size_t size)
+{
+    CUdeviceptr memory = 0;
+    GPU_CALL(cuMemAlloc, &memory, size);
+    return memory;
 }
 
 // A worker with an endpoint to itself.
@@ -89,6 +98,7 @@ public:
         check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
         return mapped;
     }
+    void allocate(size_t size) { gpu_memory(size); }
     void free(uintptr_t address) { GPU_CALL(cuMemFree, address); }
     // Runs until all posted operations have completed.
     void progress()
@@ -104,13 +114,6 @@ private:
 };
 
 using addresses = std::vector<uintptr_t>;
-
-uintptr_t gpu_memory(size_t size)
-{
-    CUdeviceptr memory = 0;
-    GPU_CALL(cuMemAlloc, &memory, size);
-    return memory;
-}
 
 uintptr_t host_memory(size_t size)
 {
@@ -165,10 +168,9 @@ addresses ahead(ucp &with, size_t count)
     while (all.size() < count) {
         all.push_back(gpu_memory(size));
     }
-    for (int i = 0; i < 10000 && registers_ahead &&
-                    fake_registrations < before + count - warm_up;
-         ++i) {
-        usleep(1000);
+    while (getenv("UCX_IB_DMABUF_MODULE") != nullptr &&
+           fake_registrations < before + counts) {
+        std::this_thread::yield();
     }
     return all;
 }
@@ -202,6 +204,7 @@ const operation operations[] = {
     {"map/ahead", ahead, &ucp::map},
     {"host/again", used<&ucp::map, host_memory>, &ucp::map},
     {"host/first", unused<host_memory>, &ucp::map},
+    {"alloc", [](ucp &, size_t) { return addresses{1 << 20}; }, &ucp::allocate},
     {"free", unused<gpu_memory>, &ucp::free},
     {"free/mapped", mapped, &ucp::free},
 };

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-// New memory is registered before its first use, if earlier memory of its kind
+// New memory is registered before its first use, if earlier memory of its size
 // was used. The tests count; none has a limit of time.
 namespace {
 
@@ -25,23 +25,18 @@ uint64_t in_vain()
 
 class prefetch_test : public cache_test {
 protected:
-    prefetch_test()
-    {
-        settings.prefetch = true;
-        restart();
-    }
-    // Allocates, and waits until all that is expected is registered.
+    // Allocates. Waits until what is expected is registered, or was tried.
     bool allocate(uintptr_t base, size_t size = 4 * MiB, int device = 0)
     {
         gpu.alloc(base, size, device);
         const bool expected = cache->allocate(base, size);
-        while (expected && !is_registered(base)) {
+        while (expected && !has_entry(base) && !nic.reg_faults.hit()) {
             std::this_thread::yield();
         }
         cache->flush(); // until it is published
         return expected;
     }
-    bool is_registered(uintptr_t base)
+    bool has_entry(uintptr_t base)
     {
         bool found = false;
         for (const fakes::nic &each : nics) {
@@ -50,6 +45,13 @@ protected:
             });
         }
         return found;
+    }
+    // Uses memory. Returns whether it was not registered yet.
+    bool first_use(uintptr_t base, size_t size = 1)
+    {
+        const counters before;
+        use(base, size);
+        return counters().registrations > before.registrations;
     }
     // Allocates, uses and frees, so many times.
     void teach(int uses = 2, size_t size = 4 * MiB)
@@ -60,58 +62,42 @@ protected:
             release_surely(C);
         }
     }
-    // The next registration waits until the promise is kept.
-    std::future<void> block(std::promise<void> &until)
-    {
-        auto begun     = std::make_shared<std::promise<void>>();
-        nic.during_reg = [begun, &until] {
-            begun->set_value();
-            until.get_future().wait();
-        };
-        return begun->get_future();
-    }
-    // Begins to register A, up to a call of the NIC.
+    // Begins to register A, up to a call of the NIC, which waits.
     void begin(std::promise<void> &until)
     {
         teach();
-        auto begun = block(until);
+        std::promise<void> begun;
+        nic.during_reg = [&] {
+            begun.set_value();
+            until.get_future().wait();
+        };
         gpu.alloc(A, 4 * MiB);
         EXPECT_TRUE(cache->allocate(A, 4 * MiB));
-        begun.wait();
+        begun.get_future().wait();
     }
 };
 
-TEST_F(prefetch_test, what_was_used_twice_is_registered_before_its_use)
-{
-    teach(1);
-    EXPECT_FALSE(allocate(A));
-    use(A, 1);
-    EXPECT_EQ(ahead(), 0u);
-
-    EXPECT_TRUE(allocate(B));
-    EXPECT_EQ(nic.live(), 2u);
-    const counters before;
-    use(B, 4 * MiB);
-    EXPECT_EQ(counters().hits, before.hits + 1);
-    EXPECT_EQ(counters().registrations, before.registrations);
-    EXPECT_EQ(ahead(), 1u);
-    EXPECT_FALSE(allocate(C, 32 * MiB)); // of another kind
-    release_surely(A);
-    release_surely(B);
-    release_surely(C);
-    EXPECT_EQ(in_vain(), 0u);
-}
-
-TEST_F(prefetch_test, without_uses_there_is_no_thread)
+TEST_F(prefetch_test, memory_is_registered_before_its_use_after_two_were_used)
 {
     for (int i = 0; i < 100; ++i) {
-        EXPECT_FALSE(allocate(at(i)));
+        EXPECT_FALSE(allocate(at(i))); // none was used
     }
     EXPECT_FALSE(cache->flush()); // no thread ever ran
     cache->release(0, SIZE_MAX);
+    teach(1);
+    EXPECT_FALSE(allocate(A));
+    EXPECT_TRUE(first_use(A));
+
+    EXPECT_TRUE(allocate(B));
+    EXPECT_EQ(nic.live(), 2u);
+    EXPECT_FALSE(first_use(B, 4 * MiB));
+    EXPECT_EQ(ahead(), 1u);
+    EXPECT_FALSE(allocate(C, 32 * MiB)); // of another size
+    cache->release(0, SIZE_MAX);
+    EXPECT_EQ(in_vain(), 0u);
 }
 
-TEST_F(prefetch_test, off_by_a_setting_and_without_room)
+TEST_F(prefetch_test, not_if_it_is_off_or_room_is_limited)
 {
     settings.prefetch = false;
     restart();
@@ -124,17 +110,29 @@ TEST_F(prefetch_test, off_by_a_setting_and_without_room)
     settings.max_regions = 100;
     restart();
     teach(10);
+    settings.max_regions    = SIZE_MAX;
+    settings.check_identity = true;
+    restart();
+    teach(10);
     EXPECT_EQ(ahead(), 0u);
 }
 
-TEST_F(prefetch_test, memory_of_pools_and_segments_is_not)
+TEST_F(prefetch_test, not_for_segments_and_pools)
 {
-    for (int i = 0; i < 4; ++i) {
-        gpu.alloc(at(i), 4 * MiB, 0, true, true);
-        EXPECT_FALSE(cache->allocate(at(i), 4 * MiB));
-        use(at(i), 1);
+    teach(60);
+    for (const bool vmm : {true, false}) {
+        gpu.chunk = vmm ? 0 : 32 * MiB;
+        gpu.alloc(A, 4 * MiB, 0, true, vmm);
+        const uint64_t looked = gpu.describe_faults.calls();
+        EXPECT_TRUE(cache->allocate(A, 4 * MiB));
+        while (gpu.describe_faults.calls() == looked) {
+            std::this_thread::yield();
+        }
+        cache->flush();
+        EXPECT_FALSE(has_entry(A));
+        release_surely(A);
     }
-    cache->release(A, GiB);
+    gpu.chunk = 0;
 }
 
 // The next use registers. If the NIC lacks room, nothing more is registered
@@ -142,19 +140,13 @@ TEST_F(prefetch_test, memory_of_pools_and_segments_is_not)
 TEST_F(prefetch_test, a_failure_is_not_remembered)
 {
     for (const auto error : {UCS_ERR_IO_ERROR, UCS_ERR_NO_MEMORY}) {
-        teach();
+        teach(30);
         nic.reg_faults.fail_call(1, error);
-        gpu.alloc(A, 4 * MiB);
-        ASSERT_TRUE(cache->allocate(A, 4 * MiB));
-        while (!nic.reg_faults.hit()) {
-            std::this_thread::yield();
-        }
-        cache->flush();
-        use(A, 1);
+        EXPECT_TRUE(allocate(A));
+        EXPECT_TRUE(first_use(A));
+        nic.reg_faults.clear();
         EXPECT_EQ(allocate(B), error == UCS_ERR_IO_ERROR);
-        use(B, 1);
-        release_surely(A);
-        release_surely(B);
+        cache->release(0, SIZE_MAX);
     }
     EXPECT_FALSE(cache->checks_each_use());
 }
@@ -183,10 +175,20 @@ TEST_F(prefetch_test, a_release_waits_for_nothing)
 }
 
 // The driver must not be called in a context that is being destroyed, nor while
-// the process ends.
-TEST_F(prefetch_test, the_end_of_contexts_and_of_the_process_waits)
+// the process ends. A NIC is not used after it was detached.
+TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
 {
-    for (const bool process : {false, true}) {
+    const std::function<void()> ends[] = {
+        [&] { cache->invalidate(0, SIZE_MAX); },
+        [&] {
+            cache->detach(0);
+            EXPECT_EQ(nic.live(), 0u);
+            cache->attach(nic);
+            EXPECT_FALSE(allocate(B));
+            release_surely(B);
+        },
+        [&] { cache->stop_prefetching(); }};
+    for (const auto &end : ends) {
         std::promise<void> until;
         std::atomic<bool> over{false};
         begin(until);
@@ -195,23 +197,11 @@ TEST_F(prefetch_test, the_end_of_contexts_and_of_the_process_waits)
             over = true;
             until.set_value();
         });
-        process ? cache->stop_prefetching() : cache->invalidate(0, SIZE_MAX);
+        end();
         EXPECT_TRUE(over);
         later.join();
         release_surely(A);
     }
-    EXPECT_FALSE(allocate(B));
-}
-
-TEST_F(prefetch_test, a_detached_nic_is_not_used)
-{
-    std::promise<void> until;
-    begin(until);
-    std::thread later([&] { until.set_value(); });
-    cache->detach(0);
-    later.join();
-    EXPECT_EQ(nic.live(), 0u);
-    cache->attach(nic);
     EXPECT_FALSE(allocate(B));
 }
 
@@ -234,7 +224,7 @@ TEST_F(prefetch_test, memory_is_registered_with_the_nic_of_its_gpu)
 {
     restart(2);
     for (int i = 0; i < 8; ++i) {
-        gpu.alloc(A, 4 * MiB, i % 2);
+        allocate(A, 4 * MiB, i % 2);
         use(A, 1, i % 2);
         release_surely(A);
     }
@@ -256,83 +246,77 @@ TEST_F(prefetch_test, no_more_waits_for_a_use_than_was_used)
     cache->release(0, SIZE_MAX);
 }
 
-// Which allocations the program uses.
-struct pattern {
-    const char *name;
-    std::function<bool(int allocation)> uses;
-};
+// Checks the limits: 1 in 20 first uses waits, and as many are in vain.
+void check_and_print(const char *name, uint64_t uses, uint64_t late)
+{
+    EXPECT_LE(in_vain() * 20, std::max<uint64_t>(ahead(), 20)) << name;
+    printf("%s: %lu first uses, %lu waited, %lu registered ahead, %lu in "
+           "vain\n",
+           name, uses, late, ahead(), in_vain());
+}
 
-// A loop with buffers that live for an iteration. At most 1 in 20 first uses
-// waits, after each kind was used twice.
+// Buffers that live for an iteration. Two iterations are the warm-up.
 TEST_F(prefetch_test, a_training_loop)
 {
-    constexpr int iterations = 40, buffers = 10;
     uint64_t late = 0, uses = 0;
-    for (int n = 0; n < iterations; ++n) {
-        for (int i = 0; i < buffers; ++i) {
+    for (int n = 0; n < 40; ++n) {
+        for (int i = 0; i < 10; ++i) {
             allocate(A + i * 64 * MiB, (i % 4 + 1) * 4 * MiB + n * 512);
         }
-        for (int i = 0; i < buffers; ++i) {
-            const counters before;
-            use(A + i * 64 * MiB, MiB);
-            late +=
-                n >= 2 ? counters().registrations - before.registrations : 0;
+        for (int i = 0; i < 10; ++i) {
+            const bool waited = first_use(A + i * 64 * MiB, MiB);
+            late += n >= 2 && waited;
             uses += n >= 2;
         }
-        for (int i = 0; i < buffers; ++i) {
+        for (int i = 0; i < 10; ++i) {
             release_surely(A + i * 64 * MiB);
         }
     }
     EXPECT_LE(late * 20, uses);
-    printf("%lu first uses, %lu waited; %lu registered ahead\n", uses, late,
-           ahead());
-    EXPECT_EQ(in_vain(), 0u);
+    check_and_print("training", uses, late);
 }
 
-// Memory that is released unused is registered in vain at most once in 20.
-TEST_F(prefetch_test, it_learns_from_what_is_released_unused)
+TEST_F(prefetch_test, it_learns_from_memory_that_is_released_unused)
 {
-    const pattern patterns[] = {
-        {"half is used", [](int i) { return i % 2 == 0; }},
-        {"nine of ten are used", [](int i) { return i % 10 != 0; }},
-        {"the program changes", [](int i) { return i < 1000; }},
-        {"random", [](int) { return rand() % 3 == 0; }},
-        {"and back", [](int i) { return i < 500 || i >= 1500; }}};
-    for (const pattern &each : patterns) {
+    const struct {
+        const char *name;
+        std::function<bool(int allocation)> uses;
+    } patterns[] = {{"half is used", [](int i) { return i % 2 == 0; }},
+                    {"nine of ten are used", [](int i) { return i % 10 != 0; }},
+                    {"the program changes", [](int i) { return i < 1000; }},
+                    {"random", [](int) { return rand() % 3 == 0; }},
+                    {"and back", [](int i) { return i < 500 || i >= 1500; }}};
+    for (const auto &each : patterns) {
         restart();
         uint64_t late = 0, uses = 0;
         for (int i = 0; i < 2000; ++i) {
             allocate(A);
             if (each.uses(i)) {
-                const counters before;
-                use(A, 1);
-                late += counters().registrations - before.registrations;
+                late += first_use(A);
                 ++uses;
             }
             release_surely(A);
         }
-        EXPECT_LE(in_vain() * 20, std::max<uint64_t>(ahead(), 20)) << each.name;
-        printf("%s: %lu uses, %lu waited, %lu registered ahead, %lu in vain\n",
-               each.name, uses, late, ahead(), in_vain());
+        check_and_print(each.name, uses, late);
     }
 }
 
-// PyTorch's segments, as test/side_by_side replays them.
+// PyTorch's segments, as test/side_by_side replays them. The warm-up ends with
+// the first release.
 TEST_F(prefetch_test, the_trace_of_pytorch)
 {
-    const std::string command = "awk -v model=pytorch -f " +
-                                std::string(getenv("top_srcdir")) +
-                                "/test/side_by_side/traces.awk";
-    FILE *trace = popen(command.c_str(), "r");
+    FILE *trace = popen((std::string("awk -v model=pytorch -f ") +
+                         getenv("top_srcdir") + "/test/side_by_side/traces.awk")
+                            .c_str(),
+                        "r");
     ASSERT_NE(trace, nullptr);
     char what[16], line[128];
     uintptr_t address = 0;
     size_t size       = 0;
-    bool warm         = false; // memory was released
+    bool warm         = false;
     uint64_t late = 0, first = 0;
     std::map<uintptr_t, bool> fresh; // allocations that were not used yet
     while (fgets(line, sizeof(line), trace) != nullptr) {
-        size = 0;
         ASSERT_GE(sscanf(line, "%15s %lu %lu", what, &address, &size), 2);
         if (std::string(what) == "alloc") {
             allocate(address, size);
@@ -342,22 +326,16 @@ TEST_F(prefetch_test, the_trace_of_pytorch)
             release_surely(address);
             fresh.erase(address);
         } else {
-            const counters before;
-            use(address, size);
-            auto of = std::prev(fresh.upper_bound(address));
-            if (std::exchange(of->second, false)) {
-                ++first;
-                late += counters().registrations - before.registrations;
-            }
+            const bool counts = std::exchange(
+                std::prev(fresh.upper_bound(address))->second, false);
+            late += first_use(address, size) && counts;
+            first += counts;
         }
     }
     EXPECT_EQ(pclose(trace), 0);
     EXPECT_GE(first, 20u);
-    EXPECT_LE(late * 20, first) << late << " of " << first;
-    EXPECT_LE(in_vain() * 20, ahead());
-    printf("%lu first uses after the warm-up, %lu waited; %lu registered "
-           "ahead, %lu in vain\n",
-           first, late, ahead(), in_vain());
+    EXPECT_LE(late * 20, first);
+    check_and_print("PyTorch", first, late);
     cache->release(0, SIZE_MAX);
 }
 

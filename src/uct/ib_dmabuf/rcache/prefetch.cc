@@ -2,8 +2,8 @@
 #include "rcache.h"
 
 // The cache's thread registers new memory that is expected to be used. An
-// operation meanwhile waits for the rest. A release meanwhile waits for nothing,
-// as in every miss; finish() then deregisters.
+// operation meanwhile waits for the rest. A release meanwhile waits for
+// nothing, as in every miss; finish() then deregisters.
 namespace ucx_ib_dmabuf {
 
 bool rcache::allocate(uintptr_t address, size_t length)
@@ -15,7 +15,7 @@ bool rcache::allocate(uintptr_t address, size_t length)
     }
     guard locked(lock_);
     if (!predictor_.note_allocation(make_range(address, length)) ||
-        !has_thread(locked)) {
+        !start_thread(locked)) {
         return false;
     }
     deferred_changed_.notify_all();
@@ -26,12 +26,11 @@ bool rcache::allocate(uintptr_t address, size_t length)
 void rcache::prefetch(guard &locked)
 {
     const address_range memory = predictor_.take();
-    const nic_set nics         = predictor_.nics(memory);
     bool worthwhile            = false;
     ++prefetch_;
-    for (nic_id nic = 0; nic < nic_end_ && prefetches_; ++nic) {
-        if (!nics[nic] || nics_[nic].index.find(memory.lo, 1) != nullptr) {
-            continue;
+    for (nic_id nic = 0; nic < nic_end_ && prefetches_ && !worthwhile; ++nic) {
+        if (std::ranges::max(nics_[nic].used) < 2) {
+            continue; // of any GPU
         }
         locked.unlock();
         entry *made               = nullptr;
@@ -52,14 +51,20 @@ void rcache::prefetch(guard &locked)
     changed_.notify_all();
 }
 
-// Whether described memory may be registered ahead. Memory of pools is reused
-// without an event, and VMM memory is registered by runs.
+// Whether described memory is to be registered ahead, with the NIC that needs
+// most of such memory and its companions. Memory of pools is reused without an
+// event, and VMM memory is registered by runs.
 bool rcache::is_worthwhile(guard &locked, const new_registration &work) const
 {
     const segment_run &memory = work.memory;
+    const int device          = budget::slot(memory.device);
     const nic_slot &slot      = nics_[work.nic];
+    uint32_t needed           = 2;
+    for (const nic_slot &each : nics_) {
+        needed = std::max(needed, each.used[device] / 2);
+    }
     return !memory.joins && !memory.in_chunks && !each_use_ && prefetches_ &&
-           slot.used[budget::slot(memory.device)] >= 2 &&
+           slot.used[device] >= needed &&
            slot.index.find(work.request.lo, 1) == nullptr &&
            !others_register(locked, work.nic, memory.range);
 }
@@ -79,7 +84,6 @@ void rcache::stop_prefetching()
 {
     prefetches_ = false;
     guard locked(lock_);
-    predictor_.note_release(everything);
     wait_for_prefetch(locked);
 }
 

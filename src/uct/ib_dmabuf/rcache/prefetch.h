@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "budget.h"
 #include "entry.h"
-#include <bitset>
 
 namespace ucx_ib_dmabuf {
 
@@ -14,8 +12,6 @@ namespace ucx_ib_dmabuf {
 // memory. Under the cache's lock.
 class predictor {
 public:
-    using nic_set = std::bitset<max_nics>;
-
     // New memory. Returns whether it is to be registered, after take().
     bool note_allocation(address_range memory)
     {
@@ -23,19 +19,18 @@ public:
         if (its.used == 0) {
             return false;
         }
-        // Allocations in excess of the used ones wait in vain, perhaps.
-        const auto unused =
-            std::ranges::count_if(fresh_, [&](const fresh &each) {
-                return !each.memory.empty() && &kind_of(each.memory) == &its;
-            });
-        fresh_[next_] = {memory, its.is_expected() && unused < its.used};
-        return fresh_[std::exchange(next_, (next_ + 1) % fresh_.size())].waits;
+        // A program that changes its ways does limited harm.
+        const auto open = std::ranges::count_if(fresh_, [&](const fresh &each) {
+            return !each.memory.empty() && &kind_of(each.memory) == &its;
+        });
+        fresh &oldest   = fresh_[next_++ % fresh_.size()];
+        oldest          = {memory, its.is_expected() && open < its.used};
+        return oldest.waits;
     }
-    // The first use of an allocation with this NIC.
-    void note_use(nic_id nic, address_range memory)
+    // The first use of an allocation.
+    void note_use(address_range memory)
     {
         kind &its = kind_of(memory);
-        its.nics.set(nic);
         its.count(&its.used);
         if (fresh *found = find(memory)) {
             *found = {};
@@ -52,12 +47,6 @@ public:
             *found = {};
         }
     }
-    void forget(nic_id nic)
-    {
-        for (kind &each : kinds_) {
-            each.nics.reset(nic);
-        }
-    }
 
     bool has_next() const { return std::ranges::any_of(fresh_, &fresh::waits); }
     // The next allocation to be registered, which exists.
@@ -67,12 +56,9 @@ public:
         next.waits  = false;
         return next.memory;
     }
-    // The NICs that used such memory.
-    nic_set nics(address_range memory) { return kind_of(memory).nics; }
 
 private:
     struct kind {
-        nic_set nics;
         int used = 0, unused = 0; // allocations
 
         bool is_expected() const
@@ -108,7 +94,7 @@ private:
 
     std::array<kind, 65> kinds_;
     std::array<fresh, 64> fresh_;
-    size_t next_ = 0; // the oldest
+    size_t next_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

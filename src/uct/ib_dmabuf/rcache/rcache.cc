@@ -97,7 +97,6 @@ void rcache::detach(nic_id nic)
         return;
     }
     nic_slot &slot = nics_[nic];
-    predictor_.forget(nic);
     if (!slot.inherited) {
         slot.used = {};
         changed_.wait(
@@ -167,7 +166,7 @@ void rcache::acquire(guard &locked, entry *e, address_range request)
         ++nics_[e->nic].used[e->group->device];
         e->group->ahead = false;
         if (e->is_allocation) {
-            predictor_.note_use(e->nic, e->bytes);
+            predictor_.note_use(e->bytes);
         }
     }
 }

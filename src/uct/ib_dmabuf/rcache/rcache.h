@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -169,7 +170,7 @@ private:
     // UCS_ERR_CANCELED: memory was released meanwhile. UCS_INPROGRESS: the
     // state has changed, and the caller describes the memory again.
     using guard   = std::unique_lock<std::mutex>;
-    using nic_set = predictor::nic_set;
+    using nic_set = std::bitset<max_nics>;
 
     struct nic_slot {
         entry_index index;
@@ -297,10 +298,6 @@ private:
     void deregister(entry_chain *taken);
     void call_dereg(const entry &e);
     void deregister_soon(entry_chain *taken);
-    bool has_thread(guard &locked) // releases the lock
-    {
-        return deferred_.thread.joinable() || start_thread(locked);
-    }
     bool defer(entry_chain *taken);
     bool start_thread(guard &); // releases the lock
     void run_deferred();

@@ -218,15 +218,15 @@ try {
     entry_list made(1);
     entry *e = &made.front();
     entry_map node;
-    e->address = range.lo;
-    e->length  = range.size();
-    e->bytes   = intersection(range, memory.range);
-    e->nic     = nic;
-    e->place   = made.begin();
-    e->group   = work->new_entries.empty()
-                     ? std::make_shared<export_group>(budget::slot(memory.device),
+    e->address      = range.lo;
+    e->length       = range.size();
+    e->bytes        = intersection(range, memory.range);
+    e->nic          = nic;
+    e->place        = made.begin();
+    e->group        = work->new_entries.empty()
+                          ? std::make_shared<export_group>(budget::slot(memory.device),
                                                     before + range.size())
-                     : work->new_entries.front().group;
+                          : work->new_entries.front().group;
     e->group->ahead = work->ahead;
     all_segments(memory.all, e->bytes, [e](const segment &each, uintptr_t) {
         e->memory.push_back(each);

@@ -257,7 +257,7 @@ void rcache::deregister_soon(entry_chain *taken)
 bool rcache::defer(entry_chain *taken)
 {
     guard locked(lock_);
-    if (!has_thread(locked)) {
+    if (!start_thread(locked)) {
         return false;
     }
     while (entry *e = taken->pop()) {
@@ -267,10 +267,13 @@ bool rcache::defer(entry_chain *taken)
     return true;
 }
 
-// Starts the cache's thread, which handles no signal. Returns false if it
-// cannot, or if another thread is starting it.
+// Starts the cache's thread, which handles no signal, unless it runs. Returns
+// false if it cannot, or if another thread is starting it.
 bool rcache::start_thread(guard &locked)
 {
+    if (deferred_.thread.joinable()) {
+        return true;
+    }
     if (std::exchange(deferred_.starting, true)) {
         return false;
     }
