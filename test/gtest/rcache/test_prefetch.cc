@@ -46,6 +46,15 @@ protected:
         }
         return found;
     }
+    void release_all()
+    {
+        cache->release(0, SIZE_MAX);
+        for (const uintptr_t base : {A, B, C}) {
+            if (gpu.allocated(base)) {
+                gpu.free(base);
+            }
+        }
+    }
     // Uses memory. Returns whether it was not registered yet.
     bool first_use(uintptr_t base, size_t size = 1)
     {
@@ -66,14 +75,14 @@ protected:
     void begin(std::promise<void> &until)
     {
         teach();
-        std::promise<void> begun;
-        nic.during_reg = [&] {
-            begun.set_value();
+        auto begun     = std::make_shared<std::promise<void>>();
+        nic.during_reg = [begun, &until] {
+            begun->set_value();
             until.get_future().wait();
         };
         gpu.alloc(A, 4 * MiB);
         EXPECT_TRUE(cache->allocate(A, 4 * MiB));
-        begun.get_future().wait();
+        begun->get_future().wait();
     }
 };
 
@@ -83,7 +92,7 @@ TEST_F(prefetch_test, memory_is_registered_before_its_use_after_two_were_used)
         EXPECT_FALSE(allocate(at(i))); // none was used
     }
     EXPECT_FALSE(cache->flush()); // no thread ever ran
-    cache->release(0, SIZE_MAX);
+    release_all();
     teach(1);
     EXPECT_FALSE(allocate(A));
     EXPECT_TRUE(first_use(A));
@@ -146,7 +155,7 @@ TEST_F(prefetch_test, a_failure_is_not_remembered)
         EXPECT_TRUE(first_use(A));
         nic.reg_faults.clear();
         EXPECT_EQ(allocate(B), error == UCS_ERR_IO_ERROR);
-        cache->release(0, SIZE_MAX);
+        release_all();
     }
     EXPECT_FALSE(cache->checks_each_use());
 }
@@ -184,8 +193,6 @@ TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
             cache->detach(0);
             EXPECT_EQ(nic.live(), 0u);
             cache->attach(nic);
-            EXPECT_FALSE(allocate(B));
-            release_surely(B);
         },
         [&] { cache->stop_prefetching(); }};
     for (const auto &end : ends) {
@@ -200,6 +207,7 @@ TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
         end();
         EXPECT_TRUE(over);
         later.join();
+        use(A, 1); // so that it is not in vain
         release_surely(A);
     }
     EXPECT_FALSE(allocate(B));

@@ -64,15 +64,15 @@ struct export_group {
 
     const int device; // slot in the budget
     const size_t bytes;
-    uint32_t entries = 0;     // counted in the budget
-    uint32_t users   = 0;     // of all entries
-    size_t busy      = 0;     // entries in the index that have users
-    bool ahead       = false; // registered before any use, and not used
-    entry_list cached;        // entries in the index
-    list node;                // itself, while it is in no list of the cache
+    uint32_t entries = 0; // counted in the budget
+    uint32_t users   = 0; // of all entries
+    size_t busy      = 0; // entries in the index that have users
+    entry_list cached;    // entries in the index
+    list node;            // itself, while it is in no list of the cache
     list *in          = &node;
     uint64_t last_use = 0;      // orders the groups in each list
     const list::iterator place; // in that list
+    bool ahead = false;         // registered before any use, and not used
 };
 
 // A region with the cache's data, under the cache's lock. The addresses and

@@ -353,14 +353,14 @@ private:
     entry_list leaving_;
     entry_list deregistered_;
     new_registration *in_progress_ = nullptr;
-    failures failures_; // of memory
-    failures refusals_; // for lack of room, by GPU
-    predictor predictor_;
-    uint64_t prefetch_   = 0; // beginnings and ends of prefetch() so far
+    failures failures_;       // of memory
+    failures refusals_;       // for lack of room, by GPU
     uint64_t ask_again_  = 0; // earliest next time (nanoseconds_now())
     uint64_t departures_ = 0; // total so far, as the next
     uint64_t room_freed_ = 0;
     uint32_t generation_ = 0; // number of forks so far
+    uint64_t prefetch_   = 0; // beginnings and ends of prefetch() so far
+    predictor predictor_;
 
     // Deregistrations that would delay a release, and the thread for them and
     // for prefetch(). Under the lock.

@@ -44,12 +44,12 @@ ucs_status_t rcache::begin(new_registration *work, entry **out)
     const segment_run &memory = work->memory;
     nic_id nic                = work->nic;
     guard locked(lock_);
+    if (work->ahead && !is_worthwhile(locked, *work)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     learn_limit(locked, memory.device);
     if (work->is_touched()) {
         return UCS_ERR_CANCELED;
-    }
-    if (work->ahead && !is_worthwhile(locked, *work)) {
-        return UCS_ERR_UNSUPPORTED;
     }
     address_range range =
         range_to_register(memory.range, work->request, settings_.chunk_size);
@@ -218,21 +218,21 @@ try {
     entry_list made(1);
     entry *e = &made.front();
     entry_map node;
-    e->address      = range.lo;
-    e->length       = range.size();
-    e->bytes        = intersection(range, memory.range);
-    e->nic          = nic;
-    e->place        = made.begin();
-    e->group        = work->new_entries.empty()
-                          ? std::make_shared<export_group>(budget::slot(memory.device),
+    e->address = range.lo;
+    e->length  = range.size();
+    e->bytes   = intersection(range, memory.range);
+    e->nic     = nic;
+    e->place   = made.begin();
+    e->group   = work->new_entries.empty()
+                     ? std::make_shared<export_group>(budget::slot(memory.device),
                                                     before + range.size())
-                          : work->new_entries.front().group;
-    e->group->ahead = work->ahead;
+                     : work->new_entries.front().group;
     all_segments(memory.all, e->bytes, [e](const segment &each, uintptr_t) {
         e->memory.push_back(each);
         return true;
     });
-    e->parts_left = e->memory.size();
+    e->group->ahead = work->ahead;
+    e->parts_left   = e->memory.size();
     e->is_allocation =
         !memory.joins && !memory.in_chunks && (e->bytes == memory.range);
     node.emplace(e->bytes.lo, e);
