@@ -26,11 +26,11 @@ bool rcache::allocate(uintptr_t address, size_t length)
 void rcache::prefetch(guard &locked)
 {
     const address_range memory = predictor_.take();
-    bool worthwhile            = false;
+    bool is_over               = false;
     ++prefetch_;
-    for (nic_id nic = 0; nic < nic_end_ && prefetches_ && !worthwhile; ++nic) {
-        if (std::ranges::max(nics_[nic].used) < 2) {
-            continue; // of any GPU
+    for (nic_id nic = 0; nic < nic_end_ && prefetches_ && !is_over; ++nic) {
+        if (std::ranges::max(nics_[nic].used) == 0) {
+            continue; // no GPU's memory
         }
         locked.unlock();
         entry *made               = nullptr;
@@ -39,13 +39,10 @@ void rcache::prefetch(guard &locked)
         if (status == UCS_OK || status == UCS_ERR_CANCELED) {
             process_counters.add("prefetches");
             process_counters.add("prefetches_unused", status != UCS_OK);
-            worthwhile = true;
+            is_over = true;
         } else if (lacks_room(status)) {
             prefetches_ = false; // before operations lack room
         }
-    }
-    if (!worthwhile) {
-        predictor_.note_release(memory);
     }
     ++prefetch_;
     changed_.notify_all();
@@ -59,7 +56,7 @@ bool rcache::is_worthwhile(guard &locked, const new_registration &work) const
     const segment_run &memory = work.memory;
     const int device          = budget::slot(memory.device);
     const nic_slot &slot      = nics_[work.nic];
-    uint32_t needed           = 2;
+    uint32_t needed           = 1;
     for (const nic_slot &each : nics_) {
         needed = std::max(needed, each.used[device] / 2);
     }

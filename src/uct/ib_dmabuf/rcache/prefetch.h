@@ -36,7 +36,7 @@ public:
             *found = {};
         }
     }
-    // Memory was released, or is not worth a registration.
+    // Memory was released.
     void note_release(address_range memory)
     {
         if (memory == everything) {

@@ -97,6 +97,7 @@ void rcache::detach(nic_id nic)
         return;
     }
     nic_slot &slot = nics_[nic];
+    predictor_     = {}; // learns anew
     if (!slot.inherited) {
         slot.used = {};
         changed_.wait(
