@@ -9,7 +9,7 @@
 
 namespace {
 
-// Whose release starts no thread.
+// The release of so little starts no thread.
 constexpr size_t size = 1 << 20;
 
 auto threads()
