@@ -5,6 +5,8 @@
 //   send/again, map/again    memory that was sent or mapped before
 //   send/inside, map/inside  a first use, in an allocation that was used
 //   map/first                a first use, in a new allocation
+//   map/ahead                the same some time later, after others of its size
+//   alloc                    cuMemAlloc() of a size that is not used
 //   host/again, host/first   the same for host memory
 //   free                     cuMemFree() of memory that was never registered
 //   free/mapped              cuMemFree() of memory that was mapped
@@ -20,14 +22,18 @@
 #include "libraries.h"
 #include "steps.h"
 #include <algorithm>
+#include <atomic>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstdlib>
 #include <malloc.h>
 #include <span>
 #include <string>
+#include <thread>
 #include <ucp/api/ucp.h>
 #include <vector>
+
+extern std::atomic<size_t> fake_registrations; // fake_verbs.cc
 
 namespace {
 
@@ -40,6 +46,13 @@ void check(ucs_status_t status, const char *what)
     if (status != UCS_OK) {
         fail((std::string(what) + ": " + ucs_status_string(status)).c_str());
     }
+}
+
+uintptr_t gpu_memory(size_t size)
+{
+    CUdeviceptr memory = 0;
+    GPU_CALL(cuMemAlloc, &memory, size);
+    return memory;
 }
 
 // A worker with an endpoint to itself.
@@ -85,6 +98,7 @@ public:
         check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
         return mapped;
     }
+    void allocate(size_t size) { gpu_memory(size); }
     void free(uintptr_t address) { GPU_CALL(cuMemFree, address); }
     // Runs until all posted operations have completed.
     void progress()
@@ -100,13 +114,6 @@ private:
 };
 
 using addresses = std::vector<uintptr_t>;
-
-uintptr_t gpu_memory(size_t size)
-{
-    CUdeviceptr memory = 0;
-    GPU_CALL(cuMemAlloc, &memory, size);
-    return memory;
-}
 
 uintptr_t host_memory(size_t size)
 {
@@ -144,6 +151,30 @@ addresses inside(ucp &with, size_t count)
     return all;
 }
 
+// Used memory for the runs that do not count, then new memory, which the
+// plug-in has had the time to register. No other memory has this size.
+addresses ahead(ucp &with, size_t count)
+{
+    constexpr size_t size = 2 << 20;
+    addresses all;
+    for (size_t i = 0; i < warm_up; ++i) {
+        const uintptr_t one = gpu_memory(size);
+        with.map(one);
+        with.free(one);
+    }
+    all.resize(warm_up, gpu_memory(size));
+    with.map(all.front());
+    const size_t before = fake_registrations;
+    while (all.size() < count) {
+        all.push_back(gpu_memory(size));
+    }
+    while (getenv("UCX_IB_DMABUF_MODULE") != nullptr &&
+           fake_registrations < before + counts) {
+        std::this_thread::yield();
+    }
+    return all;
+}
+
 template <uintptr_t (*allocate)(size_t)>
 addresses unused(ucp &, size_t count)
 {
@@ -170,8 +201,10 @@ const operation operations[] = {
     {"map/again", used<&ucp::map, gpu_memory>, &ucp::map},
     {"map/inside", inside<&ucp::map>, &ucp::map},
     {"map/first", unused<gpu_memory>, &ucp::map},
+    {"map/ahead", ahead, &ucp::map},
     {"host/again", used<&ucp::map, host_memory>, &ucp::map},
     {"host/first", unused<host_memory>, &ucp::map},
+    {"alloc", [](ucp &, size_t) { return addresses{1 << 20}; }, &ucp::allocate},
     {"free", unused<gpu_memory>, &ucp::free},
     {"free/mapped", mapped, &ucp::free},
 };

@@ -70,6 +70,8 @@ void warn_forked() noexcept
               "started the plug-in, and is without it. " WITHOUT_PLUGIN);
 }
 
+constinit thread_local bool refusals_pass = false;
+
 void report_refusal(const text &cause, const text &what, const char *remedy,
                     bool passes) noexcept
 {
@@ -77,7 +79,7 @@ void report_refusal(const text &cause, const text &what, const char *remedy,
     const text message =
         format("%s. %s: %s", what.c_str(), staged_otherwise, remedy);
 
-    if (passes) {
+    if (passes || refusals_pass) {
         log_debug("ib_dmabuf: %s", message.c_str());
     } else if (reader != nullptr) {
         reader(what.c_str(), remedy);

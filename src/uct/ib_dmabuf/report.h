@@ -36,6 +36,9 @@ void warn_forked() noexcept;
 // messages are staged, and adds a remedy. Temporary failures are no warnings.
 void report_refusal(const text &cause, const text &what, const char *remedy,
                     bool passes = false) noexcept;
+// In this thread they are no warnings: memory that it registers may be released
+// meanwhile, and operations report what lasts.
+extern constinit thread_local bool refusals_pass;
 // A program that prints warnings itself gets each one instead; `remedy` is
 // nullptr if the message contains it.
 using warnings_reader = void(const char *message, const char *remedy);

@@ -5,6 +5,7 @@ md_tests = \
     test/gtest/md/test_counts \
     test/gtest/md/test_domain \
     test/gtest/md/test_extents \
+    test/gtest/md/test_prefetch \
     test/gtest/md/test_pressure \
     test/gtest/md/test_stats \
     test/gtest/md/test_vendor
@@ -53,6 +54,11 @@ test_gtest_md_test_extents_SOURCES  = $(fake_ib_sources) test/gtest/md/test_exte
 test_gtest_md_test_extents_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_extents_LDFLAGS  = $(fake_ib_ldflags)
 test_gtest_md_test_extents_LDADD    = $(fake_ib_ldadd)
+
+test_gtest_md_test_prefetch_SOURCES  = $(fake_ib_sources) test/gtest/md/test_prefetch.cc
+test_gtest_md_test_prefetch_CPPFLAGS = $(md_test_cppflags)
+test_gtest_md_test_prefetch_LDFLAGS  = $(fake_ib_ldflags)
+test_gtest_md_test_prefetch_LDADD    = $(fake_ib_ldadd)
 
 test_gtest_md_test_stats_SOURCES  = $(fake_ib_sources) test/gtest/md/test_stats.cc
 test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)

@@ -30,6 +30,11 @@ public:
         {
             on_change(address, length);
         }
+        // Memory is new there, as the driver returns it.
+        virtual void on_allocation(uintptr_t address, size_t length) noexcept
+        {
+            on_change(address, length);
+        }
         // From now on changes may be missed. At any time, more than once.
         virtual void on_events_missed(const char *why) noexcept = 0;
         // The driver has no memory left for an allocation. Returns whether a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process_state.h"
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <loader/enable.h>
 #include <mutex>
@@ -40,9 +41,11 @@ rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
         return (limit == setting_is_auto) ? gpu.max_registered(which) : limit;
     };
     result.check_identity = (from.check_identity == on_off_auto::on);
+    result.prefetch       = (from.prefetch != 0);
     result.warn  = [](const char *message) { warn_once(message, message); };
     result.trace = log_event;
-    result.ask_others = ask_others_for_room;
+    result.ask_others   = ask_others_for_room;
+    result.begin_thread = [] { refusals_pass = true; };
     return result;
 }
 
@@ -207,6 +210,16 @@ void process_state::on_change(uintptr_t address, size_t length) noexcept
 void process_state::on_release(uintptr_t address, size_t length) noexcept
 {
     cache_.release(address, length);
+}
+
+// Until the process exits: after that the driver may be gone.
+void process_state::on_allocation(uintptr_t address, size_t length) noexcept
+{
+    if (cache_.allocate(address, length)) {
+        static const int once =
+            atexit([] { instance.load()->cache_.stop_prefetching(); });
+        static_cast<void>(once);
+    }
 }
 
 void process_state::on_events_missed(const char *why) noexcept

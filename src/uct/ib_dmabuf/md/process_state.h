@@ -56,6 +56,7 @@ private:
     explicit process_state(std::unique_ptr<gpu_vendor> gpu);
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
+    void on_allocation(uintptr_t address, size_t length) noexcept override;
     void on_events_missed(const char *why) noexcept override;
     bool on_out_of_memory() noexcept override { return cache_.flush(); }
     static void start_giving_room() noexcept;

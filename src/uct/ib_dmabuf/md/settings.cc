@@ -40,6 +40,11 @@ constexpr setting all_settings[] = {
      "that loses bytes is not used. \"off\" trusts each path.",
      offsetof(settings, prove), setting_kind::on_off},
 
+    {"PREFETCH", "y",
+     "Register new GPU memory in the background, before it is first used, if\n"
+     "earlier allocations of its size were used.",
+     offsetof(settings, prefetch), setting_kind::boolean},
+
     {"STATS", "",
      "A file for the counters of each process, written when the process ends.\n"
      "A line of JSON is appended. If the name ends in \".prom\", the file is\n"

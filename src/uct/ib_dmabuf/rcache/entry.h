@@ -72,6 +72,7 @@ struct export_group {
     list *in          = &node;
     uint64_t last_use = 0;      // orders the groups in each list
     const list::iterator place; // in that list
+    bool ahead = false;         // registered before any use, and not used
 };
 
 // A region with the cache's data, under the cache's lock. The addresses and
@@ -90,7 +91,7 @@ struct entry : region {
     size_t parts_left  = 0; // of its memory: not lost
     uint32_t users     = 0;
     uint64_t departure = 0;     // number of the departure
-    bool prefetched    = true;  // registered on another NIC's request
+    bool prefetched    = true;  // registered without a request to its NIC
     bool is_allocation = false; // all of an allocation, which never grows
     stage at           = stage::cached;
     cause why          = cause::not_published;

@@ -13,7 +13,7 @@ rcache::rcache(exporter &memory, const rcache_settings &settings)
     : memory_(memory), settings_(settings), granularity_(memory.granularity()),
       check_identity_(settings.check_identity),
       each_use_(settings.check_identity || settings.max_regions != SIZE_MAX),
-      budget_(settings.max_regions)
+      prefetches_(settings.prefetch), budget_(settings.max_regions)
 {
 }
 
@@ -70,6 +70,8 @@ void rcache::forget_parent()
     new (&budget_) budget(settings_.max_regions);
     begin_anew(&failures_);
     begin_anew(&refusals_);
+    begin_anew(&predictor_);
+    prefetch_    = 0;
     in_progress_ = nullptr;
     ++generation_;
 }
@@ -95,6 +97,7 @@ void rcache::detach(nic_id nic)
         return;
     }
     nic_slot &slot = nics_[nic];
+    predictor_     = {}; // learns anew
     if (!slot.inherited) {
         slot.used = {};
         changed_.wait(
@@ -162,6 +165,10 @@ void rcache::acquire(guard &locked, entry *e, address_range request)
     add_users(locked, e, request, 1);
     if (std::exchange(e->prefetched, false)) {
         ++nics_[e->nic].used[e->group->device];
+        e->group->ahead = false;
+        if (e->is_allocation) {
+            predictor_.note_use(e->bytes);
+        }
     }
 }
 
@@ -345,7 +352,7 @@ entry *rcache::publish(guard &locked, new_registration *work,
             wanted = e;
         }
     }
-    if (wanted != nullptr) {
+    if (wanted != nullptr && !work->ahead) {
         acquire(locked, wanted, work->request);
         if (work->persistent) { // other requests fail on a known failure
             failures_.forget(work->memory.identity, work->nic);

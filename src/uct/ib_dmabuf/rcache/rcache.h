@@ -3,6 +3,7 @@
 
 #include "budget.h"
 #include "failures.h"
+#include "prefetch.h"
 #include "registrar.h"
 #include <algorithm>
 #include <array>
@@ -41,6 +42,8 @@ struct rcache_settings {
     size_t deferred_size = size_t{2} << 20;
     // Every hit is checked by identity: some events are missing.
     bool check_identity = false;
+    // New memory is registered before it is used, where that is expected.
+    bool prefetch = true;
     // Reports why something was declined, for the log: the same text for each
     // cause, every time that it occurs. Called without any lock held, as is
     // ask_others.
@@ -48,6 +51,8 @@ struct rcache_settings {
     // Asks other processes to evict their idle regions, as the GPU or a NIC
     // lacks room although nothing is idle here. Returns whether any did.
     std::function<bool()> ask_others = [] { return false; };
+    // Called first in the cache's thread.
+    std::function<void()> begin_thread = [] {};
     std::function<void(const rcache_event &event)> trace =
         [](const rcache_event &) {};
 };
@@ -60,8 +65,9 @@ public:
     using nic_id = ucx_ib_dmabuf::nic_id;
     // The effort for a registration that fails. `persistent` ignores earlier
     // failures and retries a few times, with pauses of milliseconds and all
-    // idle entries evicted.
-    enum class effort : uint8_t { normal, persistent };
+    // idle entries evicted. `ahead`, for the cache itself, registers memory
+    // that may never be used, and tries once.
+    enum class effort : uint8_t { normal, persistent, ahead };
 
     rcache(exporter &memory, const rcache_settings &settings);
     ~rcache(); // all NICs are detached, and no thread uses it
@@ -118,6 +124,12 @@ public:
     {
         withdraw(make_range(address, length), cause::released, true);
     }
+    // As invalidate(), for memory that is new there. A thread of the cache
+    // registers it if that is expected to be of use; then returns true.
+    bool allocate(uintptr_t address, size_t length);
+    // Registers nothing ahead from now on, and waits until the cache's thread
+    // has left the exporter.
+    void stop_prefetching();
     // The registrations of a device's NICs may have become invalid, although
     // their memory is the same. These regions leave the index, are deregistered
     // as by invalidate(), and registered anew on the next request.
@@ -175,6 +187,7 @@ private:
         const nic_id nic;
         const address_range request;
         const bool persistent;
+        const bool ahead;
 
         // Other threads see these, under the lock.
         address_range range;   // threads that want it wait
@@ -289,6 +302,11 @@ private:
     bool start_thread(guard &); // releases the lock
     void run_deferred();
 
+    // prefetch.cc
+    void prefetch(guard &); // releases the lock
+    bool is_worthwhile(guard &, const new_registration &work) const;
+    void wait_for_prefetch(guard &); // releases the lock
+
     // Calls `call` with each entry, of any NIC, that serves part of the range.
     template <typename Call>
     void each_entry(guard &, address_range range, Call call) const
@@ -318,6 +336,7 @@ private:
     const size_t granularity_;
     std::atomic<bool> check_identity_;
     std::atomic<bool> each_use_;
+    std::atomic<bool> prefetches_;
 
     mutable std::mutex lock_;
     std::condition_variable changed_; // in_progress_ or a `busy` has shrunk
@@ -340,8 +359,11 @@ private:
     uint64_t departures_ = 0; // total so far, as the next
     uint64_t room_freed_ = 0;
     uint32_t generation_ = 0; // number of forks so far
+    uint64_t prefetch_   = 0; // beginnings and ends of prefetch() so far
+    predictor predictor_;
 
-    // Deregistrations that would delay a release. Under the lock.
+    // Deregistrations that would delay a release, and the thread for them and
+    // for prefetch(). Under the lock.
     struct {
         entry_chain waiting;
         std::thread thread;
@@ -349,8 +371,8 @@ private:
     } deferred_;
     std::condition_variable deferred_changed_;
 
-    // This thread is in a registrar's dereg(). Calls from there must not wait
-    // for a deregistration by this thread, or by one that waits for it.
+    // This thread is in a registrar's dereg(), or is the cache's. Calls from
+    // there must not wait for this thread, or for one that waits for it.
     static constinit thread_local bool deregistering_;
 };
 

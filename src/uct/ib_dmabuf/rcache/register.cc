@@ -15,6 +15,7 @@ ucs_status_t rcache::miss(nic_id nic, address_range request, effort how,
     new_registration work{.nic        = nic,
                           .request    = request,
                           .persistent = how == effort::persistent,
+                          .ahead      = how == effort::ahead,
                           .range      = request};
     {
         guard locked(lock_);
@@ -43,6 +44,9 @@ ucs_status_t rcache::begin(new_registration *work, entry **out)
     const segment_run &memory = work->memory;
     nic_id nic                = work->nic;
     guard locked(lock_);
+    if (work->ahead && !is_worthwhile(locked, *work)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     learn_limit(locked, memory.device);
     if (work->is_touched()) {
         return UCS_ERR_CANCELED;
@@ -163,7 +167,8 @@ ucs_status_t rcache::register_memory(new_registration *work)
         }
     }
     // A lack of room, or a busy driver, may pass.
-    if (status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status)) {
+    if (status != UCS_OK && status != UCS_ERR_BUSY && !lacks_room(status) &&
+        !work->ahead) {
         guard locked(lock_);
         // Other chunks of the same allocation may have failed meanwhile.
         if (!work->released &&
@@ -190,7 +195,8 @@ ucs_status_t rcache::register_range(new_registration *work, address_range range)
     if (status == UCS_OK) {
         const auto attempt = [&] {
             const ucs_status_t first = export_and_register(work);
-            return lacks_room(first) ? retry(work, first) : first;
+            return lacks_room(first) && !work->ahead ? retry(work, first)
+                                                     : first;
         };
         status = work->insists() ? persist(attempt) : attempt();
         if (status != UCS_OK) {
@@ -225,7 +231,8 @@ try {
         e->memory.push_back(each);
         return true;
     });
-    e->parts_left = e->memory.size();
+    e->group->ahead = work->ahead;
+    e->parts_left   = e->memory.size();
     e->is_allocation =
         !memory.joins && !memory.in_chunks && (e->bytes == memory.range);
     node.emplace(e->bytes.lo, e);
@@ -308,7 +315,7 @@ ucs_status_t rcache::export_and_register(new_registration *work)
     }
     process_counters.add("exports", memory.made());
     work->export_failed = status != UCS_OK && memory.failed();
-    if (lacks_room(status)) {
+    if (lacks_room(status) && !work->ahead) {
         need_each_use();
         guard locked(lock_);
         if (room_freed_ == freed) {

@@ -15,6 +15,9 @@ void rcache::unlink(guard &locked, entry *e, cause why, entry_chain *unused)
     export_group &group = *e->group;
     nics_[e->nic].index.erase(e);
     e->why = why;
+    if (why != cause::detached && std::exchange(group.ahead, false)) {
+        process_counters.add("prefetches_unused");
+    }
     if (e->users == 0) {
         take_for_dereg(locked, e, &group.cached, unused);
     } else {
@@ -138,6 +141,7 @@ void rcache::withdraw(address_range range, cause why, bool is_released)
         guard locked(lock_);
         failures_.forget(range);
         refusals_.forget(range);
+        predictor_.note_release(range);
         ++room_freed_;
         for (auto *work = in_progress_; work != nullptr; work = work->next) {
             work->note_event(range);
@@ -151,6 +155,9 @@ void rcache::withdraw(address_range range, cause why, bool is_released)
                 return is_replaced(*e, range) ||
                        (is_released && lose(e, range));
             });
+        }
+        if (range == everything) {
+            wait_for_prefetch(locked);
         }
     }
     depart(&gone);
@@ -250,7 +257,7 @@ void rcache::deregister_soon(entry_chain *taken)
 bool rcache::defer(entry_chain *taken)
 {
     guard locked(lock_);
-    if (!deferred_.thread.joinable() && !start_thread(locked)) {
+    if (!start_thread(locked)) {
         return false;
     }
     while (entry *e = taken->pop()) {
@@ -260,10 +267,13 @@ bool rcache::defer(entry_chain *taken)
     return true;
 }
 
-// Starts the cache's thread, which handles no signal. Returns false if it
-// cannot, or if another thread is starting it.
+// Starts the cache's thread, which handles no signal, unless it runs. Returns
+// false if it cannot, or if another thread is starting it.
 bool rcache::start_thread(guard &locked)
 {
+    if (deferred_.thread.joinable()) {
+        return true;
+    }
     if (std::exchange(deferred_.starting, true)) {
         return false;
     }
@@ -286,13 +296,20 @@ bool rcache::start_thread(guard &locked)
 
 void rcache::run_deferred()
 {
+    settings_.begin_thread();
+    deregistering_ = true;
     guard locked(lock_);
     for (;;) {
         deferred_changed_.wait(locked, [this] {
-            return deferred_.stop || !deferred_.waiting.empty();
+            return deferred_.stop || !deferred_.waiting.empty() ||
+                   predictor_.has_next();
         });
         if (deferred_.waiting.empty()) {
-            return;
+            if (deferred_.stop) {
+                return;
+            }
+            prefetch(locked);
+            continue;
         }
         entry_chain now = std::exchange(deferred_.waiting, {});
         locked.unlock();
@@ -304,6 +321,8 @@ void rcache::run_deferred()
 bool rcache::flush()
 {
     guard locked(lock_);
+    // Memory may have been released while it was registered ahead.
+    wait_for_prefetch(locked);
     // Or it was over just before this call.
     return wait_for_leaving(locked) || deferred_.thread.joinable();
 }

@@ -25,7 +25,7 @@ void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg) noexcept
     } else if (memory.mem_type != UCS_MEMORY_TYPE_HOST) {
         (type == UCM_EVENT_MEM_TYPE_FREE)
             ? told.on_release(address, memory.size)
-            : told.on_change(address, memory.size);
+            : told.on_allocation(address, memory.size);
     }
 }
 
