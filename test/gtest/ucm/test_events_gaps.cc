@@ -213,8 +213,8 @@ FAKE_TEST(CudaEventsGaps, late_subscriber)
 FAKE_TEST(CudaEventsGaps, nothing_can_be_patched)
 {
     const Fake fake;
-    const Reported reported;
     EXPECT_EQ(cuda_events_install(), UCS_OK);
+    const Reported reported;
     EXPECT_EQ(reported.times, 1);
     EXPECT_NE(reported.why.find("cuMemFree_v2, "), std::string::npos);
     EXPECT_TRUE(reported.why.ends_with(

@@ -75,7 +75,7 @@ namespace {
 
 using namespace ucm;
 
-// What made other threads see new code, and the bytes of a function then.
+// Each step that makes new code visible, with the bytes of a function then.
 const uint8_t *watched_function = nullptr;
 std::vector<std::string> steps;
 
