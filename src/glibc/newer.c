@@ -13,7 +13,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* glibc's number for the kernel's struct stat: that of each newer architecture. */
+/* glibc's number for struct stat; newer architectures have the kernel's. */
 #if defined(__x86_64__)
 #define STAT_VER 1
 #else

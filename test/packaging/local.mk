@@ -4,4 +4,4 @@ TAP_TESTS        += $(test_packaging_tap)
 clean-local: clean-packaging
 .PHONY: clean-packaging
 clean-packaging:
-	rm -rf test/packaging/deb test/packaging/rpm
+	rm -rf test/packaging/deb test/packaging/rpm test/packaging/all

@@ -20,8 +20,8 @@ build_deb() {
 build_rpm() {
     local cross=()
     tar -cJf "$name.tar.xz" "$name"
-    [ -z "$arch" ] || cross=(--target aarch64 --define '_host aarch64-linux-gnu'
-        --define '__strip aarch64-linux-gnu-strip')
+    [ -z "$arch" ] || cross=(--target aarch64 --define "_build $(gcc -dumpmachine)"
+        --define '_host aarch64-linux-gnu' --define '__strip aarch64-linux-gnu-strip')
     env "${flags[@]}" HOME="$scratch" rpmbuild -ta --nodeps "${cross[@]}" \
         --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' "$name.tar.xz"
     mv rpm/RPMS/*/*.rpm rpm/SRPMS/*.rpm made

@@ -79,6 +79,7 @@ need_arm64() {
     [ -n "${UCX_IB_DMABUF_ARM64_UCX:-}" ] ||
         skip_all "there is no UCX for arm64: ./quickstart check gets it, as root"
     export QEMU_LD_PREFIX=$UCX_IB_DMABUF_ARM64_ROOT
+    # shellcheck disable=SC2034 # for the script
     on=("$top_srcdir/test/arm64/emulate")
 }
 
