@@ -12,6 +12,34 @@ namespace {
 
 using Context = Gpu;
 
+TEST_F(Context, MemoryGoesWithItsContext)
+{
+    CUcontext other   = gpu::create_context(0);
+    CUdeviceptr small = allocate(100), large = allocate(4 * MiB);
+    void *pinned;
+    ASSERT_CUDA(cuMemAllocHost(&pinned, 4096));
+    ASSERT_CUDA(cuCtxDestroy(other));
+    unsigned type;
+    auto which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which, small));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which, large));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which,
+                                    reinterpret_cast<CUdeviceptr>(pinned)));
+    CUcontext current;
+    ASSERT_CUDA(cuCtxGetCurrent(&current));
+    EXPECT_EQ(context, current);
+    EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy(other));
+    EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxPushCurrent(other));
+    // Its addresses can be reused.
+    EXPECT_EQ(large, allocate(4 * MiB));
+    ASSERT_CUDA(cuMemFree(large));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE,
+              cuPointerGetAttribute(&type, which, large));
+}
+
 TEST_F(Context, ResetTakesThePrimaryContextsMemoryAndThePools)
 {
     CUcontext primary;

@@ -6,6 +6,7 @@
 
 #include <common/fds.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 namespace ucx_ib_dmabuf::test {
 namespace {
@@ -25,6 +26,32 @@ TEST_F(Export, IsARealDmabufOrSaysSo)
         EXPECT_EQ(off_t(2 * MiB), lseek(fd, 0, SEEK_END));
     }
     close(fd);
+}
+
+// The hazard that registration caches must handle.
+TEST_F(Export, OldMemoryOutlivesItsAllocation)
+{
+    constexpr size_t size = 4 * MiB;
+    CUdeviceptr first     = allocate(size);
+    ASSERT_CUDA(cuMemsetD8(first, 'o', size));
+    int fd;
+    ASSERT_CUDA(export_range(&fd, first, size));
+    // A stand-in for a dma-buf is positioned at the range's first byte.
+    const off_t at = cuda_sim_dmabuf_is_real() ? 0 : lseek(fd, 0, SEEK_CUR);
+    void *mapped =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+    ASSERT_NE(MAP_FAILED, mapped);
+    close(fd);
+    ASSERT_CUDA(cuMemFree(first));
+    CUdeviceptr second = allocate(size);
+    ASSERT_EQ(first, second);
+    ASSERT_CUDA(cuMemsetD8(second, 'n', size));
+    auto *old = static_cast<char *>(mapped);
+    EXPECT_EQ('o', old[0]);
+    EXPECT_EQ('o', old[size - 1]);
+    memset(old, 'x', size);
+    EXPECT_EQ(std::vector<char>(size, 'n'), download(second, size));
+    munmap(mapped, size);
 }
 
 TEST_ALONE(Export, PcieMapping,
@@ -81,6 +108,30 @@ TEST_F(Vmm, NeedsAccess)
     EXPECT_CUDA(cuMemsetD8(base, 0, 1));
     ASSERT_CUDA(cuMemUnmap(base, unit));
     ASSERT_CUDA(cuMemRelease(handle));
+}
+
+TEST_F(Vmm, MemoryLivesUntilReleasedAndUnmapped)
+{
+    const size_t before = free_bytes();
+    CUdeviceptr base    = reserve(unit);
+    auto handle         = create(unit);
+    ASSERT_CUDA(cuMemMap(base, unit, 0, handle, 0));
+    ASSERT_CUDA(allow(base, unit));
+    ASSERT_CUDA(cuMemsetD8(base, 'k', unit));
+    ASSERT_CUDA(cuMemRelease(handle));
+    EXPECT_EQ('k', download(base, 1)[0]);
+    EXPECT_EQ(unit, before - free_bytes());
+    // Makes another reference, through the address.
+    CUmemGenericAllocationHandle again;
+    ASSERT_CUDA(cuMemRetainAllocationHandle(
+        &again, reinterpret_cast<void *>(base + 100)));
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    ASSERT_CUDA(cuMemMap(base, unit, 0, again, 0));
+    ASSERT_CUDA(allow(base, unit));
+    EXPECT_EQ('k', download(base, 1)[0]);
+    ASSERT_CUDA(cuMemUnmap(base, unit));
+    ASSERT_CUDA(cuMemRelease(again));
+    EXPECT_EQ(before, free_bytes());
 }
 
 TEST_F(Vmm, ReservedAddressesAnswerLittle)

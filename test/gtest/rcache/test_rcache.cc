@@ -67,6 +67,26 @@ TEST_F(cache_test, a_region_serves_its_bytes_only)
     }
 }
 
+// Any number of releases may happen between a description and its use.
+TEST_F(cache_test, what_was_released_meanwhile_is_described_again)
+{
+    for (int others : {0, 300}) {
+        gpu.alloc(A, 2 * MiB);
+        gpu.after_describe = [&] {
+            release(A);
+            gpu.alloc(A, MiB);
+            gpu.alloc(A + MiB, MiB);
+            for (int i = 0; i < others; ++i) {
+                cache->invalidate(A + 64 * MiB, 1);
+            }
+        };
+        use(A, 1);
+        EXPECT_EQ(get(A + MiB - 1, 2), UCS_ERR_INVALID_PARAM);
+        release(A);
+        release(A + MiB);
+    }
+}
+
 // UCX announces the first byte only if it cannot ask for the size.
 TEST_F(cache_test, a_release_meanwhile_may_name_a_part_that_was_not_requested)
 {
@@ -130,6 +150,43 @@ TEST_F(cache_test, borders_cost_no_registration_of_what_is_inside)
     EXPECT_EQ(nic.registered, 31u);
     use(A, MiB);
     EXPECT_EQ(nic.registered, 32u);
+}
+
+TEST_F(cache_test, missed_event_is_a_miss_when_identity_is_checked)
+{
+    cache->check_identity();
+    gpu.alloc(A, MiB);
+    use(A, MiB);
+    gpu.free(A); // no event
+    EXPECT_EQ(get(A, MiB), UCS_ERR_NO_ELEM);
+    EXPECT_EQ(nic.live(), 0u);
+    gpu.alloc(A, 2 * MiB);
+    use(A, MiB);
+    gpu.free(A);
+    gpu.alloc(A, 2 * MiB);
+    use(A, MiB);
+    EXPECT_EQ(nic.live(), 1u);
+    EXPECT_EQ(counters().identity_misses, 2u);
+}
+
+// Small allocations share pages, so the NIC also reaches bytes of their
+// neighbours. Each region serves only its own bytes.
+TEST_F(cache_test, allocations_that_share_a_page)
+{
+    for (int i = 0; i < 20; ++i) {
+        gpu.alloc(A + i * 512, 512);
+    }
+    for (int i = 0; i < 20; ++i) {
+        use(A + i * 512, 512);
+    }
+    EXPECT_EQ(nic.live(), 20u);
+    EXPECT_EQ(get(A + 511, 2), UCS_ERR_INVALID_PARAM);
+    release(A + 5 * 512);
+    EXPECT_EQ(nic.live(), 19u);
+    EXPECT_EQ(get(A + 5 * 512, 1), UCS_ERR_NO_ELEM);
+    gpu.alloc(A + 5 * 512, 512);
+    use(A + 5 * 512, 512);
+    EXPECT_EQ(nic.registered, 21u);
 }
 
 TEST_F(cache_test, a_hit_makes_no_call)
