@@ -25,17 +25,18 @@ enum class memory {
     pinned,  // cuMemHostAlloc
     // `opened` and `imported` play another process's memory. It is this
     // process's own, which only the simulated driver opens.
-    variable,  // of a module
-    opened,    // cuIpcOpenMemHandle
-    imported,  // cuMemImportFromShareableHandle, mapped
-    incapable, // mapped, without gpuDirectRDMACapable
+    variable,    // of a module
+    opened,      // cuIpcOpenMemHandle
+    imported,    // cuMemImportFromShareableHandle, mapped
+    incapable,   // mapped, without gpuDirectRDMACapable
+    mapped_host, // mapped memory of the host, to which the CPU has no access
 };
 
 inline const char *name_of(memory kind)
 {
     constexpr const char *names[] = {
-        "host",   "device",   "pool",   "vmm",      "managed",
-        "pinned", "variable", "opened", "imported", "incapable"};
+        "host",     "device", "pool",     "vmm",       "managed",    "pinned",
+        "variable", "opened", "imported", "incapable", "mapped host"};
     return names[static_cast<int>(kind)];
 }
 
@@ -46,13 +47,17 @@ constexpr bool is_device(memory kind)
            kind != memory::pinned;
 }
 
-// The properties of memory to be mapped, and a GPU's access to it.
+// The properties of memory to be mapped, of a GPU or of the host
+// (CU_DEVICE_CPU), and a GPU's access to it.
 inline CUmemAllocationProp properties(int ordinal = 0, bool rdma_capable = true)
 {
-    CUmemAllocationProp all             = {};
-    all.type                            = CU_MEM_ALLOCATION_TYPE_PINNED;
-    all.location.type                   = CU_MEM_LOCATION_TYPE_DEVICE;
-    all.location.id                     = ordinal;
+    // CU_MEM_LOCATION_TYPE_HOST_NUMA, of CUDA 12.2.
+    constexpr auto host_numa = static_cast<CUmemLocationType>(3);
+    const bool is_host       = ordinal == CU_DEVICE_CPU;
+    CUmemAllocationProp all  = {};
+    all.type                 = CU_MEM_ALLOCATION_TYPE_PINNED;
+    all.location.type = is_host ? host_numa : CU_MEM_LOCATION_TYPE_DEVICE;
+    all.location.id   = is_host ? 0 : ordinal;
     all.allocFlags.gpuDirectRDMACapable = rdma_capable;
     return all;
 }
@@ -104,7 +109,7 @@ public:
     void map(CUdeviceptr at) const
     {
         GPU_CALL(cuMemMap, at, size_, 0, handle_, 0);
-        allow(at, ordinal_);
+        allow(at, std::max(ordinal_, 0));
     }
     void allow(CUdeviceptr at, int ordinal) const
     {
@@ -198,6 +203,7 @@ inline buffer::buffer(size_t size, memory kind) : kind_(kind), size_(size)
     case memory::vmm:
     case memory::imported:
     case memory::incapable:
+    case memory::mapped_host:
         map();
         return;
     case memory::variable:
@@ -216,9 +222,9 @@ inline void buffer::map()
     const size_t step    = physical::granularity(current());
     const size_t rounded = (size_ + step - 1) / step * step;
 
-    physical_ = std::make_unique<physical>(rounded, current(),
-                                           kind_ != memory::incapable,
-                                           kind_ == memory::imported);
+    physical_ = std::make_unique<physical>(
+        rounded, (kind_ == memory::mapped_host) ? CU_DEVICE_CPU : current(),
+        kind_ != memory::incapable, kind_ == memory::imported);
     if (kind_ == memory::imported) {
         physical_ = std::make_unique<physical>(*physical_);
     }
@@ -286,6 +292,7 @@ inline CUresult buffer::release()
     case memory::vmm:
     case memory::imported:
     case memory::incapable:
+    case memory::mapped_host:
         physical_->unmap(address);
         place_.reset();
         physical_.reset();

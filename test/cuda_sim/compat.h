@@ -22,4 +22,7 @@ extern "C" CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *, CUdeviceptr *,
 #define CU_DEVICE_ATTRIBUTE_NUMA_ID                      CUdevice_attribute(131)
 #define CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID                 CUdevice_attribute(134)
 #define CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED CUdevice_attribute(146)
+#define CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED      \
+    CUdevice_attribute(141)
+#define CU_MEM_LOCATION_TYPE_HOST_NUMA CUmemLocationType(3)
 #endif

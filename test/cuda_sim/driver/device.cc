@@ -21,8 +21,12 @@ int attribute(CUdevice_attribute which, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         return 1;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        return 1;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-        return int(first_bus) + device;
+        return int(place_of(device).bus);
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+        return int(place_of(device).domain);
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         return 8;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
@@ -31,8 +35,9 @@ int attribute(CUdevice_attribute which, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
         return settings().coherent;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
         return -1;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+        return settings().gb200 ? device / 2 : -1;
     default:
         return 0;
     }
@@ -55,8 +60,8 @@ CUresult write(char *to, int length, CUdevice device, const std::string &text)
 std::string pci_address(CUdevice device)
 {
     char text[32];
-    snprintf(text, sizeof(text), "0000:%02x:00.0",
-             first_bus + unsigned(device));
+    const PciPlace at = place_of(device);
+    snprintf(text, sizeof(text), "%04x:%02x:00.0", at.domain, at.bus);
     return text;
 }
 

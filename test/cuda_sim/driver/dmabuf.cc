@@ -38,7 +38,9 @@ CUresult collect(CUdeviceptr address, uint64_t size, std::vector<Piece> &pieces)
     Block *first = memory().block_at(address);
     if (!first)
         return CUDA_ERROR_INVALID_VALUE;
-    if (first->kind == Kind::pool && settings().pool_export == Settings::none)
+    // CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED is 0.
+    if (first->is_on_host() ||
+        (first->kind == Kind::pool && settings().pool_export == Settings::none))
         return CUDA_ERROR_NOT_SUPPORTED;
     if (first->kind == Kind::module || first->kind == Kind::opened ||
         (first->kind == Kind::pool && (address - first->base) % pool_chunk &&

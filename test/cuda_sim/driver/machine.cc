@@ -68,6 +68,13 @@ Settings read_settings()
 {
     Settings s;
     s.driver_version = CUDA_VERSION;
+    bool plain       = true;
+    read_choice("CUDA_SIM_NODE", "plain", "gb200", plain);
+    if (!plain) {
+        s.gb200 = s.coherent = true;
+        s.devices            = 4;
+        s.memory_bytes       = 185ull << 30;
+    }
     read_number("CUDA_SIM_DEVICES", 0, 16, 1, s.devices);
     read_number("CUDA_SIM_MEMORY_MIB", 2, 1 << 22, 1 << 20, s.memory_bytes);
     read_number("CUDA_SIM_BAR1_MIB", 0, 1 << 22, 1 << 20, s.bar1_bytes);
@@ -111,6 +118,14 @@ void complain(const char *format, ...)
 std::string gpu_name(int device)
 {
     return "cuda_sim-gpu" + std::to_string(device);
+}
+
+PciPlace place_of(int device)
+{
+    constexpr unsigned domains[] = {0x8, 0x9, 0x18, 0x19};
+    if (settings().gb200)
+        return {domains[device % 4], 1 + unsigned(device) / 4};
+    return {0, 0xc0 + unsigned(device)};
 }
 
 // A line of the list: size, flags, mode, count, exporter, inode, name.

@@ -17,6 +17,7 @@ struct Settings {
     uint64_t driver_version = 0;
     // Exports of stream-ordered memory: from the start of a chunk, all, none.
     enum { chunk, all, none } pool_export = chunk;
+    bool gb200    = false; // a node of that kind: two sockets, four GPUs
     bool coherent = false; // a coherent link to the host
     bool dmabuf   = true;  // the driver supports dma-bufs
     bool ipc_all  = false; // other processes' IPC handles can be opened
@@ -31,8 +32,12 @@ const Settings &settings();
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Buses of the simulated GPUs, from 0000:c0:00.0 on: no small machine has them.
-inline constexpr unsigned first_bus = 0xc0;
+// The PCI address of a GPU: from 0000:c0:00.0 on, as no small machine has these
+// buses; in a GB200 node each GPU has a PCI domain of its own.
+struct PciPlace {
+    unsigned domain, bus;
+};
+PciPlace place_of(int device);
 
 // The name of a GPU's memory file and dma-bufs.
 std::string gpu_name(int device);

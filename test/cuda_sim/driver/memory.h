@@ -123,6 +123,14 @@ struct Block {
     // Each has a bit per device. cuMemSetAccess sets those of VMM memory.
     uint64_t readable = ~uint64_t(0), writable = ~uint64_t(0);
     FreeRanges free{}; // of a heap's block
+
+    // Mapped host memory (CU_MEM_LOCATION_TYPE_HOST_NUMA), to which the CPU has
+    // no access. Its bytes are in the first GPU's file.
+    bool is_on_host() const
+    {
+        return handle &&
+               handle->properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+    }
 };
 
 struct Allocation {

@@ -3,11 +3,19 @@
 // Queries about an address. Attributes need no current context.
 #include "calls.h"
 #include "context.h"
+#include "machine.h"
 
 #include <utility>
 
 namespace ucx_ib_dmabuf::sim {
 namespace {
+
+// The driver reports mapped host memory as host memory, though the CPU needs
+// cuMemSetAccess to touch it (Open MPI, pull request 12751).
+bool on_host(const Allocation &found)
+{
+    return !found.block || found.block->is_on_host();
+}
 
 bool rdma_capable(const Allocation &found)
 {
@@ -51,7 +59,7 @@ std::optional<uint64_t> attribute(CUpointer_attribute which,
                                   CUdeviceptr address, const Allocation &found)
 {
     const bool is_managed = found.kind == Kind::managed;
-    const bool is_host    = !found.block && !is_managed;
+    const bool is_host    = on_host(found) && !is_managed;
     switch (int(which)) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return value_of(found.context);
@@ -64,7 +72,9 @@ std::optional<uint64_t> attribute(CUpointer_attribute which,
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         return is_managed;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        return uint64_t(found.device);
+        return found.block && found.block->is_on_host()
+                   ? uint64_t(CU_DEVICE_CPU)
+                   : uint64_t(found.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return found.kind == Kind::device;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -115,8 +125,12 @@ CUresult query(void *data, CUpointer_attribute which, CUdeviceptr address)
                 : which == CU_POINTER_ATTRIBUTE_RANGE_SIZE
                     ? std::optional<CUdeviceptr>(range->second)
                     : std::nullopt;
-    else
-        return CUDA_ERROR_INVALID_VALUE;
+    else if (settings().coherent && address)
+        // The GPU reads all host memory. No source tells whether a query of any
+        // address succeeds; this is the harder guess.
+        value = which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+                    ? uint64_t(CU_DEVICE_INVALID)
+                    : 0;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     store(data, which, *value);

@@ -2,6 +2,7 @@
 //
 // Virtual memory management: addresses, physical memory, and mappings of memory
 // to addresses. No call needs a context.
+#include "../compat.h"
 #include "calls.h"
 #include "context.h"
 
@@ -19,8 +20,15 @@ bool whole_blocks(uint64_t value)
 bool valid_properties(const CUmemAllocationProp *p)
 {
     return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-           p->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-           valid_device(p->location.id);
+           ((p->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+             valid_device(p->location.id)) ||
+            (p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA &&
+             (p->location.id == 0 || p->location.id == 1)));
+}
+
+int device_of(const CUmemLocation &location)
+{
+    return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : 0;
 }
 
 // Returns the mappings that make up exactly this range, or none.
@@ -55,9 +63,9 @@ std::shared_ptr<PhysicalHandle> handle_of(uint64_t number)
 void map(CUdeviceptr address, uint64_t size,
          const std::shared_ptr<PhysicalHandle> &handle)
 {
-    Block &block   = memory().blocks[address];
-    block          = {Kind::vmm, handle->properties.location.id, address, size,
-                      handle->extent};
+    Block &block = memory().blocks[address];
+    block = {Kind::vmm, device_of(handle->properties.location), address, size,
+             handle->extent};
     block.handle   = handle;
     block.readable = block.writable = 0;
     memory().enter(block, address, size);
@@ -121,7 +129,7 @@ SIM_ENTRY(driver, cuMemCreate, CUmemGenericAllocationHandle *out, size_t size,
             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
     std::lock_guard guard(memory().lock);
-    auto extent = memory().make_extent(properties->location.id, size);
+    auto extent = memory().make_extent(device_of(properties->location), size);
     if (!extent)
         return CUDA_ERROR_OUT_OF_MEMORY;
     auto handle = std::make_shared<PhysicalHandle>(

@@ -117,10 +117,14 @@ NVML_ENTRY nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
     if (nvmlReturn_t error =
             check(id && device && sscanf(id, "%x:%x:", &domain, &bus) == 2))
         return error;
-    if (domain || bus < first_bus || bus - first_bus >= settings().devices)
-        return NVML_ERROR_NOT_FOUND;
-    *device = &devices[bus - first_bus];
-    return NVML_SUCCESS;
+    for (int i = 0; i < int(settings().devices); ++i) {
+        const PciPlace at = place_of(i);
+        if (at.domain == domain && at.bus == bus) {
+            *device = &devices[i];
+            return NVML_SUCCESS;
+        }
+    }
+    return NVML_ERROR_NOT_FOUND;
 }
 
 NVML_ENTRY nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device,

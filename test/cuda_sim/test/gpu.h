@@ -72,6 +72,15 @@ protected:
         return value;
     }
 
+    // A coherent GPU's driver answers for any address.
+    static bool is_memory(CUdeviceptr address)
+    {
+        unsigned type = 0;
+        return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     address) == CUDA_SUCCESS &&
+               type != 0;
+    }
+
     static unsigned long long buffer_id(CUdeviceptr address)
     {
         return pointer_attribute<unsigned long long>(

@@ -6,6 +6,7 @@ TAP_TESTS      += $(test_gtest_contract_tap)
 
 test_gtest_contract_test_contract_SOURCES = \
     $(fakes_sources) \
+    test/common/page_size.cc \
     test/gtest/contract/test_contract.cc
 test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la \

@@ -79,7 +79,7 @@ private:
         gpu_.alloc(base, size, 0, true, vmm);
     }
 
-    fakes::gpu gpu_;
+    fakes::gpu gpu_{size_t(sysconf(_SC_PAGESIZE))};
     uint64_t mistakes_ = 0;
     std::map<uintptr_t, unsigned> mapped_;
     uintptr_t next_ = uintptr_t{1} << 40;

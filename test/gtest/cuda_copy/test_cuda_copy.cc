@@ -26,8 +26,9 @@ constexpr auto managed = ours::UCS_MEMORY_TYPE_CUDA_MANAGED;
 
 const bool linked = (ours::test::use_linked_ucx(), true);
 
-constexpr memory all_kinds[] = {memory::host, memory::device,  memory::pool,
-                                memory::vmm,  memory::managed, memory::pinned};
+constexpr memory all_kinds[] = {
+    memory::host,    memory::device, memory::pool,       memory::vmm,
+    memory::managed, memory::pinned, memory::mapped_host};
 
 class test_copier : public ::testing::Test {
 protected:
@@ -96,15 +97,17 @@ TEST_F(test_copier, it_knows_where_a_gpu_is)
     ours::cuda_copy_ops::pci_address place{};
 
     for (const int gpu : {0, 1}) {
-        int bus = 0;
+        int domain = 0, bus = 0;
         gpu::use(gpu);
         const gpu::buffer some(2 * mib, memory::device);
         EXPECT_EQ(ours::UCS_OK, detect(some.address(), some.size()));
         EXPECT_EQ(gpu, found_.gpu);
+        GPU_CALL(cuDeviceGetAttribute, &domain,
+                 CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, gpu);
         GPU_CALL(cuDeviceGetAttribute, &bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
                  gpu);
         ASSERT_TRUE(copier_->place(gpu, &place));
-        EXPECT_EQ(0, place.domain);
+        EXPECT_EQ(domain, place.domain);
         EXPECT_EQ(bus, place.bus);
         EXPECT_EQ(0, place.slot);
     }
@@ -124,7 +127,10 @@ TEST_F(test_copier, each_kind_is_what_it_is)
         if (is_host) {
             continue;
         }
-        EXPECT_EQ((kind == memory::managed) ? managed : cuda, found_.type)
+        // The CPU may not access mapped host memory, so UCX must not, either.
+        const bool is_only_copied =
+            (kind == memory::managed) || (kind == memory::mapped_host);
+        EXPECT_EQ(is_only_copied ? managed : cuda, found_.type)
             << gpu::name_of(kind);
         EXPECT_LE(found_.base, some.address() + 4100);
         EXPECT_GE(found_.base + found_.length, some.address() + 4100 + mib);

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
+#include <string>
 #include <string_view>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
@@ -36,6 +38,55 @@ TEST_F(test_cuda, the_pcie_mapping_is_asked_for_where_there_is_another)
     ASSERT_EQ(UCS_OK, cuda_->export_range(buffer.address(), mib, &fd));
     EXPECT_EQ(0, SIM_CALL(cuda_sim_dmabuf_is_pcie, fd));
     close(fd);
+}
+
+// A coherent GPU reads all of it; uct_ib registers it as without the plug-in.
+TEST_F(test_cuda, memory_of_the_host_is_no_gpu_memory)
+{
+    using gpu::memory;
+    allocation found;
+    int fd = -1;
+
+    for (const memory kind :
+         {memory::host, memory::pinned, memory::managed, memory::mapped_host}) {
+        const gpu::buffer some(4 * mib, kind);
+        const uintptr_t page = cuda_->granularity();
+        const uintptr_t at   = (some.address() + page) & ~(page - 1);
+
+        EXPECT_EQ(UCS_ERR_NO_ELEM, cuda_->describe(at, &found))
+            << gpu::name_of(kind);
+        EXPECT_FALSE(cuda_->is_current(at, 1)) << gpu::name_of(kind);
+        if (kind != memory::managed) { // the simulated driver's is ordinary
+            EXPECT_NE(UCS_OK, cuda_->try_export(at, page))
+                << gpu::name_of(kind);
+            EXPECT_NE(UCS_OK, cuda_->export_range_pcie(at, page, &fd))
+                << gpu::name_of(kind);
+        }
+    }
+}
+
+// behaviours.tap runs this in a GB200 node.
+TEST_F(test_cuda, gpus_of_a_node_have_their_own_addresses)
+{
+    std::set<std::string> seen;
+    char address[32]      = "";
+    const bool in_gb200   = getenv("CUDA_SIM_NODE") != nullptr;
+    const size_t expected = in_gb200 ? 64 << 10 : 4 << 10;
+
+    EXPECT_EQ(in_gb200 ? 4 : 2, cuda_->gpu_count());
+    EXPECT_EQ(expected, cuda_->granularity());
+    for (int gpu = 0; gpu < cuda_->gpu_count(); ++gpu) {
+        bar1_memory bar1{};
+        ASSERT_TRUE(driver::get()->read_pci_address(gpu, address));
+        seen.insert(address);
+        EXPECT_TRUE(read_bar1(address, &bar1)) << address;
+        gpu::use(gpu);
+        const gpu::buffer some(mib);
+        use(some.address(), mib, gpu);
+    }
+    gpu::use();
+    EXPECT_EQ(static_cast<size_t>(cuda_->gpu_count()), seen.size());
+    EXPECT_EQ(in_gb200, seen.contains("0019:01:00.0"));
 }
 
 TEST_F(test_cuda, errors_of_the_driver_become_statuses)
@@ -105,12 +156,14 @@ TEST_F(test_cuda, bar1_limits_what_is_registered)
     for (const auto &one : cases) {
         setenv("CUDA_SIM_COHERENT", one.coherent, 1);
         setenv("CUDA_SIM_BAR1_MIB", one.mib, 1);
+        setenv("CUDA_SIM_MEMORY_MIB", "81920", 1);
         EXPECT_EXIT(_exit(cuda_->max_registered(0) == one.budget ? 0 : 1),
                     ::testing::ExitedWithCode(0), "")
             << one.mib;
     }
     setenv("CUDA_SIM_COHERENT", before.c_str(), 1);
     unsetenv("CUDA_SIM_BAR1_MIB");
+    unsetenv("CUDA_SIM_MEMORY_MIB");
 }
 
 // The driver exports no range beyond a reservation, and some allocators make a

@@ -27,6 +27,7 @@ public:
 
     // The GPUs with probe buffers. The others are not in use.
     std::vector<bool> in_use{true};
+    size_t page        = 4096;
     size_t probe_size  = 2 << 20;
     unsigned allocated = 0;
     int live           = 0;  // probe buffers that are not freed
@@ -109,7 +110,7 @@ public:
     size_t max_registered(int) override { return SIZE_MAX; }
     void watch(listener &) noexcept override {}
 
-    size_t granularity() const override { return 4096; }
+    size_t granularity() const override { return page; }
     const char *name() const noexcept override { return "test"; }
     ucs_memory_type_t memory_type() const noexcept override
     {

@@ -279,6 +279,13 @@ TEST(test_path_check, without_a_probe_it_registers_the_pages_that_it_needs)
     EXPECT_EQ(1u, of.gpu.allocated) << "the probe is its memory";
     EXPECT_EQ(1u, of.by.asked);
 
+    for (const size_t page : {16 << 10, 64 << 10}) { // kernels for arm64
+        of.gpu.page = page;
+        EXPECT_EQ(path_state::proven, of.check(false).state);
+        EXPECT_EQ(size_t{64 << 10}, of.by.length);
+        EXPECT_EQ(of.by.length, of.gpu.exported);
+    }
+
     of.by.error = [] { return ENOMEM; };
     EXPECT_STREQ("memory to try cannot be registered",
                  of.check(false).why.c_str());

@@ -91,7 +91,6 @@ private:
     }
 
     static constexpr size_t KiB = 1024, MiB = 1024 * KiB;
-    static constexpr size_t page = 4 * KiB;
 
     // Bases of small allocations (several to a granule), large ones, adjacent
     // VMM segments, and memory above 47 bits.
@@ -103,7 +102,8 @@ private:
     static constexpr unsigned nic_count = 2;
 
     source &choices_;
-    fakes::gpu gpu_;
+    const size_t page = 4 * KiB << 2 * choices_.below(3); // 4, 16, 64 KiB
+    fakes::gpu gpu_{page};
     std::vector<std::unique_ptr<fakes::nic>> nics_;
     std::unique_ptr<ucx_ib_dmabuf::rcache> cache_;
     ucx_ib_dmabuf::rcache_settings settings_;

@@ -35,9 +35,11 @@ inline CUdeviceptr allocate(size_t size)
 
 inline bool is_alive(CUdeviceptr address)
 {
-    unsigned type;
-    return GPU_TRY(cuPointerGetAttribute, &type,
-                   CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS;
+    unsigned type = 0; // a coherent GPU's driver answers for any address
+    return (GPU_TRY(cuPointerGetAttribute, &type,
+                    CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                    address) == CUDA_SUCCESS) &&
+           (type != 0);
 }
 
 // Expects that 'release' announces [address, address + size) while it is alive.
