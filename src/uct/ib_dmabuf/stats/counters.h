@@ -248,7 +248,8 @@ struct shared_text {
     }
     operator std::string_view() const noexcept
     {
-        return {bytes, strnlen(bytes, size)};
+        const bool is_set = __atomic_load_n(bytes, __ATOMIC_ACQUIRE) != '\0';
+        return {bytes, is_set ? strnlen(bytes, size) : 0};
     }
 };
 
@@ -273,10 +274,10 @@ struct pair_row : number_table<pair_infos> {
 };
 
 // The largest page size of a kernel.
-#ifdef __aarch64__
-constexpr size_t max_page_size = 64 << 10;
-#else
+#ifdef __x86_64__
 constexpr size_t max_page_size = 4 << 10;
+#else
+constexpr size_t max_page_size = 64 << 10;
 #endif
 
 // The counters of a process: whole pages without pointers, which other
