@@ -24,7 +24,7 @@ unpack() {
         --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$packages" \
         --format=directory "$suite" "$dir/root" "$sources/sources.list"
     ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
-    # Nothing is configured there, so it lacks the alternatives.
+    # Nothing is configured there, so it lacks the alternatives, and what a system mounts at.
     mkdir -p "$dir/root/mnt"
     ln -s mawk "$dir/root/usr/bin/awk"
     ln -s mpirun.openmpi "$dir/root/usr/bin/mpirun"

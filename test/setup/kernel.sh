@@ -8,11 +8,11 @@
 . "$(dirname "$0")/common.sh"
 
 lab=$TOP_DIR/test/lab/kernel
-kernels=$CACHE_DIR/kernel image=linux
+kernels=$CACHE_DIR/kernel image=linux minutes=4
 config=("$lab/config.fragment")
 architecture=(ARCH=um)
 if [ "${1:-}" = --arm64 ]; then
-    kernels=$CACHE_DIR/kernel-arm64 image=Image
+    kernels=$CACHE_DIR/kernel-arm64 image=Image minutes=10
     config+=("$lab/arm64.fragment")
     architecture=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
 fi
@@ -80,7 +80,7 @@ build() {
     mkdir -p "$dir"
     cd "$dir"
     get_source
-    say "kernel: building $(cat version), $image, about 4 minutes on two cores"
+    say "kernel: building $(cat version), $image, about $minutes minutes on two cores"
     rm -rf build
     local make=(make -C source "${architecture[@]}" "O=$dir/build")
     cat "${config[@]}" >config
