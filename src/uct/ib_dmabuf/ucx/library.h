@@ -112,7 +112,7 @@ private:
 // Reads less than a page. Returns false unless all of it is readable.
 bool read_memory(const void *from, void *to, size_t length);
 
-// Whether a word is writable. No other thread may write it meanwhile.
+// Whether a word is writable.
 bool is_writable(void *word);
 
 template <class Type>
@@ -123,10 +123,6 @@ bool read_memory(const void *from, Type *to)
 
 // Reads a table of functions up to its unknown end: as many words as there are
 // in readable memory, and as have room.
-inline void read_table(void *const *from, std::span<void *> to)
-{
-    for (size_t i = 0; (i < to.size()) && read_memory(from + i, &to[i]); ++i) {
-    }
-}
+void read_table(void *const *from, std::span<void *> to);
 
 } // namespace ucx_ib_dmabuf
